@@ -5,15 +5,15 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{
     Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
 };
-use cotter::{invoke::named_item::Kind, permission::mode::Mode, text};
+use cotter::{invoke::named_item::NameKind, permission::mode::Mode, text};
 use cotter_files::{extensions::FileKind, trust::snapshot::Hash};
 
-use crate::{commands::explain::Hooks, error::Failure, terminal::style::When};
+use crate::{commands::explain::HookMode, error::CliError, terminal::style::ColorChoice};
 
 /// What was typed.
 #[derive(Debug)]
-pub(crate) struct Parsed {
-    pub(crate) style: When,
+pub(crate) struct CliArgs {
+    pub(crate) style: ColorChoice,
     pub(crate) command: Command,
 }
 
@@ -21,32 +21,95 @@ pub(crate) struct Parsed {
 #[derive(Debug)]
 pub(crate) enum Command {
     Run(Box<RunArgs>),
-    Doctor { json: bool },
-    HooksList { json: bool, shape: Box<Shape> },
-    HooksTest(Box<TrialArgs>),
-    HooksLog(LogArgs),
-    NamesList { kind: Kind, json: bool },
-    SkillsShow { name: String, json: bool },
-    SkillsMatch { task: String, json: bool },
-    Check { kind: FileKind, path: PathBuf, json: bool },
-    SessionsList { json: bool },
-    SessionsShow { id: String, json: bool },
-    ModelsList { json: bool },
-    Explain { tool: String, input: Option<String>, hooks: Hooks, json: bool, shape: Box<Shape> },
-    ExplainBatch { file: PathBuf, hooks: Hooks, shape: Box<Shape> },
-    McpList { json: bool },
-    McpAccept { server: String, digest: Option<String> },
-    PermissionsList { json: bool },
-    PermissionsRevoke { rule: String },
+    Doctor {
+        json: bool,
+    },
+    HooksList {
+        json: bool,
+        shape: Box<SetupArgs>,
+    },
+    HooksTest(Box<HooksTestArgs>),
+    HooksLog(HooksLogArgs),
+    NamesList {
+        kind: NameKind,
+        json: bool,
+    },
+    SkillsShow {
+        name: String,
+        json: bool,
+    },
+    SkillsMatch {
+        task: String,
+        json: bool,
+    },
+    Check {
+        kind: FileKind,
+        path: PathBuf,
+        json: bool,
+    },
+    SessionsList {
+        json: bool,
+    },
+    SessionsShow {
+        id: String,
+        json: bool,
+    },
+    ModelsList {
+        json: bool,
+    },
+    Explain {
+        tool: String,
+        input: Option<String>,
+        hooks: HookMode,
+        json: bool,
+        shape: Box<SetupArgs>,
+    },
+    ExplainBatch {
+        file: PathBuf,
+        hooks: HookMode,
+        shape: Box<SetupArgs>,
+    },
+    McpList {
+        json: bool,
+    },
+    McpAccept {
+        server: String,
+        digest: Option<String>,
+    },
+    PermissionsList {
+        json: bool,
+    },
+    PermissionsRevoke {
+        rule: String,
+    },
     Spaces(SpacesVerb),
-    Trust { path: Option<PathBuf>, rewrite: bool },
-    TrustShow { path: Option<PathBuf>, how: Looking },
-    TrustList { json: bool },
-    Init { folder: Option<PathBuf> },
-    Schema { name: Option<String> },
-    Untrust { path: Option<PathBuf> },
-    Ledger { id: Option<String> },
-    LedgerVerify { id: Option<String>, head: Option<String> },
+    Trust {
+        path: Option<PathBuf>,
+        rewrite: bool,
+    },
+    TrustShow {
+        path: Option<PathBuf>,
+        how: TrustDetail,
+    },
+    TrustList {
+        json: bool,
+    },
+    Init {
+        folder: Option<PathBuf>,
+    },
+    Schema {
+        name: Option<String>,
+    },
+    Untrust {
+        path: Option<PathBuf>,
+    },
+    Ledger {
+        id: Option<String>,
+    },
+    LedgerVerify {
+        id: Option<String>,
+        head: Option<String>,
+    },
 }
 
 impl Command {
@@ -54,8 +117,8 @@ impl Command {
     pub(crate) fn only_looks(&self) -> bool {
         matches!(
             self,
-            Command::Explain { hooks: Hooks::Listed, .. }
-                | Command::ExplainBatch { hooks: Hooks::Listed, .. }
+            Command::Explain { hooks: HookMode::Listed, .. }
+                | Command::ExplainBatch { hooks: HookMode::Listed, .. }
                 | Command::NamesList { .. }
                 | Command::HooksList { .. }
                 | Command::SkillsShow { .. }
@@ -66,7 +129,7 @@ impl Command {
                 | Command::PermissionsList { .. }
                 | Command::SessionsList { .. }
                 | Command::SessionsShow { .. }
-                | Command::TrustShow { how: Looking::AtNames, .. }
+                | Command::TrustShow { how: TrustDetail::AtNames, .. }
                 | Command::TrustList { .. }
         )
     }
@@ -74,7 +137,7 @@ impl Command {
 
 /// How closely somebody looks at what would be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Looking {
+pub(crate) enum TrustDetail {
     /// Commands, and the names of files.
     AtNames,
     /// The texts of files, too.
@@ -93,19 +156,19 @@ pub(crate) enum SpacesVerb {
 
 /// What hooks are tried on.
 #[derive(Debug)]
-pub(crate) struct TrialArgs {
+pub(crate) struct HooksTestArgs {
     pub(crate) point: String,
     pub(crate) tool: Option<String>,
     pub(crate) input: Option<String>,
     pub(crate) result: Option<String>,
     pub(crate) prompt: Option<String>,
     pub(crate) json: bool,
-    pub(crate) shape: Shape,
+    pub(crate) shape: SetupArgs,
 }
 
 /// Which hooks are told of, and how.
 #[derive(Debug)]
-pub(crate) struct LogArgs {
+pub(crate) struct HooksLogArgs {
     pub(crate) session: Option<String>,
     pub(crate) follow: bool,
     pub(crate) all: bool,
@@ -115,7 +178,7 @@ pub(crate) struct LogArgs {
 /// The flags that decide what a run has: who runs, and what extends or limits it. Whoever only looks gives
 /// the same, to see what such a run would have.
 #[derive(Debug, Default)]
-pub(crate) struct Shape {
+pub(crate) struct SetupArgs {
     pub(crate) settings: Option<PathBuf>,
     /// Who is to run: the name of an agent, or a profile's file.
     pub(crate) agent: Option<String>,
@@ -145,7 +208,7 @@ pub(crate) struct RunArgs {
     pub(crate) add_dirs: Vec<PathBuf>,
     /// Files with further MCP servers.
     pub(crate) mcp: Vec<PathBuf>,
-    pub(crate) shape: Shape,
+    pub(crate) shape: SetupArgs,
     pub(crate) trust: TrustArgs,
     pub(crate) ask: bool,
 }
@@ -195,25 +258,25 @@ pub(crate) enum SessionArg {
 }
 
 /// Why there is nothing to do.
-pub(crate) enum Stop {
+pub(crate) enum ParseExit {
     Help(String),
-    Wrong(Failure),
+    Wrong(CliError),
 }
 
 /// Reads the arguments, the program's name first.
-pub(crate) fn parse(args: Vec<OsString>) -> Result<Parsed, Stop> {
+pub(crate) fn parse(args: Vec<OsString>) -> Result<CliArgs, ParseExit> {
     let first = args.get(1).and_then(|word| word.to_str()).map(str::to_owned);
     let matches = definition().try_get_matches_from(args).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Stop::Help(error.to_string()),
-        _ => Stop::Wrong(complaint(&error.to_string(), first.as_deref())),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ParseExit::Help(error.to_string()),
+        _ => ParseExit::Wrong(complaint(&error.to_string(), first.as_deref())),
     })?;
     let style = match text_of(&matches, "color").as_deref() {
-        Some("always") => When::Always,
-        Some("never") => When::Never,
-        _ => When::Auto,
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
     };
-    let command = command(&matches).map_err(Stop::Wrong)?;
-    Ok(Parsed { style, command })
+    let command = command(&matches).map_err(ParseExit::Wrong)?;
+    Ok(CliArgs { style, command })
 }
 
 fn definition() -> clap::Command {
@@ -644,7 +707,7 @@ fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
 }
 
-fn command(matches: &ArgMatches) -> Result<Command, Failure> {
+fn command(matches: &ArgMatches) -> Result<Command, CliError> {
     match matches.subcommand() {
         Some(("hooks", matches)) => Ok(hooks_of(matches)),
         Some((word @ ("skills" | "commands" | "agents"), matches)) => Ok(named(word, matches)),
@@ -697,8 +760,8 @@ fn trust_verb(matches: &ArgMatches) -> Command {
     let is = |flag: &str| matches.get_flag(flag);
     match (is("list"), is("print"), is("show")) {
         (true, ..) => Command::TrustList { json: is("json") },
-        (_, true, _) => Command::TrustShow { path, how: Looking::AtNames },
-        (.., true) => Command::TrustShow { path, how: Looking::AtTexts },
+        (_, true, _) => Command::TrustShow { path, how: TrustDetail::AtNames },
+        (.., true) => Command::TrustShow { path, how: TrustDetail::AtTexts },
         _ => Command::Trust { path, rewrite: is("rewrite") },
     }
 }
@@ -722,7 +785,7 @@ fn spaces_of(matches: &ArgMatches) -> Command {
 }
 
 fn explain_of(matches: &ArgMatches) -> Command {
-    let hooks = if matches.get_flag("run-hooks") { Hooks::Asked } else { Hooks::Listed };
+    let hooks = if matches.get_flag("run-hooks") { HookMode::Asked } else { HookMode::Listed };
     let shape = Box::new(shape_of(matches));
     match path_of(matches, "batch") {
         Some(file) => Command::ExplainBatch { file, hooks, shape },
@@ -738,7 +801,7 @@ fn explain_of(matches: &ArgMatches) -> Command {
 
 fn hooks_of(matches: &ArgMatches) -> Command {
     match matches.subcommand() {
-        Some(("test", matches)) => Command::HooksTest(Box::new(TrialArgs {
+        Some(("test", matches)) => Command::HooksTest(Box::new(HooksTestArgs {
             point: text_of(matches, "point").unwrap_or_default(),
             tool: text_of(matches, "tool"),
             input: text_of(matches, "input"),
@@ -748,7 +811,7 @@ fn hooks_of(matches: &ArgMatches) -> Command {
             shape: shape_of(matches),
         })),
         Some(("check", matches)) => check_of(FileKind::Hooks, matches),
-        Some(("log", matches)) => Command::HooksLog(LogArgs {
+        Some(("log", matches)) => Command::HooksLog(HooksLogArgs {
             session: text_of(matches, "session"),
             follow: matches.get_flag("follow"),
             all: matches.get_flag("all"),
@@ -765,9 +828,9 @@ fn hooks_of(matches: &ArgMatches) -> Command {
 /// A command about what is called by name.
 fn named(word: &str, matches: &ArgMatches) -> Command {
     let (kind, files) = match word {
-        "skills" => (Kind::Skill, FileKind::Skills),
-        "agents" => (Kind::Subagent, FileKind::Agents),
-        _ => (Kind::Command, FileKind::Commands),
+        "skills" => (NameKind::Skill, FileKind::Skills),
+        "agents" => (NameKind::Subagent, FileKind::Agents),
+        _ => (NameKind::Command, FileKind::Commands),
     };
     let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
     let typed = |matches, name| text_of(matches, name).unwrap_or_default();
@@ -784,7 +847,7 @@ fn check_of(kind: FileKind, matches: &ArgMatches) -> Command {
     Command::Check { kind, path, json: matches.get_flag("json") }
 }
 
-fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
+fn run_of(matches: &ArgMatches) -> Result<RunArgs, CliError> {
     let prompt = text_of(matches, "prompt");
     if !matches.get_flag("print") {
         return Err(no_chat(prompt.as_deref()));
@@ -824,8 +887,8 @@ fn run_of(matches: &ArgMatches) -> Result<RunArgs, Failure> {
     })
 }
 
-fn shape_of(matches: &ArgMatches) -> Shape {
-    Shape {
+fn shape_of(matches: &ArgMatches) -> SetupArgs {
+    SetupArgs {
         settings: path_of(matches, "settings"),
         agent: text_of(matches, "agent"),
         spaces: matches.get_many("space").into_iter().flatten().cloned().collect(),
@@ -844,8 +907,8 @@ fn trust_of(matches: &ArgMatches) -> TrustArgs {
     }
 }
 
-fn no_chat(prompt: Option<&str>) -> Failure {
-    let failure = Failure::usage("this version has no chat in the terminal yet");
+fn no_chat(prompt: Option<&str>) -> CliError {
+    let failure = CliError::usage("this version has no chat in the terminal yet");
     match prompt.and_then(near_command) {
         Some(near) => failure.with_hint(format!("did you mean `cotter {near}`?")),
         None => {
@@ -873,7 +936,7 @@ fn path_of(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
 }
 
 /// The parser's own words in our order: what is wrong, then what to do. `typed` is the first argument.
-fn complaint(rendered: &str, typed: Option<&str>) -> Failure {
+fn complaint(rendered: &str, typed: Option<&str>) -> CliError {
     let mut lines = rendered.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
     let wrong = first.strip_prefix("error: ").unwrap_or(first);
@@ -882,13 +945,13 @@ fn complaint(rendered: &str, typed: Option<&str>) -> Failure {
         wrong.strip_prefix("the subcommand '").and_then(|rest| rest.split_once("' cannot"))
     {
         if let Some((word, near)) = typed.and_then(|word| Some((word, near_command(word)?))) {
-            return Failure::usage(format!("there is no command `{word}`"))
+            return CliError::usage(format!("there is no command `{word}`"))
                 .with_hint(format!("did you mean `cotter {near}`?"));
         }
-        return Failure::usage(format!("unexpected argument '{extra}' after the prompt"))
+        return CliError::usage(format!("unexpected argument '{extra}' after the prompt"))
             .with_hint("put the prompt in quotes; a command's options come after the command");
     }
-    let mut failure = Failure::usage(wrong.trim_end_matches(':'));
+    let mut failure = CliError::usage(wrong.trim_end_matches(':'));
     let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: cotter"));
     let mut hint = format!("`cotter{} --help` shows what may be typed", command_in(usage));
     for line in lines.take_while(|line| !line.starts_with("Usage:")) {

@@ -14,32 +14,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{Origin, Owner, Place};
+use cotter::{Origin, Owner, Workspace};
 use cotter_files::{
-    claude::{self, pinned::Pinned, plugin::Plugin},
+    claude::{self, pinned::PinnedFolder, plugin::Plugin},
     command_hook::{
         self,
         dialect::Dialect,
         entry::{CommandHook, OnFailure},
     },
     document::Document,
-    extensions::{Diagnostic, Loading},
-    settings::{Settings, Written},
-    trust::store::Standing,
+    extensions::{Diagnostic, LoadContext},
+    settings::{Settings, SourcedText},
+    trust::store::TrustState,
 };
 
 use cotter_tools::mcp::config::Servers;
 
 use crate::claude::{
     installed::{
-        At, Otherwise, installed, left_out, named_plugin, persons_plugin, switched_on_by_project,
+        EmptyFolderPolicy, PluginLocation, installed, left_out, named_plugin, persons_plugin,
+        switched_on_by_project,
     },
-    settings::{Enabled, Whose, read},
+    settings::{ClaudeScope, EnabledPlugins, read},
 };
 use crate::{
-    error::Failure,
+    error::CliError,
     paths as home,
-    trust::{Found, Where},
+    trust::{SourceKind, TrustSource},
 };
 pub(crate) use crate::{
     settings::claude_home::{ask_home, at_home},
@@ -51,7 +52,7 @@ pub(crate) const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 
 /// What one file or folder brings, as far as it is used.
 #[derive(Default)]
-pub(crate) struct Part {
+pub(crate) struct ClaudeUnit {
     /// The file or folder, as its author knows it.
     pub(crate) path: PathBuf,
     pub(crate) origin: Option<Origin>,
@@ -61,27 +62,27 @@ pub(crate) struct Part {
     pub(crate) settings: Settings,
     pub(crate) servers: Servers,
     /// Skills, commands and agents.
-    pub(crate) brings: Vec<Brings>,
+    pub(crate) brings: Vec<ExtensionFolder>,
     /// What is not honoured, and why.
     pub(crate) told: Vec<Diagnostic>,
     /// Why nothing may start without it: it may have held a gate, and cannot be read.
-    pub(crate) broken: Option<Failure>,
+    pub(crate) broken: Option<CliError>,
 }
 
 /// A folder with skills, commands and agents.
-pub(crate) struct Brings {
+pub(crate) struct ExtensionFolder {
     /// Where they are read from.
     pub(crate) folder: PathBuf,
     /// The same as its author knows it.
     pub(crate) shown: PathBuf,
-    pub(crate) loading: Loading,
+    pub(crate) loading: LoadContext,
     /// The plugin it is.
     pub(crate) plugin: Option<Plugin>,
 }
 
-impl Part {
+impl ClaudeUnit {
     fn new(path: &Path, origin: Origin) -> Self {
-        Part { path: path.into(), origin: Some(origin), ..Part::default() }
+        ClaudeUnit { path: path.into(), origin: Some(origin), ..ClaudeUnit::default() }
     }
 
     /// Whose it is.
@@ -93,30 +94,32 @@ impl Part {
 }
 
 /// A trusted folder of the project: the copy, what stands for it, and whether it may rewrite.
-struct Trusted<'a> {
+struct TrustedFolder<'a> {
     copy: &'a Path,
-    pinned: Option<Pinned>,
+    pinned: Option<PinnedFolder>,
     rewrite: bool,
     /// Whether it is as it was trusted: of another one only rules and hooks stay.
     current: bool,
 }
 
-impl<'a> Trusted<'a> {
-    fn of(found: &'a Found) -> Option<Self> {
+impl<'a> TrustedFolder<'a> {
+    fn of(found: &'a TrustSource) -> Option<Self> {
         let (copy, rewrite, current) = match &found.standing {
-            Standing::Trusted { copy, grants, .. } => (copy, grants.rewrite, true),
-            Standing::Changed { copy, .. } | Standing::Gone { copy, .. } => (copy, false, false),
+            TrustState::Trusted { copy, grants, .. } => (copy, grants.rewrite, true),
+            TrustState::Changed { copy, .. } | TrustState::Gone { copy, .. } => {
+                (copy, false, false)
+            }
             _ => return None,
         };
         // A copy goes by its hash.
         let hash =
             copy.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
-        let pinned = hash.map(|hash| Pinned { folder: found.source.clone(), hash });
-        Some(Trusted { copy, pinned, rewrite, current })
+        let pinned = hash.map(|hash| PinnedFolder { folder: found.source.clone(), hash });
+        Some(TrustedFolder { copy, pinned, rewrite, current })
     }
 
-    fn source(&self, path: &Path) -> claude::Source {
-        let source = claude::Source::new(path);
+    fn source(&self, path: &Path) -> claude::ClaudeFile {
+        let source = claude::ClaudeFile::new(path);
         match &self.pinned {
             Some(pinned) => source.with_pinned(pinned.clone()),
             None => source,
@@ -125,19 +128,23 @@ impl<'a> Trusted<'a> {
 }
 
 /// What a project's `.claude` or `.agents` brings, where somebody trusts it.
-pub(crate) fn of_project(found: &Found, home: bool, place: &Place) -> Result<Vec<Part>, Failure> {
-    let Some(trusted) = Trusted::of(found) else { return Ok(vec![]) };
+pub(crate) fn of_project(
+    found: &TrustSource,
+    home: bool,
+    place: &Workspace,
+) -> Result<Vec<ClaudeUnit>, CliError> {
+    let Some(trusted) = TrustedFolder::of(found) else { return Ok(vec![]) };
     let mut parts = vec![];
     match found.place() {
-        Where::Claude => {
-            let mut enabled = Enabled::new();
+        SourceKind::Claude => {
+            let mut enabled = EnabledPlugins::new();
             for name in SETTINGS {
                 let path = found.source.join(name);
                 let Some(document) = copied(&trusted.copy.join(name), &path)? else { continue };
-                let mut part = Part::new(&path, Origin::Project);
+                let mut part = ClaudeUnit::new(&path, Origin::Project);
                 part.rewrite = trusted.rewrite;
                 let source = trusted.source(&path);
-                enabled.extend(read(&mut part, &document, &source, Whose::Project)?);
+                enabled.extend(read(&mut part, &document, &source, ClaudeScope::Project)?);
                 parts.push(part);
             }
             parts.extend(match home {
@@ -145,13 +152,13 @@ pub(crate) fn of_project(found: &Found, home: bool, place: &Place) -> Result<Vec
                 false => left_out(&enabled),
             });
         }
-        Where::Agents => {
+        SourceKind::Agents => {
             for name in folders(&trusted.copy.join("plugins"))? {
-                let plugin = At {
+                let plugin = PluginLocation {
                     shown: &found.source.join("plugins").join(&name),
                     folder: &trusted.copy.join("plugins").join(&name),
                     origin: Origin::Project,
-                    otherwise: Otherwise::Told,
+                    otherwise: EmptyFolderPolicy::Told,
                     way_out: "trust it anew once it is mended, or run without what the project brings: \
                               `--safe-mode`",
                 };
@@ -160,7 +167,7 @@ pub(crate) fn of_project(found: &Found, home: bool, place: &Place) -> Result<Vec
                 parts.push(part);
             }
         }
-        Where::Cotter | Where::Servers => {}
+        SourceKind::Cotter | SourceKind::Servers => {}
     }
     // By a change nothing becomes looser: rules and hooks stay as they were trusted, nothing else does.
     if !trusted.current {
@@ -174,10 +181,10 @@ pub(crate) fn of_project(found: &Found, home: bool, place: &Place) -> Result<Vec
 
 /// What the home folder brings, where the person said that it is used, and plugins they named.
 pub(crate) fn of_person(
-    plugins: &[Written],
+    plugins: &[SourcedText],
     home: bool,
-    place: &Place,
-) -> Result<Vec<Part>, Failure> {
+    place: &Workspace,
+) -> Result<Vec<ClaudeUnit>, CliError> {
     let mut parts = vec![];
     for name in [".claude", ".agents"].into_iter().filter(|_| home) {
         match home_folder(place, name) {
@@ -185,7 +192,10 @@ pub(crate) fn of_person(
             Ok(Some(folder)) if name == ".claude" => parts.extend(of_claude(&folder, place)?),
             Ok(Some(folder)) => parts.extend(of_agents(&folder, place)?),
             Err((path, failure)) => {
-                parts.push(Part { broken: Some(failure), ..Part::new(&path, Origin::User) });
+                parts.push(ClaudeUnit {
+                    broken: Some(failure),
+                    ..ClaudeUnit::new(&path, Origin::User)
+                });
             }
         }
     }
@@ -196,19 +206,24 @@ pub(crate) fn of_person(
 }
 
 /// What the home folder's `.claude` brings.
-fn of_claude(folder: &Path, place: &Place) -> Result<Vec<Part>, Failure> {
-    let mut part = Part::new(folder, Origin::User);
+fn of_claude(folder: &Path, place: &Workspace) -> Result<Vec<ClaudeUnit>, CliError> {
+    let mut part = ClaudeUnit::new(folder, Origin::User);
     part.brings.push(own(folder));
     let mut parts = vec![part];
-    let mut enabled = Enabled::new();
+    let mut enabled = EnabledPlugins::new();
     for name in SETTINGS {
         let path = folder.join(name);
         let Some(document) = Document::load(&path)? else { continue };
         if home::is_projects(&path, place.project()) {
             return Err(leads_in(&path));
         }
-        let mut part = Part::new(&path, Origin::User);
-        enabled.extend(read(&mut part, &document, &claude::Source::new(&path), Whose::Own)?);
+        let mut part = ClaudeUnit::new(&path, Origin::User);
+        enabled.extend(read(
+            &mut part,
+            &document,
+            &claude::ClaudeFile::new(&path),
+            ClaudeScope::Own,
+        )?);
         parts.push(part);
     }
     parts.extend(installed(folder, &enabled, Origin::User, place));
@@ -216,30 +231,30 @@ fn of_claude(folder: &Path, place: &Place) -> Result<Vec<Part>, Failure> {
 }
 
 /// What the home folder's `.agents` brings.
-fn of_agents(folder: &Path, place: &Place) -> Result<Vec<Part>, Failure> {
-    let mut part = Part::new(folder, Origin::User);
+fn of_agents(folder: &Path, place: &Workspace) -> Result<Vec<ClaudeUnit>, CliError> {
+    let mut part = ClaudeUnit::new(folder, Origin::User);
     part.brings.push(own(folder));
     let mut parts = vec![part];
     for name in folders(&folder.join("plugins"))? {
         let root = folder.join("plugins").join(name);
         let way_out = "mend it, or take its folder away";
-        parts.push(persons_plugin(&root, &Origin::User, Otherwise::Told, place, way_out));
+        parts.push(persons_plugin(&root, &Origin::User, EmptyFolderPolicy::Told, place, way_out));
     }
     Ok(parts)
 }
 
-fn own(folder: &Path) -> Brings {
-    let loading = Loading::trusted(Origin::User);
-    Brings { folder: folder.into(), shown: folder.into(), loading, plugin: None }
+fn own(folder: &Path) -> ExtensionFolder {
+    let loading = LoadContext::trusted(Origin::User);
+    ExtensionFolder { folder: folder.into(), shown: folder.into(), loading, plugin: None }
 }
 
 /// A folder of the person's home, where it is theirs: not one that the project brings.
-pub(crate) fn own_folder(place: &Place, name: &str) -> Option<PathBuf> {
+pub(crate) fn own_folder(place: &Workspace, name: &str) -> Option<PathBuf> {
     home_folder(place, name).ok().flatten()
 }
 
 /// The same, or why it is not used though something is there: a gate may be in it.
-fn home_folder(place: &Place, name: &str) -> Result<Option<PathBuf>, (PathBuf, Failure)> {
+fn home_folder(place: &Workspace, name: &str) -> Result<Option<PathBuf>, (PathBuf, CliError)> {
     let Some(folder) = home::folder().map(|home| home.join(name)) else { return Ok(None) };
     let is_nothing = |cause: &io::Error| {
         matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
@@ -256,7 +271,7 @@ fn home_folder(place: &Place, name: &str) -> Result<Option<PathBuf>, (PathBuf, F
     Err((folder, failure))
 }
 
-fn is_source(folder: &Path, place: &Place) -> bool {
+fn is_source(folder: &Path, place: &Workspace) -> bool {
     let real = folder.canonicalize();
     real.is_ok_and(|real| crate::trust::possible_sources(place).contains(&real))
 }
@@ -264,14 +279,14 @@ fn is_source(folder: &Path, place: &Place) -> bool {
 const WAY_OUT: &str = "a gate may be in it, so nothing runs: mend it, or leave the home folder's out with \
                        `\"claude\": {\"home\": false}` in your settings";
 
-fn unreadable(path: &Path, cause: impl std::fmt::Display) -> Failure {
-    let failure = Failure::new(format!("{} cannot be read", path.display()));
+fn unreadable(path: &Path, cause: impl std::fmt::Display) -> CliError {
+    let failure = CliError::new(format!("{} cannot be read", path.display()));
     failure.with_cause(cause).with_hint(WAY_OUT)
 }
 
-fn leads_in(path: &Path) -> Failure {
+fn leads_in(path: &Path) -> CliError {
     let message = format!("{} leads into the project, and is not used as yours", path.display());
-    Failure::new(message).with_hint(WAY_OUT)
+    CliError::new(message).with_hint(WAY_OUT)
 }
 
 /// The most plugins in a folder of them.
@@ -279,9 +294,9 @@ const MOST_PLUGINS: usize = 1000;
 
 /// The names of folders in a folder, in order, hidden ones left out. A link to one counts where it is the
 /// person's, also one that leads nowhere: it led to something once. In what is trusted there is none.
-fn folders(folder: &Path) -> Result<Vec<OsString>, Failure> {
+fn folders(folder: &Path) -> Result<Vec<OsString>, CliError> {
     let cannot = |cause: io::Error| {
-        Failure::new(format!("{} cannot be read", folder.display())).with_cause(cause)
+        CliError::new(format!("{} cannot be read", folder.display())).with_cause(cause)
     };
     let is_gone = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {
@@ -301,7 +316,9 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, Failure> {
         }
         if names.len() > MOST_PLUGINS {
             let why = format!("{} has more than {MOST_PLUGINS} folders in it", folder.display());
-            return Err(Failure::new(why).with_hint("a gate may be in any of them: take some away"));
+            return Err(
+                CliError::new(why).with_hint("a gate may be in any of them: take some away")
+            );
         }
     }
     names.sort();
@@ -309,12 +326,12 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, Failure> {
 }
 
 /// A file of a copy, as its author knows it. We wrote it: it is a plain file, and no larger than it may be.
-fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, Failure> {
+fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, CliError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(Document::parse_bytes(&shown.display().to_string(), &bytes)?)),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) => {
-            Err(Failure::new(format!("{} cannot be read", shown.display())).with_cause(cause))
+            Err(CliError::new(format!("{} cannot be read", shown.display())).with_cause(cause))
         }
     }
 }
@@ -356,7 +373,7 @@ fn is_claude(hook: &CommandHook) -> bool {
 }
 
 /// What is watched of the home folder.
-pub(crate) fn watched(place: &Place) -> Vec<PathBuf> {
+pub(crate) fn watched(place: &Workspace) -> Vec<PathBuf> {
     const NAMES: [&str; 6] = [
         "settings.json",
         "settings.local.json",

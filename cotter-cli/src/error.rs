@@ -9,8 +9,8 @@ use std::{
 
 use cotter::{history::store::StoreError, registry::RegisterError, text};
 use cotter_files::{
-    command_hook::hook_files::BrokenHooks, document::location::SettingsError, space::BrokenSpace,
-    trust::TrustError,
+    command_hook::hook_files::HookFileErrors, document::location::SettingsError,
+    space::SpaceErrors, trust::TrustError,
 };
 use cotter_test::ScriptError;
 
@@ -18,7 +18,7 @@ use crate::terminal::style::Style;
 
 /// Something for a person to read. Nothing branches on it but the exit code.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CliError {
     message: String,
     /// Nearest first.
     causes: Vec<String>,
@@ -26,25 +26,25 @@ pub(crate) struct Failure {
     code: u8,
 }
 
-impl Failure {
+impl CliError {
     /// Something failed: exit code 1.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Failure { message: message.into(), causes: vec![], hint: None, code: 1 }
+        CliError { message: message.into(), causes: vec![], hint: None, code: 1 }
     }
 
     /// Something was typed that makes no sense: exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Failure { code: 2, ..Failure::new(message) }
+        CliError { code: 2, ..CliError::new(message) }
     }
 
     /// It may not be: exit code 3.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
-        Failure { code: 3, ..Failure::new(message) }
+        CliError { code: 3, ..CliError::new(message) }
     }
 
     /// Somebody wanted it to end: exit code 130.
     pub(crate) fn aborted(message: impl Into<String>) -> Self {
-        Failure { code: 130, ..Failure::new(message) }
+        CliError { code: 130, ..CliError::new(message) }
     }
 
     pub(crate) fn with_cause(mut self, cause: impl fmt::Display) -> Self {
@@ -53,7 +53,7 @@ impl Failure {
     }
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
-        Failure { hint: Some(hint.into()), ..self }
+        CliError { hint: Some(hint.into()), ..self }
     }
 
     /// The same as the cause of something that failed for it.
@@ -63,7 +63,7 @@ impl Failure {
     }
 
     /// What failed, and what to do about it, on one line.
-    pub(crate) fn in_short(&self) -> String {
+    pub(crate) fn one_line(&self) -> String {
         let causes: String = self.causes.iter().map(|cause| format!(": {cause}")).collect();
         let hint = self.hint.iter().map(|hint| format!(" ({hint})")).collect::<String>();
         format!("{}{causes}{hint}", self.message)
@@ -75,19 +75,19 @@ impl Failure {
     }
 
     fn of(error: &dyn Error, hint: Option<&str>) -> Self {
-        let mut failure = Failure::new(error.to_string());
+        let mut failure = CliError::new(error.to_string());
         let mut source = error.source();
         while let Some(cause) = source {
             failure = failure.with_cause(cause);
             source = cause.source();
         }
-        Failure { hint: hint.map(str::to_owned), ..failure }
+        CliError { hint: hint.map(str::to_owned), ..failure }
     }
 
     /// A space that cannot be used: everything at once, as whoever mends one thing wants to know of the
     /// others.
-    pub(crate) fn of_space(message: impl Into<String>, broken: &BrokenSpace) -> Self {
-        let failure = broken.errors().fold(Failure::new(message), Failure::with_cause);
+    pub(crate) fn of_space(message: impl Into<String>, broken: &SpaceErrors) -> Self {
+        let failure = broken.errors().fold(CliError::new(message), CliError::with_cause);
         failure.with_hint("it is used whole or not at all; `cotter spaces check PATH` tells more")
     }
 
@@ -111,49 +111,49 @@ impl Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
-        Failure::of(&error, error.hint())
+        CliError::of(&error, error.hint())
     }
 }
 
-impl From<SettingsError> for Failure {
+impl From<SettingsError> for CliError {
     fn from(error: SettingsError) -> Self {
-        Failure::of(&error, error.hint())
+        CliError::of(&error, error.hint())
     }
 }
 
-impl From<ScriptError> for Failure {
+impl From<ScriptError> for CliError {
     fn from(error: ScriptError) -> Self {
-        Failure::of(&error, error.hint())
+        CliError::of(&error, error.hint())
     }
 }
 
-impl From<RegisterError> for Failure {
+impl From<RegisterError> for CliError {
     fn from(error: RegisterError) -> Self {
-        Failure::of(&error, error.hint())
+        CliError::of(&error, error.hint())
     }
 }
 
-impl From<BrokenHooks> for Failure {
+impl From<HookFileErrors> for CliError {
     /// Every file at once: whoever mends one wants to know of the others.
-    fn from(broken: BrokenHooks) -> Self {
-        let failure = Failure::new("hooks could not be loaded");
-        let failure = broken.errors().fold(failure, Failure::with_cause);
+    fn from(broken: HookFileErrors) -> Self {
+        let failure = CliError::new("hooks could not be loaded");
+        let failure = broken.errors().fold(failure, CliError::with_cause);
         failure.with_hint(
             "a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more",
         )
     }
 }
 
-impl From<BrokenSpace> for Failure {
-    fn from(broken: BrokenSpace) -> Self {
-        Failure::of_space("a space cannot be used", &broken)
+impl From<SpaceErrors> for CliError {
+    fn from(broken: SpaceErrors) -> Self {
+        CliError::of_space("a space cannot be used", &broken)
     }
 }
 
-impl From<TrustError> for Failure {
+impl From<TrustError> for CliError {
     fn from(error: TrustError) -> Self {
-        Failure::of(&error, error.hint())
+        CliError::of(&error, error.hint())
     }
 }

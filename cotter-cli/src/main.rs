@@ -22,11 +22,11 @@ use std::{
     process::ExitCode,
 };
 
-use cotter::invoke::named_item::Kind;
+use cotter::invoke::named_item::NameKind;
 
 use crate::{
-    args::{Command, Parsed},
-    error::Failure,
+    args::{CliArgs, Command},
+    error::CliError,
     terminal::style::Style,
 };
 
@@ -38,11 +38,11 @@ fn main() -> ExitCode {
     if matches!(args.as_slice(), [_, only] if only == "--version" || only == "-V") {
         return say(concat!("cotter ", env!("CARGO_PKG_VERSION"), "\n"));
     }
-    let Parsed { style, command } = match args::parse(args) {
+    let CliArgs { style, command } = match args::parse(args) {
         Ok(parsed) => parsed,
-        Err(args::Stop::Help(text)) => return say(&text),
-        Err(args::Stop::Wrong(failure)) => {
-            return failure.report(Style::on_stderr(terminal::style::When::Auto));
+        Err(args::ParseExit::Help(text)) => return say(&text),
+        Err(args::ParseExit::Wrong(failure)) => {
+            return failure.report(Style::on_stderr(terminal::style::ColorChoice::Auto));
         }
     };
     if let Some(failure) = by_an_agent(&command) {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
     let done = match command {
         Command::Run(args) => commands::run::run(*args, style),
-        Command::NamesList { kind: Kind::Skill, json } => commands::skills::list(json, style),
+        Command::NamesList { kind: NameKind::Skill, json } => commands::skills::list(json, style),
         Command::NamesList { kind, json } => commands::names::list(kind, json, style),
         Command::SkillsShow { name, json } => commands::skills::show(&name, json, style),
         Command::SkillsMatch { task, json } => commands::skills::matching(&task, json, style),
@@ -85,15 +85,15 @@ fn main() -> ExitCode {
             commands::ledger::verify(id.as_deref(), head.as_deref())
         }
     };
-    done.unwrap_or_else(|failure: Failure| failure.report(Style::on_stderr(style)))
+    done.unwrap_or_else(|failure: CliError| failure.report(Style::on_stderr(style)))
 }
 
 /// Whatever an agent starts may look, and no more: it does not answer, allow or go on for anybody.
-fn by_an_agent(command: &Command) -> Option<Failure> {
+fn by_an_agent(command: &Command) -> Option<CliError> {
     env::var_os(cotter_tools::process::environment::MARK)?;
     (!command.only_looks()).then(|| {
         let message = "an agent started this, and agents may only look: `explain`, `list`, `show`";
-        Failure::refused(message).with_hint("run it yourself, in a terminal of your own")
+        CliError::refused(message).with_hint("run it yourself, in a terminal of your own")
     })
 }
 

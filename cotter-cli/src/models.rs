@@ -20,13 +20,13 @@ use std::{
 
 use cotter::{
     history::message::Usage,
-    model::{Model, Models},
+    model::{Model, ModelDirectory},
     text::{self, redact::Redactor},
 };
 use cotter_files::{
-    document::location::{Place, SettingsError},
+    document::location::{SettingsError, SourceLocation},
     settings::{
-        Values, Written,
+        MergedSettings, SourcedText,
         models::{ModelSettings, ProviderSettings},
     },
 };
@@ -36,12 +36,12 @@ use cotter_models::{
 };
 use tokio::time::timeout;
 
-pub(crate) use crate::models::choice::Answering;
+pub(crate) use crate::models::choice::ModelChain;
 
-use crate::models::{proxy::Proxies, route::Way};
+use crate::models::{proxy::Proxies, route::ProviderRoute};
 use crate::{
-    commands::redactor, error::Failure, models::credentials::Credentials, paths as home,
-    setup::selected_agent::Named,
+    commands::redactor, error::CliError, models::credentials::Credentials, paths as home,
+    setup::selected_agent::AgentModel,
 };
 
 /// Who serves models on this machine.
@@ -55,19 +55,19 @@ const RECORDED_WITH: &str =
     "name the model that the cassette was recorded with, as in `--model provider/model`";
 
 /// The providers of this machine's person.
-pub(crate) struct Reach {
+pub(crate) struct ProviderSet {
     providers: Providers,
     /// What is said when one is named that cannot be used as it is set up.
-    broken: BTreeMap<String, Failure>,
+    broken: BTreeMap<String, CliError>,
     /// The variable of each provider's key, where it has one.
     variables: BTreeMap<String, String>,
     /// How each is reached, but for what goes without saying.
-    ways: BTreeMap<String, Way>,
+    ways: BTreeMap<String, ProviderRoute>,
     credentials: Credentials,
     /// Every key that is in use, with the name it goes by.
     keys: Vec<(String, ApiKey)>,
     /// The settings' model.
-    model: Option<Written>,
+    model: Option<SourcedText>,
     /// The models that settings name.
     names: ModelNames,
     /// The providers and models that settings describe.
@@ -82,11 +82,11 @@ pub(crate) struct ModelNames {
     /// The person's own and the operator's.
     pub(crate) own: Vec<String>,
     /// A project's, which may name one that the person has set up.
-    pub(crate) brought: Vec<Written>,
+    pub(crate) brought: Vec<SourcedText>,
 }
 
 /// A provider that cannot be used as it is set up.
-pub(crate) struct Closed {
+pub(crate) struct UnavailableProvider {
     pub(crate) provider: String,
     /// The variable its key would be in, where that is what is missing.
     pub(crate) variable: Option<String>,
@@ -95,9 +95,9 @@ pub(crate) struct Closed {
 
 /// The model that is meant, and by whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
+pub(crate) struct ChosenModel {
     pub(crate) name: String,
-    pub(crate) by: By,
+    pub(crate) by: ChoiceSource,
 }
 
 /// A model to turn to when those before it fail, as it was named.
@@ -106,49 +106,53 @@ pub(crate) enum Fallback {
     /// By the command line: it must be there.
     Flag(String),
     /// By the settings, which are for every run: without it there is one less.
-    Settings(Written),
+    Settings(SourcedText),
 }
 
 impl Fallback {
     /// Those of the settings.
-    pub(crate) fn of_settings(values: &Values) -> Vec<Self> {
+    pub(crate) fn of_settings(values: &MergedSettings) -> Vec<Self> {
         values.fallback_models.iter().flatten().cloned().map(Fallback::Settings).collect()
     }
 }
 
 /// Who named a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum By {
+pub(crate) enum ChoiceSource {
     Flag,
     Variable,
-    Settings(Place),
+    Settings(SourceLocation),
     /// The agent that is to run, in a file that may know its places.
-    Agent(Option<Place>),
+    Agent(Option<SourceLocation>),
     /// Nobody: its provider is the first with a key, which is here.
     Key(String),
     /// The person, just now.
     Person,
 }
 
-impl By {
+impl ChoiceSource {
     /// Why a model is used, in words.
     pub(crate) fn words(&self) -> String {
         match self {
-            By::Flag => "`--model` names it".into(),
-            By::Variable => "`COTTER_MODEL` names it".into(),
-            By::Settings(_) => "the settings name it".into(),
-            By::Agent(_) => "the agent names it".into(),
-            By::Key(place) => format!("no model is named, and there is a key in {place}"),
-            By::Person => "it was chosen at the terminal".into(),
+            ChoiceSource::Flag => "`--model` names it".into(),
+            ChoiceSource::Variable => "`COTTER_MODEL` names it".into(),
+            ChoiceSource::Settings(_) => "the settings name it".into(),
+            ChoiceSource::Agent(_) => "the agent names it".into(),
+            ChoiceSource::Key(place) => format!("no model is named, and there is a key in {place}"),
+            ChoiceSource::Person => "it was chosen at the terminal".into(),
         }
     }
 }
 
-impl Reach {
+impl ProviderSet {
     /// Looks at settings, variables and stored keys. `project` holds nobody's keys.
-    pub(crate) fn new(values: &Values, names: ModelNames, project: &Path) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        values: &MergedSettings,
+        names: ModelNames,
+        project: &Path,
+    ) -> Result<Self, CliError> {
         let described = values.providers.keys().chain(values.models.keys());
-        let mut reach = Reach {
+        let mut reach = ProviderSet {
             names,
             described: described.cloned().collect(),
             providers: Providers::new(),
@@ -184,7 +188,7 @@ impl Reach {
         name: &str,
         entry: Option<&ProviderSettings>,
         proxies: &Proxies,
-    ) -> Result<Result<Provider, Failure>, SettingsError> {
+    ) -> Result<Result<Provider, CliError>, SettingsError> {
         let mut provider = match base(name, entry)? {
             Ok(provider) => provider,
             Err(failure) => return Ok(Err(failure)),
@@ -194,7 +198,8 @@ impl Reach {
             provider = provider.needing_key();
         }
         let variable = named.or_else(|| ready(name)?.key_variable.map(str::to_owned));
-        let mut way = Way { address: told_address(name, entry), ..Way::default() };
+        let mut way =
+            ProviderRoute { address: told_address(name, entry), ..ProviderRoute::default() };
         if let Some((key, from)) = self.key(name, variable.as_deref()) {
             provider = provider.with_key(key);
             way.key = Some(from);
@@ -237,15 +242,15 @@ impl Reach {
     }
 
     /// The providers that cannot be used, with what would help.
-    pub(crate) fn closed(&self) -> Vec<Closed> {
+    pub(crate) fn closed(&self) -> Vec<UnavailableProvider> {
         let keyless = self.providers.iter().filter(|provider| !provider.is_usable());
         let keyless = keyless.map(|provider| {
             let variable = self.variable(provider.name()).map(str::to_owned);
             let why =
                 variable.as_ref().map_or("it has no key".into(), |name| format!("set {name}"));
-            Closed { provider: provider.name().to_string(), variable, why }
+            UnavailableProvider { provider: provider.name().to_string(), variable, why }
         });
-        let broken = self.broken.iter().map(|(name, failure)| Closed {
+        let broken = self.broken.iter().map(|(name, failure)| UnavailableProvider {
             provider: name.clone(),
             variable: None,
             why: failure.message().to_owned(),
@@ -282,8 +287,8 @@ impl Reach {
     }
 
     /// Lets a cassette answer: nobody needs a key, nothing is sent.
-    pub(crate) fn play(&mut self, path: &Path) -> Result<(), Failure> {
-        let cannot = || Failure::new(format!("cannot play {}", path.display()));
+    pub(crate) fn play(&mut self, path: &Path) -> Result<(), CliError> {
+        let cannot = || CliError::new(format!("cannot play {}", path.display()));
         let about = fs::metadata(path).map_err(|cause| cannot().with_cause(cause))?;
         if about.is_file() && about.len() == 0 {
             return Err(cannot().with_cause("it is empty"));
@@ -296,9 +301,9 @@ impl Reach {
     }
 
     /// Writes down what is said from here on, in a new file.
-    pub(crate) fn record(&mut self, path: &Path) -> Result<Recorder, Failure> {
+    pub(crate) fn record(&mut self, path: &Path) -> Result<Recorder, CliError> {
         let recorder = Recorder::create(path, self.redactor()).map_err(|cause| {
-            let failure = Failure::new(format!("cannot record to {}", path.display()));
+            let failure = CliError::new(format!("cannot record to {}", path.display()));
             failure.with_cause(cause).with_hint("`--record-cassette FILE` names a new file")
         })?;
         self.put_in(&Tape::Record(recorder.clone()));
@@ -319,18 +324,18 @@ impl Reach {
     }
 
     /// Keeps a key for later runs. Gives the file.
-    pub(crate) fn keep_key(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, Failure> {
+    pub(crate) fn keep_key(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
         self.credentials.keep(provider, key)
     }
 
     /// The model that is meant where the command line says this.
-    pub(crate) fn choose(&self, flag: Option<&str>) -> Result<Choice, Failure> {
-        let named = |name: &str, by| Choice { name: name.trim().to_owned(), by };
+    pub(crate) fn choose(&self, flag: Option<&str>) -> Result<ChosenModel, CliError> {
+        let named = |name: &str, by| ChosenModel { name: name.trim().to_owned(), by };
         match (flag, told_model(), &self.model) {
-            (Some(name), ..) => Ok(named(name, By::Flag)),
-            (None, Some(name), _) => Ok(named(&name, By::Variable)),
-            (None, None, Some(Written { text, place })) => {
-                Ok(named(text, By::Settings(place.clone())))
+            (Some(name), ..) => Ok(named(name, ChoiceSource::Flag)),
+            (None, Some(name), _) => Ok(named(&name, ChoiceSource::Variable)),
+            (None, None, Some(SourcedText { text, place })) => {
+                Ok(named(text, ChoiceSource::Settings(place.clone())))
             }
             (None, None, None) => self.first_with_key().ok_or_else(|| self.no_model()),
         }
@@ -340,16 +345,16 @@ impl Reach {
     pub(crate) fn choose_for(
         &mut self,
         flag: Option<&str>,
-        agent: Option<Named<'_>>,
-    ) -> Result<Choice, Failure> {
-        let Some(Named { text, place, is_free }) = agent.filter(|_| flag.is_none()) else {
+        agent: Option<AgentModel<'_>>,
+    ) -> Result<ChosenModel, CliError> {
+        let Some(AgentModel { text, place, is_free }) = agent.filter(|_| flag.is_none()) else {
             return self.choose(flag);
         };
         let name = text.trim().to_owned();
         if is_free {
             self.names.own.push(name.clone());
         }
-        Ok(Choice { name, by: By::Agent(place.cloned()) })
+        Ok(ChosenModel { name, by: ChoiceSource::Agent(place.cloned()) })
     }
 
     /// Whether the person has set a model up: they name it, describe it or its provider, or have a key.
@@ -364,15 +369,23 @@ impl Reach {
     }
 
     /// Refuses what somebody else names than the person, unless they have set it up.
-    pub(crate) fn check_brought(&self, Choice { name, by }: &Choice) -> Result<(), Failure> {
+    pub(crate) fn check_brought(
+        &self,
+        ChosenModel { name, by }: &ChosenModel,
+    ) -> Result<(), CliError> {
         let is_brought = match by {
-            By::Agent(_) => true,
-            By::Settings(place) => self.names.brought.iter().any(|known| known.place == *place),
-            By::Flag | By::Variable | By::Key(_) | By::Person => false,
+            ChoiceSource::Agent(_) => true,
+            ChoiceSource::Settings(place) => {
+                self.names.brought.iter().any(|known| known.place == *place)
+            }
+            ChoiceSource::Flag
+            | ChoiceSource::Variable
+            | ChoiceSource::Key(_)
+            | ChoiceSource::Person => false,
         };
         match is_brought && !self.is_set_up(name) {
             false => Ok(()),
-            true => Err(Failure::usage(format!(
+            true => Err(CliError::usage(format!(
                 "`{}` is no model that you have set up, and only you can",
                 shown(name)
             ))
@@ -383,17 +396,17 @@ impl Reach {
     }
 
     /// The first provider with a key, and its model for whoever names none.
-    fn first_with_key(&self) -> Option<Choice> {
+    fn first_with_key(&self) -> Option<ChosenModel> {
         READY.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
             let name = format!("{}/{}", ready.name, ready.default_model?);
             let place = self.ways.get(ready.name)?.key.clone()?;
-            Some(Choice { name, by: By::Key(place) })
+            Some(ChosenModel { name, by: ChoiceSource::Key(place) })
         })
     }
 
     /// The model of that name.
-    pub(crate) fn find(&self, name: &str) -> Result<Arc<dyn Model>, Failure> {
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<dyn Model>, CliError> {
         if name == Rehearsal::NAME {
             return Ok(Arc::new(Rehearsal::new()));
         }
@@ -409,25 +422,25 @@ impl Reach {
         if !found.is_usable() {
             return Err(self.no_key(found));
         }
-        self.providers.find(name).map_err(|error| Failure::usage(error.message))
+        self.providers.find(name).map_err(|error| CliError::usage(error.message))
     }
 
     /// The model that is meant. What is wrong with it says where it was named, unless that was just now.
     pub(crate) fn find_chosen(
         &self,
-        Choice { name, by }: &Choice,
-    ) -> Result<Arc<dyn Model>, Failure> {
+        ChosenModel { name, by }: &ChosenModel,
+    ) -> Result<Arc<dyn Model>, CliError> {
         let shown = shown(name);
-        let choice = Choice { name: name.clone(), by: by.clone() };
+        let choice = ChosenModel { name: name.clone(), by: by.clone() };
         self.check_brought(&choice).and_then(|()| self.find(name)).map_err(|failure| match by {
-            By::Flag | By::Key(_) | By::Person => failure,
-            By::Agent(None) => {
+            ChoiceSource::Flag | ChoiceSource::Key(_) | ChoiceSource::Person => failure,
+            ChoiceSource::Agent(None) => {
                 failure.within(format!("the agent names `{shown}`, which cannot be used"))
             }
-            By::Variable => {
+            ChoiceSource::Variable => {
                 failure.within(format!("`COTTER_MODEL` names `{shown}`, which cannot be used"))
             }
-            By::Settings(place) | By::Agent(Some(place)) => {
+            ChoiceSource::Settings(place) | ChoiceSource::Agent(Some(place)) => {
                 failure.within(place.error(format!("`{shown}` cannot be used")).to_string())
             }
         })
@@ -439,8 +452,8 @@ impl Reach {
         model: Arc<dyn Model>,
         fallbacks: &[Fallback],
         budget_usd: Option<f64>,
-    ) -> Result<Answering, Failure> {
-        let mut answering = Answering::alone(model);
+    ) -> Result<ModelChain, CliError> {
+        let mut answering = ModelChain::alone(model);
         for fallback in fallbacks {
             match self.fallback(fallback)? {
                 Ok(model) => answering.add(model),
@@ -452,19 +465,21 @@ impl Reach {
     }
 
     /// One to turn to. The outer error ends the run; the inner one says why it goes on without.
-    fn fallback(&self, fallback: &Fallback) -> Result<Result<Arc<dyn Model>, String>, Failure> {
+    fn fallback(&self, fallback: &Fallback) -> Result<Result<Arc<dyn Model>, String>, CliError> {
         match fallback {
             Fallback::Flag(name) => match self.find(name.trim()) {
                 Ok(model) => Ok(Ok(model)),
                 Err(failure) => Err(failure
                     .within(format!("the fallback model `{}` cannot be used", shown(name.trim())))),
             },
-            Fallback::Settings(Written { text: name, place }) => {
-                let choice =
-                    Choice { name: name.trim().to_owned(), by: By::Settings(place.clone()) };
+            Fallback::Settings(SourcedText { text: name, place }) => {
+                let choice = ChosenModel {
+                    name: name.trim().to_owned(),
+                    by: ChoiceSource::Settings(place.clone()),
+                };
                 let found = self.check_brought(&choice).and_then(|()| self.find(&choice.name));
                 Ok(found.map_err(|failure| {
-                    let why = failure.in_short();
+                    let why = failure.one_line();
                     let name = shown(name.trim());
                     let words = format!("the fallback model `{name}` is left out: {why}");
                     place.error(words).to_string()
@@ -473,8 +488,8 @@ impl Reach {
         }
     }
 
-    fn no_model(&self) -> Failure {
-        let failure = Failure::usage("no model is set up, so nothing was sent");
+    fn no_model(&self) -> CliError {
+        let failure = CliError::usage("no model is set up, so nothing was sent");
         if self.plays {
             return failure.with_hint(RECORDED_WITH);
         }
@@ -491,9 +506,9 @@ impl Reach {
         })
     }
 
-    fn no_name(&self, name: &str) -> Failure {
+    fn no_name(&self, name: &str) -> CliError {
         let failure =
-            Failure::usage(format!("`{}` is no model: expected `provider/model`", shown(name)));
+            CliError::usage(format!("`{}` is no model: expected `provider/model`", shown(name)));
         let first = READY.iter().find(|ready| ready.name == name.trim_end_matches('/'));
         let first =
             first.and_then(|ready| Some(format!("{}/{}", ready.name, ready.default_model?)));
@@ -506,8 +521,8 @@ impl Reach {
         }
     }
 
-    fn no_provider(&self, provider: &str) -> Failure {
-        let failure = Failure::usage(format!("there is no provider `{}`", shown(provider)));
+    fn no_provider(&self, provider: &str) -> CliError {
+        let failure = CliError::usage(format!("there is no provider `{}`", shown(provider)));
         let names = self.providers.iter().map(|provider| provider.name().as_str());
         let names = names.chain(self.broken.keys().map(String::as_str)).chain([Rehearsal::NAME]);
         match text::nearest(provider, names) {
@@ -520,9 +535,9 @@ impl Reach {
         }
     }
 
-    fn no_key(&self, provider: &Provider) -> Failure {
+    fn no_key(&self, provider: &Provider) -> CliError {
         let name = provider.name();
-        let failure = Failure::usage(format!("there is no key for `{name}`"));
+        let failure = CliError::usage(format!("there is no key for `{name}`"));
         failure.with_hint(no_key_hint(name, self.variable(name)))
     }
 }
@@ -547,13 +562,13 @@ fn no_key_hint(provider: &str, variable: Option<&str>) -> String {
 fn check_budget<'m>(
     mut models: impl Iterator<Item = &'m Arc<dyn Model>>,
     budget_usd: Option<f64>,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let has_no_price = |model: &&Arc<dyn Model>| model.cost_usd(&Usage::default()).is_none();
     let (Some(budget), Some(model)) = (budget_usd, models.find(has_no_price)) else {
         return Ok(());
     };
     let name = model.name();
-    let failure = Failure::usage(format!(
+    let failure = CliError::usage(format!(
         "the price of `{name}` is not known, so a budget of {budget} USD cannot be kept"
     ));
     Err(match name.contains('/') {
@@ -579,7 +594,7 @@ fn price_hint(model: &str) -> String {
 fn base(
     name: &str,
     entry: Option<&ProviderSettings>,
-) -> Result<Result<Provider, Failure>, SettingsError> {
+) -> Result<Result<Provider, CliError>, SettingsError> {
     let speaks = entry.and_then(|entry| entry.speaks.as_ref()).map(speaks).transpose()?;
     let address = entry.and_then(|entry| entry.base_url.as_ref()).map(address).transpose()?;
     let Some(known) = Provider::ready(name) else {
@@ -624,14 +639,14 @@ fn told_address(name: &str, entry: Option<&ProviderSettings>) -> Option<String> 
 fn told_by(
     variable: &str,
     read: impl Fn(&str) -> Result<String, String>,
-) -> Option<Result<String, Failure>> {
+) -> Option<Result<String, CliError>> {
     let told = home::text_variable(variable)?;
     Some(read(&told).map_err(|why| {
-        Failure::usage(format!("`{variable}` holds no address of a provider")).with_cause(why)
+        CliError::usage(format!("`{variable}` holds no address of a provider")).with_cause(why)
     }))
 }
 
-fn speaks(word: &Written) -> Result<Speaks, SettingsError> {
+fn speaks(word: &SourcedText) -> Result<Speaks, SettingsError> {
     let known = Speaks::WORDS.iter().find(|(known, _)| *known == word.text);
     known.map(|(_, speaks)| *speaks).ok_or_else(|| {
         let words: Vec<_> = Speaks::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
@@ -645,7 +660,7 @@ fn speaks(word: &Written) -> Result<Speaks, SettingsError> {
     })
 }
 
-fn address(url: &Written) -> Result<String, SettingsError> {
+fn address(url: &SourcedText) -> Result<String, SettingsError> {
     let text = url.text.trim();
     Http::check_address(text).map_err(|why| url.place.error(why))?;
     Ok(text.to_owned())

@@ -11,7 +11,7 @@ use std::{
 
 use cotter_files::trust::store::TrustStore;
 
-use crate::error::Failure;
+use crate::error::CliError;
 
 /// The operator's settings.
 pub(crate) const OPERATOR_SETTINGS: &str = "/etc/cotter/settings.json";
@@ -47,18 +47,19 @@ pub(crate) fn own_folders() -> Vec<PathBuf> {
 }
 
 /// There is no home, and something was to be kept there.
-pub(crate) fn no_config() -> Failure {
-    Failure::new("there is no place for settings: neither `COTTER_HOME` nor `HOME` is set")
+pub(crate) fn no_config() -> CliError {
+    CliError::new("there is no place for settings: neither `COTTER_HOME` nor `HOME` is set")
         .with_hint("set `HOME`")
 }
 
 /// Writes a file of the person's whole or not at all, readable by them alone unless it was there and
 /// was not. A folder that is made for it is theirs alone too.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     // A link stays one: what it leads to is written.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    write_whole(&path, bytes)
-        .map_err(|cause| Failure::new(format!("cannot write {}", path.display())).with_cause(cause))
+    write_whole(&path, bytes).map_err(|cause| {
+        CliError::new(format!("cannot write {}", path.display())).with_cause(cause)
+    })
 }
 
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -137,9 +138,9 @@ pub(crate) fn leads_through(path: &Path, folder: &Path) -> bool {
 }
 
 /// The folder of all sessions.
-pub(crate) fn sessions() -> Result<PathBuf, Failure> {
+pub(crate) fn sessions() -> Result<PathBuf, CliError> {
     let data = base("XDG_DATA_HOME", ".local/share").ok_or_else(|| {
-        Failure::new("there is no place for sessions: neither `XDG_DATA_HOME` nor `HOME` is set")
+        CliError::new("there is no place for sessions: neither `XDG_DATA_HOME` nor `HOME` is set")
             .with_hint("set `HOME`, or run with `--no-session`")
     })?;
     Ok(data.join("cotter/sessions"))

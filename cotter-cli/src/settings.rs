@@ -16,48 +16,48 @@ use std::{
 };
 
 use cotter::{
-    Agent, Origin, Owner, Place, Registry,
+    Agent, Origin, Owner, Registry, Workspace,
     permission::{
         mode::{Level, Mode},
         rule::{Rule, RuleKind},
     },
-    registry::{HooksOff, generation::HookInfo},
+    registry::{DisabledHooks, generation::HookInfo},
     text,
 };
 use cotter_files::{
     claude::plugin::Plugin,
     command_hook::{
-        self, Base,
+        self, HookLocation,
         dialect::Dialect,
         entry::{CommandHook, OnFailure},
         hook_files::{HookFiles, load_hooks, load_own_hooks},
     },
     document::{Document, location::SettingsError},
     extensions::{Diagnostic, Severity},
-    settings::{Settings, Source, Values, Written, permissions::Permissions},
-    trust::store::{Grants, Standing},
+    settings::{MergedSettings, Settings, SettingsOwner, SourcedText, permissions::Permissions},
+    trust::store::{Grants, TrustState},
 };
 use cotter_tools::mcp::config::Servers;
 
 use crate::settings::checks::{about_blind, about_unknown_tools, check_examples};
 use crate::{
-    claude::{self, Brings},
-    error::Failure,
+    claude::{self, ExtensionFolder},
+    error::CliError,
     models::ModelNames,
     paths as home,
     paths::{
         operator_switches as switches,
-        operator_switches::{Switches, WEBHOOKS},
+        operator_switches::{OperatorSwitches, WEBHOOKS},
     },
-    setup::{extensions::named_as_found, reload::Units},
-    trust::{Found, Standings, Where},
+    setup::{extensions::named_as_found, reload::PendingLoad},
+    trust::{SourceKind, TrustSource, TrustSources},
 };
 
 /// The settings in force, farthest first.
-pub(crate) struct Files(Vec<File>);
+pub(crate) struct SettingsFiles(Vec<SettingsFile>);
 
 /// One settings file, or one folder of hooks beside it.
-struct File {
+struct SettingsFile {
     path: PathBuf,
     owner: Owner,
     /// The folder that its hooks run in.
@@ -67,14 +67,14 @@ struct File {
     /// Hooks that it declares and switches off.
     off: Vec<CommandHook>,
     /// Of a file that was written for another program: the folders it brings, and what is not honoured.
-    others: Option<(Vec<Brings>, Vec<Diagnostic>)>,
+    others: Option<(Vec<ExtensionFolder>, Vec<Diagnostic>)>,
     /// Why nothing may start without it.
-    broken: Option<Failure>,
+    broken: Option<CliError>,
 }
 
-impl File {
+impl SettingsFile {
     fn empty(path: &Path, owner: Owner, base: PathBuf) -> Self {
-        File {
+        SettingsFile {
             path: path.into(),
             owner,
             base,
@@ -87,19 +87,25 @@ impl File {
     }
 
     /// What was written for another program.
-    fn of_others(part: claude::Part) -> Self {
+    fn of_others(part: claude::ClaudeUnit) -> Self {
         let owner = part.owner();
-        let claude::Part { path, settings, servers, brings, told, broken, .. } = part;
+        let claude::ClaudeUnit { path, settings, servers, brings, told, broken, .. } = part;
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
         let others = Some((brings, told));
-        File { settings, servers, others, broken, ..File::empty(&path, owner, base) }
+        SettingsFile {
+            settings,
+            servers,
+            others,
+            broken,
+            ..SettingsFile::empty(&path, owner, base)
+        }
     }
 
     /// The same once more: of a file of ours, as it was read.
     fn again(&self) -> Self {
         let (settings, servers) = (self.settings.clone(), self.servers.clone());
-        let File { path, owner, base, .. } = self;
-        File { settings, servers, ..File::empty(path, owner.clone(), base.clone()) }
+        let SettingsFile { path, owner, base, .. } = self;
+        SettingsFile { settings, servers, ..SettingsFile::empty(path, owner.clone(), base.clone()) }
     }
 
     /// Something in it that has no effect.
@@ -109,29 +115,29 @@ impl File {
     }
 
     /// A file as it is read; `None` where there is none.
-    fn load(path: &Path, source: Source, origin: Origin) -> Result<Option<Self>, Failure> {
+    fn load(path: &Path, source: SettingsOwner, origin: Origin) -> Result<Option<Self>, CliError> {
         let Some(document) = Document::load(path)? else { return Ok(None) };
         let owner = Owner::new(origin, path.display().to_string());
-        Ok(Some(File::read(path, &document, source, owner, folder_of(path)?)?))
+        Ok(Some(SettingsFile::read(path, &document, source, owner, folder_of(path)?)?))
     }
 
     fn read(
         path: &Path,
         document: &Document,
-        source: Source,
+        source: SettingsOwner,
         owner: Owner,
         base: PathBuf,
     ) -> Result<Self, SettingsError> {
         let settings = Settings::from_document(document, source)?;
         let servers = document.root().object()?.get("mcpServers").map(Servers::read);
         let servers = servers.transpose()?.unwrap_or_default();
-        Ok(File { settings, servers, ..File::empty(path, owner, base) })
+        Ok(SettingsFile { settings, servers, ..SettingsFile::empty(path, owner, base) })
     }
 
     /// What a project brings, read from the copy of it that somebody trusts; nothing where nobody does. Of
     /// what changed since, or is gone, the rules and hooks stay as they were trusted: by a file nothing
     /// becomes looser.
-    fn of_project(found: &Found) -> Result<Option<Self>, Failure> {
+    fn of_project(found: &TrustSource) -> Result<Option<Self>, CliError> {
         let Some((copy, grants)) = kept(found).filter(|_| found.is_ours()) else {
             return Ok(None);
         };
@@ -141,25 +147,26 @@ impl File {
             Ok(bytes) => bytes,
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(cause) => {
-                let failure = Failure::new(format!("{} cannot be read", path.display()));
+                let failure = CliError::new(format!("{} cannot be read", path.display()));
                 return Err(failure.with_cause(cause));
             }
         };
         let document = Document::parse_bytes(&path.display().to_string(), &bytes)?;
         let owner = of_project(&path, grants);
         if found.is_folder() {
-            let mut read = File::read(&path, &document, Source::Project, owner, copy.clone())?;
-            if !matches!(found.standing, Standing::Trusted { .. }) {
+            let mut read =
+                SettingsFile::read(&path, &document, SettingsOwner::Project, owner, copy.clone())?;
+            if !matches!(found.standing, TrustState::Trusted { .. }) {
                 read.servers = Servers::default();
             }
             return Ok(Some(read));
         }
         let servers = Servers::from_document(&document)?;
-        Ok(Some(File { servers, ..File::empty(&path, owner, copy.clone()) }))
+        Ok(Some(SettingsFile { servers, ..SettingsFile::empty(&path, owner, copy.clone()) }))
     }
 
     /// The person's own `hooks/*.yaml`; nothing where there are none.
-    fn own_hooks(folder: &Path, project: &Path) -> Result<Option<Self>, Failure> {
+    fn own_hooks(folder: &Path, project: &Path) -> Result<Option<Self>, CliError> {
         let path = folder.join("hooks");
         let read = load_own_hooks(folder);
         let is_empty = read.as_ref().is_ok_and(|read| read.files.is_empty());
@@ -168,12 +175,13 @@ impl File {
         }
         let owner = Owner::new(Origin::User, path.display().to_string());
         let base = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        Ok(File::of_hooks(path, owner, base, read?))
+        Ok(SettingsFile::of_hooks(path, owner, base, read?))
     }
 
     /// Those of a project, of the copy that its settings are read from.
-    fn hooks_of_project(found: &Found) -> Result<Option<Self>, Failure> {
-        let Some((copy, grants)) = kept(found).filter(|_| found.place() == Where::Cotter) else {
+    fn hooks_of_project(found: &TrustSource) -> Result<Option<Self>, CliError> {
+        let Some((copy, grants)) = kept(found).filter(|_| found.place() == SourceKind::Cotter)
+        else {
             return Ok(None);
         };
         let read = load_hooks(copy).map_err(|mut broken| {
@@ -182,14 +190,14 @@ impl File {
         })?;
         let path = found.source.join("hooks");
         let owner = of_project(&path, grants);
-        Ok(File::of_hooks(path, owner, copy.clone(), read))
+        Ok(SettingsFile::of_hooks(path, owner, copy.clone(), read))
     }
 
     fn of_hooks(path: PathBuf, owner: Owner, base: PathBuf, read: HookFiles) -> Option<Self> {
         if read.files.is_empty() {
             return None;
         }
-        let mut file = File::empty(&path, owner, base);
+        let mut file = SettingsFile::empty(&path, owner, base);
         file.settings.hooks = read.enabled().cloned().collect();
         file.off = read.switched_off().cloned().collect();
         Some(file)
@@ -198,10 +206,10 @@ impl File {
 
 /// The copy of a source that its rules and hooks are read from, and what they may. Of what changed since
 /// it was trusted, or is gone, those of a folder stay.
-fn kept(found: &Found) -> Option<(&PathBuf, Grants)> {
+fn kept(found: &TrustSource) -> Option<(&PathBuf, Grants)> {
     match &found.standing {
-        Standing::Trusted { copy, grants, .. } => Some((copy, *grants)),
-        Standing::Changed { copy, .. } | Standing::Gone { copy, .. } if found.is_folder() => {
+        TrustState::Trusted { copy, grants, .. } => Some((copy, *grants)),
+        TrustState::Changed { copy, .. } | TrustState::Gone { copy, .. } if found.is_folder() => {
             Some((copy, Grants::default()))
         }
         _ => None,
@@ -210,9 +218,10 @@ fn kept(found: &Found) -> Option<(&PathBuf, Grants)> {
 
 /// Takes in what a project brings. Two of its folders may switch on the same: it is used once, and what is
 /// said of it is said.
-fn take_in(files: &mut Vec<File>, file: File) {
-    let is_same =
-        |known: &&mut File| known.path == file.path && known.owner.origin == file.owner.origin;
+fn take_in(files: &mut Vec<SettingsFile>, file: SettingsFile) {
+    let is_same = |known: &&mut SettingsFile| {
+        known.path == file.path && known.owner.origin == file.owner.origin
+    };
     let Some(known) = files.iter_mut().find(is_same) else { return files.push(file) };
     let (brings, told) = known.others.get_or_insert_default();
     let (more, also) = file.others.unwrap_or_default();
@@ -233,28 +242,28 @@ fn of_project(path: &Path, grants: Grants) -> Owner {
     if grants.rewrite { owner.with_rewrite() } else { owner }
 }
 
-impl Files {
+impl SettingsFiles {
     /// The operator's, the person's own, those of the project that are trusted, and the one that was
     /// named.
     pub(crate) fn load(
         named: Option<&Path>,
-        place: &Place,
-        standings: &Standings,
-    ) -> Result<Self, Failure> {
-        Files::look(named, place, standings)?.whole()
+        place: &Workspace,
+        standings: &TrustSources,
+    ) -> Result<Self, CliError> {
+        SettingsFiles::look(named, place, standings)?.whole()
     }
 
     /// The same for who only looks: plugins that are broken are among them, and bring nothing.
     pub(crate) fn look(
         named: Option<&Path>,
-        place: &Place,
-        standings: &Standings,
-    ) -> Result<Self, Failure> {
+        place: &Workspace,
+        standings: &TrustSources,
+    ) -> Result<Self, CliError> {
         let named = named.map(|path| named_by_hand(path, place.project())).transpose()?;
-        let files = Files::read(named, place, standings)?;
+        let files = SettingsFiles::read(named, place, standings)?;
         match files.looser() {
             None => Ok(files),
-            Some(message) => Err(Failure::new(message)
+            Some(message) => Err(CliError::new(message)
                 .with_hint("a project may only tighten: this belongs in your own settings")),
         }
     }
@@ -264,33 +273,37 @@ impl Files {
     pub(crate) fn load_again(
         &self,
         named: Option<&Path>,
-        place: &Place,
-        standings: &Standings,
-    ) -> Result<(Self, Vec<String>), Failure> {
+        place: &Workspace,
+        standings: &TrustSources,
+    ) -> Result<(Self, Vec<String>), CliError> {
         let mut told = vec![];
         let named = match named {
             None => None,
-            Some(path) => personal(path, Source::File, place.project())?.or_else(|| {
+            Some(path) => personal(path, SettingsOwner::File, place.project())?.or_else(|| {
                 let shown = path.display();
                 told.push(format!("the settings file {shown} is gone: what it said stays"));
-                let was = |file: &&File| file.settings.source == Some(Source::File);
-                self.0.iter().find(was).map(File::again)
+                let was = |file: &&SettingsFile| file.settings.source == Some(SettingsOwner::File);
+                self.0.iter().find(was).map(SettingsFile::again)
             }),
         };
-        let files = Files::read(named, place, standings)?.whole()?;
+        let files = SettingsFiles::read(named, place, standings)?.whole()?;
         told.extend(files.looser().map(|message| format!("{message}; yours holds")));
         Ok((files, told))
     }
 
-    fn read(named: Option<File>, place: &Place, standings: &Standings) -> Result<Self, Failure> {
+    fn read(
+        named: Option<SettingsFile>,
+        place: &Workspace,
+        standings: &TrustSources,
+    ) -> Result<Self, CliError> {
         let project = place.project();
         let mut files = vec![];
         files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
         if let Some(path) = home::user_settings() {
-            files.extend(personal(&path, Source::User, project)?);
+            files.extend(personal(&path, SettingsOwner::User, project)?);
         }
         if let Some(folder) = home::config() {
-            files.extend(File::own_hooks(&folder, project)?);
+            files.extend(SettingsFile::own_hooks(&folder, project)?);
         }
         let said = || files.iter().chain(&named).map(|file| &file.settings);
         let home = says_home(said());
@@ -299,29 +312,31 @@ impl Files {
         // What is said for us stands nearer.
         let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
         let at = at.unwrap_or(files.len());
-        files.splice(at..at, own.into_iter().map(File::of_others));
+        files.splice(at..at, own.into_iter().map(SettingsFile::of_others));
         for found in &standings.0 {
             for part in claude::of_project(found, home, place)? {
-                take_in(&mut files, File::of_others(part));
+                take_in(&mut files, SettingsFile::of_others(part));
             }
-            files.extend(File::of_project(found)?);
-            files.extend(File::hooks_of_project(found)?);
+            files.extend(SettingsFile::of_project(found)?);
+            files.extend(SettingsFile::hooks_of_project(found)?);
         }
         files.extend(named);
-        let blocks = |file: &File| file.settings.foreign.on_failure == Some(OnFailure::Block);
+        let blocks =
+            |file: &SettingsFile| file.settings.foreign.on_failure == Some(OnFailure::Block);
         let on_failure = files.iter().any(blocks).then_some(OnFailure::Block);
         let hooks =
             files.iter_mut().map(|file| (file.owner.origin.clone(), &mut file.settings.hooks));
         claude::settle(hooks, on_failure.unwrap_or(OnFailure::Pass));
-        Ok(Files(files))
+        Ok(SettingsFiles(files))
     }
 
     /// These, where no plugin of them is broken: a gate may have been in it. Where no hooks of projects are
     /// used, none of theirs is missed.
-    pub(crate) fn whole(mut self) -> Result<Self, Failure> {
+    pub(crate) fn whole(mut self) -> Result<Self, CliError> {
         for file in &mut self.0 {
             let Some(failure) = file.broken.clone() else { continue };
-            if file.owner.origin.may_loosen() || switches::hooks_off()? != Some(HooksOff::All) {
+            if file.owner.origin.may_loosen() || switches::hooks_off()? != Some(DisabledHooks::All)
+            {
                 return Err(failure);
             }
             let why = "it is broken, and nothing of it is used";
@@ -332,7 +347,7 @@ impl Files {
     }
 
     /// The plugins that cannot be used, and why.
-    pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, &Owner, &Failure)> {
+    pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, &Owner, &CliError)> {
         let broken = self.0.iter().filter_map(|file| Some((file, file.broken.as_ref()?)));
         broken.map(|(file, failure)| (&*file.path, &file.owner, failure))
     }
@@ -347,7 +362,10 @@ impl Files {
     }
 
     /// The folders of skills, commands and agents that were written for other programs, each with its owner.
-    pub(crate) fn brings(&self, origin: Origin) -> impl Iterator<Item = (&Owner, &Brings)> {
+    pub(crate) fn brings(
+        &self,
+        origin: Origin,
+    ) -> impl Iterator<Item = (&Owner, &ExtensionFolder)> {
         let files = self.0.iter().filter(move |file| file.owner.origin == origin);
         files.flat_map(|file| {
             let brings = file.others.iter().flat_map(|(brings, _)| brings);
@@ -396,9 +414,9 @@ impl Files {
     }
 
     /// Every rule with its owner, the nearest file last.
-    pub(crate) fn owned_rules(&self) -> Vec<(RuleKind, &Written, &Owner)> {
+    pub(crate) fn owned_rules(&self) -> Vec<(RuleKind, &SourcedText, &Owner)> {
         let mut rows = vec![];
-        for File { owner, settings, .. } in &self.0 {
+        for SettingsFile { owner, settings, .. } in &self.0 {
             let Permissions { allow, ask, deny, .. } = &settings.permissions;
             for (kind, rules) in
                 [(RuleKind::Deny, deny), (RuleKind::Ask, ask), (RuleKind::Allow, allow)]
@@ -416,14 +434,14 @@ impl Files {
     }
 
     /// The plain values, the nearest file's where several have one.
-    pub(crate) fn values(&self) -> Values {
+    pub(crate) fn values(&self) -> MergedSettings {
         Settings::merge(self.0.iter().rev().map(|file| &file.settings))
     }
 
     /// The models that files name, by whose they are.
     pub(crate) fn model_names(&self) -> ModelNames {
         let mut names = ModelNames::default();
-        for File { owner, settings, .. } in &self.0 {
+        for SettingsFile { owner, settings, .. } in &self.0 {
             let all = settings.model.iter().chain(settings.fallback_models.iter().flatten());
             match owner.origin == Origin::Project {
                 true => names.brought.extend(all.cloned()),
@@ -434,17 +452,21 @@ impl Files {
     }
 
     /// The MCP servers of all files, the nearest entry of a name, and those of a file that was named.
-    pub(crate) fn servers(&self, named: &[PathBuf], place: &Place) -> Result<Servers, Failure> {
+    pub(crate) fn servers(
+        &self,
+        named: &[PathBuf],
+        place: &Workspace,
+    ) -> Result<Servers, CliError> {
         let mut servers = Servers::default();
         for path in named {
             if home::leads_through(path, place.project()) {
                 let message = format!("{} lies in the project", path.display());
-                return Err(Failure::new(message).with_hint(
+                return Err(CliError::new(message).with_hint(
                     "what a repository brings is not started; keep your own elsewhere",
                 ));
             }
             servers = servers.or(Servers::load(path)?.ok_or_else(|| {
-                Failure::new(format!("there is no file {}", path.display()))
+                CliError::new(format!("there is no file {}", path.display()))
                     .with_hint("`--mcp FILE` names a file with `mcpServers`")
             })?);
         }
@@ -456,7 +478,7 @@ impl Files {
     }
 
     /// Every rule with its origin, the nearest file last.
-    pub(crate) fn rules(&self) -> Vec<(RuleKind, &Written, String)> {
+    pub(crate) fn rules(&self) -> Vec<(RuleKind, &SourcedText, String)> {
         let rules = self.owned_rules().into_iter();
         rules.map(|(kind, rule, owner)| (kind, rule, owner.origin.to_string())).collect()
     }
@@ -473,8 +495,8 @@ impl Files {
     }
 
     /// Adds every file's permissions and hooks to what is loaded.
-    pub(crate) fn load_into(&self, units: &mut Units<'_>) -> Result<(), Failure> {
-        for file @ File { owner, base, settings, .. } in &self.0 {
+    pub(crate) fn load_into(&self, units: &mut PendingLoad<'_>) -> Result<(), CliError> {
+        for file @ SettingsFile { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             check_examples(&settings.permissions, units.agent)?;
             let unknown = about_unknown_tools(&settings.permissions, units.agent);
@@ -490,7 +512,8 @@ impl Files {
                 }
             }
             let confined = command_hook::is_confined(owner);
-            let base = Base { folder: base.clone(), confined, starts: units.starts.clone() };
+            let base =
+                HookLocation { folder: base.clone(), confined, starts: units.starts.clone() };
             units.load(owner, false, |unit| {
                 fill(unit, rules, &settings.permissions);
                 command_hook::register_all(unit, &settings.hooks, &base);
@@ -504,7 +527,7 @@ impl Files {
     pub(crate) fn about_disabled(&self, agent: &Agent) -> Vec<String> {
         let hooks = agent.hooks();
         let disabled = self.0.iter().flat_map(|file| &file.settings.disable);
-        let words = disabled.filter_map(|Written { text, place }| {
+        let words = disabled.filter_map(|SourcedText { text, place }| {
             let words = match hooks.iter().any(|hook| hook.is_called(text)) {
                 true => several(&hooks, text)?,
                 false => {
@@ -547,9 +570,9 @@ pub(crate) fn several(hooks: &[HookInfo], name: &str) -> Option<String> {
 }
 
 /// The file that was named on the command line.
-fn named_by_hand(path: &Path, project: &Path) -> Result<File, Failure> {
-    personal(path, Source::File, project)?.ok_or_else(|| {
-        Failure::new(format!("there is no settings file {}", path.display()))
+fn named_by_hand(path: &Path, project: &Path) -> Result<SettingsFile, CliError> {
+    personal(path, SettingsOwner::File, project)?.ok_or_else(|| {
+        CliError::new(format!("there is no settings file {}", path.display()))
             .with_hint("`--settings FILE` names a file that exists")
     })
 }
@@ -557,14 +580,14 @@ fn named_by_hand(path: &Path, project: &Path) -> Result<File, Failure> {
 /// Whether files for Claude Code in the home folder are used: the nearest word, but for an operator's no.
 fn says_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
     let is_closed = |settings: &Settings| {
-        settings.source == Some(Source::Operator) && settings.foreign.home == Some(false)
+        settings.source == Some(SettingsOwner::Operator) && settings.foreign.home == Some(false)
     };
     let nearest = said.clone().filter_map(|settings| settings.foreign.home).last();
     nearest.unwrap_or(false) && !said.clone().any(is_closed)
 }
 
 /// What a project's file says of mode or level that is looser than what the others say.
-fn looser(file: &File, others: &[File]) -> Option<String> {
+fn looser(file: &SettingsFile, others: &[SettingsFile]) -> Option<String> {
     let nearest = |of: fn(&Permissions) -> Option<usize>| {
         others.iter().rev().find_map(|file| of(&file.settings.permissions))
     };
@@ -582,19 +605,21 @@ fn looser(file: &File, others: &[File]) -> Option<String> {
 }
 
 /// The folder that a settings file declares hooks from.
-fn folder_of(path: &Path) -> Result<PathBuf, Failure> {
+fn folder_of(path: &Path) -> Result<PathBuf, CliError> {
     let whole = path.canonicalize();
     let whole = whole.map_err(|cause| {
-        Failure::new(format!("{} cannot be found", path.display())).with_cause(cause)
+        CliError::new(format!("{} cannot be found", path.display())).with_cause(cause)
     })?;
     Ok(whole.parent().unwrap_or(Path::new("/")).to_path_buf())
 }
 
 /// The operator's file. It binds everybody, so it must be root's.
-fn operator(path: &Path) -> Result<Option<File>, Failure> {
-    let Some(file) = File::load(path, Source::Operator, Origin::Operator)? else { return Ok(None) };
+fn operator(path: &Path) -> Result<Option<SettingsFile>, CliError> {
+    let Some(file) = SettingsFile::load(path, SettingsOwner::Operator, Origin::Operator)? else {
+        return Ok(None);
+    };
     if !is_roots(path) {
-        return Err(Failure::new(format!("{} does not belong to root", path.display()))
+        return Err(CliError::new(format!("{} does not belong to root", path.display()))
             .with_hint("it binds everybody on this machine: only root may write it"));
     }
     Ok(Some(file))
@@ -613,21 +638,25 @@ fn is_roots(_: &Path) -> bool {
 
 /// A file of the person's. What lies in the project is the project's, whoever names it; only what is in
 /// their usual place is theirs when the project is their home folder.
-fn personal(path: &Path, source: Source, project: &Path) -> Result<Option<File>, Failure> {
+fn personal(
+    path: &Path,
+    source: SettingsOwner,
+    project: &Path,
+) -> Result<Option<SettingsFile>, CliError> {
     let is_brought = match source {
-        Source::User => home::is_brought_by(path, project),
+        SettingsOwner::User => home::is_brought_by(path, project),
         _ => home::leads_through(path, project),
     };
     if path.symlink_metadata().is_ok() && is_brought {
         return Err(brought(path, "settings", project));
     }
-    File::load(path, source, Origin::User)
+    SettingsFile::load(path, source, Origin::User)
 }
 
 /// What would be the person's own, were it not for where it lies.
-fn brought(path: &Path, what: &str, project: &Path) -> Failure {
+fn brought(path: &Path, what: &str, project: &Path) -> CliError {
     let shown = path.display();
-    Failure::new(format!("{shown} lies in the project, and a project's {what} are not read"))
+    CliError::new(format!("{shown} lies in the project, and a project's {what} are not read"))
         .with_hint(format!("keep your own {what} outside {}", project.display()))
 }
 
@@ -637,14 +666,14 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
     let texts =
         kinds.into_iter().flat_map(|(kind, texts)| texts.iter().map(move |text| (kind, text)));
-    let parse = |(kind, Written { text, place }): (_, &Written)| {
+    let parse = |(kind, SourcedText { text, place }): (_, &SourcedText)| {
         Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))
     };
     texts.map(parse).collect()
 }
 
 /// The hooks for tools which are not there: a gate with a typo is no protection.
-fn blind_hooks(file: &File, agent: &Agent) -> Vec<String> {
+fn blind_hooks(file: &SettingsFile, agent: &Agent) -> Vec<String> {
     let hooks = file.settings.hooks.iter();
     let told = hooks.flat_map(|hook| {
         let tools = hook.declared.tools.as_deref().unwrap_or_default();
@@ -654,12 +683,12 @@ fn blind_hooks(file: &File, agent: &Agent) -> Vec<String> {
 }
 
 /// The hooks that ask an address which nobody may ask: they always fail.
-fn mute_hooks(file: &File) -> Result<Vec<Diagnostic>, Failure> {
+fn mute_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError> {
     let mut told = vec![];
     for hook in &file.settings.hooks {
         let Dialect::Claude(entry) = &hook.dialect else { continue };
         let Some((url, _)) = entry.address() else { continue };
-        let Err(why) = Switches::read()?.webhooks.may_ask(url) else { continue };
+        let Err(why) = OperatorSwitches::read()?.webhooks.may_ask(url) else { continue };
         let words = format!(
             "hook `{}` asks {}, and always fails: {why}; the operator lists hosts in `{WEBHOOKS}`",
             text::show_line(&hook.name),
@@ -690,8 +719,9 @@ mod tests {
         fs::write(&path, "{}").unwrap();
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
         let Err(failure) = operator(&path) else { panic!("it must be refused") };
-        let shown = failure
-            .shown(crate::terminal::style::Style::on_stderr(crate::terminal::style::When::Never));
+        let shown = failure.shown(crate::terminal::style::Style::on_stderr(
+            crate::terminal::style::ColorChoice::Never,
+        ));
         assert!(shown.contains("does not belong to root"), "{shown}");
     }
 }

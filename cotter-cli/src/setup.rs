@@ -16,56 +16,57 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, Environment, Owner, Place, builtin,
+    Agent, AgentBuilder, Environment, Owner, Workspace, builtin,
     history::store::{MemoryStore, Store},
     hooks::ui::Ui,
     text::{self, redact::Redactor},
 };
 use cotter_files::{
-    command_hook::Starts,
-    settings::{Values, tighter},
+    command_hook::HookHost,
+    settings::{MergedSettings, tighter},
 };
 use cotter_models::Providers;
 use cotter_tools::process::Runner;
 use smol_str::SmolStr;
 
 use crate::{
-    args::{RunArgs, Shape},
+    args::{RunArgs, SetupArgs},
     commands::redactor,
-    error::Failure,
-    models::choice::Answering,
+    error::CliError,
+    models::choice::ModelChain,
     paths as home,
     settings::{
-        Files, alike, checks::SOMETIMES, file_report as about, file_report::About, several,
+        SettingsFiles, alike, checks::SOMETIMES, file_report as about, file_report::FileReport,
+        several,
     },
     setup::{
         access as roots,
         extensions::Extensions,
-        reload::{Flags, Reloader, Units},
-        selected_agent::{Chosen, about_missing},
-        sessions::{FromFirstWord, Sessions},
+        reload::{FlagUnit, PendingLoad, Reloader},
+        selected_agent::{SelectedAgent, about_missing},
+        sessions::{LazyStore, Sessions},
     },
     spaces::{self, Spaces},
     terminal::screen,
-    trust::{self, Standings},
+    trust::{self, TrustSources},
 };
 
 /// The folder a run works in, and its project.
-pub(crate) fn place(typed: Option<&Path>) -> Result<Place, Failure> {
+pub(crate) fn place(typed: Option<&Path>) -> Result<Workspace, CliError> {
     let typed = typed.unwrap_or(Path::new("."));
     let cannot = |cause: std::io::Error| {
-        let failure = Failure::new(format!("cannot work in {}", typed.display()));
+        let failure = CliError::new(format!("cannot work in {}", typed.display()));
         failure.with_cause(cause).with_hint("`--cwd DIR` names a folder that exists")
     };
     let folder = typed.canonicalize().map_err(cannot)?;
     if !folder.is_dir() {
         return Err(cannot(std::io::ErrorKind::NotADirectory.into()));
     }
-    Ok(Place::new(&folder).with_project(home::project_root(&folder)))
+    Ok(Workspace::new(&folder).with_project(home::project_root(&folder)))
 }
 
 /// What a person says on the command line must name something.
-fn check_without(agent: &Agent, name: &str) -> Result<(), Failure> {
+fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
     let hooks = agent.hooks();
     if hooks.iter().any(|hook| hook.is_called(name) && !hook.enabled) {
         several(&hooks, name).iter().for_each(warn);
@@ -74,9 +75,9 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), Failure> {
     let shown = text::show_line(name);
     if hooks.iter().any(|hook| hook.name == name) {
         let message = format!("hook `{shown}` is the kernel's, and nothing switches it off");
-        return Err(Failure::new(message));
+        return Err(CliError::new(message));
     }
-    let failure = Failure::new(format!("there is no hook `{shown}` to leave out"));
+    let failure = CliError::new(format!("there is no hook `{shown}` to leave out"));
     if let Some(hint) = alike(&hooks, name) {
         return Err(failure.with_hint(hint));
     }
@@ -93,15 +94,15 @@ pub(crate) fn warn(words: impl Display) {
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
 fn builder(
-    answering: Answering,
-    place: Place,
+    answering: ModelChain,
+    place: Workspace,
     runner: &Runner,
     spaces: &Spaces,
-) -> Result<AgentBuilder, Failure> {
+) -> Result<AgentBuilder, CliError> {
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
-    let Answering { model, fallbacks, .. } = answering;
+    let ModelChain { model, fallbacks, .. } = answering;
     let tools = place.clone();
     let builder = fallbacks
         .into_iter()
@@ -116,24 +117,27 @@ fn builder(
 }
 
 /// The tools that every agent here may have, whatever settings bring.
-pub(crate) fn own_tools() -> Result<Vec<String>, Failure> {
+pub(crate) fn own_tools() -> Result<Vec<String>, CliError> {
     let place = place(None)?;
-    let runner = tools::runner(&Values::default())?;
-    let spaces = Spaces::new(&place, &Shape::default(), &[]);
-    let agent = builder(Answering::nobody().0, place, &runner, &spaces)?.build()?;
+    let runner = tools::runner(&MergedSettings::default())?;
+    let spaces = Spaces::new(&place, &SetupArgs::default(), &[]);
+    let agent = builder(ModelChain::nobody().0, place, &runner, &spaces)?.build()?;
     let all = agent.tools();
     let names = all.specs().map(|spec| spec.name.to_string());
     Ok(names.chain(SOMETIMES.map(str::to_owned)).collect())
 }
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
-pub(crate) fn shown(place: Place, shape: &Shape) -> Result<Agent, Failure> {
+pub(crate) fn shown(place: Workspace, shape: &SetupArgs) -> Result<Agent, CliError> {
     shown_with_files(place, shape).map(|(agent, _)| agent)
 }
 
 /// The same, with the settings in force.
-pub(crate) fn shown_with_files(place: Place, shape: &Shape) -> Result<(Agent, Files), Failure> {
-    let Seen { agent, files, told, about } = seen(place, shape)?;
+pub(crate) fn shown_with_files(
+    place: Workspace,
+    shape: &SetupArgs,
+) -> Result<(Agent, SettingsFiles), CliError> {
+    let AgentPreview { agent, files, told, about } = preview_agent(place, shape)?;
     let files = files.whole()?;
     told.iter().for_each(warn);
     about::in_short(&about).iter().for_each(warn);
@@ -141,69 +145,69 @@ pub(crate) fn shown_with_files(place: Place, shape: &Shape) -> Result<(Agent, Fi
 }
 
 /// What would be in force in a folder, and what is to be said about it.
-pub(crate) struct Seen {
+pub(crate) struct AgentPreview {
     pub(crate) agent: Agent,
-    pub(crate) files: Files,
+    pub(crate) files: SettingsFiles,
     pub(crate) told: Vec<String>,
     /// Everything about files, grave or not.
-    pub(crate) about: Vec<About>,
+    pub(crate) about: Vec<FileReport>,
 }
 
 /// How what a project brings stands for such a run.
-pub(crate) fn standings_for(place: &Place, shape: &Shape) -> Standings {
-    if shape.safe_mode { Standings::nothing() } else { trust::seen(place) }
+pub(crate) fn standings_for(place: &Workspace, shape: &SetupArgs) -> TrustSources {
+    if shape.safe_mode { TrustSources::nothing() } else { trust::seen(place) }
 }
 
 /// The agent that a run of this shape would be, and all that is said while it is put together. Nothing is
 /// started.
-pub(crate) fn seen(place: Place, shape: &Shape) -> Result<Seen, Failure> {
+pub(crate) fn preview_agent(place: Workspace, shape: &SetupArgs) -> Result<AgentPreview, CliError> {
     let standings = standings_for(&place, shape);
     let spaces = Spaces::new(&place, shape, &[]);
-    let files = Files::look(shape.settings.as_deref(), &place, &standings)?;
-    let chosen = Chosen::named(shape, &place, &standings)?;
+    let files = SettingsFiles::look(shape.settings.as_deref(), &place, &standings)?;
+    let chosen = SelectedAgent::named(shape, &place, &standings)?;
     let values = files.values();
     let place = roots::furnish(place, &values.reach, &[])?;
     let runner = tools::runner(&values)?;
-    let brought = Brought::read(&files, &place, &standings, &spaces, shape)?;
+    let brought = LoadedExtensions::read(&files, &place, &standings, &spaces, shape)?;
     let place = brought.readable(place);
     let servers = tools::seen_servers(files.servers(&[], &place)?, &runner, &place)?;
-    let builder = builder(Answering::nobody().0, place, &runner, &spaces)?;
+    let builder = builder(ModelChain::nobody().0, place, &runner, &spaces)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = as_chosen(builder, chosen.as_ref()).build()?;
-    let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner, redactor())?);
+    let starts: Arc<dyn HookHost> = Arc::new(tools::hooks(&runner, redactor())?);
     let loaded = load(&agent, &starts, &files, brought, (chosen.as_ref(), redactor()), shape)?;
-    let Loaded { mut told, about, .. } = loaded;
+    let LoadReport { mut told, about, .. } = loaded;
     told.extend(files.about_disabled(&agent));
-    Ok(Seen { agent, files, told, about })
+    Ok(AgentPreview { agent, files, told, about })
 }
 
 /// What extends an agent beyond settings: skills, commands and agents in files, and spaces.
-struct Brought {
+struct LoadedExtensions {
     extensions: Extensions,
-    spaces: Vec<spaces::Chosen>,
+    spaces: Vec<spaces::LoadableSpace>,
 }
 
-impl Brought {
+impl LoadedExtensions {
     fn read(
-        files: &Files,
-        place: &Place,
-        standings: &Standings,
+        files: &SettingsFiles,
+        place: &Workspace,
+        standings: &TrustSources,
         spaces: &Spaces,
-        shape: &Shape,
-    ) -> Result<Self, Failure> {
+        shape: &SetupArgs,
+    ) -> Result<Self, CliError> {
         let extensions = Extensions::load(files, place, standings);
         let extensions = if shape.safe_mode { extensions.safe() } else { extensions };
-        Ok(Brought { extensions, spaces: spaces.read_named(standings)? })
+        Ok(LoadedExtensions { extensions, spaces: spaces.read_named(standings)? })
     }
 
     /// The place from which files of skills may be read too.
-    fn readable(&self, place: Place) -> Place {
+    fn readable(&self, place: Workspace) -> Workspace {
         let skills = self.spaces.iter().flat_map(|named| named.space.files.skill_folders());
         self.extensions.readable(place).with_read_roots(skills.collect::<Vec<_>>())
     }
 }
 
-fn as_chosen(builder: AgentBuilder, chosen: Option<&Chosen>) -> AgentBuilder {
+fn as_chosen(builder: AgentBuilder, chosen: Option<&SelectedAgent>) -> AgentBuilder {
     match chosen {
         Some(chosen) => builder.config(|config| chosen.configure(config)),
         None => builder,
@@ -211,9 +215,9 @@ fn as_chosen(builder: AgentBuilder, chosen: Option<&Chosen>) -> AgentBuilder {
 }
 
 /// What came of loading.
-struct Loaded {
+struct LoadReport {
     told: Vec<String>,
-    about: Vec<About>,
+    about: Vec<FileReport>,
     /// Those who may be loaded again.
     owners: Vec<Owner>,
 }
@@ -222,13 +226,13 @@ struct Loaded {
 /// last the flags. Whoever starts it agrees: nothing is held.
 fn load(
     agent: &Agent,
-    starts: &Arc<dyn Starts>,
-    files: &Files,
-    brought: Brought,
-    (chosen, redactor): (Option<&Chosen>, Redactor),
-    shape: &Shape,
-) -> Result<Loaded, Failure> {
-    let mut units = Units::at_the_start(agent, starts.clone())?;
+    starts: &Arc<dyn HookHost>,
+    files: &SettingsFiles,
+    brought: LoadedExtensions,
+    (chosen, redactor): (Option<&SelectedAgent>, Redactor),
+    shape: &SetupArgs,
+) -> Result<LoadReport, CliError> {
+    let mut units = PendingLoad::at_the_start(agent, starts.clone())?;
     files.load_into(&mut units)?;
     brought.extensions.load_into(&mut units);
     spaces::load_into(brought.spaces, &mut units);
@@ -236,29 +240,29 @@ fn load(
     let owners = units.owners.clone();
     let _ = units.apply()?;
     // A run keeps what it began with: these are not loaded again.
-    let mut units = Units::at_the_start(agent, starts.clone())?;
+    let mut units = PendingLoad::at_the_start(agent, starts.clone())?;
     if let Some(chosen) = chosen {
         chosen.load_into(&mut units, redactor)?;
         units.told.extend(about_missing(chosen, agent));
     }
     told.append(&mut units.told);
-    Flags::of(shape).load_into(&mut units);
+    FlagUnit::of(shape).load_into(&mut units);
     let _ = units.apply()?;
     shape.without.iter().try_for_each(|name| check_without(agent, name))?;
-    Ok(Loaded { told, about, owners })
+    Ok(LoadReport { told, about, owners })
 }
 
 /// Everything a run needs, put together.
-pub(crate) struct Setup {
-    pub(crate) place: Place,
-    pub(crate) files: Files,
+pub(crate) struct RunSetup {
+    pub(crate) place: Workspace,
+    pub(crate) files: SettingsFiles,
     /// How what the project brings stands.
-    pub(crate) standings: Standings,
+    pub(crate) standings: TrustSources,
     /// Those that were named, and the command that loads others.
     pub(crate) spaces: Spaces,
-    pub(crate) answering: Answering,
+    pub(crate) answering: ModelChain,
     /// Who is to run, where somebody was named.
-    pub(crate) chosen: Option<Chosen>,
+    pub(crate) chosen: Option<SelectedAgent>,
     /// Takes secrets out of what leaves a run.
     pub(crate) redactor: Redactor,
     /// The models that may be named while it runs.
@@ -266,36 +270,37 @@ pub(crate) struct Setup {
     /// `None` keeps nothing.
     pub(crate) sessions: Option<Sessions>,
     /// Whether a new session is kept before anything is said in it.
-    pub(crate) keep: Keep,
+    pub(crate) keep: StoreFrom,
 }
 
 /// From when on a new session is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Keep {
+pub(crate) enum StoreFrom {
     AtOnce,
     FromFirstWord,
 }
 
-impl Setup {
+impl RunSetup {
     /// The agent, and what takes up changes of files while it runs.
     pub(crate) async fn agent(
         self,
         args: &RunArgs,
         ui: impl Ui,
-    ) -> Result<(Agent, Reloader), Failure> {
+    ) -> Result<(Agent, Reloader), CliError> {
         let values = self.files.values();
         let limits = values.limits.clone();
         let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
         let runner = tools::runner(&values)?;
         let shape = &args.shape;
-        let brought = Brought::read(&self.files, &place, &self.standings, &self.spaces, shape)?;
+        let brought =
+            LoadedExtensions::read(&self.files, &place, &self.standings, &self.spaces, shape)?;
         let place = brought.readable(place);
         let servers =
             tools::servers(self.files.servers(&args.mcp, &place)?, &runner, &place).await?;
         let builder = builder(self.answering, place, &runner, &self.spaces)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
         let builder = as_chosen(builder, self.chosen.as_ref());
-        let most = self.chosen.as_ref().and_then(Chosen::max_turns);
+        let most = self.chosen.as_ref().and_then(SelectedAgent::max_turns);
         let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
             set.max_steps = args.max_turns.or_else(|| tighter(limits.max_turns, most));
             set.max_budget_usd = args.max_budget_usd.or(limits.max_budget_usd);
@@ -304,17 +309,17 @@ impl Setup {
             Some(sessions) => {
                 let builder = builder.spill(sessions.spill());
                 match self.keep {
-                    Keep::AtOnce => builder.store(sessions.store),
-                    Keep::FromFirstWord => builder.store(FromFirstWord::new(sessions.store)),
+                    StoreFrom::AtOnce => builder.store(sessions.store),
+                    StoreFrom::FromFirstWord => builder.store(LazyStore::new(sessions.store)),
                 }
             }
             None => builder.store(MemoryStore::new()),
         };
         let agent = builder.build()?;
-        let starts: Arc<dyn Starts> = Arc::new(tools::hooks(&runner, self.redactor.clone())?);
+        let starts: Arc<dyn HookHost> = Arc::new(tools::hooks(&runner, self.redactor.clone())?);
         self.spaces.set_starts(&starts);
         let who = (self.chosen.as_ref(), self.redactor);
-        let Loaded { mut told, about, owners } =
+        let LoadReport { mut told, about, owners } =
             load(&agent, &starts, &self.files, brought, who, shape)?;
         told.extend(about::in_short(&about));
         told.iter().chain(&self.files.about_disabled(&agent)).for_each(warn);
@@ -326,11 +331,11 @@ impl Setup {
 }
 
 /// The last session that was started in this folder.
-pub(crate) fn last_session(store: &dyn Store, place: &Place) -> Result<SmolStr, Failure> {
+pub(crate) fn last_session(store: &dyn Store, place: &Workspace) -> Result<SmolStr, CliError> {
     let all = store.list()?;
     let here = all.into_iter().find(|session| session.cwd == place.cwd());
     here.map(|session| session.id).ok_or_else(|| {
-        Failure::new(format!("no session was started in {}", place.cwd().display())).with_hint(
+        CliError::new(format!("no session was started in {}", place.cwd().display())).with_hint(
             "`cotter sessions list` shows those of other folders; `--resume ID` takes one up",
         )
     })

@@ -15,76 +15,76 @@ use std::{
 };
 
 use cotter::{
-    Agent, Command, Owner, Place, Registry,
+    Agent, Command, Owner, Registry, Workspace,
     invoke::command::{CommandCx, CommandResult},
-    registry::change::{Change, Reload},
+    registry::change::{ChangeResult, RegistryChange},
     text,
 };
 use cotter_files::{
-    command_hook::Starts,
+    command_hook::HookHost,
     extensions::{Diagnostic, TakenNames},
     space::{self, MANIFEST, Space},
     trust::{
         snapshot::Hash,
-        store::{Grants, Standing, TrustStore},
+        store::{Grants, TrustState, TrustStore},
     },
 };
 use smol_str::SmolStr;
 
 use crate::{
-    args::Shape,
-    error::Failure,
+    args::SetupArgs,
+    error::CliError,
     paths::operator_switches as switches,
-    settings::{file_report as about, file_report::About},
-    setup::reload::Units,
+    settings::{file_report as about, file_report::FileReport},
+    setup::reload::PendingLoad,
     terminal::style,
-    trust::{self, Standings, Where, shown},
+    trust::{self, SourceKind, TrustSources, shown},
 };
 
 /// The spaces of a run. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct Spaces(Arc<Inner>);
+pub(crate) struct Spaces(Arc<SpacesInner>);
 
-struct Inner {
-    place: Place,
+struct SpacesInner {
+    place: Workspace,
     /// The folder of the person's own, where they have one.
     own: Option<PathBuf>,
-    store: Result<TrustStore, Failure>,
+    store: Result<TrustStore, CliError>,
     /// Contents that may be used in this run.
     hashes: Vec<Hash>,
     /// Whether none may be loaded.
     safe_mode: bool,
-    starts: OnceLock<Arc<dyn Starts>>,
+    starts: OnceLock<Arc<dyn HookHost>>,
     /// Those the person named, in their order. Held while any is loaded or unloaded.
-    named: Mutex<Vec<Named>>,
+    named: Mutex<Vec<NamedSpace>>,
 }
 
 /// A space that is to be loaded.
 #[derive(Clone)]
-struct Named {
+struct NamedSpace {
     id: SmolStr,
     /// Where it was found, once it was.
     source: Option<PathBuf>,
 }
 
 /// A space that may be loaded, and what is to be said about it.
-pub(crate) struct Chosen {
+pub(crate) struct LoadableSpace {
     pub(crate) space: Space,
     pub(crate) told: Vec<String>,
 }
 
 /// Where a space is, and how it stands.
-pub(crate) struct At {
+pub(crate) struct SpaceLocation {
     pub(crate) id: SmolStr,
     /// The folder as a person knows it.
     pub(crate) source: PathBuf,
     /// Whether it is a project's.
     pub(crate) of_project: bool,
-    pub(crate) state: State,
+    pub(crate) state: SpaceTrust,
 }
 
 /// What may be used of a space.
-pub(crate) enum State {
+pub(crate) enum SpaceTrust {
     /// All of it, from this copy.
     Trusted(PathBuf, Grants),
     /// It is another than was trusted, or gone: its hooks stay as they were.
@@ -94,7 +94,7 @@ pub(crate) enum State {
 }
 
 impl Spaces {
-    pub(crate) fn new(place: &Place, shape: &Shape, hashes: &[Hash]) -> Self {
+    pub(crate) fn new(place: &Workspace, shape: &SetupArgs, hashes: &[Hash]) -> Self {
         let own = crate::spaces::store::folder()
             .filter(|own| !crate::paths::is_brought_by(own, place.project()));
         let store = trust::store(place.project());
@@ -102,20 +102,20 @@ impl Spaces {
     }
 
     fn of(
-        place: &Place,
+        place: &Workspace,
         own: Option<PathBuf>,
-        store: Result<TrustStore, Failure>,
+        store: Result<TrustStore, CliError>,
         named: &[String],
         hashes: &[Hash],
         safe_mode: bool,
     ) -> Self {
-        let mut known: Vec<Named> = vec![];
+        let mut known: Vec<NamedSpace> = vec![];
         for id in named.iter().filter(|_| !safe_mode) {
             if known.iter().all(|known| known.id != *id) {
-                known.push(Named { id: id.into(), source: None });
+                known.push(NamedSpace { id: id.into(), source: None });
             }
         }
-        Spaces(Arc::new(Inner {
+        Spaces(Arc::new(SpacesInner {
             place: place.clone(),
             own,
             store,
@@ -127,11 +127,11 @@ impl Spaces {
     }
 
     /// Who starts the programs of hooks.
-    pub(crate) fn set_starts(&self, starts: &Arc<dyn Starts>) {
+    pub(crate) fn set_starts(&self, starts: &Arc<dyn HookHost>) {
         let _ = self.0.starts.set(starts.clone());
     }
 
-    fn named(&self) -> MutexGuard<'_, Vec<Named>> {
+    fn named(&self) -> MutexGuard<'_, Vec<NamedSpace>> {
         self.0.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,15 +142,15 @@ impl Spaces {
     }
 
     /// Every space there is, the person's own first.
-    pub(crate) fn all(&self, project: &Standings) -> Vec<At> {
-        let mut all: Vec<At> = vec![];
+    pub(crate) fn all(&self, project: &TrustSources) -> Vec<SpaceLocation> {
+        let mut all: Vec<SpaceLocation> = vec![];
         let own = self.0.own.iter().flat_map(|own| ids_in(own)).filter_map(|id| self.own(&id));
         all.extend(own);
         for found in project.0.iter().rev().filter(|found| found.is_folder()) {
             let folder = match &found.standing {
-                Standing::Trusted { copy, .. }
-                | Standing::Changed { copy, .. }
-                | Standing::Gone { copy, .. } => copy,
+                TrustState::Trusted { copy, .. }
+                | TrustState::Changed { copy, .. }
+                | TrustState::Gone { copy, .. } => copy,
                 _ => &found.source,
             };
             let ids = ids_in(&folder.join("spaces"));
@@ -163,24 +163,26 @@ impl Spaces {
     }
 
     /// One of the person's own, there or trusted once.
-    fn own(&self, id: &str) -> Option<At> {
+    fn own(&self, id: &str) -> Option<SpaceLocation> {
         let source = self.0.own.as_ref()?.join(id);
         let standing = trust::standing_of(&source, &self.0.store, &self.0.hashes)?;
         let state = match standing {
-            Standing::Trusted { copy, grants, .. } => State::Trusted(copy, grants),
-            Standing::Changed { copy, .. } => State::Hooks(copy, "changed since it was trusted"),
-            Standing::Gone { copy, .. } => State::Hooks(copy, "was trusted, and is gone"),
-            Standing::Unknown { word } => State::Nothing(word),
-            _ => State::Nothing(None),
+            TrustState::Trusted { copy, grants, .. } => SpaceTrust::Trusted(copy, grants),
+            TrustState::Changed { copy, .. } => {
+                SpaceTrust::Hooks(copy, "changed since it was trusted")
+            }
+            TrustState::Gone { copy, .. } => SpaceTrust::Hooks(copy, "was trusted, and is gone"),
+            TrustState::Unknown { word } => SpaceTrust::Nothing(word),
+            _ => SpaceTrust::Nothing(None),
         };
-        Some(At { id: id.into(), source, of_project: false, state })
+        Some(SpaceLocation { id: id.into(), source, of_project: false, state })
     }
 
-    fn find(&self, id: &str, project: &Standings) -> Result<At, Failure> {
+    fn find(&self, id: &str, project: &TrustSources) -> Result<SpaceLocation, CliError> {
         if let Some(at) = self.own(id).or_else(|| of_project(id, project)) {
             return Ok(at);
         }
-        let failure = Failure::new(format!("there is no space `{}`", text::show_line(id)));
+        let failure = CliError::new(format!("there is no space `{}`", text::show_line(id)));
         let all = self.all(project);
         Err(match text::nearest(id, all.iter().map(|at| at.id.as_str())) {
             Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
@@ -189,15 +191,15 @@ impl Spaces {
     }
 
     /// Reads a space as far as it may be used. `Err` where nothing of it may.
-    fn read(&self, id: &str, project: &Standings) -> Result<Chosen, Failure> {
+    fn read(&self, id: &str, project: &TrustSources) -> Result<LoadableSpace, CliError> {
         let at = self.find(id, project)?;
         let mut told = vec![];
         if !at.of_project && of_project(id, project).is_some() {
             told.push(format!("the project brings a space `{id}` too; yours is used"));
         }
         let space = match &at.state {
-            State::Trusted(copy, grants) => read(&at, copy)?.with_grants(*grants),
-            State::Hooks(copy, what) => {
+            SpaceTrust::Trusted(copy, grants) => read(&at, copy)?.with_grants(*grants),
+            SpaceTrust::Hooks(copy, what) => {
                 told.push(format!(
                     "space `{id}` {what}: the hooks that were trusted stay, nothing else of it is used \
                      (`cotter trust {}` shows how it stands)",
@@ -205,18 +207,21 @@ impl Spaces {
                 ));
                 read(&at, copy)?.only_hooks()
             }
-            State::Nothing(word) => return Err(untrusted(&at, word.as_deref())),
+            SpaceTrust::Nothing(word) => return Err(untrusted(&at, word.as_deref())),
         };
         // Of texts the gist; what is said of the rest may be about a gate.
         let (of_texts, others): (Vec<_>, Vec<_>) =
             space.diagnostics().cloned().partition(|told| space.files.diagnostics.contains(told));
         told.extend(others.iter().map(ToString::to_string));
-        told.extend(about::in_short(&[About::of_space(&at.source, of_texts)]));
-        Ok(Chosen { space, told })
+        told.extend(about::in_short(&[FileReport::of_space(&at.source, of_texts)]));
+        Ok(LoadableSpace { space, told })
     }
 
     /// Everything that was named. What may not be used stops the start: a gate may be in it.
-    pub(crate) fn read_named(&self, project: &Standings) -> Result<Vec<Chosen>, Failure> {
+    pub(crate) fn read_named(
+        &self,
+        project: &TrustSources,
+    ) -> Result<Vec<LoadableSpace>, CliError> {
         let mut named = self.named();
         let mut all = vec![];
         for named in named.iter_mut() {
@@ -229,19 +234,19 @@ impl Spaces {
 
     /// The same in the course of a run, under the lock that loads and unloads: what is no longer trusted
     /// is told and left out.
-    pub(crate) fn read_again(&self, project: &Standings) -> Result<Again<'_>, Failure> {
+    pub(crate) fn read_again(&self, project: &TrustSources) -> Result<SpacesGuard<'_>, CliError> {
         let named = self.named();
         let (mut all, mut told) = (vec![], vec![]);
-        for Named { id, .. } in named.iter() {
+        for NamedSpace { id, .. } in named.iter() {
             match self.find(id, project) {
-                Ok(at) if matches!(at.state, State::Nothing(_)) => {
+                Ok(at) if matches!(at.state, SpaceTrust::Nothing(_)) => {
                     told.push(format!("space `{id}` is not trusted any more"));
                 }
                 Ok(_) => all.push(self.read(id, project)?),
                 Err(_) => told.push(format!("space `{id}` is gone, and nobody trusts it")),
             }
         }
-        Ok(Again { all, told, named })
+        Ok(SpacesGuard { all, told, named })
     }
 
     /// The person's command `/spaces`.
@@ -272,7 +277,7 @@ impl Spaces {
         all.into_iter().filter(|whole| whole.starts_with(typed)).collect()
     }
 
-    fn project(&self) -> Standings {
+    fn project(&self) -> TrustSources {
         trust::standing_now(&self.0.place, &self.0.hashes)
     }
 
@@ -284,14 +289,14 @@ impl Spaces {
             ["load", id] => self.load(agent, id),
             ["unload", id] => self.unload(agent, id),
             ["switch", id] => self.switch(agent, id),
-            _ => Err(Failure::usage("`/spaces`, `/spaces load ID`, `unload ID` or `switch ID`")),
+            _ => Err(CliError::usage("`/spaces`, `/spaces load ID`, `unload ID` or `switch ID`")),
         };
-        done.map_err(|failure| failure.in_short())
+        done.map_err(|failure| failure.one_line())
     }
 
     fn list(&self) -> String {
         let named = self.named();
-        let line = |at: &At| {
+        let line = |at: &SpaceLocation| {
             let is_named = named.iter().any(|named| named.id == at.id);
             let mark = if is_named { ", loaded" } else { "" };
             format!("{} ({}{mark})", at.id, at.word())
@@ -304,54 +309,54 @@ impl Spaces {
     }
 
     /// Who starts the hooks of a space that a command loads, where it may.
-    fn starts(&self) -> Result<&Arc<dyn Starts>, Failure> {
+    fn starts(&self) -> Result<&Arc<dyn HookHost>, CliError> {
         if self.0.safe_mode {
-            return Err(Failure::refused("this run is in safe mode, and loads no space"));
+            return Err(CliError::refused("this run is in safe mode, and loads no space"));
         }
         check_switches()?;
-        self.0.starts.get().ok_or_else(|| Failure::new("no space can be loaded here"))
+        self.0.starts.get().ok_or_else(|| CliError::new("no space can be loaded here"))
     }
 
-    fn load(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
+    fn load(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
         let starts = self.starts()?;
         let mut named = self.named();
-        let Chosen { space, told } = self.read(id, &self.project())?;
+        let LoadableSpace { space, told } = self.read(id, &self.project())?;
         let words = format!("space `{id}` is loaded until this run ends: {}", counted(&space));
         let source = Some(space.source().to_owned());
         let done = space.load(agent, starts.clone())?;
         named.retain(|named| named.id != id);
-        named.push(Named { id: id.into(), source });
+        named.push(NamedSpace { id: id.into(), source });
         Ok(with(words, told, &done))
     }
 
-    fn unload(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
+    fn unload(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
         let mut named = self.named();
         let was_named = named.iter().any(|named| named.id == id);
         if !space::unload(agent, id) && !was_named {
             let shown = text::show_line(id);
-            return Err(Failure::new(format!("no space `{shown}` is loaded")));
+            return Err(CliError::new(format!("no space `{shown}` is loaded")));
         }
         named.retain(|named| named.id != id);
         Ok(format!("space `{id}` is unloaded"))
     }
 
     /// One space in the place of all others, in one step.
-    fn switch(&self, agent: &Agent, id: &str) -> Result<String, Failure> {
+    fn switch(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
         let starts = self.starts()?;
         let mut named = self.named();
-        let Chosen { space, told } = self.read(id, &self.project())?;
+        let LoadableSpace { space, told } = self.read(id, &self.project())?;
         let others: Vec<_> = named.iter().filter(|named| named.id != id).cloned().collect();
         let owners: Vec<_> = named.iter().map(|named| space::owner(&named.id)).collect();
         let mut names = TakenNames::of(agent, &[owners, vec![space.owner()]].concat());
         let space = space.fit(&mut names);
-        let mut change = Change::new();
-        for Named { id, .. } in &others {
+        let mut change = RegistryChange::new();
+        for NamedSpace { id, .. } in &others {
             // Whoever switches says so.
             change.load_agreed(space::owner(id), |_| {});
         }
         space.load_into(&mut change, starts);
         let done = agent.apply(change)?;
-        *named = vec![Named { id: id.into(), source: Some(space.source().to_owned()) }];
+        *named = vec![NamedSpace { id: id.into(), source: Some(space.source().to_owned()) }];
         let gone: String =
             others.iter().map(|named| format!("space `{}` is unloaded\n", named.id)).collect();
         let words =
@@ -361,13 +366,13 @@ impl Spaces {
 }
 
 /// Spaces as they stand now. For as long as it is there nobody else loads or unloads one.
-pub(crate) struct Again<'a> {
-    all: Vec<Chosen>,
+pub(crate) struct SpacesGuard<'a> {
+    all: Vec<LoadableSpace>,
     told: Vec<String>,
-    named: MutexGuard<'a, Vec<Named>>,
+    named: MutexGuard<'a, Vec<NamedSpace>>,
 }
 
-impl Again<'_> {
+impl SpacesGuard<'_> {
     /// The owners of what is loaded now.
     pub(crate) fn owners(&self) -> Vec<Owner> {
         self.named.iter().map(|named| space::owner(&named.id)).collect()
@@ -375,88 +380,90 @@ impl Again<'_> {
 
     /// Where the space of an owner is.
     pub(crate) fn places(&self) -> Vec<(Owner, PathBuf)> {
-        let place = |named: &Named| Some((space::owner(&named.id), named.source.clone()?));
+        let place = |named: &NamedSpace| Some((space::owner(&named.id), named.source.clone()?));
         self.named.iter().filter_map(place).collect()
     }
 
     /// Adds them to what is loaded.
-    pub(crate) fn load_into(&mut self, units: &mut Units<'_>) {
+    pub(crate) fn load_into(&mut self, units: &mut PendingLoad<'_>) {
         units.told.append(&mut self.told);
         load_into(std::mem::take(&mut self.all), units);
     }
 }
 
 /// Adds spaces to what is loaded.
-pub(crate) fn load_into(all: Vec<Chosen>, units: &mut Units<'_>) {
-    for Chosen { space, told } in all {
+pub(crate) fn load_into(all: Vec<LoadableSpace>, units: &mut PendingLoad<'_>) {
+    for LoadableSpace { space, told } in all {
         units.told.extend(told);
         let before = space.files.diagnostics.len();
         let space = space.fit(&mut units.names);
         let left_out: Vec<Diagnostic> = space.files.diagnostics[before..].to_vec();
-        units.about.push(About::of_space(space.source(), left_out));
+        units.about.push(FileReport::of_space(space.source(), left_out));
         let starts = units.starts.clone();
         units.load(&space.owner(), false, |unit| space.register(unit, &starts));
     }
 }
 
-impl At {
+impl SpaceLocation {
     /// How it stands, in a word.
     pub(crate) fn word(&self) -> &'static str {
         match &self.state {
-            State::Trusted(..) => "trusted",
-            State::Hooks(_, what) if what.contains("gone") => "gone",
-            State::Hooks(..) => "changed",
-            State::Nothing(_) => "not trusted",
+            SpaceTrust::Trusted(..) => "trusted",
+            SpaceTrust::Hooks(_, what) if what.contains("gone") => "gone",
+            SpaceTrust::Hooks(..) => "changed",
+            SpaceTrust::Nothing(_) => "not trusted",
         }
     }
 }
 
 /// What an operator switched off is not loaded by another door.
-fn check_switches() -> Result<(), Failure> {
+fn check_switches() -> Result<(), CliError> {
     match switches::hooks_off()? {
         None => Ok(()),
-        Some(_) => Err(Failure::refused(
+        Some(_) => Err(CliError::refused(
             "hooks are switched off by `COTTER_DISABLE_HOOKS`, and a space has hooks",
         )),
     }
 }
 
-fn read(at: &At, copy: &Path) -> Result<Space, Failure> {
+fn read(at: &SpaceLocation, copy: &Path) -> Result<Space, CliError> {
     let space = Space::read(copy).map_err(|mut broken| {
         crate::setup::extensions::named_as_found(&mut broken.diagnostics, copy, &at.source);
-        Failure::of_space(format!("space `{}` was not loaded", at.id), &broken)
+        CliError::of_space(format!("space `{}` was not loaded", at.id), &broken)
     })?;
     if *space.id() != at.id {
         let message = format!("{} calls itself `{}`", shown(&at.source), space.id());
-        return Err(Failure::new(message)
+        return Err(CliError::new(message)
             .with_hint("the folder of a space has the name that its manifest says"));
     }
     Ok(space.found_at(&at.source))
 }
 
 /// A space that a project brings, of the nearest folder that has it.
-fn of_project(id: &str, project: &Standings) -> Option<At> {
-    let folders = project.0.iter().rev().filter(|found| found.place() == Where::Cotter);
+fn of_project(id: &str, project: &TrustSources) -> Option<SpaceLocation> {
+    let folders = project.0.iter().rev().filter(|found| found.place() == SourceKind::Cotter);
     for found in folders {
         let within = Path::new("spaces").join(id);
         let source = found.source.join(&within);
         let is_there =
             |folder: &Path| folder.join(&within).join(MANIFEST).symlink_metadata().is_ok();
         let state = match &found.standing {
-            Standing::Trusted { copy, grants, .. } if is_there(copy) => {
-                State::Trusted(copy.join(&within), *grants)
+            TrustState::Trusted { copy, grants, .. } if is_there(copy) => {
+                SpaceTrust::Trusted(copy.join(&within), *grants)
             }
-            Standing::Changed { copy, .. } if is_there(copy) => {
-                State::Hooks(copy.join(&within), "changed since it was trusted")
+            TrustState::Changed { copy, .. } if is_there(copy) => {
+                SpaceTrust::Hooks(copy.join(&within), "changed since it was trusted")
             }
-            Standing::Gone { copy, .. } if is_there(copy) => {
-                State::Hooks(copy.join(&within), "was trusted, and is gone")
+            TrustState::Gone { copy, .. } if is_there(copy) => {
+                SpaceTrust::Hooks(copy.join(&within), "was trusted, and is gone")
             }
-            Standing::Unknown { word } if is_there(&found.source) => State::Nothing(word.clone()),
-            Standing::Changed { .. } if is_there(&found.source) => State::Nothing(None),
+            TrustState::Unknown { word } if is_there(&found.source) => {
+                SpaceTrust::Nothing(word.clone())
+            }
+            TrustState::Changed { .. } if is_there(&found.source) => SpaceTrust::Nothing(None),
             _ => continue,
         };
-        return Some(At { id: id.into(), source, of_project: true, state });
+        return Some(SpaceLocation { id: id.into(), source, of_project: true, state });
     }
     None
 }
@@ -471,7 +478,7 @@ fn ids_in(folder: &Path) -> Vec<String> {
 }
 
 /// What is trusted, where a space is.
-fn trusted_with(at: &At) -> &Path {
+fn trusted_with(at: &SpaceLocation) -> &Path {
     match at.of_project {
         // `.cotter`, which has `spaces`, which has it.
         true => at.source.ancestors().nth(2).unwrap_or(&at.source),
@@ -479,9 +486,9 @@ fn trusted_with(at: &At) -> &Path {
     }
 }
 
-fn untrusted(at: &At, word: Option<&str>) -> Failure {
-    let failure = Failure::refused(format!("space `{}` is not loaded: nobody trusts it", at.id));
-    let failure = word.into_iter().fold(failure, Failure::with_cause);
+fn untrusted(at: &SpaceLocation, word: Option<&str>) -> CliError {
+    let failure = CliError::refused(format!("space `{}` is not loaded: nobody trusts it", at.id));
+    let failure = word.into_iter().fold(failure, CliError::with_cause);
     let path = shown(trusted_with(at));
     failure.with_hint(format!(
         "`cotter trust {path}` shows it and asks; `--trust=HASH` trusts it for one run"
@@ -501,11 +508,11 @@ pub(crate) fn counted(space: &Space) -> String {
     if words.is_empty() { "nothing in it".into() } else { words.join(", ") }
 }
 
-fn with(mut words: String, told: Vec<String>, done: &Reload) -> String {
+fn with(mut words: String, told: Vec<String>, done: &ChangeResult) -> String {
     for told in told {
         words += &format!("\nwarning: {}", text::show_line(&told));
     }
-    if let Reload::Held { looser } = done {
+    if let ChangeResult::Held { looser } = done {
         let list: String = looser.iter().map(|line| format!("\n  {line}")).collect();
         words += &format!("\nsome of it would loosen this session, and is not in force:{list}");
     }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use cotter::{
-    hooks::ui::{Answered, AskedCall, Asking, Decision, Question, Ui},
+    hooks::ui::{CallApproval, Question, QuestionAnswer, QuestionCall, Ui, UiFuture},
     text,
 };
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
@@ -24,7 +24,7 @@ use crate::{
     settings::edit as own_settings,
     terminal::{
         screen::Screen,
-        style::{Style, When},
+        style::{ColorChoice, Style},
     },
 };
 
@@ -50,7 +50,7 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     /// The terminal of this process. None is an error. Needs the runtime.
-    pub(crate) fn open(when: When, screen: Screen) -> io::Result<Self> {
+    pub(crate) fn open(when: ColorChoice, screen: Screen) -> io::Result<Self> {
         let open = || OpenOptions::new().read(true).write(true).open("/dev/tty");
         let (tty, keys) = (open()?, open()?);
         tcgetattr(&tty)?;
@@ -68,7 +68,7 @@ impl Terminal {
 
     /// Puts a text before the person and waits until what is typed can be an answer to it.
     pub(crate) async fn put(&self, shown: &str) -> io::Result<()> {
-        let _quiet = Quiet::new(&self.tty, LocalModes::ECHO | LocalModes::ICANON)?;
+        let _quiet = EchoOff::new(&self.tty, LocalModes::ECHO | LocalModes::ICANON)?;
         // Over what was typed before, if it was echoed.
         let over = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
         self.write(&format!("{over}{shown}"))?;
@@ -106,7 +106,7 @@ impl Terminal {
         prompt: &str,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> io::Result<Option<T>> {
-        let _unseen = Quiet::new(&self.tty, LocalModes::ECHO)?;
+        let _unseen = EchoOff::new(&self.tty, LocalModes::ECHO)?;
         // Nor is the end of its line.
         let answer = self.answer(prompt, |line| {
             let _ = self.write("\n");
@@ -135,7 +135,7 @@ impl Terminal {
 
     /// Asks for a yes to what is shown; whoever wants to see more of it first is shown that, too.
     pub(crate) async fn confirm_or_show(&self, text: &str, more: impl Fn() -> String) -> bool {
-        let more = More { what: "the text of every file", text: more };
+        let more = ExtraDetail { what: "the text of every file", text: more };
         self.decide_or_show(text, more).await.unwrap_or(false)
     }
 
@@ -143,11 +143,11 @@ impl Terminal {
     pub(crate) async fn decide_or_show(
         &self,
         text: &str,
-        more: More<impl Fn() -> String>,
+        more: ExtraDetail<impl Fn() -> String>,
     ) -> Option<bool> {
-        let read = |line: &str| match (line.to_ascii_lowercase().as_str(), Whole::read(line)) {
+        let read = |line: &str| match (line.to_ascii_lowercase().as_str(), BulkAnswer::read(line)) {
             ("s" | "show", _) => Ok(None),
-            (_, Some(Whole::All(decision))) => Ok(Some(decision)),
+            (_, Some(BulkAnswer::All(decision))) => Ok(Some(decision)),
             _ => Err(format!("type s, y or n; s shows {}", more.what)),
         };
         let said = async {
@@ -162,26 +162,28 @@ impl Terminal {
             }
         };
         let said = self.one_at_a_time(said).await.ok().flatten();
-        said.map(|decision| decision == Decision::Yes)
+        said.map(|decision| decision == CallApproval::Yes)
     }
 
-    async fn decide(&self, question: &Question) -> io::Result<Option<Answered>> {
+    async fn decide(&self, question: &Question) -> io::Result<Option<QuestionAnswer>> {
         self.put(&shown(question, self.style)).await?;
         if let [only] = &question.calls[..] {
             let decision = self.decide_one(only, "Run it? ").await?;
-            return Ok(decision.map(|decision| Answered::all(question, decision, BY)));
+            return Ok(decision.map(|decision| QuestionAnswer::all(question, decision, BY)));
         }
         let typed = "type y, n or e; words after n are told to the model";
-        let whole = |line: &str| Whole::read(line).ok_or_else(|| typed.to_owned());
+        let whole = |line: &str| BulkAnswer::read(line).ok_or_else(|| typed.to_owned());
         match self.answer("Run them? [y]es, [n]o, [e]ach: ", whole).await? {
             None => Ok(None),
-            Some(Whole::All(decision)) => Ok(Some(Answered::all(question, decision, BY))),
-            Some(Whole::Each) => self.decide_each(question).await,
+            Some(BulkAnswer::All(decision)) => {
+                Ok(Some(QuestionAnswer::all(question, decision, BY)))
+            }
+            Some(BulkAnswer::Each) => self.decide_each(question).await,
         }
     }
 
-    async fn decide_each(&self, question: &Question) -> io::Result<Option<Answered>> {
-        let mut answered = Answered::all(question, Decision::No(None), BY);
+    async fn decide_each(&self, question: &Question) -> io::Result<Option<QuestionAnswer>> {
+        let mut answered = QuestionAnswer::all(question, CallApproval::No(None), BY);
         let decisions = answered.decisions.iter_mut();
         for (index, (call, (_, decision))) in question.calls.iter().zip(decisions).enumerate() {
             let name = text::show_line(&call.name).into_owned();
@@ -194,45 +196,49 @@ impl Terminal {
     }
 
     /// One call: once, for longer where a rule would do, or not.
-    async fn decide_one(&self, call: &AskedCall, before: &str) -> io::Result<Option<Decision>> {
-        let offered = Offered::of(call);
+    async fn decide_one(
+        &self,
+        call: &QuestionCall,
+        before: &str,
+    ) -> io::Result<Option<CallApproval>> {
+        let offered = AnswerOptions::of(call);
         let prompt = format!("{before}{}: ", offered.letters());
         let Some(decision) = self.answer(&prompt, |line| offered.read(line)).await? else {
             return Ok(None);
         };
-        let Decision::YesAlways(rules) = decision else { return Ok(Some(decision)) };
+        let CallApproval::YesAlways(rules) = decision else { return Ok(Some(decision)) };
         // Kept before it counts: what cannot be kept holds as long as this session does.
         Ok(Some(match own_settings::allow(&rules) {
             Ok(path) => {
                 self.write(&format!("kept in {}\n", path.display()))?;
-                Decision::YesAlways(rules)
+                CallApproval::YesAlways(rules)
             }
             Err(failure) => {
-                self.write(&format!("not kept, so for this session: {}\n", failure.in_short()))?;
-                Decision::YesForSession(rules)
+                self.write(&format!("not kept, so for this session: {}\n", failure.one_line()))?;
+                CallApproval::YesForSession(rules)
             }
         }))
     }
 }
 
 /// What is shown to whoever wants to see more before they answer.
-pub(crate) struct More<T> {
+pub(crate) struct ExtraDetail<T> {
     /// What it is, in words.
     pub(crate) what: &'static str,
     pub(crate) text: T,
 }
 
 /// What may be answered about one call.
-struct Offered<'a> {
-    call: &'a AskedCall,
+struct AnswerOptions<'a> {
+    call: &'a QuestionCall,
     rules: &'a [String],
     /// Whether all of the call was shown: without that nothing is promised for good.
     whole: bool,
 }
 
-impl<'a> Offered<'a> {
-    fn of(call: &'a AskedCall) -> Self {
-        Offered { call, rules: &call.offer, whole: is_shown_whole(call) }
+impl<'a> AnswerOptions<'a> {
+    fn of(call: &'a QuestionCall) -> Self {
+        AnswerOptions { call, rules: &call.offer, whole: is_shown_whole(call) }
     }
 
     fn letters(&self) -> &'static str {
@@ -255,7 +261,7 @@ impl<'a> Offered<'a> {
     }
 
     /// A line as an answer. `s` and `a` may be followed by a rule of one's own.
-    fn read(&self, line: &str) -> Result<Decision, String> {
+    fn read(&self, line: &str) -> Result<CallApproval, String> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rules = || match rest.trim() {
@@ -263,13 +269,13 @@ impl<'a> Offered<'a> {
             own => Ok(vec![self.call.take_rule(own)?]),
         };
         match word.to_ascii_lowercase().as_str() {
-            "s" | "session" if !self.rules.is_empty() => rules().map(Decision::YesForSession),
+            "s" | "session" if !self.rules.is_empty() => rules().map(CallApproval::YesForSession),
             "a" | "always" if !self.rules.is_empty() && self.whole => {
-                rules().map(Decision::YesAlways)
+                rules().map(CallApproval::YesAlways)
             }
-            _ => match Whole::read(line) {
-                Some(Whole::All(decision)) => Ok(decision),
-                Some(Whole::Each) | None => Err(self.typed()),
+            _ => match BulkAnswer::read(line) {
+                Some(BulkAnswer::All(decision)) => Ok(decision),
+                Some(BulkAnswer::Each) | None => Err(self.typed()),
             },
         }
     }
@@ -283,27 +289,27 @@ impl Ui for Terminal {
         true
     }
 
-    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         // A terminal that fails is nobody, and nobody's answer is a no.
         Box::pin(async move { self.one_at_a_time(self.decide(&question)).await.ok().flatten() })
     }
 
-    fn confirm(&self, text: &str) -> Asking<'_, bool> {
+    fn confirm(&self, text: &str) -> UiFuture<'_, bool> {
         let shown = format!("{}\n", text::show(text));
         Box::pin(async move {
             let said = async {
                 self.put(&shown).await?;
-                let read = |line: &str| match Whole::read(line) {
-                    Some(Whole::All(decision)) => Ok(decision),
-                    Some(Whole::Each) | None => Err("type y or n".to_owned()),
+                let read = |line: &str| match BulkAnswer::read(line) {
+                    Some(BulkAnswer::All(decision)) => Ok(decision),
+                    Some(BulkAnswer::Each) | None => Err("type y or n".to_owned()),
                 };
                 self.answer("[y]es, [n]o: ", read).await
             };
-            matches!(self.one_at_a_time(said).await, Ok(Some(Decision::Yes)))
+            matches!(self.one_at_a_time(said).await, Ok(Some(CallApproval::Yes)))
         })
     }
 
-    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         let count = options.len();
         let prompt = format!("Choose one of 1 to {count}, or nothing: ");
         Box::pin(async move {
@@ -323,7 +329,7 @@ impl Ui for Terminal {
         &'a self,
         title: &'a str,
         options: &'a [String],
-    ) -> Asking<'a, Option<Vec<usize>>> {
+    ) -> UiFuture<'a, Option<Vec<usize>>> {
         let count = options.len();
         let prompt = format!("Choose any of 1 to {count} (as in 1, 2), or nothing: ");
         Box::pin(async move {
@@ -336,7 +342,7 @@ impl Ui for Terminal {
         })
     }
 
-    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+    fn input<'a>(&'a self, title: &'a str) -> UiFuture<'a, Option<String>> {
         let shown = format!("{}\n", text::show(title));
         Box::pin(async move {
             let said = async {
@@ -354,14 +360,14 @@ impl Ui for Terminal {
 
 /// Nobody who can be asked. What they are told is on standard error.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Nobody;
+pub(crate) struct NoTerminal;
 
-impl Ui for Nobody {
+impl Ui for NoTerminal {
     fn present(&self) -> bool {
         false
     }
 
-    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, _: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         Box::pin(async { None })
     }
 
@@ -372,21 +378,23 @@ impl Ui for Nobody {
 
 /// What a line says about all calls.
 #[derive(Clone, Debug, PartialEq)]
-enum Whole {
-    All(Decision),
+enum BulkAnswer {
+    All(CallApproval),
     Each,
 }
 
-impl Whole {
+impl BulkAnswer {
     /// `y`, `n`, `n` with words for the model, `e`; anything else is no answer.
     fn read(line: &str) -> Option<Self> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let words = Some(rest.trim()).filter(|rest| !rest.is_empty());
         match (word.to_ascii_lowercase().as_str(), words) {
-            ("y" | "yes", None) => Some(Whole::All(Decision::Yes)),
-            ("n" | "no", words) => Some(Whole::All(Decision::No(words.map(str::to_owned)))),
-            ("e" | "each", None) => Some(Whole::Each),
+            ("y" | "yes", None) => Some(BulkAnswer::All(CallApproval::Yes)),
+            ("n" | "no", words) => {
+                Some(BulkAnswer::All(CallApproval::No(words.map(str::to_owned))))
+            }
+            ("e" | "each", None) => Some(BulkAnswer::Each),
             _ => None,
         }
     }
@@ -399,7 +407,7 @@ fn shown(question: &Question, style: Style) -> String {
         out += &format!("for the agent {}:\n", text::show_line(&question.agent));
     }
     for (index, call) in question.calls.iter().enumerate() {
-        let AskedCall { name, asks, offer, .. } = call;
+        let QuestionCall { name, asks, offer, .. } = call;
         let input = input_of(call);
         let clipped = text::clip(&input, CALL_CHARS);
         let name = style.strong(&text::show_line(name));
@@ -422,11 +430,11 @@ fn shown(question: &Question, style: Style) -> String {
     out
 }
 
-fn input_of(call: &AskedCall) -> String {
+fn input_of(call: &QuestionCall) -> String {
     text::show_line(&call.input.to_string()).into_owned()
 }
 
-fn is_shown_whole(call: &AskedCall) -> bool {
+fn is_shown_whole(call: &QuestionCall) -> bool {
     let input = input_of(call);
     text::clip(&input, CALL_CHARS) == input
 }
@@ -468,23 +476,23 @@ impl Drop for OpenLine<'_> {
 
 /// The terminal without echo, while a question appears without lines either. Its end discards what
 /// was typed.
-struct Quiet<'a> {
+struct EchoOff<'a> {
     tty: &'a File,
     before: Termios,
 }
 
-impl<'a> Quiet<'a> {
+impl<'a> EchoOff<'a> {
     fn new(tty: &'a File, without: LocalModes) -> io::Result<Self> {
         let before = tcgetattr(tty)?;
         let mut quiet = before.clone();
         // Signals stay: Ctrl-C aborts also now.
         quiet.local_modes.remove(without);
         tcsetattr(tty, OptionalActions::Flush, &quiet)?;
-        Ok(Quiet { tty, before })
+        Ok(EchoOff { tty, before })
     }
 }
 
-impl Drop for Quiet<'_> {
+impl Drop for EchoOff<'_> {
     fn drop(&mut self) {
         let _ = tcsetattr(self.tty, OptionalActions::Flush, &self.before);
     }
@@ -492,7 +500,7 @@ impl Drop for Quiet<'_> {
 
 #[cfg(test)]
 mod tests {
-    use cotter::hooks::ui::OwnRule;
+    use cotter::hooks::ui::RuleCheck;
 
     use super::*;
 
@@ -501,19 +509,19 @@ mod tests {
     fn s4_a_call_that_is_cut_says_so() {
         let shown = |letters: usize| {
             let input = serde_json::Value::from("x".repeat(letters));
-            let call = AskedCall {
+            let call = QuestionCall {
                 call_id: "c".into(),
                 name: "write".into(),
                 preview: String::new(),
                 input: Arc::new(input),
                 offer: vec![],
-                own_rule: OwnRule::default(),
+                own_rule: RuleCheck::default(),
                 asks: vec![],
                 digest: "d".into(),
             };
             let question =
                 Question { id: "q".into(), agent: "main".into(), calls: vec![call], limit: GRACE };
-            super::shown(&question, Style::on_stderr(When::Never)).contains("not all of it")
+            super::shown(&question, Style::on_stderr(ColorChoice::Never)).contains("not all of it")
         };
         let quotes = 2;
         let said: Vec<_> = (0..4).map(|more| shown(CALL_CHARS - quotes + more)).collect();
@@ -541,20 +549,20 @@ mod tests {
 
     #[test]
     fn only_a_clear_line_is_an_answer() {
-        let no = |words: Option<&str>| Whole::All(Decision::No(words.map(str::to_owned)));
+        let no = |words: Option<&str>| BulkAnswer::All(CallApproval::No(words.map(str::to_owned)));
         let cases = [
-            ("y", Some(Whole::All(Decision::Yes))),
-            (" YES ", Some(Whole::All(Decision::Yes))),
+            ("y", Some(BulkAnswer::All(CallApproval::Yes))),
+            (" YES ", Some(BulkAnswer::All(CallApproval::Yes))),
             ("n", Some(no(None))),
             ("no, thanks", None),
             ("n use the other file", Some(no(Some("use the other file")))),
-            ("e", Some(Whole::Each)),
+            ("e", Some(BulkAnswer::Each)),
             ("yn", None),
             ("y n", None),
             ("", None),
         ];
         for (line, expected) in cases {
-            assert_eq!(Whole::read(line), expected, "{line:?}");
+            assert_eq!(BulkAnswer::read(line), expected, "{line:?}");
         }
     }
 }

@@ -8,20 +8,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{Place, text};
+use cotter::{Workspace, text};
 use cotter_files::{
     command_hook::{
         entry::{CommandHook, CommandLine},
         hook_files::{HookFile, hooks_of},
     },
     document::{Document, Node, location::SettingsError},
-    profile::{Does, Leave, Profile},
-    settings::{Settings, Source},
+    profile::{ActionKind, Profile, ProfileGrants},
+    settings::{Settings, SettingsOwner},
     space::{self, Space},
     trust::{
-        declared::{Declared, Invocation},
-        snapshot::{Hash, Item, Snapshot},
-        store::{Grants, Standing, TrustStore},
+        declared::{DeclaredCommand, Invocation},
+        snapshot::{Hash, Snapshot, SnapshotItem},
+        store::{Grants, TrustState, TrustStore},
         view::{texts, view},
     },
 };
@@ -29,18 +29,21 @@ use cotter_files::{
 use crate::{
     args::TrustArgs,
     claude,
-    error::Failure,
+    error::CliError,
     paths as home,
-    terminal::{Terminal, screen::Screen, style::When},
+    terminal::{Terminal, screen::Screen, style::ColorChoice},
 };
 
 /// What a project's own settings, hooks and servers stand in, the nearest last.
-const FOLDERS: [(&str, Where); 3] =
-    [(".agents", Where::Agents), (".claude", Where::Claude), (".cotter", Where::Cotter)];
+const FOLDERS: [(&str, SourceKind); 3] = [
+    (".agents", SourceKind::Agents),
+    (".claude", SourceKind::Claude),
+    (".cotter", SourceKind::Cotter),
+];
 
 /// What a source is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Where {
+pub(crate) enum SourceKind {
     /// A folder of ours.
     Cotter,
     /// A folder of Claude Code's.
@@ -54,13 +57,14 @@ pub(crate) enum Where {
 /// Where a project's own settings, hooks and servers may stand, there or not: the folders `.agents`,
 /// `.claude` and `.cotter` from its root down to the working folder, then `.mcp.json`. Those of the person's
 /// home folder are their own.
-pub(crate) fn possible_sources(place: &Place) -> Vec<PathBuf> {
+pub(crate) fn possible_sources(place: &Workspace) -> Vec<PathBuf> {
     let project = place.project();
     let way = place.cwd().ancestors().take_while(|folder| folder.starts_with(project));
     let mut way: Vec<_> = way.collect();
     way.reverse();
     let home = home::folder().and_then(|home| home.canonicalize().ok());
-    let is_own = |folder: &Path, what| what != Where::Cotter && home.as_deref() == Some(folder);
+    let is_own =
+        |folder: &Path, what| what != SourceKind::Cotter && home.as_deref() == Some(folder);
     let mut sources = vec![];
     for folder in way {
         let ours = FOLDERS.iter().filter(|(_, what)| !is_own(folder, *what));
@@ -71,85 +75,88 @@ pub(crate) fn possible_sources(place: &Place) -> Vec<PathBuf> {
 }
 
 /// Those that are there.
-pub(crate) fn sources(place: &Place) -> Vec<PathBuf> {
+pub(crate) fn sources(place: &Workspace) -> Vec<PathBuf> {
     let mut sources = possible_sources(place);
     sources.retain(|source| is_there(source));
     sources
 }
 
 /// What somebody trusts on this machine. One that a project could bring along is none.
-pub(crate) fn store(project: &Path) -> Result<TrustStore, Failure> {
+pub(crate) fn store(project: &Path) -> Result<TrustStore, CliError> {
     let folder = home::trust().ok_or_else(|| {
-        Failure::new("there is no place for trust: neither `XDG_DATA_HOME` nor `HOME` is set")
+        CliError::new("there is no place for trust: neither `XDG_DATA_HOME` nor `HOME` is set")
             .with_hint("set `HOME`")
     })?;
     if home::is_brought_by(&folder, project) {
         let message = format!("{} lies in the project, and trusts nothing in it", folder.display());
         let hint = format!("keep your own data outside {}", project.display());
-        return Err(Failure::new(message).with_hint(hint));
+        return Err(CliError::new(message).with_hint(hint));
     }
     Ok(TrustStore::open(folder))
 }
 
 /// How everything a project brings stands.
-pub(crate) struct Standings(pub(crate) Vec<Found>);
+pub(crate) struct TrustSources(pub(crate) Vec<TrustSource>);
 
 /// One source.
-pub(crate) struct Found {
+pub(crate) struct TrustSource {
     pub(crate) source: PathBuf,
-    pub(crate) standing: Standing,
+    pub(crate) standing: TrustState,
 }
 
-impl Found {
+impl TrustSource {
     /// Whether it is a folder of extensions, not a file by itself.
     pub(crate) fn is_folder(&self) -> bool {
-        self.place() != Where::Servers
+        self.place() != SourceKind::Servers
     }
 
     /// Whether it is in a format of ours, or of everybody's.
     pub(crate) fn is_ours(&self) -> bool {
-        matches!(self.place(), Where::Cotter | Where::Servers)
+        matches!(self.place(), SourceKind::Cotter | SourceKind::Servers)
     }
 
     /// What it is.
-    pub(crate) fn place(&self) -> Where {
+    pub(crate) fn place(&self) -> SourceKind {
         let name = self.source.file_name().unwrap_or_default();
-        FOLDERS.iter().find(|(known, _)| name == *known).map_or(Where::Servers, |(_, what)| *what)
+        FOLDERS
+            .iter()
+            .find(|(known, _)| name == *known)
+            .map_or(SourceKind::Servers, |(_, what)| *what)
     }
 }
 
-impl Standings {
+impl TrustSources {
     /// Nothing is looked at.
     pub(crate) fn nothing() -> Self {
-        Standings(vec![])
+        TrustSources(vec![])
     }
 
     /// These, where all that was trusted can be had: a gate may be in it.
-    fn known(self, store: &TrustStore) -> Result<Self, Failure> {
+    fn known(self, store: &TrustStore) -> Result<Self, CliError> {
         const WAY_OUT: &str = "a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, \
                                `--safe-mode` runs without what the project brings";
         if self.0.is_empty() {
             return Ok(self);
         }
         let records = store.list().map_err(|cause| {
-            Failure::new("nobody can tell what was trusted").with_cause(cause).with_hint(
+            CliError::new("nobody can tell what was trusted").with_cause(cause).with_hint(
                 "a gate may have been: mend the file or take it away; `--safe-mode` runs without what the \
                  project brings",
             )
         })?;
         let was_trusted =
-            |found: &Found| records.iter().any(|record| record.source == found.source);
+            |found: &TrustSource| records.iter().any(|record| record.source == found.source);
         let lost = self.0.iter().filter(|found| was_trusted(found)).find_map(|found| match &found
             .standing
         {
-            Standing::Unknown { word: Some(word) } => Some((found, word)),
+            TrustState::Unknown { word: Some(word) } => Some((found, word)),
             _ => None,
         });
         match lost {
             None => Ok(self),
             Some((found, word)) => {
                 let message = format!("what was trusted of {} cannot be had", shown(&found.source));
-                Err(Failure::new(message).with_cause(word).with_hint(WAY_OUT))
+                Err(CliError::new(message).with_cause(word).with_hint(WAY_OUT))
             }
         }
     }
@@ -159,24 +166,24 @@ impl Standings {
         self.0.iter().filter_map(|found| {
             let source = shown(&found.source);
             let stays = match found.place() {
-                Where::Cotter => "the hooks and rules that were trusted stay, nothing else of it runs",
+                SourceKind::Cotter => "the hooks and rules that were trusted stay, nothing else of it runs",
                 // They run in place, and would not be what was trusted.
-                Where::Claude | Where::Agents => {
+                SourceKind::Claude | SourceKind::Agents => {
                     "its rules stay, its hooks refuse what they would judge until it is trusted anew, \
                      nothing else of it runs"
                 }
-                Where::Servers => "nothing of it runs",
+                SourceKind::Servers => "nothing of it runs",
             };
             match &found.standing {
-                Standing::Trusted { .. } => None,
-                Standing::Changed { .. } => Some(format!(
+                TrustState::Trusted { .. } => None,
+                TrustState::Changed { .. } => Some(format!(
                     "{source} changed since it was trusted: {stays} (`cotter trust` shows how it changed)"
                 )),
-                Standing::Gone { why: Some(why), .. } => Some(format!("{why}: {stays}")),
-                Standing::Gone { .. } => Some(format!(
+                TrustState::Gone { why: Some(why), .. } => Some(format!("{why}: {stays}")),
+                TrustState::Gone { .. } => Some(format!(
                     "{source} was trusted, and is gone: {stays} (`cotter untrust` forgets it)"
                 )),
-                Standing::Unknown { word: Some(word) } => {
+                TrustState::Unknown { word: Some(word) } => {
                     Some(format!("nothing of {source} runs: {word}"))
                 }
                 _ => Some(format!(
@@ -191,13 +198,13 @@ impl Standings {
 /// spaces that were named: somebody is asked, a hash is trusted for this run, or nothing runs where
 /// something is left out.
 pub(crate) async fn standings(
-    place: &Place,
+    place: &Workspace,
     spaces: &[PathBuf],
     args: &TrustArgs,
-    when: When,
-) -> Result<Standings, Failure> {
+    when: ColorChoice,
+) -> Result<TrustSources, CliError> {
     let store = store(place.project());
-    let mut asking = Asking { args, when, terminal: None, unused: args.hashes.clone() };
+    let mut asking = TrustPrompt { args, when, terminal: None, unused: args.hashes.clone() };
     let standings = asking.settle_all(possible_sources(place), &store).await?;
     let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
     check(&standings, &of_spaces, &asking.unused, args)?;
@@ -208,22 +215,22 @@ pub(crate) async fn standings(
 }
 
 /// How everything a project brings stands, for who only looks.
-pub(crate) fn seen(place: &Place) -> Standings {
+pub(crate) fn seen(place: &Workspace) -> TrustSources {
     let looked = look(possible_sources(place), &store(place.project())).into_iter();
-    let found = |Looked { source, standing, .. }| Found { source, standing };
-    Standings(looked.map(found).collect())
+    let found = |ScannedSource { source, standing, .. }| TrustSource { source, standing };
+    TrustSources(looked.map(found).collect())
 }
 
 /// A source before anybody is asked about it.
-struct Looked {
+struct ScannedSource {
     source: PathBuf,
-    standing: Standing,
+    standing: TrustState,
     /// What is there, where it could be read.
     snapshot: Option<Snapshot>,
 }
 
 /// Every source that is there or was trusted: a gate may have been in it.
-fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, Failure>) -> Vec<Looked> {
+fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<ScannedSource> {
     let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
     let mut looked = vec![];
     for source in sources {
@@ -237,22 +244,22 @@ fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, Failure>) -> Vec<Looke
             (true, store) => match (Snapshot::take(&source), store) {
                 (Ok(snapshot), _) if snapshot.is_empty() && !was_trusted => continue,
                 (Err(error), store) => {
-                    let failure = Failure::from(error);
+                    let failure = CliError::from(error);
                     let store = store.as_ref().ok().filter(|_| was_trusted);
-                    let kept = store.and_then(|s| s.unreadable(&source, failure.in_short()));
+                    let kept = store.and_then(|s| s.unreadable(&source, failure.one_line()));
                     (kept.unwrap_or_else(|| unknown(&failure)), None)
                 }
                 (Ok(_), Err(failure)) => (unknown(failure), None),
                 (Ok(snapshot), Ok(store)) => (store.standing(&snapshot), Some(snapshot)),
             },
         };
-        looked.push(Looked { source, standing, snapshot });
+        looked.push(ScannedSource { source, standing, snapshot });
     }
     looked
 }
 
 /// How everything a project brings stands in the course of a run that may use contents of these hashes.
-pub(crate) fn standing_now(place: &Place, hashes: &[Hash]) -> Standings {
+pub(crate) fn standing_now(place: &Workspace, hashes: &[Hash]) -> TrustSources {
     let mut standings = seen(place);
     let store = store(place.project());
     standings.0.iter_mut().for_each(|found| admit(found, &store, hashes));
@@ -262,18 +269,18 @@ pub(crate) fn standing_now(place: &Place, hashes: &[Hash]) -> Standings {
 /// The same of one source; `None` where it is not there and nobody ever trusted it.
 pub(crate) fn standing_of(
     source: &Path,
-    store: &Result<TrustStore, Failure>,
+    store: &Result<TrustStore, CliError>,
     hashes: &[Hash],
-) -> Option<Standing> {
-    let Looked { source, standing, .. } = look(vec![source.to_owned()], store).pop()?;
-    let mut found = Found { source, standing };
+) -> Option<TrustState> {
+    let ScannedSource { source, standing, .. } = look(vec![source.to_owned()], store).pop()?;
+    let mut found = TrustSource { source, standing };
     admit(&mut found, store, hashes);
     Some(found.standing)
 }
 
 /// Lets contents be used that this run may use.
-fn admit(found: &mut Found, store: &Result<TrustStore, Failure>, hashes: &[Hash]) {
-    if hashes.is_empty() || matches!(found.standing, Standing::Trusted { .. }) {
+fn admit(found: &mut TrustSource, store: &Result<TrustStore, CliError>, hashes: &[Hash]) {
+    if hashes.is_empty() || matches!(found.standing, TrustState::Trusted { .. }) {
         return;
     }
     let Ok(snapshot) = Snapshot::take(&found.source) else { return };
@@ -287,27 +294,27 @@ fn is_there(source: &Path) -> bool {
 }
 
 /// What the command line says about sources, and the terminal once somebody was asked.
-struct Asking<'a> {
+struct TrustPrompt<'a> {
     args: &'a TrustArgs,
-    when: When,
+    when: ColorChoice,
     terminal: Option<Terminal>,
     /// Hashes that nothing had so far.
     unused: Vec<Hash>,
 }
 
-impl Asking<'_> {
+impl TrustPrompt<'_> {
     async fn settle_all(
         &mut self,
         sources: Vec<PathBuf>,
-        store: &Result<TrustStore, Failure>,
-    ) -> Result<Standings, Failure> {
-        let mut standings = Standings::nothing();
-        for Looked { source, standing, snapshot } in look(sources, store) {
+        store: &Result<TrustStore, CliError>,
+    ) -> Result<TrustSources, CliError> {
+        let mut standings = TrustSources::nothing();
+        for ScannedSource { source, standing, snapshot } in look(sources, store) {
             let standing = match (store, snapshot) {
                 (Ok(store), Some(snapshot)) => self.settle(store, &snapshot, standing).await?,
                 _ => standing,
             };
-            standings.0.push(Found { source, standing });
+            standings.0.push(TrustSource { source, standing });
         }
         Ok(standings)
     }
@@ -316,11 +323,11 @@ impl Asking<'_> {
         &mut self,
         store: &TrustStore,
         snapshot: &Snapshot,
-        standing: Standing,
-    ) -> Result<Standing, Failure> {
+        standing: TrustState,
+    ) -> Result<TrustState, CliError> {
         self.unused.retain(|hash| *hash != snapshot.hash());
         match standing {
-            trusted @ Standing::Trusted { .. } => Ok(trusted),
+            trusted @ TrustState::Trusted { .. } => Ok(trusted),
             _ if self.args.hashes.contains(&snapshot.hash()) => {
                 // Whoever knows the hash was shown what it is of.
                 declared(snapshot)?;
@@ -341,40 +348,40 @@ impl Asking<'_> {
 
 /// What was named must be there; what is required must be trusted.
 fn check(
-    standings: &Standings,
-    spaces: &Standings,
+    standings: &TrustSources,
+    spaces: &TrustSources,
     unused: &[Hash],
     args: &TrustArgs,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     if let Some(hash) = unused.first() {
-        return Err(Failure::refused(format!("nothing here has the hash {hash}"))
+        return Err(CliError::refused(format!("nothing here has the hash {hash}"))
             .with_hint("`cotter trust --print` shows what is here"));
     }
     let of_spaces = spaces.0.iter().filter_map(left_out);
     let mut skipped = standings.skipped().chain(of_spaces).peekable();
     if args.require && skipped.peek().is_some() {
         let failure = match standings.skipped().next() {
-            Some(_) => Failure::refused("not all that the project brings is trusted"),
-            None => Failure::refused("not every space that was named is trusted"),
+            Some(_) => CliError::refused("not all that the project brings is trusted"),
+            None => CliError::refused("not every space that was named is trusted"),
         };
         return Err(skipped
-            .fold(failure, Failure::with_cause)
+            .fold(failure, CliError::with_cause)
             .with_hint("`cotter trust` shows it and asks; `--trust=HASH` trusts it for one run"));
     }
     Ok(())
 }
 
 /// Why a space that was named is not used whole.
-fn left_out(space: &Found) -> Option<String> {
+fn left_out(space: &TrustSource) -> Option<String> {
     let source = shown(&space.source);
     Some(match &space.standing {
-        Standing::Trusted { .. } => return None,
-        Standing::Changed { .. } => {
+        TrustState::Trusted { .. } => return None,
+        TrustState::Changed { .. } => {
             format!("{source} changed since it was trusted (`cotter trust {source}` shows how)")
         }
-        Standing::Gone { why: Some(why), .. } => why.clone(),
-        Standing::Gone { .. } => format!("{source} was trusted, and is gone"),
-        Standing::Unknown { word: Some(word) } => format!("nothing of {source} is used: {word}"),
+        TrustState::Gone { why: Some(why), .. } => why.clone(),
+        TrustState::Gone { .. } => format!("{source} was trusted, and is gone"),
+        TrustState::Unknown { word: Some(word) } => format!("nothing of {source} is used: {word}"),
         _ => format!("nobody trusts {source} yet (`cotter trust {source}` shows it)"),
     })
 }
@@ -383,10 +390,10 @@ fn left_out(space: &Found) -> Option<String> {
 pub(crate) async fn ask(
     store: &TrustStore,
     snapshot: &Snapshot,
-    standing: Standing,
+    standing: TrustState,
     grants: Grants,
     terminal: &Terminal,
-) -> Result<Standing, Failure> {
+) -> Result<TrustState, CliError> {
     let mut shown = view(snapshot, &declared(snapshot)?, &standing);
     if !grants.rewrite && may_rewrite(store, snapshot) {
         shown += "\nIts hooks may rewrite calls and results until now: with a yes they no longer may \
@@ -420,16 +427,16 @@ pub(crate) async fn confirm(
 }
 
 /// The terminal that trust is asked for on. Nothing else may answer.
-pub(crate) fn open_terminal(when: When) -> Result<Terminal, Failure> {
+pub(crate) fn open_terminal(when: ColorChoice) -> Result<Terminal, CliError> {
     Terminal::open(when, Screen::default()).map_err(|cause: io::Error| {
-        Failure::refused("there is no terminal to ask on, and nobody else may give trust")
+        CliError::refused("there is no terminal to ask on, and nobody else may give trust")
             .with_cause(cause)
             .with_hint("`cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run")
     })
 }
 
-fn unknown(failure: &Failure) -> Standing {
-    Standing::Unknown { word: Some(failure.in_short()) }
+fn unknown(failure: &CliError) -> TrustState {
+    TrustState::Unknown { word: Some(failure.one_line()) }
 }
 
 /// A path, fit to be seen.
@@ -439,7 +446,7 @@ pub(crate) fn shown(path: &Path) -> String {
 
 /// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
 /// it would run.
-pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
     check_links(snapshot)?;
     if is_space(snapshot) {
         return declared_of_space(snapshot);
@@ -458,7 +465,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         let object = document.root().object()?;
         if name == "settings.json" {
             // What would stop every run is told before it is trusted.
-            Settings::from_document(&document, Source::Project)?;
+            Settings::from_document(&document, SettingsOwner::Project)?;
         }
         if let Some(node) = object.get("hooks").filter(|_| name == "settings.json") {
             declared_hooks(node, &mut declared)?;
@@ -480,7 +487,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
 }
 
 /// Refuses a link in the place of a folder that declares something: what is behind it could not be shown.
-fn check_links(snapshot: &Snapshot) -> Result<(), Failure> {
+fn check_links(snapshot: &Snapshot) -> Result<(), CliError> {
     const DECLARE: [&str; 4] = ["hooks", "spaces", "plugins", "agents"];
     let is_text = |path: &Path| {
         path.extension().is_some_and(|end| end == "md" || end == "yaml" || end == "yml")
@@ -488,9 +495,9 @@ fn check_links(snapshot: &Snapshot) -> Result<(), Failure> {
     for (path, item) in snapshot.items() {
         let top = path.iter().next().and_then(|name| name.to_str()).unwrap_or_default();
         let declares = DECLARE.contains(&top) && !(top == "agents" && is_text(path));
-        if matches!(item, Item::Link(_)) && declares && path.iter().count() <= 2 {
+        if matches!(item, SnapshotItem::Link(_)) && declares && path.iter().count() <= 2 {
             let shown = shown(&snapshot.source().join(path));
-            return Err(Failure::new(format!("{shown} is a link, and may declare something"))
+            return Err(CliError::new(format!("{shown} is a link, and may declare something"))
                 .with_hint("put there what it leads to: all that would run has to be seen"));
         }
     }
@@ -502,28 +509,28 @@ fn declared_profile(
     folder: &str,
     path: &Path,
     snapshot: &Snapshot,
-    declared: &mut Vec<Declared>,
-) -> Result<(), Failure> {
+    declared: &mut Vec<DeclaredCommand>,
+) -> Result<(), CliError> {
     let Some((_, bytes)) = snapshot.file(path) else { return Ok(()) };
     let shown = snapshot.source().join(path).display().to_string();
     let document = Document::parse_bytes(&shown, bytes)?;
-    let profile = Profile::from_document(&document, folder, Leave::to_look())?;
+    let profile = Profile::from_document(&document, folder, ProfileGrants::to_look())?;
     for action in profile.actions {
         let what = format!("profile {}, {}", profile.name, action.name);
         let command = match action.does {
-            Does::Command(CommandLine::Words(words)) => Invocation::Words(words),
-            Does::Command(CommandLine::Shell(line)) => Invocation::Shell(line),
-            Does::Webhook(url) => Invocation::Told(url.text),
+            ActionKind::Command(CommandLine::Words(words)) => Invocation::Words(words),
+            ActionKind::Command(CommandLine::Shell(line)) => Invocation::Shell(line),
+            ActionKind::Webhook(url) => Invocation::Told(url.text),
             _ => continue,
         };
         let within = path.parent().unwrap_or(Path::new(""));
-        declared.push(Declared::new(what, command).in_folder(within));
+        declared.push(DeclaredCommand::new(what, command).in_folder(within));
     }
     Ok(())
 }
 
 /// The commands that a space declares.
-pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
     let (_, hooks) = Space::strict_of(snapshot)?;
     Ok(hooks.files.into_iter().map(declared_file).collect())
 }
@@ -538,7 +545,10 @@ fn is_space(snapshot: &Snapshot) -> bool {
 }
 
 /// The hooks of the spaces in a project's folder, each shown from where the folder is.
-fn declared_spaces(snapshot: &Snapshot, declared: &mut Vec<Declared>) -> Result<(), Failure> {
+fn declared_spaces(
+    snapshot: &Snapshot,
+    declared: &mut Vec<DeclaredCommand>,
+) -> Result<(), CliError> {
     for name in snapshot.folders(Path::new("spaces")) {
         let within = Path::new("spaces").join(&name);
         let (manifest, hooks) = Space::strict_of(&snapshot.below(&within))?;
@@ -549,25 +559,28 @@ fn declared_spaces(snapshot: &Snapshot, declared: &mut Vec<Declared>) -> Result<
             {
                 *program = format!("./{}/{inner}", within.display());
             }
-            let Declared { what, command, .. } = declared_file(file);
-            declared.push(Declared::new(format!("space {}: {what}", manifest.id), command));
+            let DeclaredCommand { what, command, .. } = declared_file(file);
+            declared.push(DeclaredCommand::new(format!("space {}: {what}", manifest.id), command));
         }
     }
     Ok(())
 }
 
 /// A hook by itself in a file.
-fn declared_file(HookFile { hook, enabled, .. }: HookFile) -> Declared {
+fn declared_file(HookFile { hook, enabled, .. }: HookFile) -> DeclaredCommand {
     let CommandHook { name, point, command, .. } = hook;
     let off = if enabled { "" } else { ", switched off" };
     let command = match command {
         CommandLine::Words(words) => Invocation::Words(words),
         CommandLine::Shell(line) => Invocation::Shell(line),
     };
-    Declared::new(format!("hook {name} at {point}{off}"), command)
+    DeclaredCommand::new(format!("hook {name} at {point}{off}"), command)
 }
 
-fn declared_hooks(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), SettingsError> {
+fn declared_hooks(
+    node: Node<'_>,
+    declared: &mut Vec<DeclaredCommand>,
+) -> Result<(), SettingsError> {
     for (point, hooks) in node.object()?.members() {
         for hook in hooks.list()? {
             let hook = hook.object()?;
@@ -583,7 +596,7 @@ fn declared_hooks(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), Se
                 Ok(line) => Invocation::Shell(line.into()),
                 Err(_) => Invocation::Words(strings(command)?),
             };
-            declared.push(Declared::new(what, command));
+            declared.push(DeclaredCommand::new(what, command));
         }
     }
     Ok(())
@@ -591,7 +604,7 @@ fn declared_hooks(node: Node<'_>, declared: &mut Vec<Declared>) -> Result<(), Se
 
 pub(crate) fn declared_servers(
     node: Node<'_>,
-    declared: &mut Vec<Declared>,
+    declared: &mut Vec<DeclaredCommand>,
 ) -> Result<(), SettingsError> {
     for (name, server) in node.object()?.members() {
         let server = server.object()?;
@@ -606,7 +619,7 @@ pub(crate) fn declared_servers(
             (None, None) => return Err(server.node().error("a server has `command` or `url`")),
         };
         let doubt = "it runs in the project, not in what is trusted";
-        declared.push(Declared::new(what, command).with_doubt(doubt));
+        declared.push(DeclaredCommand::new(what, command).with_doubt(doubt));
     }
     Ok(())
 }
@@ -656,7 +669,7 @@ mod tests {
         for name in [".mcp.json", "p/.mcp.json", "p/a/.mcp.json"] {
             fs::write(root.join(name), "{}").unwrap();
         }
-        let place = Place::new(&root.join("p/a/b")).with_project(&root.join("p"));
+        let place = Workspace::new(&root.join("p/a/b")).with_project(&root.join("p"));
         fs::create_dir_all(root.join("p/a/b/.claude")).unwrap();
         let found = ["p/.cotter", "p/a/b/.claude", "p/a/b/.cotter", "p/.mcp.json"];
         assert_eq!(sources(&place), found.map(|name| root.join(name)));

@@ -4,7 +4,7 @@
 use std::{error::Error, fs};
 
 use cotter::{Agent, Origin, Owner};
-use cotter_files::extensions::{self, Loading};
+use cotter_files::extensions::{self, LoadContext};
 use cotter_test::{Recording, Scripted, Step};
 
 const TIDES: &str =
@@ -27,7 +27,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
 
     let model = Recording::new(Scripted::new([Step::text("At noon."), Step::text("Fine.")]));
     let agent = Agent::builder(model.clone()).build()?;
-    let loaded = extensions::load(folder.path(), &Loading::trusted(Origin::User));
+    let loaded = extensions::load(folder.path(), &LoadContext::trusted(Origin::User));
     let owner = Owner::new(Origin::User, "my folder");
     agent.extend(owner.clone(), |unit| loaded.register(unit))?;
     agent.new_session().await?.prompt("When can we sail?").await?;

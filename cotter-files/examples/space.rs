@@ -4,9 +4,11 @@
 
 use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path, pin::Pin, sync::Arc};
 
-use cotter::{Agent, hooks::points::PointId, invoke::named_item::Kind, pipeline::dry_run::Trial};
+use cotter::{
+    Agent, hooks::points::PointId, invoke::named_item::NameKind, pipeline::dry_run::DryRun,
+};
 use cotter_files::{
-    command_hook::{Job, Ran, Server, Starts},
+    command_hook::{HookHost, ProcessOutput, ProcessSpec, ResidentProcess},
     space::{self, Space},
 };
 use cotter_test::Scripted;
@@ -23,12 +25,15 @@ const FILES: [(&str, &str); 5] = [
 /// Starts nothing. `cotter_tools::hooks::HookRunner` does.
 struct Nobody;
 
-impl Starts for Nobody {
-    fn run(&self, _: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+impl HookHost for Nobody {
+    fn run(
+        &self,
+        _: ProcessSpec,
+    ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>> {
         Box::pin(async { Err("nothing is started here".to_owned()) })
     }
 
-    fn serve(&self, _: Job) -> Result<Box<dyn Server>, String> {
+    fn serve(&self, _: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String> {
         Err("nothing is started here".to_owned())
     }
 }
@@ -65,10 +70,10 @@ fn write(folder: &Path) -> std::io::Result<()> {
 
 /// What can be called by name, and what becomes of a call.
 async fn everything(agent: &Agent) -> String {
-    let kinds = [Kind::Skill, Kind::Subagent];
+    let kinds = [NameKind::Skill, NameKind::Subagent];
     let names = kinds.into_iter().flat_map(|kind| agent.names(kind));
     let names: Vec<_> = names.map(|info| format!("{} by {}", info.name, info.owner)).collect();
-    let call = Trial::at(PointId::ToolPre).with_call("sail", json!({}));
+    let call = DryRun::at(PointId::ToolPre).with_call("sail", json!({}));
     let tried = agent.try_hooks(call).await;
     format!("{names:?}, a call: {} {:?}", tried.verdict, tried.reason)
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! They run in place, in the session's folder, by `sh -c` or as they are where they have `args`. A failure
-//! passes and is told each time, unless the entry or [`Source::on_failure`] says that it blocks. What a
+//! passes and is told each time, unless the entry or [`ClaudeFile::on_failure`] says that it blocks. What a
 //! hook allows nobody is asked about, where nothing but mode or zone would ask: no gate, no rule and no
 //! kernel gate is answered by it. Another input is taken where the owner may rewrite.
 
@@ -40,53 +40,53 @@ pub(crate) use crate::claude::misplaced::stray;
 pub use crate::claude::tool_mapping::our_tools;
 pub use crate::claude::{
     entries::{read, without_repeats},
-    events::Event,
+    events::ClaudeEvent,
     misplaced::check,
-    pinned::Pinned,
+    pinned::PinnedFolder,
 };
-use crate::claude::{matcher::Matcher, prompt_handler::Prompt};
+use crate::claude::{matcher::Matcher, prompt_handler::PromptHandler};
 use crate::command_hook::entry::{CommandLine, OnFailure};
 use cotter::permission::rule::Rule;
 
 /// A file that declares hooks, and what holds for all of them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Source {
+pub struct ClaudeFile {
     /// The file, for what is said about it.
     pub path: PathBuf,
     /// The plugin it is of.
-    pub plugin: Option<Plugin>,
+    pub plugin: Option<PluginPaths>,
     /// What a failure amounts to where an entry says nothing. An entry may be stricter, never looser.
     pub on_failure: OnFailure,
     /// The folder that is looked at before each start.
-    pub pinned: Option<Pinned>,
+    pub pinned: Option<PinnedFolder>,
 }
 
-impl Source {
+impl ClaudeFile {
     /// A settings file whose hooks are as published: a failure passes.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Source { path: path.into(), plugin: None, on_failure: OnFailure::Pass, pinned: None }
+        ClaudeFile { path: path.into(), plugin: None, on_failure: OnFailure::Pass, pinned: None }
     }
 
     /// The same of a plugin.
-    pub fn with_plugin(self, plugin: Plugin) -> Self {
-        Source { plugin: Some(plugin), ..self }
+    pub fn with_plugin(self, plugin: PluginPaths) -> Self {
+        ClaudeFile { plugin: Some(plugin), ..self }
     }
 
     /// The same with another word on failures.
     pub fn with_on_failure(self, on_failure: OnFailure) -> Self {
-        Source { on_failure, ..self }
+        ClaudeFile { on_failure, ..self }
     }
 
     /// The same, each start after a look at the folder.
-    pub fn with_pinned(self, pinned: Pinned) -> Self {
-        Source { pinned: Some(pinned), ..self }
+    pub fn with_pinned(self, pinned: PinnedFolder) -> Self {
+        ClaudeFile { pinned: Some(pinned), ..self }
     }
 }
 
 /// The folders of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plugin {
+pub struct PluginPaths {
     /// Where it lies.
     pub root: PathBuf,
     /// Where it keeps what outlives it, if it may keep anything.
@@ -95,14 +95,14 @@ pub struct Plugin {
 
 /// What an entry says beyond what every command hook has.
 #[derive(Clone, Debug)]
-pub struct Entry {
-    event: Event,
+pub struct ClaudeEntry {
+    event: ClaudeEvent,
     /// Never empty: one of them must match.
     matchers: Vec<Matcher>,
     condition: Option<Rule>,
-    handler: Handler,
-    plugin: Option<Plugin>,
-    pinned: Option<Pinned>,
+    handler: ClaudeHandler,
+    plugin: Option<PluginPaths>,
+    pinned: Option<PinnedFolder>,
     /// Whether its refusal is told to the model when nobody waited for it.
     rewakes: bool,
 }
@@ -119,7 +119,7 @@ pub fn point_of(event: &str) -> Option<cotter::hooks::points::PointId> {
 
 /// An address that is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Http {
+struct HttpHandler {
     url: String,
     headers: Vec<(String, String)>,
     /// The variables that headers may have in them.
@@ -128,34 +128,34 @@ struct Http {
 
 /// Who is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Handler {
+enum ClaudeHandler {
     /// The command.
     Command,
     /// A model.
-    Prompt(Prompt),
+    Prompt(PromptHandler),
     /// An address.
-    Http(Http),
+    Http(HttpHandler),
     /// Nobody can be, for this reason: it fails each time.
     Nothing(String),
 }
 
-impl Entry {
+impl ClaudeEntry {
     /// The address that is asked, where it is one, and the variables it is told.
     pub fn address(&self) -> Option<(&str, &[String])> {
         match &self.handler {
-            Handler::Http(http) => Some((&http.url, &http.named)),
+            ClaudeHandler::Http(http) => Some((&http.url, &http.named)),
             _ => None,
         }
     }
 
     /// The event it is bound to.
-    pub fn event(&self) -> Event {
+    pub fn event(&self) -> ClaudeEvent {
         self.event
     }
 
     /// When it is asked, and whom: whatever else than its command decides what it refuses.
     pub(crate) fn definition(&self) -> String {
-        let Entry { event, matchers, condition, handler, plugin, pinned, rewakes } = self;
+        let ClaudeEntry { event, matchers, condition, handler, plugin, pinned, rewakes } = self;
         let root = plugin.as_ref().map(|plugin| &plugin.root);
         let condition = condition.as_ref().map(Rule::text);
         format!(
@@ -167,14 +167,14 @@ impl Entry {
     /// What makes it this hook and no other besides its command, in words that stay the same: its name
     /// may stand in files.
     pub(crate) fn identity(&self) -> Value {
-        let Entry { event, matchers, handler, plugin, .. } = self;
+        let ClaudeEntry { event, matchers, handler, plugin, .. } = self;
         let mut matchers: Vec<_> = matchers.iter().map(Matcher::text).collect();
         matchers.sort();
         let asked = match handler {
-            Handler::Command => Value::Null,
-            Handler::Prompt(prompt) => json!(["prompt", prompt.text]),
-            Handler::Http(http) => json!(["http", http.url, http.headers]),
-            Handler::Nothing(why) => json!(["nobody", why]),
+            ClaudeHandler::Command => Value::Null,
+            ClaudeHandler::Prompt(prompt) => json!(["prompt", prompt.text]),
+            ClaudeHandler::Http(http) => json!(["http", http.url, http.headers]),
+            ClaudeHandler::Nothing(why) => json!(["nobody", why]),
         };
         let plugin = plugin.as_ref().map(|plugin| plugin.root.to_string_lossy());
         json!([event.name(), matchers, self.rule(), asked, plugin])
@@ -217,7 +217,7 @@ impl Entry {
     }
 }
 
-impl Entry {
+impl ClaudeEntry {
     /// Whether another does the same at the same event, for whatever it matches. What is trusted by itself is
     /// another thing.
     fn does_as(&self, other: &Self) -> bool {
@@ -233,10 +233,10 @@ impl Entry {
     }
 }
 
-impl PartialEq for Entry {
+impl PartialEq for ClaudeEntry {
     fn eq(&self, other: &Self) -> bool {
         self.does_as(other) && self.matchers == other.matchers
     }
 }
 
-impl Eq for Entry {}
+impl Eq for ClaudeEntry {}

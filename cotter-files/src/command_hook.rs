@@ -34,17 +34,17 @@ use std::{
 use smol_str::{SmolStr, format_smolstr};
 
 pub(crate) use crate::command_hook::entry::command;
-use crate::command_hook::resident::Warm;
+use crate::command_hook::resident::ResidentHook;
 pub use crate::command_hook::{
     dialect::Dialect,
     entry::{CommandHook, CommandLine, OnFailure},
     names::name_apart_in_origin,
 };
 use cotter::{
-    Cx, Owner, Place, Registry,
+    Cx, Owner, Registry, Workspace,
     hooks::{
-        external::{Answer, Asked, Asking, Outside},
-        handler::AsideKind,
+        external::{ExternalHook, HookAnswer, HookFuture, HookRequest},
+        handler::CaveatKind,
         points::PointId,
     },
     host, text,
@@ -58,17 +58,23 @@ pub const MAX_STDERR: usize = 64 * 1024;
 pub(crate) const SLACK: Duration = Duration::from_secs(1);
 
 /// Makes the processes of hooks. The library starts none by itself.
-pub trait Starts: Send + Sync + 'static {
+pub trait HookHost: Send + Sync + 'static {
     /// Starts a program, gives it its input and waits for its end. Dropped, everything it started is
     /// ended. An error says why it could not be started.
-    fn run(&self, job: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>>;
+    fn run(
+        &self,
+        job: ProcessSpec,
+    ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>>;
 
     /// Starts a program that stays, to be asked line by line. `stdin` of the job is not used.
-    fn serve(&self, job: Job) -> Result<Box<dyn Server>, String>;
+    fn serve(&self, job: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String>;
 
     /// Sends a letter and gives the reply. Who connects to nothing leaves this as it is. An error says why
     /// there is none.
-    fn post(&self, letter: Letter) -> Pin<Box<dyn Future<Output = Result<Reply, String>> + Send>> {
+    fn post(
+        &self,
+        letter: WebhookRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, String>> + Send>> {
         let _ = letter;
         Box::pin(std::future::ready(Err("nobody here asks an address".into())))
     }
@@ -77,7 +83,7 @@ pub trait Starts: Send + Sync + 'static {
 /// What a hook is told that is an address.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Letter {
+pub struct WebhookRequest {
     /// Where it goes.
     pub url: String,
     /// What is said besides, by name. `$NAME` and `${NAME}` stand for a variable's value.
@@ -90,7 +96,7 @@ pub struct Letter {
 
 /// What comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reply {
+pub struct WebhookResponse {
     /// How it went, as HTTP has it.
     pub status: u16,
     /// What was said, at most [`MAX_OUTPUT`] and a byte.
@@ -100,7 +106,7 @@ pub struct Reply {
 }
 
 /// A program that stays. Dropped, it is ended with everything it started.
-pub trait Server: Send {
+pub trait ResidentProcess: Send {
     /// Sends one line, without its end, and gives the next line of the answer, without its end. An error
     /// says what went wrong; the server is of no use after one.
     fn exchange<'a>(
@@ -117,7 +123,7 @@ pub trait Server: Send {
 /// A program to start.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Job {
+pub struct ProcessSpec {
     /// The program, as it is written, and its arguments. A path with a slash is meant from `cwd`.
     pub words: Vec<OsString>,
     /// The folder it starts in.
@@ -131,17 +137,17 @@ pub struct Job {
     /// Whether the operating system closes it off like a command of the agent's.
     pub confined: bool,
     /// The folders of the run it is about.
-    pub place: Place,
+    pub place: Workspace,
     /// Where what it says on standard error is kept as it comes.
-    pub remarks: Remarks,
+    pub remarks: StderrBuffer,
 }
 
 /// What a program says on standard error, as far as it has come: who is ended before its time leaves it here.
 /// Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Remarks(Arc<Mutex<Vec<u8>>>);
+pub struct StderrBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Remarks {
+impl StderrBuffer {
     /// Adds to it. The last [`MAX_STDERR`] bytes are kept.
     pub fn add(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,9 +167,9 @@ impl Remarks {
 
 /// What became of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct ProcessOutput {
     /// How it ended.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// What it said, at most [`MAX_OUTPUT`] and a byte.
     pub stdout: Vec<u8>,
     /// What it remarked, at most [`MAX_STDERR`].
@@ -176,7 +182,7 @@ pub struct Ran {
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
+pub enum ProcessExit {
     /// By itself, with this code.
     Code(i32),
     /// By a signal.
@@ -185,24 +191,24 @@ pub enum Exit {
 
 /// Where the hooks of a folder run, and who starts them.
 #[derive(Clone)]
-pub struct Base {
+pub struct HookLocation {
     /// The folder their commands are meant from.
     pub folder: PathBuf,
     /// Whether they are closed off like commands of the agent's.
     pub confined: bool,
     /// Who starts them.
-    pub starts: Arc<dyn Starts>,
+    pub starts: Arc<dyn HookHost>,
 }
 
 impl CommandHook {
     /// Registers the hook for an owner.
-    pub fn register(&self, unit: &mut Registry, base: &Base) {
+    pub fn register(&self, unit: &mut Registry, base: &HookLocation) {
         if let Dialect::Claude(entry) = &self.dialect {
             return crate::claude::hook::register(self, entry, unit, base);
         }
-        let hook: Arc<dyn Outside> = match self.serve {
-            true => Arc::new(Warm::new(self.clone(), base.clone())),
-            false => Arc::new(Cold { hook: self.clone(), base: base.clone() }),
+        let hook: Arc<dyn ExternalHook> = match self.serve {
+            true => Arc::new(ResidentHook::new(self.clone(), base.clone())),
+            false => Arc::new(OneShotHook { hook: self.clone(), base: base.clone() }),
         };
         let mut declared = self.declared.clone();
         declared.definition = self.definition(base);
@@ -215,7 +221,7 @@ impl CommandHook {
 
     /// What it runs, for people, and on a line below everything else that decides what it refuses, but for what
     /// its programs say: another definition is another gate.
-    pub(crate) fn definition(&self, base: &Base) -> SmolStr {
+    pub(crate) fn definition(&self, base: &HookLocation) -> SmolStr {
         let passes = match self.on_failure {
             OnFailure::Pass => ", its failure passes",
             OnFailure::Block => "",
@@ -236,7 +242,7 @@ impl CommandHook {
 
     /// The program that a path leads to now, where it is not the one it names: what a link leads to may
     /// become another.
-    fn program(&self, base: &Base) -> String {
+    fn program(&self, base: &HookLocation) -> String {
         let first = match &self.command {
             CommandLine::Shell(line) => line.split_whitespace().next().map(OsString::from),
             CommandLine::Words(_) => self.command.words().into_iter().next(),
@@ -255,7 +261,12 @@ impl CommandHook {
         self.declared.limit.unwrap_or(self.point.row().limit)
     }
 
-    pub(crate) fn job(&self, base: &Base, asked: &Asked, stdin: Vec<u8>) -> Job {
+    pub(crate) fn job(
+        &self,
+        base: &HookLocation,
+        asked: &HookRequest,
+        stdin: Vec<u8>,
+    ) -> ProcessSpec {
         let place = asked.cx.place().clone();
         let project = place.project().as_os_str().to_owned();
         let mut variables = vec![("COTTER_PROJECT_DIR".into(), project)];
@@ -263,7 +274,7 @@ impl CommandHook {
             // What is trusted stays as it is.
             variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
         }
-        Job {
+        ProcessSpec {
             words: self.command.words(),
             cwd: base.folder.clone(),
             named: self.env.clone(),
@@ -271,16 +282,16 @@ impl CommandHook {
             stdin: stdin.into(),
             confined: base.confined,
             place,
-            remarks: Remarks::default(),
+            remarks: StderrBuffer::default(),
         }
     }
 
     /// What it says, or what its failure amounts to.
     async fn settled(
         &self,
-        asked: &Asked,
-        answer: impl Future<Output = Result<Answer, String>>,
-    ) -> Result<Answer, String> {
+        asked: &HookRequest,
+        answer: impl Future<Output = Result<HookAnswer, String>>,
+    ) -> Result<HookAnswer, String> {
         if self.on_failure == OnFailure::Block {
             return answer.await;
         }
@@ -294,15 +305,15 @@ impl CommandHook {
     /// it was asked again about what others made of it.
     pub(crate) fn passing<T: Default>(
         &self,
-        asked: &Asked,
+        asked: &HookRequest,
         said: Result<T, String>,
     ) -> Result<T, String> {
         match (said, self.on_failure) {
             (Err(why), OnFailure::Pass) => {
-                let Asked { cx, point, payload, .. } = asked;
+                let HookRequest { cx, point, payload, .. } = asked;
                 let words = format!("hook `{}` failed and passes: {why}", self.name);
                 host::notify_once(cx, format!("{point} {}", payload["callId"]), &words);
-                host::put_aside(cx, AsideKind::Failed, &why);
+                host::put_aside(cx, CaveatKind::Failed, &why);
                 Ok(T::default())
             }
             (said, _) => said,
@@ -330,7 +341,7 @@ pub(crate) fn exited(code: i32, stderr: &[u8]) -> String {
 /// to be told beside.
 pub(crate) fn with_refused<T>(
     said: Result<T, String>,
-    ran: &Ran,
+    ran: &ProcessOutput,
     tell: impl Fn(&str),
 ) -> Result<T, String> {
     match said {
@@ -343,32 +354,32 @@ pub(crate) fn with_refused<T>(
 }
 
 /// Remarks what a program said until it was ended, when it goes.
-struct Overheard<'a, F: FnMut() -> String> {
+struct StderrGuard<'a, F: FnMut() -> String> {
     cx: &'a Cx,
     said: F,
 }
 
-impl<F: FnMut() -> String> Drop for Overheard<'_, F> {
+impl<F: FnMut() -> String> Drop for StderrGuard<'_, F> {
     fn drop(&mut self) {
         host::remark_end(self.cx, &(self.said)());
     }
 }
 
 /// A hook that is started for each event.
-struct Cold {
+struct OneShotHook {
     hook: CommandHook,
-    base: Base,
+    base: HookLocation,
 }
 
-impl Outside for Cold {
-    fn ask(&self, asked: Asked) -> Asking {
-        let Cold { hook, base } = self;
+impl ExternalHook for OneShotHook {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
+        let OneShotHook { hook, base } = self;
         let (hook, starts) = (hook.clone(), base.starts.clone());
         let job = hook.job(base, &asked, hook.dialect.stdin(&asked.payload));
         let remarks = job.remarks.clone();
         Box::pin(async move {
             let answer = async {
-                let overheard = Overheard { cx: &asked.cx, said: || remarks.so_far() };
+                let overheard = StderrGuard { cx: &asked.cx, said: || remarks.so_far() };
                 let ran = starts.run(job).await?;
                 drop(overheard);
                 asked.cx.remark(&String::from_utf8_lossy(&ran.stderr));
@@ -390,7 +401,7 @@ pub(crate) fn point_named(name: &str) -> Option<PointId> {
 pub fn register_all<'h>(
     unit: &mut Registry,
     hooks: impl IntoIterator<Item = &'h CommandHook>,
-    base: &Base,
+    base: &HookLocation,
 ) {
     hooks.into_iter().for_each(|hook| hook.register(unit, base));
 }

@@ -12,8 +12,8 @@ use jsonc_parser::{
 };
 
 use crate::{
-    document::location::{Place, SettingsError, SourceText, Spot},
-    settings::Written,
+    document::location::{SettingsError, SourceLocation, SourceText, TextPosition},
+    settings::SourcedText,
 };
 use cotter::text;
 
@@ -26,7 +26,7 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 /// [`MAX_BYTES`] long and 128 levels deep, and no object in it has a key twice.
 pub struct Document {
     source: Arc<SourceText>,
-    root: Value,
+    root: JsonValue,
 }
 
 impl Document {
@@ -73,7 +73,7 @@ impl Document {
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     source: &'a Arc<SourceText>,
-    value: &'a Value,
+    value: &'a JsonValue,
 }
 
 impl<'a> Node<'a> {
@@ -85,7 +85,7 @@ impl<'a> Node<'a> {
     /// The object that must stand here.
     pub fn object(&self) -> Result<Object<'a>, SettingsError> {
         match &self.value.data {
-            Data::Object(members) => Ok(Object { node: *self, members }),
+            JsonData::Object(members) => Ok(Object { node: *self, members }),
             _ => Err(self.expected("an object")),
         }
     }
@@ -94,7 +94,7 @@ impl<'a> Node<'a> {
     pub fn list(&self) -> Result<impl ExactSizeIterator<Item = Node<'a>> + use<'a>, SettingsError> {
         let source = self.source;
         match &self.value.data {
-            Data::List(values) => Ok(values.iter().map(move |value| Node { source, value })),
+            JsonData::List(values) => Ok(values.iter().map(move |value| Node { source, value })),
             _ => Err(self.expected("a list")),
         }
     }
@@ -102,7 +102,7 @@ impl<'a> Node<'a> {
     /// The string that must stand here; it may be empty.
     pub fn string(&self) -> Result<&'a str, SettingsError> {
         match &self.value.data {
-            Data::String(string) => Ok(string),
+            JsonData::String(string) => Ok(string),
             _ => Err(self.expected("a string")),
         }
     }
@@ -118,7 +118,7 @@ impl<'a> Node<'a> {
     /// The `true` or `false` that must stand here.
     pub fn bool(&self) -> Result<bool, SettingsError> {
         match self.value.data {
-            Data::Bool(bool) => Ok(bool),
+            JsonData::Bool(bool) => Ok(bool),
             _ => Err(self.expected("`true` or `false`")),
         }
     }
@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
     /// The whole number within these bounds that must stand here.
     pub fn u64_in(&self, bounds: RangeInclusive<u64>) -> Result<u64, SettingsError> {
         let number = match &self.value.data {
-            Data::Number(number) => number.parse().ok(),
+            JsonData::Number(number) => number.parse().ok(),
             _ => None,
         };
         number.filter(|number| bounds.contains(number)).ok_or_else(|| {
@@ -141,7 +141,7 @@ impl<'a> Node<'a> {
 
     /// The number that must stand here; it is finite.
     pub fn f64(&self) -> Result<f64, SettingsError> {
-        let Data::Number(number) = &self.value.data else {
+        let JsonData::Number(number) = &self.value.data else {
             return Err(self.expected("a number"));
         };
         number
@@ -153,7 +153,7 @@ impl<'a> Node<'a> {
 
     /// What the word that must stand here means, by a table of words and meanings.
     pub fn one_of<T: Copy>(&self, table: &[(&str, T)]) -> Result<T, SettingsError> {
-        if let Data::String(word) = &self.value.data
+        if let JsonData::String(word) = &self.value.data
             && let Some((_, meaning)) = table.iter().find(|(known, _)| known == word)
         {
             return Ok(*meaning);
@@ -161,17 +161,19 @@ impl<'a> Node<'a> {
         let words = quoted(table.iter().map(|(word, _)| *word));
         let error = self.expected(&format!("one of {words}"));
         Err(match &self.value.data {
-            Data::String(word) => match text::nearest(word, table.iter().map(|(word, _)| *word)) {
-                Some(word) => error.with_hint(format!("did you mean `{word}`?")),
-                None => error,
-            },
+            JsonData::String(word) => {
+                match text::nearest(word, table.iter().map(|(word, _)| *word)) {
+                    Some(word) => error.with_hint(format!("did you mean `{word}`?")),
+                    None => error,
+                }
+            }
             _ => error,
         })
     }
 
     /// Where this value stands.
-    pub fn place(&self) -> Place {
-        Place::new(self.source, self.value.spot)
+    pub fn place(&self) -> SourceLocation {
+        SourceLocation::new(self.source, self.value.spot)
     }
 
     /// An error about this value.
@@ -217,11 +219,11 @@ impl<'a> Object<'a> {
     }
 
     /// Every key, with its place and its value, in the file's order: for objects whose keys are names.
-    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Written, Node<'a>)> + use<'a> {
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (SourcedText, Node<'a>)> + use<'a> {
         let object = *self;
         self.members.iter().map(move |member| {
-            let place = Place::new(object.node.source, member.spot);
-            (Written { text: member.key.clone(), place }, object.node_of(member))
+            let place = SourceLocation::new(object.node.source, member.spot);
+            (SourcedText { text: member.key.clone(), place }, object.node_of(member))
         })
     }
 
@@ -241,40 +243,40 @@ impl<'a> Object<'a> {
     }
 
     fn key_error(&self, member: &Member, message: String) -> SettingsError {
-        Place::new(self.node.source, member.spot).error(message)
+        SourceLocation::new(self.node.source, member.spot).error(message)
     }
 }
 
-struct Value {
-    spot: Spot,
-    data: Data,
+struct JsonValue {
+    spot: TextPosition,
+    data: JsonData,
 }
 
-enum Data {
+enum JsonData {
     Null,
     Bool(bool),
     /// As it is spelled.
     Number(Box<str>),
     String(String),
-    List(Vec<Value>),
+    List(Vec<JsonValue>),
     Object(Vec<Member>),
 }
 
 struct Member {
     key: String,
-    spot: Spot,
-    value: Value,
+    spot: TextPosition,
+    value: JsonValue,
 }
 
-impl Data {
+impl JsonData {
     fn to_json(&self) -> serde_json::Value {
         match self {
-            Data::Null => serde_json::Value::Null,
-            Data::Bool(bool) => (*bool).into(),
-            Data::Number(number) => serde_json::from_str(number).unwrap_or_default(),
-            Data::String(string) => string.as_str().into(),
-            Data::List(values) => values.iter().map(|value| value.data.to_json()).collect(),
-            Data::Object(members) => members
+            JsonData::Null => serde_json::Value::Null,
+            JsonData::Bool(bool) => (*bool).into(),
+            JsonData::Number(number) => serde_json::from_str(number).unwrap_or_default(),
+            JsonData::String(string) => string.as_str().into(),
+            JsonData::List(values) => values.iter().map(|value| value.data.to_json()).collect(),
+            JsonData::Object(members) => members
                 .iter()
                 .map(|member| (member.key.clone(), member.value.data.to_json()))
                 .collect(),
@@ -283,18 +285,18 @@ impl Data {
 
     fn describe(&self) -> String {
         match self {
-            Data::Null => "`null`".to_owned(),
-            Data::Bool(bool) => format!("`{bool}`"),
-            Data::Number(number) => format!("the number {}", text::clip(number, 40)),
-            Data::String(string) if string.is_empty() => "an empty string".to_owned(),
-            Data::String(string) => format!("the string {}", shown(string)),
-            Data::List(_) => "a list".to_owned(),
-            Data::Object(_) => "an object".to_owned(),
+            JsonData::Null => "`null`".to_owned(),
+            JsonData::Bool(bool) => format!("`{bool}`"),
+            JsonData::Number(number) => format!("the number {}", text::clip(number, 40)),
+            JsonData::String(string) if string.is_empty() => "an empty string".to_owned(),
+            JsonData::String(string) => format!("the string {}", shown(string)),
+            JsonData::List(_) => "a list".to_owned(),
+            JsonData::Object(_) => "an object".to_owned(),
         }
     }
 }
 
-fn parse_root(source: &Arc<SourceText>) -> Result<Value, SettingsError> {
+fn parse_root(source: &Arc<SourceText>) -> Result<JsonValue, SettingsError> {
     let text = source.text.as_str();
     scan::refuse(text).map_err(|refusal| {
         let error = error_at(source, refusal.offset, refusal.message);
@@ -303,7 +305,7 @@ fn parse_root(source: &Arc<SourceText>) -> Result<Value, SettingsError> {
     let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &strict())
         .map_err(|error| syntax_error(source, &error))?;
     match parsed.value {
-        Some(root) => Reader { source, spot: Spot::START }.value(root),
+        Some(root) => DocumentBuilder { source, spot: TextPosition::START }.value(root),
         None => Err(error_at(source, text.len(), "expected an object, found the end of the file")
             .with_hint("an empty settings file is `{}`")),
     }
@@ -328,26 +330,26 @@ fn strict() -> ParseOptions {
 /// Turns the parser's tree into ours, which owns its text and knows lines and columns.
 ///
 /// It recurses no deeper than [`scan::DEPTH`].
-struct Reader<'s> {
+struct DocumentBuilder<'s> {
     source: &'s Arc<SourceText>,
-    spot: Spot,
+    spot: TextPosition,
 }
 
-impl Reader<'_> {
-    fn value(&mut self, value: ast::Value<'_>) -> Result<Value, SettingsError> {
+impl DocumentBuilder<'_> {
+    fn value(&mut self, value: ast::Value<'_>) -> Result<JsonValue, SettingsError> {
         let spot = self.advance(value.start());
         let data = match value {
-            ast::Value::NullKeyword(_) => Data::Null,
-            ast::Value::BooleanLit(literal) => Data::Bool(literal.value),
-            ast::Value::NumberLit(literal) => Data::Number(literal.value.into()),
-            ast::Value::StringLit(literal) => Data::String(literal.value.into_owned()),
+            ast::Value::NullKeyword(_) => JsonData::Null,
+            ast::Value::BooleanLit(literal) => JsonData::Bool(literal.value),
+            ast::Value::NumberLit(literal) => JsonData::Number(literal.value.into()),
+            ast::Value::StringLit(literal) => JsonData::String(literal.value.into_owned()),
             ast::Value::Array(array) => {
                 let values = array.elements.into_iter().map(|value| self.value(value));
-                Data::List(values.collect::<Result<_, _>>()?)
+                JsonData::List(values.collect::<Result<_, _>>()?)
             }
-            ast::Value::Object(object) => Data::Object(self.members(object)?),
+            ast::Value::Object(object) => JsonData::Object(self.members(object)?),
         };
-        Ok(Value { spot, data })
+        Ok(JsonValue { spot, data })
     }
 
     fn members(&mut self, object: ast::Object<'_>) -> Result<Vec<Member>, SettingsError> {
@@ -357,8 +359,8 @@ impl Reader<'_> {
             let spot = self.advance(property.name.start());
             let key = property.name.into_string();
             if let Some(first) = seen.insert(key.clone(), spot) {
-                let first = Place::new(self.source, first);
-                return Err(Place::new(self.source, spot)
+                let first = SourceLocation::new(self.source, first);
+                return Err(SourceLocation::new(self.source, spot)
                     .error(format!("duplicate key {}", shown(&key)))
                     .with_hint(format!("it is already at {first}; keep one of the two")));
             }
@@ -367,7 +369,7 @@ impl Reader<'_> {
         Ok(members)
     }
 
-    fn advance(&mut self, offset: usize) -> Spot {
+    fn advance(&mut self, offset: usize) -> TextPosition {
         self.spot = self.spot.advance(&self.source.text, offset);
         self.spot
     }
@@ -423,7 +425,7 @@ fn syntax_hint(kind: &ParseErrorKind) -> Option<&'static str> {
 }
 
 fn error_at(source: &Arc<SourceText>, offset: usize, message: impl Into<String>) -> SettingsError {
-    Place::new(source, Spot::START.advance(&source.text, offset)).error(message)
+    SourceLocation::new(source, TextPosition::START.advance(&source.text, offset)).error(message)
 }
 
 pub(crate) fn too_large(file: &Arc<str>) -> SettingsError {

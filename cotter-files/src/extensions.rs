@@ -25,27 +25,27 @@ pub use crate::command_hook::hook_files::hooks_of;
 #[cfg(unix)]
 pub(crate) use crate::command_hook::hook_files::{check_hooks, of_settings};
 pub use crate::{
-    command_hook::hook_files::{BrokenHooks, HookFile, HookFiles, load_hooks, load_own_hooks},
+    command_hook::hook_files::{HookFile, HookFileErrors, HookFiles, load_hooks, load_own_hooks},
     extensions::{agents::AgentFile, commands::CommandFile, skills::SkillFile},
-    trust::watch::Watch,
+    trust::watch::FileWatcher,
 };
 use crate::{
     extensions::{
-        project::Known,
-        template::{Arguments, Piece, Variables, fill},
+        project::ProjectCache,
+        template::{Arguments, TemplatePart, Variables, fill},
     },
-    folder::walk::Links,
+    folder::walk::LinkPolicy,
 };
 use cotter::{
-    Agent, Controls, Mention, Origin, Owner, Registry, host,
-    invoke::{callable::BoxError, named_item::Kind},
+    Agent, Controls, Origin, Owner, Registry, Subagent, host,
+    invoke::{callable::BoxError, named_item::NameKind},
     permission::mode::Mode,
     text,
 };
 
 /// Whose a folder is, and whether a person trusts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loading {
+pub struct LoadContext {
     /// Whose it is.
     pub origin: Origin,
     /// Whether what it brings may act: untrusted, no trigger matches, nothing of it takes the place of
@@ -53,22 +53,22 @@ pub struct Loading {
     pub trusted: bool,
 }
 
-impl Loading {
+impl LoadContext {
     /// A folder of somebody who needs no trust, or has it.
     pub fn trusted(origin: Origin) -> Self {
-        Loading { origin, trusted: true }
+        LoadContext { origin, trusted: true }
     }
 
     /// A folder that nobody trusted.
     pub fn untrusted(origin: Origin) -> Self {
-        Loading { origin, trusted: false }
+        LoadContext { origin, trusted: false }
     }
 
     /// Where links of such a folder may lead.
-    pub(crate) fn links(&self, folder: &Path) -> Links {
+    pub(crate) fn links(&self, folder: &Path) -> LinkPolicy {
         match self.trusted && self.origin == Origin::User {
-            true => Links::Anywhere,
-            false => Links::within(folder),
+            true => LinkPolicy::Anywhere,
+            false => LinkPolicy::within(folder),
         }
     }
 }
@@ -81,7 +81,7 @@ pub mod keys {
 }
 
 /// What folders brought: skills, commands, agents, and what is to be said about their files.
-pub struct Loaded {
+pub struct LoadedFolder {
     /// The skills.
     pub skills: Vec<Arc<SkillFile>>,
     /// The commands.
@@ -90,33 +90,36 @@ pub struct Loaded {
     pub agents: Vec<AgentFile>,
     /// What is to be said about the files.
     pub diagnostics: Vec<Diagnostic>,
-    loading: Loading,
-    shared: Arc<Shared>,
+    loading: LoadContext,
+    shared: Arc<FolderShared>,
 }
 
 /// Reads the folders `skills`, `commands` and `agents` of a folder. Those that are not there hold nothing.
-pub fn load(folder: &Path, loading: &Loading) -> Loaded {
+pub fn load(folder: &Path, loading: &LoadContext) -> LoadedFolder {
     let links = loading.links(folder);
     let (skills, of_skills) = crate::extensions::skills::load(&folder.join("skills"), &links);
     let (commands, of_commands) =
         crate::extensions::commands::load(&folder.join("commands"), &links);
     let (agents, of_agents) = crate::extensions::agents::load(&folder.join("agents"), &links);
     let diagnostics = [of_skills, of_commands, of_agents].concat();
-    let nothing = Loaded::nothing(loading);
-    let mut loaded = Loaded { skills, commands, agents, diagnostics, ..nothing };
+    let nothing = LoadedFolder::nothing(loading);
+    let mut loaded = LoadedFolder { skills, commands, agents, diagnostics, ..nothing };
     loaded.keep_first();
     loaded
 }
 
-impl Loaded {
-    pub(crate) fn nothing(loading: &Loading) -> Self {
-        Loaded {
+impl LoadedFolder {
+    pub(crate) fn nothing(loading: &LoadContext) -> Self {
+        LoadedFolder {
             skills: vec![],
             commands: vec![],
             agents: vec![],
             diagnostics: vec![],
             loading: loading.clone(),
-            shared: Arc::new(Shared { trusted: loading.trusted, known: Known::default() }),
+            shared: Arc::new(FolderShared {
+                trusted: loading.trusted,
+                known: ProjectCache::default(),
+            }),
         }
     }
 
@@ -127,7 +130,7 @@ impl Loaded {
     }
 
     /// Adds what another folder of the same origin brought. Of one name the first stays.
-    pub fn join(mut self, other: Loaded) -> Self {
+    pub fn join(mut self, other: LoadedFolder) -> Self {
         self.skills.extend(other.skills);
         self.commands.extend(other.commands);
         self.agents.extend(other.agents);
@@ -140,15 +143,15 @@ impl Loaded {
     /// origin have, and of an untrusted folder every name that is taken. What is left is taken from then
     /// on.
     pub fn fit(mut self, owner: &Owner, names: &mut TakenNames) -> Self {
-        let Loading { origin, trusted } = self.loading.clone();
+        let LoadContext { origin, trusted } = self.loading.clone();
         self.leave_out(|kind, name| {
             let owner = names.hindrance(kind, name, &origin, trusted)?;
             let kind = kind.as_str();
             Some(format!("the {kind} `{name}` is already there, by {owner}"))
         });
-        let skills = self.skills.iter().map(|file| (Kind::Skill, &file.name));
-        let commands = self.commands.iter().map(|file| (Kind::Command, &file.name));
-        let agents = self.agents.iter().map(|file| (Kind::Subagent, &file.config.name));
+        let skills = self.skills.iter().map(|file| (NameKind::Skill, &file.name));
+        let commands = self.commands.iter().map(|file| (NameKind::Command, &file.name));
+        let agents = self.agents.iter().map(|file| (NameKind::Subagent, &file.config.name));
         let ours = skills.chain(commands).chain(agents);
         names.0.extend(ours.map(|(kind, name)| (kind, name.clone(), owner.clone())));
         self
@@ -161,7 +164,7 @@ impl Loaded {
             unit.define_command(command.command(&self.shared));
         }
         for agent in &self.agents {
-            unit.define_mention(Mention::agent(agent.config.clone()));
+            unit.define_mention(Subagent::agent(agent.config.clone()));
         }
     }
 
@@ -180,7 +183,7 @@ impl Loaded {
     }
 
     pub(crate) fn keep_first(&mut self) {
-        let mut seen = Seen::default();
+        let mut seen = FirstNames::default();
         self.leave_out_by(|kind, name, path| {
             let by = text::show_line(&seen.first(kind, name, path)?.to_string_lossy()).into_owned();
             Some(format!("the {} `{name}` is already there, by {by}", kind.as_str()))
@@ -190,11 +193,11 @@ impl Loaded {
     /// Tells which of several would be used, were they loaded together. A collection is to choose from:
     /// nothing is wrong with any of them.
     fn tell_of_repeats(&mut self) {
-        let mut seen = Seen::default();
-        let skills = self.skills.iter().map(|file| (Kind::Skill, &file.name, &file.path));
-        let commands = self.commands.iter().map(|file| (Kind::Command, &file.name, &file.path));
+        let mut seen = FirstNames::default();
+        let skills = self.skills.iter().map(|file| (NameKind::Skill, &file.name, &file.path));
+        let commands = self.commands.iter().map(|file| (NameKind::Command, &file.name, &file.path));
         let agents = self.agents.iter();
-        let agents = agents.map(|file| (Kind::Subagent, &file.config.name, &file.path));
+        let agents = agents.map(|file| (NameKind::Subagent, &file.config.name, &file.path));
         let told = skills.chain(commands).chain(agents).filter_map(|(kind, name, path)| {
             let by = text::show_line(&seen.first(kind, name, path)?.to_string_lossy()).into_owned();
             let kind = kind.as_str();
@@ -206,33 +209,33 @@ impl Loaded {
         self.diagnostics.extend(told);
     }
 
-    fn leave_out(&mut self, why: impl Fn(Kind, &str) -> Option<String>) {
+    fn leave_out(&mut self, why: impl Fn(NameKind, &str) -> Option<String>) {
         self.leave_out_by(|kind, name, _| why(kind, name));
     }
 
-    fn leave_out_by(&mut self, mut why: impl FnMut(Kind, &str, &Path) -> Option<String>) {
+    fn leave_out_by(&mut self, mut why: impl FnMut(NameKind, &str, &Path) -> Option<String>) {
         let mut told = vec![];
-        let mut keep = |kind: Kind, name: &str, path: &Path| match why(kind, name, path) {
+        let mut keep = |kind: NameKind, name: &str, path: &Path| match why(kind, name, path) {
             None => true,
             Some(why) => {
                 told.push(Diagnostic::new(path, None, Severity::Rejected, why));
                 false
             }
         };
-        self.skills.retain(|file| keep(Kind::Skill, &file.name, &file.path));
-        self.commands.retain(|file| keep(Kind::Command, &file.name, &file.path));
-        self.agents.retain(|file| keep(Kind::Subagent, &file.config.name, &file.path));
+        self.skills.retain(|file| keep(NameKind::Skill, &file.name, &file.path));
+        self.commands.retain(|file| keep(NameKind::Command, &file.name, &file.path));
+        self.agents.retain(|file| keep(NameKind::Subagent, &file.config.name, &file.path));
         self.diagnostics.append(&mut told);
     }
 }
 
 /// Who had a name first.
 #[derive(Default)]
-struct Seen(HashMap<(Kind, SmolStr), PathBuf>);
+struct FirstNames(HashMap<(NameKind, SmolStr), PathBuf>);
 
-impl Seen {
+impl FirstNames {
     /// The file that had the name before this one; `None` where this is the first.
-    fn first(&mut self, kind: Kind, name: &str, path: &Path) -> Option<&Path> {
+    fn first(&mut self, kind: NameKind, name: &str, path: &Path) -> Option<&Path> {
         match self.0.entry((kind, name.into())) {
             Entry::Occupied(first) => Some(first.into_mut()),
             Entry::Vacant(free) => {
@@ -245,40 +248,46 @@ impl Seen {
 
 /// The names that somebody has.
 #[derive(Clone, Debug, Default)]
-pub struct TakenNames(Vec<(Kind, SmolStr, Owner)>);
+pub struct TakenNames(Vec<(NameKind, SmolStr, Owner)>);
 
 impl TakenNames {
     /// Those that an agent has, but for the names of owners that are loaded again.
     pub fn of(agent: &Agent, except: &[Owner]) -> Self {
-        let kinds = [Kind::Skill, Kind::Command, Kind::Subagent, Kind::Hook];
+        let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent, NameKind::Hook];
         let all = kinds.into_iter().flat_map(|kind| agent.names(kind));
         let all = all.filter(|info| !except.iter().any(|owner| owner.is(&info.owner)));
         TakenNames(all.map(|info| (info.kind, info.name, info.owner)).collect())
     }
 
     /// Who has a name so that somebody of that origin cannot have it too.
-    fn hindrance(&self, kind: Kind, name: &str, origin: &Origin, trusted: bool) -> Option<&Owner> {
-        let is_it = |other: Kind| {
+    fn hindrance(
+        &self,
+        kind: NameKind,
+        name: &str,
+        origin: &Origin,
+        trusted: bool,
+    ) -> Option<&Owner> {
+        let is_it = |other: NameKind| {
             // A command is found before a hook or a skill of its name.
-            let hides = kind == Kind::Command && !trusted;
-            other == kind || hides && matches!(other, Kind::Hook | Kind::Skill)
+            let hides = kind == NameKind::Command && !trusted;
+            other == kind || hides && matches!(other, NameKind::Hook | NameKind::Skill)
         };
         let mut owners = self.0.iter().filter(|(kind, known, _)| is_it(*kind) && known == name);
         let found = owners.find(|(_, _, owner)| {
             let built_in = matches!(owner.origin, Origin::Kernel | Origin::Embedder);
-            !trusted || owner.origin == *origin || (built_in && kind == Kind::Command)
+            !trusted || owner.origin == *origin || (built_in && kind == NameKind::Command)
         });
         found.map(|(_, _, owner)| owner)
     }
 }
 
 /// What the files of one folder share.
-pub(crate) struct Shared {
+pub(crate) struct FolderShared {
     trusted: bool,
-    known: Known,
+    known: ProjectCache,
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for FolderShared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "trusted: {}", self.trusted)
     }
@@ -287,15 +296,15 @@ impl fmt::Debug for Shared {
 /// The most bytes of what one command writes that are told.
 const WRITTEN_BYTES: usize = 32 * 1024;
 
-impl Shared {
+impl FolderShared {
     /// A text with everything filled in that it leaves open.
     async fn fill(&self, text: &str, arguments: &Arguments, controls: &Controls) -> String {
         let variables = self.variables(controls);
         let mut out = String::new();
         for piece in fill(text, arguments, &variables) {
             match piece {
-                Piece::Text(text) => out.push_str(&text),
-                Piece::Command { line, written } => {
+                TemplatePart::Text(text) => out.push_str(&text),
+                TemplatePart::Command { line, written } => {
                     let line = if self.trusted { line } else { Err("its folder is not trusted") };
                     match line {
                         Ok(line) => out.push_str(&run(controls, &line, written).await),
@@ -403,7 +412,7 @@ pub struct CheckedFile {
 }
 
 /// Files that were looked at, and what is to be said about them.
-pub(crate) type Told = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
+pub(crate) type CheckedFiles = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
 
 /// Checks the files of a kind, whole: texts are read, too. A file is judged as one of the kind. Of a folder
 /// the places are looked at where files of the kind are: those of a `.cotter`, a `.claude`, an `.agents`, a
@@ -428,7 +437,7 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     }
     let mut all: Vec<CheckedFile> = vec![];
     for spot in crate::folder::layout::spots(path, kind) {
-        let more = check_texts(&spot.path, &Links::within(&spot.within), kind);
+        let more = check_texts(&spot.path, &LinkPolicy::within(&spot.within), kind);
         let new = |file: &CheckedFile| all.iter().all(|known| known.path != file.path);
         let more: Vec<_> = more.into_iter().filter(new).collect();
         all.extend(more);
@@ -438,7 +447,7 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
 
 /// One file, which has to be of the kind.
 fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
-    let links = Links::within(path.parent().unwrap_or(path));
+    let links = LinkPolicy::within(path.parent().unwrap_or(path));
     let found = check_texts(path, &links, kind);
     if !found.is_empty() {
         return found;
@@ -454,8 +463,8 @@ fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
 }
 
 /// The texts below a folder, or in one file.
-fn check_texts(path: &Path, links: &Links, kind: FileKind) -> Vec<CheckedFile> {
-    let mut loaded = Loaded::nothing(&Loading::trusted(Origin::User));
+fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFile> {
+    let mut loaded = LoadedFolder::nothing(&LoadContext::trusted(Origin::User));
     match kind {
         FileKind::Skills => {
             (loaded.skills, loaded.diagnostics) = crate::extensions::skills::load(path, links)
@@ -487,7 +496,7 @@ fn check_texts(path: &Path, links: &Links, kind: FileKind) -> Vec<CheckedFile> {
 }
 
 /// Each file once, with what is to be said about it. One that is only told of is of that kind.
-pub(crate) fn checked((mut paths, diagnostics): Told, kind: FileKind) -> Vec<CheckedFile> {
+pub(crate) fn checked((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<CheckedFile> {
     let told_of = diagnostics.iter().map(|told| &told.path);
     let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
     let others: Vec<_> = others.map(|path| (path.clone(), kind)).collect();

@@ -2,7 +2,7 @@
 //! commands, agents, spaces, profiles, and the trust in all of them.
 //!
 //! The crate reads and watches files and registers what they declare. It starts no process and asks no
-//! person: a host passes in a [`Starts`](command_hook::Starts) for the one and calls
+//! person: a host passes in a [`HookHost`](command_hook::HookHost) for the one and calls
 //! [`TrustStore`](trust::TrustStore) after the other.
 
 pub mod claude;

@@ -27,9 +27,9 @@ use smol_str::SmolStr;
 
 pub use crate::profile::read::BUCKETS;
 use crate::{
-    command_hook::{Base, entry::CommandLine},
-    document::location::{Place, SettingsError},
-    settings::{Written, permissions::Permissions},
+    command_hook::{HookLocation, entry::CommandLine},
+    document::location::{SettingsError, SourceLocation},
+    settings::{SourcedText, permissions::Permissions},
 };
 use cotter::{
     AgentConfig, Origin, Owner, Registry,
@@ -51,7 +51,7 @@ pub struct Profile {
     /// What it is for.
     pub description: String,
     /// Who answers, as `provider/model`. It is the caller's to see that the person has set it up.
-    pub model: Option<Written>,
+    pub model: Option<SourcedText>,
     /// What its model is told first.
     pub system_prompt: Option<String>,
     /// The tools it may call, as globs over names; empty for all.
@@ -67,7 +67,7 @@ pub struct Profile {
     /// What happens at moments of a run.
     pub actions: Vec<Action>,
     /// Where mode and level stand.
-    stand: [Option<Place>; 2],
+    stand: [Option<SourceLocation>; 2],
 }
 
 /// Something that happens at a moment of a run.
@@ -81,20 +81,20 @@ pub struct Action {
     /// The tools it is about, as globs over names of ours; `None` for all.
     pub tools: Option<Vec<String>>,
     /// Where its tools stand in the file, else the action.
-    pub place: Place,
+    pub place: SourceLocation,
     /// How long it may take; `None` is what its point allows.
     pub limit: Option<Duration>,
     /// What happens.
-    pub does: Does,
+    pub does: ActionKind,
 }
 
 impl Action {
     /// Whether it can keep a tool from running.
     pub fn is_gate(&self) -> bool {
         match self.does {
-            Does::Approve => true,
-            Does::Command(_) => self.point == PointId::ToolPre,
-            Does::Log(_) | Does::Webhook(_) | Does::SaveJson(_) => false,
+            ActionKind::Approve => true,
+            ActionKind::Command(_) => self.point == PointId::ToolPre,
+            ActionKind::Log(_) | ActionKind::Webhook(_) | ActionKind::SaveJson(_) => false,
         }
     }
 }
@@ -102,11 +102,11 @@ impl Action {
 /// What an action does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Does {
+pub enum ActionKind {
     /// Tells names and sizes, nothing of what was said or done.
     Log(LogLevel),
     /// Posts what happened to an https address.
-    Webhook(Written),
+    Webhook(SourcedText),
     /// Adds what happened to a file below `runs/`, as a line.
     SaveJson(PathBuf),
     /// Has a person asked before a tool runs.
@@ -142,43 +142,43 @@ impl LogLevel {
 
 /// What the operator of the machine lets profiles do.
 #[derive(Clone, Copy)]
-pub struct Leave<'a> {
+pub struct ProfileGrants<'a> {
     /// Whether they may start programs.
     pub commands: bool,
     /// Who says which addresses may be posted to; `None` where nothing will be.
-    pub posts: Option<&'a dyn Posts>,
+    pub posts: Option<&'a dyn WebhookPoster>,
 }
 
-impl Leave<'_> {
+impl ProfileGrants<'_> {
     /// Everything, for whoever looks at a file and runs nothing of it.
     pub fn to_look() -> Self {
-        Leave { commands: true, posts: None }
+        ProfileGrants { commands: true, posts: None }
     }
 }
 
 /// Posts what happened. The library connects to nothing by itself.
-pub trait Posts: Send + Sync + 'static {
+pub trait WebhookPoster: Send + Sync + 'static {
     /// Whether an address may be posted to, as far as it tells by itself. An error says why not, and the
     /// profile is not loaded.
     fn admits(&self, url: &str) -> Result<(), String>;
 
     /// Posts JSON to an address. Dropped, it is given up. An error says what went wrong; it is told and
     /// changes nothing.
-    fn post(&self, url: &str, body: Arc<[u8]>) -> Posting;
+    fn post(&self, url: &str, body: Arc<[u8]>) -> PostFuture;
 }
 
 /// A letter on its way.
-pub type Posting = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+pub type PostFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// What the actions of a profile are done with.
 #[derive(Clone)]
-pub struct Means {
+pub struct ActionHost {
     /// The profile's folder, without links: `runs/` is below it.
     pub folder: PathBuf,
     /// Where its commands run, and who starts them.
-    pub commands: Base,
+    pub commands: HookLocation,
     /// Who posts.
-    pub posts: Arc<dyn Posts>,
+    pub posts: Arc<dyn WebhookPoster>,
     /// Takes secrets out of what is posted and kept.
     pub redactor: Arc<Redactor>,
 }
@@ -220,7 +220,7 @@ impl Profile {
     }
 
     /// Registers its rules and actions.
-    pub fn register(&self, unit: &mut Registry, means: &Means) {
+    pub fn register(&self, unit: &mut Registry, means: &ActionHost) {
         let Permissions { mode, level, ask, deny, policies, .. } = &self.permissions;
         for (kind, rules) in [(RuleKind::Ask, ask), (RuleKind::Deny, deny)] {
             // Those that are none were refused when the file was read.
@@ -234,7 +234,7 @@ impl Profile {
     }
 }
 
-impl fmt::Debug for Leave<'_> {
+impl fmt::Debug for ProfileGrants<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Leave").field("commands", &self.commands).finish_non_exhaustive()
     }

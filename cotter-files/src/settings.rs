@@ -8,7 +8,7 @@
 pub mod models;
 pub mod permissions;
 
-pub use crate::document::location::{Place, SettingsError};
+pub use crate::document::location::{SettingsError, SourceLocation};
 pub use crate::document::{Document, MAX_BYTES, Node, Object};
 pub use crate::settings::models::{ModelSettings, ProviderSettings};
 pub use crate::settings::permissions::{Permissions, RuleExample};
@@ -73,11 +73,11 @@ const NOT_OF_A_PROJECT: &[&str] = &[
 #[non_exhaustive]
 pub struct Settings {
     /// Whose file this is; none for settings made in code.
-    pub source: Option<Source>,
+    pub source: Option<SettingsOwner>,
     /// The model as `provider/model`.
-    pub model: Option<Written>,
+    pub model: Option<SourcedText>,
     /// The models to turn to when the ones before them fail.
-    pub fallback_models: Option<Vec<Written>>,
+    pub fallback_models: Option<Vec<SourcedText>>,
     /// Where models are, by the name before the slash.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// What is known of models, by `provider/model`.
@@ -85,25 +85,25 @@ pub struct Settings {
     /// What may run unasked, what asks and what never runs.
     pub permissions: Permissions,
     /// When a run ends by itself.
-    pub limits: Limits,
+    pub limits: LimitSettings,
     /// How calls that run commands are confined.
     pub sandbox: Option<Sandbox>,
     /// Folders and variables for tools.
-    pub reach: Reach,
+    pub reach: AccessSettings,
     /// Programs that are asked at points.
     pub hooks: Vec<CommandHook>,
     /// Hooks that are switched off, by name.
-    pub disable: Vec<Written>,
+    pub disable: Vec<SourcedText>,
     /// Folders of plugins.
-    pub plugins: Vec<Written>,
+    pub plugins: Vec<SourcedText>,
     /// Files that were written for other programs.
-    pub foreign: Foreign,
+    pub foreign: ClaudeSettings,
 }
 
 /// What becomes of files that were written for other programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Foreign {
+pub struct ClaudeSettings {
     /// Whether those of the person's home folder are used: `claude.home`.
     pub home: Option<bool>,
     /// What a failure of a hook written for Claude Code amounts to: `claudeHooks.onFailure`. Any file may
@@ -114,21 +114,21 @@ pub struct Foreign {
 /// What tools may reach besides the project. Only a person's own settings and the operator's say so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Reach {
+pub struct AccessSettings {
     /// Further folders that may be read and written: `roots`.
-    pub roots: Vec<Written>,
+    pub roots: Vec<SourcedText>,
     /// Further folders that may be read: `readRoots`.
-    pub read_roots: Vec<Written>,
+    pub read_roots: Vec<SourcedText>,
     /// Folders that confined commands may write besides: `caches`.
-    pub caches: Vec<Written>,
+    pub caches: Vec<SourcedText>,
     /// Variables that commands get besides the usual ones: `environment`.
-    pub environment: Vec<Written>,
+    pub environment: Vec<SourcedText>,
 }
 
 /// Whose settings file it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Source {
+pub enum SettingsOwner {
     /// The machine's, owned by root.
     Operator,
     /// The person's own.
@@ -139,31 +139,31 @@ pub enum Source {
     Project,
 }
 
-impl Source {
+impl SettingsOwner {
     /// The word for this source in messages.
     pub fn as_str(self) -> &'static str {
         match self {
-            Source::Operator => "operator",
-            Source::User => "user",
-            Source::File => "file",
-            Source::Project => "project",
+            SettingsOwner::Operator => "operator",
+            SettingsOwner::User => "user",
+            SettingsOwner::File => "file",
+            SettingsOwner::Project => "project",
         }
     }
 }
 
 /// A text whose meaning is somebody else's to say (a rule, an address), and its place for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct SourcedText {
     /// The text: `bash(git diff *)`.
     pub text: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// The section `limits`.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Limits {
+pub struct LimitSettings {
     /// How many steps a run may have, at least 1.
     pub max_turns: Option<u32>,
     /// How many dollars a run may cost, above 0.
@@ -172,15 +172,18 @@ pub struct Limits {
 
 impl Settings {
     /// Reads a file; a file that does not exist is `None`, one that cannot be read is an error.
-    pub fn load(path: &Path, source: Source) -> Result<Option<Settings>, SettingsError> {
+    pub fn load(path: &Path, source: SettingsOwner) -> Result<Option<Settings>, SettingsError> {
         let document = Document::load(path)?;
         document.map(|document| Settings::from_document(&document, source)).transpose()
     }
 
     /// Gives the keys of a document their meaning.
-    pub fn from_document(document: &Document, source: Source) -> Result<Settings, SettingsError> {
+    pub fn from_document(
+        document: &Document,
+        source: SettingsOwner,
+    ) -> Result<Settings, SettingsError> {
         let object = document.root().object()?.keys(KEYS)?;
-        if source == Source::Project {
+        if source == SettingsOwner::Project {
             refuse_what_loosens(&object)?;
         }
         // Editors want it; it changes nothing.
@@ -207,7 +210,7 @@ impl Settings {
                 .unwrap_or_default(),
             limits: object.get("limits").map(limits).transpose()?.unwrap_or_default(),
             sandbox: object.get("sandbox").map(|node| node.one_of(Sandbox::WORDS)).transpose()?,
-            reach: Reach {
+            reach: AccessSettings {
                 roots: list("roots")?,
                 read_roots: list("readRoots")?,
                 caches: list("caches")?,
@@ -225,12 +228,12 @@ impl Settings {
     ///
     /// Permissions are not among them. Each file's are registered under an owner of their own, and the policy
     /// folds them: a deny of any file stays, and nobody is looser than the operator.
-    pub fn merge<'s>(nearest_first: impl IntoIterator<Item = &'s Settings>) -> Values {
-        let mut merged = Values::default();
+    pub fn merge<'s>(nearest_first: impl IntoIterator<Item = &'s Settings>) -> MergedSettings {
+        let mut merged = MergedSettings::default();
         // They may only tighten.
-        let mut projects = Limits::default();
+        let mut projects = LimitSettings::default();
         for settings in nearest_first {
-            let Limits { max_turns, max_budget_usd } = settings.limits;
+            let LimitSettings { max_turns, max_budget_usd } = settings.limits;
             merged.model = merged.model.or_else(|| settings.model.clone());
             merged.fallback_models =
                 merged.fallback_models.or_else(|| settings.fallback_models.clone());
@@ -240,7 +243,7 @@ impl Settings {
             for (name, model) in &settings.models {
                 merged.models.entry(name.clone()).or_insert(*model);
             }
-            if settings.source == Some(Source::Project) {
+            if settings.source == Some(SettingsOwner::Project) {
                 projects.max_turns = tighter(projects.max_turns, max_turns);
                 projects.max_budget_usd = tighter(projects.max_budget_usd, max_budget_usd);
             } else {
@@ -249,7 +252,7 @@ impl Settings {
             }
             merged.merge_reach(settings);
         }
-        let Limits { max_turns, max_budget_usd } = merged.limits;
+        let LimitSettings { max_turns, max_budget_usd } = merged.limits;
         merged.limits.max_turns = tighter(max_turns, projects.max_turns);
         merged.limits.max_budget_usd = tighter(max_budget_usd, projects.max_budget_usd);
         merged
@@ -267,32 +270,32 @@ pub fn tighter<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
 /// What several settings files say together, but for permissions.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Values {
+pub struct MergedSettings {
     /// The model as `provider/model`.
-    pub model: Option<Written>,
+    pub model: Option<SourcedText>,
     /// The models to turn to when the ones before them fail.
-    pub fallback_models: Option<Vec<Written>>,
+    pub fallback_models: Option<Vec<SourcedText>>,
     /// Where models are, by the name before the slash.
     pub providers: BTreeMap<String, ProviderSettings>,
     /// What is known of models, by `provider/model`.
     pub models: BTreeMap<String, ModelSettings>,
     /// When a run ends by itself.
-    pub limits: Limits,
+    pub limits: LimitSettings,
     /// How calls that run commands are confined: the nearest word, and no less than the operator's.
     pub sandbox: Option<Sandbox>,
     /// Folders and variables for tools, of all files.
-    pub reach: Reach,
+    pub reach: AccessSettings,
 }
 
-impl Values {
+impl MergedSettings {
     fn merge_reach(&mut self, settings: &Settings) {
-        let Reach { roots, read_roots, caches, environment } = &settings.reach;
+        let AccessSettings { roots, read_roots, caches, environment } = &settings.reach;
         self.reach.roots.extend_from_slice(roots);
         self.reach.read_roots.extend_from_slice(read_roots);
         self.reach.caches.extend_from_slice(caches);
         self.reach.environment.extend_from_slice(environment);
         self.sandbox = match settings.source {
-            Some(Source::Operator) => self.sandbox.max(settings.sandbox),
+            Some(SettingsOwner::Operator) => self.sandbox.max(settings.sandbox),
             _ => self.sandbox.or(settings.sandbox),
         };
     }
@@ -324,29 +327,29 @@ fn refuse_what_loosens(object: &Object<'_>) -> Result<(), SettingsError> {
     }
 }
 
-fn foreign(object: &Object<'_>) -> Result<Foreign, SettingsError> {
+fn foreign(object: &Object<'_>) -> Result<ClaudeSettings, SettingsError> {
     let claude = object.get("claude").map(|node| node.object()?.keys(&["home"])).transpose()?;
     let hooks = object.get("claudeHooks").map(|node| node.object()?.keys(&["onFailure"]));
     let home = claude.and_then(|claude| claude.get("home"));
     let on_failure = hooks.transpose()?.and_then(|hooks| hooks.get("onFailure"));
-    Ok(Foreign {
+    Ok(ClaudeSettings {
         home: home.map(|node| node.bool()).transpose()?,
         on_failure: on_failure.map(|node| node.one_of(OnFailure::WORDS)).transpose()?,
     })
 }
 
 /// A list of texts, none of them empty.
-fn texts(node: Node<'_>) -> Result<Vec<Written>, SettingsError> {
+fn texts(node: Node<'_>) -> Result<Vec<SourcedText>, SettingsError> {
     node.list()?.map(one_text).collect()
 }
 
-pub(crate) fn one_text(node: Node<'_>) -> Result<Written, SettingsError> {
-    Ok(Written { text: node.non_empty_string()?.to_owned(), place: node.place() })
+pub(crate) fn one_text(node: Node<'_>) -> Result<SourcedText, SettingsError> {
+    Ok(SourcedText { text: node.non_empty_string()?.to_owned(), place: node.place() })
 }
 
-fn limits(node: Node<'_>) -> Result<Limits, SettingsError> {
+fn limits(node: Node<'_>) -> Result<LimitSettings, SettingsError> {
     let object = node.object()?.keys(LIMIT_KEYS)?;
-    Ok(Limits {
+    Ok(LimitSettings {
         max_turns: object.get("maxTurns").map(count).transpose()?,
         max_budget_usd: object.get("maxBudgetUsd").map(amount).transpose()?,
     })
@@ -418,18 +421,18 @@ mod tests {
     /// What a person would see: the settings, or the error with its hint.
     fn check_bytes(input: &[u8], expected: Expect) {
         let settings = Document::parse_bytes("settings.json", input)
-            .and_then(|document| Settings::from_document(&document, Source::User));
+            .and_then(|document| Settings::from_document(&document, SettingsOwner::User));
         expected.assert_eq(&outcome(settings.map(|settings| render(&settings))));
     }
 
-    fn check_merge(nearest_first: &[(Source, &str)], expected: Expect) {
-        let parse = |(source, text): &(Source, &str)| {
+    fn check_merge(nearest_first: &[(SettingsOwner, &str)], expected: Expect) {
+        let parse = |(source, text): &(SettingsOwner, &str)| {
             let document =
                 Document::parse(source.as_str(), text).expect("the test's document parses");
             Settings::from_document(&document, *source).expect("the test's settings are good")
         };
         let settings: Vec<_> = nearest_first.iter().map(parse).collect();
-        let Values { model, fallback_models, providers, models, limits, sandbox, reach } =
+        let MergedSettings { model, fallback_models, providers, models, limits, sandbox, reach } =
             Settings::merge(&settings);
         let merged = Settings {
             model,
@@ -447,7 +450,7 @@ mod tests {
     fn check_load(path: &Path, expected: Expect) {
         let folder =
             path.parent().map(|folder| format!("{}/", folder.display())).unwrap_or_default();
-        let loaded = Settings::load(path, Source::User).map(|settings| match settings {
+        let loaded = Settings::load(path, SettingsOwner::User).map(|settings| match settings {
             Some(settings) => render(&settings),
             None => "none".to_owned(),
         });
@@ -485,7 +488,7 @@ mod tests {
     fn render(settings: &Settings) -> String {
         let Settings { model, fallback_models, providers, models, permissions, limits, .. } =
             settings;
-        let at = |written: &Written| format!("{} at {}", written.text, written.place);
+        let at = |written: &SourcedText| format!("{} at {}", written.text, written.place);
         let mut lines = Vec::new();
         lines.extend(model.iter().map(|model| format!("model {}", at(model))));
         lines.extend(fallback_models.as_ref().map(|models| {
@@ -507,7 +510,7 @@ mod tests {
             [("allow", &permissions.allow), ("ask", &permissions.ask), ("deny", &permissions.deny)]
         {
             lines.extend(rules.iter().map(|rule| {
-                let Written { text, place } = rule;
+                let SourcedText { text, place } = rule;
                 format!("{kind} {text} at {place} {}", place.path())
             }));
         }
@@ -519,7 +522,7 @@ mod tests {
         }
         lines.extend(permissions.policies.iter().map(|guard| format!("{guard:?}")));
         lines.extend(settings.sandbox.map(|sandbox| format!("sandbox {}", sandbox.as_str())));
-        let Reach { roots, read_roots, caches, environment } = &settings.reach;
+        let AccessSettings { roots, read_roots, caches, environment } = &settings.reach;
         let lists =
             [("roots", roots), ("read", read_roots), ("caches", caches), ("env", environment)];
         for (word, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
@@ -622,7 +625,7 @@ mod tests {
     fn s3_a_project_may_only_tighten() {
         let check = |text: &str, expected: Expect| {
             let settings = Document::parse("settings.json", text)
-                .and_then(|document| Settings::from_document(&document, Source::Project));
+                .and_then(|document| Settings::from_document(&document, SettingsOwner::Project));
             expected.assert_eq(&outcome(settings.map(|_| "read".into())));
         };
         check(
@@ -634,8 +637,8 @@ mod tests {
         check(r#"{"permissions": {"allow": [], "deny": ["bash"]}}"#, expect!["read"]);
         for key in NOT_OF_A_PROJECT {
             let document = Document::parse("settings.json", &format!(r#"{{"{key}": []}}"#));
-            let read =
-                document.and_then(|document| Settings::from_document(&document, Source::Project));
+            let read = document
+                .and_then(|document| Settings::from_document(&document, SettingsOwner::Project));
             let message = read.expect_err("it may loosen").message().to_owned();
             assert_eq!(message, format!("`{key}` in a project's settings"));
         }
@@ -645,7 +648,7 @@ mod tests {
     fn b3_files_of_other_programs_are_said_to_be_used_or_not() {
         let check = |text: &str, expected: Expect| {
             let settings = Document::parse("settings.json", text)
-                .and_then(|document| Settings::from_document(&document, Source::User));
+                .and_then(|document| Settings::from_document(&document, SettingsOwner::User));
             let shown = |settings: Settings| {
                 let plugins: Vec<_> = settings.plugins.iter().map(|one| &one.text).collect();
                 format!("{:?} {plugins:?}", settings.foreign)
@@ -685,7 +688,7 @@ mod tests {
 
     fn check_hooks(hooks: &str, expected: Expect) {
         let settings = Document::parse("settings.json", &format!(r#"{{"hooks": {hooks}}}"#))
-            .and_then(|document| Settings::from_document(&document, Source::User));
+            .and_then(|document| Settings::from_document(&document, SettingsOwner::User));
         let shown = |settings: Settings| {
             let row =
                 |hook: &CommandHook| format!("{} {} {:?}", hook.name, hook.point, hook.command);
@@ -793,7 +796,7 @@ mod tests {
                  hint: keep the key in a variable and name that: \"apiKeyVariable\": \"LAB_API_KEY\""
             );
             let read = Document::parse("settings.json", &text)
-                .and_then(|document| Settings::from_document(&document, Source::User));
+                .and_then(|document| Settings::from_document(&document, SettingsOwner::User));
             assert_eq!(outcome(read.map(|settings| render(&settings))), expected);
         }
         for value in
@@ -965,8 +968,8 @@ mod tests {
             r#""maxBudgetUsd": 1e-999"#,
         ] {
             let document = Document::parse("s", &format!("{{\"limits\": {{{limits}}}}}"));
-            let settings =
-                document.and_then(|document| Settings::from_document(&document, Source::User));
+            let settings = document
+                .and_then(|document| Settings::from_document(&document, SettingsOwner::User));
             assert!(settings.is_err(), "{limits} passed");
         }
         check(
@@ -1254,7 +1257,7 @@ mod tests {
             format!("{{\"permissions\": {{\"deny\": [{}\"x\"]}}}}", "\"é\",".repeat(100_000));
         let document = Document::parse("s", &text).expect("it is well formed");
         let settings =
-            Settings::from_document(&document, Source::User).expect("every rule has text");
+            Settings::from_document(&document, SettingsOwner::User).expect("every rule has text");
         let last = settings.permissions.deny.last().expect("there are rules");
         expect!["s:1:400027"].assert_eq(&last.place.to_string());
         expect!["$.permissions.deny[100000]"].assert_eq(&last.place.path());
@@ -1263,7 +1266,7 @@ mod tests {
     #[test]
     fn a_place_makes_errors_for_those_who_judge_later() {
         let document = Document::parse("s.json", FULL).expect("it is well formed");
-        let settings = Settings::from_document(&document, Source::User).expect("it is good");
+        let settings = Settings::from_document(&document, SettingsOwner::User).expect("it is good");
         let error = settings.permissions.deny[1]
             .place
             .error("unknown tool `bash`")
@@ -1342,16 +1345,16 @@ mod tests {
         check_merge(
             &[
                 (
-                    Source::File,
+                    SettingsOwner::File,
                     r#"{"providers": {"lab": {"baseUrl": "http://near"}}, "fallbackModels": []}"#,
                 ),
                 (
-                    Source::User,
+                    SettingsOwner::User,
                     r#"{"providers": {"lab": {"apiKeyVariable": "LAB_KEY"}, "far": {}},
                         "models": {"a/b": {"maxOutput": 1}, "c/d": {"maxOutput": 2}},
                         "fallbackModels": ["a/b"]}"#,
                 ),
-                (Source::Operator, r#"{"models": {"a/b": {"contextWindow": 3}}}"#),
+                (SettingsOwner::Operator, r#"{"models": {"a/b": {"contextWindow": 3}}}"#),
             ],
             expect![[r#"
                 fallback []
@@ -1367,12 +1370,12 @@ mod tests {
     fn the_nearest_plain_value_wins() {
         check_merge(
             &[
-                (Source::File, r#"{"limits": {"maxTurns": 5}}"#),
+                (SettingsOwner::File, r#"{"limits": {"maxTurns": 5}}"#),
                 (
-                    Source::User,
+                    SettingsOwner::User,
                     r#"{"model": "user/m", "limits": {"maxTurns": 9, "maxBudgetUsd": 1}}"#,
                 ),
-                (Source::Operator, r#"{"model": "operator/m"}"#),
+                (SettingsOwner::Operator, r#"{"model": "operator/m"}"#),
             ],
             expect![[r#"
                 model user/m at user:1:11
@@ -1388,7 +1391,10 @@ mod tests {
         for (project, expected) in
             [(&looser, expect![["turns 10\nbudget 2"]]), (&tighter, expect![["turns 3\nbudget 2"]])]
         {
-            check_merge(&[(Source::Project, project), (Source::User, &user)], expected);
+            check_merge(
+                &[(SettingsOwner::Project, project), (SettingsOwner::User, &user)],
+                expected,
+            );
         }
     }
 
@@ -1479,7 +1485,7 @@ mod tests {
     /// Reads everything there is to read; the answer does not matter.
     fn exercise(bytes: &[u8]) {
         let outcome = Document::parse_bytes("s", bytes)
-            .and_then(|document| Settings::from_document(&document, Source::File));
+            .and_then(|document| Settings::from_document(&document, SettingsOwner::File));
         if let Err(error) = outcome {
             let place = error.place().map(|place| (place.line(), place.column()));
             assert!(place.is_none_or(|(line, column)| line > 0 && column > 0));
@@ -1566,8 +1572,8 @@ mod tests {
         );
         check_merge(
             &[
-                (Source::User, r#"{"sandbox": "off", "roots": ["/a"]}"#),
-                (Source::Operator, r#"{"sandbox": "auto", "roots": ["/b"]}"#),
+                (SettingsOwner::User, r#"{"sandbox": "off", "roots": ["/a"]}"#),
+                (SettingsOwner::Operator, r#"{"sandbox": "auto", "roots": ["/b"]}"#),
             ],
             expect![[r#"
                 sandbox auto

@@ -12,10 +12,10 @@
 //!
 //! ```no_run
 //! # use std::{path::Path, sync::Arc};
-//! # use cotter::Agent; use cotter_files::{command_hook::Starts, space::{self, Space}, trust::store::{Standing, TrustStore}};
-//! # fn go(agent: &Agent, starts: Arc<dyn Starts>) -> Result<(), Box<dyn std::error::Error>> {
+//! # use cotter::Agent; use cotter_files::{command_hook::HookHost, space::{self, Space}, trust::store::{TrustState, TrustStore}};
+//! # fn go(agent: &Agent, starts: Arc<dyn HookHost>) -> Result<(), Box<dyn std::error::Error>> {
 //! let folder = Path::new("/srv/spaces/deploy");
-//! if let Standing::Trusted { copy, grants, .. } = TrustStore::open("/srv/trust").look(folder)? {
+//! if let TrustState::Trusted { copy, grants, .. } = TrustStore::open("/srv/trust").look(folder)? {
 //!     let space = Space::read(&copy)?.found_at(folder).with_grants(grants);
 //!     space.load(agent, starts)?;
 //!     space::unload(agent, "deploy");
@@ -35,15 +35,17 @@ use smol_str::SmolStr;
 
 use crate::{
     command_hook::{
-        Base, Starts,
-        hook_files::{BrokenHooks, HookFiles},
+        HookHost, HookLocation,
+        hook_files::{HookFileErrors, HookFiles},
         is_confined,
     },
     document::{Document, Node, location::SettingsError},
     extensions as files,
-    extensions::{CheckedFile, Diagnostic, FileKind, Loaded, Loading, Severity, TakenNames},
+    extensions::{
+        CheckedFile, Diagnostic, FileKind, LoadContext, LoadedFolder, Severity, TakenNames,
+    },
     trust::{
-        snapshot::{Item, Snapshot},
+        snapshot::{Snapshot, SnapshotItem},
         store::Grants,
     },
 };
@@ -51,7 +53,7 @@ use cotter::{
     Agent, Origin, Owner, Registry,
     registry::{
         RegisterError,
-        change::{Change, Reload},
+        change::{ChangeResult, RegistryChange},
     },
     text,
 };
@@ -75,7 +77,7 @@ const NOT_USED: [(&str, &str); 3] = [
 /// What a space says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Manifest {
+pub struct SpaceManifest {
     /// What it is called by: `[a-z0-9-]+`, not with `-` first.
     pub id: SmolStr,
     /// Its name, for people.
@@ -86,7 +88,7 @@ pub struct Manifest {
     pub description: String,
 }
 
-impl Manifest {
+impl SpaceManifest {
     /// Reads a manifest strictly: an unknown key is an error, and every error has its place.
     pub fn read(document: &Document) -> Result<Self, SettingsError> {
         let object = document.root().object()?.keys(&KEYS)?;
@@ -98,7 +100,7 @@ impl Manifest {
         if let Some(schema) = object.get("$schema") {
             schema.string()?;
         }
-        Ok(Manifest { id, name, version, description: description.unwrap_or_default().into() })
+        Ok(SpaceManifest { id, name, version, description: description.unwrap_or_default().into() })
     }
 }
 
@@ -123,11 +125,11 @@ pub fn is_id(text: &str) -> bool {
 /// A space as its folder tells, before an agent has it.
 pub struct Space {
     /// What it says of itself.
-    pub manifest: Manifest,
+    pub manifest: SpaceManifest,
     /// Its hooks.
     pub hooks: HookFiles,
     /// Its skills, commands and agents.
-    pub files: Loaded,
+    pub files: LoadedFolder,
     /// What is to be said about the folder itself.
     diagnostics: Vec<Diagnostic>,
     /// Where its hooks run.
@@ -140,39 +142,39 @@ pub struct Space {
 /// A space that cannot be loaded: what is wrong with it, all at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct BrokenSpace {
+pub struct SpaceErrors {
     /// Why, at least once, with its place; and what else was to be said.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-impl BrokenSpace {
+impl SpaceErrors {
     /// What is wrong, each with its place.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|told| told.severity == Severity::Rejected)
     }
 }
 
-impl fmt::Display for BrokenSpace {
+impl fmt::Display for SpaceErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<_> = self.errors().map(ToString::to_string).collect();
         f.write_str(&shown.join("; "))
     }
 }
 
-impl Error for BrokenSpace {}
+impl Error for SpaceErrors {}
 
 impl Space {
     /// Reads a space, whole or not at all. An error in its manifest or in a hook file, a link that leads
     /// out of the folder, or more than a [`Snapshot`] holds is an error of all of it. Skills, agents and
     /// commands with errors are left out ([`Space::diagnostics`]).
-    pub fn read(folder: &Path) -> Result<Self, BrokenSpace> {
+    pub fn read(folder: &Path) -> Result<Self, SpaceErrors> {
         let snapshot = Snapshot::take(folder).map_err(|error| {
             let told = Diagnostic::new(folder, None, Severity::Rejected, error.told());
-            BrokenSpace { diagnostics: vec![told] }
+            SpaceErrors { diagnostics: vec![told] }
         })?;
         let (manifest, hooks) = Space::strict_of(&snapshot)?;
         let folder = snapshot.source().to_owned();
-        let loading = Loading::trusted(Origin::Space(manifest.id.clone()));
+        let loading = LoadContext::trusted(Origin::Space(manifest.id.clone()));
         let files = files::load(&folder, &loading);
         let diagnostics = about_unused(&snapshot);
         let (source, grants) = (folder.clone(), Grants::default());
@@ -180,14 +182,14 @@ impl Space {
     }
 
     /// What has to be right in a space: its manifest and its hooks, or everything that is wrong with them.
-    pub fn strict_of(snapshot: &Snapshot) -> Result<(Manifest, HookFiles), BrokenSpace> {
+    pub fn strict_of(snapshot: &Snapshot) -> Result<(SpaceManifest, HookFiles), SpaceErrors> {
         let hooks = files::hooks_of(snapshot);
         let (manifest, hooks) = match (manifest_of(snapshot), hooks) {
             (Ok(manifest), Ok(hooks)) => return Ok((manifest, hooks)),
             (manifest, hooks) => (manifest.err(), hooks.err()),
         };
-        let of_hooks = hooks.into_iter().flat_map(|BrokenHooks { diagnostics }| diagnostics);
-        Err(BrokenSpace { diagnostics: manifest.into_iter().chain(of_hooks).collect() })
+        let of_hooks = hooks.into_iter().flat_map(|HookFileErrors { diagnostics }| diagnostics);
+        Err(SpaceErrors { diagnostics: manifest.into_iter().chain(of_hooks).collect() })
     }
 
     /// Says where it was found, where it is read from a copy: files are told under the names that their
@@ -243,15 +245,15 @@ impl Space {
     }
 
     /// Registers all of it. The unit is its [owner](Space::owner)'s.
-    pub fn register(&self, unit: &mut Registry, starts: &Arc<dyn Starts>) {
+    pub fn register(&self, unit: &mut Registry, starts: &Arc<dyn HookHost>) {
         let confined = is_confined(unit.owner());
-        let base = Base { folder: self.folder.clone(), confined, starts: starts.clone() };
+        let base = HookLocation { folder: self.folder.clone(), confined, starts: starts.clone() };
         self.hooks.register(unit, &base);
         self.files.register(unit);
     }
 
     /// Adds it to a change, as one unit.
-    pub fn load_into(&self, change: &mut Change, starts: &Arc<dyn Starts>) {
+    pub fn load_into(&self, change: &mut RegistryChange, starts: &Arc<dyn HookHost>) {
         change.load(self.owner(), |unit| self.register(unit, starts));
     }
 }
@@ -276,10 +278,14 @@ impl Space {
     ///
     /// Skills, commands and agents of it that cannot be taken, because a built-in command has their name,
     /// are left out.
-    pub fn load(self, agent: &Agent, starts: Arc<dyn Starts>) -> Result<Reload, RegisterError> {
+    pub fn load(
+        self,
+        agent: &Agent,
+        starts: Arc<dyn HookHost>,
+    ) -> Result<ChangeResult, RegisterError> {
         let mut names = TakenNames::of(agent, &[self.owner()]);
         let space = self.fit(&mut names);
-        let mut change = Change::new();
+        let mut change = RegistryChange::new();
         space.load_into(&mut change, &starts);
         agent.apply(change)
     }
@@ -292,17 +298,17 @@ pub fn unload(agent: &Agent, id: &str) -> bool {
     agent.unload_origin(&Origin::Space(id.into()))
 }
 
-fn manifest_of(snapshot: &Snapshot) -> Result<Manifest, Diagnostic> {
+fn manifest_of(snapshot: &Snapshot) -> Result<SpaceManifest, Diagnostic> {
     let path = snapshot.source().join(MANIFEST);
     let rejected = |why: &str| Diagnostic::new(&path, None, Severity::Rejected, why);
     let items = snapshot.folder(Path::new(""));
     let bytes = match items.iter().find(|(name, _)| name == MANIFEST) {
-        Some((_, Item::File { bytes, .. })) => bytes,
+        Some((_, SnapshotItem::File { bytes, .. })) => bytes,
         Some(_) => return Err(rejected("it is a link, and links are not followed")),
         None => return Err(rejected("a space has this file, with `id`, `name` and `version`")),
     };
     let document = Document::parse_bytes(&path.display().to_string(), bytes);
-    let manifest = document.and_then(|document| Manifest::read(&document));
+    let manifest = document.and_then(|document| SpaceManifest::read(&document));
     manifest.map_err(|error| files::of_settings(&path, &error))
 }
 

@@ -21,10 +21,10 @@ use std::{error::Error, fmt, io, path::Path};
 use cotter::text;
 
 pub use crate::trust::{
-    declared::{Declared, Invocation, Pinning},
-    diff::{Change, ChangeKind, Difference, Line},
-    snapshot::{Hash, Item, MOST_BYTES, MOST_ITEMS, Snapshot},
-    store::{Grants, Record, Standing, TrustStore},
+    declared::{DeclaredCommand, Invocation, Pinning},
+    diff::{ChangeKind, DiffLine, Difference, FileChange},
+    snapshot::{Hash, MOST_BYTES, MOST_ITEMS, Snapshot, SnapshotItem},
+    store::{Grants, TrustRecord, TrustState, TrustStore},
     view::{texts, view},
 };
 

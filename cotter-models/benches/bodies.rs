@@ -8,9 +8,9 @@ mod measure;
 use std::{fmt::Write, hint::black_box, path::Path, sync::Arc};
 
 use cotter::{
-    Agent, Message, Messages, ToolSpec,
+    Agent, Message, MessageList, ToolSpec,
     history::message::{AssistantMessage, AssistantPart, StopReason, Usage},
-    model::{Model, Request, Thinking, tools::ShownTools},
+    model::{Model, Request, Thinking, tools::ToolList},
     text::redact::Redactor,
 };
 use cotter_models::{ApiKey, Http, HttpModel, Player, Provider, Speaks, Tape};
@@ -59,12 +59,12 @@ fn message(number: usize) -> Message {
 }
 
 /// So many tools, as an agent shows them with every request.
-fn tools(count: usize) -> Arc<ShownTools> {
+fn tools(count: usize) -> Arc<ToolList> {
     let tool = |n: usize| ToolSpec::new(format!("tool{n}"), "does it", json!({"type": "object"}));
     Arc::new((0..count).map(tool).collect())
 }
 
-fn request(messages: &Messages, tools: &Arc<ShownTools>) -> Request {
+fn request(messages: &MessageList, tools: &Arc<ToolList>) -> Request {
     Request {
         system: "Be brief.".into(),
         messages: messages.clone(),
@@ -84,9 +84,9 @@ fn bodies(table: &mut Table, name: &str, model: &HttpModel) {
         if !table.wants(&what) && !table.wants(&breaks) {
             continue;
         }
-        let mut messages: Messages = (0..=count).map(message).collect();
+        let mut messages: MessageList = (0..=count).map(message).collect();
         let mut last = count;
-        let mut ask = |messages: &mut Messages| {
+        let mut ask = |messages: &mut MessageList| {
             (1..=2).for_each(|more| messages.push(message(last + more)));
             last += 2;
             request(messages, &shown)
@@ -113,7 +113,7 @@ fn bodies(table: &mut Table, name: &str, model: &HttpModel) {
         let all: Vec<Message> = (0..=100_000).map(message).collect();
         let kept = request(&all.iter().cloned().collect(), &shown);
         let copied = time_once(9, || model.body(&kept));
-        let mut fresh: Vec<Messages> = (0..9).map(|_| all.iter().cloned().collect()).collect();
+        let mut fresh: Vec<MessageList> = (0..9).map(|_| all.iter().cloned().collect()).collect();
         let took = time_once(9, || {
             let request = request(&fresh.pop().expect("there is one for each"), &shown);
             (model.body_length(&request), request)

@@ -12,7 +12,7 @@ use std::{
 
 use cotter::{
     history::message::Usage,
-    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming, tools::ShownTools},
+    model::{Delta, Model, ModelError, ModelErrorKind, ReplyStream, Request, tools::ToolList},
 };
 use futures_util::{Stream, StreamExt, stream};
 use reqwest::{
@@ -27,7 +27,7 @@ use crate::{
     body::Body,
     catalog::Known,
     failure,
-    http::{Answer, Call, Http, header},
+    http::{Http, HttpAnswer, HttpCall, header},
     key::ApiKey,
     plain,
     providers::Speaks,
@@ -68,11 +68,11 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 pub(crate) trait Reader: Send {
     /// An event: its name, where it has one, and its data. Pieces go to `out`. `Done` ends the reply;
     /// nothing is read after it.
-    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), Broken>;
+    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), ReadError>;
 
     /// The answer ended, and no event said so. A reader that has heard enough gives the end all the
     /// same.
-    fn end(&mut self, out: &mut Out) -> Result<(), Broken> {
+    fn end(&mut self, out: &mut Out) -> Result<(), ReadError> {
         let _ = out;
         Ok(())
     }
@@ -82,16 +82,16 @@ pub(crate) trait Reader: Send {
 pub(crate) type Out = VecDeque<Delta>;
 
 /// Why an answer cannot be read on.
-pub(crate) enum Broken {
+pub(crate) enum ReadError {
     /// The provider says so.
-    Said(failure::Said),
+    Said(failure::ProviderError),
     /// It is not what the provider's format is.
     Format(String),
 }
 
-impl From<serde_json::Error> for Broken {
+impl From<serde_json::Error> for ReadError {
     fn from(error: serde_json::Error) -> Self {
-        Broken::Format(error.to_string())
+        ReadError::Format(error.to_string())
     }
 }
 
@@ -106,24 +106,24 @@ struct Inner {
     key: Option<ApiKey>,
     http: Http,
     known: Known,
-    dialects: Dialects,
+    dialects: DialectPair,
     /// The provider refused what was thought before: a key of another account, a signature it does not
     /// know. From then on it is not sent.
     forgets: AtomicBool,
 }
 
 /// The dialect of a model, twice.
-pub(crate) struct Dialects {
+pub(crate) struct DialectPair {
     dialect: Box<dyn Dialect>,
     /// The one that takes every reply for another model's, so that it sends no thoughts.
     forgetful: Box<dyn Dialect>,
 }
 
-impl Dialects {
+impl DialectPair {
     /// The dialects of a model of that name.
     pub(crate) fn of<D: Dialect>(name: &SmolStr, dialect: impl Fn(SmolStr) -> D) -> Self {
         let forgetful = Box::new(dialect(SmolStr::new_static(NOBODY)));
-        Dialects { dialect: Box::new(dialect(name.clone())), forgetful }
+        DialectPair { dialect: Box::new(dialect(name.clone())), forgetful }
     }
 }
 
@@ -135,7 +135,7 @@ impl HttpModel {
         key: Option<ApiKey>,
         http: Http,
         known: Known,
-        dialects: Dialects,
+        dialects: DialectPair,
     ) -> Self {
         let url = format!("{}/{}", base_url.trim_end_matches('/'), dialects.dialect.path());
         HttpModel(Arc::new(Inner {
@@ -167,7 +167,7 @@ impl Model for HttpModel {
         &self.0.name
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         let sending = self.clone().send(request);
         Box::pin(
             stream::once(sending)
@@ -209,13 +209,13 @@ impl HttpModel {
         // The conversation is not kept alive by its answer.
         let tools = request.tools;
         drop(request.messages);
-        let answer = http.post(Call { url: url.clone(), headers, body }).await;
+        let answer = http.post(HttpCall { url: url.clone(), headers, body }).await;
         let answer = answer.map_err(|error| self.unheard(error))?;
         if answer.status != 200 {
             return Err(self.refused(failure::of_answer(answer, key.as_ref()).await, memory));
         }
         check_is_stream(&answer, key.as_ref())?;
-        let heard = Heard {
+        let heard = ReplyReader {
             key: key.clone(),
             tools,
             reader: dialect.reader(),
@@ -230,24 +230,24 @@ impl HttpModel {
 
 /// Whether what was thought before is sent.
 #[derive(Clone, Copy, PartialEq)]
-enum Memory {
+enum ThoughtPolicy {
     Whole,
     WithoutThoughts,
 }
 
 impl HttpModel {
-    fn memory(&self) -> Memory {
+    fn memory(&self) -> ThoughtPolicy {
         match self.0.forgets.load(Ordering::Relaxed) {
-            true => Memory::WithoutThoughts,
-            false => Memory::Whole,
+            true => ThoughtPolicy::WithoutThoughts,
+            false => ThoughtPolicy::Whole,
         }
     }
 
-    fn dialect(&self, memory: Memory) -> &dyn Dialect {
-        let Dialects { dialect, forgetful } = &self.0.dialects;
+    fn dialect(&self, memory: ThoughtPolicy) -> &dyn Dialect {
+        let DialectPair { dialect, forgetful } = &self.0.dialects;
         match memory {
-            Memory::Whole => &**dialect,
-            Memory::WithoutThoughts => &**forgetful,
+            ThoughtPolicy::Whole => &**dialect,
+            ThoughtPolicy::WithoutThoughts => &**forgetful,
         }
     }
 
@@ -263,8 +263,8 @@ impl HttpModel {
     }
 
     /// A failure, which passes when it is about thoughts that were sent and need not be.
-    fn refused(&self, error: ModelError, sent: Memory) -> ModelError {
-        if sent == Memory::WithoutThoughts || !failure::is_about_thoughts(&error.message) {
+    fn refused(&self, error: ModelError, sent: ThoughtPolicy) -> ModelError {
+        if sent == ThoughtPolicy::WithoutThoughts || !failure::is_about_thoughts(&error.message) {
             return error;
         }
         self.0.forgets.store(true, Ordering::Relaxed);
@@ -274,7 +274,7 @@ impl HttpModel {
 }
 
 /// An answer that is something else was given by somebody else: a login page, a proxy.
-fn check_is_stream(answer: &Answer, key: Option<&ApiKey>) -> Result<(), ModelError> {
+fn check_is_stream(answer: &HttpAnswer, key: Option<&ApiKey>) -> Result<(), ModelError> {
     let kind = answer.header("content-type").unwrap_or("text/event-stream");
     let media_type = kind.split(';').next().unwrap_or_default().trim();
     if media_type.eq_ignore_ascii_case("text/event-stream") {
@@ -286,10 +286,10 @@ fn check_is_stream(answer: &Answer, key: Option<&ApiKey>) -> Result<(), ModelErr
 }
 
 /// An answer as it comes.
-struct Heard<S: futures_util::TryStream> {
+struct ReplyReader<S: futures_util::TryStream> {
     key: Option<ApiKey>,
     /// What the model was shown.
-    tools: Arc<ShownTools>,
+    tools: Arc<ToolList>,
     reader: Box<dyn Reader>,
     events: SseByteStream<S>,
     out: Out,
@@ -299,7 +299,7 @@ struct Heard<S: futures_util::TryStream> {
     last_word: Instant,
 }
 
-impl<S> Heard<S>
+impl<S> ReplyReader<S>
 where
     S: Stream<Item = Result<bytes::Bytes, ModelError>> + Send + Unpin + 'static,
 {
@@ -358,15 +358,15 @@ where
                     Err(cause) => ModelError::new(ModelErrorKind::Network, cause.to_string()),
                 });
             }
-            Some(Err(cause)) => Err(Broken::Format(cause.to_string())),
+            Some(Err(cause)) => Err(ReadError::Format(cause.to_string())),
             None => {
                 self.is_over = true;
                 self.reader.end(&mut self.out)
             }
         };
         read.map_err(|broken| match broken {
-            Broken::Said(said) => said.within_stream(self.key.as_ref()),
-            Broken::Format(why) => {
+            ReadError::Said(said) => said.within_stream(self.key.as_ref()),
+            ReadError::Format(why) => {
                 let why = failure::shown(&why, self.key.as_ref(), "");
                 // Half a piece may be the line's fault: it may come whole the next time.
                 ModelError::new(
@@ -385,7 +385,7 @@ mod tests {
     struct Deaf;
 
     impl Reader for Deaf {
-        fn event(&mut self, _: Option<&str>, _: &str, _: &mut Out) -> Result<(), Broken> {
+        fn event(&mut self, _: Option<&str>, _: &str, _: &mut Out) -> Result<(), ReadError> {
             Ok(())
         }
     }
@@ -396,7 +396,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(20)).await;
             Some((Ok(bytes::Bytes::from_static(b"event: ping\ndata: {}\n\n")), ()))
         });
-        let heard = Heard {
+        let heard = ReplyReader {
             key: None,
             tools: Arc::default(),
             reader: Box::new(Deaf),

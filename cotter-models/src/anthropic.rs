@@ -10,18 +10,18 @@ mod write;
 use bytes::Bytes;
 use cotter::{
     Message,
-    model::{Request, Thinking, tools::ShownTools},
+    model::{Request, Thinking, tools::ToolList},
 };
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use self::{read::Events, write::Turns};
+use self::{read::AnthropicReader, write::AnthropicWriter};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
     catalog::{Effort, Known, Thinks},
-    conversation::{self, Written},
+    conversation::{self, WrittenConversation},
     http::header,
     plain,
 };
@@ -68,8 +68,8 @@ impl Messages {
         body
     }
 
-    fn write(&self, request: &Request) -> Written<Turns> {
-        conversation::write(&request.messages, &self.key, Turns::new(self.name.clone()))
+    fn write(&self, request: &Request) -> WrittenConversation<AnthropicWriter> {
+        conversation::write(&request.messages, &self.key, AnthropicWriter::new(self.name.clone()))
     }
 
     /// How the model is told how hard to think: what it may do, and the word for how hard.
@@ -106,7 +106,7 @@ impl Messages {
         }
     }
 
-    fn settings(&self, request: &Request, turns: &Turns) -> Value {
+    fn settings(&self, request: &Request, turns: &AnthropicWriter) -> Value {
         let usual = self.known.max_output.map_or(MAX_TOKENS, |most| most.min(LONGEST));
         let max_tokens = request.max_tokens.map_or(usual, u64::from);
         let mut settings = json!({"max_tokens": max_tokens, "stream": true});
@@ -168,13 +168,13 @@ impl Dialect for Messages {
     }
 
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Events::default())
+        Box::new(AnthropicReader::default())
     }
 }
 
 /// Where marks go, in order: the ends of the message before this request's notes, and of the last one
 /// that the request before this one had.
-fn marks(request: &Request, written: &Written<Turns>) -> Vec<(usize, usize)> {
+fn marks(request: &Request, written: &WrittenConversation<AnthropicWriter>) -> Vec<(usize, usize)> {
     let can_bear = |message: &Message| !matches!(message, Message::Assistant(_));
     let newest = request.notes;
     let mut older = request.messages.iter().rev().enumerate().skip(newest + 1);
@@ -195,7 +195,7 @@ fn budget(level: Thinking) -> u64 {
     }
 }
 
-fn tools_json(tools: &ShownTools) -> Vec<u8> {
+fn tools_json(tools: &ToolList) -> Vec<u8> {
     let tools = tools.specs().map(|spec| {
         json!({"name": plain::name(&spec.name), "description": spec.description, "input_schema": spec.schema})
     });

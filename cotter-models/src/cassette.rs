@@ -24,7 +24,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::http::{Answer, Call};
+use crate::http::{HttpAnswer, HttpCall};
 
 /// The headers of an answer that change what becomes of it.
 const HEADERS: &[&str] = &["content-type", "retry-after", "retry-after-ms", "x-should-retry"];
@@ -63,7 +63,7 @@ struct Playing {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
-enum Line {
+enum CassetteLine {
     Cassette { v: u32 },
     Exchange(Exchange),
 }
@@ -122,7 +122,7 @@ impl Recorder {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = Mutex::new(options.open(path)?);
         let recorder = Recorder(Arc::new(Recording { file, failure: OnceLock::new(), redactor }));
-        recorder.write(&Line::Cassette { v: VERSION })?;
+        recorder.write(&CassetteLine::Cassette { v: VERSION })?;
         Ok(recorder)
     }
 
@@ -131,13 +131,13 @@ impl Recorder {
         self.0.failure.get().map(String::as_str)
     }
 
-    fn write(&self, line: &Line) -> io::Result<()> {
+    fn write(&self, line: &CassetteLine) -> io::Result<()> {
         let line = serde_json::to_string(line).map_err(io::Error::other)? + "\n";
         lock(&self.0.file).write_all(line.as_bytes())
     }
 
     /// A request goes out.
-    pub(crate) fn begin(&self, call: &Call) -> Take {
+    pub(crate) fn begin(&self, call: &HttpCall) -> Take {
         let body = serde_json::from_slice(&call.body.joined()).unwrap_or_default();
         let request = Asked { url: call.url.clone(), body };
         let exchange = Exchange { request, response: Answered::default() };
@@ -159,7 +159,7 @@ impl Take {
     }
 
     /// Writes down what is heard as it is read.
-    pub(crate) fn follow(mut self, answer: Answer) -> Answer {
+    pub(crate) fn follow(mut self, answer: HttpAnswer) -> HttpAnswer {
         self.response(|response| {
             response.status = Some(answer.status);
             let known = HEADERS.iter().filter_map(|name| Some((*name, answer.header(name)?)));
@@ -172,7 +172,7 @@ impl Take {
             }
             piece
         });
-        Answer { body: body.boxed(), ..answer }
+        HttpAnswer { body: body.boxed(), ..answer }
     }
 
     fn response(&mut self, change: impl FnOnce(&mut Answered)) {
@@ -195,7 +195,7 @@ impl Drop for Take {
         let pieces = text.split_inclusive("\n\n");
         response.body = pieces.map(|piece| redacted(redactor, piece)).collect();
         let exchange = Exchange { request, response };
-        if let Err(error) = self.recorder.write(&Line::Exchange(exchange)) {
+        if let Err(error) = self.recorder.write(&CassetteLine::Exchange(exchange)) {
             let _ = self.recorder.0.failure.set(error.to_string());
         }
     }
@@ -216,14 +216,14 @@ impl Player {
             }
             match (number, serde_json::from_str(&line)) {
                 (_, Err(error)) => return Err(wrong(number, error.to_string())),
-                (0, Ok(Line::Cassette { v: VERSION })) => {}
-                (0, Ok(Line::Cassette { v })) => {
+                (0, Ok(CassetteLine::Cassette { v: VERSION })) => {}
+                (0, Ok(CassetteLine::Cassette { v })) => {
                     return Err(wrong(number, format!("version {v} is not known here")));
                 }
-                (0, Ok(_)) | (_, Ok(Line::Cassette { .. })) => {
+                (0, Ok(_)) | (_, Ok(CassetteLine::Cassette { .. })) => {
                     return Err(wrong(number, "this is not where a cassette begins".into()));
                 }
-                (_, Ok(Line::Exchange(exchange))) => left.push(exchange),
+                (_, Ok(CassetteLine::Exchange(exchange))) => left.push(exchange),
             }
         }
         Ok(Player(Arc::new(Playing { path: path.into(), redactor, left: Mutex::new(left) })))
@@ -231,7 +231,7 @@ impl Player {
 
     /// The answer to a request: the first that was recorded for the very same one, else the first for
     /// the same address and model. Each is given once.
-    pub(crate) fn answer(&self, call: &Call) -> Result<Answer, ModelError> {
+    pub(crate) fn answer(&self, call: &HttpCall) -> Result<HttpAnswer, ModelError> {
         let mut body = serde_json::from_slice(&call.body.joined()).unwrap_or_default();
         redact(&self.0.redactor, &mut body);
         let path = path_of(&call.url);
@@ -250,7 +250,7 @@ impl Player {
 }
 
 impl Answered {
-    fn play(self) -> Result<Answer, ModelError> {
+    fn play(self) -> Result<HttpAnswer, ModelError> {
         let Answered { status, headers, body, failure } = self;
         let failure = failure.map(|failed| failed.error());
         let Some(status) = status else {
@@ -265,7 +265,7 @@ impl Answered {
             })
             .collect();
         let pieces = body.into_iter().map(|text| Ok(Bytes::from(text))).chain(failure.map(Err));
-        Ok(Answer { status, headers, body: stream::iter(pieces.collect::<Vec<_>>()).boxed() })
+        Ok(HttpAnswer { status, headers, body: stream::iter(pieces.collect::<Vec<_>>()).boxed() })
     }
 }
 
@@ -361,7 +361,7 @@ mod tests {
             failure: OnceLock::new(),
             redactor: Redactor::new(),
         };
-        let call = || Call {
+        let call = || HttpCall {
             url: "http://127.0.0.1:1/v1/messages".into(),
             headers: HeaderMap::new(),
             body: Body::default(),

@@ -10,17 +10,17 @@ mod read;
 mod write;
 
 use bytes::Bytes;
-use cotter::model::{Request, Thinking, tools::ShownTools};
+use cotter::model::{Request, Thinking, tools::ToolList};
 use reqwest::Url;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use self::{read::Chunks, write::Turns};
+use self::{read::Chunks, write::ChatWriter};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
     catalog::{ChatTools, Effort, Known, Thinks},
-    conversation::{self, Written},
+    conversation::{self, WrittenConversation},
     plain,
 };
 
@@ -144,13 +144,13 @@ impl Completions {
         body
     }
 
-    fn write(&self, request: &Request) -> Written<Turns> {
+    fn write(&self, request: &Request) -> WrittenConversation<ChatWriter> {
         let returns = match self.flavour.returns {
             // Those before the third generation sign nothing and ask for nothing.
             Returns::Signatures if is_unsigned(&self.model) => Returns::AsItCame,
             returns => returns,
         };
-        let turns = Turns::new(self.name.clone(), returns, has_system(request));
+        let turns = ChatWriter::new(self.name.clone(), returns, has_system(request));
         conversation::write(&request.messages, &self.key, turns)
     }
 
@@ -225,7 +225,7 @@ fn is_unsigned(model: &str) -> bool {
     name.starts_with("gemini-1") || name.starts_with("gemini-2")
 }
 
-fn tools_json(tools: &ShownTools) -> Vec<u8> {
+fn tools_json(tools: &ToolList) -> Vec<u8> {
     let tools = tools.specs().map(|spec| {
         json!({"type": "function", "function": {
             "name": plain::name(&spec.name), "description": spec.description, "parameters": spec.schema,

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use cotter::{
-    Message, Messages,
+    Message, MessageList,
     history::{
         message::{AssistantMessage, Content, ToolCall, ToolResultMessage},
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
 };
 use smol_str::SmolStr;
@@ -36,42 +36,47 @@ pub(crate) trait Writer: Clone + PartialEq + Send + Sync + 'static {
 }
 
 /// A conversation as it is sent, without what closes it.
-pub(crate) struct Written<W> {
-    pub(crate) pieces: Vec<Piece>,
+pub(crate) struct WrittenConversation<W> {
+    pub(crate) pieces: Vec<MessageBytes>,
     /// What the provider's part remembers at the end.
     pub(crate) writer: W,
 }
 
 /// The bytes of some messages.
 #[derive(Clone)]
-pub(crate) struct Piece {
+pub(crate) struct MessageBytes {
     pub(crate) bytes: Bytes,
     /// Where each message ends.
     ends: std::sync::Arc<[usize]>,
 }
 
 /// Writes a conversation. The key names everything the writer depends on besides the messages.
-pub(crate) fn write<W: Writer>(messages: &Messages, key: &str, writer: W) -> Written<W> {
+pub(crate) fn write<W: Writer>(
+    messages: &MessageList,
+    key: &str,
+    writer: W,
+) -> WrittenConversation<W> {
     let (blocks, tail) = messages.blocks();
-    let mut fold = Fold { writer, open: vec![] };
+    let mut fold = WriterState { writer, open: vec![] };
     let mut pieces = Vec::with_capacity(blocks.len() + 1);
     for block in blocks {
-        let kept: &Kept<W> = block.keep(key, |block| Kept::of(fold.clone(), block.iter()));
-        let written = if kept.entered == fold { kept } else { &Kept::of(fold, block.iter()) };
+        let kept: &BlockBytes<W> =
+            block.keep(key, |block| BlockBytes::of(fold.clone(), block.iter()));
+        let written = if kept.entered == fold { kept } else { &BlockBytes::of(fold, block.iter()) };
         pieces.push(written.piece.clone());
         fold = written.left.clone();
     }
-    let Kept { mut left, mut piece, .. } = Kept::of(fold, tail);
+    let BlockBytes { mut left, mut piece, .. } = BlockBytes::of(fold, tail);
     if !left.open.is_empty() {
         let mut bytes = piece.bytes.to_vec();
         left.close(&mut bytes);
         piece.bytes = bytes.into();
     }
     pieces.push(piece);
-    Written { pieces, writer: left.writer }
+    WrittenConversation { pieces, writer: left.writer }
 }
 
-impl<W> Written<W> {
+impl<W> WrittenConversation<W> {
     /// Where the message ends that is so many before the last, as a piece and a place in it; `None`
     /// where it left nothing.
     pub(crate) fn end_of(&self, mut back: usize) -> Option<(usize, usize)> {
@@ -88,32 +93,32 @@ impl<W> Written<W> {
 }
 
 /// What was written of a block, and how it was entered and left.
-struct Kept<W> {
-    entered: Fold<W>,
-    left: Fold<W>,
-    piece: Piece,
+struct BlockBytes<W> {
+    entered: WriterState<W>,
+    left: WriterState<W>,
+    piece: MessageBytes,
 }
 
-impl<W: Writer> Kept<W> {
-    fn of<'m>(entered: Fold<W>, messages: impl Iterator<Item = &'m Message>) -> Self {
+impl<W: Writer> BlockBytes<W> {
+    fn of<'m>(entered: WriterState<W>, messages: impl Iterator<Item = &'m Message>) -> Self {
         let (mut left, mut bytes, mut ends) = (entered.clone(), vec![], vec![]);
         for message in messages {
             left.take(&mut bytes, message);
             ends.push(bytes.len());
         }
-        Kept { entered, left, piece: Piece { bytes: bytes.into(), ends: ends.into() } }
+        BlockBytes { entered, left, piece: MessageBytes { bytes: bytes.into(), ends: ends.into() } }
     }
 }
 
 /// The state between two messages.
 #[derive(Clone, PartialEq)]
-struct Fold<W> {
+struct WriterState<W> {
     writer: W,
     /// The calls of the last reply that wait for their results.
     open: Vec<(SmolStr, SmolStr)>,
 }
 
-impl<W: Writer> Fold<W> {
+impl<W: Writer> WriterState<W> {
     fn take(&mut self, out: &mut Vec<u8>, message: &Message) {
         match message {
             Message::ToolResult(result) => {
@@ -153,7 +158,7 @@ impl<W: Writer> Fold<W> {
         }
         for (call_id, tool_name) in std::mem::take(&mut self.open) {
             let content = Content::Text("The result of this call is lost.".into());
-            let error = Some(ErrorKind::Unavailable);
+            let error = Some(ToolErrorKind::Unavailable);
             let render_data = None;
             let lost = ToolResultMessage { call_id, tool_name, content, error, render_data };
             self.writer.result(out, &lost);

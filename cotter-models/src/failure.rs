@@ -9,7 +9,7 @@ use cotter::{
 };
 use serde_json::Value;
 
-use crate::{http::Answer, key::ApiKey};
+use crate::{http::HttpAnswer, key::ApiKey};
 
 /// The most of a provider's words that a message repeats.
 const MOST_WORDS: usize = 600;
@@ -95,7 +95,7 @@ const OVERFLOW: &[&str] = &[
 
 /// An error as a provider words it, wherever its fields stand.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct ProviderError {
     words: Vec<String>,
     message: String,
     wait: Option<Duration>,
@@ -103,7 +103,7 @@ pub(crate) struct Said {
     status: Option<u16>,
 }
 
-impl Said {
+impl ProviderError {
     /// Reads an error: an object, a list of one, a text, or fields at the top.
     pub(crate) fn read(value: &Value) -> Self {
         let value = value.get(0).unwrap_or(value);
@@ -123,7 +123,7 @@ impl Said {
         let wait = retry_delay(error).or_else(|| wait_in(&message));
         let code = error.get("code").and_then(Value::as_u64);
         let status = code.and_then(|code| u16::try_from(code).ok());
-        let said = Said { words: words.collect(), message, wait, status };
+        let said = ProviderError { words: words.collect(), message, wait, status };
         said.with_cause(error)
     }
 
@@ -133,7 +133,7 @@ impl Said {
             return self;
         };
         let parsed = raw.as_str().and_then(|raw| serde_json::from_str(raw).ok());
-        let cause = Said::read(parsed.as_ref().unwrap_or(raw));
+        let cause = ProviderError::read(parsed.as_ref().unwrap_or(raw));
         if !cause.message.is_empty() {
             self.message = format!("{}: {}", self.message, cause.message);
         }
@@ -163,12 +163,13 @@ impl Said {
 }
 
 /// The failure that an answer tells.
-pub(crate) async fn of_answer(answer: Answer, key: Option<&ApiKey>) -> ModelError {
+pub(crate) async fn of_answer(answer: HttpAnswer, key: Option<&ApiKey>) -> ModelError {
     let status = answer.status;
     let asked = retry_after(&answer);
     let may_retry = answer.header("x-should-retry").map(|word| word == "true");
     let body = answer.text(MOST_BYTES, FOR_WORDS).await;
-    let said = serde_json::from_str(&body).map(|value| Said::read(&value)).unwrap_or_default();
+    let said =
+        serde_json::from_str(&body).map(|value| ProviderError::read(&value)).unwrap_or_default();
     let by_status = by_status(status);
     let kind = match said.kind() {
         // Of a request that was merely too early, nobody says that it was too long.
@@ -231,7 +232,7 @@ pub(crate) fn shown(words: &str, key: Option<&ApiKey>, otherwise: &str) -> Strin
 }
 
 /// How long an answer asks to wait: milliseconds, seconds, or a moment.
-fn retry_after(answer: &Answer) -> Option<Duration> {
+fn retry_after(answer: &HttpAnswer) -> Option<Duration> {
     let number = |name: &str| answer.header(name)?.trim().parse::<f64>().ok();
     let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
     if let Some(millis) = number("retry-after-ms") {

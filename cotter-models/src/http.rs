@@ -34,10 +34,10 @@ const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 /// Connections to providers. Clones share them.
 #[derive(Clone)]
-pub struct Http(Arc<Line>);
+pub struct Http(Arc<CassetteEntry>);
 
 #[derive(Clone)]
-struct Line {
+struct CassetteEntry {
     idle: Duration,
     proxy: Option<(String, String)>,
     tape: Option<Tape>,
@@ -48,7 +48,7 @@ struct Line {
 impl Http {
     /// Connections made as they are needed.
     pub fn new() -> Self {
-        Http(Arc::new(Line {
+        Http(Arc::new(CassetteEntry {
             idle: IDLE,
             proxy: None,
             tape: None,
@@ -102,15 +102,15 @@ impl Http {
         self.changed(|line| line.tape = Some(tape))
     }
 
-    fn changed(self, change: impl FnOnce(&mut Line)) -> Self {
+    fn changed(self, change: impl FnOnce(&mut CassetteEntry)) -> Self {
         let mut line =
-            Line { plain: OnceLock::new(), secure: OnceLock::new(), ..(*self.0).clone() };
+            CassetteEntry { plain: OnceLock::new(), secure: OnceLock::new(), ..(*self.0).clone() };
         change(&mut line);
         Http(Arc::new(line))
     }
 
     /// Sends a request. Gives the head of the answer as soon as it is there.
-    pub(crate) async fn post(&self, call: Call) -> Result<Answer, ModelError> {
+    pub(crate) async fn post(&self, call: HttpCall) -> Result<HttpAnswer, ModelError> {
         match &self.0.tape {
             None => self.send(call).await,
             Some(Tape::Play(player)) => player.answer(&call),
@@ -127,25 +127,29 @@ impl Http {
         }
     }
 
-    async fn send(&self, call: Call) -> Result<Answer, ModelError> {
+    async fn send(&self, call: HttpCall) -> Result<HttpAnswer, ModelError> {
         let request = self.client(&call.url)?.post(&call.url).headers(call.headers);
         self.heard(request.body(reqwest::Body::wrap(call.body))).await
     }
 
     /// Gets something small. No cassette holds such things.
-    pub(crate) async fn get(&self, url: &str, headers: HeaderMap) -> Result<Answer, ModelError> {
+    pub(crate) async fn get(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+    ) -> Result<HttpAnswer, ModelError> {
         if let Some(Tape::Play(_)) = &self.0.tape {
             return Err(ModelError::new(ModelErrorKind::Other, "a cassette is played instead"));
         }
         self.heard(self.client(url)?.get(url).headers(headers)).await
     }
 
-    async fn heard(&self, request: RequestBuilder) -> Result<Answer, ModelError> {
+    async fn heard(&self, request: RequestBuilder) -> Result<HttpAnswer, ModelError> {
         let response = self.within_idle(request.send()).await?;
         let response = response.map_err(|error| failure(&error))?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = self.clone().watched(response.bytes_stream());
-        Ok(Answer { status, headers, body })
+        Ok(HttpAnswer { status, headers, body })
     }
 
     /// The pieces of an answer; too long a silence, or too long an answer, ends it.
@@ -212,7 +216,7 @@ impl fmt::Debug for Http {
     }
 }
 
-impl Line {
+impl CassetteEntry {
     fn build(&self, with_roots: bool) -> Result<Client, String> {
         let mut builder = Client::builder()
             .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
@@ -247,20 +251,20 @@ fn tls(with_roots: bool) -> Result<rustls::ClientConfig, rustls::Error> {
 }
 
 /// A request to a provider.
-pub(crate) struct Call {
+pub(crate) struct HttpCall {
     pub(crate) url: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
 }
 
 /// The answer to it.
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: BoxStream<'static, Result<Bytes, ModelError>>,
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The value of a header, where it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())

@@ -2,12 +2,12 @@
 //! offline.
 //!
 //! [`Providers`] goes from a name to a model. It is what [`AgentBuilder::models`] takes, so that hooks,
-//! commands and subagents may name models too; its `find` is of the trait [`Models`]. Nothing is sent
+//! commands and subagents may name models too; its `find` is of the trait [`ModelDirectory`]. Nothing is sent
 //! before a model is asked, and nothing is read from the environment: whoever has keys and addresses
 //! passes them in.
 //!
 //! ```
-//! use cotter::{Agent, model::{Model, Models}};
+//! use cotter::{Agent, model::{Model, ModelDirectory}};
 //! use cotter_models::{ApiKey, Provider, Providers, Speaks};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,7 @@
 //! that are given the same; with a [`Tape`] what is said there is recorded, or played instead.
 //!
 //! [`AgentBuilder::models`]: cotter::AgentBuilder::models
-//! [`Models`]: cotter::model::Models
+//! [`ModelDirectory`]: cotter::model::ModelDirectory
 
 mod key;
 mod http;

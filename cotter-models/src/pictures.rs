@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cotter::history::message::{Content, Part};
+use cotter::history::message::{Content, ContentPart};
 use serde::{Serialize, Serializer};
 
 const SEEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -24,8 +24,10 @@ impl Serialize for DataUrl<'_> {
 /// The content as it can be sent.
 pub(crate) fn seen(content: &Content) -> Cow<'_, Content> {
     let Content::Parts(parts) = content else { return Cow::Borrowed(content) };
-    let is_fine = |part: &Part| match part {
-        Part::Image { media_type, data } => SEEN.contains(&media_type.as_str()) && !data.is_empty(),
+    let is_fine = |part: &ContentPart| match part {
+        ContentPart::Image { media_type, data } => {
+            SEEN.contains(&media_type.as_str()) && !data.is_empty()
+        }
         _ => true,
     };
     if parts.iter().all(is_fine) {
@@ -34,14 +36,14 @@ pub(crate) fn seen(content: &Content) -> Cow<'_, Content> {
     Cow::Owned(Content::Parts(parts.iter().cloned().map(as_seen).collect()))
 }
 
-fn as_seen(part: Part) -> Part {
-    let Part::Image { media_type, data } = part else { return part };
+fn as_seen(part: ContentPart) -> ContentPart {
+    let ContentPart::Image { media_type, data } = part else { return part };
     let known = match media_type.to_ascii_lowercase().as_str() {
         "image/jpg" => Some("image/jpeg"),
         other => SEEN.into_iter().find(|known| *known == other),
     };
     match known {
-        Some(known) if !data.is_empty() => Part::Image { media_type: known.into(), data },
-        _ => Part::Text(UNSEEN.into()),
+        Some(known) if !data.is_empty() => ContentPart::Image { media_type: known.into(), data },
+        _ => ContentPart::Text(UNSEEN.into()),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cotter::{ToolSpec, model::tools::ShownTools};
+use cotter::{ToolSpec, model::tools::ToolList};
 use smol_str::SmolStr;
 
 /// The longest name of a tool that all of them take.
@@ -29,7 +29,7 @@ pub(crate) fn name(name: &str) -> Cow<'_, str> {
 }
 
 /// The tool of that name: what a request showed under another name has its own again.
-pub(crate) fn own_name(name: SmolStr, tools: &ShownTools) -> SmolStr {
+pub(crate) fn own_name(name: SmolStr, tools: &ToolList) -> SmolStr {
     let shown = |spec: &&ToolSpec| spec.name != name && self::name(&spec.name) == name.as_str();
     match tools.specs().find(shown) {
         Some(spec) => spec.name.clone(),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use cotter::{
-    model::{Model, ModelError, ModelErrorKind, ModelInfo, Models, Price},
+    model::{Model, ModelDirectory, ModelError, ModelErrorKind, ModelInfo, Price},
     text::{self, redact::Redactor},
 };
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
-    adapter::{Dialects, HttpModel},
+    adapter::{DialectPair, HttpModel},
     anthropic,
     cassette::Tape,
     catalog::{ChatTools, Known},
@@ -279,13 +279,13 @@ impl Provider {
         let (url, key) = (&self.base_url, self.key.clone());
         let dialects = match speaks {
             Speaks::AnthropicMessages => {
-                Dialects::of(&name, |name| anthropic::Messages::new(name, model, known.clone()))
+                DialectPair::of(&name, |name| anthropic::Messages::new(name, model, known.clone()))
             }
-            Speaks::OpenAiChat => {
-                Dialects::of(&name, |name| chat::Completions::new(name, model, url, known.clone()))
-            }
+            Speaks::OpenAiChat => DialectPair::of(&name, |name| {
+                chat::Completions::new(name, model, url, known.clone())
+            }),
             Speaks::OpenAiResponses => {
-                Dialects::of(&name, |name| responses::Responses::new(name, model, known.clone()))
+                DialectPair::of(&name, |name| responses::Responses::new(name, model, known.clone()))
             }
         };
         HttpModel::new(name, speaks, url, key, http, known, dialects)
@@ -396,7 +396,7 @@ impl Providers {
     }
 }
 
-impl Models for Providers {
+impl ModelDirectory for Providers {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         let wrong = |message| ModelError::new(ModelErrorKind::BadRequest, message);
         if name == Rehearsal::NAME {

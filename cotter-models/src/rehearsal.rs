@@ -10,9 +10,10 @@ mod plan;
 use cotter::{
     Message,
     history::message::{
-        AssistantMessage, Content, Mark, Part, StopReason, ToolResultMessage, Usage,
+        AssistantMessage, Content, ContentPart, StopReason, ToolResultMessage, Usage,
+        UserMessageKind,
     },
-    model::{Delta, Model, ModelError, Request, Streaming},
+    model::{Delta, Model, ModelError, ReplyStream, Request},
 };
 use futures_util::stream;
 use smol_str::SmolStr;
@@ -46,7 +47,7 @@ impl Model for Rehearsal {
         &self.name
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         Box::pin(stream::iter(reply(&request)))
     }
 
@@ -70,7 +71,7 @@ impl<'a> Conversation<'a> {
         let mut read = Conversation::default();
         for message in request.messages.iter() {
             match message {
-                Message::User(user) if user.mark == Mark::Typed => {
+                Message::User(user) if user.mark == UserMessageKind::Typed => {
                     read =
                         Conversation { request: words(&user.content), ..Conversation::default() };
                 }
@@ -92,7 +93,7 @@ impl<'a> Conversation<'a> {
 fn words(content: &Content) -> &str {
     match content {
         Content::Text(text) => text,
-        Content::Parts(parts) => parts.iter().find_map(Part::as_text).unwrap_or_default(),
+        Content::Parts(parts) => parts.iter().find_map(ContentPart::as_text).unwrap_or_default(),
     }
 }
 

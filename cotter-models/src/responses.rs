@@ -8,16 +8,16 @@ mod read;
 mod write;
 
 use bytes::Bytes;
-use cotter::model::{Request, Thinking, tools::ShownTools};
+use cotter::model::{Request, Thinking, tools::ToolList};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use self::{read::Events, write::Items};
+use self::{read::ResponsesReader, write::Items};
 use crate::{
     adapter::{Dialect, Reader},
     body::{Body, put},
     catalog::{Effort, Known, Thinks},
-    conversation::{self, Written},
+    conversation::{self, WrittenConversation},
     plain,
 };
 
@@ -56,7 +56,7 @@ impl Responses {
         body
     }
 
-    fn write(&self, request: &Request) -> Written<Items> {
+    fn write(&self, request: &Request) -> WrittenConversation<Items> {
         conversation::write(&request.messages, &self.key, Items::new(self.name.clone()))
     }
 
@@ -111,11 +111,11 @@ impl Dialect for Responses {
     }
 
     fn reader(&self) -> Box<dyn Reader> {
-        Box::new(Events::default())
+        Box::new(ResponsesReader::default())
     }
 }
 
-fn tools_json(tools: &ShownTools) -> Vec<u8> {
+fn tools_json(tools: &ToolList) -> Vec<u8> {
     // Unsaid, the provider would hold the model to the schema as it reads it, and change it for that.
     let tools = tools.specs().map(|spec| {
         json!({"type": "function", "name": plain::name(&spec.name), "description": spec.description,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cotter::{
     history::message::Usage,
-    model::{Model, Request, Streaming},
+    model::{Model, ReplyStream, Request},
 };
 use smol_str::SmolStr;
 
@@ -44,7 +44,7 @@ impl<M: Model> Model for Recording<M> {
         self.model.name()
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
         self.model.stream(request)
     }

@@ -9,7 +9,7 @@ use std::{
 
 use cotter::{
     history::message::{StopReason, Usage},
-    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
+    model::{Delta, Model, ModelError, ModelErrorKind, ReplyStream, Request},
 };
 use cotter_files::document::{Document, Node, Object, location::SettingsError};
 use futures_util::stream;
@@ -165,7 +165,7 @@ impl Model for Scripted {
         &self.name
     }
 
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         let mut script = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
         script.requests += 1;
         let request = script.requests;

@@ -9,8 +9,8 @@ use std::{
 };
 
 use cotter::history::{
-    header::Header,
-    store::{Line, Log, Opened, Store, StoreError, Summary, Syncing},
+    header::SessionHeader,
+    store::{Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture},
 };
 use smol_str::SmolStr;
 
@@ -48,11 +48,11 @@ impl<S: Store> FaultyStore<S> {
 }
 
 impl<S: Store> Store for FaultyStore<S> {
-    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+    fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError> {
         self.store.create(header).map(|log| self.wrap(log))
     }
 
-    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+    fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
         self.store.open(id).map(|opened| opened.map_log(|log| self.wrap(log)))
     }
 
@@ -60,7 +60,7 @@ impl<S: Store> Store for FaultyStore<S> {
         self.store.new_id()
     }
 
-    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         self.store.list()
     }
 
@@ -79,7 +79,7 @@ struct FaultyLog {
 }
 
 impl Log for FaultyLog {
-    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+    fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
         let nth = self.faults.appends.fetch_add(1, Ordering::Relaxed) + 1;
         match self.faults.fault {
             Fault::Append(from) if nth >= from => Err(StoreError::new("the disk is full")),
@@ -87,7 +87,7 @@ impl Log for FaultyLog {
         }
     }
 
-    fn sync(&mut self) -> Syncing {
+    fn sync(&mut self) -> SyncFuture {
         let nth = self.faults.syncs.fetch_add(1, Ordering::Relaxed) + 1;
         match self.faults.fault {
             Fault::Sync(from) if nth >= from => {

@@ -3,8 +3,8 @@
 use cotter::{
     Message, Session,
     history::{
-        entry::Body,
-        message::{AssistantPart, Mark},
+        entry::EntryBody,
+        message::{AssistantPart, UserMessageKind},
     },
     hooks::events::{Event, EventKind},
 };
@@ -14,9 +14,11 @@ pub fn transcript(session: &Session) -> String {
     let mut text = String::new();
     for entry in session.entries() {
         let line = match entry.body() {
-            Body::Message(message) => shown(message),
-            Body::Compaction(compaction) => format!("compaction: {}", compaction.message.text()),
-            Body::Custom(fields) => {
+            EntryBody::Message(message) => shown(message),
+            EntryBody::Compaction(compaction) => {
+                format!("compaction: {}", compaction.message.text())
+            }
+            EntryBody::Custom(fields) => {
                 let mut fields = fields.clone();
                 fields.shift_remove("timestamp");
                 serde_json::to_string(&fields).unwrap_or_default()
@@ -34,10 +36,10 @@ pub(crate) fn shown(message: &Message) -> String {
     match message {
         Message::User(user) => {
             let who = match user.mark {
-                Mark::Typed => "user",
-                Mark::SkillInjection => "skill",
-                Mark::Compaction => "summary",
-                Mark::Note => "note",
+                UserMessageKind::Typed => "user",
+                UserMessageKind::SkillInjection => "skill",
+                UserMessageKind::Compaction => "summary",
+                UserMessageKind::Note => "note",
                 _ => "other",
             };
             format!("{who}: {}", user.content.text())

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cotter::hooks::ui::{Answered, AskedCall, Asking, Decision, Question, Ui};
+use cotter::hooks::ui::{CallApproval, Question, QuestionAnswer, QuestionCall, Ui, UiFuture};
 
 /// What the person does with one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl ScriptedUi {
 
     /// Every question so far as text: a line per call with who asks and why.
     pub fn shown(&self) -> String {
-        let call = |call: &AskedCall| {
+        let call = |call: &QuestionCall| {
             let asks: Vec<_> =
                 call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason)).collect();
             format!("{} <- {}\n", call.preview, asks.join("; "))
@@ -95,33 +95,38 @@ impl Ui for ScriptedUi {
         true
     }
 
-    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question.clone());
         let said = self.next();
         Box::pin(async move {
-            let all = |decision| Some(Answered::all(&question, decision, "test"));
+            let all = |decision| Some(QuestionAnswer::all(&question, decision, "test"));
             match said {
-                Said::Yes => all(Decision::Yes),
+                Said::Yes => all(CallApproval::Yes),
                 Said::YesForSession => {
-                    let yes = |call: &AskedCall| {
-                        (call.digest.clone(), Decision::YesForSession(call.offer.clone()))
+                    let yes = |call: &QuestionCall| {
+                        (call.digest.clone(), CallApproval::YesForSession(call.offer.clone()))
                     };
                     let decisions = question.calls.iter().map(yes).collect();
-                    Some(Answered { question: question.id.clone(), decisions, by: "test".into() })
+                    Some(QuestionAnswer {
+                        question: question.id.clone(),
+                        decisions,
+                        by: "test".into(),
+                    })
                 }
-                Said::No(words) => all(Decision::No(Some(words))),
+                Said::No(words) => all(CallApproval::No(Some(words))),
                 Said::Each(each) => {
-                    let mut answered = Answered::all(&question, Decision::No(None), "test");
+                    let mut answered =
+                        QuestionAnswer::all(&question, CallApproval::No(None), "test");
                     for ((_, decision), yes) in answered.decisions.iter_mut().zip(each) {
-                        *decision = if yes { Decision::Yes } else { Decision::No(None) };
+                        *decision = if yes { CallApproval::Yes } else { CallApproval::No(None) };
                     }
                     Some(answered)
                 }
                 Said::Nothing | Said::Choice(_) | Said::Choices(_) | Said::Line(_) => None,
                 Said::Silence => std::future::pending().await,
-                Said::WrongQuestion => all(Decision::Yes)
-                    .map(|answered| Answered { question: "other".into(), ..answered }),
-                Said::WrongDigest => all(Decision::Yes).map(|mut answered| {
+                Said::WrongQuestion => all(CallApproval::Yes)
+                    .map(|answered| QuestionAnswer { question: "other".into(), ..answered }),
+                Said::WrongDigest => all(CallApproval::Yes).map(|mut answered| {
                     answered.decisions.iter_mut().for_each(|(digest, _)| *digest = "other".into());
                     answered
                 }),
@@ -134,7 +139,7 @@ impl Ui for ScriptedUi {
         told.push_str(&format!("{text}\n"));
     }
 
-    fn confirm(&self, text: &str) -> Asking<'_, bool> {
+    fn confirm(&self, text: &str) -> UiFuture<'_, bool> {
         self.put(text, &[]);
         let said = self.next();
         Box::pin(async move {
@@ -146,7 +151,7 @@ impl Ui for ScriptedUi {
         })
     }
 
-    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         self.put(title, options);
         let said = self.next();
         Box::pin(async move {
@@ -162,7 +167,7 @@ impl Ui for ScriptedUi {
         &'a self,
         title: &'a str,
         options: &'a [String],
-    ) -> Asking<'a, Option<Vec<usize>>> {
+    ) -> UiFuture<'a, Option<Vec<usize>>> {
         self.put(title, options);
         let said = self.next();
         Box::pin(async move {
@@ -175,7 +180,7 @@ impl Ui for ScriptedUi {
         })
     }
 
-    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+    fn input<'a>(&'a self, title: &'a str) -> UiFuture<'a, Option<String>> {
         self.put(title, &[]);
         let said = self.next();
         Box::pin(async move {

@@ -18,7 +18,7 @@ mod linux {
     };
 
     use cotter::{
-        Agent, Place,
+        Agent, Workspace,
         permission::rule::{Rule, RuleKind},
     };
     use cotter_test::{Scripted, Step};
@@ -80,7 +80,7 @@ mod linux {
             .with_sandbox(sandbox);
         let call = || [Step::call("bash", json!({ "command": command })), Step::text("done")];
         let agent = Agent::builder(Scripted::new((0..=ROUNDS).flat_map(|_| call())))
-            .place(Place::new(folder))
+            .place(Workspace::new(folder))
             .rule(Rule::parse(RuleKind::Allow, "bash").expect("a rule"))
             .tool(Bash::new(runner))
             .build()

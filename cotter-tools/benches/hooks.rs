@@ -22,11 +22,11 @@ mod linux {
     };
 
     use cotter::{
-        Agent, FnTool, Origin, Owner, Place, ToolSpec,
+        Agent, FnTool, Origin, Owner, ToolSpec, Workspace,
         permission::{Zone, facts::Facts},
     };
     use cotter_files::{
-        command_hook::{self, Base, entry::CommandHook},
+        command_hook::{self, HookLocation, entry::CommandHook},
         document::Document,
     };
     use cotter_test::{Scripted, Step};
@@ -144,7 +144,7 @@ mod linux {
         let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
         let steps = || [Step::call("work", json!({"n": 1})), Step::text("done")];
         let agent = Agent::builder(Scripted::new((0..rounds).flat_map(move |_| steps())))
-            .place(Place::new(&folder.join("project")))
+            .place(Workspace::new(&folder.join("project")))
             .tool(work.touching(Facts::zone(Zone::Safe)))
             .build()
             .expect("an agent");
@@ -152,7 +152,8 @@ mod linux {
         let document = Document::parse("settings.json", &text).expect("JSON");
         let hooks = CommandHook::read_all(document.root()).expect("hooks");
         let starts = HookRunner::new(Runner::direct(), std::env::vars_os());
-        let base = Base { folder: folder.into(), confined: false, starts: Arc::new(starts) };
+        let base =
+            HookLocation { folder: folder.into(), confined: false, starts: Arc::new(starts) };
         let owner = Owner::new(Origin::User, "settings.json");
         agent
             .extend(owner, |unit| command_hook::register_all(unit, &hooks, &base))

@@ -6,7 +6,7 @@ mod measure;
 
 use std::hint::black_box;
 
-use cotter::Place;
+use cotter::Workspace;
 use cotter_tools::shell::facts;
 use measure::{Goal, Table, time};
 
@@ -29,7 +29,7 @@ fn main() {
     let filter = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let mut table = Table::new(filter);
     let folder = std::env::temp_dir();
-    let place = Place::new(&folder);
+    let place = Workspace::new(&folder);
     for (name, command) in COMMANDS {
         let took = time(|| _ = black_box(facts(black_box(command), &place)));
         table.add(&format!("shell: {name}"), took, Goal::Nanos(100e3));

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use cotter::{Agent, Mention, invoke::subagent::MentionCx};
+use cotter::{Agent, Subagent, invoke::subagent::SubagentCx};
 use cotter_test::{Scripted, Step, transcript};
 use cotter_tools::agents::delegate::Delegate;
 use serde_json::json;
@@ -21,22 +21,22 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         {"agent": "reader", "prompt": "missing.rs"},
         {"agent": "counter", "prompt": "parser.rs", "max_turns": 3},
     ]});
-    let reader = |cx: MentionCx| async move {
+    let reader = |cx: SubagentCx| async move {
         match cx.prompt.as_str() {
             "missing.rs" => Err("there is no such file".into()),
             file => Ok(format!("{file} parses").into()),
         }
     };
     // An agent of its own, for the run: it answers to the same gates, and spends from its task's share.
-    let counter = |cx: MentionCx| async move {
+    let counter = |cx: SubagentCx| async move {
         let model = Scripted::new([Step::text("212 lines")]);
         let child = cx.child().id("counter").model(model).build()?;
         Ok(child.process_request(cx.prompt.as_str()).await?.text().into())
     };
     let model = Scripted::new([Step::call("delegate", tasks), Step::text("Two of three.")]);
     let agent = Agent::builder(model)
-        .define_mention(Mention::new("reader", reader).description("Reads a file."))
-        .define_mention(Mention::new("counter", counter).description("Counts lines."))
+        .define_mention(Subagent::new("reader", reader).description("Reads a file."))
+        .define_mention(Subagent::new("counter", counter).description("Counts lines."))
         .hook(Delegate)
         .build()?;
     agent.process_request("Look at these.").await?;

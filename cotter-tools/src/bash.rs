@@ -9,21 +9,21 @@ use std::{
 };
 
 use cotter::{
-    Output, Permit, Place, Tool, ToolError, ToolSpec,
-    history::tool_error_kind::ErrorKind,
+    Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
+    history::tool_error_kind::ToolErrorKind,
     permission::{
         Zone,
-        facts::{Command, Doubt, Facts},
+        facts::{Doubt, Facts, SimpleCommand},
     },
-    tool::Working,
+    tool::ToolFuture,
 };
 use serde_json::{Value, json};
 
 use crate::{
     confine::{self, Confinement, protect},
     process::{
-        Ended, Exit, Job, Runner, StartError,
-        running::{Chunk, Running, Stream},
+        Exit, Job, ProcessEnd, Runner, StartError,
+        running::{Chunk, RunningProcess, Stream},
     },
     shell,
 };
@@ -69,11 +69,11 @@ impl Tool for Bash {
         &self.spec
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         effects(input, place, &self.runner)
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let timeout = permit.input()["timeout_ms"].as_u64().map(Duration::from_millis);
             let timeout = timeout.unwrap_or(TIMEOUT).min(LONGEST);
@@ -91,7 +91,7 @@ impl Tool for Bash {
 }
 
 /// What a command line in a folder of the place touches.
-pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
+pub(crate) fn effects(input: &Value, place: &Workspace, runner: &Runner) -> Facts {
     let outer = place;
     let place = outer.clone().with_cwd(&folder(input, outer));
     let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
@@ -110,8 +110,8 @@ pub(crate) fn effects(input: &Value, place: &Place, runner: &Runner) -> Facts {
 
 /// Git that runs unasked must not run what a repository names. Where no setting of ours switches that
 /// off, it is as much as any other code of the project.
-fn raise_git(facts: &mut Facts, place: &Place) {
-    let is_git = |command: &Command| command.words.iter().any(|word| is_git_name(&word.text));
+fn raise_git(facts: &mut Facts, place: &Workspace) {
+    let is_git = |command: &SimpleCommand| command.words.iter().any(|word| is_git_name(&word.text));
     let runs = facts.zone <= Zone::Workspace && facts.commands.iter().any(is_git);
     if runs && protect::brings_programs(place, &facts.reads) {
         facts.zone = Zone::Build;
@@ -127,7 +127,7 @@ fn is_git_name(word: &str) -> bool {
 }
 
 /// The folder a command starts in.
-fn folder(input: &Value, place: &Place) -> PathBuf {
+fn folder(input: &Value, place: &Workspace) -> PathBuf {
     match input["cwd"].as_str() {
         Some(spelled) => {
             let touched = cotter::fs::paths::touched(spelled, place);
@@ -153,14 +153,14 @@ fn bash() -> Option<&'static Path> {
 
 /// The command line of a call as a job.
 pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
-    let no_bash = || ToolError::new(ErrorKind::Unavailable, "there is no bash on this machine");
+    let no_bash = || ToolError::new(ToolErrorKind::Unavailable, "there is no bash on this machine");
     let program = bash().ok_or_else(no_bash)?;
     let place = permit.cx().place();
     let cwd = folder(permit.input(), place);
     let place = &place.clone().with_cwd(&cwd);
     if !cwd.is_dir() {
         let message = format!("{} is not a folder", cotter::fs::paths::shown(&cwd, place));
-        return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+        return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
     }
     let no_temp = |cause: std::io::Error| ToolError::failed(format!("no temp folder: {cause}"));
     let temp = runner.temp().map_err(no_temp)?;
@@ -205,42 +205,42 @@ const SAFE_GIT: [(&str, &str); 15] = [
 ];
 
 pub(crate) fn not_started(cause: StartError) -> ToolError {
-    ToolError::new(ErrorKind::Unavailable, format!("the command was not run: {cause}"))
+    ToolError::new(ToolErrorKind::Unavailable, format!("the command was not run: {cause}"))
 }
 
 /// All that a command said, and how it ended.
-struct Said {
+struct BashOutput {
     /// Both streams in the order in which they arrived.
     bytes: Vec<u8>,
     /// Whose the next so many bytes are.
     parts: Vec<(Stream, usize)>,
-    stopped: Option<Stopped>,
-    ended: Ended,
+    stopped: Option<StopCause>,
+    ended: ProcessEnd,
 }
 
 /// Why we ended it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stopped {
+enum StopCause {
     Timeout,
     TooMuch,
 }
 
 async fn listen(
-    mut running: Running,
+    mut running: RunningProcess,
     permit: &Permit,
     timeout: Duration,
-) -> Result<Said, ToolError> {
+) -> Result<BashOutput, ToolError> {
     let mut bytes = vec![];
     let mut parts: Vec<(Stream, usize)> = vec![];
     let mut stopped = None;
-    let mut live = [Live::default(), Live::default()];
+    let mut live = [Utf8Stream::default(), Utf8Stream::default()];
     let deadline = tokio::time::sleep(timeout);
     tokio::pin!(deadline);
     loop {
         let chunk = tokio::select! {
             biased;
             () = &mut deadline, if stopped.is_none() => {
-                stopped = Some(Stopped::Timeout);
+                stopped = Some(StopCause::Timeout);
                 running.end();
                 continue;
             }
@@ -255,19 +255,19 @@ async fn listen(
             _ => parts.push((stream, more.len())),
         }
         if bytes.len() == MOST_OUTPUT && stopped.is_none() {
-            stopped = Some(Stopped::TooMuch);
+            stopped = Some(StopCause::TooMuch);
             running.end();
         }
     }
     let ended = running.ended().await.map_err(not_started)?;
-    Ok(Said { bytes, parts, stopped, ended })
+    Ok(BashOutput { bytes, parts, stopped, ended })
 }
 
 /// A stream as listeners get it: never half a letter.
 #[derive(Default)]
-struct Live(Vec<u8>);
+struct Utf8Stream(Vec<u8>);
 
-impl Live {
+impl Utf8Stream {
     fn pass_on(&mut self, more: &[u8], permit: &Permit) {
         self.0.extend(more);
         let whole = match std::str::from_utf8(&self.0) {
@@ -292,8 +292,8 @@ pub(crate) fn ending(exit: Exit) -> Option<String> {
     }
 }
 
-impl Said {
-    fn output(&self, timeout: Duration) -> Result<Output, ToolError> {
+impl BashOutput {
+    fn output(&self, timeout: Duration) -> Result<ToolOutput, ToolError> {
         let mut text = shown(&self.bytes);
         for line in self.remarks(timeout) {
             if !text.is_empty() && !text.ends_with('\n') {
@@ -304,8 +304,8 @@ impl Said {
         if text.is_empty() {
             text.push_str("(no output)");
         }
-        if self.stopped == Some(Stopped::Timeout) {
-            return Err(ToolError::new(ErrorKind::Timeout, text));
+        if self.stopped == Some(StopCause::Timeout) {
+            return Err(ToolError::new(ToolErrorKind::Timeout, text));
         }
         let code = match self.ended.exit {
             Exit::Code(code) => Some(code),
@@ -317,19 +317,19 @@ impl Said {
             "exitCode": code,
             "killed": code.is_none(),
         });
-        Ok(Output { content: text.into(), render_data: Some(render_data) })
+        Ok(ToolOutput { content: text.into(), render_data: Some(render_data) })
     }
 
     /// What the model is told besides the output.
     fn remarks(&self, timeout: Duration) -> Vec<String> {
         let mut remarks = vec![];
         match (self.stopped, self.ended.exit) {
-            (Some(Stopped::Timeout), _) => {
+            (Some(StopCause::Timeout), _) => {
                 let milliseconds = timeout.as_millis();
                 remarks
                     .push(format!("ended after {milliseconds} ms (timeout), with all it started"));
             }
-            (Some(Stopped::TooMuch), _) => {
+            (Some(StopCause::TooMuch), _) => {
                 let most = MOST_OUTPUT / 1024 / 1024;
                 remarks.push(format!("ended after {most} MB of output; send it to a file instead"));
             }

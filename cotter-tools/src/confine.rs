@@ -36,17 +36,17 @@ use std::{
 };
 
 use cotter::{
-    Place,
+    Workspace,
     builtin::is_protected,
     fs::git,
     permission::{
         Zone,
-        facts::{Command, Facts},
+        facts::{Facts, SimpleCommand},
     },
 };
 
 #[cfg(target_os = "linux")]
-pub(crate) use crate::confine::enter::{Prepared, prepare};
+pub(crate) use crate::confine::enter::{PreparedSandbox, prepare};
 use crate::process::Runner;
 
 pub use cotter::permission::mode::Sandbox;
@@ -77,7 +77,7 @@ impl Network {
 
 /// Which system calls a command has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Calls {
+pub enum SyscallSet {
     /// Those that a build needs.
     Few,
     /// All but those by which it could act for somebody else: for a program that a person chose, which may
@@ -85,8 +85,9 @@ pub enum Calls {
     Most,
 }
 
-impl Calls {
-    const WORDS: [(Calls, &'static str); 2] = [(Calls::Few, "few"), (Calls::Most, "most")];
+impl SyscallSet {
+    const WORDS: [(SyscallSet, &'static str); 2] =
+        [(SyscallSet::Few, "few"), (SyscallSet::Most, "most")];
 
     pub(crate) fn as_str(self) -> &'static str {
         Self::WORDS.iter().find(|(calls, _)| *calls == self).map_or("few", |(_, word)| word)
@@ -101,7 +102,7 @@ impl Calls {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
     /// Which system calls it has.
-    pub calls: Calls,
+    pub calls: SyscallSet,
     /// How much of the network it has.
     pub network: Network,
     /// Files and folders it may read and run, with all below, besides those of the system.
@@ -131,13 +132,13 @@ impl Confinement {
     ///   the person's keys;
     /// - `machine`, which a person has approved: nothing confines it, unless the setting is `required`.
     ///   Then it is as `external`, with the very paths it was judged to touch.
-    pub fn of_call(facts: &Facts, place: &Place, runner: &Runner) -> io::Result<Option<Self>> {
+    pub fn of_call(facts: &Facts, place: &Workspace, runner: &Runner) -> io::Result<Option<Self>> {
         if !confines(facts.zone, runner) {
             return Ok(None);
         }
         let temp = runner.temp()?;
         let mut plan = Confinement {
-            calls: Calls::Few,
+            calls: SyscallSet::Few,
             network: match facts.zone {
                 Zone::Safe | Zone::Workspace | Zone::Build => Network::Off,
                 Zone::Network => Network::On,
@@ -180,7 +181,7 @@ impl Confinement {
     /// What a hook may touch that came with a project: as much as a build, and its own folder to read.
     pub(crate) fn of_hook(
         folder: &Path,
-        place: &Place,
+        place: &Workspace,
         runner: &Runner,
     ) -> io::Result<Option<Self>> {
         let plan = Confinement::of_call(&Facts::zone(Zone::Build), place, runner)?;
@@ -196,7 +197,7 @@ impl Confinement {
     #[cfg(feature = "mcp")]
     pub(crate) fn of_server(closed: Vec<PathBuf>, local: bool) -> Self {
         Confinement {
-            calls: Calls::Most,
+            calls: SyscallSet::Most,
             network: if local { Network::WithLocal } else { Network::On },
             reads: vec![],
             writes: vec!["/".into()],
@@ -209,7 +210,7 @@ impl Confinement {
     }
 
     /// What git needs outside the project, and what must not be written in what is open.
-    fn open_repositories(&mut self, facts: &Facts, place: &Place) {
+    fn open_repositories(&mut self, facts: &Facts, place: &Workspace) {
         let folders = crate::confine::protect::folders(place);
         for git in folders.iter().filter_map(|folder| git::worktree(folder)) {
             self.writes.extend(crate::confine::protect::writes(&git));
@@ -231,7 +232,7 @@ impl Confinement {
     }
 
     pub(crate) fn from_lists(
-        calls: Calls,
+        calls: SyscallSet,
         network: Network,
         outlives: bool,
         lists: Vec<Vec<PathBuf>>,
@@ -254,7 +255,7 @@ impl Confinement {
 
 /// Whether a call is git making a repository, and nothing else that could write into it.
 pub(crate) fn makes_repository(facts: &Facts) -> bool {
-    let says = |command: &Command, at: usize, word: &str| {
+    let says = |command: &SimpleCommand, at: usize, word: &str| {
         command.words.get(at).is_some_and(|said| said.text == word)
     };
     facts.commands.iter().all(|command| says(command, 0, "git"))
@@ -297,7 +298,7 @@ const SYSTEM: [&str; 24] = [
 /// What in the home folder says who a person is to git.
 const IDENTITY: [&str; 2] = [".gitconfig", ".config/git"];
 
-fn reads(place: &Place, runner: &Runner) -> Vec<PathBuf> {
+fn reads(place: &Workspace, runner: &Runner) -> Vec<PathBuf> {
     let of_the_system = |folder: &&Path| system().iter().any(|open| folder.starts_with(open));
     let programs = runner.environment().programs(place);
     let mut reads: Vec<PathBuf> =

@@ -17,11 +17,11 @@ use std::{
 };
 
 use cotter::{
-    Output, Permit, Place, Registry, Tool, ToolError, ToolSpec,
-    history::{message::Part, tool_error_kind::ErrorKind},
+    Permit, Registry, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
+    history::{message::ContentPart, tool_error_kind::ToolErrorKind},
     permission::{Zone, facts::Facts},
     text,
-    tool::Working,
+    tool::ToolFuture,
 };
 use reqwest::{
     Client, Response, StatusCode, Url,
@@ -81,7 +81,7 @@ impl Tool for Fetch {
     }
 
     /// What is no address to fetch is refused before anything is touched.
-    fn effects(&self, input: &Value, _: &Place) -> Facts {
+    fn effects(&self, input: &Value, _: &Workspace) -> Facts {
         match Address::parse(input["url"].as_str().unwrap_or_default()) {
             Ok(address) => Facts { hosts: vec![address.host()], ..Facts::zone(address.zone()) },
             Err(why) => Facts::invalid(why),
@@ -92,26 +92,26 @@ impl Tool for Fetch {
         true
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
-            let refused = |why: String| ToolError::new(ErrorKind::InvalidArgs, why);
+            let refused = |why: String| ToolError::new(ToolErrorKind::InvalidArgs, why);
             let url = permit.input()["url"].as_str().unwrap_or_default();
             let address = Address::parse(url).map_err(refused)?;
             let most = permit.input()["max_bytes"].as_u64().unwrap_or(DEFAULT_BYTES);
             let got = self.get(address, permit.facts().zone, most.min(MOST_BYTES));
             tokio::time::timeout(LIMIT, got).await.unwrap_or_else(|_| {
                 let words = format!("{url} took longer than {} seconds", LIMIT.as_secs());
-                Err(ToolError::new(ErrorKind::Timeout, words))
+                Err(ToolError::new(ToolErrorKind::Timeout, words))
             })
         })
     }
 }
 
 impl Fetch {
-    async fn get(&self, start: Address, zone: Zone, most: u64) -> Result<Output, ToolError> {
+    async fn get(&self, start: Address, zone: Zone, most: u64) -> Result<ToolOutput, ToolError> {
         let failed = |why: String| ToolError::failed(format!("cannot fetch {}: {why}", start.url));
         let found = start.resolve().await.map_err(failed)?;
-        start.admit(&found, zone).map_err(|why| ToolError::new(ErrorKind::Denied, why))?;
+        start.admit(&found, zone).map_err(|why| ToolError::new(ToolErrorKind::Denied, why))?;
         let client = self.client(&start.url, found).map_err(failed)?;
         let mut address = start.clone();
         for _ in 0..=MOST_REDIRECTS {
@@ -140,7 +140,7 @@ impl Fetch {
             .default_headers(headers)
             .redirect(Policy::none())
             .no_proxy()
-            .dns_resolver(Arc::new(Pinned(found)))
+            .dns_resolver(Arc::new(PinnedResolver(found)))
             .tls_backend_preconfigured(tls)
             .build()
             .map_err(|cause| words(&cause))
@@ -148,9 +148,9 @@ impl Fetch {
 }
 
 /// The addresses that were looked at, whatever the name.
-pub(crate) struct Pinned(pub(crate) Vec<SocketAddr>);
+pub(crate) struct PinnedResolver(pub(crate) Vec<SocketAddr>);
 
-impl Resolve for Pinned {
+impl Resolve for PinnedResolver {
     fn resolve(&self, _: Name) -> Resolving {
         let found: Addrs = Box::new(self.0.clone().into_iter());
         Box::pin(std::future::ready(Ok(found)))
@@ -194,7 +194,7 @@ fn redirect(response: &Response, from: &Address) -> Option<Result<Address, Strin
     Some(next.map_err(|why| format!("it redirects to `{location}`: {why}")))
 }
 
-fn elsewhere(start: &Address, next: &Address) -> Output {
+fn elsewhere(start: &Address, next: &Address) -> ToolOutput {
     let (from, to) = (&start.url, &next.url);
     format!("{from} redirects to another host, which was not asked: fetch {to} by itself").into()
 }
@@ -204,7 +204,7 @@ fn header(response: &Response, name: &HeaderName) -> Option<String> {
 }
 
 /// An answer in words for the model, or as a picture.
-async fn told(response: Response, url: &Url, most: u64) -> Result<Output, ToolError> {
+async fn told(response: Response, url: &Url, most: u64) -> Result<ToolOutput, ToolError> {
     let status = response.status();
     let kind = header(&response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
     let (bytes, is_cut) = body(response, most).await.map_err(|cause| {
@@ -217,7 +217,7 @@ async fn told(response: Response, url: &Url, most: u64) -> Result<Output, ToolEr
         && let Some((picture, kind)) = picture::of(&bytes)
     {
         let words = format!("{url}, {kind}, {} bytes", bytes.len());
-        return Ok(vec![Part::Text(words), picture].into());
+        return Ok(vec![ContentPart::Text(words), picture].into());
     }
     let what = if media.is_empty() { "binary data" } else { media }.to_owned();
     let size = match is_cut {

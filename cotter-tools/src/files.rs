@@ -8,7 +8,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Place};
+//! use cotter::{Agent, Workspace};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -20,7 +20,7 @@
 //!     json!({"path": "notes/tea.txt", "edits": [{"old": "four", "new": "five"}]}),
 //! );
 //! let agent = Agent::builder(Scripted::new([write, edit, Step::text("Tea is at five.")]))
-//!     .place(Place::new(&project))
+//!     .place(Workspace::new(&project))
 //!     .extend(cotter_tools::files::tools)
 //!     .build()?;
 //! agent.process_request("Plan tea.").await?;

@@ -20,7 +20,8 @@ use std::{
 
 use cotter::text::{self, redact::Redactor};
 use cotter_files::command_hook::{
-    self, Letter, MAX_OUTPUT, MAX_STDERR, Ran, Remarks, Reply, Server, Starts,
+    self, HookHost, MAX_OUTPUT, MAX_STDERR, ProcessOutput, ResidentProcess, StderrBuffer,
+    WebhookRequest, WebhookResponse,
 };
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::{io::AsyncWriteExt, net::unix::pipe::Sender};
@@ -31,7 +32,7 @@ use crate::{
     process::{
         Exit, Job, Runner, StartError,
         environment::{Environment, find_program},
-        running::{Running, Stream},
+        running::{RunningProcess, Stream},
     },
 };
 
@@ -51,7 +52,7 @@ pub struct HookRunner {
 
 /// How long a program is there.
 #[derive(Clone, Copy)]
-enum Span {
+enum HookLifetime {
     /// For one event.
     Event,
     /// For many. What changes meanwhile may be a person's doing, and is never put back.
@@ -74,7 +75,7 @@ impl HookRunner {
     }
 
     /// The headers of a letter, with the variables in them that may be.
-    fn headers(&self, letter: &Letter) -> Result<HeaderMap, String> {
+    fn headers(&self, letter: &WebhookRequest) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &letter.headers {
             let wrong = |_| format!("its header `{}` cannot be sent", text::show_line(name));
@@ -96,9 +97,9 @@ impl HookRunner {
     /// The program, its surroundings, and who starts it.
     fn job(
         &self,
-        job: &command_hook::Job,
+        job: &command_hook::ProcessSpec,
         stdin: OwnedFd,
-        span: Span,
+        span: HookLifetime,
     ) -> Result<(&Runner, Job), String> {
         let words = |cause: std::io::Error| cause.to_string();
         let mut named = job.named.clone();
@@ -113,7 +114,7 @@ impl HookRunner {
                 environment.push(("TMPDIR".into(), self.runner.temp().map_err(words)?.into()));
                 let plan = Confinement::of_hook(&job.cwd, &job.place, &self.runner);
                 let mut plan = plan.map_err(words)?;
-                if let (Span::Stays, Some(plan)) = (span, &mut plan) {
+                if let (HookLifetime::Stays, Some(plan)) = (span, &mut plan) {
                     plan.aside = None;
                 }
                 (&self.runner, plan)
@@ -135,20 +136,20 @@ impl HookRunner {
     }
 }
 
-impl Starts for HookRunner {
+impl HookHost for HookRunner {
     fn run(
         &self,
-        job: command_hook::Job,
-    ) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+        job: command_hook::ProcessSpec,
+    ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>> {
         let hooks = self.clone();
         Box::pin(async move {
             let stdin = held(&job.stdin, &hooks.own)
                 .map_err(|cause| format!("no input for it: {cause}"))?;
             let remarks = job.remarks.clone();
             let place = job.place.clone().with_cwd(&job.cwd);
-            let (runner, job) = hooks.job(&job, stdin, Span::Event)?;
+            let (runner, job) = hooks.job(&job, stdin, HookLifetime::Event)?;
             let confinement = job.confinement.clone();
-            let at_work = AtWork::new(&hooks.under_way);
+            let at_work = RunningCount::new(&hooks.under_way);
             // Those that are confined have the spawner stand still for them.
             let running = match at_work.others == 0 || job.confinement.is_some() {
                 true => runner.start(job).await,
@@ -156,7 +157,7 @@ impl Starts for HookRunner {
             };
             let mut ran = collect(running.map_err(|cause| cause.to_string())?, &remarks).await?;
             if let Some(confinement) =
-                confinement.filter(|_| ran.exit != command_hook::Exit::Code(0))
+                confinement.filter(|_| ran.exit != command_hook::ProcessExit::Code(0))
             {
                 let said = String::from_utf8_lossy(&ran.stderr);
                 ran.refused = confinement.refusals_of_hook(ran.exit, &said, &place);
@@ -165,7 +166,10 @@ impl Starts for HookRunner {
         })
     }
 
-    fn post(&self, letter: Letter) -> Pin<Box<dyn Future<Output = Result<Reply, String>> + Send>> {
+    fn post(
+        &self,
+        letter: WebhookRequest,
+    ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, String>> + Send>> {
         let hooks = self.clone();
         Box::pin(async move {
             let headers = hooks.headers(&letter)?;
@@ -177,12 +181,12 @@ impl Starts for HookRunner {
             let scrubbed = body != told;
             let asked = webhooks.ask(letter.url, headers, body.into_bytes().into(), MAX_OUTPUT);
             let (status, body) = asked.await?;
-            Ok(Reply { status, body, scrubbed })
+            Ok(WebhookResponse { status, body, scrubbed })
         })
     }
 
-    fn serve(&self, job: command_hook::Job) -> Result<Box<dyn Server>, String> {
-        Ok(Box::new(Stays { hooks: self.clone(), job, running: None }))
+    fn serve(&self, job: command_hook::ProcessSpec) -> Result<Box<dyn ResidentProcess>, String> {
+        Ok(Box::new(ResidentHook { hooks: self.clone(), job, running: None }))
     }
 }
 
@@ -213,26 +217,26 @@ fn filled<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
 
 /// Starts a program on another thread. Whoever starts one stands still until it is there; the hooks of one
 /// moment would wait for each other.
-async fn start_beside(runner: Runner, job: Job) -> Result<Running, StartError> {
+async fn start_beside(runner: Runner, job: Job) -> Result<RunningProcess, StartError> {
     let runtime = tokio::runtime::Handle::current();
     let started = tokio::task::spawn_blocking(move || runtime.block_on(runner.start(job)));
     started.await.unwrap_or_else(|cause| Err(StartError(cause.to_string())))
 }
 
 /// A hook that runs, counted.
-struct AtWork<'a> {
+struct RunningCount<'a> {
     count: &'a AtomicUsize,
     /// How many ran when it began.
     others: usize,
 }
 
-impl<'a> AtWork<'a> {
+impl<'a> RunningCount<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
-        AtWork { count, others: count.fetch_add(1, Ordering::Relaxed) }
+        RunningCount { count, others: count.fetch_add(1, Ordering::Relaxed) }
     }
 }
 
-impl Drop for AtWork<'_> {
+impl Drop for RunningCount<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
@@ -266,7 +270,10 @@ fn held(text: &[u8], runner: &Runner) -> std::io::Result<OwnedFd> {
 }
 
 /// What a program says, as much of it as counts, and how it ends. One that says too much is ended.
-async fn collect(mut running: Running, remarks: &Remarks) -> Result<Ran, String> {
+async fn collect(
+    mut running: RunningProcess,
+    remarks: &StderrBuffer,
+) -> Result<ProcessOutput, String> {
     let (mut stdout, mut stderr) = (vec![], vec![]);
     while let Some(chunk) = running.next().await {
         if chunk.stream == Stream::Stderr {
@@ -280,41 +287,41 @@ async fn collect(mut running: Running, remarks: &Remarks) -> Result<Ran, String>
         kept.extend_from_slice(&chunk.bytes[..left]);
         if stdout.len() > MAX_OUTPUT {
             // Dropped, it is ended. What it says meanwhile nobody waits for: it may never stop.
-            let exit = command_hook::Exit::Signal(9);
-            return Ok(Ran { exit, stdout, stderr, remarks: vec![], refused: vec![] });
+            let exit = command_hook::ProcessExit::Signal(9);
+            return Ok(ProcessOutput { exit, stdout, stderr, remarks: vec![], refused: vec![] });
         }
     }
     let ended = running.ended().await.map_err(|cause| cause.to_string())?;
     let exit = match ended.exit {
-        Exit::Code(code) => command_hook::Exit::Code(code),
-        Exit::Signal(signal) => command_hook::Exit::Signal(signal),
+        Exit::Code(code) => command_hook::ProcessExit::Code(code),
+        Exit::Signal(signal) => command_hook::ProcessExit::Signal(signal),
     };
-    Ok(Ran { exit, stdout, stderr, remarks: ended.remarks, refused: vec![] })
+    Ok(ProcessOutput { exit, stdout, stderr, remarks: ended.remarks, refused: vec![] })
 }
 
 /// A hook that stays. It is started when it is first asked.
-struct Stays {
+struct ResidentHook {
     hooks: HookRunner,
-    job: command_hook::Job,
-    running: Option<Talk>,
+    job: command_hook::ProcessSpec,
+    running: Option<ResidentExchange>,
 }
 
-struct Talk {
-    running: Running,
+struct ResidentExchange {
+    running: RunningProcess,
     input: Sender,
     /// What it said that belongs to no line yet.
     said: Vec<u8>,
     remarked: Vec<u8>,
 }
 
-impl Server for Stays {
+impl ResidentProcess for ResidentHook {
     fn exchange<'a>(
         &'a mut self,
         line: &'a [u8],
     ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>> {
         Box::pin(async move {
             if self.running.is_none() {
-                self.running = Some(Talk::begin(&self.hooks, &self.job).await?);
+                self.running = Some(ResidentExchange::begin(&self.hooks, &self.job).await?);
             }
             let talk = self.running.as_mut().ok_or("it was not started")?;
             talk.exchange(line).await
@@ -326,20 +333,20 @@ impl Server for Stays {
     }
 }
 
-impl Talk {
-    async fn begin(hooks: &HookRunner, job: &command_hook::Job) -> Result<Self, String> {
+impl ResidentExchange {
+    async fn begin(hooks: &HookRunner, job: &command_hook::ProcessSpec) -> Result<Self, String> {
         let words = |cause: std::io::Error| cause.to_string();
         let (theirs, ours) = std::io::pipe().map_err(words)?;
-        let (runner, job) = hooks.job(job, theirs.into(), Span::Stays)?;
+        let (runner, job) = hooks.job(job, theirs.into(), HookLifetime::Stays)?;
         let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
         let input = Sender::from_owned_fd(ours.into()).map_err(words)?;
-        Ok(Talk { running, input, said: vec![], remarked: vec![] })
+        Ok(ResidentExchange { running, input, said: vec![], remarked: vec![] })
     }
 
     /// Sends and listens at the same time: who answers before it has read all of a long line must not
     /// wait for us.
     async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, String> {
-        let Talk { running, input, said, remarked } = self;
+        let ResidentExchange { running, input, said, remarked } = self;
         if !said.is_empty() {
             return Err("it said something that nobody asked for".into());
         }
@@ -355,7 +362,7 @@ impl Talk {
 }
 
 async fn answer(
-    running: &mut Running,
+    running: &mut RunningProcess,
     said: &mut Vec<u8>,
     remarked: &mut Vec<u8>,
 ) -> Result<Vec<u8>, String> {

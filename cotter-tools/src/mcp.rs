@@ -18,7 +18,7 @@
 //! **What a server gets.** A program gets a short list of variables and what its entry names, is alone in
 //! its process group, and ends with the hook. Where there is a spawner it has no terminal, ends with
 //! everything it started, and what is closed to every tool is closed to it by the kernel
-//! ([`Surroundings::with_runner`]). It may ask for
+//! ([`McpHost::with_runner`]). It may ask for
 //! the project's folder and for nothing else: no replies of the model (sampling), no questions to the
 //! person (elicitation). Its instructions for the system prompt are left out: they would speak with the
 //! person's voice, and descriptions of tools say what is needed. What it logs is quoted when something
@@ -43,11 +43,11 @@ use std::{
 };
 
 use cotter::{
-    AgentConfig, Hook, Output, Permit, Place, ToolError, ToolSpec,
-    history::tool_error_kind::ErrorKind,
+    AgentConfig, Hook, Permit, ToolError, ToolOutput, ToolSpec, Workspace,
+    history::tool_error_kind::ToolErrorKind,
     permission::{Zone, facts::Facts, host::host_name},
     text,
-    tool::Working,
+    tool::ToolFuture,
 };
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -62,9 +62,9 @@ use crate::{
 pub use crate::mcp::{
     config::{Globs, McpServer, Servers, Transport},
     definition::Definition,
-    pins::{Pinned, Pins, PinsError},
+    pins::{PinnedServer, Pins, PinsError},
 };
-use crate::mcp::{connection::Connection, definition::Offered};
+use crate::mcp::{connection::Connection, definition::OfferedTools};
 
 /// How often in a row a server may fail before it is left alone.
 const TRIES: u32 = 3;
@@ -75,17 +75,17 @@ const DIAGNOSTICS: usize = 256;
 
 /// What is round the servers.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
-    place: Place,
+pub struct McpHost {
+    place: Workspace,
     variables: Vec<(OsString, OsString)>,
     definitions: Option<PathBuf>,
     runner: Runner,
 }
 
-impl Surroundings {
+impl McpHost {
     /// Servers of an agent that works there.
-    pub fn new(place: Place) -> Self {
-        Surroundings {
+    pub fn new(place: Workspace) -> Self {
+        McpHost {
             place,
             variables: vec![],
             definitions: None,
@@ -96,14 +96,14 @@ impl Surroundings {
     /// The same with the person's variables. Servers get a few of them; entries may name others.
     #[must_use]
     pub fn with_variables(self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        Surroundings { variables: variables.into_iter().collect(), ..self }
+        McpHost { variables: variables.into_iter().collect(), ..self }
     }
 
     /// The same with a file for what servers offer. Without one nothing outlives the hook: every
     /// server starts with it, and what it offers is taken as it comes.
     #[must_use]
     pub fn with_definitions(self, file: impl Into<PathBuf>) -> Self {
-        Surroundings { definitions: Some(file.into()), ..self }
+        McpHost { definitions: Some(file.into()), ..self }
     }
 
     /// The same with whoever starts the servers, and so how they are confined and ended. A person chose
@@ -116,7 +116,7 @@ impl Surroundings {
     /// the folders that lead to what is closed.
     #[must_use]
     pub fn with_runner(self, runner: Runner) -> Self {
-        Surroundings { runner, ..self }
+        McpHost { runner, ..self }
     }
 
     /// What keeps a server out of what is ours; `None` where nothing can.
@@ -150,12 +150,12 @@ impl fmt::Display for Diagnostic {
 
 /// The tools of all servers, as a [`Hook`]. Cheap to clone; the servers end with the last clone.
 #[derive(Clone)]
-pub struct Mcp(Arc<Inner>);
+pub struct Mcp(Arc<McpInner>);
 
-struct Inner {
+struct McpInner {
     servers: Vec<Server>,
     /// By the names the model calls them by.
-    tools: BTreeMap<SmolStr, (usize, Offered)>,
+    tools: BTreeMap<SmolStr, (usize, OfferedTools)>,
     diagnostics: Diagnostics,
 }
 
@@ -176,7 +176,7 @@ impl Diagnostics {
 impl Mcp {
     /// Makes a hook of these servers. Those that were not seen before are started now, side by side; one
     /// that fails is left out, with a diagnostic.
-    pub async fn open(servers: Servers, around: Surroundings) -> Result<Self, PinsError> {
+    pub async fn open(servers: Servers, around: McpHost) -> Result<Self, PinsError> {
         let pins = match &around.definitions {
             Some(file) => Pins::load(file)?,
             None => Pins::default(),
@@ -192,7 +192,7 @@ impl Mcp {
 
     /// The same with those only that were seen before: for whoever wants to know what there is. No
     /// server is started unless one of its tools is called.
-    pub fn seen(servers: Servers, around: Surroundings) -> Result<Self, PinsError> {
+    pub fn seen(servers: Servers, around: McpHost) -> Result<Self, PinsError> {
         let pins = match &around.definitions {
             Some(file) => Pins::load(file)?,
             None => Pins::default(),
@@ -212,7 +212,7 @@ impl Mcp {
             let offered = server.offered().into_iter();
             tools.extend(offered.map(|offered| (offered.spec.name.clone(), (index, offered))));
         }
-        Mcp(Arc::new(Inner { servers, tools, diagnostics }))
+        Mcp(Arc::new(McpInner { servers, tools, diagnostics }))
     }
 
     /// What a person should know, since this was last asked.
@@ -226,7 +226,7 @@ impl Mcp {
         Some((self.0.servers[*index].entry.name(), &offered.name))
     }
 
-    fn find(&self, name: &str) -> Option<(&Server, &Offered)> {
+    fn find(&self, name: &str) -> Option<(&Server, &OfferedTools)> {
         let (index, offered) = self.0.tools.get(name)?;
         Some((&self.0.servers[*index], offered))
     }
@@ -245,7 +245,7 @@ impl Hook for Mcp {
         (tools.map(|(name, _)| name.to_string()).collect(), None)
     }
 
-    fn effects(&self, name: &str, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, name: &str, _: &Value, _: &Workspace) -> Facts {
         let Some((server, offered)) = self.find(name) else { return Facts::unknown() };
         Facts {
             hosts: server.host().into_iter().collect(),
@@ -256,11 +256,11 @@ impl Hook for Mcp {
 
     fn parallel(&self, name: &str) -> bool {
         let harmless =
-            |offered: &Offered| offered.zone <= Zone::Network && offered.doubts.is_empty();
+            |offered: &OfferedTools| offered.zone <= Zone::Network && offered.doubts.is_empty();
         self.find(name).is_some_and(|(_, offered)| harmless(offered))
     }
 
-    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         let (server, offered) = self.find(name)?;
         Some(Box::pin(server.call(offered, call)))
     }
@@ -269,15 +269,15 @@ impl Hook for Mcp {
 /// One server, connected or not.
 struct Server {
     entry: Arc<McpServer>,
-    around: Arc<Surroundings>,
+    around: Arc<McpHost>,
     /// What was pinned when the hook was made.
-    pinned: Pinned,
-    link: AsyncMutex<Link>,
+    pinned: PinnedServer,
+    link: AsyncMutex<McpConnection>,
     diagnostics: Diagnostics,
 }
 
 #[derive(Default)]
-struct Link {
+struct McpConnection {
     up: Option<Arc<Connection>>,
     /// How often in a row it did not start, or ended without having answered a call.
     failures: u32,
@@ -288,8 +288,8 @@ struct Link {
 impl Server {
     fn new(
         entry: McpServer,
-        pinned: Pinned,
-        around: Arc<Surroundings>,
+        pinned: PinnedServer,
+        around: Arc<McpHost>,
         diagnostics: Diagnostics,
     ) -> Self {
         let (entry, link) = (Arc::new(entry), AsyncMutex::default());
@@ -298,8 +298,8 @@ impl Server {
 
     async fn open(
         entry: McpServer,
-        pinned: Option<Pinned>,
-        around: Arc<Surroundings>,
+        pinned: Option<PinnedServer>,
+        around: Arc<McpHost>,
         diagnostics: Diagnostics,
     ) -> Result<Self, PinsError> {
         let is_known = pinned.as_ref().is_some_and(|pinned| pinned.identity == entry.identity());
@@ -315,7 +315,7 @@ impl Server {
             Err(why) => {
                 server.tell(None, format!("its tools are left out: {why}"));
                 // What another entry of that name offered is not this one's.
-                server.pinned = Pinned::default();
+                server.pinned = PinnedServer::default();
             }
         }
         Ok(server)
@@ -334,8 +334,8 @@ impl Server {
     }
 
     /// The tools that may be shown; why others are not goes to the diagnostics.
-    fn offered(&self) -> Vec<Offered> {
-        let Pinned { accepted, waiting, gone, .. } = &self.pinned;
+    fn offered(&self) -> Vec<OfferedTools> {
+        let PinnedServer { accepted, waiting, gone, .. } = &self.pinned;
         for (name, _) in waiting.iter().filter(|(name, _)| self.entry.has(name)) {
             let what =
                 if accepted.contains_key(name) { "its definition changed" } else { "it is new" };
@@ -345,13 +345,13 @@ impl Server {
             self.entry.has(name) && !waiting.contains_key(*name) && !gone.contains(*name)
         });
         let offer = |(name, definition): (&String, &Definition)| {
-            let offered = Offered::new(&self.entry, definition);
+            let offered = OfferedTools::new(&self.entry, definition);
             offered.map_err(|why| self.tell(Some(name), format!("it is left out: {why}"))).ok()
         };
         here.filter_map(offer).collect()
     }
 
-    async fn call(&self, offered: &Offered, permit: Permit) -> Result<Output, ToolError> {
+    async fn call(&self, offered: &OfferedTools, permit: Permit) -> Result<ToolOutput, ToolError> {
         let connection = self.connection().await?;
         match connection.refresh(self.entry.start_timeout).await {
             Ok(false) => {}
@@ -386,7 +386,7 @@ impl Server {
 
     fn unavailable(&self, why: &str) -> ToolError {
         let message = format!("the MCP server `{}`: {why}", self.entry.name());
-        ToolError::new(ErrorKind::Unavailable, message)
+        ToolError::new(ToolErrorKind::Unavailable, message)
     }
 
     /// The connection as it stands, or a new one: a server that ended is started again, a few times.
@@ -425,7 +425,7 @@ impl Server {
     }
 
     /// Takes in what the server lists: pins what is seen for the first time, and has the rest wait.
-    async fn see(&self, connection: &Connection) -> Result<Pinned, PinsError> {
+    async fn see(&self, connection: &Connection) -> Result<PinnedServer, PinsError> {
         let listed = connection.listed();
         for name in &listed.twice {
             self.tell(Some(name), "it is left out: the server has several of that name");
@@ -446,7 +446,7 @@ impl Server {
             None => {
                 // Nothing is kept: what the hook goes by is what it saw first.
                 let mut pins = Pins::default();
-                if self.pinned != Pinned::default() {
+                if self.pinned != PinnedServer::default() {
                     pins.servers.insert(self.entry.name().to_string(), self.pinned.clone());
                 }
                 see(&mut pins)
@@ -474,8 +474,8 @@ fn held(what: &str, server: &str) -> String {
 /// Changes the file of definitions without keeping others waiting.
 async fn changed(
     file: &Path,
-    change: impl FnOnce(&mut Pins) -> Pinned + Send + 'static,
-) -> Result<Pinned, PinsError> {
+    change: impl FnOnce(&mut Pins) -> PinnedServer + Send + 'static,
+) -> Result<PinnedServer, PinsError> {
     let file = file.to_owned();
     let done = tokio::task::spawn_blocking(move || Pins::change(&file, |pins| Ok(change(pins))));
     done.await.unwrap_or_else(|cause| std::panic::resume_unwind(cause.into_panic()))

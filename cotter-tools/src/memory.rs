@@ -46,19 +46,19 @@ use std::{
 };
 
 use cotter::{
-    AgentConfig, Cx, Hook, Output, Permit, Place, ToolError, ToolSpec,
-    history::{entry::Timestamp, tool_error_kind::ErrorKind},
+    AgentConfig, Cx, Hook, Permit, ToolError, ToolOutput, ToolSpec, Workspace,
+    history::{entry::Timestamp, tool_error_kind::ToolErrorKind},
     permission::{Zone, facts::Facts},
     text,
-    tool::Working,
+    tool::ToolFuture,
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::memory::{
     entry::{Entry, is_id, is_tag},
-    folder::Folder,
-    index::{Failed, Index},
+    folder::MemoryFolder,
+    index::{Index, IndexError},
 };
 
 /// The longest entry, in bytes, and how many there may be.
@@ -72,10 +72,10 @@ const MOST_RECALLED: u64 = 50;
 const DAMAGED: usize = 5;
 
 /// What is remembered of one project.
-pub struct Memory(Arc<Kept>);
+pub struct Memory(Arc<MemoryInner>);
 
-struct Kept {
-    folder: Folder,
+struct MemoryInner {
+    folder: MemoryFolder,
     /// Made when somebody looks.
     index: Mutex<Option<Index>>,
 }
@@ -91,7 +91,10 @@ impl Memory {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
             Err(cause) => return Err(cause),
         }
-        Ok(Memory(Arc::new(Kept { folder: Folder::new(folder), index: Mutex::new(None) })))
+        Ok(Memory(Arc::new(MemoryInner {
+            folder: MemoryFolder::new(folder),
+            index: Mutex::new(None),
+        })))
     }
 
     /// The files that cannot be read, each with what is wrong: `x.md: its front matter has no end`.
@@ -168,7 +171,7 @@ impl Hook for Memory {
 
     /// Writing reaches no further than the folder of the entries. That lies where no other tool may
     /// write, so it is not named.
-    fn effects(&self, name: &str, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, name: &str, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(if name == "recall" { Zone::Safe } else { Zone::Workspace })
     }
 
@@ -176,12 +179,12 @@ impl Hook for Memory {
         name == "recall"
     }
 
-    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         let kept = self.0.clone();
-        let work: fn(&Kept, &Permit) -> Result<Output, ToolError> = match name {
-            "remember" => Kept::remember,
-            "recall" => Kept::recall,
-            "forget" => Kept::forget,
+        let work: fn(&MemoryInner, &Permit) -> Result<ToolOutput, ToolError> = match name {
+            "remember" => MemoryInner::remember,
+            "recall" => MemoryInner::recall,
+            "forget" => MemoryInner::forget,
             _ => return None,
         };
         Some(Box::pin(async move {
@@ -191,13 +194,13 @@ impl Hook for Memory {
     }
 }
 
-impl Kept {
+impl MemoryInner {
     fn with_index<T>(
         &self,
         work: impl FnOnce(&Index) -> Result<T, ToolError>,
     ) -> Result<T, ToolError> {
         let mut slot = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        let cannot = |cause: Failed| {
+        let cannot = |cause: IndexError| {
             let folder = self.folder.path().display().to_string();
             ToolError::failed(format!("cannot look into {}: {cause}", text::show_line(&folder)))
         };
@@ -210,8 +213,8 @@ impl Kept {
         work(slot.insert(index))
     }
 
-    fn remember(&self, call: &Permit) -> Result<Output, ToolError> {
-        let wrong = |words: String| Err(ToolError::new(ErrorKind::InvalidArgs, words));
+    fn remember(&self, call: &Permit) -> Result<ToolOutput, ToolError> {
+        let wrong = |words: String| Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
         let input = call.input();
         let words = input["text"].as_str().unwrap_or_default().trim();
         if words.is_empty() {
@@ -235,7 +238,7 @@ impl Kept {
             ..MOST_ENTRIES => Ok(index.with_text(words).map(|entry| entry.id.clone())),
             _ => {
                 let words = format!("{MOST_ENTRIES} notes are the most; forget some first");
-                Err(ToolError::new(ErrorKind::Unavailable, words))
+                Err(ToolError::new(ToolErrorKind::Unavailable, words))
             }
         })?;
         match known {
@@ -244,7 +247,12 @@ impl Kept {
         }
     }
 
-    fn write_down(&self, cx: &Cx, words: String, tags: Vec<String>) -> Result<Output, ToolError> {
+    fn write_down(
+        &self,
+        cx: &Cx,
+        words: String,
+        tags: Vec<String>,
+    ) -> Result<ToolOutput, ToolError> {
         let now = Timestamp::now();
         let mut entry = Entry {
             id: String::new(),
@@ -269,7 +277,7 @@ impl Kept {
         Ok(format!("Remembered as {}.", entry.id).into())
     }
 
-    fn recall(&self, call: &Permit) -> Result<Output, ToolError> {
+    fn recall(&self, call: &Permit) -> Result<ToolOutput, ToolError> {
         let input = call.input();
         let query = input["query"].as_str().unwrap_or_default();
         let limit = input["limit"].as_u64().unwrap_or(RECALLED).min(MOST_RECALLED);
@@ -290,11 +298,12 @@ impl Kept {
         Ok(told.into())
     }
 
-    fn forget(&self, call: &Permit) -> Result<Output, ToolError> {
+    fn forget(&self, call: &Permit) -> Result<ToolOutput, ToolError> {
         let id = call.input()["id"].as_str().unwrap_or_default();
         let shown = text::clip(&text::show_line(id), 80).into_owned();
-        let unknown =
-            || ToolError::new(ErrorKind::NotFound, format!("nothing is remembered as `{shown}`"));
+        let unknown = || {
+            ToolError::new(ToolErrorKind::NotFound, format!("nothing is remembered as `{shown}`"))
+        };
         if !is_id(id) {
             return Err(unknown());
         }

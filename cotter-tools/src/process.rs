@@ -3,7 +3,7 @@
 //! A [`Runner`] starts commands. It does so through a *spawner*: our own binary started once more, when
 //! the first command comes, as a small process with one thread. For every command the spawner forks a
 //! *minder*, which starts it in a session of its own, without a terminal, confines it
-//! ([`crate::confine`]), and waits. When the command is done, or its [`Running`] is ended or
+//! ([`crate::confine`]), and waits. When the command is done, or its [`RunningProcess`] is ended or
 //! dropped, or our process is gone, even killed, the minder ends everything below it: also what went to
 //! another group or session, or lost its parent. A minder that is killed itself leaves its processes to
 //! the spawner, which ends them.
@@ -38,8 +38,8 @@ use std::{
 
 use crate::confine::{self, Confinement, Sandbox};
 pub use crate::process::environment::{Environment, MARK};
-pub use crate::process::running::{Chunk, Running, Stream};
-use crate::process::temp::Private;
+pub use crate::process::running::{Chunk, RunningProcess, Stream};
+use crate::process::temp::PrivateFolder;
 
 /// The word by which our binary knows that it is to be the spawner.
 #[cfg(target_os = "linux")]
@@ -50,34 +50,34 @@ const PROCESSES: u32 = 1024;
 
 /// Starts commands. Cheap to clone; the spawner and the private folder end with the last clone.
 #[derive(Clone)]
-pub struct Runner(Arc<Inner>);
+pub struct Runner(Arc<RunnerInner>);
 
 #[derive(Clone)]
-struct Inner {
-    starts: Starts,
+struct RunnerInner {
+    starts: SpawnMethod,
     sandbox: Sandbox,
     environment: Environment,
     /// Folders outside the project that commands may write, such as a package cache.
     caches: Vec<PathBuf>,
-    private: Arc<Private>,
+    private: Arc<PrivateFolder>,
 }
 
 #[derive(Clone)]
-enum Starts {
+enum SpawnMethod {
     #[cfg(target_os = "linux")]
     Spawner(Arc<crate::process::spawner::Spawner>),
-    Direct(Reach),
+    Direct(KillScope),
 }
 
 /// Who is ended with a command of this very process besides its process group.
 #[derive(Clone, Debug)]
-pub(crate) enum Reach {
+pub(crate) enum KillScope {
     /// Every process with the call's mark.
     #[cfg(target_os = "linux")]
     Marked,
     /// The same, a moment later.
     #[cfg(target_os = "linux")]
-    MarkedSoon(Arc<crate::process::stragglers::Left>),
+    MarkedSoon(Arc<crate::process::stragglers::StragglerReaper>),
     /// Nobody: there is no way to find them.
     #[cfg(not(target_os = "linux"))]
     Group,
@@ -102,7 +102,7 @@ pub struct Job {
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProcessEnd {
     /// Its code or signal.
     pub exit: Exit,
     /// What else there is to say, a sentence each.
@@ -125,11 +125,11 @@ impl Runner {
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let program = program.into();
         #[cfg(target_os = "linux")]
-        let starts = Starts::Spawner(Arc::new(crate::process::spawner::Spawner::new(program)));
+        let starts = SpawnMethod::Spawner(Arc::new(crate::process::spawner::Spawner::new(program)));
         #[cfg(not(target_os = "linux"))]
         let starts = {
             drop(program);
-            Starts::Direct(Reach::Group)
+            SpawnMethod::Direct(KillScope::Group)
         };
         Runner::of(starts)
     }
@@ -141,10 +141,10 @@ impl Runner {
     /// stays, and so does everything when our own process is killed.
     pub fn direct() -> Self {
         #[cfg(target_os = "linux")]
-        let reach = Reach::Marked;
+        let reach = KillScope::Marked;
         #[cfg(not(target_os = "linux"))]
-        let reach = Reach::Group;
-        Runner::of(Starts::Direct(reach))
+        let reach = KillScope::Group;
+        Runner::of(SpawnMethod::Direct(reach))
     }
 
     /// The same for many short programs that a person chose: nobody waits until all the processes of the
@@ -152,23 +152,23 @@ impl Runner {
     /// last clone goes.
     pub fn direct_by_group() -> Self {
         #[cfg(target_os = "linux")]
-        let reach = Reach::MarkedSoon(Arc::default());
+        let reach = KillScope::MarkedSoon(Arc::default());
         #[cfg(not(target_os = "linux"))]
-        let reach = Reach::Group;
-        Runner::of(Starts::Direct(reach))
+        let reach = KillScope::Group;
+        Runner::of(SpawnMethod::Direct(reach))
     }
 
-    fn of(starts: Starts) -> Self {
-        Runner(Arc::new(Inner {
+    fn of(starts: SpawnMethod) -> Self {
+        Runner(Arc::new(RunnerInner {
             starts,
             sandbox: Sandbox::default(),
             environment: Environment::default(),
             caches: vec![],
-            private: Arc::new(Private::new(Path::new("/tmp"))),
+            private: Arc::new(PrivateFolder::new(Path::new("/tmp"))),
         }))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut RunnerInner)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -191,7 +191,7 @@ impl Runner {
     /// The same, with the private folder below another folder than `/tmp`. It is made when it is first
     /// needed, and removed at the end, but for what was set aside there.
     pub fn with_temp_below(self, folder: &Path) -> Self {
-        self.with(|inner| inner.private = Arc::new(Private::new(folder)))
+        self.with(|inner| inner.private = Arc::new(PrivateFolder::new(folder)))
     }
 
     /// Whether commands are confined by the operating system.
@@ -203,8 +203,8 @@ impl Runner {
     pub fn cannot_confine(&self) -> Option<String> {
         match self.0.starts {
             #[cfg(target_os = "linux")]
-            Starts::Spawner(_) => confine::unsupported(),
-            Starts::Direct(_) => Some("there is no spawner to confine commands".into()),
+            SpawnMethod::Spawner(_) => confine::unsupported(),
+            SpawnMethod::Direct(_) => Some("there is no spawner to confine commands".into()),
         }
     }
 
@@ -239,7 +239,7 @@ impl Runner {
     }
 
     /// Starts a command.
-    pub async fn start(&self, job: Job) -> Result<Running, StartError> {
+    pub async fn start(&self, job: Job) -> Result<RunningProcess, StartError> {
         if job.confinement.is_none() && self.0.sandbox == Sandbox::Required {
             let why = self.cannot_confine().unwrap_or_else(|| "it was not to be confined".into());
             return Err(StartError(format!("the setting `sandbox` is `required`, and {why}")));
@@ -248,11 +248,11 @@ impl Runner {
             crate::process::temp::random_name().map_err(|cause| StartError(cause.to_string()))?;
         match &self.0.starts {
             #[cfg(target_os = "linux")]
-            Starts::Spawner(spawner) => {
+            SpawnMethod::Spawner(spawner) => {
                 let private = &self.0.private.folders()?.all;
                 spawner.start(job, &mark, private).await
             }
-            Starts::Direct(reach) => crate::process::direct::start(job, &mark, reach),
+            SpawnMethod::Direct(reach) => crate::process::direct::start(job, &mark, reach),
         }
     }
 }
@@ -261,8 +261,8 @@ impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = match self.0.starts {
             #[cfg(target_os = "linux")]
-            Starts::Spawner(_) => "through a spawner",
-            Starts::Direct(_) => "directly",
+            SpawnMethod::Spawner(_) => "through a spawner",
+            SpawnMethod::Direct(_) => "directly",
         };
         write!(f, "runner that starts commands {how}, sandbox {}", self.0.sandbox.as_str())
     }

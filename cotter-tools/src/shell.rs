@@ -30,7 +30,7 @@ pub(crate) mod wrappers;
 use std::borrow::Cow;
 
 use cotter::{
-    Place,
+    Workspace,
     permission::{
         Zone,
         facts::{Doubt, Facts},
@@ -38,16 +38,16 @@ use cotter::{
     text,
 };
 
-use crate::shell::walk::Walk;
+use crate::shell::walk::ScriptWalk;
 
 /// Everything a bash command line would touch in a place: files, hosts and commands, those within others
 /// included. Nothing runs. Whether it will run confined is not known here.
-pub fn facts(command: &str, place: &Place) -> Facts {
+pub fn facts(command: &str, place: &Workspace) -> Facts {
     if let Some(why) = hidden(command) {
         let doubts = vec![Doubt::NotUnderstood(why)];
         return Facts { doubts, ..Facts::zone(Zone::Build) };
     }
-    let mut walk = Walk::new(place);
+    let mut walk = ScriptWalk::new(place);
     walk.whole(command);
     walk.facts
 }
@@ -71,7 +71,7 @@ mod tests {
 
     /// The zone of a command line, with `?` where it is not understood and `!` where it destroys.
     fn verdict(command: &str) -> String {
-        let place = Place::new(Path::new("/nowhere/work")).with_home("/nowhere/home");
+        let place = Workspace::new(Path::new("/nowhere/work")).with_home("/nowhere/home");
         let facts = facts(command, &place);
         let mut verdict = facts.zone.as_str().to_owned();
         if facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_))) {

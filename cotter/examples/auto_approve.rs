@@ -7,7 +7,7 @@ use std::error::Error;
 use cotter::{
     Agent, FnTool, Permit, ToolSpec, Verdict,
     hooks::{
-        points::{Answer, PermissionAsk, ToolPre},
+        points::{PermissionAnswer, PermissionAsk, ToolPre},
         ui::Question,
     },
     named,
@@ -16,15 +16,15 @@ use cotter::{
 use cotter_test::{Scripted, ScriptedUi, Step, transcript};
 use serde_json::json;
 
-fn standing_orders(question: &Question) -> Answer {
+fn standing_orders(question: &Question) -> PermissionAnswer {
     let hosts = || question.calls.iter().map(|call| call.input["host"].as_str());
     if hosts().all(|host| host == Some("docs.example")) {
-        return Answer::Yes;
+        return PermissionAnswer::Yes;
     }
     if hosts().any(|host| host == Some("tracker.example")) {
-        return Answer::No("no trackers".into());
+        return PermissionAnswer::No("no trackers".into());
     }
-    Answer::Pass
+    PermissionAnswer::Pass
 }
 
 #[expect(clippy::print_stdout, reason = "an example shows what came of it")]
@@ -44,7 +44,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         Step::text("I read what I could."),
     ]);
     let person = ScriptedUi::default();
-    let as_root = |call: &cotter::hooks::points::ToolCalled| match call.tool_input.get("as") {
+    let as_root = |call: &cotter::hooks::points::ToolPreEvent| match call.tool_input.get("as") {
         Some(_) => Verdict::ask("as somebody else"),
         None => Verdict::Pass,
     };

@@ -7,19 +7,18 @@ use std::error::Error;
 use cotter::{
     Agent, FnTool, Message, ToolSpec,
     history::{
-        message::{Content, Mark},
+        message::{Content, UserMessageKind},
         message_change::MessageChange,
     },
-    hooks::points::{Context, ContextBuild, ContextChange, each_message},
+    hooks::points::{Context, ContextChange, ContextEvent, each_message},
     named,
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;
 
-fn last_two_turns(build: &ContextBuild) -> ContextChange {
-    let typed =
-        |message: &Message| matches!(message, Message::User(user) if user.mark == Mark::Typed);
+fn last_two_turns(build: &ContextEvent) -> ContextChange {
+    let typed = |message: &Message| matches!(message, Message::User(user) if user.mark == UserMessageKind::Typed);
     let turns = build.messages.iter().filter(|message| typed(message)).count();
     let mut turn = 0;
     ContextChange::Messages(build.messages.each(|_, message| {

@@ -5,24 +5,24 @@ use std::error::Error;
 
 use cotter::{
     Agent, HookCx, Message,
-    history::message::Mark,
-    hooks::points::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+    history::message::UserMessageKind,
+    hooks::points::{CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent},
     named,
 };
 use cotter_test::{Recording, Scripted, Step};
 
-fn what_was_asked(compacting: &Compacting) -> CompactChange {
+fn what_was_asked(compacting: &CompactPreEvent) -> CompactPreChange {
     let asked = compacting.messages.iter().filter_map(|message| match message {
-        Message::User(user) if user.mark == Mark::Typed => {
+        Message::User(user) if user.mark == UserMessageKind::Typed => {
             Some(format!("- {}", user.content.text()))
         }
         _ => None,
     });
     let asked: Vec<_> = asked.collect();
     if asked.is_empty() {
-        return CompactChange::Block("nobody asked anything".into());
+        return CompactPreChange::Block("nobody asked anything".into());
     }
-    CompactChange::Summary(format!("The person asked:\n{}", asked.join("\n")))
+    CompactPreChange::Summary(format!("The person asked:\n{}", asked.join("\n")))
 }
 
 #[expect(clippy::print_stdout, reason = "an example shows what came of it")]
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let replies = ["Blue.", "Because of scattering.", "Red, in the evening."].map(Step::text);
     let model = Recording::new(Scripted::new(replies));
-    let tell = |done: &Compacted, cx: &cotter::Cx| {
+    let tell = |done: &CompactPostEvent, cx: &cotter::Cx| {
         cx.note(format!("{} by {}", done.trigger, done.by.as_deref().unwrap_or("the model")));
     };
     let agent = Agent::builder(model.clone())

@@ -8,7 +8,7 @@ use cotter::{
     history::message::Content,
     invoke::{
         callable::BoxError,
-        skill::{SkillCx, Source},
+        skill::{SkillCaller, SkillCx},
     },
 };
 use cotter_test::{Recording, Scripted, Step};
@@ -17,7 +17,7 @@ use serde_json::json;
 async fn citations(cx: SkillCx) -> Result<Content, BoxError> {
     let style = cx.args.unwrap_or_else(|| "plain".into());
     Ok(match cx.source {
-        Source::Agent => format!("Cite every claim, in {style} style."),
+        SkillCaller::Agent => format!("Cite every claim, in {style} style."),
         _ => "Cite every claim.".to_owned(),
     }
     .into())

@@ -9,10 +9,10 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentConfig, Hook, Mention, Permit, Place, ToolError, ToolSpec,
+    Agent, AgentConfig, Hook, Permit, Subagent, ToolError, ToolSpec, Workspace,
     permission::{Zone, facts::Facts},
-    registry::subsystem::Hooking,
-    tool::Working,
+    registry::subsystem::SubsystemFuture,
+    tool::ToolFuture,
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::{Value, json};
@@ -37,11 +37,15 @@ impl Hook for Lists {
         Some("Keep a list of what is left to do.".into())
     }
 
-    fn on_register_agent<'a>(&'a self, name: &'a str, _: &'a AgentConfig) -> Hooking<'a, ()> {
+    fn on_register_agent<'a>(
+        &'a self,
+        name: &'a str,
+        _: &'a AgentConfig,
+    ) -> SubsystemFuture<'a, ()> {
         Box::pin(async move { _ = self.all().insert(name.into(), vec![]) })
     }
 
-    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> Hooking<'a, ()> {
+    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> SubsystemFuture<'a, ()> {
         Box::pin(async move { _ = self.all().remove(name) })
     }
 
@@ -57,11 +61,11 @@ impl Hook for Lists {
         Some(content.replace("TODO", "to do"))
     }
 
-    fn effects(&self, _: &str, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &str, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
 
-    fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         Some(Box::pin(async move {
             let mut lists = self.all();
             let Some(list) = lists.get_mut(call.cx().agent_id()) else {
@@ -91,7 +95,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         Step::text("Milk and bread, and the guest likes it."),
     ]));
     let agent = Agent::builder(model.clone())
-        .define_mention(Mention::agent(AgentConfig::new("guest")))
+        .define_mention(Subagent::agent(AgentConfig::new("guest")))
         .hook(Lists::default())
         .build()?;
     agent.process_request("What is TODO?").await?;

@@ -12,7 +12,7 @@ use std::{
 use cotter::{
     Agent, Registry,
     history::message::Usage,
-    hooks::points::{ModelPost, Replied, SessionEnd, SessionEnded},
+    hooks::points::{ModelPost, ModelPostEvent, SessionEnd, SessionEndEvent},
 };
 use cotter_test::{Scripted, Step};
 
@@ -31,7 +31,7 @@ struct Used {
 
 fn meter(unit: &mut Registry, meter: &Meter, log: &Arc<Mutex<String>>) {
     let used = meter.0.clone();
-    unit.observe(ModelPost, move |reply: &Replied| {
+    unit.observe(ModelPost, move |reply: &ModelPostEvent| {
         let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
         let of_model = used.entry(reply.model.to_string()).or_default();
         of_model.replies += 1;
@@ -41,7 +41,7 @@ fn meter(unit: &mut Registry, meter: &Meter, log: &Arc<Mutex<String>>) {
         of_model.usd += reply.cost_usd.unwrap_or(0.0);
     });
     let (used, log) = (meter.0.clone(), log.clone());
-    unit.observe(SessionEnd, move |ended: &SessionEnded| {
+    unit.observe(SessionEnd, move |ended: &SessionEndEvent| {
         let used = used.lock().unwrap_or_else(PoisonError::into_inner);
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
         for (model, used) in &*used {

@@ -5,14 +5,14 @@ use std::error::Error;
 
 use cotter::{
     Agent, FnTool, Permit, ToolSpec, Verdict,
-    hooks::points::{ToolCalled, ToolPre},
+    hooks::points::{ToolPre, ToolPreEvent},
     named,
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use serde_json::json;
 
-fn mind_the_remote(call: &ToolCalled) -> Verdict {
+fn mind_the_remote(call: &ToolPreEvent) -> Verdict {
     let args = call.tool_input["args"].as_str().unwrap_or_default();
     match args.split_once(' ').map_or(args, |(first, _)| first) {
         "push" if args.contains("--force") => Verdict::block("it would rewrite shared history"),

@@ -1,7 +1,7 @@
 //! Prints the table of points as Markdown, for `cargo xtask docs`.
 
 use cotter::{
-    hooks::points::{POINTS, Row},
+    hooks::points::{POINTS, PointSpec},
     permission::verdict::Power,
 };
 
@@ -12,7 +12,7 @@ fn main() {
     POINTS.iter().for_each(|row| println!("{}", line(row)));
 }
 
-fn line(row: &Row) -> String {
+fn line(row: &PointSpec) -> String {
     let powers: Vec<_> = row.powers.iter().map(|power: &Power| power.as_str()).collect();
     format!(
         "| `{}` | {} | {} | {} s | {} |",

@@ -13,11 +13,11 @@ use cotter::{
     Agent, Command, HookCx, Message, Registry,
     agent::controls::Completion,
     history::{
-        entry::{Body, Entries, Entry},
-        message::Mark,
+        entry::{Entries, Entry, EntryBody},
+        message::UserMessageKind,
         message_change::MessageChange,
     },
-    hooks::points::{Context, ContextBuild, ContextChange},
+    hooks::points::{Context, ContextChange, ContextEvent},
     invoke::command::{CommandCx, CommandResult},
     named,
 };
@@ -52,7 +52,7 @@ async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync
 /// The beginning of what a person typed.
 fn typed(entry: &Entry) -> Option<String> {
     match entry.message()? {
-        Message::User(user) if user.mark == Mark::Typed => {
+        Message::User(user) if user.mark == UserMessageKind::Typed => {
             Some(user.content.text().chars().take(50).collect())
         }
         _ => None,
@@ -63,7 +63,7 @@ fn typed(entry: &Entry) -> Option<String> {
 fn pops(entries: &Entries) -> HashMap<usize, (usize, Message)> {
     let mut pops = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
-        let Body::Custom(fields) = entry.body() else { continue };
+        let EntryBody::Custom(fields) = entry.body() else { continue };
         let (Some("stack_pop"), Some(back_to), Some(summary)) = (
             fields.get("type").and_then(Value::as_str),
             fields.get("backToIndex").and_then(Value::as_u64),
@@ -80,7 +80,7 @@ fn pops(entries: &Entries) -> HashMap<usize, (usize, Message)> {
     pops
 }
 
-pub(crate) fn from_entries(build: &ContextBuild) -> ContextChange {
+pub(crate) fn from_entries(build: &ContextEvent) -> ContextChange {
     let entries = build.entries();
     let pops = pops(&entries);
     if pops.is_empty() {
@@ -100,7 +100,7 @@ pub(crate) fn from_entries(build: &ContextBuild) -> ContextChange {
     ContextChange::messages(messages)
 }
 
-pub(crate) fn from_messages(build: &ContextBuild) -> ContextChange {
+pub(crate) fn from_messages(build: &ContextEvent) -> ContextChange {
     let entries = build.entries();
     let pops = pops(&entries);
     if pops.is_empty() {
@@ -113,7 +113,8 @@ pub(crate) fn from_messages(build: &ContextBuild) -> ContextChange {
     let mut told = HashSet::new();
     ContextChange::Messages(build.messages.each(|id, message| {
         // A compaction's summary stands for what came before the stretch, too.
-        let is_summary = matches!(message, Message::User(user) if user.mark == Mark::Compaction);
+        let is_summary =
+            matches!(message, Message::User(user) if user.mark == UserMessageKind::Compaction);
         match id.and_then(|id| popped.get(id)).filter(|_| !is_summary) {
             None => MessageChange::Keep,
             Some(first) if told.insert(first) => MessageChange::Replace(pops[first].1.clone()),
@@ -122,7 +123,7 @@ pub(crate) fn from_messages(build: &ContextBuild) -> ContextChange {
     }))
 }
 
-type Transform = fn(&ContextBuild) -> ContextChange;
+type Transform = fn(&ContextEvent) -> ContextChange;
 
 /// The extension: one command and one transform.
 fn stacking(unit: &mut Registry, transform: Transform) {

@@ -12,8 +12,8 @@ use std::{
 };
 
 use cotter::{
-    Agent, FnTool, Output, Registry, ToolSpec,
-    hooks::points::{CallChange, ToolCalled, ToolPost, ToolPre, ToolRan},
+    Agent, FnTool, Registry, ToolOutput, ToolSpec,
+    hooks::points::{ToolPost, ToolPostEvent, ToolPre, ToolPreChange, ToolPreEvent},
     named,
     permission::{Zone, facts::Facts},
 };
@@ -22,30 +22,30 @@ use serde_json::{Value, json};
 
 /// What harmless calls said, by tool and input.
 #[derive(Clone, Default)]
-struct Cache(Arc<Mutex<HashMap<(String, String), Output>>>);
+struct Cache(Arc<Mutex<HashMap<(String, String), ToolOutput>>>);
 
 impl Cache {
     fn register(&self, unit: &mut Registry) {
         let cache = self.clone();
-        let answer = move |call: &ToolCalled| match cache.get(&call.tool_name, &call.tool_input) {
-            Some(output) => CallChange::Answer(output),
-            None => CallChange::Keep,
+        let answer = move |call: &ToolPreEvent| match cache.get(&call.tool_name, &call.tool_input) {
+            Some(output) => ToolPreChange::Answer(output),
+            None => ToolPreChange::Keep,
         };
         unit.transform(ToolPre, named("cache", answer));
         let cache = self.clone();
-        unit.observe(ToolPost, move |ran: &ToolRan| {
+        unit.observe(ToolPost, move |ran: &ToolPostEvent| {
             if let (Ok(output), false) = (&*ran.output, ran.facts.has_effects()) {
                 cache.put(&ran.tool_name, &ran.tool_input, output.clone());
             }
         });
     }
 
-    fn get(&self, tool: &str, input: &Value) -> Option<Output> {
+    fn get(&self, tool: &str, input: &Value) -> Option<ToolOutput> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&(tool.to_owned(), input.to_string())).cloned()
     }
 
-    fn put(&self, tool: &str, input: &Value, output: Output) {
+    fn put(&self, tool: &str, input: &Value, output: ToolOutput) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert((tool.to_owned(), input.to_string()), output);
     }

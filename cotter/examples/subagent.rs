@@ -6,16 +6,16 @@
 use std::error::Error;
 
 use cotter::{
-    Agent, AgentConfig, Mention,
+    Agent, AgentConfig, Subagent,
     builtin::List,
     history::message::Content,
-    invoke::{callable::BoxError, subagent::MentionCx},
+    invoke::{callable::BoxError, subagent::SubagentCx},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;
 
-fn reviewer() -> Mention {
-    Mention::agent(
+fn reviewer() -> Subagent {
+    Subagent::agent(
         AgentConfig::new("reviewer")
             .with_description("Reviews code. Give it what to look at.")
             .with_system_prompt("You review code. You change nothing.")
@@ -23,7 +23,7 @@ fn reviewer() -> Mention {
     )
 }
 
-async fn translator(cx: MentionCx) -> Result<Content, BoxError> {
+async fn translator(cx: SubagentCx) -> Result<Content, BoxError> {
     let small = Scripted::new([Step::text("Sieht gut aus.")]).named("test/small");
     let agent = cx.child().id("translator").system_prompt("Translate.").model(small).build()?;
     Ok(agent.process_request(cx.prompt.as_str()).await?.text().into())
@@ -51,7 +51,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         .system_prompt("You keep a repository.")
         .tool(List::default())
         .define_mention(reviewer())
-        .define_mention(Mention::new("translator", translator).description("Speaks German."))
+        .define_mention(Subagent::new("translator", translator).description("Speaks German."))
         .build()?;
     agent.process_request("@reviewer look at it, and tell me in German").await?;
     let conversation = transcript(&agent.main_session().await?);

@@ -5,9 +5,9 @@
 use std::{error::Error, fs, io::Write, path::PathBuf};
 
 use cotter::{
-    Agent, Permit, Place, Tool, ToolError, ToolSpec,
+    Agent, Permit, Tool, ToolError, ToolSpec, Workspace,
     permission::{Zone, facts::Facts},
-    tool::Working,
+    tool::ToolFuture,
 };
 use cotter_test::{Scripted, Step, transcript};
 use serde_json::{Value, json};
@@ -32,14 +32,14 @@ impl Tool for Append {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         let path: PathBuf = place.cwd().join(input["file"].as_str().unwrap_or_default());
         let inside = path.parent() == Some(place.project());
         let zone = if inside { Zone::Workspace } else { Zone::External };
         Facts { writes: vec![path], ..Facts::zone(zone) }
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let failed = |error: std::io::Error| ToolError::failed(error.to_string());
             let line = permit.input()["line"].as_str().unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         Step::text("It is on the list."),
     ]);
     let agent =
-        Agent::builder(model).tool(Append::new()).place(Place::new(folder.path())).build()?;
+        Agent::builder(model).tool(Append::new()).place(Workspace::new(folder.path())).build()?;
     agent.process_request("Remember the milk.").await?;
     let written = fs::read_to_string(folder.path().join("todo.txt"))?;
     Ok(format!("{}todo.txt: {written}", transcript(&agent.main_session().await?)))

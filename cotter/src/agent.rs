@@ -25,26 +25,26 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     agent::{
-        child::{Parent, ParentStore},
+        child::{ParentRun, ParentStore},
         cx::Cx,
-        session::{Session, Shared, State},
-        step_cx::Scene,
-        view::{Environment, Face},
+        session::{Session, SessionShared, SessionState},
+        step_cx::StepCx,
+        view::{AgentView, Environment},
     },
     builtin,
-    fs::workspace::Place,
+    fs::workspace::Workspace,
     history::{
-        end_reason::Reason,
+        end_reason::EndReason,
         entry::Entries,
-        header::Header,
+        header::SessionHeader,
         message::{Content, ToolCall},
         store::{MemoryStore, Store, StoreError},
     },
     hooks::{
         handler::{HandlerId, IntoHandler},
         points::{
-            Answered, Gated, Point, Transformed,
-            session::{SessionEnd, SessionEnded, SessionOpen, SessionOpened},
+            Point, TakesAnswers, TakesGates, TakesTransforms,
+            session::{SessionEnd, SessionEndEvent, SessionOpen, SessionOpenEvent},
         },
         ui::{Headless, Ui},
     },
@@ -52,11 +52,11 @@ use crate::{
         agent_config::AgentConfig,
         command::Command,
         directive_hook::{HookCx, IntoHookResult},
-        named_item::{Kind, NameInfo},
+        named_item::{NameInfo, NameKind},
         skill::Skill,
-        subagent::{Mention, MentionMode},
+        subagent::{MentionMode, Subagent},
     },
-    model::{Model, ModelError, Models},
+    model::{Model, ModelDirectory, ModelError},
     permission::{
         Policy,
         facts::Facts,
@@ -66,15 +66,15 @@ use crate::{
         tool_glob::tool_globs,
     },
     pipeline::{
-        check::{self, PreChecked},
+        check::{self, PreCheckReport},
         dry_run as trial,
-        dry_run::{Trial, Tried},
-        explain::{self, Explained},
+        dry_run::{DryRun, DryRunReport},
+        explain::{self, ExplainReport},
     },
     registry::{
         RegisterError, Registry,
-        change::{Change, Reload},
-        generation::{Generation, HookInfo, Live},
+        change::{ChangeResult, RegistryChange},
+        generation::{Generation, HookInfo, LiveRegistry},
         subsystem::Hook,
         tool_hook::ToolHook,
     },
@@ -89,7 +89,7 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cotter::{Agent, Verdict, builtin::{List, Read}, hooks::points::{ToolCalled, ToolPre}};
+/// use cotter::{Agent, Verdict, builtin::{List, Read}, hooks::points::{ToolPreEvent, ToolPre}};
 /// use cotter_test::{Scripted, Step};
 ///
 /// let agent = Agent::builder(Scripted::new([Step::text("Hello.")]))
@@ -97,20 +97,20 @@ use crate::{
 ///     .tool(List::default())
 ///     .build()?;
 /// agent.tool(Read::default())?;
-/// let gate = agent.on(ToolPre, |_: &ToolCalled| Verdict::block("not now"))?;
+/// let gate = agent.on(ToolPre, |_: &ToolPreEvent| Verdict::block("not now"))?;
 /// assert!(agent.set_enabled(gate, false));
 /// assert_eq!(agent.process_request("Hello?").await?.text(), "Hello.");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Agent(Arc<Inner>);
+pub struct Agent(Arc<AgentInner>);
 
-struct Inner {
+struct AgentInner {
     id: SmolStr,
-    live: Arc<Live>,
+    live: Arc<LiveRegistry>,
     models: RwLock<Arc<[Arc<dyn Model>]>>,
-    directory: Arc<dyn Models>,
+    directory: Arc<dyn ModelDirectory>,
     store: Arc<dyn Store>,
     ui: Arc<dyn Ui>,
     config: RwLock<Arc<AgentConfig>>,
@@ -118,18 +118,18 @@ struct Inner {
     mention_mode: MentionMode,
     /// The names of the tools for skills and for subagents.
     invoking: [SmolStr; 2],
-    place: Place,
+    place: Workspace,
     limits: Limits,
     scope: Option<GlobSet>,
     spill: Option<PathBuf>,
     /// Without the agent, which would hold itself.
-    main: OnceCell<Arc<Shared>>,
+    main: OnceCell<Arc<SessionShared>>,
     /// Whether the hooks were told of the agents they were built with.
     told: OnceCell<()>,
     /// What it showed its model last.
-    face: RwLock<Option<Arc<Face>>>,
+    face: RwLock<Option<Arc<AgentView>>>,
     /// Whom it works for.
-    parent: Option<Parent>,
+    parent: Option<ParentRun>,
 }
 
 /// When a run ends by itself, and how patient it is.
@@ -137,7 +137,7 @@ struct Inner {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cotter::{Agent, Reason, builtin::List};
+/// use cotter::{Agent, EndReason, builtin::List};
 /// use cotter_test::{Scripted, Step};
 /// use serde_json::json;
 ///
@@ -147,7 +147,7 @@ struct Inner {
 ///     .limits(|limits| limits.max_steps = Some(3))
 ///     .build()?;
 /// let reply = agent.process_request("Go on and on.").await?;
-/// assert_eq!((reply.reason, reply.steps), (Reason::MaxTurns, 3));
+/// assert_eq!((reply.reason, reply.steps), (EndReason::MaxTurns, 3));
 /// # Ok(())
 /// # }
 /// ```
@@ -212,40 +212,40 @@ impl Agent {
     /// A new session.
     pub async fn new_session(&self) -> Result<Session, StoreError> {
         self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
-        let header = Header::new(self.0.store.new_id(), self.place().cwd());
-        let state = State::create(&*self.0.store, header)?;
+        let header = SessionHeader::new(self.0.store.new_id(), self.place().cwd());
+        let state = SessionState::create(&*self.0.store, header)?;
         Ok(self.opened(state, "created").await)
     }
 
     /// An existing session. What a killed process left open in it is closed.
     pub async fn session(&self, id: &str) -> Result<Session, StoreError> {
         self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
-        let state = State::open(&*self.0.store, id)?;
+        let state = SessionState::open(&*self.0.store, id)?;
         Ok(self.opened(state, "resumed").await)
     }
 
     pub(crate) async fn forked(
         &self,
-        from: &Header,
+        from: &SessionHeader,
         path: &Entries,
         next_entry: u64,
     ) -> Result<Session, StoreError> {
-        let mut header = Header::new(self.0.store.new_id(), &from.cwd);
+        let mut header = SessionHeader::new(self.0.store.new_id(), &from.cwd);
         header.parent = Some(from.id.clone());
-        let state = State::fork(&*self.0.store, header, path, next_entry)?;
+        let state = SessionState::fork(&*self.0.store, header, path, next_entry)?;
         Ok(self.opened(state, "forked").await)
     }
 
-    async fn opened(&self, mut state: State, how: &'static str) -> Session {
+    async fn opened(&self, mut state: SessionState, how: &'static str) -> Session {
         let crashed = state.crashed.take();
         let session = Session::new(self.clone(), state);
         // Of one who works for another, that one's listeners are told by its run.
         if self.parent().is_none() {
             session.shared.hub.opened(how);
         }
-        session.scene(SmolStr::default()).fire::<SessionOpen>(|| SessionOpened { how }).await;
+        session.scene(SmolStr::default()).fire::<SessionOpen>(|| SessionOpenEvent { how }).await;
         if let Some(run) = crashed {
-            let ended = || SessionEnded { reason: Reason::Crashed };
+            let ended = || SessionEndEvent { reason: EndReason::Crashed };
             session.scene(run).fire::<SessionEnd>(ended).await;
         }
         session
@@ -267,7 +267,7 @@ impl Agent {
     }
 
     /// The folders it works in.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &Workspace {
         &self.0.place
     }
 
@@ -289,17 +289,17 @@ impl Agent {
 }
 
 /// The registry of an agent while something is taken out of it.
-struct LettingGo<'a>(&'a Inner);
+struct RemovalGuard<'a>(&'a AgentInner);
 
-impl Deref for LettingGo<'_> {
-    type Target = Live;
+impl Deref for RemovalGuard<'_> {
+    type Target = LiveRegistry;
 
-    fn deref(&self) -> &Live {
+    fn deref(&self) -> &LiveRegistry {
         &self.0.live
     }
 }
 
-impl Drop for LettingGo<'_> {
+impl Drop for RemovalGuard<'_> {
     fn drop(&mut self) {
         let shown = self.0.face.write().unwrap_or_else(PoisonError::into_inner).take();
         // Outside the lock: what only the old generation held may look at the agent as it goes.
@@ -323,7 +323,7 @@ impl Agent {
     /// Puts units in the place of what their owners had, in one step or not at all. What would make
     /// anything looser waits until a person agrees; whatever tightens acts at once, also on calls that
     /// are being decided.
-    pub fn apply(&self, change: Change) -> Result<Reload, RegisterError> {
+    pub fn apply(&self, change: RegistryChange) -> Result<ChangeResult, RegisterError> {
         self.letting_go().apply(change)
     }
 
@@ -334,8 +334,8 @@ impl Agent {
         owner: Owner,
         agreed: bool,
         extension: impl FnOnce(&mut Registry),
-    ) -> Result<Reload, RegisterError> {
-        let mut change = Change::new();
+    ) -> Result<ChangeResult, RegisterError> {
+        let mut change = RegistryChange::new();
         change.load(owner, extension);
         self.apply(if agreed { change.agreed() } else { change })
     }
@@ -351,7 +351,7 @@ impl Agent {
     }
 
     /// Registers a gate.
-    pub fn on<P: Gated, M>(
+    pub fn on<P: TakesGates, M>(
         &self,
         point: P,
         handler: impl IntoHandler<P, P::Verdict, M>,
@@ -369,7 +369,7 @@ impl Agent {
     }
 
     /// Registers a transform.
-    pub fn transform<P: Transformed, M>(
+    pub fn transform<P: TakesTransforms, M>(
         &self,
         point: P,
         handler: impl IntoHandler<P, P::Change, M>,
@@ -378,7 +378,7 @@ impl Agent {
     }
 
     /// Registers a handler that may answer for the person.
-    pub fn answer<P: Answered, M>(
+    pub fn answer<P: TakesAnswers, M>(
         &self,
         point: P,
         handler: impl IntoHandler<P, P::Answer, M>,
@@ -403,7 +403,8 @@ impl Agent {
 
     /// Drops a hook; whether it was there. Kernel gates stay.
     pub fn remove(&self, id: HandlerId) -> bool {
-        let kernel = |meta: &Arc<crate::hooks::chain::Meta>| meta.owner.origin == Origin::Kernel;
+        let kernel =
+            |meta: &Arc<crate::hooks::chain::HandlerMeta>| meta.owner.origin == Origin::Kernel;
         !self.generation().meta(id).is_some_and(kernel) && self.letting_go().remove(id)
     }
 
@@ -454,7 +455,7 @@ impl Agent {
     }
 
     /// Registers a subagent. One that is an agent of its own: [`Agent::register_agent`].
-    pub fn define_mention(&self, mention: Mention) -> Result<(), RegisterError> {
+    pub fn define_mention(&self, mention: Subagent) -> Result<(), RegisterError> {
         self.define(|unit| _ = unit.define_mention(mention))
     }
 
@@ -469,32 +470,32 @@ impl Agent {
 
     /// Drops the program's hook on a directive; whether it was there.
     pub fn undefine_hook(&self, name: &str) -> bool {
-        self.letting_go().remove_called(Kind::Hook, name)
+        self.letting_go().remove_called(NameKind::Hook, name)
     }
 
     /// Drops the program's skill; whether it was there.
     pub fn undefine_skill(&self, name: &str) -> bool {
-        self.letting_go().remove_called(Kind::Skill, name)
+        self.letting_go().remove_called(NameKind::Skill, name)
     }
 
     /// Drops the program's subagent; whether it was there.
     pub fn undefine_mention(&self, name: &str) -> bool {
-        self.letting_go().remove_called(Kind::Subagent, name)
+        self.letting_go().remove_called(NameKind::Subagent, name)
     }
 
     /// Drops the program's command; whether it was there.
     pub fn undefine_command(&self, name: &str) -> bool {
-        self.letting_go().remove_called(Kind::Command, name)
+        self.letting_go().remove_called(NameKind::Command, name)
     }
 
     /// Everything of a kind that can be called by name, in the order of registration.
-    pub fn names(&self, kind: Kind) -> Vec<NameInfo> {
+    pub fn names(&self, kind: NameKind) -> Vec<NameInfo> {
         self.generation().names.list(kind)
     }
 
     /// The commands there are.
     pub fn commands(&self) -> Vec<NameInfo> {
-        self.names(Kind::Command)
+        self.names(NameKind::Command)
     }
 
     /// What the arguments of a command may go on with, given what was typed of them so far.
@@ -511,7 +512,7 @@ impl Agent {
 
 /// What the loop needs.
 impl Agent {
-    pub(crate) fn live(&self) -> &Live {
+    pub(crate) fn live(&self) -> &LiveRegistry {
         &self.0.live
     }
 
@@ -537,7 +538,7 @@ impl Agent {
         self.config().looks_only || above()
     }
 
-    pub(crate) fn parent(&self) -> Option<&Parent> {
+    pub(crate) fn parent(&self) -> Option<&ParentRun> {
         self.0.parent.as_ref()
     }
 
@@ -555,11 +556,11 @@ impl Agent {
 
     /// The registry, to take something out: what this agent showed last goes with it, and keeps nothing
     /// alive that nobody has any more.
-    fn letting_go(&self) -> LettingGo<'_> {
-        LettingGo(&self.0)
+    fn letting_go(&self) -> RemovalGuard<'_> {
+        RemovalGuard(&self.0)
     }
 
-    pub(crate) fn face_slot(&self) -> &RwLock<Option<Arc<Face>>> {
+    pub(crate) fn face_slot(&self) -> &RwLock<Option<Arc<AgentView>>> {
         &self.0.face
     }
 
@@ -589,13 +590,13 @@ impl Agent {
     }
 
     /// The models that can be reached by name.
-    pub(crate) fn directory(&self) -> &Arc<dyn Models> {
+    pub(crate) fn directory(&self) -> &Arc<dyn ModelDirectory> {
         &self.0.directory
     }
 
     /// An agent that works for another.
     pub(crate) fn child(
-        parent: Parent,
+        parent: ParentRun,
         config: AgentConfig,
         model: Option<Arc<dyn Model>>,
         limits: Limits,
@@ -607,7 +608,7 @@ impl Agent {
             Some(model) => Arc::from([model]),
             None => session.models(),
         };
-        Ok(Agent(Arc::new(Inner {
+        Ok(Agent(Arc::new(AgentInner {
             id: config.name.clone(),
             live: above.live.clone(),
             models: RwLock::new(models),
@@ -630,7 +631,7 @@ impl Agent {
     }
 
     /// The folders of a session: what was too long for the model may be read back.
-    pub(crate) fn place_of(&self, session: &str) -> Place {
+    pub(crate) fn place_of(&self, session: &str) -> Workspace {
         match &self.0.spill {
             None => self.0.place.clone(),
             Some(folder) => {
@@ -650,14 +651,14 @@ impl Agent {
 /// An agent in the making. Registration errors are reported by `build`.
 pub struct AgentBuilder {
     models: Vec<Arc<dyn Model>>,
-    directory: Arc<dyn Models>,
+    directory: Arc<dyn ModelDirectory>,
     store: Arc<dyn Store>,
     ui: Arc<dyn Ui>,
     config: AgentConfig,
     environment: Option<Environment>,
     mention_mode: MentionMode,
     prefix: SmolStr,
-    place: Place,
+    place: Workspace,
     limits: Limits,
     scope: Option<Vec<String>>,
     spill: Option<PathBuf>,
@@ -675,7 +676,7 @@ impl AgentBuilder {
             environment: None,
             mention_mode: MentionMode::default(),
             prefix: SmolStr::default(),
-            place: Place::nowhere(),
+            place: Workspace::nowhere(),
             limits: Limits::default(),
             scope: None,
             spill: None,
@@ -696,7 +697,7 @@ impl AgentBuilder {
     }
 
     /// The models that hooks, commands and subagents may name.
-    pub fn models(mut self, models: impl Models) -> Self {
+    pub fn models(mut self, models: impl ModelDirectory) -> Self {
         self.directory = Arc::new(models);
         self
     }
@@ -744,7 +745,7 @@ impl AgentBuilder {
     }
 
     /// The folders it works in. Without them there is no project: no file can be read or written.
-    pub fn place(mut self, place: Place) -> Self {
+    pub fn place(mut self, place: Workspace) -> Self {
         self.place = place;
         self
     }
@@ -774,7 +775,7 @@ impl AgentBuilder {
     }
 
     /// Registers a gate.
-    pub fn on<P: Gated, M>(
+    pub fn on<P: TakesGates, M>(
         mut self,
         point: P,
         handler: impl IntoHandler<P, P::Verdict, M>,
@@ -790,7 +791,7 @@ impl AgentBuilder {
     }
 
     /// Registers a transform.
-    pub fn transform<P: Transformed, M>(
+    pub fn transform<P: TakesTransforms, M>(
         mut self,
         point: P,
         handler: impl IntoHandler<P, P::Change, M>,
@@ -800,7 +801,7 @@ impl AgentBuilder {
     }
 
     /// Registers a handler that may answer for the person.
-    pub fn answer<P: Answered, M>(
+    pub fn answer<P: TakesAnswers, M>(
         mut self,
         point: P,
         handler: impl IntoHandler<P, P::Answer, M>,
@@ -850,7 +851,7 @@ impl AgentBuilder {
     }
 
     /// Registers a subagent.
-    pub fn define_mention(mut self, mention: Mention) -> Self {
+    pub fn define_mention(mut self, mention: Subagent) -> Self {
         self.unit.define_mention(mention);
         self
     }
@@ -877,7 +878,7 @@ impl AgentBuilder {
     pub fn build(self) -> Result<Agent, RegisterError> {
         let invoking = ["invoke_skill", "invoke_subagent"]
             .map(|name| format_smolstr!("{}{name}", self.prefix));
-        let live = Live::new(invoking.to_vec());
+        let live = LiveRegistry::new(invoking.to_vec());
         let mut kernel = Registry::new(builtin::owner());
         builtin::register(&mut kernel);
         live.commit(kernel)?;
@@ -887,7 +888,7 @@ impl AgentBuilder {
         let scope = self.scope.map(|globs| tool_globs(&globs)).transpose();
         tool_globs(&self.config.tools)
             .map_err(|cause| RegisterError::new(format!("tools: {cause}")))?;
-        Ok(Agent(Arc::new(Inner {
+        Ok(Agent(Arc::new(AgentInner {
             id: self.config.name.clone(),
             live: Arc::new(live),
             models: RwLock::new(self.models.into()),
@@ -923,26 +924,26 @@ fn not_the_kernel(owner: Owner) -> Result<Owner, RegisterError> {
 /// Hooks round one call, outside a run: what `run_pre` and `run_post` of a hook manager do.
 impl Agent {
     /// Asks the hooks at `tool.pre` about a call of a tool, which need not exist. Nothing runs.
-    pub async fn run_pre(&self, tool: &str, input: Value) -> PreChecked {
+    pub async fn run_pre(&self, tool: &str, input: Value) -> PreCheckReport {
         check::run_pre(&self.detached_scene(), call(tool, input)).await
     }
 
     /// What would happen to a call, and why. Nothing runs, nobody is asked and nothing is kept.
-    pub async fn explain(&self, tool: &str, input: Value) -> Explained {
+    pub async fn explain(&self, tool: &str, input: Value) -> ExplainReport {
         let call = explain::call(tool, input);
-        explain::explain(&self.dry_scene(), call, explain::Hooks::Listed).await
+        explain::explain(&self.dry_scene(), call, explain::HookMode::Listed).await
     }
 
     /// The same, with the hooks at `tool.pre` really asked, observers aside. They are told that it is a
     /// trial.
-    pub async fn explain_with_hooks(&self, tool: &str, input: Value) -> Explained {
+    pub async fn explain_with_hooks(&self, tool: &str, input: Value) -> ExplainReport {
         let call = explain::call(tool, input);
-        explain::explain(&self.dry_scene(), call, explain::Hooks::Asked).await
+        explain::explain(&self.dry_scene(), call, explain::HookMode::Asked).await
     }
 
     /// Fires a point at the hooks that are loaded, to see what they say. Nothing happens but what they do
     /// themselves; they are told that it is a trial.
-    pub async fn try_hooks(&self, trial: Trial) -> Tried {
+    pub async fn try_hooks(&self, trial: DryRun) -> DryRunReport {
         trial::try_hooks(self.dry_scene(), trial).await
     }
 
@@ -958,16 +959,16 @@ impl Agent {
         move || std::hint::black_box(&generation).has(SessionEnd::ID)
     }
 
-    fn detached_scene(&self) -> Scene {
-        let header = Header::new(SmolStr::default(), self.place().cwd());
-        let session = Session::new(self.clone(), State::unstored(header));
+    fn detached_scene(&self) -> StepCx {
+        let header = SessionHeader::new(SmolStr::default(), self.place().cwd());
+        let session = Session::new(self.clone(), SessionState::unstored(header));
         session.scene(SmolStr::default())
     }
 
     /// The same, where hooks are only tried.
-    fn dry_scene(&self) -> Scene {
+    fn dry_scene(&self) -> StepCx {
         let scene = self.detached_scene();
-        Scene { cx: scene.cx.dry(), ..scene }
+        StepCx { cx: scene.cx.dry(), ..scene }
     }
 }
 

@@ -17,11 +17,11 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, At, Verdict, hooks::points::{ToolCalled, ToolPre}};
+//! use cotter::{Agent, At, Verdict, hooks::points::{ToolPreEvent, ToolPre}};
 //! use cotter_test::Scripted;
 //! use serde_json::json;
 //!
-//! fn at_once(call: &ToolCalled) -> Verdict {
+//! fn at_once(call: &ToolPreEvent) -> Verdict {
 //!     if call.facts.writes.is_empty() { Verdict::Pass } else { Verdict::ask("it writes") }
 //! }
 //!
@@ -46,14 +46,14 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
-//! use cotter::{Agent, history::message::Usage, hooks::points::{ModelPost, Replied}};
+//! use cotter::{Agent, history::message::Usage, hooks::points::{ModelPost, ModelPostEvent}};
 //! use cotter_test::{Scripted, Step};
 //!
 //! let spent = Arc::new(AtomicU64::new(0));
 //! let meter = spent.clone();
 //! let usage = Usage { output_tokens: 7, ..Usage::default() };
 //! let agent = Agent::builder(Scripted::new([Step::text("Hello.").and_usage(usage)]))
-//!     .observe(ModelPost, move |reply: &Replied| {
+//!     .observe(ModelPost, move |reply: &ModelPostEvent| {
 //!         meter.fetch_add(reply.output_tokens, Ordering::Relaxed);
 //!     })
 //!     .build()?;
@@ -71,11 +71,11 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, hooks::points::{Prompt, PromptChange, UserPromptSubmit}};
+//! use cotter::{Agent, hooks::points::{UserPromptSubmitEvent, UserPromptSubmitChange, UserPromptSubmit}};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
-//! fn expand(prompt: &Prompt) -> PromptChange {
-//!     PromptChange::Prompt(prompt.prompt.replace("asap", "by Friday"))
+//! fn expand(prompt: &UserPromptSubmitEvent) -> UserPromptSubmitChange {
+//!     UserPromptSubmitChange::Prompt(prompt.prompt.replace("asap", "by Friday"))
 //! }
 //! let model = Recording::new(Scripted::new([Step::text("It will be done.")]));
 //! let agent = Agent::builder(model.clone()).transform(UserPromptSubmit, expand).build()?;
@@ -94,13 +94,13 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, FnTool, ToolSpec, hooks::ui::Question};
-//! use cotter::hooks::points::{Answer, PermissionAsk};
+//! use cotter::hooks::points::{PermissionAnswer, PermissionAsk};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
-//! fn only_builds(question: &Question) -> Answer {
+//! fn only_builds(question: &Question) -> PermissionAnswer {
 //!     let builds = question.calls.iter().all(|call| call.name == "build");
-//!     if builds { Answer::Yes } else { Answer::Pass }
+//!     if builds { PermissionAnswer::Yes } else { PermissionAnswer::Pass }
 //! }
 //! let spec = ToolSpec::new("build", "Builds the project.", json!({"type": "object"}));
 //! let build = FnTool::new(spec, |_| async { Ok("built".into()) });
@@ -120,12 +120,12 @@
 //! at all, at any time, and dropped in one step. What an owner may do depends on its [`Origin`](crate::Origin).
 //!
 //! ```
-//! use cotter::{Agent, Origin, Owner, Registry, Verdict, hooks::points::{ToolCalled, ToolPre}};
+//! use cotter::{Agent, Origin, Owner, Registry, Verdict, hooks::points::{ToolPreEvent, ToolPre}};
 //! use cotter::permission::{mode::Mode, rule::{Rule, RuleKind}};
 //! # use cotter_test::Scripted;
 //!
 //! fn careful(unit: &mut Registry) {
-//!     unit.on(ToolPre, |_: &ToolCalled| Verdict::Pass).mode(Mode::Plan);
+//!     unit.on(ToolPre, |_: &ToolPreEvent| Verdict::Pass).mode(Mode::Plan);
 //! }
 //! # let agent = Agent::builder(Scripted::new([])).build()?;
 //! let owner = Owner::new(Origin::Project, "careful");
@@ -148,4 +148,6 @@ pub(crate) mod notes;
 pub mod points;
 pub mod ui;
 
-pub use crate::hooks::handler::{At, Failure, HandlerId, IntoHandler, Named, Settled, named};
+pub use crate::hooks::handler::{
+    At, HandlerFailure, HandlerId, IntoAnswer, IntoHandler, NamedFn, named,
+};

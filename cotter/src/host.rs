@@ -11,12 +11,12 @@ use crate::{
         Agent,
         cx::{Cx, REMARK_CHARS},
     },
-    hooks::handler::AsideKind,
+    hooks::handler::CaveatKind,
     hooks::{
-        external::{Asked, Declared, Outside},
+        external::{ExternalHook, ExternalHookSpec, HookRequest},
         points::{Point, PointId},
     },
-    invoke::{agent_config::AgentConfig, named_item::Kind},
+    invoke::{agent_config::AgentConfig, named_item::NameKind},
     registry::Registry,
     text,
 };
@@ -29,15 +29,15 @@ pub use crate::{
 /// The event of a hook request as in-process handlers see it, or `None` at another point than `P`.
 ///
 /// Used by `cotter-files` for what a payload leaves out: facts, questions, the end of a turn.
-pub fn event<P: Point>(asked: &Asked) -> Option<&P::Event> {
+pub fn event<P: Point>(asked: &HookRequest) -> Option<&P::Event> {
     asked.event::<P>()
 }
 
 /// Records how an answer came about where the answer itself does not say it. The last call counts.
 ///
 /// Used by `cotter-files` for hooks that failed and pass, were not started, or were not fully heard.
-pub fn put_aside(cx: &Cx, kind: AsideKind, words: &str) {
-    cx.put_aside(kind, words);
+pub fn put_aside(cx: &Cx, kind: CaveatKind, words: &str) {
+    cx.set_caveat(kind, words);
 }
 
 /// Takes the last remark of this handler ([`Cx::remark`]).
@@ -96,8 +96,8 @@ pub fn end_run(cx: &Cx, reason: String) -> bool {
 pub fn outside_too(
     unit: &mut Registry,
     point: PointId,
-    declared: Declared,
-    hook: Arc<dyn Outside>,
+    declared: ExternalHookSpec,
+    hook: Arc<dyn ExternalHook>,
 ) {
     unit.outside_too(point, declared, hook);
 }
@@ -112,7 +112,7 @@ pub fn agent_config(agent: &Agent) -> Arc<AgentConfig> {
 /// Checks the name of a hook, skill, subagent or command; the error says what is wrong.
 ///
 /// Used by `cotter-files` when it reads a name from a file.
-pub fn check_name(kind: Kind, name: &str) -> Result<(), String> {
+pub fn check_name(kind: NameKind, name: &str) -> Result<(), String> {
     crate::invoke::named_item::check_name(kind, name)
 }
 

@@ -11,7 +11,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, FnTool, ToolSpec, Verdict, permission::{Zone, facts::Facts}};
-//! use cotter::hooks::points::{ToolCalled, ToolPre};
+//! use cotter::hooks::points::{ToolPreEvent, ToolPre};
 //! use cotter_test::{Scripted, Step};
 //! use serde_json::json;
 //!
@@ -27,7 +27,7 @@
 //! let tide = FnTool::new(spec, |_permit| async { Ok("12:00".into()) });
 //!
 //! // A hook is a function at a point. This one is a gate: it may pass, ask or block.
-//! fn known_ports(call: &ToolCalled) -> Verdict {
+//! fn known_ports(call: &ToolPreEvent) -> Verdict {
 //!     match call.tool_input["port"].as_str() {
 //!         Some("Atlantis") => Verdict::block("there is no such port"),
 //!         _ => Verdict::Pass,
@@ -102,11 +102,11 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Verdict, hooks::points::{ToolCalled, ToolPre}, named};
+//! use cotter::{Agent, Verdict, hooks::points::{ToolPreEvent, ToolPre}, named};
 //! use cotter_test::Scripted;
 //! use serde_json::json;
 //!
-//! let careful = |call: &ToolCalled| match call.tool_input["command"].as_str() {
+//! let careful = |call: &ToolPreEvent| match call.tool_input["command"].as_str() {
 //!     Some(command) if command.starts_with("rm") => Verdict::block("nothing is deleted here"),
 //!     _ => Verdict::Pass,
 //! };
@@ -125,10 +125,10 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Cx, hooks::points::{SessionStart, SessionStarted}, named};
+//! use cotter::{Agent, Cx, hooks::points::{SessionStart, SessionStartEvent}, named};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
-//! let greet = |_: &SessionStarted, cx: &Cx| cx.note("the person is called Ada");
+//! let greet = |_: &SessionStartEvent, cx: &Cx| cx.note("the person is called Ada");
 //! let model = Recording::new(Scripted::new([Step::text("Good day, Ada.")]));
 //! let agent = Agent::builder(model.clone()).observe(SessionStart, named("greet", greet)).build()?;
 //! agent.process_request("Hello.").await?;
@@ -145,12 +145,12 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, builtin::List, hooks::points::{ResultChange, ToolPost, ToolRan}};
+//! use cotter::{Agent, builtin::List, hooks::points::{ToolPostChange, ToolPost, ToolPostEvent}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
-//! let hide = |ran: &ToolRan| {
-//!     ResultChange::Result(Ok(format!("{} bytes, not shown", ran.result.len()).into()))
+//! let hide = |ran: &ToolPostEvent| {
+//!     ToolPostChange::Result(Ok(format!("{} bytes, not shown", ran.result.len()).into()))
 //! };
 //! let model = Scripted::new([Step::call("list", json!({})), Step::text("I see.")]);
 //! let agent = Agent::builder(model).tool(List::default()).transform(ToolPost, hide).build()?;
@@ -168,15 +168,15 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, FnTool, ToolSpec, hooks::{points::{Answer, PermissionAsk}, ui::Question}};
+//! use cotter::{Agent, FnTool, ToolSpec, hooks::{points::{PermissionAnswer, PermissionAsk}, ui::Question}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
 //! let spec = ToolSpec::new("build", "Builds.", json!({"type": "object"}));
 //! let build = FnTool::new(spec, |_| async { Ok("built".into()) }); // Not said to be safe: it asks.
 //! let one_by_one = |question: &Question| match question.calls.len() {
-//!     1 => Answer::Yes,
-//!     _ => Answer::No("one at a time".into()),
+//!     1 => PermissionAnswer::Yes,
+//!     _ => PermissionAnswer::No("one at a time".into()),
 //! };
 //! let model = Scripted::new([Step::call("build", json!({})), Step::text("Done.")]);
 //! let agent = Agent::builder(model).tool(build).answer(PermissionAsk, one_by_one).build()?;
@@ -219,7 +219,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, HookCx, HookResult, Reason};
+//! use cotter::{Agent, HookCx, HookResult, EndReason};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
 //! let model = Recording::new(Scripted::new([Step::text("Very well.")]));
@@ -230,7 +230,7 @@
 //!     })
 //!     .build()?;
 //! let reply = agent.new_session().await?.prompt("/cancel never mind").await?;
-//! assert_eq!((reply.text().as_str(), reply.reason), ("Nothing was sent.", Reason::ShortCircuit));
+//! assert_eq!((reply.text().as_str(), reply.reason), ("Nothing was sent.", EndReason::ShortCircuit));
 //! agent.process_request("I'm gonna sail, ping /me /formal").await?;
 //! assert_eq!(model.shown(), "user: I'm going to sail, ping /me\n");
 //! # Ok(())
@@ -267,7 +267,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, AgentConfig, Mention};
+//! use cotter::{Agent, AgentConfig, Subagent};
 //! use cotter_test::{Scripted, Step};
 //! use serde_json::json;
 //!
@@ -280,7 +280,7 @@
 //!     Step::text("It is fine."), // What the reviewer's own request gets.
 //!     Step::text("The reviewer is content."),
 //! ]);
-//! let agent = Agent::builder(model).define_mention(Mention::agent(reviewer)).build()?;
+//! let agent = Agent::builder(model).define_mention(Subagent::agent(reviewer)).build()?;
 //! let reply = agent.process_request("@reviewer please").await?;
 //! assert_eq!(reply.text(), "The reviewer is content.");
 //! # Ok(())
@@ -318,10 +318,10 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Message, history::message_change::MessageChange, hooks::points::{Context, ContextBuild, ContextChange}};
+//! use cotter::{Agent, Message, history::message_change::MessageChange, hooks::points::{Context, ContextEvent, ContextChange}};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
-//! let last_only = |build: &ContextBuild| {
+//! let last_only = |build: &ContextEvent| {
 //!     let mut left = build.messages.len();
 //!     ContextChange::Messages(build.messages.each(|_, _: &Message| {
 //!         left -= 1;
@@ -346,10 +346,10 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, HookCx, hooks::points::{CompactChange, CompactPre, Compacting}};
+//! use cotter::{Agent, HookCx, hooks::points::{CompactPreChange, CompactPre, CompactPreEvent}};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
-//! let short = |it: &Compacting| CompactChange::Summary(format!("{} messages", it.messages.len()));
+//! let short = |it: &CompactPreEvent| CompactPreChange::Summary(format!("{} messages", it.messages.len()));
 //! let model = Recording::new(Scripted::new([Step::text("Hello."), Step::text("Yes.")]));
 //! let agent = Agent::builder(model.clone())
 //!     .transform(CompactPre, short)
@@ -492,14 +492,14 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Verdict, builtin::List, hooks::points::{ToolCalled, ToolPre}, named};
+//! use cotter::{Agent, Verdict, builtin::List, hooks::points::{ToolPreEvent, ToolPre}, named};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
 //! let model = Scripted::new([Step::call("list", json!({})), Step::text("I may not look.")]);
 //! let agent = Agent::builder(model)
 //!     .tool(List::default())
-//!     .on(ToolPre, named("no-looking", |_: &ToolCalled| Verdict::block("it is private")))
+//!     .on(ToolPre, named("no-looking", |_: &ToolPreEvent| Verdict::block("it is private")))
 //!     .build()?;
 //! agent.process_request("What is here?").await?;
 //! assert_eq!(
@@ -527,7 +527,7 @@
 //! | skills | [`invoke::skill`] | `skill`, `exposed_skill` |
 //! | subagents, and agents for a run | [`invoke::subagent`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
 //! | what a handler can do | [`Controls`], [`Cx`] | `pop` |
-//! | what the model gets | [`hooks::points::Context`], [`Messages`] | `context_transform`, `pop` |
+//! | what the model gets | [`hooks::points::Context`], [`MessageList`] | `context_transform`, `pop` |
 //! | summing up | [`hooks::points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |
 //! | subsystems | [`Hook`] | `hook_trait` |
 //! | what runs unasked | [`permission`] | |
@@ -585,11 +585,11 @@ pub use crate::{
         Agent, AgentBuilder, Limits, child::ChildBuilder, controls::Controls, cx::Cx,
         session::Session, view::Environment,
     },
-    fs::workspace::Place,
+    fs::workspace::Workspace,
     history::{
-        end_reason::Reason,
+        end_reason::EndReason,
         message::Message,
-        message_list::{Block, Messages},
+        message_list::{MessageBlock, MessageList},
     },
     hooks::handler::{At, named},
     invoke::{
@@ -597,9 +597,9 @@ pub use crate::{
         command::Command,
         directive_hook::{HookCx, HookResult},
         skill::Skill,
-        subagent::Mention,
+        subagent::Subagent,
     },
-    model::tools::{Output, ToolError, ToolSpec},
+    model::tools::{ToolError, ToolOutput, ToolSpec},
     permission::{
         origin::{Origin, Owner},
         verdict::Verdict,

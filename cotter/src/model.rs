@@ -5,7 +5,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cotter::{Agent, history::message::{StopReason, Usage}};
-//! use cotter::model::{Delta, Model, Request, Streaming};
+//! use cotter::model::{Delta, Model, Request, ReplyStream};
 //! use futures_util::stream;
 //! use smol_str::SmolStr;
 //!
@@ -17,7 +17,7 @@
 //!         &self.0
 //!     }
 //!
-//!     fn stream(&self, request: Request) -> Streaming {
+//!     fn stream(&self, request: Request) -> ReplyStream {
 //!         let last = request.messages.last().map(|message| message.text().into_owned());
 //!         let done = Delta::Done { stop_reason: StopReason::EndTurn, usage: Usage::default() };
 //!         Box::pin(stream::iter([Ok(Delta::Text(last.unwrap_or_default())), Ok(done)]))
@@ -40,14 +40,14 @@ use smol_str::SmolStr;
 use crate::{
     history::{
         message::{StopReason, Usage},
-        message_list::Messages,
+        message_list::MessageList,
     },
-    model::tools::ShownTools,
+    model::tools::ToolList,
     text,
 };
 
 /// The reply of a model as it comes.
-pub type Streaming = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
+pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
 
 /// A model.
 ///
@@ -59,7 +59,7 @@ pub trait Model: Send + Sync + 'static {
     fn name(&self) -> &SmolStr;
 
     /// Sends a request.
-    fn stream(&self, request: Request) -> Streaming;
+    fn stream(&self, request: Request) -> ReplyStream;
 
     /// How many tokens a conversation with it may have, where that is known. Near the end of it the
     /// loop sums the conversation up.
@@ -89,7 +89,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
         (**self).name()
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         (**self).stream(request)
     }
 
@@ -111,7 +111,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 ///
 /// Whoever builds an agent knows which there are; the library does not look. Everything here is asked
 /// when somebody asks, answers at once and sends nothing.
-pub trait Models: Send + Sync + 'static {
+pub trait ModelDirectory: Send + Sync + 'static {
     /// The model of that name, or why there is none.
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError>;
 
@@ -123,7 +123,7 @@ pub trait Models: Send + Sync + 'static {
 }
 
 /// Nobody but those an agent was given.
-impl Models for () {
+impl ModelDirectory for () {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         let name = text::clip(&text::show_line(name), 80).into_owned();
         let message = format!("model `{name}` is not known here");
@@ -190,11 +190,11 @@ pub struct Request {
     /// The system prompt; empty for none.
     pub system: Arc<str>,
     /// The conversation.
-    pub messages: Messages,
+    pub messages: MessageList,
     /// How many messages at the end are this request's notes: a cache mark belongs before them.
     pub notes: usize,
     /// The tools that may be called.
-    pub tools: Arc<ShownTools>,
+    pub tools: Arc<ToolList>,
     /// How hard the model is to think.
     pub thinking: Thinking,
     /// The most tokens of the reply, where somebody set a limit.

@@ -7,7 +7,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Place, builtin::Read};
+//! use cotter::{Agent, Workspace, builtin::Read};
 //! use cotter::permission::{mode::Mode, rule::{Rule, RuleKind}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
@@ -20,7 +20,7 @@
 //!     .and_call("read", json!({"path": "notes.txt"}))
 //!     .and_call("read", json!({"path": "/etc/passwd"}));
 //! let agent = Agent::builder(Scripted::new([step, Step::text("Tea at four.")]))
-//!     .place(Place::new(project))
+//!     .place(Workspace::new(project))
 //!     .tool(Read::default())
 //!     .rule(Rule::parse(RuleKind::Deny, "read(.env*)")?)
 //!     .mode(Mode::Plan)
@@ -53,7 +53,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::permission::rule::Part;
+use crate::permission::rule::CallPart;
 pub use crate::permission::{
     guard::Guard,
     host::{host_address, host_name},
@@ -61,7 +61,7 @@ pub use crate::permission::{
     rule::{Rule, RuleError, RuleKind},
 };
 use crate::{
-    fs::workspace::Place,
+    fs::workspace::Workspace,
     permission::{facts::Facts, origin::Origin, secret_files::is_secret, verdict::Verdict},
 };
 
@@ -157,7 +157,7 @@ impl std::fmt::Display for Decider {
 
 /// A call, as the floor sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct PolicyInput<'a> {
     /// The tool's name.
     pub tool: &'a str,
     /// What it is given.
@@ -165,7 +165,7 @@ pub struct Asked<'a> {
     /// What it touches.
     pub facts: &'a Facts,
     /// Where it runs.
-    pub place: &'a Place,
+    pub place: &'a Workspace,
     /// What a person said earlier in this session, as allow rules.
     pub approvals: &'a [Rule],
 }
@@ -175,18 +175,18 @@ pub struct Asked<'a> {
 pub struct Policy {
     rules: Vec<(Rule, Origin)>,
     guards: Vec<(Guard, Origin)>,
-    mode: Setting<Mode>,
-    level: Setting<Level>,
+    mode: BoundSetting<Mode>,
+    level: BoundSetting<Level>,
 }
 
 /// A value that the nearest gives and some bind: it is never looser than what binds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Setting<T> {
+struct BoundSetting<T> {
     nearest: Option<T>,
     bound: Option<T>,
 }
 
-impl<T: Ord + Copy + Default> Setting<T> {
+impl<T: Ord + Copy + Default> BoundSetting<T> {
     fn get(self) -> T {
         self.nearest.max(self.bound).unwrap_or_default()
     }
@@ -231,8 +231,8 @@ impl Policy {
 
     /// The floor's one answer to one call. It looks at nothing but what it is given, and at which
     /// file a name stands for.
-    pub fn decide(&self, asked: &Asked<'_>) -> Ruling {
-        let Asked { tool, input, facts, place, .. } = *asked;
+    pub fn decide(&self, asked: &PolicyInput<'_>) -> Ruling {
+        let PolicyInput { tool, input, facts, place, .. } = *asked;
         let hit = |kind: RuleKind| {
             let mut rules = self.rules.iter().map(|(rule, _)| rule);
             rules.find(|rule| rule.kind == kind && rule.hits(tool, facts, place))
@@ -270,8 +270,8 @@ impl Policy {
 
     /// Which rule or approval lets a call pass: the first that has a part in it, where every part of the
     /// call is covered by one or runs by its own zone.
-    fn allowed(&self, asked: &Asked<'_>) -> Option<Decider> {
-        let Asked { tool, facts, place, approvals, .. } = *asked;
+    fn allowed(&self, asked: &PolicyInput<'_>) -> Option<Decider> {
+        let PolicyInput { tool, facts, place, approvals, .. } = *asked;
         let rules = self.rules.iter().map(|(rule, _)| rule).filter(|rule| rule.loosens());
         let rules = rules.map(|rule| (rule, Decider::Rule(rule.to_string())));
         let said = approvals.iter().map(|rule| (rule, Decider::Approval(rule.text().into())));
@@ -321,16 +321,16 @@ impl Policy {
 
     /// Whether a file is not for a tool that comes across it: it is a secret by its name, or a rule
     /// asks about or denies reading it.
-    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
+    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Workspace) -> bool {
         is_secret(path) || self.rules.iter().any(|(rule, _)| rule.keeps_back(tool, path, place))
     }
 
     /// Every rule and guard that speaks about a call, with its origin and what it says by itself.
-    pub(crate) fn speaking(&self, asked: &Asked<'_>) -> Vec<(String, &Origin, Verdict)> {
-        let Asked { tool, input, facts, place, .. } = *asked;
+    pub(crate) fn speaking(&self, asked: &PolicyInput<'_>) -> Vec<(String, &Origin, Verdict)> {
+        let PolicyInput { tool, input, facts, place, .. } = *asked;
         let speaks = |rule: &Rule| match rule.kind {
             RuleKind::Allow => {
-                let covers = |(part, _): (Part<'_>, Zone)| rule.covers(&part, place);
+                let covers = |(part, _): (CallPart<'_>, Zone)| rule.covers(&part, place);
                 rule.covers_call(tool, facts, place) || parts(facts, place).into_iter().any(covers)
             }
             RuleKind::Ask | RuleKind::Deny => rule.hits(tool, facts, place),
@@ -352,17 +352,18 @@ impl Policy {
 
 /// The parts of a call, each with its own zone. Of a call that runs commands these are the commands
 /// and their redirections; of any other what it reads, writes and speaks to.
-fn parts<'a>(facts: &'a Facts, place: &Place) -> Vec<(Part<'a>, Zone)> {
+fn parts<'a>(facts: &'a Facts, place: &Workspace) -> Vec<(CallPart<'a>, Zone)> {
     let mut parts = vec![];
     for (index, command) in facts.commands.iter().enumerate() {
-        parts.push((Part::Command(&facts.commands, index), command.zone));
+        parts.push((CallPart::Command(&facts.commands, index), command.zone));
         let writes = command.writes_to.iter();
-        parts.extend(writes.map(|path| (Part::Write(path), place.zone_of_write(path))));
+        parts.extend(writes.map(|path| (CallPart::Write(path), place.zone_of_write(path))));
     }
     if facts.commands.is_empty() {
-        let reads = facts.reads.iter().map(|path| (Part::Read(path), place.zone_of_read(path)));
-        let writes = facts.writes.iter().map(|path| (Part::Write(path), place.zone_of_write(path)));
-        let hosts = facts.hosts.iter().map(|host| (Part::Host(host), facts.zone));
+        let reads = facts.reads.iter().map(|path| (CallPart::Read(path), place.zone_of_read(path)));
+        let writes =
+            facts.writes.iter().map(|path| (CallPart::Write(path), place.zone_of_write(path)));
+        let hosts = facts.hosts.iter().map(|host| (CallPart::Host(host), facts.zone));
         parts.extend(reads.chain(writes).chain(hosts));
     }
     parts
@@ -375,7 +376,7 @@ mod tests {
     use super::*;
 
     fn check(rules: &[(RuleKind, &str)], mode: Mode, level: Level, call: (&str, Facts)) -> Ruling {
-        let place = Place::new(Path::new("/srv/project"));
+        let place = Workspace::new(Path::new("/srv/project"));
         let mut policy = Policy::default();
         for (kind, text) in rules {
             policy.add(Rule::parse(*kind, text).unwrap(), &Origin::User);
@@ -383,11 +384,11 @@ mod tests {
         policy.set_mode(mode, &Origin::User);
         policy.set_level(level, &Origin::User);
         let (tool, input) = (call.0, &Value::Null);
-        policy.decide(&Asked { tool, input, facts: &call.1, place: &place, approvals: &[] })
+        policy.decide(&PolicyInput { tool, input, facts: &call.1, place: &place, approvals: &[] })
     }
 
     fn word(ruling: &Ruling) -> &'static str {
-        crate::hooks::points::Fold::word(&ruling.verdict)
+        crate::hooks::points::RankedAnswer::word(&ruling.verdict)
     }
 
     #[test]

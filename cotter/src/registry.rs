@@ -16,13 +16,13 @@ use smol_str::{SmolStr, format_smolstr};
 use crate::{
     agent::cx::Cx,
     hooks::points::{
-        Answered, Chains, Gated, Hosted, Point, Transformed,
-        user_prompt_submit::{Prompt, PromptChange, UserPromptSubmit},
+        ChainSlot, Chains, Point, TakesAnswers, TakesGates, TakesTransforms,
+        user_prompt_submit::{UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
     },
     invoke::{
         command::Command,
         skill::Skill,
-        subagent::{Mention, Registered},
+        subagent::{RegisteredAgent, Subagent},
     },
     model::tools::ToolSpec,
     permission::{
@@ -33,18 +33,18 @@ use crate::{
     },
     registry::{
         subsystem as hook,
-        subsystem::{Hook, Installed},
+        subsystem::{Hook, InstalledHook},
     },
-    tool::{Tool, schema::Schema},
+    tool::{Tool, schema::ToolSchema},
 };
 use crate::{
     hooks::{
-        chain::{Bound, Func, Meta, ToolFilter},
-        handler::{HandlerId, IntoHandler, Options},
+        chain::{BoundHandler, HandlerFn, HandlerMeta, ToolFilter},
+        handler::{HandlerId, HandlerOptions, IntoHandler},
     },
     invoke::{
         directive_hook::{DirectiveHook, HookCx, IntoHookResult},
-        named_item::{Called, check_name},
+        named_item::{NamedItem, check_name},
     },
     permission::origin::{Origin, Owner},
     registry::tool_hook::ToolHook,
@@ -57,7 +57,7 @@ use crate::{
 /// collected and reported when the unit is committed.
 pub struct Registry {
     pub(crate) owner: Owner,
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<Registration>,
     pub(crate) error: Option<RegisterError>,
 }
 
@@ -68,7 +68,7 @@ impl Registry {
     }
 
     /// Registers a gate. It is asked on what the transforms made; its failure blocks.
-    pub fn on<P: Gated, M>(
+    pub fn on<P: TakesGates, M>(
         &mut self,
         _: P,
         handler: impl IntoHandler<P, P::Verdict, M>,
@@ -86,7 +86,7 @@ impl Registry {
     }
 
     /// Registers a transform. Each sees what the one before it made.
-    pub fn transform<P: Transformed, M>(
+    pub fn transform<P: TakesTransforms, M>(
         &mut self,
         _: P,
         handler: impl IntoHandler<P, P::Change, M>,
@@ -97,7 +97,7 @@ impl Registry {
     }
 
     /// Registers a handler that may answer a question in the person's stead.
-    pub fn answer<P: Answered, M>(
+    pub fn answer<P: TakesAnswers, M>(
         &mut self,
         _: P,
         handler: impl IntoHandler<P, P::Answer, M>,
@@ -109,25 +109,41 @@ impl Registry {
 
     /// Registers a handler whose power is only known at run time. What its point does not take, or its
     /// owner may not, is an error as everywhere.
-    pub(crate) fn bind_gate<P: Point>(&mut self, options: Options, func: Func<P, P::Verdict>) {
+    pub(crate) fn bind_gate<P: Point>(
+        &mut self,
+        options: HandlerOptions,
+        func: HandlerFn<P, P::Verdict>,
+    ) {
         self.bind(Power::Gate, (options, func), |chains, bound| {
             P::chain_mut(chains).gates.push(bound);
         });
     }
 
-    pub(crate) fn bind_transform<P: Point>(&mut self, options: Options, func: Func<P, P::Change>) {
+    pub(crate) fn bind_transform<P: Point>(
+        &mut self,
+        options: HandlerOptions,
+        func: HandlerFn<P, P::Change>,
+    ) {
         self.bind(Power::Transform, (options, func), |chains, bound| {
             P::chain_mut(chains).transforms.push(bound);
         });
     }
 
-    pub(crate) fn bind_answer<P: Point>(&mut self, options: Options, func: Func<P, P::Answer>) {
+    pub(crate) fn bind_answer<P: Point>(
+        &mut self,
+        options: HandlerOptions,
+        func: HandlerFn<P, P::Answer>,
+    ) {
         self.bind(Power::Answer, (options, func), |chains, bound| {
             P::chain_mut(chains).answers.push(bound);
         });
     }
 
-    pub(crate) fn bind_observer<P: Point>(&mut self, options: Options, func: Func<P, ()>) {
+    pub(crate) fn bind_observer<P: Point>(
+        &mut self,
+        options: HandlerOptions,
+        func: HandlerFn<P, ()>,
+    ) {
         self.bind(Power::Observe, (options, func), |chains, bound| {
             P::chain_mut(chains).observers.push(bound);
         });
@@ -156,9 +172,14 @@ impl Registry {
             let shown = crate::text::show_line(&spec.name).into_owned();
             self.fail(format!("`{shown}` cannot be a tool's name"), Some(TOOL_NAMES.into()));
         }
-        match Schema::new(&spec.schema) {
+        match ToolSchema::new(&spec.schema) {
             Ok(schema) => {
-                self.items.push(Item::Tool { tool, spec, schema: Arc::new(schema), hook: None });
+                self.items.push(Registration::Tool {
+                    tool,
+                    spec,
+                    schema: Arc::new(schema),
+                    hook: None,
+                });
             }
             Err(cause) => self.fail(format!("tool `{}`: {cause}", spec.name), None),
         }
@@ -168,7 +189,7 @@ impl Registry {
     /// Registers a tool that a hook owns.
     pub(crate) fn hook_tool(&mut self, tool: Arc<dyn Tool>, hook: Arc<dyn Hook>) {
         self.shared_tool(tool);
-        if let Some(Item::Tool { hook: owner, .. }) = self.items.last_mut() {
+        if let Some(Registration::Tool { hook: owner, .. }) = self.items.last_mut() {
             *owner = Some(hook);
         }
     }
@@ -179,37 +200,37 @@ impl Registry {
         F: Fn(HookCx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoHookResult> + Send + 'static,
     {
-        self.call(Called::Hook(Arc::new(DirectiveHook::new(name.into(), function))))
+        self.call(NamedItem::Hook(Arc::new(DirectiveHook::new(name.into(), function))))
     }
 
     /// Registers a skill.
     pub fn define_skill(&mut self, skill: Skill) -> &mut Self {
-        self.call(Called::Skill(Arc::new(skill)))
+        self.call(NamedItem::Skill(Arc::new(skill)))
     }
 
     /// Registers a subagent.
-    pub fn define_mention(&mut self, mention: Mention) -> &mut Self {
-        if let Some(config) = mention.registered().map(Registered::config)
+    pub fn define_mention(&mut self, mention: Subagent) -> &mut Self {
+        if let Some(config) = mention.registered().map(RegisteredAgent::config)
             && let Err(cause) = tool_globs(&config.tools)
         {
             self.fail(format!("subagent `{}`: {cause}", config.name), None);
         }
-        self.call(Called::Subagent(Arc::new(mention)))
+        self.call(NamedItem::Subagent(Arc::new(mention)))
     }
 
     /// Registers a command.
     pub fn define_command(&mut self, command: Command) -> &mut Self {
-        self.call(Called::Command(Arc::new(command)))
+        self.call(NamedItem::Command(Arc::new(command)))
     }
 
-    fn call(&mut self, called: Called) -> &mut Self {
+    fn call(&mut self, called: NamedItem) -> &mut Self {
         if let Err(why) = check_name(called.kind(), called.name()) {
             self.fail(
                 why,
                 Some("a name begins with a letter and has letters, digits, `_`, `-`".into()),
             );
         }
-        self.items.push(Item::Called(called));
+        self.items.push(Registration::Called(called));
         self
     }
 
@@ -219,14 +240,14 @@ impl Registry {
         self
     }
 
-    pub(crate) fn installed(&mut self, installed: Installed) {
-        self.items.push(Item::Hook(Arc::new(installed)));
+    pub(crate) fn installed(&mut self, installed: InstalledHook) {
+        self.items.push(Registration::Hook(Arc::new(installed)));
     }
 
     /// The hooks installed so far.
-    pub(crate) fn hooks(&self) -> Vec<Arc<Installed>> {
+    pub(crate) fn hooks(&self) -> Vec<Arc<InstalledHook>> {
         let hooks = self.items.iter().filter_map(|item| match item {
-            Item::Hook(installed) => Some(installed.clone()),
+            Registration::Hook(installed) => Some(installed.clone()),
             _ => None,
         });
         hooks.collect()
@@ -236,10 +257,16 @@ impl Registry {
     pub(crate) fn preprocess(
         &mut self,
         name: &SmolStr,
-        change: impl Fn(&Prompt, &Cx) -> PromptChange + Send + Sync + 'static,
+        change: impl Fn(&UserPromptSubmitEvent, &Cx) -> UserPromptSubmitChange + Send + Sync + 'static,
     ) {
-        let options = Options { suggested: Some(name.clone()), quiet: true, ..Options::default() };
-        let func = Func::Ready(Box::new(move |prompt: &Prompt, cx: &Cx| Ok(change(prompt, cx))));
+        let options = HandlerOptions {
+            suggested: Some(name.clone()),
+            quiet: true,
+            ..HandlerOptions::default()
+        };
+        let func = HandlerFn::Ready(Box::new(move |prompt: &UserPromptSubmitEvent, cx: &Cx| {
+            Ok(change(prompt, cx))
+        }));
         self.bind(Power::Transform, (options, func), |chains, bound| {
             UserPromptSubmit::chain_mut(chains).transforms.push(bound);
         });
@@ -249,7 +276,7 @@ impl Registry {
     pub fn section(&mut self, by: impl Into<SmolStr>, text: &str) -> &mut Self {
         let text = crate::text::cut(text, SECTION_BYTES);
         if !text.trim().is_empty() {
-            self.items.push(Item::Section(Arc::new((by.into(), text))));
+            self.items.push(Registration::Section(Arc::new((by.into(), text))));
         }
         self
     }
@@ -262,25 +289,25 @@ impl Registry {
                 Some("move it to the user's own settings".into()),
             );
         }
-        self.items.push(Item::Rule(Arc::new(rule)));
+        self.items.push(Registration::Rule(Arc::new(rule)));
         self
     }
 
     /// Registers a guard of the permission floor. Guards only reject, so everybody may have one.
     pub fn guard(&mut self, guard: Guard) -> &mut Self {
-        self.items.push(Item::Guard(Arc::new(guard)));
+        self.items.push(Registration::Guard(Arc::new(guard)));
         self
     }
 
     /// Sets the permission mode this owner asks for.
     pub fn mode(&mut self, mode: Mode) -> &mut Self {
-        self.items.push(Item::Mode(mode));
+        self.items.push(Registration::Mode(mode));
         self
     }
 
     /// Sets the permission level this owner asks for.
     pub fn level(&mut self, level: Level) -> &mut Self {
-        self.items.push(Item::Level(level));
+        self.items.push(Registration::Level(level));
         self
     }
 
@@ -292,24 +319,24 @@ impl Registry {
             let message = format!("{} may only tighten, and not switch off `{name}`", self.owner);
             self.fail(message, Some("move it to the user's own settings".into()));
         }
-        self.items.push(Item::Off(name));
+        self.items.push(Registration::Off(name));
         self
     }
 
     /// Leaves out the hooks of an owner that may only tighten: a project, a space, a profile. Gates are
     /// not lost in silence: unless they are dropped by force, one makes the whole unit an error. Gives the
     /// names of what is left out.
-    pub fn leave_out_hooks(&mut self, off: HooksOff) -> Vec<SmolStr> {
+    pub fn leave_out_hooks(&mut self, off: DisabledHooks) -> Vec<SmolStr> {
         if self.owner.origin.may_loosen() {
             return vec![];
         }
         let hooks = self.items.iter().filter_map(|item| match item {
-            Item::Handler { meta, .. } => Some(meta.clone()),
+            Registration::Handler { meta, .. } => Some(meta.clone()),
             _ => None,
         });
         let hooks: Vec<_> = hooks.collect();
         let gate = hooks.iter().find(|meta| meta.power != Power::Observe);
-        if let (HooksOff::Observers, Some(meta)) = (off, gate) {
+        if let (DisabledHooks::Observers, Some(meta)) = (off, gate) {
             let (owner, power, name) = (&self.owner, meta.power.as_str(), &meta.name);
             self.fail(
                 format!(
@@ -318,7 +345,7 @@ impl Registry {
                 Some("`COTTER_DISABLE_HOOKS=force` leaves out what decides, too".into()),
             );
         }
-        self.items.retain(|item| !matches!(item, Item::Handler { .. }));
+        self.items.retain(|item| !matches!(item, Registration::Handler { .. }));
         let mut names: Vec<_> = hooks.iter().map(|meta| meta.name.clone()).collect();
         names.dedup();
         names
@@ -327,8 +354,8 @@ impl Registry {
     fn bind<P: Point, R: Send + 'static>(
         &mut self,
         power: Power,
-        (options, func): (Options, Func<P, R>),
-        place: fn(&mut Chains, Arc<Bound<P, R>>),
+        (options, func): (HandlerOptions, HandlerFn<P, R>),
+        place: fn(&mut Chains, Arc<BoundHandler<P, R>>),
     ) -> &mut Self {
         let point = P::ID;
         let name = self.name_for(&options, point.name());
@@ -353,7 +380,7 @@ impl Registry {
             );
         }
         let tools = options.tools.as_deref().map(|globs| self.filter(&name, globs));
-        let meta = Arc::new(Meta {
+        let meta = Arc::new(HandlerMeta {
             id: HandlerId(0),
             named: options.name.is_some() && !options.second,
             name,
@@ -371,16 +398,18 @@ impl Registry {
             quiet: options.quiet || self.owner.origin == Origin::Kernel,
         });
         let func = Arc::new(func);
-        let install = Box::new(move |chains: &mut Chains, meta: Arc<Meta>| {
-            place(chains, Arc::new(Bound { meta, func: func.clone() }));
+        let install = Box::new(move |chains: &mut Chains, meta: Arc<HandlerMeta>| {
+            place(chains, Arc::new(BoundHandler { meta, func: func.clone() }));
         });
-        self.items.push(Item::Handler { meta, install: Arc::from(install as Box<Install>) });
+        self.items
+            .push(Registration::Handler { meta, install: Arc::from(install as Box<InstallFn>) });
         self
     }
 
     /// A given name stands; a function lends its own; a closure is numbered.
-    fn name_for(&mut self, options: &Options, point: &str) -> SmolStr {
-        let taken = |name: &str, items: &[Item]| items.iter().any(|item| item.is_hook(name));
+    fn name_for(&mut self, options: &HandlerOptions, point: &str) -> SmolStr {
+        let taken =
+            |name: &str, items: &[Registration]| items.iter().any(|item| item.is_hook(name));
         if let Some(name) = &options.name {
             if !options.second && taken(name, &self.items) {
                 self.fail(format!("hook `{name}` is registered twice by {}", self.owner), None);
@@ -414,7 +443,7 @@ impl Registry {
 
 /// Which hooks of those who may only tighten are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HooksOff {
+pub enum DisabledHooks {
     /// Those that only observe; one that decides is an error.
     Observers,
     /// All of them.
@@ -432,24 +461,24 @@ fn is_tool_name(name: &str) -> bool {
 }
 
 /// Puts a handler into the chains of a generation that is being built.
-pub(crate) type Install = dyn Fn(&mut Chains, Arc<Meta>) + Send + Sync;
+pub(crate) type InstallFn = dyn Fn(&mut Chains, Arc<HandlerMeta>) + Send + Sync;
 
 /// One thing an owner registered.
 #[derive(Clone)]
-pub(crate) enum Item {
+pub(crate) enum Registration {
     Handler {
-        meta: Arc<Meta>,
-        install: Arc<Install>,
+        meta: Arc<HandlerMeta>,
+        install: Arc<InstallFn>,
     },
     Tool {
         tool: Arc<dyn Tool>,
         /// How it presented itself when it was registered, which is how it stays.
         spec: Arc<ToolSpec>,
-        schema: Arc<Schema>,
+        schema: Arc<ToolSchema>,
         hook: Option<Arc<dyn Hook>>,
     },
-    Called(Called),
-    Hook(Arc<Installed>),
+    Called(NamedItem),
+    Hook(Arc<InstalledHook>),
     /// Whose words, and the words.
     Section(Arc<(SmolStr, String)>),
     Rule(Arc<Rule>),
@@ -460,9 +489,9 @@ pub(crate) enum Item {
     Off(SmolStr),
 }
 
-impl Item {
+impl Registration {
     pub(crate) fn is_hook(&self, name: &str) -> bool {
-        matches!(self, Item::Handler { meta, .. } if meta.name == name)
+        matches!(self, Registration::Handler { meta, .. } if meta.name == name)
     }
 }
 

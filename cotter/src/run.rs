@@ -9,7 +9,7 @@ pub(crate) mod compaction;
 pub(crate) mod prompt;
 pub(crate) mod request;
 
-use crate::history::end_reason::Reason;
+use crate::history::end_reason::EndReason;
 use std::{
     fmt,
     future::Future,
@@ -23,20 +23,20 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::session::{Session, recovery::Interrupted},
+    agent::session::{Session, recovery::InterruptedRun},
     history::{
         entry::Entry,
         message::{Content, Message, Usage},
         store::StoreError,
     },
     hooks::{
-        events::{Event, EventKind, Events},
-        points::error::RunFailed,
+        events::{Event, EventKind, EventStream},
+        points::error::RunFailure,
     },
     run::{
         agent_loop as turn,
-        agent_loop::{Begin, Exit},
-        prompt::Input,
+        agent_loop::{RunExit, RunInput},
+        prompt::PromptInput,
     },
 };
 
@@ -53,9 +53,9 @@ pub struct Reply {
     /// What a command had to say, where the prompt was one.
     pub status: Option<String>,
     /// Why it ended.
-    pub reason: Reason,
+    pub reason: EndReason,
     /// Why it was refused, failed or limited, where it was.
-    pub error: Option<RunFailed>,
+    pub error: Option<RunFailure>,
     /// How many requests it took.
     pub steps: u32,
     /// What it used.
@@ -73,7 +73,7 @@ impl Reply {
     }
 
     /// What came of a prompt without a run.
-    pub(crate) fn without_a_run(session_id: SmolStr, reason: Reason) -> Self {
+    pub(crate) fn without_a_run(session_id: SmolStr, reason: EndReason) -> Self {
         Reply {
             session_id,
             run_id: SmolStr::default(),
@@ -103,14 +103,14 @@ pub struct RunError {
 impl RunError {
     /// There is no session to run in.
     pub(crate) fn before_the_run(error: &StoreError) -> Self {
-        let failed = Exit::from(error);
-        let reply = Reply::without_a_run(SmolStr::default(), Reason::Error);
+        let failed = RunExit::from(error);
+        let reply = Reply::without_a_run(SmolStr::default(), EndReason::Error);
         let reply = Reply { error: failed.failed, ..reply };
         RunError::of(reply)
     }
 
     fn of(reply: Reply) -> Self {
-        let failed = reply.error.clone().unwrap_or_else(|| RunFailed {
+        let failed = reply.error.clone().unwrap_or_else(|| RunFailure {
             code: reply.reason.as_str().into(),
             message: reply.reason.as_str().into(),
         });
@@ -135,7 +135,7 @@ fn is_of(run: Option<&SmolStr>, led: bool, event: &Event) -> bool {
     run.is_some_and(|run| below(run)) || (led && below(""))
 }
 
-type Running = Pin<Box<dyn Future<Output = Reply> + Send>>;
+type RunFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
 /// A run under way, or about to be.
 #[must_use = "a run does nothing until it is awaited, and is aborted when dropped"]
@@ -148,8 +148,8 @@ pub struct Run {
     led: bool,
     /// Whether dropping it leaves nothing to end.
     idle: bool,
-    running: Option<Running>,
-    events: Option<Events>,
+    running: Option<RunFuture>,
+    events: Option<EventStream>,
     reply: Option<Reply>,
 }
 
@@ -157,29 +157,29 @@ impl Run {
     /// A run on what a person typed. An agent that works for another is spoken to by no person.
     pub(crate) fn new(session: Session, prompt: Content) -> Self {
         let input = match session.agent.parent() {
-            None => Input::Typed(prompt),
-            Some(_) => Input::Plain(prompt),
+            None => PromptInput::Typed(prompt),
+            Some(_) => PromptInput::Plain(prompt),
         };
-        Run::begin(session, Begin::Prompt(input))
+        Run::begin(session, RunInput::Prompt(input))
     }
 
     /// A run on what is not to be parsed.
     pub(crate) fn plain(session: Session, prompt: Content) -> Self {
-        Run::begin(session, Begin::Prompt(Input::Plain(prompt)))
+        Run::begin(session, RunInput::Prompt(PromptInput::Plain(prompt)))
     }
 
-    pub(crate) fn resumed(session: Session, interrupted: Interrupted) -> Self {
-        Run::begin(session, Begin::Resume(interrupted))
+    pub(crate) fn resumed(session: Session, interrupted: InterruptedRun) -> Self {
+        Run::begin(session, RunInput::Resume(interrupted))
     }
 
-    fn begin(session: Session, begin: Begin) -> Self {
+    fn begin(session: Session, begin: RunInput) -> Self {
         let (cancel, id) = (session.agent.new_cancel(), Arc::default());
         let (idle, led) = match &begin {
-            Begin::Prompt(input) => (true, prompt::may_be_command(input)),
-            Begin::Resume(_) => (false, false),
+            RunInput::Prompt(input) => (true, prompt::may_be_command(input)),
+            RunInput::Resume(_) => (false, false),
         };
         let running = Box::pin(turn::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
-        let running: Option<Running> = Some(running);
+        let running: Option<RunFuture> = Some(running);
         Run { session, cancel, id, led, idle, running, events: None, reply: None }
     }
 
@@ -259,7 +259,7 @@ impl Future for Run {
     fn poll(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Self::Output> {
         self.drive(task);
         let Some(reply) = self.reply.take() else { return Poll::Pending };
-        Poll::Ready(if reply.reason == Reason::Error {
+        Poll::Ready(if reply.reason == EndReason::Error {
             Err(RunError::of(reply))
         } else {
             Ok(reply)

@@ -41,9 +41,9 @@ pub(crate) mod cap;
 pub(crate) mod permit;
 pub(crate) mod schema;
 
-use crate::model::tools::Output;
-use crate::model::tools::ShownTools;
 use crate::model::tools::ToolError;
+use crate::model::tools::ToolList;
+use crate::model::tools::ToolOutput;
 use crate::model::tools::ToolSpec;
 use std::{
     collections::HashMap,
@@ -59,15 +59,15 @@ use smol_str::SmolStr;
 use crate::permission::facts::Facts;
 pub use crate::tool::permit::Permit;
 use crate::{
-    agent::cx::Cx, fs::workspace::Place, history::memo::Kept, hooks::points::tool_post::ToolRan,
-    registry::generation::ToolRow,
+    agent::cx::Cx, fs::workspace::Workspace, history::memo::Memo,
+    hooks::points::tool_post::ToolPostEvent, registry::generation::ToolEntry,
 };
 
 /// The future of a tool at work.
-pub type Working<'a> = Pin<Box<dyn Future<Output = Result<Output, ToolError>> + Send + 'a>>;
+pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
 
 /// The future of a tool that looks after what hooks did.
-pub type Settling<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+pub type SettleFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Something the model can call.
 ///
@@ -80,7 +80,7 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What a call with this input would touch. Pure and quick: it is asked before every gate.
     /// A tool that does not say is taken to run unknown code.
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         let _ = (input, place);
         Facts::unknown()
     }
@@ -91,11 +91,11 @@ pub trait Tool: Send + Sync + 'static {
     }
 
     /// Does the work.
-    fn run(&self, permit: Permit) -> Working<'_>;
+    fn run(&self, permit: Permit) -> ToolFuture<'_>;
 
     /// The hooks at `tool.post` are through with a call that ran, and may have changed what it wrote.
     /// Called after them, once per call and only where there are any. Failure changes nothing.
-    fn settled<'a>(&'a self, ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+    fn settled<'a>(&'a self, ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
         let _ = (ran, cx);
         Box::pin(ready(()))
     }
@@ -112,7 +112,7 @@ pub struct FnTool<F> {
 impl<F, Fut> FnTool<F>
 where
     F: Fn(Permit) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
 {
     /// A tool that runs `function` with the permit of each call.
     pub fn new(spec: ToolSpec, function: F) -> Self {
@@ -135,13 +135,13 @@ where
 impl<F, Fut> Tool for FnTool<F>
 where
     F: Fn(Permit) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
 {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
-    fn effects(&self, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
         self.facts.clone()
     }
 
@@ -149,32 +149,32 @@ where
         self.parallel
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin((self.function)(permit))
     }
 }
 
 /// The tools of a request: what is shown to the model is what may be called.
 pub struct ToolSet {
-    rows: Vec<Arc<ToolRow>>,
+    rows: Vec<Arc<ToolEntry>>,
     by_name: HashMap<SmolStr, usize>,
-    shown: Arc<ShownTools>,
+    shown: Arc<ToolList>,
 }
 
 impl ToolSet {
-    pub(crate) fn new(rows: Vec<Arc<ToolRow>>) -> Self {
+    pub(crate) fn new(rows: Vec<Arc<ToolEntry>>) -> Self {
         let names = rows.iter().enumerate();
         let by_name = names.map(|(index, row)| (row.spec.name.clone(), index)).collect();
         let specs = rows.iter().map(|row| row.spec.clone()).collect();
-        ToolSet { by_name, shown: Arc::new(ShownTools { specs, kept: Kept::default() }), rows }
+        ToolSet { by_name, shown: Arc::new(ToolList { specs, kept: Memo::default() }), rows }
     }
 
     /// The tools with whatever applies to them, in order.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<ToolRow>> {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
         self.rows.iter()
     }
 
-    pub(crate) fn row(&self, name: &str) -> Option<&Arc<ToolRow>> {
+    pub(crate) fn row(&self, name: &str) -> Option<&Arc<ToolEntry>> {
         self.by_name.get(name).map(|index| &self.rows[*index])
     }
 
@@ -184,7 +184,7 @@ impl ToolSet {
     }
 
     /// The tools as a request shows them.
-    pub fn shown(&self) -> &Arc<ShownTools> {
+    pub fn shown(&self) -> &Arc<ToolList> {
         &self.shown
     }
 

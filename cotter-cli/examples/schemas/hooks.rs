@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use cotter::{
-    hooks::points::{POINTS, PointId, Row},
+    hooks::points::{POINTS, PointId, PointSpec},
     permission::verdict::Power,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -14,7 +14,7 @@ use crate::shape::{Text, Variable, defined, joined, plain, properties, read, wri
 mod told;
 
 /// The points that a program can be asked at.
-fn points() -> impl Iterator<Item = &'static Row> {
+fn points() -> impl Iterator<Item = &'static PointSpec> {
     POINTS.iter().filter(|row| row.id != PointId::Context)
 }
 
@@ -50,13 +50,13 @@ impl JsonSchema for Hooks {
 }
 
 /// When a point fires, as a sentence.
-fn fires(row: &Row) -> String {
+fn fires(row: &PointSpec) -> String {
     let mut fires = row.fires.to_owned();
     fires[..1].make_ascii_uppercase();
     fires + "."
 }
 
-fn about(row: &Row) -> String {
+fn about(row: &PointSpec) -> String {
     let can = row.powers.iter().map(|power| match power {
         Power::Observe => "look",
         Power::Gate => "refuse",
@@ -211,7 +211,7 @@ impl JsonSchema for Output {
 }
 
 /// The keys of an answer that mean something at a point.
-fn answers(row: &Row) -> Vec<&'static str> {
+fn answers(row: &PointSpec) -> Vec<&'static str> {
     let gates = row.powers.contains(&Power::Gate);
     let warns = matches!(row.id, PointId::SessionStart | PointId::ToolPost);
     let refusal: &[_] = if gates || warns { &["continue", "block", "reason"] } else { &[] };

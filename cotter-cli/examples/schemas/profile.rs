@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cotter::hooks::points::{PointId, Row};
+use cotter::hooks::points::{PointId, PointSpec};
 use cotter_files::profile::{LogLevel, read::BUCKETS};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
@@ -100,7 +100,7 @@ impl JsonSchema for Moments {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let lists = BUCKETS.iter().map(|(name, point)| {
-            let row: &Row = point.row();
+            let row: &PointSpec = point.row();
             let mut fires = row.fires.to_owned();
             fires[..1].make_ascii_uppercase();
             let actions = actions(generator, *point, row.is_about_tools());

@@ -6,23 +6,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::{Origin, Place, text};
+use cotter::{Origin, Workspace, text};
 use cotter_files::{
     claude::{self, plugin::Plugin},
     document::{Document, Node},
-    extensions::{Diagnostic, Loading, Severity},
-    settings::Written,
+    extensions::{Diagnostic, LoadContext, Severity},
+    settings::SourcedText,
 };
 use cotter_tools::mcp::config::{McpServer, Servers};
 
 use crate::claude::{
-    Brings, Part, SETTINGS, home_folder,
-    settings::{Enabled, enabled},
+    ClaudeUnit, ExtensionFolder, SETTINGS, home_folder,
+    settings::{EnabledPlugins, enabled},
 };
-use crate::{error::Failure, paths as home};
+use crate::{error::CliError, paths as home};
 
 /// A plugin that the person's settings name.
-pub(crate) fn named_plugin(written: &Written, place: &Place) -> Result<Part, Failure> {
+pub(crate) fn named_plugin(
+    written: &SourcedText,
+    place: &Workspace,
+) -> Result<ClaudeUnit, CliError> {
     let root = match (written.text.strip_prefix("~/"), home::folder()) {
         (Some(below), Some(home)) => home.join(below),
         _ => PathBuf::from(&written.text),
@@ -39,17 +42,17 @@ pub(crate) fn named_plugin(written: &Written, place: &Place) -> Result<Part, Fai
     if !root.is_dir() {
         let error = written.place.error(format!("there is no folder `{}`", written.text));
         let error = error.with_hint("a gate may have been in it: take it out to go on without");
-        let mut part = Part::new(&root, Origin::User);
+        let mut part = ClaudeUnit::new(&root, Origin::User);
         part.broken = Some(error.into());
         return Ok(part);
     }
     let way_out = format!("mend it, or take it out of `plugins` at {}", written.place);
-    Ok(own_plugin(&root, Origin::User, Otherwise::Broken, &way_out))
+    Ok(own_plugin(&root, Origin::User, EmptyFolderPolicy::Broken, &way_out))
 }
 
 /// What a folder is where a plugin should be, and nothing of one is in it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Otherwise {
+pub(crate) enum EmptyFolderPolicy {
     /// Something else, which is told.
     Told,
     /// A plugin that lost all it had: somebody counts on it.
@@ -57,13 +60,13 @@ pub(crate) enum Otherwise {
 }
 
 /// Where a plugin lies.
-pub(crate) struct At<'a> {
+pub(crate) struct PluginLocation<'a> {
     /// As its author knows it.
     pub(crate) shown: &'a Path,
     /// Where it is read from.
     pub(crate) folder: &'a Path,
     pub(crate) origin: Origin,
-    pub(crate) otherwise: Otherwise,
+    pub(crate) otherwise: EmptyFolderPolicy,
     /// What to do where it is broken.
     pub(crate) way_out: &'a str,
 }
@@ -72,41 +75,46 @@ pub(crate) struct At<'a> {
 pub(crate) fn persons_plugin(
     root: &Path,
     origin: &Origin,
-    otherwise: Otherwise,
-    place: &Place,
+    otherwise: EmptyFolderPolicy,
+    place: &Workspace,
     way_out: &str,
-) -> Part {
+) -> ClaudeUnit {
     if !home::is_projects(root, place.project()) {
         return own_plugin(root, origin.clone(), otherwise, way_out);
     }
-    let mut part = Part::new(root, origin.clone());
+    let mut part = ClaudeUnit::new(root, origin.clone());
     let why = "it lies in the project, and is not used as one of yours";
     let told = Diagnostic::new(root, None, Severity::Rejected, why);
     part.broken = Some(broken(&told, way_out));
     part
 }
 
-fn own_plugin(root: &Path, origin: Origin, otherwise: Otherwise, way_out: &str) -> Part {
-    let at = At { shown: root, folder: root, origin, otherwise, way_out };
-    at.read(|path| claude::Source::new(path))
+fn own_plugin(
+    root: &Path,
+    origin: Origin,
+    otherwise: EmptyFolderPolicy,
+    way_out: &str,
+) -> ClaudeUnit {
+    let at = PluginLocation { shown: root, folder: root, origin, otherwise, way_out };
+    at.read(|path| claude::ClaudeFile::new(path))
 }
 
-impl At<'_> {
+impl PluginLocation<'_> {
     /// What it brings. Where a gate of it may be lost, nothing of it counts, and nothing starts.
-    pub(crate) fn read(&self, source: impl Fn(&Path) -> claude::Source) -> Part {
-        let At { shown, folder, origin, .. } = self;
-        let mut part = Part::new(shown, origin.clone());
+    pub(crate) fn read(&self, source: impl Fn(&Path) -> claude::ClaudeFile) -> ClaudeUnit {
+        let PluginLocation { shown, folder, origin, .. } = self;
+        let mut part = ClaudeUnit::new(shown, origin.clone());
         let nothing = || {
             let why = "it is no plugin: nothing of one is in it";
             Diagnostic::new(shown, None, Severity::Warning, why)
         };
         let plugin = match (Plugin::load(folder), self.otherwise) {
             (Ok(Some(plugin)), _) => plugin,
-            (Ok(None), Otherwise::Told) => {
+            (Ok(None), EmptyFolderPolicy::Told) => {
                 part.told.push(nothing());
                 return part;
             }
-            (Ok(None), Otherwise::Broken) => return self.broken(part, nothing()),
+            (Ok(None), EmptyFolderPolicy::Broken) => return self.broken(part, nothing()),
             (Err(told), _) => return self.broken(part, told),
         };
         let plugin = self.as_known(plugin);
@@ -122,13 +130,13 @@ impl At<'_> {
             part.servers =
                 part.servers.or(servers(&plugin, &file.path, &file.text, &mut part.told));
         }
-        let loading = Loading::trusted(origin.clone());
+        let loading = LoadContext::trusted(origin.clone());
         let (folder, shown) = (folder.to_path_buf(), shown.to_path_buf());
-        part.brings.push(Brings { folder, shown, loading, plugin: Some(plugin) });
+        part.brings.push(ExtensionFolder { folder, shown, loading, plugin: Some(plugin) });
         part
     }
 
-    fn broken(&self, mut part: Part, mut told: Diagnostic) -> Part {
+    fn broken(&self, mut part: ClaudeUnit, mut told: Diagnostic) -> ClaudeUnit {
         self.name(&mut told.path);
         part.broken = Some(broken(&told, self.way_out));
         part
@@ -214,16 +222,16 @@ fn named(plugin: &Plugin, server: McpServer) -> McpServer {
 /// The plugins that are switched on, of those that Claude Code installed. Those that are not are told.
 pub(crate) fn installed(
     folder: &Path,
-    enabled: &Enabled,
+    enabled: &EnabledPlugins,
     origin: Origin,
-    place: &Place,
-) -> Vec<Part> {
+    place: &Workspace,
+) -> Vec<ClaudeUnit> {
     let on: Vec<_> = enabled.iter().filter(|(_, (on, _))| *on).collect();
     if on.is_empty() {
         return vec![];
     }
     let path = folder.join("plugins/installed_plugins.json");
-    let mut list = Part::new(&path, origin.clone());
+    let mut list = ClaudeUnit::new(&path, origin.clone());
     let known = match list_of_installed(&path, place) {
         Ok(known) => known,
         Err(failure) => {
@@ -259,7 +267,8 @@ pub(crate) fn installed(
                 list.broken = Some(broken(&told, &way_out));
                 continue;
             };
-            let mut part = persons_plugin(root, &origin, Otherwise::Broken, place, &way_out);
+            let mut part =
+                persons_plugin(root, &origin, EmptyFolderPolicy::Broken, place, &way_out);
             if at > 0 {
                 keep_hooks(&mut part);
             }
@@ -272,7 +281,7 @@ pub(crate) fn installed(
 }
 
 /// Of a plugin that is installed twice, one counts, and the gates of both.
-fn keep_hooks(part: &mut Part) {
+fn keep_hooks(part: &mut ClaudeUnit) {
     part.servers = Servers::default();
     for brings in &mut part.brings {
         brings.plugin.iter_mut().for_each(Plugin::keep_hooks_alone);
@@ -293,7 +302,7 @@ fn missing(said: &Path, id: &str) -> Diagnostic {
 }
 
 /// What is said of plugins that a project switches on where nothing of the home folder is used.
-pub(crate) fn left_out(switched: &Enabled) -> Vec<Part> {
+pub(crate) fn left_out(switched: &EnabledPlugins) -> Vec<ClaudeUnit> {
     let told = |id: &str, said: &Path| {
         let id = shown(id);
         let why =
@@ -304,39 +313,39 @@ pub(crate) fn left_out(switched: &Enabled) -> Vec<Part> {
 }
 
 /// A part for each plugin that is switched on, with nothing but what is said of it.
-fn told_of(switched: &Enabled, told: impl Fn(&str, &Path) -> Diagnostic) -> Vec<Part> {
+fn told_of(switched: &EnabledPlugins, told: impl Fn(&str, &Path) -> Diagnostic) -> Vec<ClaudeUnit> {
     let on = switched.iter().filter(|(_, (on, _))| *on);
-    let part = |(id, (_, said)): (&String, &(bool, PathBuf))| Part {
+    let part = |(id, (_, said)): (&String, &(bool, PathBuf))| ClaudeUnit {
         told: vec![told(id, said)],
-        ..Part::new(said, Origin::Project)
+        ..ClaudeUnit::new(said, Origin::Project)
     };
     on.map(part).collect()
 }
 
 /// Why nothing starts.
-fn broken(told: &Diagnostic, way_out: &str) -> Failure {
+fn broken(told: &Diagnostic, way_out: &str) -> CliError {
     let hint = format!("a gate may be in it, so nothing runs: {way_out}");
-    Failure::new(told.to_string()).with_hint(hint)
+    CliError::new(told.to_string()).with_hint(hint)
 }
 
 /// What is installed, and where it lies, as far as that can be told. No list: nothing is.
-fn list_of_installed(path: &Path, place: &Place) -> Result<Installed, Failure> {
+fn list_of_installed(path: &Path, place: &Workspace) -> Result<InstalledPlugins, CliError> {
     let folder = path.parent().unwrap_or(path);
     if folder.is_symlink() && !folder.exists() {
         let cause = "it is a link that leads nowhere";
-        return Err(Failure::new(format!("{} cannot be read", folder.display())).with_cause(cause));
+        return Err(CliError::new(format!("{} cannot be read", folder.display())).with_cause(cause));
     }
-    let Some(document) = Document::load(path)? else { return Ok(Installed::new()) };
+    let Some(document) = Document::load(path)? else { return Ok(InstalledPlugins::new()) };
     let plugins = document.root().object()?.require("plugins")?.object()?;
     Ok(plugins.members().map(|(id, node)| (id.to_owned(), roots(node, place))).collect())
 }
 
 /// Where each plugin lies, by `name@marketplace`. `None`: nobody can tell.
-type Installed = BTreeMap<String, Vec<Option<PathBuf>>>;
+type InstalledPlugins = BTreeMap<String, Vec<Option<PathBuf>>>;
 
 /// Where an entry of the list holds, the nearest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Holds {
+enum InstallScope {
     Here,
     /// Or nobody can tell where.
     Anywhere,
@@ -345,7 +354,7 @@ enum Holds {
 
 /// Where a plugin lies: one entry, or a list of them by scope. Those of other projects count where there are
 /// none but them.
-fn roots(node: Node<'_>, place: &Place) -> Vec<Option<PathBuf>> {
+fn roots(node: Node<'_>, place: &Workspace) -> Vec<Option<PathBuf>> {
     let entries: Vec<_> = node.list().map_or_else(|_| vec![node], Iterator::collect);
     let root = |entry: Node<'_>| {
         let path = entry.object().ok()?.get("installPath")?;
@@ -354,8 +363,8 @@ fn roots(node: Node<'_>, place: &Place) -> Vec<Option<PathBuf>> {
     let mut found: Vec<_> =
         entries.into_iter().map(|entry| (holds(entry, place), root(entry))).collect();
     found.sort_by_key(|(holds, _)| *holds);
-    if found.first().is_some_and(|(holds, _)| *holds != Holds::Elsewhere) {
-        found.retain(|(holds, _)| *holds != Holds::Elsewhere);
+    if found.first().is_some_and(|(holds, _)| *holds != InstallScope::Elsewhere) {
+        found.retain(|(holds, _)| *holds != InstallScope::Elsewhere);
     }
     let mut roots: Vec<Option<PathBuf>> = vec![];
     for (_, root) in found {
@@ -366,24 +375,24 @@ fn roots(node: Node<'_>, place: &Place) -> Vec<Option<PathBuf>> {
     if roots.is_empty() { vec![None] } else { roots }
 }
 
-fn holds(entry: Node<'_>, place: &Place) -> Holds {
+fn holds(entry: Node<'_>, place: &Workspace) -> InstallScope {
     let text = |key: &str| entry.object().ok()?.get(key)?.string().ok();
     let (Some("project" | "local"), Some(project)) = (text("scope"), text("projectPath")) else {
-        return Holds::Anywhere;
+        return InstallScope::Anywhere;
     };
     let project = Path::new(project);
     let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
     match place.cwd().starts_with(project) {
-        true => Holds::Here,
-        false => Holds::Elsewhere,
+        true => InstallScope::Here,
+        false => InstallScope::Elsewhere,
     }
 }
 
 /// Plugins of the person's that a trusted project switches on: they may no more than the project may.
 pub(crate) fn switched_on_by_project(
-    switched: &Enabled,
-    place: &Place,
-) -> Result<Vec<Part>, Failure> {
+    switched: &EnabledPlugins,
+    place: &Workspace,
+) -> Result<Vec<ClaudeUnit>, CliError> {
     let folder = match home_folder(place, ".claude") {
         Ok(Some(folder)) => folder,
         Ok(None) => return Ok(told_of(switched, |id, said| missing(said, &shown(id)))),

@@ -13,21 +13,21 @@ use cotter_files::{
     claude,
     document::{Document, Node, Object, location::SettingsError},
     extensions::{Diagnostic, Severity},
-    settings::{Source, Written, permissions::Permissions},
+    settings::{SettingsOwner, SourcedText, permissions::Permissions},
 };
 
-use crate::claude::Part;
-use crate::error::Failure;
+use crate::claude::ClaudeUnit;
+use crate::error::CliError;
 
 /// Whose settings are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Whose {
+pub(crate) enum ClaudeScope {
     Project,
     Own,
 }
 
 /// Plugins that settings switch on and off, by `name@marketplace`, and the file that says so.
-pub(crate) type Enabled = BTreeMap<String, (bool, PathBuf)>;
+pub(crate) type EnabledPlugins = BTreeMap<String, (bool, PathBuf)>;
 
 /// What a settings file says of plugins. A list of versions means that it is on.
 pub(crate) fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
@@ -90,11 +90,11 @@ fn spelled(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsError> {
 
 /// Reads a settings file into a part; gives the plugins it switches on and off.
 pub(crate) fn read(
-    part: &mut Part,
+    part: &mut ClaudeUnit,
     document: &Document,
-    source: &claude::Source,
-    whose: Whose,
-) -> Result<Enabled, Failure> {
+    source: &claude::ClaudeFile,
+    whose: ClaudeScope,
+) -> Result<EnabledPlugins, CliError> {
     check(document)?;
     let object = document.root().object()?;
     let (hooks, told) = claude::read(document, source);
@@ -112,26 +112,30 @@ pub(crate) fn read(
         part.settings.permissions = permissions(part, &node.object()?, whose)?;
     }
     part.settings.source = Some(match whose {
-        Whose::Project => Source::Project,
-        Whose::Own => Source::User,
+        ClaudeScope::Project => SettingsOwner::Project,
+        ClaudeScope::Own => SettingsOwner::User,
     });
     let said = enabled(&object)?.into_iter();
     Ok(said.map(|(id, on)| (id, (on, part.path.clone()))).collect())
 }
 
-fn say(part: &mut Part, node: &Node<'_>, severity: Severity, what: impl Into<String>) {
+fn say(part: &mut ClaudeUnit, node: &Node<'_>, severity: Severity, what: impl Into<String>) {
     let line = Some(node.place().line() as usize);
     part.told.push(Diagnostic::new(&part.path, line, severity, what));
 }
 
 /// Rules and mode. What would loosen counts in the person's own file alone.
-fn permissions(part: &mut Part, object: &Object<'_>, whose: Whose) -> Result<Permissions, Failure> {
+fn permissions(
+    part: &mut ClaudeUnit,
+    object: &Object<'_>,
+    whose: ClaudeScope,
+) -> Result<Permissions, CliError> {
     let mut permissions = Permissions::default();
     for (key, node) in object.members() {
         match key {
             "deny" => permissions.deny = rules(part, &node, RuleKind::Deny)?,
             "ask" => permissions.ask = rules(part, &node, RuleKind::Ask)?,
-            "allow" if whose == Whose::Own => {
+            "allow" if whose == ClaudeScope::Own => {
                 permissions.allow = rules(part, &node, RuleKind::Allow)?;
             }
             "allow" => {
@@ -149,16 +153,16 @@ fn permissions(part: &mut Part, object: &Object<'_>, whose: Whose) -> Result<Per
     Ok(permissions)
 }
 
-fn mode(part: &mut Part, node: &Node<'_>, whose: Whose) -> Option<Mode> {
+fn mode(part: &mut ClaudeUnit, node: &Node<'_>, whose: ClaudeScope) -> Option<Mode> {
     match node.string().unwrap_or_default() {
         "plan" => Some(Mode::Plan),
-        "acceptEdits" if whose == Whose::Own => Some(Mode::AcceptEdits),
+        "acceptEdits" if whose == ClaudeScope::Own => Some(Mode::AcceptEdits),
         "default" => None,
         other => {
             let other = text::clip(&text::show_line(other), 40).into_owned();
             let why = match whose {
-                Whose::Project => "a project may only tighten",
-                Whose::Own => "there is no such mode here",
+                ClaudeScope::Project => "a project may only tighten",
+                ClaudeScope::Own => "there is no such mode here",
             };
             let why = format!("`defaultMode` `{other}` is not honoured: {why}");
             say(part, node, Severity::Warning, why);
@@ -168,12 +172,16 @@ fn mode(part: &mut Part, node: &Node<'_>, whose: Whose) -> Option<Mode> {
 }
 
 /// The rules of a list. One that denies or asks and cannot be read holds for every call of its tool.
-fn rules(part: &mut Part, node: &Node<'_>, kind: RuleKind) -> Result<Vec<Written>, Failure> {
+fn rules(
+    part: &mut ClaudeUnit,
+    node: &Node<'_>,
+    kind: RuleKind,
+) -> Result<Vec<SourcedText>, CliError> {
     let mut rules = vec![];
     for node in node.list()? {
         let (text, place) = (node.non_empty_string()?, node.place());
         let Err(why) = Rule::parse(kind, text) else {
-            rules.push(Written { text: text.into(), place });
+            rules.push(SourcedText { text: text.into(), place });
             continue;
         };
         if kind == RuleKind::Allow {
@@ -183,7 +191,7 @@ fn rules(part: &mut Part, node: &Node<'_>, kind: RuleKind) -> Result<Vec<Written
         let tool = text.split('(').next().unwrap_or_default().trim();
         Rule::parse(kind, tool).map_err(|_| place.error(why.to_string()))?;
         say(part, &node, Severity::Repaired, format!("{why}: it holds for every call of `{tool}`"));
-        rules.push(Written { text: tool.into(), place });
+        rules.push(SourcedText { text: tool.into(), place });
     }
     Ok(rules)
 }

@@ -7,14 +7,14 @@ use cotter_files::extensions::{self, CheckedFile, Diagnostic, FileKind, Severity
 use serde_json::json;
 
 use crate::{
-    error::Failure,
+    error::CliError,
     say,
     settings::{
-        Files,
-        checks::{self, Missing},
+        SettingsFiles,
+        checks::{self, UnknownTool},
     },
-    setup::{self, selected_agent::Start},
-    terminal::style::{self, Style, When},
+    setup::{self, selected_agent::ProfileChecker},
+    terminal::style::{self, ColorChoice, Style},
     trust::{self, shown},
 };
 
@@ -23,10 +23,10 @@ pub(crate) fn files(
     kind: FileKind,
     path: &Path,
     json: bool,
-    when: When,
-) -> Result<ExitCode, Failure> {
+    when: ColorChoice,
+) -> Result<ExitCode, CliError> {
     if let Err(cause) = path.symlink_metadata() {
-        let failure = Failure::new(format!("cannot check {}", shown(path))).with_cause(cause);
+        let failure = CliError::new(format!("cannot check {}", shown(path))).with_cause(cause);
         return Err(failure.with_hint("name a file or a folder that exists"));
     }
     let mut checked = extensions::check(path, kind);
@@ -37,8 +37,8 @@ pub(crate) fn files(
         checked.iter_mut().for_each(|file| tell_of_tools(file, &known));
         let place = setup::place(None)?;
         // Settings that cannot be read are told by who reads them.
-        let settings = Files::look(None, &place, &trust::seen(&place)).ok();
-        let mut start = Start::new(&place, settings.as_ref())?;
+        let settings = SettingsFiles::look(None, &place, &trust::seen(&place)).ok();
+        let mut start = ProfileChecker::new(&place, settings.as_ref())?;
         let profiles = checked.iter_mut().filter(|file| is_profile(file));
         profiles.for_each(|file| tell_of_start(file, &mut start, &known));
     }
@@ -64,7 +64,7 @@ fn tell_of_tools(file: &mut CheckedFile, known: &[&str]) {
         if checks::is_there(tool, known) {
             continue;
         }
-        let near = Missing::of(tool, known).near;
+        let near = UnknownTool::of(tool, known).near;
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let shown = text::clip(&text::show_line(tool), 40).into_owned();
         let why = format!("there is no tool `{shown}` here{near}");
@@ -73,7 +73,7 @@ fn tell_of_tools(file: &mut CheckedFile, known: &[&str]) {
 }
 
 /// Tells what a start would say of a profile.
-fn tell_of_start(file: &mut CheckedFile, start: &mut Start, known: &[&str]) {
+fn tell_of_start(file: &mut CheckedFile, start: &mut ProfileChecker, known: &[&str]) {
     if file.status == Severity::Rejected {
         return;
     }

@@ -9,48 +9,48 @@ use std::{
 };
 
 use cotter::{
-    Origin, Place,
+    Origin, Workspace,
     hooks::points::PointId,
-    invoke::named_item::Kind,
+    invoke::named_item::NameKind,
     permission::{Zone, rule::RuleKind},
 };
 use cotter_files::{
     command_hook::{dialect::Dialect, entry::CommandLine},
     extensions::{Diagnostic, Severity},
-    trust::store::Standing,
+    trust::store::TrustState,
 };
 use cotter_tools::confine::confines;
 use serde_json::{Value, json};
 
 use crate::{
-    args::Shape,
+    args::SetupArgs,
     claude,
     commands::{hooks::log, redactor},
-    error::Failure,
+    error::CliError,
     paths as home,
     paths::operator_switches as switches,
     say,
-    settings::{checks::SOMETIMES, claude_summary::Gist},
+    settings::{checks::SOMETIMES, claude_summary::ClaudeSummary},
     setup::{
-        self, Seen,
+        self, AgentPreview,
         extensions::OF_OTHERS,
         selected_agent as agents,
-        selected_agent::{Listed, Start},
+        selected_agent::{ProfileChecker, ProfileEntry},
         tools,
     },
-    spaces::{At, Spaces},
+    spaces::{SpaceLocation, Spaces},
     terminal::{
-        style::{Style, When, count},
-        table::{Page, Piece},
+        style::{ColorChoice, Style, count},
+        table::{Page, StyledSpan},
     },
-    trust::{self, Standings},
+    trust::{self, TrustSources},
 };
 
 /// What a section tells of what was seen.
-type Tells = fn(&Sight) -> Vec<Row>;
+type SectionFn = fn(&DoctorInput) -> Vec<DoctorRow>;
 
 /// The sections, in the order in which they are told.
-const SECTIONS: [(&str, Tells); 10] = [
+const SECTIONS: [(&str, SectionFn); 10] = [
     ("sources", sources),
     ("plugins", plugins),
     ("spaces", spaces),
@@ -69,18 +69,18 @@ const SESSIONS: usize = 10;
 const SLOW: f64 = 500.0;
 
 /// Everything that was seen.
-struct Sight {
-    place: Place,
-    standings: Standings,
+struct DoctorInput {
+    place: Workspace,
+    standings: TrustSources,
     /// What would be in force, or why nothing can be.
-    seen: Result<Seen, Failure>,
+    seen: Result<AgentPreview, CliError>,
     /// What hooks did, a row per hook and point it ran at.
     log: Vec<Value>,
 }
 
 /// How something stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RowState {
     Good,
     /// Worth knowing, and nothing is broken.
     Note,
@@ -88,18 +88,18 @@ enum State {
 }
 
 /// One thing that is told.
-struct Row {
+struct DoctorRow {
     what: String,
-    state: State,
+    state: RowState,
     /// How it stands, in a few words.
     word: String,
     /// More about it, by key.
     about: Vec<(&'static str, String)>,
 }
 
-impl Row {
-    fn new(what: impl Into<String>, state: State, word: impl Into<String>) -> Self {
-        Row { what: what.into(), state, word: word.into(), about: vec![] }
+impl DoctorRow {
+    fn new(what: impl Into<String>, state: RowState, word: impl Into<String>) -> Self {
+        DoctorRow { what: what.into(), state, word: word.into(), about: vec![] }
     }
 
     fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
@@ -110,15 +110,15 @@ impl Row {
 }
 
 /// `cotter doctor`.
-pub(crate) fn doctor(json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let place = setup::place(None)?;
     let standings = trust::seen(&place);
-    let seen = setup::seen(place.clone(), &Shape::default());
+    let seen = setup::preview_agent(place.clone(), &SetupArgs::default());
     let log = log::of_folder(place.cwd(), SESSIONS).unwrap_or_default();
-    let sight = Sight { place, standings, seen, log };
+    let sight = DoctorInput { place, standings, seen, log };
     let sections: Vec<_> = SECTIONS.iter().map(|(name, rows)| (*name, rows(&sight))).collect();
     let rows = || sections.iter().flat_map(|(_, rows)| rows);
-    let broken = rows().filter(|row| row.state == State::Broken).count();
+    let broken = rows().filter(|row| row.state == RowState::Broken).count();
     let out = match json {
         true => in_json(&sections, broken),
         false => in_text(&sections, Page::on_stdout(when)),
@@ -127,12 +127,12 @@ pub(crate) fn doctor(json: bool, when: When) -> Result<ExitCode, Failure> {
     Ok(if broken > 0 { ExitCode::FAILURE } else { said })
 }
 
-fn in_json(sections: &[(&str, Vec<Row>)], broken: usize) -> String {
-    let row = |row: &Row| {
+fn in_json(sections: &[(&str, Vec<DoctorRow>)], broken: usize) -> String {
+    let row = |row: &DoctorRow| {
         let state = match row.state {
-            State::Good => "good",
-            State::Note => "note",
-            State::Broken => "broken",
+            RowState::Good => "good",
+            RowState::Note => "note",
+            RowState::Broken => "broken",
         };
         let mut about: BTreeMap<_, Vec<_>> = BTreeMap::new();
         row.about.iter().for_each(|(key, value)| about.entry(*key).or_default().push(value));
@@ -146,7 +146,7 @@ fn in_json(sections: &[(&str, Vec<Row>)], broken: usize) -> String {
 }
 
 /// Sections without anything are told in one line, and the last line sums up.
-fn in_text(sections: &[(&str, Vec<Row>)], page: Page) -> String {
+fn in_text(sections: &[(&str, Vec<DoctorRow>)], page: Page) -> String {
     let (empty, told): (Vec<_>, Vec<_>) = sections.iter().partition(|(_, rows)| rows.is_empty());
     let mut out = String::new();
     for (name, rows) in told {
@@ -158,22 +158,22 @@ fn in_text(sections: &[(&str, Vec<Row>)], page: Page) -> String {
     }
     if !empty.is_empty() {
         let names: Vec<_> = empty.iter().map(|(name, _)| *name).collect();
-        let names = Piece::new(Style::muted, &names.join(", "));
+        let names = StyledSpan::new(Style::muted, &names.join(", "));
         out += &format!("{}\n", page.hang("nothing to tell of  ", 20, &[names]));
     }
-    out + &page.hang("", 0, &[Piece::plain(&sum(sections))])
+    out + &page.hang("", 0, &[StyledSpan::plain(&sum(sections))])
 }
 
 /// What is wrong, or that nothing is.
-fn sum(sections: &[(&str, Vec<Row>)]) -> String {
-    let of = |state: State| {
+fn sum(sections: &[(&str, Vec<DoctorRow>)]) -> String {
+    let of = |state: RowState| {
         let rows = sections.iter().flat_map(|(_, rows)| rows);
         rows.filter(move |row| row.state == state).map(|row| row.what.as_str())
     };
-    let number = of(State::Broken).count();
-    let notes = of(State::Note).count();
+    let number = of(RowState::Broken).count();
+    let notes = of(RowState::Note).count();
     let notes = if notes == 0 { String::new() } else { format!("; {}", count(notes, "note")) };
-    let mut names: Vec<_> = of(State::Broken).collect();
+    let mut names: Vec<_> = of(RowState::Broken).collect();
     names.dedup();
     let more = names.len().saturating_sub(MOST_NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -194,25 +194,25 @@ const BESIDE: [&str; 2] = ["origin", "sandbox"];
 /// What stands in `--json` alone.
 const ONLY_JSON: [&str; 2] = ["hash", "absent"];
 
-impl Row {
+impl DoctorRow {
     /// A row and what is below it. The word says how it stands where there is no colour.
     fn in_text(&self, page: Page) -> String {
         let paint = match self.state {
-            State::Good => Style::good,
-            State::Note => Style::warning,
-            State::Broken => Style::bad,
+            RowState::Good => Style::good,
+            RowState::Note => Style::warning,
+            RowState::Broken => Style::bad,
         };
         let word = match self.state {
-            State::Good => "ok",
-            State::Note => "note",
-            State::Broken => "broken",
+            RowState::Good => "ok",
+            RowState::Note => "note",
+            RowState::Broken => "broken",
         };
         let lead = format!("  {}{}", paint(page.style, word), " ".repeat(8 - word.len()));
         let beside = self.about.iter().filter(|(key, _)| BESIDE.contains(key));
         let beside: Vec<_> = beside.map(|(key, value)| format!("{key} {value}")).collect();
-        let mut pieces = vec![Piece::new(paint, &format!("{}: {}", self.what, self.word))];
+        let mut pieces = vec![StyledSpan::new(paint, &format!("{}: {}", self.what, self.word))];
         if !beside.is_empty() {
-            pieces.push(Piece::new(Style::muted, &format!("({})", beside.join(", "))));
+            pieces.push(StyledSpan::new(Style::muted, &format!("({})", beside.join(", "))));
         }
         let mut out = page.hang(&lead, 10, &pieces);
         let further = |key: &&str| !BESIDE.contains(key) && !ONLY_JSON.contains(key);
@@ -225,7 +225,7 @@ impl Row {
             let lines = if key == "folder" { vec![values.join(", ")] } else { owned(&values) };
             let lead = format!("            {} ", page.style.muted(key));
             for line in lines {
-                out += &page.hang(&lead, 13 + key.len(), &[Piece::plain(&line)]);
+                out += &page.hang(&lead, 13 + key.len(), &[StyledSpan::plain(&line)]);
             }
         }
         out
@@ -237,10 +237,10 @@ fn owned(values: &[&str]) -> Vec<String> {
 }
 
 /// Where something may be found, and what is there.
-fn sources(sight: &Sight) -> Vec<Row> {
+fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
     let there = |path: &std::path::Path| match path.exists() {
-        true => Row::new(trust::shown(path), State::Good, "used"),
-        false => Row::new(trust::shown(path), State::Good, "not there"),
+        true => DoctorRow::new(trust::shown(path), RowState::Good, "used"),
+        false => DoctorRow::new(trust::shown(path), RowState::Good, "not there"),
     };
     let mut rows =
         vec![there(home::OPERATOR_SETTINGS.as_ref()).with("origin", Origin::Operator.to_string())];
@@ -250,72 +250,80 @@ fn sources(sight: &Sight) -> Vec<Row> {
     for path in claude::at_home(&sight.place) {
         let home = sight.seen.as_ref().ok().and_then(|seen| seen.files.home());
         let (state, word) = match home {
-            Some(true) => (State::Good, "used"),
-            Some(false) => (State::Note, "not used: your settings say so"),
-            None => (State::Note, "not used: nobody was asked yet, see `claude.home` in settings"),
+            Some(true) => (RowState::Good, "used"),
+            Some(false) => (RowState::Note, "not used: your settings say so"),
+            None => {
+                (RowState::Note, "not used: nobody was asked yet, see `claude.home` in settings")
+            }
         };
-        let row = Row::new(trust::shown(&path), state, word);
+        let row = DoctorRow::new(trust::shown(&path), state, word);
         rows.push(row.with("origin", Origin::User.to_string()));
     }
     rows.extend(would_be_used(sight));
     for found in &sight.standings.0 {
         let (state, word, hash) = match &found.standing {
-            Standing::Trusted { hash, grants, .. } => {
+            TrustState::Trusted { hash, grants, .. } => {
                 let word = if grants.rewrite { "trusted, and may rewrite" } else { "trusted" };
-                (State::Good, word.to_owned(), hash.to_string())
+                (RowState::Good, word.to_owned(), hash.to_string())
             }
-            Standing::Changed { .. } => {
-                (State::Note, "changed since it was trusted".into(), String::new())
+            TrustState::Changed { .. } => {
+                (RowState::Note, "changed since it was trusted".into(), String::new())
             }
-            Standing::Gone { why: Some(why), .. } => (State::Broken, why.clone(), String::new()),
-            Standing::Gone { .. } => (State::Note, "trusted, and gone".into(), String::new()),
-            Standing::Unknown { word: Some(word) } => (State::Broken, word.clone(), String::new()),
-            _ => (State::Note, "not trusted: nothing of it runs".into(), String::new()),
+            TrustState::Gone { why: Some(why), .. } => {
+                (RowState::Broken, why.clone(), String::new())
+            }
+            TrustState::Gone { .. } => (RowState::Note, "trusted, and gone".into(), String::new()),
+            TrustState::Unknown { word: Some(word) } => {
+                (RowState::Broken, word.clone(), String::new())
+            }
+            _ => (RowState::Note, "not trusted: nothing of it runs".into(), String::new()),
         };
-        let row = Row::new(trust::shown(&found.source), state, word);
+        let row = DoctorRow::new(trust::shown(&found.source), state, word);
         rows.push(row.with("origin", Origin::Project.to_string()).with("hash", hash));
     }
     if let Err(failure) = &sight.seen {
-        rows.push(Row::new("settings", State::Broken, failure.in_short()));
+        rows.push(DoctorRow::new("settings", RowState::Broken, failure.one_line()));
     }
     rows
 }
 
 /// What a yes about the home folder would bring, where nobody was asked yet.
-fn would_be_used(sight: &Sight) -> Option<Row> {
+fn would_be_used(sight: &DoctorInput) -> Option<DoctorRow> {
     let seen = sight.seen.as_ref().ok()?;
     let is_open = seen.files.home().is_none() && !claude::at_home(&sight.place).is_empty();
-    let gist = is_open.then(|| Gist::read(&sight.place))?;
+    let gist = is_open.then(|| ClaudeSummary::read(&sight.place))?;
     let what = "with `claude.home` in settings";
     Some(match gist {
-        Ok(gist) => {
-            Row::new(what, State::Note, format!("these would be used: {}", gist.in_short()))
-        }
-        Err(failure) => Row::new(what, State::Broken, failure.in_short()),
+        Ok(gist) => DoctorRow::new(
+            what,
+            RowState::Note,
+            format!("these would be used: {}", gist.in_short()),
+        ),
+        Err(failure) => DoctorRow::new(what, RowState::Broken, failure.one_line()),
     })
 }
 
-fn plugins(sight: &Sight) -> Vec<Row> {
+fn plugins(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let rows = seen.files.plugins().map(|(owner, plugin)| {
-        Row::new(plugin.name.as_str(), State::Good, "used")
+        DoctorRow::new(plugin.name.as_str(), RowState::Good, "used")
             .with("folder", trust::shown(&plugin.root))
             .with("origin", owner.origin.to_string())
     });
     let broken = seen.files.broken().map(|(path, owner, failure)| {
-        Row::new(trust::shown(path), State::Broken, failure.in_short())
+        DoctorRow::new(trust::shown(path), RowState::Broken, failure.one_line())
             .with("origin", owner.origin.to_string())
     });
     rows.chain(broken).collect()
 }
 
 /// The spaces that can be loaded by name.
-fn spaces(sight: &Sight) -> Vec<Row> {
-    let all = Spaces::new(&sight.place, &Shape::default(), &[]).all(&sight.standings);
-    let row = |at: &At| {
-        let state = if at.word() == "trusted" { State::Good } else { State::Note };
+fn spaces(sight: &DoctorInput) -> Vec<DoctorRow> {
+    let all = Spaces::new(&sight.place, &SetupArgs::default(), &[]).all(&sight.standings);
+    let row = |at: &SpaceLocation| {
+        let state = if at.word() == "trusted" { RowState::Good } else { RowState::Note };
         let origin = if at.of_project { Origin::Project } else { Origin::User };
-        Row::new(at.id.as_str(), state, at.word())
+        DoctorRow::new(at.id.as_str(), state, at.word())
             .with("folder", trust::shown(&at.source))
             .with("origin", origin.to_string())
     };
@@ -323,34 +331,38 @@ fn spaces(sight: &Sight) -> Vec<Row> {
 }
 
 /// The profiles that can be run by name, and what they would tell or start.
-fn profiles(sight: &Sight) -> Vec<Row> {
+fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
     let listed = match agents::profiles(&sight.place, &sight.standings) {
         Ok(listed) => listed,
-        Err(failure) => return vec![Row::new("profiles", State::Broken, failure.in_short())],
+        Err(failure) => {
+            return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];
+        }
     };
     let seen = sight.seen.as_ref().ok();
-    let mut start = match Start::new(&sight.place, seen.map(|seen| &seen.files)) {
+    let mut start = match ProfileChecker::new(&sight.place, seen.map(|seen| &seen.files)) {
         Ok(start) => start,
-        Err(failure) => return vec![Row::new("profiles", State::Broken, failure.in_short())],
+        Err(failure) => {
+            return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];
+        }
     };
     let known: Vec<String> = match seen.map(|seen| seen.agent.tools()) {
         Some(tools) => tools.specs().map(|spec| spec.name.to_string()).collect(),
         None => setup::own_tools().unwrap_or_default(),
     };
     let known: Vec<_> = known.iter().map(String::as_str).chain(SOMETIMES).collect();
-    let row = |listed: &Listed| match &listed.profile {
-        Err(failure) => Row::new(&listed.name, State::Broken, failure.in_short()),
+    let row = |listed: &ProfileEntry| match &listed.profile {
+        Err(failure) => DoctorRow::new(&listed.name, RowState::Broken, failure.one_line()),
         Ok(profile) => {
             let told = start.about(&listed.path, &listed.read, &known);
             let actions: Vec<_> =
                 profile.actions.iter().map(|action| action.name.to_string()).collect();
             let (state, word) = match told.iter().map(|told| told.severity).max() {
-                None => (State::Good, "runs with `--agent`"),
-                Some(Severity::Rejected) => (State::Broken, "cannot start"),
-                Some(Severity::InPart) => (State::Note, "cannot start here"),
-                Some(_) => (State::Note, "runs with `--agent`"),
+                None => (RowState::Good, "runs with `--agent`"),
+                Some(Severity::Rejected) => (RowState::Broken, "cannot start"),
+                Some(Severity::InPart) => (RowState::Note, "cannot start here"),
+                Some(_) => (RowState::Note, "runs with `--agent`"),
             };
-            let row = Row::new(&listed.name, state, word)
+            let row = DoctorRow::new(&listed.name, state, word)
                 .with("file", trust::shown(&listed.path))
                 .with("actions", actions.join(", "));
             told.iter().fold(row, |row, told| row.with("why", told.message.clone()))
@@ -360,17 +372,18 @@ fn profiles(sight: &Sight) -> Vec<Row> {
 }
 
 /// What each owner brings, and what it runs.
-fn extensions(sight: &Sight) -> Vec<Row> {
+fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
-    let mut owners: BTreeMap<(String, String), Row> = BTreeMap::new();
+    let mut owners: BTreeMap<(String, String), DoctorRow> = BTreeMap::new();
     let mut add = |origin: &Origin, unit: &str, key: &'static str, value: String| {
         if matches!(origin, Origin::Kernel | Origin::Embedder) {
             return;
         }
         let unit = unit.trim_end_matches(OF_OTHERS);
         let what = (origin.to_string(), unit.to_owned());
-        let row =
-            owners.entry(what).or_insert_with(|| Row::new(unit, State::Good, origin.to_string()));
+        let row = owners
+            .entry(what)
+            .or_insert_with(|| DoctorRow::new(unit, RowState::Good, origin.to_string()));
         match row.about.iter_mut().find(|(known, _)| *known == key && key != "hook") {
             Some((_, words)) => *words += &format!(", {value}"),
             None => row.about.push((key, value)),
@@ -396,7 +409,11 @@ fn extensions(sight: &Sight) -> Vec<Row> {
     for (owner, server) in seen.files.owned_servers() {
         add(&owner.origin, &owner.unit, "servers", server);
     }
-    let kinds = [(Kind::Skill, "skills"), (Kind::Command, "commands"), (Kind::Subagent, "agents")];
+    let kinds = [
+        (NameKind::Skill, "skills"),
+        (NameKind::Command, "commands"),
+        (NameKind::Subagent, "agents"),
+    ];
     for (kind, key) in kinds {
         for info in seen.agent.names(kind) {
             let shadowed = if info.shadowed_by.is_some() { " (shadowed)" } else { "" };
@@ -407,39 +424,39 @@ fn extensions(sight: &Sight) -> Vec<Row> {
 }
 
 /// What is said about files, and what is said about the rest.
-fn not_honoured(sight: &Sight) -> Vec<Row> {
+fn not_honoured(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let diagnostics = seen.about.iter().flat_map(|about| &about.diagnostics);
     let of_files = diagnostics.map(|told: &Diagnostic| {
         let line = told.line.map(|line| format!(":{line}")).unwrap_or_default();
         let what = format!("{}{line}", told.path.display());
         let state = match told.severity {
-            Severity::Rejected if told.message.contains("is already there, by ") => State::Note,
-            Severity::Rejected | Severity::InPart => State::Broken,
-            _ => State::Note,
+            Severity::Rejected if told.message.contains("is already there, by ") => RowState::Note,
+            Severity::Rejected | Severity::InPart => RowState::Broken,
+            _ => RowState::Note,
         };
-        Row::new(what, state, told.message.clone())
+        DoctorRow::new(what, state, told.message.clone())
     });
     let others = seen.told.iter();
-    let others = others.map(|words| Row::new("settings", State::Note, words.clone()));
+    let others = others.map(|words| DoctorRow::new("settings", RowState::Note, words.clone()));
     of_files.chain(others).collect()
 }
 
 /// What confines, and what does not.
-fn confinement(sight: &Sight) -> Vec<Row> {
+fn confinement(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let values = seen.files.values();
     let Ok(runner) = tools::runner(&values) else { return vec![] };
     let setting = values.sandbox.unwrap_or_default().as_str();
     let closed = confines(Zone::Build, &runner);
     let (state, word) = match closed {
-        true => (State::Good, "confined"),
-        false => (State::Note, "not confined: they may do what you may"),
+        true => (RowState::Good, "confined"),
+        false => (RowState::Note, "not confined: they may do what you may"),
     };
     let mut rows = vec![
-        Row::new("commands of the agent", state, word).with("sandbox", setting),
-        Row::new("hooks of the project", state, word),
-        Row::new(
+        DoctorRow::new("commands of the agent", state, word).with("sandbox", setting),
+        DoctorRow::new("hooks of the project", state, word),
+        DoctorRow::new(
             "servers",
             state,
             match closed {
@@ -450,12 +467,12 @@ fn confinement(sight: &Sight) -> Vec<Row> {
     ];
     if seen.files.hooks().any(|(owner, _)| owner.origin == Origin::User) {
         let word = "not confined: they may do what you may";
-        rows.push(Row::new("your own hooks", State::Note, word));
+        rows.push(DoctorRow::new("your own hooks", RowState::Note, word));
     }
     rows
 }
 
-fn folders(sight: &Sight) -> Vec<Row> {
+fn folders(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let place = seen.agent.place();
     let row = |what: &str, folders: &mut dyn Iterator<Item = &std::path::Path>| {
@@ -466,7 +483,7 @@ fn folders(sight: &Sight) -> Vec<Row> {
         if !absent.is_empty() {
             word += &format!(", and {} that {} not there", absent.len(), is_or_are(absent.len()));
         }
-        let row = Row::new(what, State::Good, word);
+        let row = DoctorRow::new(what, RowState::Good, word);
         let row = there.iter().fold(row, |row, path| row.with("folder", trust::shown(path)));
         absent.iter().fold(row, |row, path| row.with("absent", trust::shown(path)))
     };
@@ -482,7 +499,7 @@ fn is_or_are(number: usize) -> &'static str {
 }
 
 /// Hooks that failed or took long, in the last sessions of the folder.
-fn ran(sight: &Sight) -> Vec<Row> {
+fn ran(sight: &DoctorInput) -> Vec<DoctorRow> {
     #[derive(Default)]
     struct Sum {
         ran: usize,
@@ -517,13 +534,13 @@ fn ran(sight: &Sight) -> Vec<Row> {
         };
         let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
         let exit = format!("`--without {name}` leaves it out of one run");
-        Row::new(name, State::Note, word).with("last", last).with("hint", exit)
+        DoctorRow::new(name, RowState::Note, word).with("last", last).with("hint", exit)
     };
     rows.map(row).collect()
 }
 
 /// What is switched off, and what nothing switches off.
-fn switches(sight: &Sight) -> Vec<Row> {
+fn switches(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let hooks = seen.agent.hooks();
     let gates = hooks.iter().filter(|hook| hook.owner.origin == Origin::Kernel);
@@ -532,7 +549,7 @@ fn switches(sight: &Sight) -> Vec<Row> {
     kernel.dedup();
     let off = hooks.iter().filter(|hook| !hook.enabled).map(|hook| hook.name.to_string());
     let by_file = seen.files.switched_off().map(|(_, hook)| hook.name.to_string());
-    let off = off.chain(by_file).map(|name| Row::new(name, State::Note, "switched off"));
+    let off = off.chain(by_file).map(|name| DoctorRow::new(name, RowState::Note, "switched off"));
     let policy = seen.agent.policy();
     let blocks = match seen.files.claude_failures_block() {
         true => "block",
@@ -542,18 +559,22 @@ fn switches(sight: &Sight) -> Vec<Row> {
     let mode_by = by(seen.files.said_by(|said| said.mode == Some(policy.mode())));
     let level_by = by(seen.files.said_by(|said| said.level == Some(policy.level())));
     let mut rows = vec![
-        Row::new("mode", State::Good, policy.mode().to_string()).with("by", mode_by),
-        Row::new("level", State::Good, policy.level().to_string()).with("by", level_by),
-        Row::new("the kernel's gates", State::Good, "nothing switches them off")
+        DoctorRow::new("mode", RowState::Good, policy.mode().to_string()).with("by", mode_by),
+        DoctorRow::new("level", RowState::Good, policy.level().to_string()).with("by", level_by),
+        DoctorRow::new("the kernel's gates", RowState::Good, "nothing switches them off")
             .with("gates", kernel.join(", ")),
     ];
     if seen.files.hooks().any(|(_, hook)| matches!(hook.dialect, Dialect::Claude(_))) {
-        rows.push(Row::new("failures of hooks written for Claude Code", State::Good, blocks));
+        rows.push(DoctorRow::new(
+            "failures of hooks written for Claude Code",
+            RowState::Good,
+            blocks,
+        ));
     }
     rows.extend(off);
     for name in switches::VARIABLES {
         let said = home::text_variable(name);
-        rows.extend(said.map(|said| Row::new(name, State::Note, said)));
+        rows.extend(said.map(|said| DoctorRow::new(name, RowState::Note, said)));
     }
     rows
 }

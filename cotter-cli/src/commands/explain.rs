@@ -9,19 +9,19 @@ use std::{
 
 use cotter::{
     Agent,
-    pipeline::explain::{Considered, Explained},
+    pipeline::explain::{ExplainReport, ExplainRow},
     text,
     tool::ToolSet,
 };
 use cotter_files::claude;
 use serde_json::{Value, json};
 
-use crate::commands::run::unless_aborted;
+use crate::commands::run::or_abort_on_signal;
 use crate::{
-    args::Shape,
-    error::Failure,
+    args::SetupArgs,
+    error::CliError,
     say, setup,
-    terminal::style::{Style, When},
+    terminal::style::{ColorChoice, Style},
 };
 
 /// The exit code of a call that would not simply run.
@@ -32,7 +32,7 @@ pub(crate) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
 
 /// What becomes of hooks that may do more than look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hooks {
+pub(crate) enum HookMode {
     /// They are named.
     Listed,
     /// They are asked, and told that it is a trial.
@@ -45,11 +45,11 @@ const LINE_BYTES: u64 = 16 * 1024 * 1024;
 /// `cotter explain TOOL INPUT`.
 pub(crate) fn one(
     (tool, input): (&str, Option<&str>),
-    hooks: Hooks,
-    shape: &Shape,
+    hooks: HookMode,
+    shape: &SetupArgs,
     json: bool,
-    when: When,
-) -> Result<ExitCode, Failure> {
+    when: ColorChoice,
+) -> Result<ExitCode, CliError> {
     let agent = setup::shown(setup::place(None)?, shape)?;
     if called_otherwise(&agent.tools(), tool).is_some() {
         return Err(unknown(&agent.tools(), tool));
@@ -57,7 +57,7 @@ pub(crate) fn one(
     let input = read_input(&agent, tool, input)?;
     let call = (tool.to_owned(), input.clone());
     let explained = block_on(async move {
-        unless_aborted(async { Ok(explain(&agent, hooks, call).await) }, HOOKS_ENDED).await
+        or_abort_on_signal(async { Ok(explain(&agent, hooks, call).await) }, HOOKS_ENDED).await
     })??;
     let shown = match json {
         true => json_line(&explained) + "\n",
@@ -68,12 +68,12 @@ pub(crate) fn one(
 }
 
 /// `cotter explain --batch FILE`: a call per line, an answer per line.
-pub(crate) fn batch(file: &Path, hooks: Hooks, shape: &Shape) -> Result<ExitCode, Failure> {
+pub(crate) fn batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
     let agent = setup::shown(setup::place(None)?, shape)?;
     let cannot = |cause: io::Error| {
-        Failure::new(format!("cannot read {}", file.display())).with_cause(cause)
+        CliError::new(format!("cannot read {}", file.display())).with_cause(cause)
     };
-    let mut lines: Lines = match file.to_str() {
+    let mut lines: LineReader = match file.to_str() {
         Some("-") => Box::new(BufReader::new(io::stdin())),
         _ => Box::new(BufReader::new(File::open(file).map_err(cannot)?)),
     };
@@ -98,42 +98,42 @@ pub(crate) fn batch(file: &Path, hooks: Hooks, shape: &Shape) -> Result<ExitCode
         }
     };
     match hooks {
-        Hooks::Listed => block_on(answer_all)?,
-        Hooks::Asked => block_on(unless_aborted(answer_all, HOOKS_ENDED))?,
+        HookMode::Listed => block_on(answer_all)?,
+        HookMode::Asked => block_on(or_abort_on_signal(answer_all, HOOKS_ENDED))?,
     }
 }
 
-type Lines = Box<dyn BufRead + Send>;
+type LineReader = Box<dyn BufRead + Send>;
 
 /// The next line, empty at the end. Where there are hooks to be ended, a signal is heard meanwhile.
 async fn next_line(
-    mut lines: Lines,
-    hooks: Hooks,
-) -> Result<(Lines, io::Result<Vec<u8>>), Failure> {
+    mut lines: LineReader,
+    hooks: HookMode,
+) -> Result<(LineReader, io::Result<Vec<u8>>), CliError> {
     let read = move || {
         let mut line = vec![];
         let taken = lines.by_ref().take(LINE_BYTES).read_until(b'\n', &mut line);
         (lines, taken.map(|_| line))
     };
-    if hooks == Hooks::Listed {
+    if hooks == HookMode::Listed {
         return Ok(read());
     }
     tokio::task::spawn_blocking(read)
         .await
-        .map_err(|cause| Failure::new("the batch cannot be read").with_cause(cause))
+        .map_err(|cause| CliError::new("the batch cannot be read").with_cause(cause))
 }
 
-async fn explain(agent: &Agent, hooks: Hooks, (tool, input): (String, Value)) -> Explained {
+async fn explain(agent: &Agent, hooks: HookMode, (tool, input): (String, Value)) -> ExplainReport {
     match hooks {
-        Hooks::Listed => agent.explain(&tool, input).await,
-        Hooks::Asked => agent.explain_with_hooks(&tool, input).await,
+        HookMode::Listed => agent.explain(&tool, input).await,
+        HookMode::Asked => agent.explain_with_hooks(&tool, input).await,
     }
 }
 
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
-        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
     let done = runtime.block_on(future);
     // Whoever still waits for a line must not keep the process.
     runtime.shutdown_background();
@@ -150,14 +150,14 @@ fn read_call(line: &[u8]) -> Result<(String, Value), String> {
 
 /// The input as JSON; or, of a tool that needs one text, that text as it is typed; or nothing, of one that
 /// needs none.
-fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, Failure> {
+fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, CliError> {
     let tools = agent.tools();
     let spec = tools.specs().find(|spec| spec.name == tool);
     let Some(typed) = typed else {
         return match spec {
             Some(spec) if needs(&spec.schema).next().is_some() => {
                 let needed = needs(&spec.schema).collect::<Vec<_>>().join("`, `");
-                Err(Failure::usage(format!("`{tool}` needs an input: `{needed}`"))
+                Err(CliError::usage(format!("`{tool}` needs an input: `{needed}`"))
                     .with_hint(format!("cotter explain {tool} INPUT")))
             }
             Some(_) => Ok(json!({})),
@@ -173,7 +173,7 @@ fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, F
 
 /// An input as an object: JSON, or, of a tool that needs one text, that text as it is typed. The tool need
 /// not exist.
-pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Failure> {
+pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, CliError> {
     let cause = match serde_json::from_str::<Value>(typed) {
         Ok(input) if input.is_object() => return Ok(input),
         Ok(_) => "it is no object".to_owned(),
@@ -184,7 +184,7 @@ pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Fa
     let looks_like_json = typed.trim_start().starts_with('{');
     match spec.and_then(|spec| only_text(&spec.schema)) {
         Some(field) if !looks_like_json => Ok(json!({ field: typed })),
-        _ => Err(Failure::usage(format!("the input for `{tool}` cannot be read: {cause}"))
+        _ => Err(CliError::usage(format!("the input for `{tool}` cannot be read: {cause}"))
             .with_hint("give it as JSON: cotter explain bash '{\"command\": \"git push\"}'")),
     }
 }
@@ -200,13 +200,13 @@ pub(crate) fn called_otherwise(tools: &ToolSet, typed: &str) -> Option<String> {
     (!ours.is_empty()).then(|| format!("what Claude Code calls so is `{ours}` here"))
 }
 
-fn unknown(tools: &ToolSet, typed: &str) -> Failure {
+fn unknown(tools: &ToolSet, typed: &str) -> CliError {
     let names: Vec<_> = tools.specs().map(|spec| spec.name.as_str()).collect();
     let near = || text::nearest(typed, names.iter().copied());
     let hint = called_otherwise(tools, typed)
         .or_else(|| near().map(|near| format!("did you mean `{near}`?")))
         .unwrap_or_else(|| format!("there are {}", names.join(", ")));
-    Failure::usage(format!("there is no tool `{}`", text::show_line(typed))).with_hint(hint)
+    CliError::usage(format!("there is no tool `{}`", text::show_line(typed))).with_hint(hint)
 }
 
 /// What a tool cannot do without.
@@ -230,12 +230,13 @@ fn only_text(schema: &Value) -> Option<String> {
     }
 }
 
-fn json_line(explained: &Explained) -> String {
+fn json_line(explained: &ExplainReport) -> String {
     serde_json::to_string(explained).unwrap_or_default()
 }
 
-fn text_of(tool: &str, input: &Value, explained: &Explained, style: Style) -> String {
-    let Explained { verdict, reason, decided_by, facts, considered, input: made, .. } = explained;
+fn text_of(tool: &str, input: &Value, explained: &ExplainReport, style: Style) -> String {
+    let ExplainReport { verdict, reason, decided_by, facts, considered, input: made, .. } =
+        explained;
     let input = text::show_line(&input.to_string()).into_owned();
     let word = match *verdict {
         "pass" => style.strong(verdict),
@@ -280,8 +281,8 @@ fn touched(facts: &cotter::permission::facts::Facts) -> Vec<(&'static str, Strin
     lines
 }
 
-fn row(one: &Considered, width: usize, style: Style) -> String {
-    let Considered { name, origin, kind, verdict, reason, .. } = one;
+fn row(one: &ExplainRow, width: usize, style: Style) -> String {
+    let ExplainRow { name, origin, kind, verdict, reason, .. } = one;
     let (name, reason) = (text::show_line(name), text::show_line(reason));
     let origin = match *kind {
         "rule" | "gate" | "transform" => format!("  ({})", text::show_line(origin)),

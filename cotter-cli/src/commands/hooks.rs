@@ -14,20 +14,20 @@ use serde_json::json;
 use smol_str::SmolStr;
 
 use crate::{
-    args::Shape,
-    error::Failure,
+    args::SetupArgs,
+    error::CliError,
     say, setup,
     terminal::{
-        style::{Style, When},
-        table::{Page, Piece},
+        style::{ColorChoice, Style},
+        table::{Page, StyledSpan},
     },
 };
 
 /// `cotter hooks list`.
-pub(crate) fn list(json: bool, shape: &Shape, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn list(json: bool, shape: &SetupArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
     let (agent, files) = setup::shown_with_files(setup::place(None)?, shape)?;
     let mut hooks = joined(agent.hooks());
-    hooks.extend(files.switched_off().map(|(owner, hook)| Hook::switched_off(owner, hook)));
+    hooks.extend(files.switched_off().map(|(owner, hook)| HookRow::switched_off(owner, hook)));
     if json {
         return Ok(say(&hooks.iter().map(|hook| json_row(hook) + "\n").collect::<String>()));
     }
@@ -38,7 +38,7 @@ pub(crate) fn list(json: bool, shape: &Shape, when: When) -> Result<ExitCode, Fa
 }
 
 /// A hook with everything it may do: one that may change a call also judges what others made of it.
-struct Hook {
+struct HookRow {
     name: SmolStr,
     description: SmolStr,
     point: PointId,
@@ -48,10 +48,10 @@ struct Hook {
     powers: Vec<&'static str>,
 }
 
-impl Hook {
+impl HookRow {
     /// One that its own file switches off: it may do nothing.
     fn switched_off(owner: &Owner, hook: &CommandHook) -> Self {
-        Hook {
+        HookRow {
             name: hook.name.clone(),
             description: hook.declared.description.clone(),
             point: hook.point,
@@ -67,38 +67,38 @@ impl Hook {
     }
 }
 
-fn joined(infos: Vec<HookInfo>) -> Vec<Hook> {
-    let mut hooks: Vec<Hook> = vec![];
+fn joined(infos: Vec<HookInfo>) -> Vec<HookRow> {
+    let mut hooks: Vec<HookRow> = vec![];
     for info in infos {
         let HookInfo { name, description, point, power, owner, tools, enabled, .. } = info;
         let same =
-            |hook: &&mut Hook| (&hook.name, hook.point, &hook.owner) == (&name, point, &owner);
+            |hook: &&mut HookRow| (&hook.name, hook.point, &hook.owner) == (&name, point, &owner);
         match hooks.iter_mut().find(same) {
             Some(hook) => hook.powers.push(power.as_str()),
             None => {
                 let powers = vec![power.as_str()];
-                hooks.push(Hook { name, description, point, owner, tools, enabled, powers });
+                hooks.push(HookRow { name, description, point, owner, tools, enabled, powers });
             }
         }
     }
     hooks
 }
 
-fn text_row(hook: &Hook) -> (Vec<Piece>, Vec<Piece>) {
+fn text_row(hook: &HookRow) -> (Vec<StyledSpan>, Vec<StyledSpan>) {
     let columns = vec![
-        Piece::new(Style::strong, &hook.name),
-        Piece::plain(hook.point.name()),
-        Piece::plain(&hook.powers()),
+        StyledSpan::new(Style::strong, &hook.name),
+        StyledSpan::plain(hook.point.name()),
+        StyledSpan::plain(&hook.powers()),
     ];
-    let mut last = vec![Piece::new(Style::muted, &format!("({})", hook.owner.origin))];
+    let mut last = vec![StyledSpan::new(Style::muted, &format!("({})", hook.owner.origin))];
     let tools = hook.tools.iter().map(|globs| format!("for {}", globs.join(", ")));
-    last.extend(tools.map(|tools| Piece::plain(&tools)));
-    last.extend((!hook.description.is_empty()).then(|| Piece::plain(&hook.description)));
-    last.extend((!hook.enabled).then(|| Piece::new(Style::warning, "switched off")));
+    last.extend(tools.map(|tools| StyledSpan::plain(&tools)));
+    last.extend((!hook.description.is_empty()).then(|| StyledSpan::plain(&hook.description)));
+    last.extend((!hook.enabled).then(|| StyledSpan::new(Style::warning, "switched off")));
     (columns, last)
 }
 
-fn json_row(hook: &Hook) -> String {
+fn json_row(hook: &HookRow) -> String {
     json!({
         "name": hook.name,
         "description": hook.description,

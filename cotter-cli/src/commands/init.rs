@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path, process::ExitCode};
 
 use crate::commands::schema;
-use crate::{error::Failure, say, setup, trust};
+use crate::{error::CliError, say, setup, trust};
 
 /// The files, with whether each is a program.
 const STARTER: &[(&str, bool, &str)] = &[
@@ -21,20 +21,20 @@ const STARTER: &[(&str, bool, &str)] = &[
 ];
 
 /// Makes the folder in the project's root, whole or not at all.
-pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, Failure> {
+pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, CliError> {
     let place = setup::place(folder)?;
     let root = folder.map_or_else(|| place.project(), |_| place.cwd());
     let made = root.join(".cotter");
     let shown = trust::shown(&made);
     if made.symlink_metadata().is_ok() {
-        return Err(Failure::new(format!("{shown} is there already"))
+        return Err(CliError::new(format!("{shown} is there already"))
             .with_hint("`cotter init DIR` begins another; nothing was changed"));
     }
     let beside = root.join(format!(".cotter.{}.new", std::process::id()));
     let done = write(&beside).and_then(|()| fs::rename(&beside, &made));
     if let Err(cause) = done {
         let _ = fs::remove_dir_all(&beside);
-        return Err(Failure::new(format!("{shown} could not be made")).with_cause(cause));
+        return Err(CliError::new(format!("{shown} could not be made")).with_cause(cause));
     }
     let files = STARTER.iter().map(|(name, ..)| format!("  {name}\n")).collect::<String>();
     Ok(say(&format!(

@@ -9,13 +9,13 @@ use cotter::{
 use serde_json::Value;
 
 use crate::commands::redactor;
-use crate::{error::Failure, say, setup::sessions::Sessions};
+use crate::{error::CliError, say, setup::sessions::Sessions};
 
 /// How much of an input is shown.
 const INPUT_CHARS: usize = 200;
 
 /// `cotter ledger ID`, or of the folder's last session.
-pub(crate) fn show(typed: Option<&str>) -> Result<ExitCode, Failure> {
+pub(crate) fn show(typed: Option<&str>) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
     let id = sessions.find_or_last(typed)?;
     let (bytes, _) = sessions.read(&id)?;
@@ -23,7 +23,7 @@ pub(crate) fn show(typed: Option<&str>) -> Result<ExitCode, Failure> {
         .split(|byte| *byte == b'\n')
         .filter_map(|line| serde_json::from_slice(line).ok())
         .collect();
-    let mut telling = Telling::new(redactor());
+    let mut telling = LedgerPrinter::new(redactor());
     records.iter().for_each(|record| telling.record(record));
     if telling.out.is_empty() {
         telling.out = format!("session {id} has no run yet\n");
@@ -32,7 +32,7 @@ pub(crate) fn show(typed: Option<&str>) -> Result<ExitCode, Failure> {
 }
 
 /// `cotter ledger ID verify`.
-pub(crate) fn verify(typed: Option<&str>, head: Option<&str>) -> Result<ExitCode, Failure> {
+pub(crate) fn verify(typed: Option<&str>, head: Option<&str>) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
     let id = sessions.find_or_last(typed)?;
     let (bytes, _) = sessions.read(&id)?;
@@ -40,7 +40,7 @@ pub(crate) fn verify(typed: Option<&str>, head: Option<&str>) -> Result<ExitCode
     let rows = ledger::verify(&id, lines()).map_err(|line| {
         let path = sessions.store.path(&id).map(|path| path.display().to_string());
         let path = path.unwrap_or_else(|_| id.to_string());
-        Failure::new(format!("{path}:{line}: this row does not follow the one before it"))
+        CliError::new(format!("{path}:{line}: this row does not follow the one before it"))
             .with_hint("a row was changed, taken out or put in; those before it are in order")
     })?;
     let hashes: Vec<String> = lines().filter_map(hash_of).collect();
@@ -61,7 +61,7 @@ pub(crate) fn verify(typed: Option<&str>, head: Option<&str>) -> Result<ExitCode
         ))),
         None => {
             let head = text::clip(&text::show_line(head), 60).into_owned();
-            Err(Failure::new(format!("no row of this ledger has the hash {head}"))
+            Err(CliError::new(format!("no row of this ledger has the hash {head}"))
                 .with_hint("the rows are in order, but they are not those the hash was taken of"))
         }
     }
@@ -75,7 +75,7 @@ fn hash_of(line: &[u8]) -> Option<String> {
 }
 
 /// The ledger as text, row by row.
-struct Telling {
+struct LedgerPrinter {
     out: String,
     redactor: Redactor,
     /// The hooks of the table stored last, by number.
@@ -86,10 +86,10 @@ struct Telling {
     words: HashMap<String, String>,
 }
 
-impl Telling {
+impl LedgerPrinter {
     fn new(redactor: Redactor) -> Self {
         let (hooks, asked, words) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Telling { out: String::new(), redactor, hooks, asked, words }
+        LedgerPrinter { out: String::new(), redactor, hooks, asked, words }
     }
 
     fn record(&mut self, record: &Value) {

@@ -5,22 +5,23 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 use cotter::text;
 use cotter_tools::mcp::{
     definition::Definition,
-    pins::{Pinned, Pins},
+    pins::{PinnedServer, Pins},
 };
 use serde_json::json;
 
 use crate::{
-    error::Failure,
+    error::CliError,
     paths as home, say,
-    settings::Files,
+    settings::SettingsFiles,
     setup,
-    terminal::style::{Style, When},
+    terminal::style::{ColorChoice, Style},
 };
 
 /// `cotter mcp list`.
-pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let place = setup::place(None)?;
-    let servers = Files::load(None, &place, &crate::trust::seen(&place))?.servers(&[], &place)?;
+    let servers =
+        SettingsFiles::load(None, &place, &crate::trust::seen(&place))?.servers(&[], &place)?;
     let (_, pins) = load()?;
     let style = Style::on_stdout(when);
     let mut out = String::new();
@@ -37,7 +38,7 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
     Ok(say(&out))
 }
 
-fn json_row(name: &str, seen: Option<&Pinned>) -> String {
+fn json_row(name: &str, seen: Option<&PinnedServer>) -> String {
     let names = |list: &BTreeMap<String, Definition>| list.keys().cloned().collect::<Vec<_>>();
     let row = match seen {
         None => json!({"name": name, "seen": false}),
@@ -51,7 +52,7 @@ fn json_row(name: &str, seen: Option<&Pinned>) -> String {
     row.to_string()
 }
 
-fn text_rows(name: &str, seen: Option<&Pinned>, style: Style) -> String {
+fn text_rows(name: &str, seen: Option<&PinnedServer>, style: Style) -> String {
     let Some(seen) = seen else {
         return format!("{}  {}\n", style.strong(name), style.muted("not started yet"));
     };
@@ -83,11 +84,11 @@ fn row(tool: &str, definition: &Definition) -> String {
 }
 
 /// `cotter mcp accept SERVER [DIGEST]`: shows what waits; with its digest, accepts it.
-pub(crate) fn accept(server: &str, digest: Option<&str>) -> Result<ExitCode, Failure> {
+pub(crate) fn accept(server: &str, digest: Option<&str>) -> Result<ExitCode, CliError> {
     let (path, pins) = load()?;
     let shown = text::show_line(server).into_owned();
     let seen = pins.servers.get(server).ok_or_else(|| {
-        Failure::new(format!("no server `{shown}` was seen"))
+        CliError::new(format!("no server `{shown}` was seen"))
             .with_hint("`cotter mcp list` shows those there are")
     })?;
     if seen.waiting.is_empty() {
@@ -95,7 +96,7 @@ pub(crate) fn accept(server: &str, digest: Option<&str>) -> Result<ExitCode, Fai
     }
     if let Some(digest) = digest {
         let accepted = Pins::accept(&path, server, digest);
-        accepted.map_err(|cause| Failure::new("it was not accepted").with_cause(cause))?;
+        accepted.map_err(|cause| CliError::new("it was not accepted").with_cause(cause))?;
         return Ok(say(&format!("accepted: {}\n", names(seen))));
     }
     let mut out = String::new();
@@ -109,15 +110,15 @@ pub(crate) fn accept(server: &str, digest: Option<&str>) -> Result<ExitCode, Fai
     Ok(say(&out))
 }
 
-fn names(seen: &Pinned) -> String {
+fn names(seen: &PinnedServer) -> String {
     let names = seen.waiting.keys().map(|name| text::show_line(name).into_owned());
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn load() -> Result<(PathBuf, Pins), Failure> {
+fn load() -> Result<(PathBuf, Pins), CliError> {
     let path = home::mcp_definitions().ok_or_else(home::no_config)?;
     let pins = Pins::load(&path);
     let pins =
-        pins.map_err(|cause| Failure::new("MCP servers cannot be shown").with_cause(cause))?;
+        pins.map_err(|cause| CliError::new("MCP servers cannot be shown").with_cause(cause))?;
     Ok((path, pins))
 }

@@ -3,60 +3,60 @@
 use std::process::ExitCode;
 
 use cotter::{
-    model::{ModelInfo, Models, Price},
+    model::{ModelDirectory, ModelInfo, Price},
     text,
 };
-use cotter_files::settings::Values;
+use cotter_files::settings::MergedSettings;
 use cotter_models::{Known, Rehearsal};
 use serde_json::{Value, json};
 
 use crate::{
-    error::Failure,
-    models::{Choice, Closed, Fallback, LOCAL, Reach},
+    error::CliError,
+    models::{ChosenModel, Fallback, LOCAL, ProviderSet, UnavailableProvider},
     say, setup,
-    terminal::style::{Style, When},
+    terminal::style::{ColorChoice, Style},
 };
 
 /// Why nobody would answer where nobody is meant.
 const UNSET: &str = "no model is named, and no key stands for one";
 
 /// Everything there is to tell.
-struct Listing {
+struct ModelTable {
     models: Vec<ModelInfo>,
-    choice: Result<Choice, Failure>,
+    choice: Result<ChosenModel, CliError>,
     /// Why the chosen one cannot answer.
-    trouble: Option<Failure>,
+    trouble: Option<CliError>,
     /// Those who would be turned to.
     fallbacks: Vec<String>,
     /// Why others would not.
     left_out: Vec<String>,
     /// The providers that are closed, each with what would open it.
-    closed: Vec<Closed>,
+    closed: Vec<UnavailableProvider>,
 }
 
 /// `cotter models list`.
-pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let place = setup::place(None)?;
-    let files = crate::settings::Files::load(None, &place, &crate::trust::seen(&place))?;
+    let files = crate::settings::SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
     let values = files.values();
-    let reach = Reach::new(&values, files.model_names(), place.project())?;
+    let reach = ProviderSet::new(&values, files.model_names(), place.project())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
-        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
     let served = runtime.block_on(reach.served_locally());
     runtime.shutdown_background();
-    let listing = Listing::new(&reach, &values, served);
+    let listing = ModelTable::new(&reach, &values, served);
     Ok(say(&if json { listing.json() } else { listing.text(Style::on_stdout(when)) }))
 }
 
-impl Listing {
-    fn new(reach: &Reach, values: &Values, served: Option<Vec<String>>) -> Self {
+impl ModelTable {
+    fn new(reach: &ProviderSet, values: &MergedSettings, served: Option<Vec<String>>) -> Self {
         let providers = reach.providers();
         let mut models = providers.available();
         let mut closed = reach.closed();
         match served {
             Some(names) => models.extend(names.iter().filter_map(|name| providers.info(name))),
-            None => closed.extend(providers.get(LOCAL).map(|local| Closed {
+            None => closed.extend(providers.get(LOCAL).map(|local| UnavailableProvider {
                 provider: LOCAL.into(),
                 variable: None,
                 why: format!("nobody answers at {}", local.base_url()),
@@ -85,7 +85,7 @@ impl Listing {
                 models.extend(providers.info(name));
             }
         }
-        Listing { models, choice, trouble, fallbacks, left_out, closed }
+        ModelTable { models, choice, trouble, fallbacks, left_out, closed }
     }
 
     fn is_used(&self, info: &ModelInfo) -> bool {
@@ -110,7 +110,7 @@ impl Listing {
         out += "\n";
         out += &self.used_words();
         out += &self.fallback_words();
-        for Closed { provider, why, .. } in &self.closed {
+        for UnavailableProvider { provider, why, .. } in &self.closed {
             out +=
                 &style.muted(&format!("{}: {}", text::show_line(provider), text::show_line(why)));
             out += "\n";
@@ -122,10 +122,10 @@ impl Listing {
     /// Who would answer now, and why.
     fn used_words(&self) -> String {
         match (&self.choice, &self.trouble) {
-            (Ok(Choice { name, by }), None) => {
+            (Ok(ChosenModel { name, by }), None) => {
                 format!("{} would answer now: {}\n", text::show_line(name), by.words())
             }
-            (Ok(Choice { name, by }), Some(trouble)) => format!(
+            (Ok(ChosenModel { name, by }), Some(trouble)) => format!(
                 "nobody would answer now: {} is meant ({}), but {}\n",
                 text::show_line(name),
                 by.words(),
@@ -169,7 +169,7 @@ impl Listing {
         });
         let choice = self.choice.as_ref().ok();
         let trouble = match choice {
-            Some(_) => self.trouble.as_ref().map(Failure::message),
+            Some(_) => self.trouble.as_ref().map(CliError::message),
             None => Some(UNSET),
         };
         let used = json!({

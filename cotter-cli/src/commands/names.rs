@@ -4,52 +4,52 @@ use std::process::ExitCode;
 
 use cotter::{
     Owner,
-    invoke::named_item::{Kind, NameInfo},
+    invoke::named_item::{NameInfo, NameKind},
 };
 use serde_json::json;
 
 use crate::{
-    args::Shape,
-    error::Failure,
+    args::SetupArgs,
+    error::CliError,
     say,
-    setup::{self, selected_agent as agents, selected_agent::Listed},
+    setup::{self, selected_agent as agents, selected_agent::ProfileEntry},
     terminal::{
-        style::{Style, When},
-        table::{Page, Piece},
+        style::{ColorChoice, Style},
+        table::{Page, StyledSpan},
     },
     trust,
 };
 
 /// `cotter commands list` and `cotter agents list`.
-pub(crate) fn list(kind: Kind, json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let place = setup::place(None)?;
-    let names = setup::shown(place.clone(), &Shape::default())?.names(kind);
+    let names = setup::shown(place.clone(), &SetupArgs::default())?.names(kind);
     let profiles = match kind {
-        Kind::Subagent => agents::profiles(&place, &trust::seen(&place))?,
+        NameKind::Subagent => agents::profiles(&place, &trust::seen(&place))?,
         _ => vec![],
     };
     if json {
         let rows = names.iter().map(json_row).chain(profiles.iter().map(profile_json));
         return Ok(say(&rows.map(|row| row + "\n").collect::<String>()));
     }
-    let mark = if kind == Kind::Subagent { '@' } else { '/' };
+    let mark = if kind == NameKind::Subagent { '@' } else { '/' };
     let rows = names.iter().map(|info| text_row(info, mark));
     let rows: Vec<_> = rows.chain(profiles.iter().map(profile_row)).collect();
     Ok(say(&Page::on_stdout(when).rows(&rows)))
 }
 
 /// A profile is not called by the model: it is run with `--agent`.
-fn profile_row(listed: &Listed) -> (Vec<Piece>, Vec<Piece>) {
-    let name = Piece::new(Style::strong, &format!(" {}", listed.name));
+fn profile_row(listed: &ProfileEntry) -> (Vec<StyledSpan>, Vec<StyledSpan>) {
+    let name = StyledSpan::new(Style::strong, &format!(" {}", listed.name));
     let about = match &listed.profile {
-        Ok(profile) => Piece::plain(&profile.description),
-        Err(failure) => Piece::new(Style::warning, &failure.in_short()),
+        Ok(profile) => StyledSpan::plain(&profile.description),
+        Err(failure) => StyledSpan::new(Style::warning, &failure.one_line()),
     };
     let origin = format!("(profile:{}, run with --agent)", listed.name);
-    (vec![name], vec![about, Piece::new(Style::muted, &origin)])
+    (vec![name], vec![about, StyledSpan::new(Style::muted, &origin)])
 }
 
-fn profile_json(listed: &Listed) -> String {
+fn profile_json(listed: &ProfileEntry) -> String {
     let mut row = json!({
         "name": listed.name,
         "description": "",
@@ -61,12 +61,12 @@ fn profile_json(listed: &Listed) -> String {
             row["description"] = profile.description.as_str().into();
             row["origin"] = format!("profile:{}", profile.name).into();
         }
-        Err(failure) => row["error"] = failure.in_short().into(),
+        Err(failure) => row["error"] = failure.one_line().into(),
     }
     row.to_string()
 }
 
-fn text_row(info: &NameInfo, mark: char) -> (Vec<Piece>, Vec<Piece>) {
+fn text_row(info: &NameInfo, mark: char) -> (Vec<StyledSpan>, Vec<StyledSpan>) {
     let NameInfo { name, description, owner, shadowed_by, .. } = info;
     named_row(&format!("{mark}{name}"), description, owner, shadowed_by.as_ref())
 }
@@ -77,12 +77,12 @@ pub(crate) fn named_row(
     description: &str,
     owner: &Owner,
     shadowed_by: Option<&Owner>,
-) -> (Vec<Piece>, Vec<Piece>) {
-    let origin = Piece::new(Style::muted, &format!("({})", owner.origin));
-    let mut last = vec![Piece::plain(description), origin];
+) -> (Vec<StyledSpan>, Vec<StyledSpan>) {
+    let origin = StyledSpan::new(Style::muted, &format!("({})", owner.origin));
+    let mut last = vec![StyledSpan::plain(description), origin];
     let shadowed = shadowed_by.map(|by| format!("shadowed by {by}"));
-    last.extend(shadowed.map(|words| Piece::new(Style::warning, &words)));
-    (vec![Piece::new(Style::strong, name)], last)
+    last.extend(shadowed.map(|words| StyledSpan::new(Style::warning, &words)));
+    (vec![StyledSpan::new(Style::strong, name)], last)
 }
 
 fn json_row(info: &NameInfo) -> String {

@@ -3,35 +3,35 @@
 use std::process::ExitCode;
 
 use cotter::{permission::rule::RuleKind, text};
-use cotter_files::settings::Written;
+use cotter_files::settings::SourcedText;
 use serde_json::json;
 
 use crate::{
-    args::Shape,
-    error::Failure,
+    args::SetupArgs,
+    error::CliError,
     say,
-    settings::{Files, edit as own_settings},
+    settings::{SettingsFiles, edit as own_settings},
     setup,
     terminal::{
-        style::{Style, When},
-        table::{Page, Piece},
+        style::{ColorChoice, Style},
+        table::{Page, StyledSpan},
     },
 };
 
 /// `cotter permissions list`.
-pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let place = setup::place(None)?;
-    let files = Files::load(None, &place, &crate::trust::seen(&place))?;
+    let files = SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
     let rules = files.rules();
     if json {
-        let row = |(kind, written, origin): &(RuleKind, &Written, String)| {
+        let row = |(kind, written, origin): &(RuleKind, &SourcedText, String)| {
             let at = written.place.to_string();
             json!({"kind": kind.as_str(), "rule": written.text, "origin": origin, "at": at})
                 .to_string()
         };
         return Ok(say(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
-    let agent = setup::shown(place, &Shape::default())?;
+    let agent = setup::shown(place, &SetupArgs::default())?;
     let page = Page::on_stdout(when);
     let style = page.style;
     let policy = agent.policy();
@@ -42,8 +42,8 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
         style.strong(files.values().sandbox.unwrap_or_default().as_str()),
     );
     let rows = rules.iter().map(|(kind, rule, origin)| {
-        let at = Piece::new(Style::muted, &format!("{origin}, {}", rule.place));
-        (vec![Piece::plain(kind.as_str()), Piece::plain(&rule.text)], vec![at])
+        let at = StyledSpan::new(Style::muted, &format!("{origin}, {}", rule.place));
+        (vec![StyledSpan::plain(kind.as_str()), StyledSpan::plain(&rule.text)], vec![at])
     });
     out += &page.rows(&rows.collect::<Vec<_>>());
     if rules.is_empty() {
@@ -53,14 +53,14 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
 }
 
 /// `cotter permissions revoke RULE`.
-pub(crate) fn revoke(rule: &str) -> Result<ExitCode, Failure> {
+pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
     let place = setup::place(None)?;
-    let files = Files::load(None, &place, &crate::trust::seen(&place))?;
-    let allowed = |(kind, ..): &&(RuleKind, &Written, String)| *kind == RuleKind::Allow;
+    let files = SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
+    let allowed = |(kind, ..): &&(RuleKind, &SourcedText, String)| *kind == RuleKind::Allow;
     let rules = files.rules();
     let (mine, others): (Vec<_>, Vec<_>) =
         rules.iter().filter(allowed).partition(|(_, _, origin)| origin == "user");
-    let named = |(_, written, _): &&&(RuleKind, &Written, String)| written.text == rule;
+    let named = |(_, written, _): &&&(RuleKind, &SourcedText, String)| written.text == rule;
     if mine.iter().any(|row| named(&row)) {
         let path = own_settings::revoke(rule)?;
         let shown = text::show_line(rule);
@@ -69,10 +69,10 @@ pub(crate) fn revoke(rule: &str) -> Result<ExitCode, Failure> {
     let shown = text::show_line(rule).into_owned();
     if let Some((_, written, origin)) = others.iter().find(|row| named(row)) {
         let at = written.place.to_string();
-        return Err(Failure::new(format!("`{shown}` is the {origin}'s rule, not yours"))
+        return Err(CliError::new(format!("`{shown}` is the {origin}'s rule, not yours"))
             .with_hint(format!("it stands in {at}")));
     }
-    let failure = Failure::new(format!("there is no allow rule `{shown}` in your settings"));
+    let failure = CliError::new(format!("there is no allow rule `{shown}` in your settings"));
     let near = text::nearest(rule, mine.iter().map(|(_, written, _)| written.text.as_str()));
     Err(match near {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),

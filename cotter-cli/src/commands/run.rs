@@ -13,15 +13,15 @@ use std::{
 };
 
 use cotter::{
-    Agent, Place, Reason, Reply, Session,
+    Agent, EndReason, Reply, Session, Workspace,
     history::{
-        message::{Content, Part},
+        message::{Content, ContentPart},
         store::StoreError,
     },
-    invoke::{directives::leading_command, named_item::Kind},
+    invoke::{directives::leading_command, named_item::NameKind},
     text,
 };
-use cotter_files::trust::watch::Watch;
+use cotter_files::trust::watch::FileWatcher;
 use smol_str::SmolStr;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -29,22 +29,22 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::run::output::{Asks, Output};
+use crate::commands::run::output::{QuestionMode, RunOutput};
 use crate::{
     args::{RunArgs, SessionArg},
     claude,
-    error::Failure,
-    models::choice::{Answering, Who},
-    settings::Files,
+    error::CliError,
+    models::choice::{ModelChain, ModelChoice},
+    settings::SettingsFiles,
     setup::{
-        Keep, Setup, last_session, place,
+        RunSetup, StoreFrom, last_session, place,
         reload::{self, Reloader},
-        selected_agent::Chosen,
+        selected_agent::SelectedAgent,
         sessions::Sessions,
     },
     spaces::Spaces,
-    terminal::{Nobody, Terminal, style::When},
-    trust::{self, Standings},
+    terminal::{NoTerminal, Terminal, style::ColorChoice},
+    trust::{self, TrustSources},
 };
 
 /// The most data a prompt may bring along.
@@ -57,27 +57,30 @@ const ABORTED: u8 = 130;
 const NOT_SENT: &str = "nothing was sent";
 
 /// Runs a prompt.
-pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
-    let mut output = Output::new(args.format, style);
+pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliError> {
+    let mut output = RunOutput::new(args.format, style);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
-        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
     let place = place(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
     let watch = reload::watch(&place, args.shape.settings.as_deref());
     let spaces = Spaces::new(&place, &args.shape, &args.trust.hashes);
     let standings = match args.shape.safe_mode {
-        true => Standings::nothing(),
+        true => TrustSources::nothing(),
         false => {
             let sources = spaces.sources();
             let standings = trust::standings(&place, &sources, &args.trust, style);
-            runtime.block_on(unless_aborted(standings, NOT_SENT))?
+            runtime.block_on(or_abort_on_signal(standings, NOT_SENT))?
         }
     };
     standings.skipped().for_each(|words| output.warn(&words));
     let home = claude::ask_home(&place, &args, style);
-    runtime.block_on(unless_aborted(home, NOT_SENT))?.iter().for_each(|words| output.warn(words));
-    let asked = Asked::new(args, place, standings, spaces, &mut output)?;
+    runtime
+        .block_on(or_abort_on_signal(home, NOT_SENT))?
+        .iter()
+        .for_each(|words| output.warn(words));
+    let asked = PreparedRun::new(args, place, standings, spaces, &mut output)?;
     let done = runtime.block_on(asked.run(watch, style, &mut output));
     // A tool that does not come back must not keep the process.
     runtime.shutdown_background();
@@ -85,14 +88,14 @@ pub(crate) fn run(args: RunArgs, style: When) -> Result<ExitCode, Failure> {
 }
 
 /// What is asked for, and everything that can be known before anything is waited for.
-struct Asked {
+struct PreparedRun {
     args: RunArgs,
-    place: Place,
-    files: Files,
-    standings: Standings,
-    chosen: Option<Chosen>,
+    place: Workspace,
+    files: SettingsFiles,
+    standings: TrustSources,
+    chosen: Option<SelectedAgent>,
     spaces: Spaces,
-    who: Who,
+    who: ModelChoice,
     sessions: Option<Sessions>,
     id: Option<SmolStr>,
     prompt: Option<Content>,
@@ -100,20 +103,20 @@ struct Asked {
     slash: Option<String>,
 }
 
-impl Asked {
+impl PreparedRun {
     fn new(
         args: RunArgs,
-        place: Place,
-        standings: Standings,
+        place: Workspace,
+        standings: TrustSources,
         spaces: Spaces,
-        output: &mut Output,
-    ) -> Result<Self, Failure> {
-        let files = Files::load(args.shape.settings.as_deref(), &place, &standings)?;
+        output: &mut RunOutput,
+    ) -> Result<Self, CliError> {
+        let files = SettingsFiles::load(args.shape.settings.as_deref(), &place, &standings)?;
         let slash = args.prompt.as_deref().and_then(leading_command);
         let slash = slash.map(|leading| leading.name.to_owned());
-        let chosen = Chosen::named(&args.shape, &place, &standings)?;
-        let named = chosen.as_ref().and_then(Chosen::model);
-        let who = Who::new(&args, &files, named, place.project())?;
+        let chosen = SelectedAgent::named(&args.shape, &place, &standings)?;
+        let named = chosen.as_ref().and_then(SelectedAgent::model);
+        let who = ModelChoice::new(&args, &files, named, place.project())?;
         // A command may do without a model, and a person may have one.
         if slash.is_none() && !(args.ask && who.is_open(&args)) {
             who.find()?;
@@ -131,7 +134,7 @@ impl Asked {
         if prompt.is_none() && id.is_none() {
             return Err(no_prompt());
         }
-        Ok(Asked {
+        Ok(PreparedRun {
             args,
             place,
             files,
@@ -148,24 +151,24 @@ impl Asked {
 
     async fn run(
         self,
-        watch: io::Result<Watch>,
-        style: When,
-        output: &mut Output,
-    ) -> Result<ExitCode, Failure> {
-        let Asked { args, place, files, standings, spaces, chosen, mut who, .. } = self;
-        let Asked { sessions, id, prompt, slash, .. } = self;
+        watch: io::Result<FileWatcher>,
+        style: ColorChoice,
+        output: &mut RunOutput,
+    ) -> Result<ExitCode, CliError> {
+        let PreparedRun { args, place, files, standings, spaces, chosen, mut who, .. } = self;
+        let PreparedRun { sessions, id, prompt, slash, .. } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
-            unless_aborted(who.ask(terminal), NOT_SENT).await?;
+            or_abort_on_signal(who.ask(terminal), NOT_SENT).await?;
         }
         let (answering, missing) = settled(&mut who, slash.is_some())?;
         let by_key = answering.named_by_nobody();
         let left_out = answering.left_out.clone();
         let names = answering.names();
-        let keep = if slash.is_some() { Keep::FromFirstWord } else { Keep::AtOnce };
+        let keep = if slash.is_some() { StoreFrom::FromFirstWord } else { StoreFrom::AtOnce };
         let providers = who.providers();
         let redactor = who.redactor();
-        let setup = Setup {
+        let setup = RunSetup {
             place,
             files,
             standings,
@@ -179,7 +182,7 @@ impl Asked {
         };
         let (agent, reloader) = match terminal {
             Some(terminal) => setup.agent(&args, terminal).await,
-            None => setup.agent(&args, Nobody).await,
+            None => setup.agent(&args, NoTerminal).await,
         }?;
         let is_command = slash.as_deref().is_some_and(|name| has_command(&agent, name));
         if let (false, Some((failure, _)), Some(name)) = (is_command, &missing, &slash) {
@@ -211,15 +214,18 @@ impl Asked {
 }
 
 /// Why nobody answers, and whether somebody was asked all the same.
-type Missing = Option<(Failure, Arc<AtomicBool>)>;
+type MissingModel = Option<(CliError, Arc<AtomicBool>)>;
 
 /// Those who answer. A command may do without.
-fn settled(who: &mut Who, is_command: bool) -> Result<(Answering, Missing), Failure> {
+fn settled(
+    who: &mut ModelChoice,
+    is_command: bool,
+) -> Result<(ModelChain, MissingModel), CliError> {
     match who.settle() {
         Ok(answering) => Ok((answering, None)),
         Err(failure) if !is_command => Err(failure),
         Err(failure) => {
-            let (nobody, asked) = Answering::nobody();
+            let (nobody, asked) = ModelChain::nobody();
             Ok((nobody, Some((failure, asked))))
         }
     }
@@ -227,9 +233,9 @@ fn settled(who: &mut Who, is_command: bool) -> Result<(Answering, Missing), Fail
 
 /// Takes up changes of files until it is told to stop.
 fn follow_files(
-    watch: io::Result<Watch>,
+    watch: io::Result<FileWatcher>,
     reloader: Reloader,
-    output: &mut Output,
+    output: &mut RunOutput,
 ) -> Option<JoinHandle<()>> {
     match watch {
         Ok(watch) => Some(tokio::spawn(reloader.run(watch))),
@@ -241,15 +247,15 @@ fn follow_files(
 }
 
 /// Waits for something that a signal may end; `words` tell what that means.
-pub(crate) async fn unless_aborted<T>(
-    work: impl Future<Output = Result<T, Failure>>,
+pub(crate) async fn or_abort_on_signal<T>(
+    work: impl Future<Output = Result<T, CliError>>,
     words: &str,
-) -> Result<T, Failure> {
+) -> Result<T, CliError> {
     let cancel = CancellationToken::new();
     let signals = tokio::spawn(abort_on_signal(cancel.clone())?);
     let done = tokio::select! {
         done = work => done,
-        () = cancel.cancelled() => Err(Failure::aborted(words)),
+        () = cancel.cancelled() => Err(CliError::aborted(words)),
     };
     signals.abort();
     done
@@ -263,12 +269,16 @@ async fn open(agent: &Agent, id: Option<&str>) -> Result<Session, StoreError> {
 }
 
 /// The person to ask, where one was asked for and can be reached.
-fn terminal(args: &RunArgs, style: When, output: &mut Output) -> Option<Terminal> {
+fn terminal(args: &RunArgs, style: ColorChoice, output: &mut RunOutput) -> Option<Terminal> {
     if !args.ask {
         return None;
     }
     let terminal = Terminal::open(style, output.screen().clone());
-    output.set_asks(if terminal.is_ok() { Asks::OnTerminal } else { Asks::Nowhere });
+    output.set_asks(if terminal.is_ok() {
+        QuestionMode::OnTerminal
+    } else {
+        QuestionMode::Nowhere
+    });
     if let Err(cause) = &terminal {
         let words = format!("there is no terminal to ask on ({cause}): what would ask is refused");
         output.warn(&words);
@@ -279,8 +289,8 @@ fn terminal(args: &RunArgs, style: When, output: &mut Output) -> Option<Terminal
 async fn go(
     session: &Session,
     prompt: Option<Content>,
-    output: &mut Output,
-) -> Result<Reply, Failure> {
+    output: &mut RunOutput,
+) -> Result<Reply, CliError> {
     for diagnostic in session.diagnostics() {
         output.warn(&diagnostic);
     }
@@ -307,7 +317,7 @@ fn has_command(agent: &Agent, name: &str) -> bool {
 
 /// What begins like a command and is none goes to the model as it is. Somebody at a terminal may have
 /// meant another.
-fn hint_at(agent: &Agent, typed: &str, output: &mut Output) {
+fn hint_at(agent: &Agent, typed: &str, output: &mut RunOutput) {
     let near = near_command(agent, typed).filter(|_| io::stderr().is_terminal());
     if let Some(near) = near {
         output.warn(&format!(
@@ -317,9 +327,9 @@ fn hint_at(agent: &Agent, typed: &str, output: &mut Output) {
 }
 
 /// Why nothing was sent that begins like a command: one would have done without a model.
-fn no_command(agent: &Agent, typed: &str, missing: &Failure) -> Failure {
+fn no_command(agent: &Agent, typed: &str, missing: &CliError) -> CliError {
     match near_command(agent, typed) {
-        Some(near) => Failure::usage(format!("there is no command `/{typed}`"))
+        Some(near) => CliError::usage(format!("there is no command `/{typed}`"))
             .with_cause(missing.message())
             .with_hint(format!("did you mean `/{near}`?")),
         None => missing.clone(),
@@ -328,7 +338,7 @@ fn no_command(agent: &Agent, typed: &str, missing: &Failure) -> Failure {
 
 /// What may be typed after a slash and is nearly what was.
 fn near_command(agent: &Agent, typed: &str) -> Option<SmolStr> {
-    let kinds = [Kind::Command, Kind::Skill, Kind::Hook];
+    let kinds = [NameKind::Command, NameKind::Skill, NameKind::Hook];
     let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
     let near = text::nearest(typed, names.iter().map(|info| info.name.as_str()));
     near.filter(|near| *near != typed).map(SmolStr::from)
@@ -337,8 +347,9 @@ fn near_command(agent: &Agent, typed: &str) -> Option<SmolStr> {
 /// Aborts the run at the first signal that asks for it; the second ends the process at once.
 pub(crate) fn abort_on_signal(
     cancel: CancellationToken,
-) -> Result<impl Future<Output = ()>, Failure> {
-    let cannot = |cause: io::Error| Failure::new("signals cannot be listened to").with_cause(cause);
+) -> Result<impl Future<Output = ()>, CliError> {
+    let cannot =
+        |cause: io::Error| CliError::new("signals cannot be listened to").with_cause(cause);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(cannot)?;
@@ -359,19 +370,22 @@ pub(crate) fn abort_on_signal(
 
 fn exit_code(reply: &Reply) -> ExitCode {
     ExitCode::from(match reply.reason {
-        Reason::EndTurn | Reason::ShortCircuit => 0,
-        Reason::Blocked | Reason::Refusal | Reason::BudgetExceeded | Reason::MaxTurns => 3,
-        Reason::Aborted => ABORTED,
+        EndReason::EndTurn | EndReason::ShortCircuit => 0,
+        EndReason::Blocked
+        | EndReason::Refusal
+        | EndReason::BudgetExceeded
+        | EndReason::MaxTurns => 3,
+        EndReason::Aborted => ABORTED,
         _ => 1,
     })
 }
 
-fn no_prompt() -> Failure {
-    Failure::usage("there is no prompt").with_hint("type it after `-p`, or pipe it in")
+fn no_prompt() -> CliError {
+    CliError::usage("there is no prompt").with_hint("type it after `-p`, or pipe it in")
 }
 
 /// What the person typed, and what was piped in beside it: data, in a part of its own.
-fn prompt(typed: Option<&str>, output: &mut Output) -> Result<Option<Content>, Failure> {
+fn prompt(typed: Option<&str>, output: &mut RunOutput) -> Result<Option<Content>, CliError> {
     if typed.is_some_and(|typed| typed.trim().is_empty()) {
         return Err(no_prompt());
     }
@@ -380,8 +394,8 @@ fn prompt(typed: Option<&str>, output: &mut Output) -> Result<Option<Content>, F
         (Some(typed), None) => Some(Content::Text(typed)),
         (None, None) => None,
         (typed, data) => {
-            let data = data.as_deref().map(Part::data);
-            Some(Content::Parts(typed.map(Part::Text).into_iter().chain(data).collect()))
+            let data = data.as_deref().map(ContentPart::data);
+            Some(Content::Parts(typed.map(ContentPart::Text).into_iter().chain(data).collect()))
         }
     })
 }
@@ -400,15 +414,15 @@ fn brings_data(typed: Option<&str>) -> bool {
     })
 }
 
-fn piped(output: &mut Output) -> Result<Option<String>, Failure> {
+fn piped(output: &mut RunOutput) -> Result<Option<String>, CliError> {
     let mut bytes = vec![];
     io::stdin()
         .lock()
         .take(INPUT_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|cause| Failure::new("standard input cannot be read").with_cause(cause))?;
+        .map_err(|cause| CliError::new("standard input cannot be read").with_cause(cause))?;
     if bytes.len() as u64 > INPUT_BYTES {
-        return Err(Failure::new(format!("standard input has more than {INPUT_BYTES} bytes"))
+        return Err(CliError::new(format!("standard input has more than {INPUT_BYTES} bytes"))
             .with_hint("put it into a file of the project and name the file in the prompt"));
     }
     if bytes.trim_ascii().is_empty() {

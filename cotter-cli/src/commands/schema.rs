@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use cotter::text;
 
-use crate::{error::Failure, say};
+use crate::{error::CliError, say};
 
 /// What a project's settings may say.
 pub(crate) const PROJECT_SETTINGS: &str =
@@ -34,7 +34,7 @@ const SCHEMAS: &[(&str, &str, &str)] = &[
 ];
 
 /// Prints one, or the names of all.
-pub(crate) fn schema(name: Option<&str>) -> Result<ExitCode, Failure> {
+pub(crate) fn schema(name: Option<&str>) -> Result<ExitCode, CliError> {
     let Some(name) = name else {
         let line = |(name, of, _): &(&str, &str, &str)| format!("{name:<16}  {of}\n");
         return Ok(say(&SCHEMAS.iter().map(line).collect::<String>()));
@@ -42,7 +42,8 @@ pub(crate) fn schema(name: Option<&str>) -> Result<ExitCode, Failure> {
     match SCHEMAS.iter().find(|(known, ..)| *known == name) {
         Some((.., schema)) => Ok(say(schema)),
         None => {
-            let failure = Failure::usage(format!("there is no schema `{}`", text::show_line(name)));
+            let failure =
+                CliError::usage(format!("there is no schema `{}`", text::show_line(name)));
             Err(match text::nearest(name, SCHEMAS.iter().map(|(known, ..)| *known)) {
                 Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
                 None => failure.with_hint("`cotter schema` lists them"),

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use cotter::{
     Message,
     history::{
-        entry::{Body, Entry},
-        message::{AssistantPart, Mark},
-        store::{Store, Summary},
+        entry::{Entry, EntryBody},
+        message::{AssistantPart, UserMessageKind},
+        store::{SessionSummary, Store},
     },
     text::{self, redact::Redactor},
 };
@@ -15,14 +15,14 @@ use serde_json::json;
 
 use crate::commands::redactor;
 use crate::{
-    error::Failure,
+    error::CliError,
     say,
     setup::sessions::Sessions,
-    terminal::style::{Style, When},
+    terminal::style::{ColorChoice, Style},
 };
 
 /// `cotter sessions list`.
-pub(crate) fn list(json: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn list(json: bool) -> Result<ExitCode, CliError> {
     let all = Sessions::open()?.store.list()?;
     let redactor = redactor();
     let line = if json { json_row } else { text_row };
@@ -30,7 +30,7 @@ pub(crate) fn list(json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// `cotter sessions show`.
-pub(crate) fn show(typed: &str, json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn show(typed: &str, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
     let id = sessions.find(typed)?;
     let (_, loaded) = sessions.read(&id)?;
@@ -49,8 +49,8 @@ pub(crate) fn show(typed: &str, json: bool, when: When) -> Result<ExitCode, Fail
         let words = text::show(&words);
         let line = format!("{}: {}", said.who, words.trim_end());
         out += &match said.weight {
-            Weight::Plain => format!("{}: {}\n", style.strong(&said.who), words.trim_end()),
-            Weight::Muted => style.muted(&line) + "\n",
+            RowWeight::Plain => format!("{}: {}\n", style.strong(&said.who), words.trim_end()),
+            RowWeight::Muted => style.muted(&line) + "\n",
         };
     }
     for diagnostic in &loaded.diagnostics {
@@ -60,7 +60,7 @@ pub(crate) fn show(typed: &str, json: bool, when: When) -> Result<ExitCode, Fail
     Ok(say(&out))
 }
 
-fn text_row(session: &Summary, redactor: &Redactor) -> String {
+fn text_row(session: &SessionSummary, redactor: &Redactor) -> String {
     let time = session.modified_at.to_string();
     let minute = time.get(..16).unwrap_or(&time).replace('T', " ");
     let title = text::show_line(&redactor.redact(&session.title)).into_owned();
@@ -69,7 +69,7 @@ fn text_row(session: &Summary, redactor: &Redactor) -> String {
     format!("{}  {minute}  {folder}  {title}", session.id)
 }
 
-fn json_row(session: &Summary, redactor: &Redactor) -> String {
+fn json_row(session: &SessionSummary, redactor: &Redactor) -> String {
     json!({
         "id": session.id,
         "cwd": session.cwd.display().to_string(),
@@ -82,48 +82,55 @@ fn json_row(session: &Summary, redactor: &Redactor) -> String {
 }
 
 /// One entry as it is shown.
-struct Said {
+struct TranscriptRow {
     who: String,
     words: String,
-    weight: Weight,
+    weight: RowWeight,
 }
 
 /// Whether an entry belongs to the conversation proper.
-enum Weight {
+enum RowWeight {
     Plain,
     Muted,
 }
 
-impl Said {
+impl TranscriptRow {
     fn new(who: &str, words: impl Into<String>) -> Self {
-        Said { who: who.into(), words: words.into(), weight: Weight::Plain }
+        TranscriptRow { who: who.into(), words: words.into(), weight: RowWeight::Plain }
     }
 
     fn muted(self) -> Self {
-        Said { weight: Weight::Muted, ..self }
+        TranscriptRow { weight: RowWeight::Muted, ..self }
     }
 }
 
-fn said(entry: &Entry) -> Option<Said> {
+fn said(entry: &Entry) -> Option<TranscriptRow> {
     Some(match entry.body() {
-        Body::Message(message) => message_said(message),
-        Body::Compaction(compaction) => Said::new("summary", compaction.message.text()).muted(),
-        Body::ModelChange(model) => Said::new("model", model.as_str()).muted(),
-        Body::SkillActive { name, .. } => Said::new("skill", name.as_str()).muted(),
-        Body::Unreadable => {
-            Said::new("unreadable", format!("entry {} is kept, and left out", entry.id())).muted()
+        EntryBody::Message(message) => message_said(message),
+        EntryBody::Compaction(compaction) => {
+            TranscriptRow::new("summary", compaction.message.text()).muted()
+        }
+        EntryBody::ModelChange(model) => TranscriptRow::new("model", model.as_str()).muted(),
+        EntryBody::SkillActive { name, .. } => TranscriptRow::new("skill", name.as_str()).muted(),
+        EntryBody::Unreadable => {
+            TranscriptRow::new("unreadable", format!("entry {} is kept, and left out", entry.id()))
+                .muted()
         }
         _ => return None,
     })
 }
 
-fn message_said(message: &Message) -> Said {
+fn message_said(message: &Message) -> TranscriptRow {
     match message {
         Message::User(user) => match user.mark {
-            Mark::Typed => Said::new("user", user.content.text()),
-            Mark::SkillInjection => Said::new("skill", user.content.text()).muted(),
-            Mark::Compaction => Said::new("summary", user.content.text()).muted(),
-            _ => Said::new("note", user.content.text()).muted(),
+            UserMessageKind::Typed => TranscriptRow::new("user", user.content.text()),
+            UserMessageKind::SkillInjection => {
+                TranscriptRow::new("skill", user.content.text()).muted()
+            }
+            UserMessageKind::Compaction => {
+                TranscriptRow::new("summary", user.content.text()).muted()
+            }
+            _ => TranscriptRow::new("note", user.content.text()).muted(),
         },
         Message::Assistant(reply) => {
             let parts = reply.parts.iter().map(|part| match part {
@@ -137,15 +144,15 @@ fn message_said(message: &Message) -> Said {
                 }
                 _ => String::new(),
             });
-            Said::new("assistant", parts.collect::<Vec<_>>().join("\n"))
+            TranscriptRow::new("assistant", parts.collect::<Vec<_>>().join("\n"))
         }
         Message::ToolResult(result) => {
             let failed = result.error.map(|kind| format!(" ({})", kind.as_str()));
             // A name is the model's to choose, also that of a tool that is none.
             let name = text::show_line(&result.tool_name);
             let who = format!("{name}{}", failed.unwrap_or_default());
-            Said::new(&who, result.content.text())
+            TranscriptRow::new(&who, result.content.text())
         }
-        _ => Said::new("message", message.text()),
+        _ => TranscriptRow::new("message", message.text()),
     }
 }

@@ -6,29 +6,29 @@ use cotter::{
     Agent,
     invoke::{
         skill::{SkillInfo, SkillMatch},
-        trigger::{Reach, Trigger},
+        trigger::{MatchScope, Trigger},
     },
     text,
 };
 use serde_json::{Value, json};
 
 use crate::{
-    args::Shape,
+    args::SetupArgs,
     commands::names::named_row,
-    error::Failure,
+    error::CliError,
     say, setup,
     terminal::{
-        style::{Style, When},
+        style::{ColorChoice, Style},
         table::Page,
     },
 };
 
-fn agent() -> Result<Agent, Failure> {
-    setup::shown(setup::place(None)?, &Shape::default())
+fn agent() -> Result<Agent, CliError> {
+    setup::shown(setup::place(None)?, &SetupArgs::default())
 }
 
 /// `cotter skills list`.
-pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let skills = agent()?.skills();
     if json {
         return Ok(say(&skills
@@ -44,20 +44,20 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
 }
 
 /// `cotter skills show NAME`.
-pub(crate) fn show(name: &str, json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn show(name: &str, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let agent = agent()?;
     let typed = name.strip_prefix('/').unwrap_or(name);
     let Some(skill) = agent.skill(typed) else {
         let skills = agent.skills();
         let names = skills.iter().map(|skill| skill.name.as_str());
-        let failure = Failure::new(format!("there is no skill `{}`", text::show_line(typed)));
+        let failure = CliError::new(format!("there is no skill `{}`", text::show_line(typed)));
         return Err(match text::nearest(typed, names) {
             Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
             None => failure.with_hint("`cotter skills list` shows those there are"),
         });
     };
     let said = skill.text().transpose().map_err(|cause| {
-        Failure::new(format!("the skill `{}` cannot be shown", skill.name)).with_cause(cause)
+        CliError::new(format!("the skill `{}` cannot be shown", skill.name)).with_cause(cause)
     })?;
     let said = said.unwrap_or_default();
     if json {
@@ -84,7 +84,7 @@ pub(crate) fn show(name: &str, json: bool, when: When) -> Result<ExitCode, Failu
 }
 
 /// `cotter skills match TEXT`.
-pub(crate) fn matching(task: &str, json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn matching(task: &str, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let agent = agent()?;
     let all = agent.match_skills(task);
     let style = Style::on_stdout(when);
@@ -117,12 +117,12 @@ fn why(one: &SkillMatch, agent: &str) -> String {
 }
 
 fn described(trigger: &Trigger) -> String {
-    let whole = if trigger.reach() == Reach::Words { ", whole words" } else { "" };
+    let whole = if trigger.reach() == MatchScope::Words { ", whole words" } else { "" };
     format!("`{}` ({}{whole})", trigger.pattern(), trigger.kind().as_str())
 }
 
 fn row(skill: &SkillInfo) -> Value {
-    let trigger = |one: &Trigger| json!({"pattern": one.pattern(), "type": one.kind().as_str(), "word": one.reach() == Reach::Words});
+    let trigger = |one: &Trigger| json!({"pattern": one.pattern(), "type": one.kind().as_str(), "word": one.reach() == MatchScope::Words});
     let mut row = json!({
         "name": skill.name,
         "description": skill.description,

@@ -8,32 +8,32 @@ use cotter_files::{
     space::{self, Space},
     trust::{
         snapshot::{Hash, Snapshot},
-        store::{Grants, Standing, TrustStore},
+        store::{Grants, TrustState, TrustStore},
         view::view,
     },
 };
 use serde_json::json;
 
 use crate::{
-    args::{Shape, SpacesVerb},
-    error::Failure,
+    args::{SetupArgs, SpacesVerb},
+    error::CliError,
     say, setup,
     spaces::{
-        At, Spaces, counted,
-        git::{self, Address},
+        SpaceLocation, Spaces, counted,
+        git::{self, GitUrl},
         store as home,
-        store::{Entry, Home},
+        store::{SpaceRecord, SpaceStore},
     },
     terminal::{
         Terminal,
         screen::Screen,
-        style::{Style, When},
+        style::{ColorChoice, Style},
     },
     trust::{self, shown},
 };
 
 /// Does what was typed.
-pub(crate) fn run(verb: SpacesVerb, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn run(verb: SpacesVerb, when: ColorChoice) -> Result<ExitCode, CliError> {
     match verb {
         SpacesVerb::Add { source, rev, rewrite } => add(&source, rev, rewrite, when),
         SpacesVerb::Update { id, rewrite } => update(id.as_deref(), rewrite, when),
@@ -44,7 +44,7 @@ pub(crate) fn run(verb: SpacesVerb, when: When) -> Result<ExitCode, Failure> {
 }
 
 /// What was copied from where it is.
-struct Copied {
+struct FetchedSpace {
     /// Its files, as those of a folder that is not there yet.
     snapshot: Snapshot,
     /// The commit, of a repository.
@@ -52,23 +52,25 @@ struct Copied {
 }
 
 /// Where a space comes from.
-enum From {
+enum SpaceSource {
     Folder(String),
-    Repository(Address),
+    Repository(GitUrl),
 }
 
-impl From {
-    fn parse(typed: &str) -> Result<Self, Failure> {
-        if let Some(address) = Address::parse(typed)? {
-            return Ok(From::Repository(address));
+impl SpaceSource {
+    fn parse(typed: &str) -> Result<Self, CliError> {
+        if let Some(address) = GitUrl::parse(typed)? {
+            return Ok(SpaceSource::Repository(address));
         }
         let cannot = |cause: io::Error| {
-            Failure::new(format!("there is no folder {}", shown(Path::new(typed))))
+            CliError::new(format!("there is no folder {}", shown(Path::new(typed))))
                 .with_cause(cause)
         };
         let folder = fs::canonicalize(typed).map_err(cannot)?;
         let folder = folder.into_os_string().into_string();
-        folder.map(From::Folder).map_err(|_| Failure::new("the name of that folder is no text"))
+        folder
+            .map(SpaceSource::Folder)
+            .map_err(|_| CliError::new("the name of that folder is no text"))
     }
 
     /// Where contents are from, for people.
@@ -79,50 +81,55 @@ impl From {
 
     fn as_str(&self) -> &str {
         match self {
-            From::Folder(folder) => folder,
-            From::Repository(address) => address.as_str(),
+            SpaceSource::Folder(folder) => folder,
+            SpaceSource::Repository(address) => address.as_str(),
         }
     }
 
-    fn copy(&self, rev: Option<&str>, home: &Home) -> Result<Copied, Failure> {
+    fn copy(&self, rev: Option<&str>, home: &SpaceStore) -> Result<FetchedSpace, CliError> {
         match self {
-            From::Folder(_) if rev.is_some() => {
-                Err(Failure::usage("`--rev` is for repositories, and this is a folder"))
+            SpaceSource::Folder(_) if rev.is_some() => {
+                Err(CliError::usage("`--rev` is for repositories, and this is a folder"))
             }
-            From::Folder(folder) => {
+            SpaceSource::Folder(folder) => {
                 // What git keeps beside the files is no part of them.
                 let snapshot = Snapshot::take_without(Path::new(folder), &[".git"])?;
-                Ok(Copied { snapshot, revision: None })
+                Ok(FetchedSpace { snapshot, revision: None })
             }
-            From::Repository(address) => {
+            SpaceSource::Repository(address) => {
                 let scratch = home.scratch();
                 let (items, commit) = git::fetch(address, rev, &scratch)?;
                 let snapshot = Snapshot::of_items(&scratch, items).map_err(|error| {
                     let shown = text::show_line(address.as_str()).into_owned();
-                    Failure::from(error).within(format!("{shown} cannot be used as a space"))
+                    CliError::from(error).within(format!("{shown} cannot be used as a space"))
                 })?;
-                Ok(Copied { snapshot, revision: Some(commit) })
+                Ok(FetchedSpace { snapshot, revision: Some(commit) })
             }
         }
     }
 }
 
 /// What is wrong with a space, by names within it.
-fn read(copied: &Copied, from: &From) -> Result<space::Manifest, Failure> {
+fn read(copied: &FetchedSpace, from: &SpaceSource) -> Result<space::SpaceManifest, CliError> {
     let (manifest, _) = Space::strict_of(&copied.snapshot).map_err(|mut broken| {
         let source = copied.snapshot.source();
         for told in &mut broken.diagnostics {
             told.path = told.path.strip_prefix(source).map_or(told.path.clone(), Path::to_owned);
         }
         let shown = text::show_line(from.as_str()).into_owned();
-        Failure::of_space(format!("{shown} cannot be used as a space"), &broken)
+        CliError::of_space(format!("{shown} cannot be used as a space"), &broken)
     })?;
     Ok(manifest)
 }
 
-fn add(source: &str, rev: Option<String>, rewrite: bool, when: When) -> Result<ExitCode, Failure> {
-    let from = From::parse(source)?;
-    let home = Home::open()?;
+fn add(
+    source: &str,
+    rev: Option<String>,
+    rewrite: bool,
+    when: ColorChoice,
+) -> Result<ExitCode, CliError> {
+    let from = SpaceSource::parse(source)?;
+    let home = SpaceStore::open()?;
     let copied = from.copy(rev.as_deref(), &home)?;
     let id = read(&copied, &from)?.id;
     let (place, snapshot) = (home.place(&id), copied.snapshot);
@@ -130,7 +137,7 @@ fn add(source: &str, rev: Option<String>, rewrite: bool, when: When) -> Result<E
     let is_known = home.entries()?.iter().any(|entry| entry.id == id);
     let there = match place.symlink_metadata() {
         Ok(_) if is_known => {
-            return Err(Failure::new(format!("the space `{id}` is there already")).with_hint(
+            return Err(CliError::new(format!("the space `{id}` is there already")).with_hint(
                 format!(
                     "`cotter spaces update {id}` brings it up to date, `remove {id}` takes it away"
                 ),
@@ -139,32 +146,35 @@ fn add(source: &str, rev: Option<String>, rewrite: bool, when: When) -> Result<E
         // A process that was killed left it: it only has to be written down.
         Ok(_) if Snapshot::take(&place).is_ok_and(|there| there.hash() == hash) => true,
         Ok(_) => {
-            return Err(Failure::new(format!("{} is there, and is something else", shown(&place)))
-                .with_hint(format!("`cotter spaces remove {id}` takes it away")));
+            return Err(CliError::new(format!(
+                "{} is there, and is something else",
+                shown(&place)
+            ))
+            .with_hint(format!("`cotter spaces remove {id}` takes it away")));
         }
         Err(_) => false,
     };
     let snapshot = snapshot.at(&place)?;
     let store = trust::store(setup::place(None)?.project())?;
     let answer = ask(&snapshot, &from.words(copied.revision.as_deref()), &store, rewrite, when)?;
-    if answer == Answer::No {
-        return Err(Failure::refused("the answer was no: nothing was added"));
+    if answer == TrustAnswer::No {
+        return Err(CliError::refused("the answer was no: nothing was added"));
     }
     if !there {
         home.put(&id, &snapshot)?;
     }
     let source = from.as_str().to_owned();
-    let entry = Entry { id: id.to_string(), source, rev, revision: copied.revision, hash };
+    let entry = SpaceRecord { id: id.to_string(), source, rev, revision: copied.revision, hash };
     home.set(&id, Some(entry))?;
     settle(&answer, &snapshot, &store, rewrite)?;
-    let done = Done::new(&answer, &snapshot, about(&id, &place, "is there")?);
+    let done = UpdateReport::new(&answer, &snapshot, about(&id, &place, "is there")?);
     let said = say(&done.words);
     done.left_open.map_or(Ok(said), Err)
 }
 
 /// What a person said to contents.
 #[derive(PartialEq, Eq)]
-enum Answer {
+enum TrustAnswer {
     /// They are trusted already.
     Known,
     Yes,
@@ -179,42 +189,44 @@ fn ask(
     from: &str,
     store: &TrustStore,
     rewrite: bool,
-    when: When,
-) -> Result<Answer, Failure> {
+    when: ColorChoice,
+) -> Result<TrustAnswer, CliError> {
     let standing = store.standing(snapshot);
-    if matches!(&standing, Standing::Trusted { grants, .. } if grants.rewrite >= rewrite) {
-        return Ok(Answer::Known);
+    if matches!(&standing, TrustState::Trusted { grants, .. } if grants.rewrite >= rewrite) {
+        return Ok(TrustAnswer::Known);
     }
     let shown = view(snapshot, &trust::declared_of_space(snapshot)?, &standing);
     let shown = format!("from    {from}\n{shown}");
     let grants = Grants::default().with_rewrite(rewrite);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
-        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
     Ok(runtime.block_on(async {
-        let Ok(terminal) = Terminal::open(when, Screen::default()) else { return Answer::Nobody };
+        let Ok(terminal) = Terminal::open(when, Screen::default()) else {
+            return TrustAnswer::Nobody;
+        };
         match trust::confirm(&shown, snapshot, grants, &terminal).await {
-            true => Answer::Yes,
-            false => Answer::No,
+            true => TrustAnswer::Yes,
+            false => TrustAnswer::No,
         }
     }))
 }
 
 /// Writes down what a person said.
 fn settle(
-    answer: &Answer,
+    answer: &TrustAnswer,
     snapshot: &Snapshot,
     store: &TrustStore,
     rewrite: bool,
-) -> Result<(), Failure> {
-    if *answer == Answer::Yes {
+) -> Result<(), CliError> {
+    if *answer == TrustAnswer::Yes {
         let _ = store.trust(snapshot, Grants::default().with_rewrite(rewrite))?;
     }
     Ok(())
 }
 
 /// A line about a space that is in its place, and what its author should know.
-fn about(id: &str, place: &Path, what: &str) -> Result<String, Failure> {
+fn about(id: &str, place: &Path, what: &str) -> Result<String, CliError> {
     let space = Space::read(place)?;
     let version = text::show_line(&space.manifest.version).into_owned();
     let mut out = format!("space `{id}` {version} {what}: {}\n", counted(&space));
@@ -225,26 +237,26 @@ fn about(id: &str, place: &Path, what: &str) -> Result<String, Failure> {
 }
 
 /// What was done, and what is still to be done by somebody.
-struct Done {
+struct UpdateReport {
     words: String,
-    left_open: Option<Failure>,
+    left_open: Option<CliError>,
 }
 
-impl Done {
-    fn new(answer: &Answer, snapshot: &Snapshot, words: String) -> Self {
+impl UpdateReport {
+    fn new(answer: &TrustAnswer, snapshot: &Snapshot, words: String) -> Self {
         let id = id_of(snapshot);
-        if *answer != Answer::Nobody {
+        if *answer != TrustAnswer::Nobody {
             let words = format!("{words}`cotter -p --space {id} PROMPT` uses it\n");
-            return Done { words, left_open: None };
+            return UpdateReport { words, left_open: None };
         }
         let (path, hash) = (shown(snapshot.source()), snapshot.hash());
-        let failure = Failure::refused(format!(
+        let failure = CliError::refused(format!(
             "nobody trusts space `{id}` yet: there is no terminal to ask on"
         ));
         let left_open = failure.with_hint(format!(
             "`cotter trust {path}` shows it and asks; `--trust={hash}` trusts it for one run"
         ));
-        Done { words, left_open: Some(left_open) }
+        UpdateReport { words, left_open: Some(left_open) }
     }
 }
 
@@ -252,8 +264,8 @@ fn id_of(snapshot: &Snapshot) -> String {
     snapshot.source().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn update(id: Option<&str>, rewrite: bool, when: When) -> Result<ExitCode, Failure> {
-    let home = Home::open()?;
+fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+    let home = SpaceStore::open()?;
     let mut entries = home.entries()?;
     if let Some(id) = id {
         let known: Vec<_> = entries.iter().map(|entry| entry.id.clone()).collect();
@@ -269,7 +281,7 @@ fn update(id: Option<&str>, rewrite: bool, when: When) -> Result<ExitCode, Failu
     for entry in entries {
         let id = entry.id.clone();
         let failure = match update_one(&home, entry, rewrite, when) {
-            Ok(Done { words, left_open }) => {
+            Ok(UpdateReport { words, left_open }) => {
                 say(&words);
                 left_open
             }
@@ -285,7 +297,7 @@ fn update(id: Option<&str>, rewrite: bool, when: When) -> Result<ExitCode, Failu
 }
 
 /// Whether what was asked for is one commit, of which there is nothing newer.
-fn is_fixed(entry: &Entry) -> bool {
+fn is_fixed(entry: &SpaceRecord) -> bool {
     let is_commit = |rev: &String| {
         matches!(rev.len(), 40 | 64) && rev.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
@@ -293,33 +305,38 @@ fn is_fixed(entry: &Entry) -> bool {
 }
 
 /// Whether what is in its place was changed there: an update would take that away.
-fn is_edited(entry: &Entry, place: &Path, there: Option<Hash>) -> bool {
+fn is_edited(entry: &SpaceRecord, place: &Path, there: Option<Hash>) -> bool {
     match there {
         Some(hash) => hash != entry.hash,
         None => place.symlink_metadata().is_ok(),
     }
 }
 
-fn update_one(home: &Home, entry: Entry, rewrite: bool, when: When) -> Result<Done, Failure> {
-    let Entry { id, .. } = &entry;
+fn update_one(
+    home: &SpaceStore,
+    entry: SpaceRecord,
+    rewrite: bool,
+    when: ColorChoice,
+) -> Result<UpdateReport, CliError> {
+    let SpaceRecord { id, .. } = &entry;
     let place = home.place(id);
     let there = Snapshot::take(&place).ok().map(|there| there.hash());
-    let same = |words: String| Ok(Done { words, left_open: None });
+    let same = |words: String| Ok(UpdateReport { words, left_open: None });
     if let Some(rev) = entry.rev.as_deref().filter(|_| is_fixed(&entry))
         && there == Some(entry.hash)
     {
         let words = format!("space `{id}` is fixed at {rev}, by `--rev`: there is nothing newer\n");
         return same(words);
     }
-    let from = From::parse(&entry.source)?;
+    let from = SpaceSource::parse(&entry.source)?;
     let copied = from.copy(entry.rev.as_deref(), home)?;
     let found = read(&copied, &from)?.id;
     if found != *id {
-        return Err(Failure::new(format!("it calls itself `{found}` now")));
+        return Err(CliError::new(format!("it calls itself `{found}` now")));
     }
     let origin = from.words(copied.revision.as_deref());
     let snapshot = copied.snapshot.at(&place)?;
-    let new = Entry { revision: copied.revision, hash: snapshot.hash(), ..entry.clone() };
+    let new = SpaceRecord { revision: copied.revision, hash: snapshot.hash(), ..entry.clone() };
     if there == Some(snapshot.hash()) {
         if new != entry {
             home.set(id, Some(new))?;
@@ -329,19 +346,19 @@ fn update_one(home: &Home, entry: Entry, rewrite: bool, when: When) -> Result<Do
     if is_edited(&entry, &place, there) {
         let message = format!("{} was changed after it was copied there", shown(&place));
         let source = text::show_line(&entry.source).into_owned();
-        return Err(Failure::new(message).with_hint(format!(
+        return Err(CliError::new(message).with_hint(format!(
             "keep what you changed elsewhere; then `cotter spaces remove {id}` and `cotter spaces add {source}`"
         )));
     }
     let store = trust::store(setup::place(None)?.project())?;
     let answer = ask(&snapshot, &origin, &store, rewrite, when)?;
     match (&answer, store.standing(&snapshot)) {
-        (Answer::No, _) => {
+        (TrustAnswer::No, _) => {
             return same(format!("space `{id}` stays as it is: the answer was no\n"));
         }
         // Something of it is trusted, and only a person may put something else in its place.
-        (Answer::Nobody, Standing::Changed { .. }) => {
-            return Err(Failure::refused(
+        (TrustAnswer::Nobody, TrustState::Changed { .. }) => {
+            return Err(CliError::refused(
                 "there is no terminal to ask on, and nobody else may give trust",
             ));
         }
@@ -350,19 +367,19 @@ fn update_one(home: &Home, entry: Entry, rewrite: bool, when: When) -> Result<Do
     home.put(id, &snapshot)?;
     home.set(id, Some(new))?;
     settle(&answer, &snapshot, &store, rewrite)?;
-    Ok(Done::new(&answer, &snapshot, about(id, &place, "is up to date")?))
+    Ok(UpdateReport::new(&answer, &snapshot, about(id, &place, "is up to date")?))
 }
 
-fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> Failure {
-    let failure = Failure::new(format!("there is no space `{}` of yours", text::show_line(id)));
+fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> CliError {
+    let failure = CliError::new(format!("there is no space `{}` of yours", text::show_line(id)));
     match text::nearest(id, known) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
         None => failure.with_hint("`cotter spaces list` shows those there are"),
     }
 }
 
-fn remove(id: &str) -> Result<ExitCode, Failure> {
-    let home = Home::open()?;
+fn remove(id: &str) -> Result<ExitCode, CliError> {
+    let home = SpaceStore::open()?;
     let entries = home.entries()?;
     let place = home.place(id);
     let is_known = entries.iter().any(|entry| entry.id == id);
@@ -377,9 +394,9 @@ fn remove(id: &str) -> Result<ExitCode, Failure> {
     Ok(say(&format!("space `{id}` is gone{more}\n")))
 }
 
-fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let here = setup::place(None)?;
-    let all = Spaces::new(&here, &Shape::default(), &[]).all(&trust::seen(&here));
+    let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::seen(&here));
     let entries = home::file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
     let style = Style::on_stdout(when);
     let rows = all.iter().map(|at| {
@@ -394,14 +411,14 @@ fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
 }
 
 /// What a space says of itself, where it can be read. Nothing of it runs for that.
-fn manifest(at: &At) -> Result<space::Manifest, String> {
-    let told = |failure: Failure| failure.in_short();
+fn manifest(at: &SpaceLocation) -> Result<space::SpaceManifest, String> {
+    let told = |failure: CliError| failure.one_line();
     let snapshot = Snapshot::take(&at.source).map_err(|error| told(error.into()))?;
     let (manifest, _) = Space::strict_of(&snapshot).map_err(|broken| broken.to_string())?;
     Ok(manifest)
 }
 
-fn text_row(at: &At, entry: Option<&Entry>, style: Style) -> String {
+fn text_row(at: &SpaceLocation, entry: Option<&SpaceRecord>, style: Style) -> String {
     let (about, description) = match manifest(at) {
         Ok(manifest) => (manifest.version, manifest.description),
         Err(why) => (String::new(), format!("it cannot be read: {why}")),
@@ -415,14 +432,16 @@ fn text_row(at: &At, entry: Option<&Entry>, style: Style) -> String {
     }
     row += &format!("  {}\n", style.muted(&format!("({origin}, {})", at.word())));
     let from = match entry {
-        Some(Entry { source, revision: Some(revision), .. }) => format!("{source} at {revision}"),
-        Some(Entry { source, .. }) => source.clone(),
+        Some(SpaceRecord { source, revision: Some(revision), .. }) => {
+            format!("{source} at {revision}")
+        }
+        Some(SpaceRecord { source, .. }) => source.clone(),
         None => shown(&at.source),
     };
     row + &format!("  {}\n", style.muted(&text::show_line(&from)))
 }
 
-fn json_row(at: &At, entry: Option<&Entry>) -> String {
+fn json_row(at: &SpaceLocation, entry: Option<&SpaceRecord>) -> String {
     let mut row = json!({
         "id": at.id,
         "origin": if at.of_project { "project" } else { "user" },
@@ -430,14 +449,14 @@ fn json_row(at: &At, entry: Option<&Entry>) -> String {
         "path": at.source,
     });
     match manifest(at) {
-        Ok(space::Manifest { name, version, description, .. }) => {
+        Ok(space::SpaceManifest { name, version, description, .. }) => {
             row["name"] = name.into();
             row["version"] = version.into();
             row["description"] = description.into();
         }
         Err(why) => row["error"] = why.into(),
     }
-    if let Some(Entry { source, rev, revision, hash, .. }) = entry {
+    if let Some(SpaceRecord { source, rev, revision, hash, .. }) = entry {
         row["source"] = source.as_str().into();
         row["rev"] = rev.as_deref().into();
         row["revision"] = revision.as_deref().into();
@@ -455,20 +474,22 @@ const STARTER: &[(&str, bool, &str)] = &[
     ("agents/assistant.yaml", false, include_str!("../../starter/space/agents/assistant.yaml")),
 ];
 
-fn new(id: &str) -> Result<ExitCode, Failure> {
+fn new(id: &str) -> Result<ExitCode, CliError> {
     if !space::is_id(id) {
         let message = format!("`{}` cannot be the id of a space", text::show_line(id));
-        return Err(Failure::usage(message)
+        return Err(CliError::usage(message)
             .with_hint("small letters, digits and `-`, a letter or digit first"));
     }
     let folder = Path::new(id);
     if folder.symlink_metadata().is_ok() {
-        return Err(Failure::new(format!("{id} is there already")).with_hint("nothing was changed"));
+        return Err(
+            CliError::new(format!("{id} is there already")).with_hint("nothing was changed")
+        );
     }
     let beside = Path::new(&format!(".{id}.{}.new", std::process::id())).to_owned();
     if let Err(cause) = write(&beside, id).and_then(|()| fs::rename(&beside, folder)) {
         let _ = fs::remove_dir_all(&beside);
-        return Err(Failure::new(format!("{id} could not be made")).with_cause(cause));
+        return Err(CliError::new(format!("{id} could not be made")).with_cause(cause));
     }
     let files = STARTER.iter().map(|(name, ..)| format!("  {id}/{name}\n")).collect::<String>();
     Ok(say(&format!(

@@ -7,33 +7,33 @@ use std::{
 
 use cotter_files::trust::{
     snapshot::Snapshot,
-    store::{Grants, Record, Standing, TrustStore},
+    store::{Grants, TrustRecord, TrustState, TrustStore},
     view::{texts, view},
 };
 use serde_json::json;
 
 use crate::{
-    args::Looking,
-    error::Failure,
+    args::TrustDetail,
+    error::CliError,
     paths as home, say,
     setup::place,
     spaces,
-    terminal::style::{Style, When},
+    terminal::style::{ColorChoice, Style},
     trust::{self, shown},
 };
 
 /// `cotter trust [PATH] --print` and `--show`: everything, or its texts too, and nothing is decided.
-pub(crate) fn print(path: Option<&Path>, how: Looking) -> Result<ExitCode, Failure> {
-    let named = Named::find(path, trust::sources)?;
+pub(crate) fn print(path: Option<&Path>, how: TrustDetail) -> Result<ExitCode, CliError> {
+    let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project);
     let mut views = vec![];
     for snapshot in named.snapshots()? {
         let standing = match &store {
             Ok(store) => store.standing(&snapshot),
-            Err(failure) => Standing::Unknown { word: Some(failure.in_short()) },
+            Err(failure) => TrustState::Unknown { word: Some(failure.one_line()) },
         };
         let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &standing);
-        if how == Looking::AtTexts {
+        if how == TrustDetail::AtTexts {
             shown += &format!("\n{}", texts(&snapshot));
         }
         views.push(shown);
@@ -45,8 +45,12 @@ pub(crate) fn print(path: Option<&Path>, how: Looking) -> Result<ExitCode, Failu
 }
 
 /// `cotter trust [PATH] [--rewrite]`: shows everything and asks.
-pub(crate) fn trust(path: Option<&Path>, rewrite: bool, when: When) -> Result<ExitCode, Failure> {
-    let named = Named::find(path, trust::sources)?;
+pub(crate) fn trust(
+    path: Option<&Path>,
+    rewrite: bool,
+    when: ColorChoice,
+) -> Result<ExitCode, CliError> {
+    let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project)?;
     let snapshots = named.snapshots()?;
     if snapshots.is_empty() {
@@ -54,7 +58,7 @@ pub(crate) fn trust(path: Option<&Path>, rewrite: bool, when: When) -> Result<Ex
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
-        .map_err(|cause| Failure::new("the runtime could not be started").with_cause(cause))?;
+        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
     runtime.block_on(ask_each(&store, &snapshots, Grants::default().with_rewrite(rewrite), when))
 }
 
@@ -62,14 +66,14 @@ async fn ask_each(
     store: &TrustStore,
     snapshots: &[Snapshot],
     wish: Grants,
-    when: When,
-) -> Result<ExitCode, Failure> {
+    when: ColorChoice,
+) -> Result<ExitCode, CliError> {
     let terminal = trust::open_terminal(when)?;
     let mut left = 0;
     for snapshot in snapshots {
         let source = shown(snapshot.source());
         let standing = store.standing(snapshot);
-        if let Standing::Trusted { grants, .. } = &standing
+        if let TrustState::Trusted { grants, .. } = &standing
             && grants.rewrite >= wish.rewrite
         {
             say(&format!("{source} is trusted already\n"));
@@ -77,7 +81,7 @@ async fn ask_each(
         }
         let asked = trust::ask(store, snapshot, standing, wish, &terminal).await?;
         match asked {
-            Standing::Trusted { grants, .. } if grants == wish => {
+            TrustState::Trusted { grants, .. } if grants == wish => {
                 say(&format!("{source} is trusted\n"));
             }
             _ => left += 1,
@@ -85,17 +89,17 @@ async fn ask_each(
     }
     match left {
         0 => Ok(ExitCode::SUCCESS),
-        _ => Err(Failure::refused("the answer was no: nothing was changed")),
+        _ => Err(CliError::refused("the answer was no: nothing was changed")),
     }
 }
 
 /// `cotter trust --list`.
-pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let here = place(None)?;
     let records = trust::store(here.project())?.list()?;
     let style = Style::on_stdout(when);
-    let row = |record: &Record| {
-        let Record { source, hash, grants, at, .. } = record;
+    let row = |record: &TrustRecord| {
+        let TrustRecord { source, hash, grants, at, .. } = record;
         let (source, rewrite, at) = (shown(source), grants.rewrite, at.to_string());
         if json {
             let row =
@@ -117,8 +121,8 @@ pub(crate) fn list(json: bool, when: When) -> Result<ExitCode, Failure> {
 }
 
 /// `cotter untrust [PATH]`.
-pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, Failure> {
-    let named = Named::find(path, trust::possible_sources)?;
+pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, CliError> {
+    let named = TrustTargets::find(path, trust::possible_sources)?;
     let store = trust::store(&named.project)?;
     let mut out = String::new();
     for source in &named.sources {
@@ -127,46 +131,46 @@ pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, Failure> {
         }
     }
     match out.is_empty() {
-        true => Err(Failure::new("nothing of it was trusted")
+        true => Err(CliError::new("nothing of it was trusted")
             .with_hint("`cotter trust --list` shows everything that is")),
         false => Ok(say(&out)),
     }
 }
 
 /// What was named on the command line: one source, or all of a place.
-struct Named {
+struct TrustTargets {
     project: PathBuf,
     sources: Vec<PathBuf>,
 }
 
-impl Named {
+impl TrustTargets {
     fn find(
         path: Option<&Path>,
-        sources: fn(&cotter::Place) -> Vec<PathBuf>,
-    ) -> Result<Self, Failure> {
+        sources: fn(&cotter::Workspace) -> Vec<PathBuf>,
+    ) -> Result<Self, CliError> {
         let by_itself = [".cotter", ".claude", ".agents", ".mcp.json"];
         let source = path.filter(|path| {
             by_itself.iter().any(|name| path.ends_with(name)) || spaces::store::is_one(path)
         });
         if let Some(source) = source {
             let source = std::path::absolute(source)
-                .map_err(|cause| Failure::new("there is no working folder").with_cause(cause))?;
+                .map_err(|cause| CliError::new("there is no working folder").with_cause(cause))?;
             let project = home::project_root(source.parent().unwrap_or(&source)).to_owned();
-            return Ok(Named { project, sources: vec![source] });
+            return Ok(TrustTargets { project, sources: vec![source] });
         }
         let place = match path {
             Some(path) if !path.is_dir() => {
                 let message = format!("there is no folder {}", shown(path));
-                return Err(Failure::new(message)
+                return Err(CliError::new(message)
                     .with_hint("name a folder of a project, a `.cotter`, `.claude` or `.agents` folder or a `.mcp.json`"));
             }
             path => place(path)?,
         };
-        Ok(Named { project: place.project().to_owned(), sources: sources(&place) })
+        Ok(TrustTargets { project: place.project().to_owned(), sources: sources(&place) })
     }
 
     /// Everything in each source. A folder without files brings nothing.
-    fn snapshots(&self) -> Result<Vec<Snapshot>, Failure> {
+    fn snapshots(&self) -> Result<Vec<Snapshot>, CliError> {
         let mut all = vec![];
         for source in &self.sources {
             all.extend(Some(Snapshot::take(source)?).filter(|it| !it.is_empty()));

@@ -12,7 +12,7 @@ use std::{
 
 use cotter::{
     Reply,
-    model::{Model, ModelError, ModelErrorKind, Request, Streaming},
+    model::{Model, ModelError, ModelErrorKind, ReplyStream, Request},
     text::redact::Redactor,
 };
 use cotter_models::{Providers, Recorder};
@@ -20,23 +20,23 @@ use cotter_test::Scripted;
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use crate::models::{By, Choice, Fallback, RECORDED_WITH, Reach};
+use crate::models::{ChoiceSource, ChosenModel, Fallback, ProviderSet, RECORDED_WITH};
 use crate::{
     args::{Cassette, ModelArg, RunArgs},
-    error::Failure,
+    error::CliError,
     models::onboarding::offer,
-    settings::Files,
-    setup::selected_agent::Named,
+    settings::SettingsFiles,
+    setup::selected_agent::AgentModel,
     terminal::Terminal,
 };
 
 /// What it takes to say who answers.
-pub(crate) struct Who {
-    reach: Reach,
+pub(crate) struct ModelChoice {
+    reach: ProviderSet,
     /// Read once: it may come from a pipe.
-    script: Option<Result<Arc<dyn Model>, Failure>>,
+    script: Option<Result<Arc<dyn Model>, CliError>>,
     /// The model; none where nobody named one and no key stands for one.
-    choice: Result<Choice, Failure>,
+    choice: Result<ChosenModel, CliError>,
     fallbacks: Vec<Fallback>,
     budget_usd: Option<f64>,
     record: Option<PathBuf>,
@@ -44,26 +44,26 @@ pub(crate) struct Who {
 }
 
 /// Those who answer.
-pub(crate) struct Answering {
+pub(crate) struct ModelChain {
     pub(crate) model: Arc<dyn Model>,
     /// Each once.
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     /// The fallbacks that cannot answer, each with why.
     pub(crate) left_out: Vec<String>,
     /// Who named the model; none for a script.
-    pub(crate) by: Option<By>,
+    pub(crate) by: Option<ChoiceSource>,
 }
 
-impl Who {
+impl ModelChoice {
     /// Looks at everything that may say it.
     pub(crate) fn new(
         args: &RunArgs,
-        files: &Files,
-        agent: Option<Named<'_>>,
+        files: &SettingsFiles,
+        agent: Option<AgentModel<'_>>,
         project: &Path,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CliError> {
         let values = &files.values();
-        let mut reach = Reach::new(values, files.model_names(), project)?;
+        let mut reach = ProviderSet::new(values, files.model_names(), project)?;
         if let Some(Cassette::Play(path)) = &args.cassette {
             reach.play(path)?;
         }
@@ -72,7 +72,7 @@ impl Who {
             ModelArg::Named(name) => (None, Some(name.as_str())),
             ModelArg::Unsaid => (None, None),
         };
-        Ok(Who {
+        Ok(ModelChoice {
             recorder: None,
             script,
             choice: reach.choose_for(flag, agent),
@@ -96,7 +96,7 @@ impl Who {
     }
 
     /// Asks the person.
-    pub(crate) async fn ask(&mut self, terminal: &Terminal) -> Result<(), Failure> {
+    pub(crate) async fn ask(&mut self, terminal: &Terminal) -> Result<(), CliError> {
         if let Some(choice) = offer(terminal, &mut self.reach).await? {
             self.choice = Ok(choice);
         }
@@ -104,7 +104,7 @@ impl Who {
     }
 
     /// Those who answer, or why there is nobody.
-    pub(crate) fn find(&self) -> Result<Answering, Failure> {
+    pub(crate) fn find(&self) -> Result<ModelChain, CliError> {
         let (model, by) = match &self.script {
             Some(script) => (script.clone()?, None),
             None => {
@@ -113,12 +113,12 @@ impl Who {
             }
         };
         let answering = self.reach.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
-        Ok(Answering { by, ..answering })
+        Ok(ModelChain { by, ..answering })
     }
 
     /// The same for a run that begins: from here on what is said is written down, where that was asked
     /// for.
-    pub(crate) fn settle(&mut self) -> Result<Answering, Failure> {
+    pub(crate) fn settle(&mut self) -> Result<ModelChain, CliError> {
         let answering = self.find()?;
         let Some(path) = self.record.take() else { return Ok(answering) };
         self.recorder = Some(self.reach.record(&path)?);
@@ -134,7 +134,7 @@ impl Who {
     /// What may help whoever gets this reply. The models are those who were asked, in their order.
     pub(crate) fn hint(&self, reply: &Reply, models: &[String]) -> Option<String> {
         let failed = reply.error.as_ref()?;
-        let by_nobody = matches!(&self.choice, Ok(Choice { by: By::Key(_), .. }));
+        let by_nobody = matches!(&self.choice, Ok(ChosenModel { by: ChoiceSource::Key(_), .. }));
         if self.reach.plays && by_nobody && failed.code == "other" {
             return Some(RECORDED_WITH.into());
         }
@@ -152,10 +152,10 @@ impl Who {
     }
 }
 
-impl Answering {
+impl ModelChain {
     /// A model without anybody to turn to.
     pub(crate) fn alone(model: Arc<dyn Model>) -> Self {
-        Answering { model, fallbacks: vec![], left_out: vec![], by: None }
+        ModelChain { model, fallbacks: vec![], left_out: vec![], by: None }
     }
 
     /// Adds one to turn to, unless it is there.
@@ -172,7 +172,7 @@ impl Answering {
 
     /// The model and why it is this one, where nobody named it.
     pub(crate) fn named_by_nobody(&self) -> Option<String> {
-        let by = self.by.as_ref().filter(|by| matches!(by, By::Key(_)))?;
+        let by = self.by.as_ref().filter(|by| matches!(by, ChoiceSource::Key(_)))?;
         Some(format!("{}, since {}", self.model.name(), by.words()))
     }
 
@@ -184,32 +184,32 @@ impl Answering {
     /// Nobody, for commands that need no model, and whether one was needed all the same.
     pub(crate) fn nobody() -> (Self, Arc<AtomicBool>) {
         let asked = Arc::<AtomicBool>::default();
-        let model = Arc::new(Nobody { name: "none".into(), asked: asked.clone() });
-        (Answering::alone(model), asked)
+        let model = Arc::new(NoModel { name: "none".into(), asked: asked.clone() });
+        (ModelChain::alone(model), asked)
     }
 }
 
-struct Nobody {
+struct NoModel {
     name: SmolStr,
     asked: Arc<AtomicBool>,
 }
 
-impl Model for Nobody {
+impl Model for NoModel {
     fn name(&self) -> &SmolStr {
         &self.name
     }
 
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         self.asked.store(true, Ordering::Relaxed);
         let error = ModelError::new(ModelErrorKind::BadRequest, "no model is set up");
         Box::pin(stream::iter([Err(error)]))
     }
 }
 
-fn script(path: &Path) -> Result<Arc<dyn Model>, Failure> {
+fn script(path: &Path) -> Result<Arc<dyn Model>, CliError> {
     let shown = path.display().to_string();
     let bytes = fs::read(path).map_err(|cause| {
-        Failure::new(format!("cannot read the script {shown}")).with_cause(cause)
+        CliError::new(format!("cannot read the script {shown}")).with_cause(cause)
     })?;
     Ok(Arc::new(Scripted::parse(&shown, &bytes)?))
 }

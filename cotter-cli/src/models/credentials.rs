@@ -11,7 +11,7 @@ use cotter_files::document::{Document, MAX_BYTES, Node, location::SettingsError}
 use cotter_models::ApiKey;
 use serde_json::{Value, json};
 
-use crate::{error::Failure, paths as home};
+use crate::{error::CliError, paths as home};
 
 /// The keys of the file, by the names of providers.
 #[derive(Clone, Debug, Default)]
@@ -22,25 +22,25 @@ pub(crate) struct Credentials {
 impl Credentials {
     /// Those of the person's file; none where there is no file. One that others could read or change
     /// is refused, and so is one that lies in the project.
-    pub(crate) fn load(project: &Path) -> Result<Self, Failure> {
+    pub(crate) fn load(project: &Path) -> Result<Self, CliError> {
         match home::credentials() {
             Some(path) if path.symlink_metadata().is_ok() => Credentials::read(&path, project),
             _ => Ok(Credentials::default()),
         }
     }
 
-    fn read(path: &Path, project: &Path) -> Result<Self, Failure> {
+    fn read(path: &Path, project: &Path) -> Result<Self, CliError> {
         let shown = path.display();
         if home::is_brought_by(path, project) {
             let message = format!("{shown} lies in the project, and keys are not read there");
             let hint = format!("keep your own files outside {}", project.display());
-            return Err(Failure::new(message).with_hint(hint));
+            return Err(CliError::new(message).with_hint(hint));
         }
         let cannot =
-            |cause: io::Error| Failure::new(format!("cannot read {shown}")).with_cause(cause);
+            |cause: io::Error| CliError::new(format!("cannot read {shown}")).with_cause(cause);
         // Look before opening: opening a pipe would wait for somebody to write to it.
         if !fs::metadata(path).map_err(cannot)?.is_file() {
-            return Err(Failure::new(format!("{shown} is no file")));
+            return Err(CliError::new(format!("{shown} is no file")));
         }
         let mut file = File::open(path).map_err(cannot)?;
         check_private(path, &file.metadata().map_err(cannot)?)?;
@@ -61,7 +61,7 @@ impl Credentials {
     }
 
     /// Adds a key, in the file too. Gives the file.
-    pub(crate) fn keep(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, Failure> {
+    pub(crate) fn keep(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
         let path = home::credentials().ok_or_else(home::no_config)?;
         self.keys.insert(provider.to_owned(), key.clone());
         let keys =
@@ -74,11 +74,11 @@ impl Credentials {
 
 /// Others may neither read nor change the file, nor put another in its place.
 #[cfg(unix)]
-fn check_private(path: &Path, file: &Metadata) -> Result<(), Failure> {
+fn check_private(path: &Path, file: &Metadata) -> Result<(), CliError> {
     use std::os::unix::fs::MetadataExt;
     let shown = path.display();
     let refused = |why: &str, hint: String| {
-        Err(Failure::new(format!("{shown} {why}, so its keys are not used")).with_hint(hint))
+        Err(CliError::new(format!("{shown} {why}, so its keys are not used")).with_hint(hint))
     };
     if file.uid() != rustix::process::geteuid().as_raw() {
         return refused("belongs to somebody else", "make a file of your own".into());
@@ -99,7 +99,7 @@ fn check_private(path: &Path, file: &Metadata) -> Result<(), Failure> {
 }
 
 #[cfg(not(unix))]
-fn check_private(_: &Path, _: &Metadata) -> Result<(), Failure> {
+fn check_private(_: &Path, _: &Metadata) -> Result<(), CliError> {
     Ok(())
 }
 
@@ -114,9 +114,9 @@ fn parse(bytes: &[u8]) -> Result<BTreeMap<String, ApiKey>, SettingsError> {
 }
 
 /// What is wrong with a file of keys, without a word of what is in it.
-fn broken(path: &Path, error: &SettingsError) -> Failure {
+fn broken(path: &Path, error: &SettingsError) -> CliError {
     let place = error.place().map(|place| format!(":{}:{}", place.line(), place.column()));
     let place = format!("{}{}", path.display(), place.unwrap_or_default());
-    Failure::new(format!("{place}: this is not how keys are kept"))
+    CliError::new(format!("{place}: this is not how keys are kept"))
         .with_hint("a file of keys is `{\"anthropic\": {\"apiKey\": \"…\"}}`")
 }

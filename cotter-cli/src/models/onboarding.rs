@@ -7,8 +7,8 @@ use cotter::{hooks::ui::Ui, text};
 use cotter_models::{ApiKey, READY, Ready, Rehearsal};
 
 use crate::{
-    error::Failure,
-    models::{By, Choice, LOCAL, Reach},
+    error::CliError,
+    models::{ChoiceSource, ChosenModel, LOCAL, ProviderSet},
     paths as home,
     settings::model_entry::keep_model,
     terminal::Terminal,
@@ -32,7 +32,7 @@ const COMMON: (&str, &str) = ("sk-", "openai");
 
 /// One line of what is offered.
 #[derive(Clone, Debug)]
-enum Offered {
+enum SetupOption {
     Key,
     Local(String),
     Rehearsal,
@@ -41,21 +41,21 @@ enum Offered {
 /// Offers what there is. `None` where the person wants none of it.
 pub(crate) async fn offer(
     terminal: &Terminal,
-    reach: &mut Reach,
-) -> Result<Option<Choice>, Failure> {
+    reach: &mut ProviderSet,
+) -> Result<Option<ChosenModel>, CliError> {
     let local = reach.served_locally().await.unwrap_or_default();
     let more = local.len().saturating_sub(MOST_OFFERED);
-    let local = local.into_iter().take(MOST_OFFERED).map(Offered::Local);
+    let local = local.into_iter().take(MOST_OFFERED).map(SetupOption::Local);
     let offered: Vec<_> =
-        [Offered::Key].into_iter().chain(local).chain([Offered::Rehearsal]).collect();
+        [SetupOption::Key].into_iter().chain(local).chain([SetupOption::Rehearsal]).collect();
     let mut shown = "No model is set up. Who is to answer?\n".to_owned();
     for (index, line) in offered.iter().enumerate() {
         let words = match line {
-            Offered::Key => "a provider whose key you have".to_owned(),
-            Offered::Local(name) => {
+            SetupOption::Key => "a provider whose key you have".to_owned(),
+            SetupOption::Local(name) => {
                 format!("{}, {}", text::show_line(name), reach.local_place())
             }
-            Offered::Rehearsal => "rehearsal, an offline stand-in, for this run".to_owned(),
+            SetupOption::Rehearsal => "rehearsal, an offline stand-in, for this run".to_owned(),
         };
         shown += &format!("{}. {words}\n", index + 1);
     }
@@ -74,25 +74,28 @@ pub(crate) async fn offer(
     };
     match terminal.answer(&prompt, read).await.map_err(failed)?.flatten() {
         None => Ok(None),
-        Some(Offered::Rehearsal) => Ok(Some(chosen(Rehearsal::NAME))),
-        Some(Offered::Local(name)) => {
+        Some(SetupOption::Rehearsal) => Ok(Some(chosen(Rehearsal::NAME))),
+        Some(SetupOption::Local(name)) => {
             offer_to_keep_model(terminal, &name).await?;
             Ok(Some(chosen(&name)))
         }
-        Some(Offered::Key) => take_key(terminal, reach).await,
+        Some(SetupOption::Key) => take_key(terminal, reach).await,
     }
 }
 
-fn chosen(name: &str) -> Choice {
-    Choice { name: name.to_owned(), by: By::Person }
+fn chosen(name: &str) -> ChosenModel {
+    ChosenModel { name: name.to_owned(), by: ChoiceSource::Person }
 }
 
-fn failed(cause: io::Error) -> Failure {
-    Failure::new("the terminal failed").with_cause(cause)
+fn failed(cause: io::Error) -> CliError {
+    CliError::new("the terminal failed").with_cause(cause)
 }
 
 /// A key, whose it is, and the model it opens.
-async fn take_key(terminal: &Terminal, reach: &mut Reach) -> Result<Option<Choice>, Failure> {
+async fn take_key(
+    terminal: &Terminal,
+    reach: &mut ProviderSet,
+) -> Result<Option<ChosenModel>, CliError> {
     let read = |line: &str| match line.trim() {
         "" => Ok(None),
         key if key.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(ApiKey::new(key))),
@@ -115,7 +118,7 @@ async fn take_key(terminal: &Terminal, reach: &mut Reach) -> Result<Option<Choic
 }
 
 /// Whose a key is: by its shape, else as the person says. `None` where they do not.
-async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Ready>, Failure> {
+async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Ready>, CliError> {
     let with_keys = || READY.iter().filter(|ready| ready.key_variable.is_some());
     let find = |name: &str| with_keys().find(|ready| ready.name == name);
     let shape = SHAPES.iter().find(|(start, _)| key.expose().starts_with(start));
@@ -146,7 +149,7 @@ async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Read
 }
 
 /// The model of a provider that is used: its own choice, or what the person names where it has none.
-async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, Failure> {
+async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, CliError> {
     let name = |model: &str| format!("{}/{model}", ready.name);
     if let Some(model) = ready.default_model {
         return Ok(Some(name(model)));
@@ -159,10 +162,10 @@ async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, Fai
 /// Keeps a key where the person says so. Gives whether it is kept.
 async fn offer_to_keep_key(
     terminal: &Terminal,
-    reach: &mut Reach,
+    reach: &mut ProviderSet,
     ready: &Ready,
     key: &ApiKey,
-) -> Result<bool, Failure> {
+) -> Result<bool, CliError> {
     let Some(path) = home::credentials() else { return Ok(false) };
     let question = format!("Keep the key of `{}` in {}, for you alone?", ready.name, shown(&path));
     if !terminal.confirm(&question).await {
@@ -172,7 +175,7 @@ async fn offer_to_keep_key(
     Ok(true)
 }
 
-async fn offer_to_keep_model(terminal: &Terminal, name: &str) -> Result<(), Failure> {
+async fn offer_to_keep_model(terminal: &Terminal, name: &str) -> Result<(), CliError> {
     let Some(path) = home::user_settings() else { return Ok(()) };
     let question = format!("Use {} from now on, by {}?", text::show_line(name), shown(&path));
     if terminal.confirm(&question).await {

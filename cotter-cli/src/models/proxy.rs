@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use cotter_models::Http;
 
-use crate::{error::Failure, paths as home};
+use crate::{error::CliError, paths as home};
 
 /// The address that `OLLAMA_HOST` stands for. It may lack a scheme, a host or a port, and may say
 /// where a server listens rather than where it is reached.
@@ -94,12 +94,12 @@ impl Proxies {
     }
 
     /// The way to an address.
-    pub(crate) fn way_to(&self, url: &str, http: Http) -> Result<Http, Failure> {
+    pub(crate) fn way_to(&self, url: &str, http: Http) -> Result<Http, CliError> {
         let Some(Proxy { url: proxy, variable }) = self.of(url) else { return Ok(http) };
         let kind = proxy.split_once("://").map_or("", |(kind, _)| kind);
         if !["http", "https"].contains(&kind.to_ascii_lowercase().as_str()) {
             // The rest of it may hold a password.
-            return Err(Failure::usage(format!(
+            return Err(CliError::usage(format!(
                 "`{variable}` names a proxy of a kind that is not known"
             ))
             .with_hint("a proxy is `http://HOST:PORT` or `https://HOST:PORT`"));

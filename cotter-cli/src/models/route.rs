@@ -1,13 +1,13 @@
 //! How a provider is reached, for whoever did not reach it: where the key and the address come from,
 //! and by whom the way leads.
 
-use cotter::{hooks::points::RunFailed, text};
+use cotter::{hooks::points::RunFailure, text};
 
-use crate::models::{LOCAL, Reach, no_key_hint};
+use crate::models::{LOCAL, ProviderSet, no_key_hint};
 
 /// What does not go without saying on the way to a provider, each in words.
 #[derive(Debug, Default)]
-pub(crate) struct Way {
+pub(crate) struct ProviderRoute {
     /// Where its key is from.
     pub(crate) key: Option<String>,
     /// Who tells its address.
@@ -16,9 +16,9 @@ pub(crate) struct Way {
     pub(crate) proxy: Option<String>,
 }
 
-impl Reach {
+impl ProviderSet {
     /// What may help whoever gets this failure. The models are those who were asked, in their order.
-    pub(crate) fn hint(&self, failed: &RunFailed, models: &[String]) -> Option<String> {
+    pub(crate) fn hint(&self, failed: &RunFailure, models: &[String]) -> Option<String> {
         // Nothing was sent, so there was no way.
         if self.plays {
             return None;
@@ -40,7 +40,7 @@ impl Reach {
     }
 }
 
-impl Way {
+impl ProviderRoute {
     /// What to look at where nobody answers.
     fn hint(&self, provider: &str) -> Option<String> {
         let running = (provider == LOCAL).then(|| "is Ollama running?".to_owned());

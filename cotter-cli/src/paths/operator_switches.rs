@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use cotter::registry::HooksOff;
-use cotter_files::profile::Leave;
+use cotter::registry::DisabledHooks;
+use cotter_files::profile::ProfileGrants;
 use cotter_tools::hooks::webhook::Webhooks;
 
-use crate::error::Failure;
+use crate::error::CliError;
 
 const DISABLE: &str = "COTTER_DISABLE_HOOKS";
 const COMMANDS: &str = "COTTER_ALLOW_COMMAND_HOOKS";
@@ -17,14 +17,14 @@ pub(crate) const VARIABLES: [&str; 3] = [DISABLE, COMMANDS, WEBHOOKS];
 
 /// What profiles may do.
 #[derive(Clone)]
-pub(crate) struct Switches {
+pub(crate) struct OperatorSwitches {
     commands: bool,
     pub(crate) webhooks: Arc<Webhooks>,
 }
 
-impl Switches {
+impl OperatorSwitches {
     /// Reads the variables. What is not understood is an error: somebody meant something by it.
-    pub(crate) fn read() -> Result<Self, Failure> {
+    pub(crate) fn read() -> Result<Self, CliError> {
         let commands = match said(COMMANDS)?.as_deref().map(str::trim) {
             None | Some("0") => false,
             Some("1") => true,
@@ -36,36 +36,36 @@ impl Switches {
                 let list = list.unwrap_or_default();
                 let hosts = list.split(',').map(str::trim).filter(|host| !host.is_empty());
                 Webhooks::only(hosts).map_err(|why| {
-                    Failure::usage(format!("`{WEBHOOKS}`: {why}")).with_hint(
+                    CliError::usage(format!("`{WEBHOOKS}`: {why}")).with_hint(
                         "it lists hosts, with commas between: hooks.example.com,localhost:8443",
                     )
                 })?
             }
         };
-        Ok(Switches { commands, webhooks: Arc::new(webhooks) })
+        Ok(OperatorSwitches { commands, webhooks: Arc::new(webhooks) })
     }
 
     /// The same for whoever reads a profile.
-    pub(crate) fn leave(&self) -> Leave<'_> {
-        Leave { commands: self.commands, posts: Some(&*self.webhooks) }
+    pub(crate) fn leave(&self) -> ProfileGrants<'_> {
+        ProfileGrants { commands: self.commands, posts: Some(&*self.webhooks) }
     }
 }
 
 /// Which hooks of projects, spaces and profiles are left out.
-pub(crate) fn hooks_off() -> Result<Option<HooksOff>, Failure> {
+pub(crate) fn hooks_off() -> Result<Option<DisabledHooks>, CliError> {
     match said(DISABLE)?.as_deref().map(str::trim) {
         None | Some("0") => Ok(None),
-        Some("1") => Ok(Some(HooksOff::Observers)),
-        Some("force") => Ok(Some(HooksOff::All)),
+        Some("1") => Ok(Some(DisabledHooks::Observers)),
+        Some("force") => Ok(Some(DisabledHooks::All)),
         Some(other) => Err(strange(DISABLE, other, "it is 1, force or left out")),
     }
 }
 
 /// What a variable says. One that is no text meant something, and nobody knows what.
-fn said(variable: &str) -> Result<Option<String>, Failure> {
+fn said(variable: &str) -> Result<Option<String>, CliError> {
     match std::env::var(variable) {
         Err(std::env::VarError::NotUnicode(_)) => {
-            Err(Failure::usage(format!("`{variable}` is no text"))
+            Err(CliError::usage(format!("`{variable}` is no text"))
                 .with_hint("write it in UTF-8, or leave it out"))
         }
         Err(std::env::VarError::NotPresent) => Ok(None),
@@ -73,6 +73,6 @@ fn said(variable: &str) -> Result<Option<String>, Failure> {
     }
 }
 
-fn strange(variable: &str, value: &str, hint: &str) -> Failure {
-    Failure::usage(format!("`{variable}` is `{value}`, which means nothing")).with_hint(hint)
+fn strange(variable: &str, value: &str, hint: &str) -> CliError {
+    CliError::usage(format!("`{variable}` is `{value}`, which means nothing")).with_hint(hint)
 }

@@ -28,14 +28,14 @@ pub(crate) fn is_there(tool: &str, known: &[&str]) -> bool {
 }
 
 /// A tool that nobody has.
-pub(crate) struct Missing<'a> {
+pub(crate) struct UnknownTool<'a> {
     /// What was meant, in the spelling that it is written in.
     pub(crate) near: Option<&'a str>,
     /// Whether another program may have it, so that it is no typo.
     pub(crate) is_theirs: bool,
 }
 
-impl<'a> Missing<'a> {
+impl<'a> UnknownTool<'a> {
     pub(crate) fn of(tool: &str, known: &[&'a str]) -> Self {
         let ours = text::nearest(tool, known.iter().copied());
         let theirs = text::nearest(tool, Rule::other_names());
@@ -45,7 +45,7 @@ impl<'a> Missing<'a> {
             true => theirs.or(ours),
             false => ours.or(theirs),
         };
-        Missing { near, is_theirs: is_upper && near.is_none() }
+        UnknownTool { near, is_theirs: is_upper && near.is_none() }
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn check_actions(
     let mut told = vec![];
     for action in &profile.actions {
         for tool in action.tools.iter().flatten().filter(|tool| !is_there(tool, known)) {
-            let Missing { near, is_theirs } = Missing::of(tool, known);
+            let UnknownTool { near, is_theirs } = UnknownTool::of(tool, known);
             let shown = text::clip(&text::show_line(tool), 60).into_owned();
             let does = if action.is_gate() { "guards nothing" } else { "is never done" };
             let why = format!("there is no tool `{shown}`: for it `{}` {does}", action.name);

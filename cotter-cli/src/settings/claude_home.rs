@@ -2,20 +2,20 @@
 
 use std::path::PathBuf;
 
-use cotter::Place;
-use cotter_files::settings::{Settings, Source};
+use cotter::Workspace;
+use cotter_files::settings::{Settings, SettingsOwner};
 
 use crate::{
     args::RunArgs,
-    error::Failure,
+    error::CliError,
     paths as home,
     settings::edit as own_settings,
-    terminal::{More, Terminal, screen::Screen, style::When},
+    terminal::{ExtraDetail, Terminal, screen::Screen, style::ColorChoice},
 };
-use crate::{claude::own_folder, settings::claude_summary::Gist};
+use crate::{claude::own_folder, settings::claude_summary::ClaudeSummary};
 
 /// What of the person's home folder would be used, where something would.
-pub(crate) fn at_home(place: &Place) -> Vec<PathBuf> {
+pub(crate) fn at_home(place: &Workspace) -> Vec<PathBuf> {
     const BRINGS: [&str; 6] =
         ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];
     let folders = [".claude", ".agents"].into_iter().filter_map(|name| own_folder(place, name));
@@ -25,17 +25,17 @@ pub(crate) fn at_home(place: &Place) -> Vec<PathBuf> {
 /// Asks once whether the home folder's files are used. Where nobody can be asked they are not, which is told
 /// once.
 pub(crate) async fn ask_home(
-    place: &Place,
+    place: &Workspace,
     args: &RunArgs,
-    style: When,
-) -> Result<Option<String>, Failure> {
+    style: ColorChoice,
+) -> Result<Option<String>, CliError> {
     let found = at_home(place);
     let Some(path) = home::user_settings().filter(|_| !found.is_empty() && !args.shape.safe_mode)
     else {
         return Ok(None);
     };
     // A file that cannot be read is told when everything is.
-    let said = Settings::load(&path, Source::User).map(|read| read.unwrap_or_default());
+    let said = Settings::load(&path, SettingsOwner::User).map(|read| read.unwrap_or_default());
     if said.map_or(true, |said| said.foreign.home.is_some()) {
         return Ok(None);
     }
@@ -43,15 +43,15 @@ pub(crate) async fn ask_home(
     let shown = shown.join(" and ");
     let terminal = args.ask.then(|| Terminal::open(style, Screen::default()).ok()).flatten();
     let Some(terminal) = terminal else { return Ok(headless(&shown)) };
-    let (brings, more) = match Gist::read(place) {
+    let (brings, more) = match ClaudeSummary::read(place) {
         Ok(gist) => (gist.shown(), gist.whole()),
-        Err(failure) => (format!("  broken    {}\n", failure.in_short()), failure.in_short()),
+        Err(failure) => (format!("  broken    {}\n", failure.one_line()), failure.one_line()),
     };
     let kept = crate::trust::shown(&path);
     let question = format!(
         "Also use what is in {shown}?\n{brings}It would be yours here too. The answer is kept in {kept}."
     );
-    let shows = More { what: "every hook, rule and server", text: || more.clone() };
+    let shows = ExtraDetail { what: "every hook, rule and server", text: || more.clone() };
     if let Some(answer) = terminal.decide_or_show(&question, shows).await {
         own_settings::use_home(answer)?;
     }

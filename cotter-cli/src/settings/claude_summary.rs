@@ -1,6 +1,6 @@
 //! What the home folder would bring, in a few lines, for whoever decides whether it is used.
 
-use cotter::{Place, text};
+use cotter::{Workspace, text};
 use cotter_files::{
     command_hook::{
         dialect::Dialect,
@@ -9,12 +9,12 @@ use cotter_files::{
     extensions,
 };
 
-use crate::claude::{Brings, Part, of_person};
-use crate::{error::Failure, trust::shown};
+use crate::claude::{ClaudeUnit, ExtensionFolder, of_person};
+use crate::{error::CliError, trust::shown};
 
 /// What the home folder would bring.
 #[derive(Default)]
-pub(crate) struct Gist {
+pub(crate) struct ClaudeSummary {
     /// What there is, by the word for it.
     rows: Vec<(&'static str, String)>,
     /// What runs, and which rules there are, a line each.
@@ -23,7 +23,7 @@ pub(crate) struct Gist {
 
 /// How many of each kind there are.
 #[derive(Default)]
-struct Numbers {
+struct ClaudeCounts {
     hooks: usize,
     /// Rules that deny, ask and allow.
     rules: [usize; 3],
@@ -34,13 +34,13 @@ struct Numbers {
     broken: Vec<String>,
 }
 
-impl Gist {
+impl ClaudeSummary {
     /// Reads what would be used. Nothing is started.
-    pub(crate) fn read(place: &Place) -> Result<Self, Failure> {
+    pub(crate) fn read(place: &Workspace) -> Result<Self, CliError> {
         let parts = of_person(&[], true, place)?;
-        let mut numbers = Numbers::default();
+        let mut numbers = ClaudeCounts::default();
         parts.iter().for_each(|part| numbers.add(part));
-        Ok(Gist { rows: numbers.rows(), lines: parts.iter().flat_map(lines).collect() })
+        Ok(ClaudeSummary { rows: numbers.rows(), lines: parts.iter().flat_map(lines).collect() })
     }
 
     /// A line for each kind of thing there is.
@@ -63,8 +63,8 @@ impl Gist {
     }
 }
 
-impl Numbers {
-    fn add(&mut self, part: &Part) {
+impl ClaudeCounts {
+    fn add(&mut self, part: &ClaudeUnit) {
         let permissions = &part.settings.permissions;
         self.hooks += part.settings.hooks.len();
         let rules = [&permissions.deny, &permissions.ask, &permissions.allow];
@@ -72,7 +72,7 @@ impl Numbers {
         let mode = permissions.mode.map(|mode| format!("{mode}, says {}", shown(&part.path)));
         self.modes.extend(mode);
         self.servers += part.servers.iter().count();
-        for Brings { folder, loading, plugin, .. } in &part.brings {
+        for ExtensionFolder { folder, loading, plugin, .. } in &part.brings {
             let loaded = match plugin {
                 Some(plugin) => plugin.extensions(folder, loading),
                 None => extensions::load(folder, loading),
@@ -81,7 +81,7 @@ impl Numbers {
             self.texts.iter_mut().zip(found).for_each(|(number, found)| *number += found);
             self.plugins.extend(plugin.iter().map(|plugin| line(&plugin.name)));
         }
-        self.broken.extend(part.broken.as_ref().map(Failure::in_short));
+        self.broken.extend(part.broken.as_ref().map(CliError::one_line));
     }
 
     fn rows(self) -> Vec<(&'static str, String)> {
@@ -111,7 +111,7 @@ impl Numbers {
 }
 
 /// What a part runs, and its rules.
-fn lines(part: &Part) -> Vec<String> {
+fn lines(part: &ClaudeUnit) -> Vec<String> {
     let permissions = &part.settings.permissions;
     let kinds =
         [("allow", &permissions.allow), ("ask", &permissions.ask), ("deny", &permissions.deny)];

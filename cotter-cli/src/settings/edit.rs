@@ -8,33 +8,33 @@ use std::{
 
 use cotter_files::{
     document::Document,
-    settings::{Settings, Source, Written},
+    settings::{Settings, SettingsOwner, SourcedText},
 };
 use jsonc_parser::{
     ParseOptions,
     cst::{CstArray, CstInputValue, CstNode, CstRootNode},
 };
 
-use crate::{error::Failure, paths as home};
+use crate::{error::CliError, paths as home};
 
 /// Changes the file. It is written only where what it says afterwards can be read and is as meant;
 /// otherwise it is left as it is. Gives its path.
 pub(crate) fn change(
     edit: impl FnOnce(&str) -> Option<String>,
     is_so: impl FnOnce(&Settings) -> bool,
-) -> Result<PathBuf, Failure> {
+) -> Result<PathBuf, CliError> {
     let path = home::user_settings().ok_or_else(home::no_config)?;
     let before = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => "{\n}\n".into(),
         Err(cause) => {
-            return Err(Failure::new(format!("cannot read {}", path.display())).with_cause(cause));
+            return Err(CliError::new(format!("cannot read {}", path.display())).with_cause(cause));
         }
     };
-    let unchanged = || Failure::new(format!("{} was left as it is", path.display()));
+    let unchanged = || CliError::new(format!("{} was left as it is", path.display()));
     let after = edit(&before).ok_or_else(unchanged)?;
     let document = Document::parse(&path.display().to_string(), &after)?;
-    if !is_so(&Settings::from_document(&document, Source::User)?) {
+    if !is_so(&Settings::from_document(&document, SettingsOwner::User)?) {
         return Err(unchanged());
     }
     home::write_private(&path, after.as_bytes())?;
@@ -57,8 +57,8 @@ pub(crate) fn forget<'r>(rules: impl Iterator<Item = &'r String>) {
 }
 
 /// Adds allow rules. Those that are there already are not added again.
-pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, Failure> {
-    let has = |list: &[Written], rule: &String| list.iter().any(|known| known.text == *rule);
+pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, CliError> {
+    let has = |list: &[SourcedText], rule: &String| list.iter().any(|known| known.text == *rule);
     let path = change(
         |text| with_rules(text, rules),
         |settings| rules.iter().all(|rule| has(&settings.permissions.allow, rule)),
@@ -68,13 +68,13 @@ pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, Failure> {
 }
 
 /// Takes an allow rule out, wherever it stands in the list.
-pub(crate) fn revoke(rule: &str) -> Result<PathBuf, Failure> {
-    let gone = |list: &[Written]| list.iter().all(|known| known.text != rule);
+pub(crate) fn revoke(rule: &str) -> Result<PathBuf, CliError> {
+    let gone = |list: &[SourcedText]| list.iter().all(|known| known.text != rule);
     change(|text| without_rule(text, rule), |settings| gone(&settings.permissions.allow))
 }
 
 /// Says whether files for Claude Code in the home folder are used.
-pub(crate) fn use_home(answer: bool) -> Result<PathBuf, Failure> {
+pub(crate) fn use_home(answer: bool) -> Result<PathBuf, CliError> {
     let edit = |text: &str| {
         let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
         let claude = root.object_value_or_create()?.object_value_or_create("claude")?;
@@ -136,7 +136,7 @@ mod tests {
             let after = with_rules(before, &rules).unwrap();
             let read = |text: &str| {
                 let document = Document::parse("s", text).unwrap();
-                let settings = Settings::from_document(&document, Source::User).unwrap();
+                let settings = Settings::from_document(&document, SettingsOwner::User).unwrap();
                 let allow = settings.permissions.allow.into_iter();
                 allow.map(|written| written.text).collect::<Vec<_>>()
             };

@@ -9,7 +9,7 @@ use crate::{terminal::style::count, trust::shown};
 
 /// What is to be said about the files of a folder, or about one file.
 #[derive(Clone)]
-pub(crate) struct About {
+pub(crate) struct FileReport {
     /// The folder or file, as its author knows it.
     pub(crate) folder: PathBuf,
     /// Everything, grave or not.
@@ -22,20 +22,20 @@ pub(crate) struct About {
 const HANDFUL: usize = 5;
 
 /// What is said at a start.
-pub(crate) fn in_short(about: &[About]) -> Vec<String> {
-    about.iter().flat_map(About::in_short).collect()
+pub(crate) fn in_short(about: &[FileReport]) -> Vec<String> {
+    about.iter().flat_map(FileReport::in_short).collect()
 }
 
-impl About {
+impl FileReport {
     /// Files that `cotter doctor` sees.
     pub(crate) fn new(folder: &Path, diagnostics: Vec<Diagnostic>) -> Self {
-        About { folder: folder.into(), diagnostics, by: "cotter doctor".into() }
+        FileReport { folder: folder.into(), diagnostics, by: "cotter doctor".into() }
     }
 
     /// Files of a space, which is there where it is loaded.
     pub(crate) fn of_space(folder: &Path, diagnostics: Vec<Diagnostic>) -> Self {
         let by = format!("cotter spaces check {}", shown(folder));
-        About { by, ..About::new(folder, diagnostics) }
+        FileReport { by, ..FileReport::new(folder, diagnostics) }
     }
 
     /// What is not used one by one, the rest in numbers. Notes alone are no reason to say anything.
@@ -81,7 +81,7 @@ mod tests {
                 move |index| Diagnostic::new(Path::new(&path(index)), Some(2), *severity, "why");
             (0..*number).map(of)
         });
-        let about = About::new(Path::new("home/.claude"), told.collect());
+        let about = FileReport::new(Path::new("home/.claude"), told.collect());
         expected.assert_eq(&in_short(&[about]).join("\n"));
     }
 

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use cotter_files::settings::Settings;
 
-use crate::{error::Failure, settings::edit as own_settings};
+use crate::{error::CliError, settings::edit as own_settings};
 
 /// Writes the person's choice of a model into their settings. Gives the file.
-pub(crate) fn keep_model(name: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn keep_model(name: &str) -> Result<PathBuf, CliError> {
     let is_so = |settings: &Settings| settings.model.as_ref().is_some_and(|m| m.text == name);
     own_settings::change(|text| Some(with_model(text, name)), is_so)
 }
@@ -39,7 +39,7 @@ fn root(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use cotter_files::{document::Document, settings::Source};
+    use cotter_files::{document::Document, settings::SettingsOwner};
 
     use super::*;
 
@@ -61,7 +61,7 @@ mod tests {
         for (before, after) in cases {
             assert_eq!(with_model(before, "a/b"), after);
             let document = Document::parse("s", after).unwrap();
-            let read = Settings::from_document(&document, Source::User).unwrap();
+            let read = Settings::from_document(&document, SettingsOwner::User).unwrap();
             assert_eq!(read.model.unwrap().text, "a/b");
         }
     }

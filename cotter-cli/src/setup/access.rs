@@ -6,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter::Place;
-use cotter_files::settings::{Reach, Written};
+use cotter::Workspace;
+use cotter_files::settings::{AccessSettings, SourcedText};
 
-use crate::{error::Failure, paths as home, setup};
+use crate::{error::CliError, paths as home, setup};
 
 /// What may be read without being asked for it: headers and libraries of the system.
 const SYSTEM: [&str; 6] = [
@@ -63,7 +63,11 @@ const CACHES: [&str; 12] = [
 ];
 
 /// The place with everything that may be read and written, and everything that is closed.
-pub(crate) fn furnish(place: Place, reach: &Reach, added: &[PathBuf]) -> Result<Place, Failure> {
+pub(crate) fn furnish(
+    place: Workspace,
+    reach: &AccessSettings,
+    added: &[PathBuf],
+) -> Result<Workspace, CliError> {
     let home = home::folder();
     let at_home = home.iter().flat_map(|home| AT_HOME.map(|folder| home.join(folder)));
     let programs = env::var_os("PATH").unwrap_or_default();
@@ -73,7 +77,7 @@ pub(crate) fn furnish(place: Place, reach: &Reach, added: &[PathBuf]) -> Result<
     let mut roots = written(&reach.roots, home.as_deref())?;
     for folder in added {
         roots.push(folder.canonicalize().map_err(|cause| {
-            Failure::new(format!("cannot add {}", folder.display()))
+            CliError::new(format!("cannot add {}", folder.display()))
                 .with_cause(cause)
                 .with_hint("`--add-dir DIR` names a folder that exists")
         })?);
@@ -88,7 +92,7 @@ pub(crate) fn furnish(place: Place, reach: &Reach, added: &[PathBuf]) -> Result<
 }
 
 /// The folders that confined commands may write besides.
-pub(crate) fn caches(reach: &Reach) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn caches(reach: &AccessSettings) -> Result<Vec<PathBuf>, CliError> {
     let home = home::folder();
     let usual = home.iter().flat_map(|home| CACHES.map(|folder| home.join(folder)));
     let usual = usual.filter(|folder| folder.is_dir()).map(real);
@@ -96,8 +100,8 @@ pub(crate) fn caches(reach: &Reach) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The folders of a list in a settings file.
-fn written(folders: &[Written], home: Option<&Path>) -> Result<Vec<PathBuf>, Failure> {
-    let absolute = |folder: &Written| {
+fn written(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
+    let absolute = |folder: &SourcedText| {
         let path = match (folder.text.strip_prefix("~/"), home) {
             (Some(below), Some(home)) => home.join(below),
             _ => PathBuf::from(&folder.text),

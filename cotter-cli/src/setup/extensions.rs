@@ -2,17 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Origin, Owner, Place, permission::facts::Facts};
+use cotter::{Origin, Owner, Workspace, permission::facts::Facts};
 use cotter_files::{
     extensions::{
-        self, Diagnostic, Loaded, Loading,
-        memory::{self, Memory},
+        self, Diagnostic, LoadContext, LoadedFolder,
+        memory::{self, MemoryFiles},
     },
-    trust::store::Standing,
+    trust::store::TrustState,
 };
 
 use crate::{
-    claude::Brings, paths as home, settings::Files, setup::reload::Units, trust::Standings,
+    claude::ExtensionFolder, paths as home, settings::SettingsFiles, setup::reload::PendingLoad,
+    trust::TrustSources,
 };
 
 /// The unit of memory files.
@@ -24,14 +25,14 @@ pub(crate) const OF_OTHERS: &str = " (extensions)";
 
 /// What was found, before an agent has it.
 pub(crate) struct Extensions {
-    folders: Vec<Folder>,
-    memory: Memory,
+    folders: Vec<ExtensionUnit>,
+    memory: MemoryFiles,
 }
 
 /// The folders of one owner.
-struct Folder {
+struct ExtensionUnit {
     owner: Owner,
-    loaded: Loaded,
+    loaded: LoadedFolder,
     /// Where it was read from, and how its author knows it.
     from: (PathBuf, PathBuf),
 }
@@ -39,7 +40,7 @@ struct Folder {
 impl Extensions {
     /// The person's own, the project's, and the memory files of the place. What lies in the project is the
     /// project's, whoever names it.
-    pub(crate) fn load(files: &Files, place: &Place, standings: &Standings) -> Self {
+    pub(crate) fn load(files: &SettingsFiles, place: &Workspace, standings: &TrustSources) -> Self {
         let memory = |own: Option<&Path>| {
             let denied = files.denied();
             let allows = |path: &Path| {
@@ -52,8 +53,8 @@ impl Extensions {
         let mut folders = vec![];
         if let Some(folder) = &own {
             let owner = Owner::new(Origin::User, folder.display().to_string());
-            let loaded = extensions::load(folder, &Loading::trusted(Origin::User));
-            folders.push(Folder { owner, loaded, from: (folder.clone(), folder.clone()) });
+            let loaded = extensions::load(folder, &LoadContext::trusted(Origin::User));
+            folders.push(ExtensionUnit { owner, loaded, from: (folder.clone(), folder.clone()) });
         }
         folders.extend(files.brings(Origin::User).map(of_others));
         // The nearest comes first: of one name the first stays.
@@ -61,13 +62,13 @@ impl Extensions {
             standings.0.iter().rev().filter(|found| found.is_folder()).enumerate()
         {
             let (folder, loading) = match &found.standing {
-                Standing::Trusted { copy, .. } => (copy, Loading::trusted(Origin::Project)),
-                _ => (&found.source, Loading::untrusted(Origin::Project)),
+                TrustState::Trusted { copy, .. } => (copy, LoadContext::trusted(Origin::Project)),
+                _ => (&found.source, LoadContext::untrusted(Origin::Project)),
             };
             let unit = format!("{} ({})", found.source.display(), number + 1);
             let loaded = extensions::load(folder, &loading);
             let from = (folder.clone(), found.source.clone());
-            folders.push(Folder { owner: Owner::new(Origin::Project, unit), loaded, from });
+            folders.push(ExtensionUnit { owner: Owner::new(Origin::Project, unit), loaded, from });
         }
         folders.extend(files.brings(Origin::Project).map(of_others));
         Extensions { memory: memory(own.as_deref()), folders }
@@ -76,24 +77,24 @@ impl Extensions {
     /// The same without anything of the project's.
     pub(crate) fn safe(mut self) -> Self {
         self.folders.retain(|folder| folder.owner.origin != Origin::Project);
-        self.memory = Memory::default();
+        self.memory = MemoryFiles::default();
         self
     }
 
     /// The folders of skills, which calls may read though ours are closed.
-    pub(crate) fn readable(&self, place: Place) -> Place {
+    pub(crate) fn readable(&self, place: Workspace) -> Workspace {
         let folders = self.folders.iter().flat_map(|folder| folder.loaded.skill_folders());
         place.with_read_roots(folders.collect::<Vec<PathBuf>>())
     }
 
     /// Adds all of it to what is loaded.
-    pub(crate) fn load_into(self, units: &mut Units<'_>) {
+    pub(crate) fn load_into(self, units: &mut PendingLoad<'_>) {
         let Extensions { folders, memory } = self;
         if !memory.files.is_empty() {
             let owner = Owner::new(Origin::Project, MEMORY);
             units.load(&owner, true, |unit| memory.register(unit));
         }
-        for Folder { owner, loaded, from: (copy, source) } in folders {
+        for ExtensionUnit { owner, loaded, from: (copy, source) } in folders {
             let mut loaded = loaded.fit(&owner, &mut units.names);
             named_as_found(&mut loaded.diagnostics, &copy, &source);
             units.load(&owner, true, |unit| loaded.register(unit));
@@ -104,21 +105,21 @@ impl Extensions {
 
     /// The same without memory files: they are in the system prompt of a run that has begun.
     pub(crate) fn of_a_run(mut self) -> Self {
-        self.memory = Memory::default();
+        self.memory = MemoryFiles::default();
         self
     }
 }
 
 /// What was written for other programs, and is used.
-fn of_others((owner, brings): (&Owner, &Brings)) -> Folder {
-    let Brings { folder, shown, loading, plugin } = brings;
+fn of_others((owner, brings): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
+    let ExtensionFolder { folder, shown, loading, plugin } = brings;
     let loaded = match plugin {
         Some(plugin) => plugin.extensions(folder, loading),
         None => extensions::load(folder, loading),
     };
     let unit = format!("{}{OF_OTHERS}", shown.display());
     let from = (folder.clone(), shown.clone());
-    Folder { owner: Owner::new(owner.origin.clone(), unit), loaded, from }
+    ExtensionUnit { owner: Owner::new(owner.origin.clone(), unit), loaded, from }
 }
 
 /// A file of a trusted copy is told under the name that its author knows.

@@ -10,75 +10,80 @@ use std::{
 };
 
 use cotter::{
-    Agent, Origin, Owner, Place, Registry,
+    Agent, Origin, Owner, Registry, Workspace,
     permission::{mode::Mode, verdict::Power},
     registry::{
-        HooksOff, RegisterError,
-        change::{Change, Reload},
+        DisabledHooks, RegisterError,
+        change::{ChangeResult, RegistryChange},
     },
     text,
 };
 use cotter_files::{
-    command_hook::Starts,
+    command_hook::HookHost,
     extensions::{Diagnostic, TakenNames},
-    settings::Values,
+    settings::MergedSettings,
     trust::{
         snapshot::Hash,
-        store::{Record, Standing},
-        watch::Watch,
+        store::{TrustRecord, TrustState},
+        watch::FileWatcher,
     },
 };
 
 use crate::{
-    args::{RunArgs, Shape},
+    args::{RunArgs, SetupArgs},
     claude,
-    error::Failure,
+    error::CliError,
     paths as home,
     paths::operator_switches as switches,
-    settings::{Files, edit as own_settings, file_report as about, file_report::About},
+    settings::{
+        SettingsFiles, edit as own_settings, file_report as about, file_report::FileReport,
+    },
     setup::extensions::{self, Extensions},
     spaces::Spaces,
-    trust::{self, Found, Standings},
+    trust::{self, TrustSource, TrustSources},
 };
 
 /// Everything that is loaded together, whose it is, and what is to be said about it.
-pub(crate) struct Units<'a> {
+pub(crate) struct PendingLoad<'a> {
     pub(crate) agent: &'a Agent,
-    pub(crate) starts: Arc<dyn Starts>,
+    pub(crate) starts: Arc<dyn HookHost>,
     pub(crate) names: TakenNames,
     pub(crate) owners: Vec<Owner>,
     pub(crate) told: Vec<String>,
     /// Everything that is said about files, grave or not.
-    pub(crate) about: Vec<About>,
-    change: Change,
+    pub(crate) about: Vec<FileReport>,
+    change: RegistryChange,
     /// Who was loaded before.
     before: Vec<Owner>,
     /// Which hooks are left out.
-    off: Option<HooksOff>,
+    off: Option<DisabledHooks>,
     /// Whether a person said already that this owner's is to be so.
     is_said: Box<dyn Fn(&Owner) -> bool + 'a>,
 }
 
-impl<'a> Units<'a> {
+impl<'a> PendingLoad<'a> {
     /// What an agent begins with: whoever started it agrees to it.
-    pub(crate) fn at_the_start(agent: &'a Agent, starts: Arc<dyn Starts>) -> Result<Self, Failure> {
-        Units::new(agent, starts, &[], |_| true)
+    pub(crate) fn at_the_start(
+        agent: &'a Agent,
+        starts: Arc<dyn HookHost>,
+    ) -> Result<Self, CliError> {
+        PendingLoad::new(agent, starts, &[], |_| true)
     }
 
     fn new(
         agent: &'a Agent,
-        starts: Arc<dyn Starts>,
+        starts: Arc<dyn HookHost>,
         before: &[Owner],
         is_said: impl Fn(&Owner) -> bool + 'a,
-    ) -> Result<Self, Failure> {
-        Ok(Units {
+    ) -> Result<Self, CliError> {
+        Ok(PendingLoad {
             agent,
             starts,
             names: TakenNames::of(agent, before),
             owners: vec![],
             told: vec![],
             about: vec![],
-            change: Change::new().of_files(),
+            change: RegistryChange::new().of_files(),
             before: before.to_vec(),
             off: switches::hooks_off()?,
             is_said: Box::new(is_said),
@@ -121,7 +126,7 @@ impl<'a> Units<'a> {
 
     /// Keeps what authors should hear of the files of a folder.
     pub(crate) fn tell_of(&mut self, folder: &Path, diagnostics: &[Diagnostic]) {
-        self.about.push(About::new(folder, diagnostics.to_vec()));
+        self.about.push(FileReport::new(folder, diagnostics.to_vec()));
     }
 
     /// What is said at a start.
@@ -150,25 +155,25 @@ impl<'a> Units<'a> {
     }
 
     /// Makes it so.
-    pub(crate) fn apply(self) -> Result<Reload, RegisterError> {
+    pub(crate) fn apply(self) -> Result<ChangeResult, RegisterError> {
         self.agent.apply(self.change)
     }
 }
 
 /// What the command line says, which stands over every file.
 #[derive(Clone)]
-pub(crate) struct Flags {
+pub(crate) struct FlagUnit {
     mode: Option<Mode>,
     without: Vec<String>,
 }
 
-impl Flags {
-    pub(crate) fn of(shape: &Shape) -> Self {
-        Flags { mode: shape.mode, without: shape.without.clone() }
+impl FlagUnit {
+    pub(crate) fn of(shape: &SetupArgs) -> Self {
+        FlagUnit { mode: shape.mode, without: shape.without.clone() }
     }
 
     /// The last of all that is loaded: of what several say, the nearest counts.
-    pub(crate) fn load_into(&self, units: &mut Units<'_>) {
+    pub(crate) fn load_into(&self, units: &mut PendingLoad<'_>) {
         units.load(&Owner::new(Origin::User, "command line"), true, |unit| {
             self.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
             self.without.iter().for_each(|name| _ = unit.switch_off(name.as_str()));
@@ -177,7 +182,7 @@ impl Flags {
 }
 
 /// What is watched while a run goes on: the person's own extensions, the project's, and who is trusted.
-pub(crate) fn watch(place: &Place, named: Option<&Path>) -> io::Result<Watch> {
+pub(crate) fn watch(place: &Workspace, named: Option<&Path>) -> io::Result<FileWatcher> {
     let own = home::config().into_iter().flat_map(|folder| {
         ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
             .map(|name| folder.join(name))
@@ -187,22 +192,22 @@ pub(crate) fn watch(place: &Place, named: Option<&Path>) -> io::Result<Watch> {
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
     watched.extend(claude::watched(place));
     // What settings name; where they cannot be read nothing starts.
-    let seen = Files::look(named, place, &Standings::nothing());
+    let seen = SettingsFiles::look(named, place, &TrustSources::nothing());
     watched.extend(seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.places()));
     watched.extend(named.and_then(|path| absolute(path).ok()));
     // A link that a repository brings leads nowhere.
-    Watch::new(watched, trust::possible_sources(place))
+    FileWatcher::new(watched, trust::possible_sources(place))
 }
 
 /// Takes up changes of files while a run goes on.
 pub(crate) struct Reloader {
     agent: Agent,
-    starts: Arc<dyn Starts>,
+    starts: Arc<dyn HookHost>,
     spaces: Spaces,
     /// The file that was named on the command line.
     named: Option<PathBuf>,
     /// Settings as they were read last.
-    files: Files,
+    files: SettingsFiles,
     /// Contents that may be used in this run.
     hashes: Vec<Hash>,
     safe_mode: bool,
@@ -211,15 +216,15 @@ pub(crate) struct Reloader {
     /// What was said last: nothing is said twice.
     told: Vec<String>,
     /// What a run keeps as it began.
-    values: Values,
-    records: Vec<Record>,
-    flags: Flags,
+    values: MergedSettings,
+    records: Vec<TrustRecord>,
+    flags: FlagUnit,
     /// What would loosen, as it was told last.
     waits: Vec<String>,
 }
 
 /// What waits for the person's word.
-struct Waiting {
+struct PendingConsent {
     answer: Pin<Box<dyn Future<Output = bool> + Send>>,
     /// What they were shown.
     looser: Vec<String>,
@@ -228,11 +233,11 @@ struct Waiting {
 impl Reloader {
     pub(crate) fn new(
         agent: Agent,
-        starts: Arc<dyn Starts>,
+        starts: Arc<dyn HookHost>,
         spaces: Spaces,
         mut owners: Vec<Owner>,
         told: Vec<String>,
-        files: Files,
+        files: SettingsFiles,
         args: &RunArgs,
     ) -> Self {
         owners.retain(|owner| owner.unit != extensions::MEMORY);
@@ -249,14 +254,14 @@ impl Reloader {
             values: files.values(),
             files,
             records,
-            flags: Flags::of(&args.shape),
+            flags: FlagUnit::of(&args.shape),
             waits: vec![],
         }
     }
 
     /// Goes on for as long as it is polled.
-    pub(crate) async fn run(mut self, mut watch: Watch) {
-        let mut waiting: Option<Waiting> = None;
+    pub(crate) async fn run(mut self, mut watch: FileWatcher) {
+        let mut waiting: Option<PendingConsent> = None;
         loop {
             let agreed_to = tokio::select! {
                 () = watch.changed() => vec![],
@@ -269,7 +274,7 @@ impl Reloader {
             waiting = match self.reload(agreed_to) {
                 Ok(looser) => self.ask(looser),
                 Err(failure) => {
-                    let words = failure.in_short();
+                    let words = failure.one_line();
                     self.tell([format!("{words}; what was in force before stays")]);
                     self.forget();
                     None
@@ -279,10 +284,10 @@ impl Reloader {
     }
 
     /// Loads everything again. Gives what would loosen, but for what a person agreed to in these words.
-    fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, Failure> {
+    fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, CliError> {
         let place = self.agent.place();
         let standings = match self.safe_mode {
-            true => Standings::nothing(),
+            true => TrustSources::nothing(),
             false => trust::standing_now(place, &self.hashes),
         };
         // Records that cannot be read decide nothing.
@@ -303,7 +308,7 @@ impl Reloader {
                 || self.hashes.is_empty() && before != now && is_forgotten(owner, &standings)
         };
         let owners = self.with_owners(spaces.owners());
-        let mut units = Units::new(&agent, self.starts.clone(), &owners, is_said)?;
+        let mut units = PendingLoad::new(&agent, self.starts.clone(), &owners, is_said)?;
         files.load_into(&mut units)?;
         extensions.load_into(&mut units);
         spaces.load_into(&mut units);
@@ -328,7 +333,7 @@ impl Reloader {
         self.files = files;
         self.tell(told);
         Ok(match done {
-            Reload::Held { looser } => looser,
+            ChangeResult::Held { looser } => looser,
             _ => vec![],
         })
     }
@@ -341,7 +346,7 @@ impl Reloader {
             is_decided(owner, &[], &self.records, &now) && is_forgotten(owner, &standings)
         };
         let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
-        let mut change = Change::new().of_files();
+        let mut change = RegistryChange::new().of_files();
         gone.iter().for_each(|owner| _ = change.load_agreed(owner.clone(), |_| {}));
         // What is only taken away always can be.
         if !gone.is_empty() && self.agent.apply(change).is_ok() {
@@ -358,7 +363,7 @@ impl Reloader {
     }
 
     /// Asks the person, where there is one. Without one, what waits is told once.
-    fn ask(&mut self, looser: Vec<String>) -> Option<Waiting> {
+    fn ask(&mut self, looser: Vec<String>) -> Option<PendingConsent> {
         if looser.is_empty() {
             return None;
         }
@@ -379,7 +384,10 @@ impl Reloader {
         let list: String = list(&looser);
         let question =
             format!("Settings changed, and some of it would loosen this run:{list}\nLet it?");
-        Some(Waiting { answer: Box::pin(async move { ui.confirm(&question).await }), looser })
+        Some(PendingConsent {
+            answer: Box::pin(async move { ui.confirm(&question).await }),
+            looser,
+        })
     }
 
     /// Says what was not said before.
@@ -393,7 +401,7 @@ impl Reloader {
 }
 
 /// Waits for a word, for ever where nothing was asked.
-async fn answer(waiting: &mut Option<Waiting>) -> bool {
+async fn answer(waiting: &mut Option<PendingConsent>) -> bool {
     match waiting {
         Some(waiting) => waiting.answer.as_mut().await,
         None => std::future::pending().await,
@@ -401,17 +409,18 @@ async fn answer(waiting: &mut Option<Waiting>) -> bool {
 }
 
 /// Who is trusted; `None` where that cannot be told.
-fn records(agent: &Agent) -> Option<Vec<Record>> {
+fn records(agent: &Agent) -> Option<Vec<TrustRecord>> {
     // Who takes trust back leaves a file that says so.
     home::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
     trust::store(agent.place().project()).ok()?.list().ok()
 }
 
 /// Whether nobody trusts what an owner was loaded from any longer, as far as can be told.
-fn is_forgotten(owner: &Owner, standings: &Standings) -> bool {
+fn is_forgotten(owner: &Owner, standings: &TrustSources) -> bool {
     let unit = Path::new(owner.unit.as_str());
     let found = standings.0.iter().find(|found| unit.starts_with(&found.source));
-    let is_unknown = |found: &Found| matches!(found.standing, Standing::Unknown { word: None });
+    let is_unknown =
+        |found: &TrustSource| matches!(found.standing, TrustState::Unknown { word: None });
     owner.origin == Origin::Project && found.is_some_and(is_unknown)
 }
 
@@ -419,12 +428,12 @@ fn is_forgotten(owner: &Owner, standings: &Standings) -> bool {
 fn is_decided(
     owner: &Owner,
     spaces: &[(Owner, PathBuf)],
-    before: &[Record],
-    now: &[Record],
+    before: &[TrustRecord],
+    now: &[TrustRecord],
 ) -> bool {
     let space = spaces.iter().find(|(known, _)| known.is(owner));
     let unit = space.map_or(Path::new(owner.unit.as_str()), |(_, source)| source);
-    let of = |records: &[Record]| {
+    let of = |records: &[TrustRecord]| {
         let known = records.iter().filter(|record| unit.starts_with(&record.source));
         known.cloned().collect::<Vec<_>>()
     };

@@ -7,42 +7,42 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentConfig, Origin, Place,
+    Agent, AgentConfig, Origin, Workspace,
     text::{self, redact::Redactor},
 };
 use cotter_files::{
-    command_hook::{Base, is_confined},
+    command_hook::{HookLocation, is_confined},
     document::{Document, location::SettingsError},
-    extensions::{self, Diagnostic, Loading, Severity, agents::AgentFile},
-    profile::{Leave, Means, Profile},
-    settings::{self, Written},
-    trust::store::Standing,
+    extensions::{self, Diagnostic, LoadContext, Severity, agents::AgentFile},
+    profile::{ActionHost, Profile, ProfileGrants},
+    settings::{self, SourcedText},
+    trust::store::TrustState,
 };
 use cotter_models::Rehearsal;
 
 use crate::{
-    args::Shape,
-    error::Failure,
-    models::Reach,
+    args::SetupArgs,
+    error::CliError,
+    models::ProviderSet,
     paths as home,
-    paths::operator_switches::Switches,
-    settings::{Files, checks},
-    setup::{self, reload::Units},
-    trust::{Found, Standings, Where, shown},
+    paths::operator_switches::OperatorSwitches,
+    settings::{SettingsFiles, checks},
+    setup::{self, reload::PendingLoad},
+    trust::{SourceKind, TrustSource, TrustSources, shown},
 };
 
 /// The file of a profile.
 const FILE: &str = "agent.json";
 
 /// Who is to run.
-pub(crate) enum Chosen {
-    Profile(Box<Portable>),
+pub(crate) enum SelectedAgent {
+    Profile(Box<LoadedProfile>),
     /// An agent file, run as the main agent, and whose it is.
     File(Box<AgentFile>, Origin),
 }
 
 /// A profile, and where it is.
-pub(crate) struct Portable {
+pub(crate) struct LoadedProfile {
     profile: Profile,
     /// Its file, as its author knows it.
     path: PathBuf,
@@ -50,11 +50,11 @@ pub(crate) struct Portable {
     folder: PathBuf,
     /// The folder its commands run in: of a project, the copy that is trusted.
     code: PathBuf,
-    switches: Switches,
+    switches: OperatorSwitches,
 }
 
 /// Where agents are looked for.
-struct Shelf<'a> {
+struct AgentFolder<'a> {
     /// As it is shown.
     folder: &'a Path,
     /// As it is read: of a project, the copy that is trusted.
@@ -62,20 +62,20 @@ struct Shelf<'a> {
     origin: Origin,
 }
 
-impl Chosen {
+impl SelectedAgent {
     /// Whoever a run is to be, where somebody is named.
     pub(crate) fn named(
-        shape: &Shape,
-        place: &Place,
-        standings: &Standings,
-    ) -> Result<Option<Self>, Failure> {
+        shape: &SetupArgs,
+        place: &Workspace,
+        standings: &TrustSources,
+    ) -> Result<Option<Self>, CliError> {
         let typed = shape.agent.as_deref();
-        typed.map(|typed| Chosen::find(typed, place, standings)).transpose()
+        typed.map(|typed| SelectedAgent::find(typed, place, standings)).transpose()
     }
 
     /// Finds who is named: by a name in `agents/` of a trusted project or of the person, or by a path.
-    fn find(typed: &str, place: &Place, standings: &Standings) -> Result<Self, Failure> {
-        let switches = Switches::read()?;
+    fn find(typed: &str, place: &Workspace, standings: &TrustSources) -> Result<Self, CliError> {
+        let switches = OperatorSwitches::read()?;
         match typed.contains('/') || typed.ends_with(".json") {
             true => by_path(Path::new(typed), place, standings, &switches),
             false => by_name(typed, place, standings, &switches),
@@ -83,15 +83,15 @@ impl Chosen {
     }
 
     /// Who answers, where it names somebody.
-    pub(crate) fn model(&self) -> Option<Named<'_>> {
+    pub(crate) fn model(&self) -> Option<AgentModel<'_>> {
         match self {
-            Chosen::Profile(portable) => {
-                let Written { text, place } = portable.profile.model.as_ref()?;
-                Some(Named { text, place: Some(place), is_free: false })
+            SelectedAgent::Profile(portable) => {
+                let SourcedText { text, place } = portable.profile.model.as_ref()?;
+                Some(AgentModel { text, place: Some(place), is_free: false })
             }
-            Chosen::File(file, origin) => {
+            SelectedAgent::File(file, origin) => {
                 let text = file.config.model.as_deref()?;
-                Some(Named { text, place: None, is_free: *origin == Origin::User })
+                Some(AgentModel { text, place: None, is_free: *origin == Origin::User })
             }
         }
     }
@@ -99,16 +99,16 @@ impl Chosen {
     /// The most requests of a run.
     pub(crate) fn max_turns(&self) -> Option<u32> {
         match self {
-            Chosen::Profile(portable) => portable.profile.max_turns,
-            Chosen::File(..) => None,
+            SelectedAgent::Profile(portable) => portable.profile.max_turns,
+            SelectedAgent::File(..) => None,
         }
     }
 
     /// Makes an agent who it is.
     pub(crate) fn configure(&self, config: &mut AgentConfig) {
         match self {
-            Chosen::Profile(portable) => portable.profile.configure(config),
-            Chosen::File(file, _) => {
+            SelectedAgent::Profile(portable) => portable.profile.configure(config),
+            SelectedAgent::File(file, _) => {
                 let file = &file.config;
                 config.name = file.name.clone();
                 config.description = file.description.clone();
@@ -124,11 +124,11 @@ impl Chosen {
     /// only tighten.
     pub(crate) fn load_into(
         &self,
-        units: &mut Units<'_>,
+        units: &mut PendingLoad<'_>,
         redactor: Redactor,
-    ) -> Result<(), Failure> {
-        let Chosen::Profile(portable) = self else { return Ok(()) };
-        let Portable { profile, path, folder, code, switches } = &**portable;
+    ) -> Result<(), CliError> {
+        let SelectedAgent::Profile(portable) = self else { return Ok(()) };
+        let LoadedProfile { profile, path, folder, code, switches } = &**portable;
         profile.tightens(&units.agent.policy())?;
         checks::check_examples(&profile.permissions, units.agent)?;
         let unknown = checks::about_unknown_tools(&profile.permissions, units.agent);
@@ -139,14 +139,14 @@ impl Chosen {
         let told = checks::check_actions(profile, &known)?;
         units.told.extend(told.iter().map(in_a_line));
         let owner = profile.owner(path.display().to_string());
-        let commands = Base {
+        let commands = HookLocation {
             folder: code.clone(),
             confined: is_confined(&owner),
             starts: units.starts.clone(),
         };
         let posts = switches.webhooks.clone();
         let folder = folder.clone();
-        let means = Means { folder, commands, posts, redactor: Arc::new(redactor) };
+        let means = ActionHost { folder, commands, posts, redactor: Arc::new(redactor) };
         units.load(&owner, true, |unit| profile.register(unit, &means));
         Ok(())
     }
@@ -154,30 +154,33 @@ impl Chosen {
 
 /// A model as an agent names it.
 #[derive(Clone, Copy)]
-pub(crate) struct Named<'a> {
+pub(crate) struct AgentModel<'a> {
     pub(crate) text: &'a str,
     /// Where, in a file that knows its places.
-    pub(crate) place: Option<&'a settings::Place>,
+    pub(crate) place: Option<&'a settings::SourceLocation>,
     /// Whether the person names it: anybody else names one that the person has set up.
     pub(crate) is_free: bool,
 }
 
 /// A profile that can be named.
-pub(crate) struct Listed {
+pub(crate) struct ProfileEntry {
     /// What is typed.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     /// What is read: of a project, the copy that is trusted.
     pub(crate) read: PathBuf,
     /// What it says, or why nobody can tell.
-    pub(crate) profile: Result<Profile, Failure>,
+    pub(crate) profile: Result<Profile, CliError>,
 }
 
 /// The profiles of the person and of trusted folders, those found first that are found first.
-pub(crate) fn profiles(place: &Place, standings: &Standings) -> Result<Vec<Listed>, Failure> {
+pub(crate) fn profiles(
+    place: &Workspace,
+    standings: &TrustSources,
+) -> Result<Vec<ProfileEntry>, CliError> {
     let own = own(place);
-    let mut listed: Vec<Listed> = vec![];
-    for Shelf { folder, read, .. } in places(standings, own.as_deref()) {
+    let mut listed: Vec<ProfileEntry> = vec![];
+    for AgentFolder { folder, read, .. } in places(standings, own.as_deref()) {
         let entries = fs::read_dir(read.join("agents")).into_iter().flatten().flatten();
         let mut names: Vec<_> =
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -189,60 +192,60 @@ pub(crate) fn profiles(place: &Place, standings: &Standings) -> Result<Vec<Liste
                 continue;
             }
             let profile = document(&path, &read).and_then(|document| {
-                Ok(Profile::from_document(&document, &name, Leave::to_look())?)
+                Ok(Profile::from_document(&document, &name, ProfileGrants::to_look())?)
             });
-            listed.push(Listed { name, path, read, profile });
+            listed.push(ProfileEntry { name, path, read, profile });
         }
     }
     Ok(listed)
 }
 
 /// The person's own folder, unless the project brings it.
-fn own(place: &Place) -> Option<PathBuf> {
+fn own(place: &Workspace) -> Option<PathBuf> {
     home::config().filter(|folder| !home::is_brought_by(folder, place.project()))
 }
 
 /// The folders that have agents: the person's own, of whose names no project takes one, then the nearest.
-fn places<'a>(standings: &'a Standings, own: Option<&'a Path>) -> Vec<Shelf<'a>> {
-    let folders = standings.0.iter().rev().filter(|found| found.place() == Where::Cotter);
+fn places<'a>(standings: &'a TrustSources, own: Option<&'a Path>) -> Vec<AgentFolder<'a>> {
+    let folders = standings.0.iter().rev().filter(|found| found.place() == SourceKind::Cotter);
     let trusted = folders.filter_map(|found| {
         let read = copy_of(found)?;
-        Some(Shelf { folder: &found.source, read, origin: Origin::Project })
+        Some(AgentFolder { folder: &found.source, read, origin: Origin::Project })
     });
-    let own = own.map(|folder| Shelf { folder, read: folder, origin: Origin::User });
+    let own = own.map(|folder| AgentFolder { folder, read: folder, origin: Origin::User });
     own.into_iter().chain(trusted).collect()
 }
 
-fn copy_of(found: &Found) -> Option<&Path> {
+fn copy_of(found: &TrustSource) -> Option<&Path> {
     match &found.standing {
-        Standing::Trusted { copy, .. } => Some(copy),
+        TrustState::Trusted { copy, .. } => Some(copy),
         _ => None,
     }
 }
 
 fn by_name(
     name: &str,
-    place: &Place,
-    standings: &Standings,
-    switches: &Switches,
-) -> Result<Chosen, Failure> {
+    place: &Workspace,
+    standings: &TrustSources,
+    switches: &OperatorSwitches,
+) -> Result<SelectedAgent, CliError> {
     let own = own(place);
     let mut names = vec![];
-    for Shelf { folder, read, origin } in places(standings, own.as_deref()) {
+    for AgentFolder { folder, read, origin } in places(standings, own.as_deref()) {
         let path = folder.join("agents").join(name).join(FILE);
         let found = read.join("agents").join(name).join(FILE);
-        let agents = extensions::load(read, &Loading::trusted(origin.clone())).agents;
+        let agents = extensions::load(read, &LoadContext::trusted(origin.clone())).agents;
         let file = agents.iter().find(|agent| agent.config.name == name);
         match (found.is_file(), file) {
             (true, Some(file)) => {
                 let message = format!("`{name}` is a profile and an agent file");
-                return Err(Failure::new(message)
+                return Err(CliError::new(message)
                     .with_cause(shown(&path))
                     .with_cause(shown(&file.path))
                     .with_hint("name the profile by its path, or rename one of them"));
             }
             (true, None) => return profile(path, &found, switches),
-            (false, Some(file)) => return Ok(Chosen::File(Box::new(file.clone()), origin)),
+            (false, Some(file)) => return Ok(SelectedAgent::File(Box::new(file.clone()), origin)),
             (false, None) => {
                 names.extend(agents.into_iter().map(|agent| agent.config.name.to_string()))
             }
@@ -256,14 +259,14 @@ fn by_name(
     let typed = text::show_line(name);
     if is_of_project {
         let message = format!("the agent `{typed}` is the project's, and nobody trusts it");
-        return Err(Failure::refused(message)
+        return Err(CliError::refused(message)
             .with_hint("`cotter trust` shows what the project brings, and asks"));
     }
     if Path::new(name).join(FILE).is_file() {
         return Err(of_folder(Path::new(name)));
     }
     names.extend(profiles(place, standings)?.into_iter().map(|listed| listed.name));
-    let failure = Failure::usage(format!("there is no agent `{typed}`"));
+    let failure = CliError::usage(format!("there is no agent `{typed}`"));
     Err(match text::nearest(name, names.iter().map(String::as_str)) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
         None => failure.with_hint("`cotter agents list` shows those there are"),
@@ -271,8 +274,8 @@ fn by_name(
 }
 
 /// What is said to somebody who names a folder.
-fn of_folder(folder: &Path) -> Failure {
-    let failure = Failure::usage(format!("{} is a folder, and no agent", shown(folder)));
+fn of_folder(folder: &Path) -> CliError {
+    let failure = CliError::usage(format!("{} is a folder, and no agent", shown(folder)));
     match folder.join(FILE) {
         file if file.is_file() => {
             // With a slash in it, or it would be taken for a name.
@@ -287,12 +290,12 @@ fn of_folder(folder: &Path) -> Failure {
 /// A profile by its file. What lies in the project is the project's, whoever names it.
 fn by_path(
     path: &Path,
-    place: &Place,
-    standings: &Standings,
-    switches: &Switches,
-) -> Result<Chosen, Failure> {
+    place: &Workspace,
+    standings: &TrustSources,
+    switches: &OperatorSwitches,
+) -> Result<SelectedAgent, CliError> {
     let cannot =
-        |cause| Failure::usage(format!("there is no profile {}", shown(path))).with_cause(cause);
+        |cause| CliError::usage(format!("there is no profile {}", shown(path))).with_cause(cause);
     let whole = path.canonicalize().map_err(cannot)?;
     if whole.is_dir() {
         return Err(of_folder(path));
@@ -309,18 +312,22 @@ fn by_path(
             place.project().display()
         );
         return Err(
-            Failure::refused(format!("{lies}, and not where it could be trusted")).with_hint(hint)
+            CliError::refused(format!("{lies}, and not where it could be trusted")).with_hint(hint)
         );
     };
     match (copy_of(found), whole.strip_prefix(&found.source)) {
         (Some(copy), Ok(within)) => profile(whole.clone(), &copy.join(within), switches),
-        _ => Err(Failure::refused(format!("{lies}, and nobody trusts it"))
+        _ => Err(CliError::refused(format!("{lies}, and nobody trusts it"))
             .with_hint("`cotter trust` shows what the project brings, and asks")),
     }
 }
 
 /// Reads a profile: `path` is where it is, `read` what is read.
-fn profile(path: PathBuf, read: &Path, switches: &Switches) -> Result<Chosen, Failure> {
+fn profile(
+    path: PathBuf,
+    read: &Path,
+    switches: &OperatorSwitches,
+) -> Result<SelectedAgent, CliError> {
     let document = document(&path, read)?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -331,12 +338,12 @@ fn profile(path: PathBuf, read: &Path, switches: &Switches) -> Result<Chosen, Fa
     // after the project was trusted.
     let folder = if path == read { whole(folder) } else { folder.to_owned() };
     let switches = switches.clone();
-    Ok(Chosen::Profile(Box::new(Portable { profile, path, folder, code, switches })))
+    Ok(SelectedAgent::Profile(Box::new(LoadedProfile { profile, path, folder, code, switches })))
 }
 
 /// A file under the name that its author knows.
-fn document(path: &Path, read: &Path) -> Result<Document, Failure> {
-    let missing = || Failure::new(format!("there is no profile {}", shown(path)));
+fn document(path: &Path, read: &Path) -> Result<Document, CliError> {
+    let missing = || CliError::new(format!("there is no profile {}", shown(path)));
     if path == read {
         return Document::load(path)?.ok_or_else(missing);
     }
@@ -351,19 +358,19 @@ fn in_a_line(error: &SettingsError) -> String {
 }
 
 /// What a start would say of profiles, for whoever only looks at them.
-pub(crate) struct Start {
-    switches: Switches,
+pub(crate) struct ProfileChecker {
+    switches: OperatorSwitches,
     /// The models that could be named; `None` where settings cannot be read, which is told elsewhere.
-    reach: Option<Reach>,
+    reach: Option<ProviderSet>,
 }
 
-impl Start {
+impl ProfileChecker {
     /// What a start in a place goes by: the operator's switches, and the models of the settings in force.
-    pub(crate) fn new(place: &Place, files: Option<&Files>) -> Result<Self, Failure> {
+    pub(crate) fn new(place: &Workspace, files: Option<&SettingsFiles>) -> Result<Self, CliError> {
         let reach = files.and_then(|files| {
-            Reach::new(&files.values(), files.model_names(), place.project()).ok()
+            ProviderSet::new(&files.values(), files.model_names(), place.project()).ok()
         });
-        Ok(Start { switches: Switches::read()?, reach })
+        Ok(ProfileChecker { switches: OperatorSwitches::read()?, reach })
     }
 
     /// What is to be said of a profile: why it could not start, and what would be told.
@@ -395,14 +402,14 @@ impl Start {
     }
 
     /// Why a model that a profile names cannot answer here. One that is set up elsewhere is no mistake.
-    fn about_model(&mut self, model: &Written) -> Option<(String, Severity)> {
+    fn about_model(&mut self, model: &SourcedText) -> Option<(String, Severity)> {
         let reach = self.reach.as_mut()?;
-        let named = Named { text: &model.text, place: None, is_free: false };
+        let named = AgentModel { text: &model.text, place: None, is_free: false };
         let chosen = reach.choose_for(None, Some(named));
         let failure = chosen.and_then(|choice| reach.find_chosen(&choice)).err()?;
         let is_name = model.text.contains('/') || model.text.trim() == Rehearsal::NAME;
         if is_name {
-            let why = format!("it could not start here: {}", failure.in_short());
+            let why = format!("it could not start here: {}", failure.one_line());
             return Some((why, Severity::InPart));
         }
         let shown = text::clip(&text::show_line(&model.text), 60).into_owned();
@@ -412,12 +419,12 @@ impl Start {
 }
 
 /// What an agent is limited to and does not have: a limit with a typo leaves it without.
-pub(crate) fn about_missing(chosen: &Chosen, agent: &Agent) -> Vec<String> {
+pub(crate) fn about_missing(chosen: &SelectedAgent, agent: &Agent) -> Vec<String> {
     let (path, tools, skills) = match chosen {
-        Chosen::Profile(portable) => {
+        SelectedAgent::Profile(portable) => {
             (&portable.path, &portable.profile.tools, &portable.profile.skills)
         }
-        Chosen::File(file, _) => (&file.path, &file.config.tools, &file.config.skills),
+        SelectedAgent::File(file, _) => (&file.path, &file.config.tools, &file.config.skills),
     };
     let path = shown(path);
     let all = agent.tools();

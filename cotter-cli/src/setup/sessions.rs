@@ -4,15 +4,15 @@ use std::{fs, future::ready, path::PathBuf, sync::Arc};
 
 use cotter::{
     history::{
-        header::Header,
-        jsonl::{JsonlStore, Loaded, load},
-        store::{Line, Log, Opened, Store, StoreError, Summary, Syncing},
+        header::SessionHeader,
+        jsonl::{JsonlStore, LoadedSession, load},
+        store::{Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture},
     },
     text,
 };
 use smol_str::SmolStr;
 
-use crate::{error::Failure, paths as home, setup};
+use crate::{error::CliError, paths as home, setup};
 
 /// The sessions of this machine's person.
 pub(crate) struct Sessions {
@@ -21,7 +21,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    pub(crate) fn open() -> Result<Self, Failure> {
+    pub(crate) fn open() -> Result<Self, CliError> {
         let folder = home::sessions()?;
         Ok(Sessions { store: JsonlStore::new(&folder), folder })
     }
@@ -32,7 +32,7 @@ impl Sessions {
     }
 
     /// The session of an id, or of the beginning of one.
-    pub(crate) fn find(&self, typed: &str) -> Result<SmolStr, Failure> {
+    pub(crate) fn find(&self, typed: &str) -> Result<SmolStr, CliError> {
         if self.store.path(typed).is_ok_and(|path| path.exists()) {
             return Ok(typed.into());
         }
@@ -43,14 +43,14 @@ impl Sessions {
             [] => Err(unknown(typed, &ids)),
             [first, second, ..] => {
                 let shown = text::show_line(typed).into_owned();
-                Err(Failure::new(format!("more than one session begins with `{shown}`"))
+                Err(CliError::new(format!("more than one session begins with `{shown}`"))
                     .with_hint(format!("type more of it: `{first}`, `{second}`, …")))
             }
         }
     }
 
     /// The same, or the last that was started in this folder where nothing was typed.
-    pub(crate) fn find_or_last(&self, typed: Option<&str>) -> Result<SmolStr, Failure> {
+    pub(crate) fn find_or_last(&self, typed: Option<&str>) -> Result<SmolStr, CliError> {
         let Some(typed) = typed else {
             let last = setup::last_session(&self.store, &setup::place(None)?);
             return last.map_err(|failure| {
@@ -61,16 +61,16 @@ impl Sessions {
     }
 
     /// The bytes of a session's file and what they hold, without opening it for writing.
-    pub(crate) fn read(&self, id: &str) -> Result<(Vec<u8>, Loaded), Failure> {
+    pub(crate) fn read(&self, id: &str) -> Result<(Vec<u8>, LoadedSession), CliError> {
         let path = self.store.path(id)?;
         let shown = path.display();
         let bytes = fs::read(&path)
-            .map_err(|cause| Failure::new(format!("cannot read {shown}")).with_cause(cause))?;
+            .map_err(|cause| CliError::new(format!("cannot read {shown}")).with_cause(cause))?;
         let loaded = load(bytes.clone());
         if loaded.header.is_none() {
             let message =
                 format!("{shown}:1: not a session: expected a line with \"type\":\"session\"");
-            return Err(Failure::new(message).with_hint("the file was left as it is"));
+            return Err(CliError::new(message).with_hint("the file was left as it is"));
         }
         Ok((bytes, loaded))
     }
@@ -101,20 +101,20 @@ impl Sessions {
 
 /// A store whose new sessions are not there before something is said in them: what only reports
 /// leaves no file behind.
-pub(crate) struct FromFirstWord(Arc<JsonlStore>);
+pub(crate) struct LazyStore(Arc<JsonlStore>);
 
-impl FromFirstWord {
+impl LazyStore {
     pub(crate) fn new(store: JsonlStore) -> Self {
-        FromFirstWord(Arc::new(store))
+        LazyStore(Arc::new(store))
     }
 }
 
-impl Store for FromFirstWord {
-    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
-        Ok(Box::new(Unwritten { store: self.0.clone(), header: header.clone(), log: None }))
+impl Store for LazyStore {
+    fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError> {
+        Ok(Box::new(LazyLog { store: self.0.clone(), header: header.clone(), log: None }))
     }
 
-    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+    fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
         self.0.open(id)
     }
 
@@ -122,7 +122,7 @@ impl Store for FromFirstWord {
         self.0.new_id()
     }
 
-    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         self.0.list()
     }
 
@@ -132,21 +132,21 @@ impl Store for FromFirstWord {
 }
 
 /// A session that is made with its first line.
-struct Unwritten {
+struct LazyLog {
     store: Arc<JsonlStore>,
-    header: Header,
+    header: SessionHeader,
     log: Option<Box<dyn Log>>,
 }
 
-impl Log for Unwritten {
-    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+impl Log for LazyLog {
+    fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
         match &mut self.log {
             Some(log) => log.append(lines),
             None => self.log.insert(self.store.create(&self.header)?).append(lines),
         }
     }
 
-    fn sync(&mut self) -> Syncing {
+    fn sync(&mut self) -> SyncFuture {
         match &mut self.log {
             Some(log) => log.sync(),
             None => Box::pin(ready(Ok(()))),
@@ -160,9 +160,9 @@ impl Log for Unwritten {
     }
 }
 
-fn unknown(typed: &str, ids: &[SmolStr]) -> Failure {
+fn unknown(typed: &str, ids: &[SmolStr]) -> CliError {
     let shown = text::show_line(typed).into_owned();
-    let failure = Failure::new(format!("there is no session `{}`", text::clip(&shown, 60)));
+    let failure = CliError::new(format!("there is no session `{}`", text::clip(&shown, 60)));
     match text::nearest(typed, ids.iter().map(SmolStr::as_str)) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
         None => failure.with_hint("`cotter sessions list` shows those there are"),

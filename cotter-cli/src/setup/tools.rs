@@ -3,30 +3,31 @@
 use std::{env, path::PathBuf};
 
 use cotter::{
-    AgentBuilder, Place,
+    AgentBuilder, Workspace,
     text::{self, redact::Redactor},
 };
-use cotter_files::settings::Values;
+use cotter_files::settings::MergedSettings;
 use cotter_tools::{
     agents::{ask_user::AskUser, delegate::Delegate},
     bash::{Bash, background::background},
     fetch, files,
     hooks::{HookRunner, webhook::Webhooks},
-    mcp::{Mcp, Surroundings, config::Servers},
+    mcp::{Mcp, McpHost, config::Servers},
     memory::{self, Memory},
     process::{Runner, environment::Environment},
 };
 
 use crate::{
-    error::Failure, paths as home, paths::operator_switches::Switches, setup::access as roots,
+    error::CliError, paths as home, paths::operator_switches::OperatorSwitches,
+    setup::access as roots,
 };
 
 /// Gives an agent its tools, but for those of servers.
 pub(crate) fn furnish(
     builder: AgentBuilder,
     runner: &Runner,
-    place: &Place,
-) -> Result<AgentBuilder, Failure> {
+    place: &Workspace,
+) -> Result<AgentBuilder, CliError> {
     let builder = builder
         .extend(files::tools)
         .extend(fetch::tools)
@@ -37,13 +38,13 @@ pub(crate) fn furnish(
     let Some(folder) = home::memory() else { return Ok(builder) };
     let folder = folder.join(memory::project_key(place.project()));
     let memory = Memory::open(&folder).map_err(|cause| {
-        Failure::new(format!("cannot use {}", folder.display())).with_cause(cause)
+        CliError::new(format!("cannot use {}", folder.display())).with_cause(cause)
     })?;
     Ok(builder.config(|config| config.memory = true).hook(memory))
 }
 
 /// How commands run: with little of our environment, confined as settings say.
-pub(crate) fn runner(values: &Values) -> Result<Runner, Failure> {
+pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
     let named: Vec<_> = values.reach.environment.iter().map(|name| name.text.as_str()).collect();
     let runner = Runner::new(this_program())
         .with_sandbox(values.sandbox.unwrap_or_default())
@@ -54,8 +55,8 @@ pub(crate) fn runner(values: &Values) -> Result<Runner, Failure> {
 }
 
 /// Who starts the programs of hooks.
-pub(crate) fn hooks(runner: &Runner, redactor: Redactor) -> Result<HookRunner, Failure> {
-    let webhooks = Switches::read()?.webhooks;
+pub(crate) fn hooks(runner: &Runner, redactor: Redactor) -> Result<HookRunner, CliError> {
+    let webhooks = OperatorSwitches::read()?.webhooks;
     let hooks = HookRunner::new(runner.clone(), env::vars_os());
     Ok(hooks.with_posts(Webhooks::clone(&webhooks), redactor))
 }
@@ -65,13 +66,13 @@ pub(crate) fn hooks(runner: &Runner, redactor: Redactor) -> Result<HookRunner, F
 pub(crate) async fn servers(
     servers: Servers,
     runner: &Runner,
-    place: &Place,
-) -> Result<Option<Mcp>, Failure> {
+    place: &Workspace,
+) -> Result<Option<Mcp>, CliError> {
     if servers.is_empty() {
         return Ok(None);
     }
     let mcp = Mcp::open(servers, surroundings(runner, place)).await;
-    let mcp = mcp.map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))?;
+    let mcp = mcp.map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))?;
     for diagnostic in mcp.take_diagnostics() {
         crate::terminal::screen::tell(&format!(
             "warning: {}",
@@ -85,18 +86,18 @@ pub(crate) async fn servers(
 pub(crate) fn seen_servers(
     servers: Servers,
     runner: &Runner,
-    place: &Place,
-) -> Result<Option<Mcp>, Failure> {
+    place: &Workspace,
+) -> Result<Option<Mcp>, CliError> {
     if servers.is_empty() {
         return Ok(None);
     }
     let mcp = Mcp::seen(servers, surroundings(runner, place));
-    mcp.map(Some).map_err(|cause| Failure::new("MCP servers cannot be used").with_cause(cause))
+    mcp.map(Some).map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))
 }
 
-fn surroundings(runner: &Runner, place: &Place) -> Surroundings {
+fn surroundings(runner: &Runner, place: &Workspace) -> McpHost {
     let around =
-        Surroundings::new(place.clone()).with_variables(env::vars_os()).with_runner(runner.clone());
+        McpHost::new(place.clone()).with_variables(env::vars_os()).with_runner(runner.clone());
     match home::mcp_definitions() {
         Some(file) => around.with_definitions(file),
         None => around,

@@ -18,9 +18,9 @@ use std::{
 };
 
 use cotter::text;
-use cotter_files::trust::snapshot::{Item, MOST_BYTES, MOST_ITEMS};
+use cotter_files::trust::snapshot::{MOST_BYTES, MOST_ITEMS, SnapshotItem};
 
-use crate::error::Failure;
+use crate::error::CliError;
 
 /// How repositories may be reached.
 const SCHEMES: [&str; 3] = ["https", "ssh", "file"];
@@ -51,14 +51,14 @@ const VARIABLES: [&str; 11] = [
 
 /// The address of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address {
+pub(crate) struct GitUrl {
     text: String,
     scheme: &'static str,
 }
 
-impl Address {
+impl GitUrl {
     /// An address, where a text is meant as one; `None` for the path of a folder.
-    pub(crate) fn parse(typed: &str) -> Result<Option<Self>, Failure> {
+    pub(crate) fn parse(typed: &str) -> Result<Option<Self>, CliError> {
         let Some((scheme, rest)) = typed.split_once("://") else {
             let is_short = typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
             let is_helper = typed.contains("::");
@@ -92,7 +92,7 @@ impl Address {
             "ssh" if user.is_some_and(|user| user.contains(':')) => {
                 Err(wrong("it", "has a password in it, and would be kept"))
             }
-            _ => Ok(Some(Address { text: typed.into(), scheme })),
+            _ => Ok(Some(GitUrl { text: typed.into(), scheme })),
         }
     }
 
@@ -108,13 +108,13 @@ fn spelled_out(short: &str) -> Option<String> {
     is_plain.then(|| format!("ssh://{host}/{}", path.trim_start_matches('/')))
 }
 
-fn wrong(typed: &str, what: &str) -> Failure {
-    Failure::usage(format!("`{}` {what}", text::show_line(typed)))
+fn wrong(typed: &str, what: &str) -> CliError {
+    CliError::usage(format!("`{}` {what}", text::show_line(typed)))
         .with_hint("name a folder, or a repository by `https://`, `ssh://` or `file:///`")
 }
 
 /// Whether a text can be a branch, a tag or a commit, and nothing else.
-pub(crate) fn check_rev(rev: &str) -> Result<(), Failure> {
+pub(crate) fn check_rev(rev: &str) -> Result<(), CliError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
     let is_rev = !rev.is_empty()
         && rev.len() <= MOST_REV
@@ -125,7 +125,7 @@ pub(crate) fn check_rev(rev: &str) -> Result<(), Failure> {
         true => Ok(()),
         false => {
             let message = format!("`{}` is no branch, tag or commit", text::show_line(rev));
-            Err(Failure::usage(message)
+            Err(CliError::usage(message)
                 .with_hint("`--rev` takes a name, or all digits of a commit"))
         }
     }
@@ -133,16 +133,16 @@ pub(crate) fn check_rev(rev: &str) -> Result<(), Failure> {
 
 /// The files of one commit, and which it is. `scratch` is made for it, and removed afterwards.
 pub(crate) fn fetch(
-    address: &Address,
+    address: &GitUrl,
     rev: Option<&str>,
     scratch: &Path,
-) -> Result<(BTreeMap<PathBuf, Item>, String), Failure> {
+) -> Result<(BTreeMap<PathBuf, SnapshotItem>, String), CliError> {
     rev.map_or(Ok(()), check_rev)?;
-    let cannot = |cause: io::Error| Failure::new("cannot fetch").with_cause(cause);
+    let cannot = |cause: io::Error| CliError::new("cannot fetch").with_cause(cause);
     crate::spaces::store::remove(scratch)
         .and_then(|()| fs::create_dir_all(scratch))
         .map_err(cannot)?;
-    let git = Git { address, scratch };
+    let git = GitFetch { address, scratch };
     let done = git.fetch(rev).map_err(|failure| {
         let shown = text::show_line(address.as_str()).into_owned();
         failure.within(format!("cannot fetch {shown}"))
@@ -151,24 +151,27 @@ pub(crate) fn fetch(
     done
 }
 
-struct Git<'a> {
-    address: &'a Address,
+struct GitFetch<'a> {
+    address: &'a GitUrl,
     scratch: &'a Path,
 }
 
 /// A file of a commit.
-struct Listed {
+struct GitFile {
     path: PathBuf,
     mode: String,
     object: String,
     size: u64,
 }
 
-impl Git<'_> {
-    fn fetch(&self, rev: Option<&str>) -> Result<(BTreeMap<PathBuf, Item>, String), Failure> {
+impl GitFetch<'_> {
+    fn fetch(
+        &self,
+        rev: Option<&str>,
+    ) -> Result<(BTreeMap<PathBuf, SnapshotItem>, String), CliError> {
         let repository = self.repository();
         let made =
-            repository.to_str().ok_or_else(|| Failure::new("its folder's name is no text"))?;
+            repository.to_str().ok_or_else(|| CliError::new("its folder's name is no text"))?;
         self.git(&["init", "--quiet", "--bare", "--template=", "--", made], None)?;
         let wanted = rev.unwrap_or("HEAD");
         self.git(
@@ -193,10 +196,10 @@ impl Git<'_> {
             matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
         };
         if !is_whole(&commit) {
-            return Err(Failure::new("git gave no commit"));
+            return Err(CliError::new("git gave no commit"));
         }
         if rev.is_some_and(|rev| is_whole(rev) && !rev.eq_ignore_ascii_case(&commit)) {
-            return Err(Failure::new(format!("the repository gave another commit, {commit}")));
+            return Err(CliError::new(format!("the repository gave another commit, {commit}")));
         }
         let listed = self.git(&["ls-tree", "-r", "-z", "-l", "--full-tree", &commit], None)?;
         let files = listed.split(|byte| *byte == 0).filter(|row| !row.is_empty());
@@ -205,11 +208,11 @@ impl Git<'_> {
     }
 
     /// The bytes of files.
-    fn read(&self, files: &[Listed]) -> Result<BTreeMap<PathBuf, Item>, Failure> {
+    fn read(&self, files: &[GitFile]) -> Result<BTreeMap<PathBuf, SnapshotItem>, CliError> {
         let bytes: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
         if files.len() > MOST_ITEMS || bytes > MOST_BYTES {
             let most = MOST_BYTES / (1024 * 1024);
-            return Err(Failure::new(format!(
+            return Err(CliError::new(format!(
                 "it has more than {MOST_ITEMS} files or {most} MB in it, too much to look at"
             )));
         }
@@ -219,11 +222,11 @@ impl Git<'_> {
         let mut items = BTreeMap::new();
         for file in files {
             let (bytes, after) = object(rest, file)
-                .ok_or_else(|| Failure::new("git gave something else than it was asked for"))?;
+                .ok_or_else(|| CliError::new("git gave something else than it was asked for"))?;
             rest = after;
             let item = match file.mode.as_str() {
-                "120000" => Item::Link(OsString::from_vec(bytes.to_vec())),
-                mode => Item::File { executable: mode == "100755", bytes: bytes.to_vec() },
+                "120000" => SnapshotItem::Link(OsString::from_vec(bytes.to_vec())),
+                mode => SnapshotItem::File { executable: mode == "100755", bytes: bytes.to_vec() },
             };
             items.insert(file.path.clone(), item);
         }
@@ -235,8 +238,8 @@ impl Git<'_> {
     }
 
     /// Runs git to its end. Its output goes to files, so that a watch on the folder is a watch on all of it.
-    fn git(&self, args: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, Failure> {
-        let cannot = |cause: io::Error| Failure::new("git cannot be started").with_cause(cause);
+    fn git(&self, args: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, CliError> {
+        let cannot = |cause: io::Error| CliError::new("git cannot be started").with_cause(cause);
         let [out, err, stdin] = ["out", "err", "in"].map(|name| self.scratch.join(name));
         let mut command = self.command(args);
         command.stdout(File::create(&out).map_err(cannot)?);
@@ -304,16 +307,16 @@ impl Git<'_> {
     }
 
     /// Waits, but not for ever, and not for more than a space can be.
-    fn wait(&self, mut command: Command) -> Result<ExitStatus, Failure> {
+    fn wait(&self, mut command: Command) -> Result<ExitStatus, CliError> {
         let mut child = command.spawn().map_err(|cause| {
-            Failure::new("git cannot be started").with_cause(cause).with_hint("install git")
+            CliError::new("git cannot be started").with_cause(cause).with_hint("install git")
         })?;
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
             let ended = child.try_wait();
             if let Some(status) =
-                ended.map_err(|cause| Failure::new("git is lost").with_cause(cause))?
+                ended.map_err(|cause| CliError::new("git is lost").with_cause(cause))?
             {
                 return Ok(status);
             }
@@ -321,7 +324,7 @@ impl Git<'_> {
             if too_much || began.elapsed() > LONGEST {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(Failure::new(match too_much {
+                return Err(CliError::new(match too_much {
                     true => "it is far too large for a space",
                     false => "it took too long",
                 }));
@@ -333,36 +336,36 @@ impl Git<'_> {
 }
 
 /// What git said of why it failed, without what nobody reads to its end.
-fn failed(args: &[&str], said: &[u8]) -> Failure {
+fn failed(args: &[&str], said: &[u8]) -> CliError {
     const LINES: usize = 5;
     let said = String::from_utf8_lossy(&said[..said.len().min(4096)]).into_owned();
-    let failure = Failure::new(format!("`git {}` failed", args[0]));
+    let failure = CliError::new(format!("`git {}` failed", args[0]));
     let lines = said.lines().filter(|line| !line.trim().is_empty()).take(LINES);
     lines.fold(failure, |failure, line| failure.with_cause(text::clip(line.trim(), 300)))
 }
 
 /// A row of `ls-tree`: mode, kind, object, size, a tab, the path.
-fn file(row: &[u8]) -> Result<Listed, Failure> {
-    let senseless = || Failure::new("git gave a list that makes no sense");
+fn file(row: &[u8]) -> Result<GitFile, CliError> {
+    let senseless = || CliError::new("git gave a list that makes no sense");
     let at = row.iter().position(|byte| *byte == b'\t').ok_or_else(senseless)?;
     let about = std::str::from_utf8(&row[..at]).map_err(|_| senseless())?;
     let path = PathBuf::from(OsString::from_vec(row[at + 1..].to_vec()));
     let shown = || crate::trust::shown(&path);
     match about.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
-        ["160000", ..] => Err(Failure::new(format!("{} is a repository of its own", shown()))
+        ["160000", ..] => Err(CliError::new(format!("{} is a repository of its own", shown()))
             .with_hint("a space brings its files itself: submodules are not fetched")),
-        [mode @ ("100644" | "100755" | "100664" | "120000"), "blob", object, size] => Ok(Listed {
+        [mode @ ("100644" | "100755" | "100664" | "120000"), "blob", object, size] => Ok(GitFile {
             mode: (*mode).to_owned(),
             object: (*object).to_owned(),
             size: size.parse().map_err(|_| senseless())?,
             path,
         }),
-        _ => Err(Failure::new(format!("{} is nothing a space can have", shown()))),
+        _ => Err(CliError::new(format!("{} is nothing a space can have", shown()))),
     }
 }
 
 /// The next object of `cat-file --batch`, and what comes after it.
-fn object<'a>(rest: &'a [u8], file: &Listed) -> Option<(&'a [u8], &'a [u8])> {
+fn object<'a>(rest: &'a [u8], file: &GitFile) -> Option<(&'a [u8], &'a [u8])> {
     let end = rest.iter().position(|byte| *byte == b'\n')?;
     let head = std::str::from_utf8(&rest[..end]).ok()?;
     if head != format!("{} blob {}", file.object, file.size) {
@@ -390,7 +393,7 @@ mod tests {
 
     #[test]
     fn c14_s12_addresses_and_revisions_are_what_they_look_like() {
-        let taken = |typed: &str| match Address::parse(typed) {
+        let taken = |typed: &str| match GitUrl::parse(typed) {
             Ok(Some(_)) => "repository",
             Ok(None) => "folder",
             Err(_) => "refused",

@@ -13,11 +13,11 @@ use std::{
 use cotter_files::{
     document::{Document, Object, location::SettingsError},
     space,
-    trust::snapshot::{Hash, Item, Snapshot},
+    trust::snapshot::{Hash, Snapshot, SnapshotItem},
 };
 use serde_json::json;
 
-use crate::{error::Failure, paths as home, setup, trust::shown};
+use crate::{error::CliError, paths as home, setup, trust::shown};
 
 /// The number of the format.
 const VERSION: u64 = 1;
@@ -37,7 +37,7 @@ pub(crate) fn is_one(path: &Path) -> bool {
 
 /// Where a space came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct SpaceRecord {
     pub(crate) id: String,
     /// A folder, or the address of a repository.
     pub(crate) source: String,
@@ -50,7 +50,7 @@ pub(crate) struct Entry {
 }
 
 /// Where they are, as long as nobody else may change them.
-pub(crate) struct Home {
+pub(crate) struct SpaceStore {
     /// `spaces`.
     folder: PathBuf,
     /// `spaces.lock.json`.
@@ -59,7 +59,7 @@ pub(crate) struct Home {
 }
 
 /// The entries of the lock file; none where there is none.
-pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>, Failure> {
+pub(crate) fn entries(file: &Path) -> Result<Vec<SpaceRecord>, CliError> {
     let Some(document) = Document::load(file)? else { return Ok(vec![]) };
     let read = || {
         let object = document.root().object()?.keys(&["v", "spaces"])?;
@@ -67,7 +67,7 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>, Failure> {
         if version.u64()? != VERSION {
             return Err(version.error(format!("this version knows format {VERSION} only")));
         }
-        let mut entries: Vec<Entry> = vec![];
+        let mut entries: Vec<SpaceRecord> = vec![];
         for node in object.require("spaces")?.list()? {
             let keys = ["id", "source", "rev", "revision", "hash"];
             let entry = entry(&node.object()?.keys(&keys)?)?;
@@ -81,7 +81,7 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>, Failure> {
     Ok(read()?)
 }
 
-fn entry(object: &Object<'_>) -> Result<Entry, SettingsError> {
+fn entry(object: &Object<'_>) -> Result<SpaceRecord, SettingsError> {
     let text = |key: &str| Ok::<_, SettingsError>(object.require(key)?.string()?.to_owned());
     let some = |key: &str| {
         let node = object.get(key).map(|node| node.string().map(str::to_owned));
@@ -92,7 +92,7 @@ fn entry(object: &Object<'_>) -> Result<Entry, SettingsError> {
         return Err(id.error("this cannot be the id of a space"));
     }
     let hash = object.require("hash")?;
-    Ok(Entry {
+    Ok(SpaceRecord {
         id: text("id")?,
         source: text("source")?,
         rev: some("rev")?,
@@ -106,25 +106,28 @@ pub(crate) fn file() -> Option<PathBuf> {
     Some(home::config()?.join("spaces.lock.json"))
 }
 
-impl Home {
+impl SpaceStore {
     /// Waits until nobody else changes spaces, and tidies up.
-    pub(crate) fn open() -> Result<Self, Failure> {
+    pub(crate) fn open() -> Result<Self, CliError> {
         let config = home::config().ok_or_else(home::no_config)?;
         let place = setup::place(None)?;
         if home::is_brought_by(&config, place.project()) {
             let message = format!("{} lies in the project", shown(&config));
-            return Err(Failure::new(message)
+            return Err(CliError::new(message)
                 .with_hint(format!("keep your own spaces outside {}", shown(place.project()))));
         }
         let folder = config.join("spaces");
         let cannot = |cause: io::Error| {
-            Failure::new(format!("cannot use {}", shown(&folder))).with_cause(cause)
+            CliError::new(format!("cannot use {}", shown(&folder))).with_cause(cause)
         };
         private_folder(&folder).map_err(cannot)?;
         let lock = private().create(true).truncate(false).open(config.join("spaces.lock"));
         let lock = lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(cannot)?;
-        let home =
-            Home { folder: folder.clone(), file: config.join("spaces.lock.json"), _lock: lock };
+        let home = SpaceStore {
+            folder: folder.clone(),
+            file: config.join("spaces.lock.json"),
+            _lock: lock,
+        };
         home.tidy().map_err(cannot)?;
         Ok(home)
     }
@@ -139,23 +142,23 @@ impl Home {
         self.folder.join(NEW)
     }
 
-    pub(crate) fn entries(&self) -> Result<Vec<Entry>, Failure> {
+    pub(crate) fn entries(&self) -> Result<Vec<SpaceRecord>, CliError> {
         entries(&self.file)
     }
 
     /// Writes the entry of a space, or takes it out.
-    pub(crate) fn set(&self, id: &str, entry: Option<Entry>) -> Result<(), Failure> {
+    pub(crate) fn set(&self, id: &str, entry: Option<SpaceRecord>) -> Result<(), CliError> {
         let mut entries = self.entries()?;
         entries.retain(|known| known.id != id);
         entries.extend(entry);
         entries.sort_by(|one, other| one.id.cmp(&other.id));
-        let rows: Vec<_> = entries.iter().map(Entry::to_json).collect();
+        let rows: Vec<_> = entries.iter().map(SpaceRecord::to_json).collect();
         let text = format!("{:#}\n", json!({"v": VERSION, "spaces": rows}));
         home::write_private(&self.file, text.as_bytes())
     }
 
     /// Puts contents in the place of a space, whatever is there.
-    pub(crate) fn put(&self, id: &str, snapshot: &Snapshot) -> Result<(), Failure> {
+    pub(crate) fn put(&self, id: &str, snapshot: &Snapshot) -> Result<(), CliError> {
         let (new, old, place) = (self.scratch(), self.old(id), self.place(id));
         let done = || {
             remove(&new)?;
@@ -168,12 +171,12 @@ impl Home {
             remove(&old)
         };
         done().map_err(|cause| {
-            Failure::new(format!("cannot write {}", shown(&place))).with_cause(cause)
+            CliError::new(format!("cannot write {}", shown(&place))).with_cause(cause)
         })
     }
 
     /// Takes a space away; whether it was there.
-    pub(crate) fn take_away(&self, id: &str) -> Result<bool, Failure> {
+    pub(crate) fn take_away(&self, id: &str) -> Result<bool, CliError> {
         let place = self.place(id);
         if place.symlink_metadata().is_err() {
             return Ok(false);
@@ -181,7 +184,7 @@ impl Home {
         let gone = self.folder.join(GONE);
         let done = fs::rename(&place, &gone).and_then(|()| remove(&gone));
         done.map(|()| true).map_err(|cause| {
-            Failure::new(format!("cannot remove {}", shown(&place))).with_cause(cause)
+            CliError::new(format!("cannot remove {}", shown(&place))).with_cause(cause)
         })
     }
 
@@ -213,9 +216,9 @@ const NEW: &str = ".new";
 const OLD: &str = ".old-";
 const GONE: &str = ".gone";
 
-impl Entry {
+impl SpaceRecord {
     fn to_json(&self) -> serde_json::Value {
-        let Entry { id, source, rev, revision, hash } = self;
+        let SpaceRecord { id, source, rev, revision, hash } = self;
         let mut row = json!({"id": id, "source": source});
         for (key, value) in [("rev", rev), ("revision", revision)] {
             if let Some(value) = value {
@@ -234,14 +237,14 @@ fn write(snapshot: &Snapshot, folder: &Path) -> io::Result<()> {
         let at = folder.join(path);
         at.parent().map_or(Ok(()), private_folder)?;
         match item {
-            Item::File { executable, bytes } => {
+            SnapshotItem::File { executable, bytes } => {
                 let mode = if *executable { 0o700 } else { 0o600 };
                 let mut file =
                     OpenOptions::new().write(true).create_new(true).mode(mode).open(&at)?;
                 file.write_all(bytes)?;
                 file.sync_all()?;
             }
-            Item::Link(target) => symlink(target, &at)?,
+            SnapshotItem::Link(target) => symlink(target, &at)?,
             _ => return Err(io::ErrorKind::Unsupported.into()),
         }
     }

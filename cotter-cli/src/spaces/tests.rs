@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use cotter::{Session, invoke::named_item::Kind};
+use cotter::{Session, invoke::named_item::NameKind};
 use cotter_files::{
-    command_hook::{Job, Ran, Server},
+    command_hook::{ProcessOutput, ProcessSpec, ResidentProcess},
     trust::snapshot::Snapshot,
 };
 use cotter_test::Scripted;
@@ -14,19 +14,22 @@ use crate::spaces::*;
 /// Nothing is started here: no call is made.
 struct Never;
 
-impl Starts for Never {
-    fn run(&self, _: Job) -> std::pin::Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+impl HookHost for Never {
+    fn run(
+        &self,
+        _: ProcessSpec,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>> {
         Box::pin(async { Err("nothing is started here".into()) })
     }
 
-    fn serve(&self, _: Job) -> Result<Box<dyn Server>, String> {
+    fn serve(&self, _: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String> {
         Err("nothing is started here".into())
     }
 }
 
 /// Everything that is registered.
 fn registered(agent: &Agent) -> String {
-    let kinds = [Kind::Skill, Kind::Command, Kind::Subagent, Kind::Hook];
+    let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent, NameKind::Hook];
     let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
     format!("{:#?}\n{names:#?}\n{:#?}", agent.hooks(), agent.policy())
 }
@@ -35,7 +38,7 @@ fn registered(agent: &Agent) -> String {
 fn of_spaces(agent: &Agent) -> Vec<String> {
     let hooks = agent.hooks();
     let hooks = hooks.iter().map(|hook| format!("{}/{}", hook.owner.origin, hook.name));
-    let skills = agent.names(Kind::Skill);
+    let skills = agent.names(NameKind::Skill);
     let skills = skills.iter().map(|skill| format!("{}/{}", skill.owner.origin, skill.name));
     hooks.chain(skills).filter(|line| line.starts_with("space")).collect()
 }
@@ -56,8 +59,8 @@ fn spaces(root: &Path) -> Spaces {
             let _ = store.trust(&Snapshot::take(&space).unwrap(), Grants::default()).unwrap();
         }
     }
-    let spaces = Spaces::of(&Place::new(root), Some(own), Ok(store), &[], &[], false);
-    spaces.set_starts(&(Arc::new(Never) as Arc<dyn Starts>));
+    let spaces = Spaces::of(&Workspace::new(root), Some(own), Ok(store), &[], &[], false);
+    spaces.set_starts(&(Arc::new(Never) as Arc<dyn HookHost>));
     spaces
 }
 
@@ -79,7 +82,7 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let spaces = spaces(&root);
-    let builder = Agent::builder(Scripted::new([])).place(Place::new(&root));
+    let builder = Agent::builder(Scripted::new([])).place(Workspace::new(&root));
     let agent = builder.extend(|unit| spaces.command(unit)).build().unwrap();
     let before = registered(&agent);
     let session = agent.new_session().await.unwrap();

@@ -16,17 +16,17 @@ const CLEAR: &str = "\r\u{1b}[K";
 
 /// The one way to the screen of everybody who draws during a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Screen(Arc<Shared>);
+pub(crate) struct Screen(Arc<ScreenShared>);
 
 #[derive(Debug, Default)]
-struct Shared {
-    state: Mutex<State>,
+struct ScreenShared {
+    state: Mutex<ScreenState>,
     /// Somebody waits to put a question.
     wanted: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ScreenState {
     /// How many questions are open: those of subagents may wait for each other.
     open: usize,
     /// Whether a sign of life is on the screen.
@@ -57,7 +57,7 @@ impl Screen {
     }
 
     /// Takes the screen for a question: once everything is told that happened before it.
-    pub(crate) async fn open(&self) -> Open<'_> {
+    pub(crate) async fn open(&self) -> QuestionGuard<'_> {
         let told = {
             let mut state = self.state();
             let (told, until) = oneshot::channel();
@@ -71,13 +71,13 @@ impl Screen {
         let mut state = self.state();
         state.clear();
         state.open += 1;
-        Open(self)
+        QuestionGuard(self)
     }
 
     /// From here on somebody tells what happens, and calls `let_ask` whenever nothing is left to tell.
-    pub(crate) fn follow(&self) -> Following {
+    pub(crate) fn follow(&self) -> FollowGuard {
         self.state().followed = true;
-        Following(self.clone())
+        FollowGuard(self.clone())
     }
 
     /// Waits until somebody wants to put a question, and lets them.
@@ -88,12 +88,12 @@ impl Screen {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ScreenState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ScreenState {
     fn clear(&mut self) {
         if std::mem::take(&mut self.drawn) {
             let _ = write!(io::stderr().lock(), "{CLEAR}");
@@ -113,9 +113,9 @@ impl State {
 }
 
 /// A question that is open. Its end, also when it was given up, tells what waited for it.
-pub(crate) struct Open<'a>(&'a Screen);
+pub(crate) struct QuestionGuard<'a>(&'a Screen);
 
-impl Drop for Open<'_> {
+impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.open = state.open.saturating_sub(1);
@@ -125,9 +125,9 @@ impl Drop for Open<'_> {
 
 /// Somebody who tells what happens. At their end questions wait for nobody, and nothing is drawn that is
 /// not told.
-pub(crate) struct Following(Screen);
+pub(crate) struct FollowGuard(Screen);
 
-impl Drop for Following {
+impl Drop for FollowGuard {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.followed = false;

@@ -9,7 +9,7 @@ use cotter::text;
 
 /// What `--color` asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum ColorChoice {
     /// On terminals.
     #[default]
     Auto,
@@ -26,19 +26,21 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    pub(crate) fn on_stdout(when: When) -> Self {
+    pub(crate) fn on_stdout(when: ColorChoice) -> Self {
         Style::on(when, || io::stdout().is_terminal())
     }
 
-    pub(crate) fn on_stderr(when: When) -> Self {
+    pub(crate) fn on_stderr(when: ColorChoice) -> Self {
         Style::on(when, || io::stderr().is_terminal())
     }
 
-    fn on(when: When, terminal: impl FnOnce() -> bool) -> Self {
+    fn on(when: ColorChoice, terminal: impl FnOnce() -> bool) -> Self {
         let colour = match when {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) && terminal(),
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                env::var_os("NO_COLOR").is_none_or(|set| set.is_empty()) && terminal()
+            }
         };
         Style { colour }
     }

@@ -6,7 +6,7 @@ use std::{env, io};
 use cotter::text;
 use rustix::termios::tcgetwinsize;
 
-use crate::terminal::style::{Style, When};
+use crate::terminal::style::{ColorChoice, Style};
 
 /// How much of a line the last column gets at least; where it would get less it stands below the others.
 const LEAST: usize = 30;
@@ -19,20 +19,20 @@ pub(crate) type Paint = fn(Style, &str) -> String;
 
 /// A text on one line, and how it is painted.
 #[derive(Clone)]
-pub(crate) struct Piece {
+pub(crate) struct StyledSpan {
     text: String,
     paint: Paint,
 }
 
-impl Piece {
+impl StyledSpan {
     /// What may come from anywhere is made fit to be seen.
     pub(crate) fn new(paint: Paint, text: &str) -> Self {
-        Piece { text: text::show_line(text).into_owned(), paint }
+        StyledSpan { text: text::show_line(text).into_owned(), paint }
     }
 
     /// As it is.
     pub(crate) fn plain(text: &str) -> Self {
-        Piece::new(|_, text| text.to_owned(), text)
+        StyledSpan::new(|_, text| text.to_owned(), text)
     }
 
     fn width(&self) -> usize {
@@ -50,7 +50,7 @@ pub(crate) struct Page {
 
 impl Page {
     /// Standard output, as wide as its terminal. Where there is none `COLUMNS` may say.
-    pub(crate) fn on_stdout(when: When) -> Self {
+    pub(crate) fn on_stdout(when: ColorChoice) -> Self {
         let of_terminal = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
         let said = || env::var("COLUMNS").ok()?.parse().ok();
         let width = of_terminal.or_else(said).filter(|width| *width > LEAST);
@@ -58,10 +58,10 @@ impl Page {
     }
 
     /// Rows: each with columns as wide as their widest, and last a text of several pieces.
-    pub(crate) fn rows(self, rows: &[(Vec<Piece>, Vec<Piece>)]) -> String {
+    pub(crate) fn rows(self, rows: &[(Vec<StyledSpan>, Vec<StyledSpan>)]) -> String {
         let columns = rows.iter().map(|(columns, _)| columns.len()).max().unwrap_or_default();
         let widest = |column: usize| {
-            rows.iter().filter_map(|(columns, _)| columns.get(column)).map(Piece::width).max()
+            rows.iter().filter_map(|(columns, _)| columns.get(column)).map(StyledSpan::width).max()
         };
         let widths: Vec<_> =
             (0..columns).map(|column| widest(column).unwrap_or_default()).collect();
@@ -79,8 +79,8 @@ impl Page {
     }
 
     /// A text after something that is so wide, and below where it began once a line is full.
-    pub(crate) fn hang(self, lead: &str, wide: usize, pieces: &[Piece]) -> String {
-        let paint = |piece: &Piece| (piece.paint)(self.style, &piece.text);
+    pub(crate) fn hang(self, lead: &str, wide: usize, pieces: &[StyledSpan]) -> String {
+        let paint = |piece: &StyledSpan| (piece.paint)(self.style, &piece.text);
         let pieces: Vec<_> = pieces.iter().filter(|it| !it.text.is_empty()).cloned().collect();
         let whole = || pieces.iter().map(paint).collect::<Vec<_>>().join("  ");
         let Some(width) = self.width else {
@@ -107,8 +107,8 @@ impl Page {
 }
 
 /// Pieces on lines of some width. A word that is longer stands by itself.
-fn fold(pieces: &[Piece], width: usize) -> Vec<Vec<Piece>> {
-    let mut lines: Vec<Vec<Piece>> = vec![vec![]];
+fn fold(pieces: &[StyledSpan], width: usize) -> Vec<Vec<StyledSpan>> {
+    let mut lines: Vec<Vec<StyledSpan>> = vec![vec![]];
     let mut used = 0;
     for piece in pieces {
         let mut begun = false;
@@ -123,14 +123,14 @@ fn fold(pieces: &[Piece], width: usize) -> Vec<Vec<Piece>> {
                         last.text += &format!(" {word}");
                         continue;
                     }
-                    line.push(Piece { text: word.to_owned(), paint: piece.paint });
+                    line.push(StyledSpan { text: word.to_owned(), paint: piece.paint });
                 }
                 Some(_) => {
-                    lines.push(vec![Piece { text: word.to_owned(), paint: piece.paint }]);
+                    lines.push(vec![StyledSpan { text: word.to_owned(), paint: piece.paint }]);
                     used = long;
                 }
                 None => {
-                    line.push(Piece { text: word.to_owned(), paint: piece.paint });
+                    line.push(StyledSpan { text: word.to_owned(), paint: piece.paint });
                     used = long;
                 }
             }
@@ -147,8 +147,8 @@ mod tests {
     use expect_test::{Expect, expect};
 
     fn check(width: Option<usize>, rows: &[(&[&str], &[&str])], expected: Expect) {
-        let style = Style::on_stdout(When::Never);
-        let pieces = |texts: &[&str]| texts.iter().map(|text| Piece::plain(text)).collect();
+        let style = Style::on_stdout(ColorChoice::Never);
+        let pieces = |texts: &[&str]| texts.iter().map(|text| StyledSpan::plain(text)).collect();
         let rows: Vec<_> = rows.iter().map(|(some, last)| (pieces(some), pieces(last))).collect();
         let out = Page { style, width }.rows(&rows);
         for line in out.lines() {

@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::Path};
 use cotter_files::{
     claude::{
         self,
-        plugin::{Brought, Plugin},
+        plugin::{Plugin, PluginFile},
     },
     command_hook::{
         dialect::Dialect,
@@ -13,7 +13,7 @@ use cotter_files::{
     },
     document::Document,
     trust::{
-        declared::{Declared, Invocation},
+        declared::{DeclaredCommand, Invocation},
         snapshot::Snapshot,
     },
 };
@@ -22,10 +22,10 @@ use crate::claude::{
     SETTINGS,
     settings::{check, enabled},
 };
-use crate::error::Failure;
+use crate::error::CliError;
 
 /// The commands that a `.claude` or an `.agents` declares.
-pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
+pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
     let mut declared = vec![];
     for name in SETTINGS {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
@@ -33,23 +33,23 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<Declared>, Failure> {
         let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
         check(&document)?;
         let object = document.root().object()?;
-        let (hooks, _) = claude::read(&document, &claude::Source::new(&path));
+        let (hooks, _) = claude::read(&document, &claude::ClaudeFile::new(&path));
         declared.extend(hooks.into_iter().map(|hook| of_hook("", hook)));
         for (name, _) in enabled(&object)?.into_iter().filter(|(_, on)| *on) {
             let what = format!("plugin {name}, switched on");
             let whose = "your home folder, if it is installed: its hooks and servers run";
-            declared.push(Declared::new(what, Invocation::Elsewhere(whose.into())));
+            declared.push(DeclaredCommand::new(what, Invocation::Elsewhere(whose.into())));
         }
     }
     for name in plugins_in(snapshot) {
         let within = Path::new("plugins").join(&name);
         let reads = |path: &Path| read(snapshot, &within, path);
         let plugin = Plugin::read(&snapshot.source().join(&within), &reads);
-        let plugin = plugin.map_err(|told| Failure::new(told.to_string()))?;
+        let plugin = plugin.map_err(|told| CliError::new(told.to_string()))?;
         if let Some(broken) = plugin.broken.first() {
-            return Err(Failure::new(broken.to_string()));
+            return Err(CliError::new(broken.to_string()));
         }
-        let (hooks, _) = plugin.command_hooks(|path| claude::Source::new(path));
+        let (hooks, _) = plugin.command_hooks(|path| claude::ClaudeFile::new(path));
         let of = format!(" of plugin {}", plugin.name);
         declared.extend(hooks.into_iter().map(|hook| of_hook(&of, hook)));
         for file in &plugin.servers {
@@ -71,9 +71,9 @@ fn read(snapshot: &Snapshot, within: &Path, path: &Path) -> Option<Result<Vec<u8
 
 fn declared_servers(
     plugin: &Plugin,
-    file: &Brought,
-    declared: &mut Vec<Declared>,
-) -> Result<(), Failure> {
+    file: &PluginFile,
+    declared: &mut Vec<DeclaredCommand>,
+) -> Result<(), CliError> {
     let shown = file.path.display().to_string();
     let document = Document::parse(&shown, &file.text)?;
     let root = document.root().object()?;
@@ -95,7 +95,7 @@ fn plugins_in(snapshot: &Snapshot) -> Vec<OsString> {
     names
 }
 
-fn of_hook(of: &str, hook: CommandHook) -> Declared {
+fn of_hook(of: &str, hook: CommandHook) -> DeclaredCommand {
     let event = match &hook.dialect {
         Dialect::Claude(entry) => entry.event().name(),
         _ => hook.point.name(),
@@ -109,12 +109,12 @@ fn of_hook(of: &str, hook: CommandHook) -> Declared {
     };
     if let Some((url, named)) = asked {
         let given = if named.is_empty() { named } else { format!(", given {named}") };
-        return Declared::new(what + &given, Invocation::Told(url));
+        return DeclaredCommand::new(what + &given, Invocation::Told(url));
     }
     let command = match hook.command {
         CommandLine::Words(words) if words.is_empty() => Invocation::Elsewhere("a model".into()),
         CommandLine::Words(words) => Invocation::Words(words),
         CommandLine::Shell(line) => Invocation::Shell(line),
     };
-    Declared::new(what, command).with_doubt("it runs in place, in the folder of the session")
+    DeclaredCommand::new(what, command).with_doubt("it runs in place, in the folder of the session")
 }

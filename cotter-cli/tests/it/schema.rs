@@ -11,7 +11,7 @@ use std::{
 
 use cotter::{
     hooks::{
-        external::Answer,
+        external::HookAnswer,
         points::{POINTS, PointId},
     },
     permission::verdict::Power,
@@ -19,9 +19,9 @@ use cotter::{
 use cotter_files::{
     document::{Document, location::SettingsError},
     extensions::{self, FileKind, Severity, keys},
-    profile::{Leave, Profile},
-    settings::{Settings, Source},
-    space::Manifest,
+    profile::{Profile, ProfileGrants},
+    settings::{Settings, SettingsOwner},
+    space::SpaceManifest,
 };
 use cotter_models::Speaks;
 use cotter_tools::mcp::config::Servers;
@@ -113,11 +113,11 @@ fn every_schema_is_one_and_every_one_is_listed() {
 type Reader = fn(&Document) -> Result<(), SettingsError>;
 
 fn own(document: &Document) -> Result<(), SettingsError> {
-    settings(document, Source::User)
+    settings(document, SettingsOwner::User)
 }
 
 fn of_a_project(document: &Document) -> Result<(), SettingsError> {
-    settings(document, Source::Project)
+    settings(document, SettingsOwner::Project)
 }
 
 fn servers(document: &Document) -> Result<(), SettingsError> {
@@ -125,11 +125,11 @@ fn servers(document: &Document) -> Result<(), SettingsError> {
 }
 
 fn manifest(document: &Document) -> Result<(), SettingsError> {
-    Manifest::read(document).map(drop)
+    SpaceManifest::read(document).map(drop)
 }
 
 /// Reads what the program reads of a settings file, section by section.
-fn settings(document: &Document, source: Source) -> Result<(), SettingsError> {
+fn settings(document: &Document, source: SettingsOwner) -> Result<(), SettingsError> {
     let settings = Settings::from_document(document, source)?;
     let servers = document.root().object()?.get("mcpServers").map(Servers::read);
     servers.transpose()?;
@@ -140,7 +140,7 @@ fn settings(document: &Document, source: Source) -> Result<(), SettingsError> {
 }
 
 fn profile(document: &Document) -> Result<(), SettingsError> {
-    Profile::from_document(document, "audit", Leave::to_look()).map(drop)
+    Profile::from_document(document, "audit", ProfileGrants::to_look()).map(drop)
 }
 
 /// The files that are read strictly, with their schemas.
@@ -630,7 +630,7 @@ fn l8_hooks_answer_what_the_schema_says() {
             let value = if key == "continue" { json!(false) } else { sample(&schema, about) };
             let answer = json!({key.as_str(): value});
             let read =
-                Answer::read(row.id, answer.as_object().unwrap()).expect("it is well written");
+                HookAnswer::read(row.id, answer.as_object().unwrap()).expect("it is well written");
             let means = match key.as_str() {
                 // Of a hook with `serve`, at any point.
                 "id" => true,
@@ -639,7 +639,7 @@ fn l8_hooks_answer_what_the_schema_says() {
                     warns || row.powers.contains(&Power::Gate)
                 }
                 "ask" => row.id == PointId::ToolPre,
-                _ => read != Answer::default(),
+                _ => read != HookAnswer::default(),
             };
             assert_eq!(validator.is_valid(&answer), means, "{answer} at {}", row.name);
         }

@@ -8,7 +8,9 @@ use std::{fs, path::Path};
 
 use serde_json::{Map, Value, json};
 
-use crate::claude::plugin::{Brought, Of, Plugin, Reads, inside, of_settings};
+use crate::claude::plugin::{
+    Plugin, PluginFile, PluginFileKind, PluginFileSource, inside, of_settings,
+};
 use crate::{
     document::{Document, Node, Object, location::SettingsError},
     extensions::Severity,
@@ -81,12 +83,12 @@ impl Plugin {
     }
 
     /// The servers of `mcp.json`. What is wrong with one costs that one.
-    pub(crate) fn portable_servers(&mut self, reads: Reads<'_>) {
+    pub(crate) fn portable_servers(&mut self, reads: PluginFileSource<'_>) {
         let inside = Path::new(SERVERS);
         let path = self.root.join(inside);
         let bytes = match reads(inside) {
             None => return,
-            Some(Err(why)) => return self.fail(Of::Servers, inside, None, why),
+            Some(Err(why)) => return self.fail(PluginFileKind::Servers, inside, None, why),
             Some(Ok(bytes)) => bytes,
         };
         let document = Document::parse_bytes(&path.display().to_string(), &bytes);
@@ -101,13 +103,13 @@ impl Plugin {
                     self.say(inside, Some(line), Severity::Rejected, why);
                 }
                 let text = json!({ "mcpServers": servers }).to_string();
-                self.take(Of::Servers, Brought { path, text });
+                self.take(PluginFileKind::Servers, PluginFile { path, text });
             }
         }
     }
 
     /// Tells of a file of servers that nothing says how to read.
-    pub(crate) fn pass_over_servers(&mut self, reads: Reads<'_>) {
+    pub(crate) fn pass_over_servers(&mut self, reads: PluginFileSource<'_>) {
         let path = self.root.join(SERVERS);
         let is_taken = self.servers.iter().any(|brought| brought.path == path);
         if !is_taken && reads(Path::new(SERVERS)).is_some() {

@@ -4,10 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use crate::claude::{
-    Entry, Handler, Http, Source,
-    events::{self, Event},
+    ClaudeEntry, ClaudeFile, ClaudeHandler, HttpHandler,
+    events::{self, ClaudeEvent},
     matcher::Matcher,
-    prompt_handler::Prompt,
+    prompt_handler::PromptHandler,
     tool_mapping as tools,
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     extensions::{Diagnostic, Severity},
 };
 use cotter::{
-    hooks::external::Declared,
+    hooks::external::ExternalHookSpec,
     permission::rule::{Rule, RuleKind},
     text,
 };
@@ -29,13 +29,13 @@ use cotter::{
 ///
 /// Handlers that are the same at one event become one hook, whatever their matchers: it runs once where
 /// several match. Nothing is started.
-pub fn read(document: &Document, source: &Source) -> (Vec<CommandHook>, Vec<Diagnostic>) {
-    let mut reader = Reader { source, found: vec![], told: vec![], seen: 0, overfull: vec![] };
+pub fn read(document: &Document, source: &ClaudeFile) -> (Vec<CommandHook>, Vec<Diagnostic>) {
+    let mut reader = EntryReader { source, found: vec![], told: vec![], seen: 0, overfull: vec![] };
     if let Err(why) = reader.document(document) {
         reader.say(Severity::Rejected, None, why.message());
     }
-    let Reader { found, told, .. } = reader;
-    let mut hooks: Vec<_> = found.into_iter().map(Found::hook).collect();
+    let EntryReader { found, told, .. } = reader;
+    let mut hooks: Vec<_> = found.into_iter().map(ParsedEntry::hook).collect();
     name_apart(&mut hooks);
     (hooks, told)
 }
@@ -60,22 +60,22 @@ pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<
     later.into_iter().filter(|hook| !is_there(hook)).collect()
 }
 
-struct Reader<'a> {
-    source: &'a Source,
-    found: Vec<Found>,
+struct EntryReader<'a> {
+    source: &'a ClaudeFile,
+    found: Vec<ParsedEntry>,
     told: Vec<Diagnostic>,
     /// How many handlers there were so far.
     seen: usize,
     /// Events with more of them than are read.
-    overfull: Vec<Event>,
+    overfull: Vec<ClaudeEvent>,
 }
 
 /// The most hooks of a file.
 pub(crate) const MOST_HOOKS: usize = 500;
 
 /// A hook in the making.
-struct Found {
-    entry: Entry,
+struct ParsedEntry {
+    entry: ClaudeEntry,
     command: CommandLine,
     limit: Duration,
     detached: bool,
@@ -112,7 +112,7 @@ const LEFT_ALONE: &[(&str, &str)] = &[
 /// Handlers that nobody asks yet.
 const NOT_YET: [&str; 2] = ["mcp_tool", "agent"];
 
-impl<'a> Reader<'a> {
+impl<'a> EntryReader<'a> {
     fn document(&mut self, document: &Document) -> Result<(), SettingsError> {
         let root = document.root().object()?;
         let Some(hooks) = root.get("hooks") else { return Ok(()) };
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn event(&mut self, event: Event, node: Node<'_>) {
+    fn event(&mut self, event: ClaudeEvent, node: Node<'_>) {
         if let Some(lacks) = event.row().lacks {
             self.say(Severity::Warning, Some(&node), format!("`{}`: {lacks}", event.name()));
         }
@@ -145,7 +145,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn group(&mut self, event: Event, node: Node<'_>) {
+    fn group(&mut self, event: ClaudeEvent, node: Node<'_>) {
         let object = match node.object() {
             Ok(object) => object,
             Err(why) => return self.broken(event, vec![Matcher::All], &node, why.message()),
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A matcher that cannot be read lets everything through: a gate is asked too often, not too seldom.
-    fn matcher(&mut self, event: Event, object: &Object<'_>) -> Matcher {
+    fn matcher(&mut self, event: ClaudeEvent, object: &Object<'_>) -> Matcher {
         let Some(node) = object.get("matcher") else { return Matcher::All };
         if event.row().matched.is_none() {
             return Matcher::All;
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
         matcher
     }
 
-    fn handler(&mut self, event: Event, matcher: Matcher, node: Node<'_>) {
+    fn handler(&mut self, event: ClaudeEvent, matcher: Matcher, node: Node<'_>) {
         self.seen += 1;
         if self.seen > MOST_HOOKS {
             if !self.overfull.contains(&event) {
@@ -213,14 +213,14 @@ impl<'a> Reader<'a> {
                     false => Severity::Rejected,
                 };
                 self.say(severity, Some(&node), &why);
-                (Handler::Nothing(why), CommandLine::Words(vec![]))
+                (ClaudeHandler::Nothing(why), CommandLine::Words(vec![]))
             }
         };
         let limit = self.limit(event, &handler, &object);
         let rewakes = self.flag(&object, "asyncRewake");
         let Ok(condition) = self.condition(event, &object) else { return };
-        let found = Found {
-            entry: Entry {
+        let found = ParsedEntry {
+            entry: ClaudeEntry {
                 event,
                 matchers: vec![matcher],
                 condition,
@@ -240,9 +240,9 @@ impl<'a> Reader<'a> {
     /// Who is asked, and what is run.
     fn asked(
         &mut self,
-        event: Event,
+        event: ClaudeEvent,
         object: &Object<'_>,
-    ) -> Result<(Handler, CommandLine), String> {
+    ) -> Result<(ClaudeHandler, CommandLine), String> {
         let words = |why: SettingsError| why.message().to_owned();
         let kind = match object.get("type") {
             Some(node) => node.string().map_err(words)?,
@@ -257,15 +257,17 @@ impl<'a> Reader<'a> {
             None => return Err("it has no `type`".into()),
         };
         match kind {
-            "command" => Ok((Handler::Command, self.command(object)?)),
+            "command" => Ok((ClaudeHandler::Command, self.command(object)?)),
             "prompt" if event.row().by_prompt => {
                 let text = object.require("prompt").and_then(|node| node.non_empty_string());
                 let goes_on = self.flag(object, "continueOnBlock");
-                let prompt = Prompt { text: text.map_err(words)?.to_owned(), goes_on };
-                Ok((Handler::Prompt(prompt), CommandLine::Words(vec![])))
+                let prompt = PromptHandler { text: text.map_err(words)?.to_owned(), goes_on };
+                Ok((ClaudeHandler::Prompt(prompt), CommandLine::Words(vec![])))
             }
             "prompt" => Err(format!("a model is not asked at `{}`", event.name())),
-            "http" => Ok((Handler::Http(http(object).map_err(words)?), CommandLine::Words(vec![]))),
+            "http" => {
+                Ok((ClaudeHandler::Http(http(object).map_err(words)?), CommandLine::Words(vec![])))
+            }
             kind if NOT_YET.contains(&kind) => {
                 let gate = if event.is_gate() { ": this gate fails each time" } else { "" };
                 Err(format!("handlers `{kind}` are not honoured yet{gate}"))
@@ -321,9 +323,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn limit(&mut self, event: Event, handler: &Handler, object: &Object<'_>) -> Duration {
+    fn limit(
+        &mut self,
+        event: ClaudeEvent,
+        handler: &ClaudeHandler,
+        object: &Object<'_>,
+    ) -> Duration {
         let usual = match handler {
-            Handler::Prompt(_) => 30_000,
+            ClaudeHandler::Prompt(_) => 30_000,
             _ => event.row().limit_ms,
         };
         let usual = Duration::from_millis(usual);
@@ -344,12 +351,16 @@ impl<'a> Reader<'a> {
     }
 
     /// What the call must be besides. An error is a hook that never runs.
-    fn condition(&mut self, event: Event, object: &Object<'_>) -> Result<Option<Rule>, Never> {
+    fn condition(
+        &mut self,
+        event: ClaudeEvent,
+        object: &Object<'_>,
+    ) -> Result<Option<Rule>, NeverRuns> {
         let Some(node) = object.get("if") else { return Ok(None) };
         if !event.is_about_tools() {
             let why = "a hook with `if` never runs at an event that is not about tools";
             self.say(Severity::Warning, Some(&node), why);
-            return Err(Never);
+            return Err(NeverRuns);
         }
         let text = node.string().map_err(|why| why.message().to_owned());
         let rule =
@@ -387,16 +398,16 @@ impl<'a> Reader<'a> {
     }
 
     /// An entry that cannot be read is a hook that fails.
-    fn broken(&mut self, event: Event, matchers: Vec<Matcher>, node: &Node<'_>, why: &str) {
+    fn broken(&mut self, event: ClaudeEvent, matchers: Vec<Matcher>, node: &Node<'_>, why: &str) {
         let severity = if event.is_gate() { Severity::Rejected } else { Severity::Warning };
         self.say(severity, Some(node), why);
-        let Source { plugin, pinned, on_failure, .. } = self.source;
-        self.take(Found {
-            entry: Entry {
+        let ClaudeFile { plugin, pinned, on_failure, .. } = self.source;
+        self.take(ParsedEntry {
+            entry: ClaudeEntry {
                 event,
                 matchers,
                 condition: None,
-                handler: Handler::Nothing(format!("its entry cannot be read: {why}")),
+                handler: ClaudeHandler::Nothing(format!("its entry cannot be read: {why}")),
                 plugin: plugin.clone(),
                 pinned: pinned.clone(),
                 rewakes: false,
@@ -410,8 +421,9 @@ impl<'a> Reader<'a> {
 
     /// The same handler at the same event is one hook. One that cannot be asked, where nothing is kept from
     /// happening, is none.
-    fn take(&mut self, found: Found) {
-        if matches!(found.entry.handler, Handler::Nothing(_)) && !found.entry.event.is_gate() {
+    fn take(&mut self, found: ParsedEntry) {
+        if matches!(found.entry.handler, ClaudeHandler::Nothing(_)) && !found.entry.event.is_gate()
+        {
             return;
         }
         match self.found.iter_mut().find(|other| other.is_like(&found)) {
@@ -451,23 +463,23 @@ impl<'a> Reader<'a> {
 }
 
 /// A hook never runs.
-struct Never;
+struct NeverRuns;
 
-impl Found {
-    fn is_like(&self, other: &Found) -> bool {
+impl ParsedEntry {
+    fn is_like(&self, other: &ParsedEntry) -> bool {
         self.command == other.command
             && self.detached == other.detached
             && self.entry.does_as(&other.entry)
     }
 
     fn hook(self) -> CommandHook {
-        let Found { entry, command, limit, detached, on_failure } = self;
+        let ParsedEntry { entry, command, limit, detached, on_failure } = self;
         let tools = entry.tools();
         CommandHook {
             // Until all of the file are known.
             name: entry.event.name().into(),
             point: entry.event.row().points[0],
-            declared: Declared {
+            declared: ExternalHookSpec {
                 definition: "".into(),
                 name: None,
                 description: entry.event.name().into(),
@@ -487,7 +499,7 @@ impl Found {
 
 /// An address, with what it is told besides. A header that is no text is none to be left out: it may be what
 /// lets us in.
-fn http(object: &Object<'_>) -> Result<Http, SettingsError> {
+fn http(object: &Object<'_>) -> Result<HttpHandler, SettingsError> {
     let text = |node: Node<'_>| node.string().map(str::to_owned);
     let headers = match object.get("headers") {
         Some(node) => {
@@ -501,16 +513,16 @@ fn http(object: &Object<'_>) -> Result<Http, SettingsError> {
         Some(node) => node.list()?.map(text).collect::<Result<Vec<_>, _>>()?,
         None => vec![],
     };
-    Ok(Http { url: object.require("url")?.non_empty_string()?.to_owned(), headers, named })
+    Ok(HttpHandler { url: object.require("url")?.non_empty_string()?.to_owned(), headers, named })
 }
 
-impl Entry {
+impl ClaudeEntry {
     /// The tools it is limited to, by our names, where all its matchers are names: others are not even
     /// asked whether they match.
     fn tools(&self) -> Option<Vec<String>> {
         let is_filtered = matches!(
             self.event,
-            Event::PreToolUse | Event::PostToolUse | Event::PostToolUseFailure
+            ClaudeEvent::PreToolUse | ClaudeEvent::PostToolUse | ClaudeEvent::PostToolUseFailure
         );
         if !is_filtered {
             return None;

@@ -5,7 +5,7 @@ use cotter::hooks::points::PointId;
 /// An event that happens here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Event {
+pub enum ClaudeEvent {
     /// A session begins, goes on or was summed up.
     SessionStart,
     /// A person said something.
@@ -50,8 +50,8 @@ pub(crate) enum ExitTwo {
 }
 
 /// A row of the table.
-pub(crate) struct Row {
-    pub(crate) event: Event,
+pub(crate) struct ClaudeEventSpec {
+    pub(crate) event: ClaudeEvent,
     pub(crate) name: &'static str,
     /// Where it happens.
     pub(crate) points: &'static [PointId],
@@ -71,8 +71,12 @@ pub(crate) struct Row {
 const TEN_MINUTES: u64 = 600_000;
 
 /// A row that is like most.
-const fn row(event: Event, name: &'static str, points: &'static [PointId]) -> Row {
-    Row {
+const fn row(
+    event: ClaudeEvent,
+    name: &'static str,
+    points: &'static [PointId],
+) -> ClaudeEventSpec {
+    ClaudeEventSpec {
         event,
         name,
         points,
@@ -86,84 +90,88 @@ const fn row(event: Event, name: &'static str, points: &'static [PointId]) -> Ro
 }
 
 /// What happens here.
-const ROWS: &[Row] = &[
-    Row {
+const ROWS: &[ClaudeEventSpec] = &[
+    ClaudeEventSpec {
         matched: Some("source"),
         plain_context: true,
         lacks: Some("`clear` never happens, and nothing is taken from `CLAUDE_ENV_FILE`"),
-        ..row(Event::SessionStart, "SessionStart", &[PointId::SessionOpen, PointId::CompactPost])
+        ..row(
+            ClaudeEvent::SessionStart,
+            "SessionStart",
+            &[PointId::SessionOpen, PointId::CompactPost],
+        )
     },
-    Row {
+    ClaudeEventSpec {
         limit_ms: 30_000,
         exit_two: ExitTwo::Blocks,
         plain_context: true,
         by_prompt: true,
-        ..row(Event::UserPromptSubmit, "UserPromptSubmit", &[PointId::UserPromptSubmit])
+        ..row(ClaudeEvent::UserPromptSubmit, "UserPromptSubmit", &[PointId::UserPromptSubmit])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("tool_name"),
         exit_two: ExitTwo::Blocks,
         by_prompt: true,
-        ..row(Event::PreToolUse, "PreToolUse", &[PointId::ToolPre])
+        ..row(ClaudeEvent::PreToolUse, "PreToolUse", &[PointId::ToolPre])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("tool_name"),
         exit_two: ExitTwo::Nothing,
-        ..row(Event::PermissionRequest, "PermissionRequest", &[PointId::PermissionAsk])
+        ..row(ClaudeEvent::PermissionRequest, "PermissionRequest", &[PointId::PermissionAsk])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("notification_type"),
         exit_two: ExitTwo::Nothing,
         lacks: Some("of notifications only `permission_prompt` happens, at once"),
-        ..row(Event::Notification, "Notification", &[PointId::PermissionAsk])
+        ..row(ClaudeEvent::Notification, "Notification", &[PointId::PermissionAsk])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("tool_name"),
         exit_two: ExitTwo::TellsModel,
         by_prompt: true,
-        ..row(Event::PostToolUse, "PostToolUse", &[PointId::ToolPost])
+        ..row(ClaudeEvent::PostToolUse, "PostToolUse", &[PointId::ToolPost])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("tool_name"),
         exit_two: ExitTwo::TellsModel,
         by_prompt: true,
-        ..row(Event::PostToolUseFailure, "PostToolUseFailure", &[PointId::ToolPost])
+        ..row(ClaudeEvent::PostToolUseFailure, "PostToolUseFailure", &[PointId::ToolPost])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("trigger"),
         exit_two: ExitTwo::Blocks,
-        ..row(Event::PreCompact, "PreCompact", &[PointId::CompactPre])
+        ..row(ClaudeEvent::PreCompact, "PreCompact", &[PointId::CompactPre])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("trigger"),
-        ..row(Event::PostCompact, "PostCompact", &[PointId::CompactPost])
+        ..row(ClaudeEvent::PostCompact, "PostCompact", &[PointId::CompactPost])
     },
     // Within the subagent: what is said there is said to it, and it can be sent on.
-    Row {
+    ClaudeEventSpec {
         matched: Some("agent_type"),
-        ..row(Event::SubagentStart, "SubagentStart", &[PointId::SessionStart])
+        ..row(ClaudeEvent::SubagentStart, "SubagentStart", &[PointId::SessionStart])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("agent_type"),
         exit_two: ExitTwo::Blocks,
         by_prompt: true,
-        ..row(Event::SubagentStop, "SubagentStop", &[PointId::TurnEnd])
+        ..row(ClaudeEvent::SubagentStop, "SubagentStop", &[PointId::TurnEnd])
     },
-    Row {
+    ClaudeEventSpec {
         exit_two: ExitTwo::Blocks,
         by_prompt: true,
-        ..row(Event::Stop, "Stop", &[PointId::TurnEnd])
+        ..row(ClaudeEvent::Stop, "Stop", &[PointId::TurnEnd])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("error"),
         exit_two: ExitTwo::Nothing,
-        ..row(Event::StopFailure, "StopFailure", &[PointId::Error])
+        ..row(ClaudeEvent::StopFailure, "StopFailure", &[PointId::Error])
     },
-    Row {
+    ClaudeEventSpec {
         matched: Some("reason"),
         limit_ms: 1_500,
         lacks: Some("the reason is always `other`"),
-        ..row(Event::SessionEnd, "SessionEnd", &[PointId::SessionClose])
+        ..row(ClaudeEvent::SessionEnd, "SessionEnd", &[PointId::SessionClose])
     },
 ];
 
@@ -190,8 +198,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("PostModelSwitch", "a change of model has no point of its own"),
 ];
 
-impl Event {
-    pub(crate) fn row(self) -> &'static Row {
+impl ClaudeEvent {
+    pub(crate) fn row(self) -> &'static ClaudeEventSpec {
         // Every event has a row: a test says so.
         ROWS.iter().find(|row| row.event == self).unwrap_or(&ROWS[0])
     }
@@ -208,7 +216,7 @@ impl Event {
 
     /// Whether a hook at it can keep something from happening.
     pub(crate) fn is_gate(self) -> bool {
-        self.row().exit_two == ExitTwo::Blocks || self == Event::PermissionRequest
+        self.row().exit_two == ExitTwo::Blocks || self == ClaudeEvent::PermissionRequest
     }
 }
 
@@ -223,7 +231,7 @@ pub(crate) fn is_known(name: &str) -> bool {
 }
 
 /// What a name in a file means: an event, or why it is none here.
-pub(crate) fn named(name: &str) -> Result<Event, String> {
+pub(crate) fn named(name: &str) -> Result<ClaudeEvent, String> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {
         return Ok(row.event);
     }
@@ -246,7 +254,7 @@ mod tests {
 
     #[test]
     fn b3_every_event_has_one_row() {
-        let shown = |row: &Row| {
+        let shown = |row: &ClaudeEventSpec| {
             let points: Vec<_> = row.points.iter().map(|point| point.name()).collect();
             assert_eq!(row.event.row().name, row.name);
             assert_eq!(named(row.name), Ok(row.event));

@@ -11,22 +11,26 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::claude::{
-    Entry, Handler,
-    events::Event,
-    input::{Around, Told, tell},
-    output::{Said, hear},
+    ClaudeEntry, ClaudeHandler,
+    events::ClaudeEvent,
+    input::{ClaudeInput, EventContext, tell},
+    output::{HookOutput, hear},
     prompt_handler as prompt, tool_mapping as tools,
 };
 use crate::command_hook::{
-    Base, Exit, Job, Letter, Ran, Remarks, Reply, SLACK, entry::CommandHook, late, with_refused,
+    HookLocation, ProcessExit, ProcessOutput, ProcessSpec, SLACK, StderrBuffer, WebhookRequest,
+    WebhookResponse, entry::CommandHook, late, with_refused,
 };
 use cotter::{
     Cx, Registry,
     hooks::{
-        external::{Answer, Asked, Asking, Change, Decision, Declared, Outside},
-        handler::AsideKind,
+        external::{
+            ExternalHook, ExternalHookSpec, HookAnswer, HookChange, HookDecision, HookFuture,
+            HookRequest,
+        },
+        handler::CaveatKind,
         points::{PermissionAsk, PointId, ToolPost, ToolPre, TurnEnd},
-        ui::AskedCall,
+        ui::QuestionCall,
     },
     host,
     permission::{
@@ -42,7 +46,12 @@ const MOST_PARTS: usize = 100;
 const BESIDE: usize = 4;
 
 /// Registers a hook at the points of its event.
-pub(crate) fn register(hook: &CommandHook, entry: &Arc<Entry>, unit: &mut Registry, base: &Base) {
+pub(crate) fn register(
+    hook: &CommandHook,
+    entry: &Arc<ClaudeEntry>,
+    unit: &mut Registry,
+    base: &HookLocation,
+) {
     let event = entry.event;
     let unheard = match (unit.owner().may(Power::Answer), hook.declared.detached) {
         (true, false) => None,
@@ -50,7 +59,7 @@ pub(crate) fn register(hook: &CommandHook, entry: &Arc<Entry>, unit: &mut Regist
         (false, _) => Some(format!("what comes from `{}` may only tighten", unit.owner().origin)),
     };
     let may_answer = unheard.is_none();
-    let asked = Arc::new(Asks {
+    let asked = Arc::new(ClaudeHook {
         hook: hook.clone(),
         entry: entry.clone(),
         base: base.clone(),
@@ -63,46 +72,46 @@ pub(crate) fn register(hook: &CommandHook, entry: &Arc<Entry>, unit: &mut Regist
     let limit = Some(hook.limit().saturating_mul(u32::try_from(starts).unwrap_or(1)) + SLACK);
     for (index, &point) in event.row().points.iter().enumerate() {
         let definition = hook.definition(base);
-        let mut declared = Declared { limit, definition, ..hook.declared.clone() };
-        if event == Event::Notification {
+        let mut declared = ExternalHookSpec { limit, definition, ..hook.declared.clone() };
+        if event == ClaudeEvent::Notification {
             declared.power = Some(Power::Observe);
         }
-        let asker = Arc::new(Asker(asked.clone()));
+        let asker = Arc::new(ClaudeHookRef(asked.clone()));
         match index {
             0 => _ = unit.outside(point, declared, asker),
             _ => host::outside_too(unit, point, declared, asker),
         }
     }
-    if event == Event::PreToolUse && may_answer {
+    if event == ClaudeEvent::PreToolUse && may_answer {
         let name = hook.declared.name.clone();
-        let declared = Declared { name, ..Declared::default() };
-        let allows = Arc::new(Allows(asked.allowed.clone()));
+        let declared = ExternalHookSpec { name, ..ExternalHookSpec::default() };
+        let allows = Arc::new(AllowAnswer(asked.allowed.clone()));
         host::outside_too(unit, PointId::PermissionAsk, declared, allows);
     }
 }
 
-struct Asks {
+struct ClaudeHook {
     hook: CommandHook,
-    entry: Arc<Entry>,
-    base: Base,
+    entry: Arc<ClaudeEntry>,
+    base: HookLocation,
     /// What it runs that was there when it was loaded.
     files: Vec<PathBuf>,
-    allowed: Arc<Allowed>,
+    allowed: Arc<AllowedCalls>,
     /// Why nobody hears it where it allows something.
     unheard: Option<String>,
 }
 
-struct Asker(Arc<Asks>);
+struct ClaudeHookRef(Arc<ClaudeHook>);
 
-impl Outside for Asker {
-    fn ask(&self, asked: Asked) -> Asking {
+impl ExternalHook for ClaudeHookRef {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
         let asks = self.0.clone();
         Box::pin(async move { asks.ask(&asked).await })
     }
 }
 
-impl Asks {
-    async fn ask(&self, asked: &Asked) -> Result<Answer, String> {
+impl ClaudeHook {
+    async fn ask(&self, asked: &HookRequest) -> Result<HookAnswer, String> {
         let event = self.entry.event;
         let all = tell(event, asked.point, &payload(asked), &around(&asked.cx));
         let parts = all.len();
@@ -118,7 +127,7 @@ impl Asks {
         }
         if told.len() > MOST_PARTS && event.is_gate() {
             let why = format!("a hook is asked about at most {MOST_PARTS} parts of a call");
-            return Ok(Answer::blocked(format!("{why}: make it several calls")));
+            return Ok(HookAnswer::blocked(format!("{why}: make it several calls")));
         }
         if told.len() > MOST_PARTS {
             let why = format!("it is told of {MOST_PARTS} parts of {}, and no more", told.len());
@@ -135,15 +144,15 @@ impl Asks {
     }
 
     /// Starts it once. Where its failure passes, it has said nothing.
-    async fn once(&self, asked: &Asked, told: &Told) -> Result<Said, String> {
+    async fn once(&self, asked: &HookRequest, told: &ClaudeInput) -> Result<HookOutput, String> {
         // Not within its limit: whether it may run at all does not depend on how long that takes to see.
         if let (false, Err(why)) = (self.is_prompt(), self.check(asked.cx.place()).await) {
             return Ok(match self.entry.event.is_gate() {
-                true => Said { block: Some(why), ..Said::default() },
-                false => Said { tells: vec![why], ..Said::default() },
+                true => HookOutput { block: Some(why), ..HookOutput::default() },
+                false => HookOutput { tells: vec![why], ..HookOutput::default() },
             });
         }
-        let (limit, remarks) = (self.hook.limit(), Remarks::default());
+        let (limit, remarks) = (self.hook.limit(), StderrBuffer::default());
         let heard = tokio::time::timeout(limit, self.heard(asked, told, &remarks)).await;
         let heard = heard.unwrap_or_else(|_| Err(late(limit, &remarks.so_far())));
         let said = self.hook.passing(asked, heard)?;
@@ -153,14 +162,19 @@ impl Asks {
         })
     }
 
-    async fn heard(&self, asked: &Asked, told: &Told, remarks: &Remarks) -> Result<Said, String> {
+    async fn heard(
+        &self,
+        asked: &HookRequest,
+        told: &ClaudeInput,
+        remarks: &StderrBuffer,
+    ) -> Result<HookOutput, String> {
         let event = self.entry.event;
         match &self.entry.handler {
-            Handler::Nothing(why) => Err(why.clone()),
-            Handler::Prompt(prompt) => prompt::ask(prompt, event, told, &asked.cx).await,
-            Handler::Http(http) => {
+            ClaudeHandler::Nothing(why) => Err(why.clone()),
+            ClaudeHandler::Prompt(prompt) => prompt::ask(prompt, event, told, &asked.cx).await,
+            ClaudeHandler::Http(http) => {
                 let body = Value::Object(told.fields.clone()).to_string().into_bytes();
-                let letter = Letter {
+                let letter = WebhookRequest {
                     url: http.url.clone(),
                     headers: http.headers.clone(),
                     named: http.named.clone(),
@@ -168,8 +182,8 @@ impl Asks {
                 };
                 replied(event, &self.hook.name, self.base.starts.post(letter).await?)
             }
-            Handler::Command => {
-                let job = Job { remarks: remarks.clone(), ..self.job(asked, told) };
+            ClaudeHandler::Command => {
+                let job = ProcessSpec { remarks: remarks.clone(), ..self.job(asked, told) };
                 let ran = self.base.starts.run(job).await?;
                 let name = &self.hook.name;
                 let tell = |words: &str| asked.cx.notify(&format!("hook `{name}`: {words}"));
@@ -180,10 +194,10 @@ impl Asks {
     }
 
     fn is_prompt(&self) -> bool {
-        matches!(self.entry.handler, Handler::Prompt(_) | Handler::Nothing(_))
+        matches!(self.entry.handler, ClaudeHandler::Prompt(_) | ClaudeHandler::Nothing(_))
     }
 
-    async fn check(&self, place: &cotter::Place) -> Result<(), String> {
+    async fn check(&self, place: &cotter::Workspace) -> Result<(), String> {
         // What it would run was there when it was loaded: its going must not make a run looser.
         if let Some(gone) = self.files.iter().find(|path| !path.exists()) {
             let gone = gone.to_string_lossy();
@@ -197,7 +211,7 @@ impl Asks {
         checked.unwrap_or_else(|cause| Err(cause.to_string()))
     }
 
-    fn job(&self, asked: &Asked, told: &Told) -> Job {
+    fn job(&self, asked: &HookRequest, told: &ClaudeInput) -> ProcessSpec {
         let place = asked.cx.place();
         let stdin = Value::Object(told.fields.clone()).to_string().into_bytes();
         let mut job = self.hook.job(&self.base, asked, stdin);
@@ -211,12 +225,21 @@ impl Asks {
         job
     }
 
-    fn answer(&self, asked: &Asked, told: &[Told], said: Vec<Said>, is_whole: bool) -> Answer {
+    fn answer(
+        &self,
+        asked: &HookRequest,
+        told: &[ClaudeInput],
+        said: Vec<HookOutput>,
+        is_whole: bool,
+    ) -> HookAnswer {
         let (event, cx) = (self.entry.event, &asked.cx);
         let ends = said.iter().find_map(|said| said.ends.as_ref());
         // Elsewhere the run ends by itself, or does not begin.
         let ends = ends.filter(|_| {
-            !matches!(event, Event::Stop | Event::SubagentStop | Event::UserPromptSubmit)
+            !matches!(
+                event,
+                ClaudeEvent::Stop | ClaudeEvent::SubagentStop | ClaudeEvent::UserPromptSubmit
+            )
         });
         let end = |why: &String| format!("hook `{}` ended the run: {why}", self.hook.name);
         let is_ended = ends.is_some_and(|why| host::end_run(cx, end(why)));
@@ -226,20 +249,20 @@ impl Asks {
             cx.notify(&format!("hook `{}`: {words}", self.hook.name));
         }
         let context: Vec<_> = said.iter().flat_map(|said| said.context.clone()).collect();
-        let mut answer = Answer {
+        let mut answer = HookAnswer {
             block: said.iter().find_map(|said| said.block.clone()),
             ask: said.iter().find_map(|said| said.ask.clone()),
             additional_context: Some(context.join("\n")).filter(|text| !text.is_empty()),
-            ..Answer::default()
+            ..HookAnswer::default()
         };
         let allows = is_whole && said.iter().all(|said| said.allow);
         match event {
-            Event::PreToolUse => self.before_tool(asked, told, &said, allows, &mut answer),
-            Event::PermissionRequest if allows => {
-                answer.decision = Some(Decision::Yes);
+            ClaudeEvent::PreToolUse => self.before_tool(asked, told, &said, allows, &mut answer),
+            ClaudeEvent::PermissionRequest if allows => {
+                answer.decision = Some(HookDecision::Yes);
                 self.tell_unheard(cx);
             }
-            Event::PostToolUse => {
+            ClaudeEvent::PostToolUse => {
                 let output = said.iter().rev().find_map(|said| said.output.as_ref());
                 let text = output.and_then(tools::read_response);
                 if output.is_some() && text.is_none() {
@@ -247,9 +270,9 @@ impl Asks {
                         "its `updatedToolOutput` has a form that is not known, and is not taken";
                     cx.notify(&format!("hook `{}`: {why}", self.hook.name));
                 }
-                answer.change = text.map(Change::Result);
+                answer.change = text.map(HookChange::Result);
             }
-            Event::Stop | Event::SubagentStop => answer.go_on = answer.block.take(),
+            ClaudeEvent::Stop | ClaudeEvent::SubagentStop => answer.go_on = answer.block.take(),
             _ => {}
         }
         answer
@@ -259,17 +282,17 @@ impl Asks {
     fn tell_unheard(&self, cx: &Cx) {
         if let Some(why) = &self.unheard {
             let words = format!("it said `allow`, which does not count: {why}");
-            host::put_aside(cx, AsideKind::Unheard, &words);
+            host::put_aside(cx, CaveatKind::Unheard, &words);
         }
     }
 
     fn before_tool(
         &self,
-        asked: &Asked,
-        told: &[Told],
-        said: &[Said],
+        asked: &HookRequest,
+        told: &[ClaudeInput],
+        said: &[HookOutput],
         allows: bool,
-        answer: &mut Answer,
+        answer: &mut HookAnswer,
     ) {
         let before = &asked.payload["toolInput"];
         let mut input = before.clone();
@@ -287,44 +310,47 @@ impl Asks {
             self.allowed.remember(&asked.cx, &asked.payload["callId"], &input);
             self.tell_unheard(&asked.cx);
         }
-        answer.change = Some(Change::Input(input)).filter(|change| match change {
-            Change::Input(input) => input != before,
+        answer.change = Some(HookChange::Input(input)).filter(|change| match change {
+            HookChange::Input(input) => input != before,
             _ => false,
         });
     }
 }
 
 /// What a hook has to say that is not started.
-fn not_run(asked: &Asked, why: &str) -> Answer {
-    host::put_aside(&asked.cx, AsideKind::NotRun, why);
-    Answer::default()
+fn not_run(asked: &HookRequest, why: &str) -> HookAnswer {
+    host::put_aside(&asked.cx, CaveatKind::NotRun, why);
+    HookAnswer::default()
 }
 
 /// Why something is no event of that name, though it is at its point.
-fn none_of(event: Event, payload: &Value) -> &'static str {
+fn none_of(event: ClaudeEvent, payload: &Value) -> &'static str {
     match event {
-        Event::PostToolUse => "the tool failed, which is `PostToolUseFailure`",
-        Event::PostToolUseFailure if payload["outcome"] == "cancelled" => "the call was cancelled",
-        Event::PostToolUseFailure => "the tool did not fail",
-        Event::SubagentStart | Event::SubagentStop => "this is no subagent",
-        Event::Stop => "a subagent stops, which is `SubagentStop`",
+        ClaudeEvent::PostToolUse => "the tool failed, which is `PostToolUseFailure`",
+        ClaudeEvent::PostToolUseFailure if payload["outcome"] == "cancelled" => {
+            "the call was cancelled"
+        }
+        ClaudeEvent::PostToolUseFailure => "the tool did not fail",
+        ClaudeEvent::SubagentStart | ClaudeEvent::SubagentStop => "this is no subagent",
+        ClaudeEvent::Stop => "a subagent stops, which is `SubagentStop`",
         _ => "its event is another one",
     }
 }
 
 /// What the reply of an address means: as what a command says that ends well. Plain words are told to the
 /// model.
-fn replied(event: Event, name: &str, reply: Reply) -> Result<Said, String> {
-    let Reply { status, body, scrubbed } = reply;
+fn replied(event: ClaudeEvent, name: &str, reply: WebhookResponse) -> Result<HookOutput, String> {
+    let WebhookResponse { status, body, scrubbed } = reply;
     if !(200..300).contains(&status) {
         return Err(format!("it answered with status {status}"));
     }
-    let exit = Exit::Code(0);
-    let ran = Ran { exit, stdout: body, stderr: vec![], remarks: vec![], refused: vec![] };
+    let exit = ProcessExit::Code(0);
+    let ran =
+        ProcessOutput { exit, stdout: body, stderr: vec![], remarks: vec![], refused: vec![] };
     let mut said = hear(event, name, &ran)?;
     let words = String::from_utf8_lossy(&ran.stdout);
     let words = words.trim();
-    if !words.is_empty() && !words.starts_with('{') && said == Said::default() {
+    if !words.is_empty() && !words.starts_with('{') && said == HookOutput::default() {
         said.context.push(words.to_owned());
     }
     match scrubbed && (said.input.is_some() || said.output.is_some()) {
@@ -333,9 +359,9 @@ fn replied(event: Event, name: &str, reply: Reply) -> Result<Said, String> {
     }
 }
 
-impl Entry {
+impl ClaudeEntry {
     /// Whether its condition lets a call through. What is not understood does.
-    fn is_wanted(&self, asked: &Asked) -> bool {
+    fn is_wanted(&self, asked: &HookRequest) -> bool {
         let of_call = host::event::<ToolPre>(asked).map(|called| &called.facts);
         let facts = of_call.or_else(|| Some(&host::event::<ToolPost>(asked)?.facts));
         let (Some(rule), Some(facts)) = (&self.condition, facts) else { return true };
@@ -344,7 +370,7 @@ impl Entry {
     }
 
     /// What it is told, under the name that its matcher lets through.
-    fn matched(&self, told: Told) -> Option<Told> {
+    fn matched(&self, told: ClaudeInput) -> Option<ClaudeInput> {
         let names: Vec<String> = told.names(self.event).into_iter().map(str::to_owned).collect();
         let lets = |name: &String| self.matchers.iter().any(|matcher| matcher.matches(name));
         match names.iter().position(lets) {
@@ -356,10 +382,10 @@ impl Entry {
     }
 
     /// What is left of what it said when nobody waited for it.
-    pub(crate) fn afterwards(&self, said: Said) -> Said {
+    pub(crate) fn afterwards(&self, said: HookOutput) -> HookOutput {
         let mut context = said.context;
         context.extend(said.block.filter(|_| self.rewakes));
-        Said { context, tells: said.tells, ..Said::default() }
+        HookOutput { context, tells: said.tells, ..HookOutput::default() }
     }
 
     fn variables(&self, project: &Path) -> Vec<(String, std::ffi::OsString)> {
@@ -374,7 +400,7 @@ impl Entry {
 }
 
 /// What is told of an event, and what only handlers in the program are told.
-fn payload(asked: &Asked) -> Value {
+fn payload(asked: &HookRequest) -> Value {
     let mut payload = asked.payload.clone();
     if let Some(question) = host::event::<PermissionAsk>(asked) {
         for (index, call) in question.calls.iter().enumerate() {
@@ -392,8 +418,8 @@ fn is_dim(facts: &Facts) -> bool {
     facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
 }
 
-fn around(cx: &Cx) -> Around<'_> {
-    Around {
+fn around(cx: &Cx) -> EventContext<'_> {
+    EventContext {
         session: host::root_session_id(cx),
         subagent: host::is_subagent(cx).then(|| cx.agent_id()),
         mode: mode(host::agent(cx).policy().mode()),
@@ -413,9 +439,9 @@ fn mode(mode: Mode) -> &'static str {
 
 /// The calls that a hook allowed, to the letter: what nobody need be asked about.
 #[derive(Default)]
-struct Allowed(Mutex<VecDeque<Allowance>>);
+struct AllowedCalls(Mutex<VecDeque<AllowedCall>>);
 
-struct Allowance {
+struct AllowedCall {
     session: SmolStr,
     run: SmolStr,
     call: Value,
@@ -425,13 +451,13 @@ struct Allowance {
 /// The most that are kept.
 const KEPT: usize = 256;
 
-impl Allowed {
+impl AllowedCalls {
     fn remember(&self, cx: &Cx, call: &Value, input: &Value) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.pop_front();
         }
-        kept.push_back(Allowance {
+        kept.push_back(AllowedCall {
             session: cx.session_id().into(),
             run: cx.run_id().into(),
             call: call.clone(),
@@ -439,7 +465,7 @@ impl Allowed {
         });
     }
 
-    fn has(&self, cx: &Cx, call: &AskedCall) -> bool {
+    fn has(&self, cx: &Cx, call: &QuestionCall) -> bool {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().any(|kept| {
             kept.session == cx.session_id()
@@ -451,14 +477,15 @@ impl Allowed {
 }
 
 /// Says yes where a person is about to be asked about nothing but what was allowed.
-struct Allows(Arc<Allowed>);
+struct AllowAnswer(Arc<AllowedCalls>);
 
-impl Outside for Allows {
-    fn ask(&self, asked: Asked) -> Asking {
+impl ExternalHook for AllowAnswer {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
         let question = host::event::<PermissionAsk>(&asked);
         let all = question
             .is_some_and(|question| question.calls.iter().all(|call| self.0.has(&asked.cx, call)));
-        let answer = Answer { decision: all.then_some(Decision::Yes), ..Answer::default() };
+        let answer =
+            HookAnswer { decision: all.then_some(HookDecision::Yes), ..HookAnswer::default() };
         Box::pin(std::future::ready(Ok(answer)))
     }
 }

@@ -2,32 +2,32 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::claude::{events::Event, tool_mapping as tools, tool_mapping::TheirCall};
-use cotter::{Place, hooks::points::PointId};
+use crate::claude::{events::ClaudeEvent, tool_mapping as tools, tool_mapping::ClaudeCall};
+use cotter::{Workspace, hooks::points::PointId};
 
 /// What is not in the payload of an event.
-pub(crate) struct Around<'a> {
+pub(crate) struct EventContext<'a> {
     /// The session that everybody works for.
     pub(crate) session: &'a str,
     /// The subagent it happens in, if it does.
     pub(crate) subagent: Option<&'a str>,
     /// Their word for the mode.
     pub(crate) mode: &'static str,
-    pub(crate) place: &'a Place,
+    pub(crate) place: &'a Workspace,
 }
 
 /// One thing that a hook is told.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
+pub(crate) struct ClaudeInput {
     pub(crate) fields: Map<String, Value>,
     /// The call it is about.
-    pub(crate) call: Option<TheirCall>,
+    pub(crate) call: Option<ClaudeCall>,
 }
 
-impl Told {
+impl ClaudeInput {
     /// What a matcher is held against, each of several names for the same. Nothing where everything is
     /// let through.
-    pub(crate) fn names(&self, event: Event) -> Vec<&str> {
+    pub(crate) fn names(&self, event: ClaudeEvent) -> Vec<&str> {
         let Some(field) = event.row().matched else { return vec![] };
         let names = self.call.as_ref().map_or(&[][..], |call| call.names.as_slice());
         match names.is_empty() {
@@ -46,40 +46,45 @@ impl Told {
 /// An event of ours as theirs: none where it is none of that name, several where a call of ours is several
 /// of theirs.
 pub(crate) fn tell(
-    event: Event,
+    event: ClaudeEvent,
     point: PointId,
     payload: &Value,
-    around: &Around<'_>,
-) -> Vec<Told> {
+    around: &EventContext<'_>,
+) -> Vec<ClaudeInput> {
     if event.is_about_tools() {
         return about_tools(event, payload, around);
     }
     let Some(own) = own(event, point, payload, around) else { return vec![] };
-    vec![Told { fields: with_base(event, payload, around, own), call: None }]
+    vec![ClaudeInput { fields: with_base(event, payload, around, own), call: None }]
 }
 
 /// An event about calls.
-fn about_tools(event: Event, payload: &Value, around: &Around<'_>) -> Vec<Told> {
+fn about_tools(event: ClaudeEvent, payload: &Value, around: &EventContext<'_>) -> Vec<ClaudeInput> {
     let failed = payload["is_error"] == true;
     match event {
-        Event::PermissionRequest => {
+        ClaudeEvent::PermissionRequest => {
             let calls = list(payload, "calls").iter().map(|call| {
                 json!({"toolName": call["name"], "toolInput": call["input"], "offer": call["offer"]})
             });
             calls.flat_map(|call| called(event, payload, &call, around)).collect()
         }
-        Event::PostToolUse if failed => vec![],
-        Event::PostToolUseFailure if !failed || payload["outcome"] == "cancelled" => vec![],
+        ClaudeEvent::PostToolUse if failed => vec![],
+        ClaudeEvent::PostToolUseFailure if !failed || payload["outcome"] == "cancelled" => vec![],
         _ => called(event, payload, payload, around),
     }
 }
 
 /// What an event that is not about a call tells besides what all do; nothing where it is none of that name.
-fn own(event: Event, point: PointId, payload: &Value, around: &Around<'_>) -> Option<Value> {
+fn own(
+    event: ClaudeEvent,
+    point: PointId,
+    payload: &Value,
+    around: &EventContext<'_>,
+) -> Option<Value> {
     let text = |key: &str| payload[key].as_str().unwrap_or_default();
     let in_subagent = around.subagent.is_some();
     Some(match event {
-        Event::SessionStart => {
+        ClaudeEvent::SessionStart => {
             let source = match (point, text("how")) {
                 (PointId::CompactPost, _) => "compact",
                 (_, "resumed") => "resume",
@@ -88,25 +93,25 @@ fn own(event: Event, point: PointId, payload: &Value, around: &Around<'_>) -> Op
             };
             json!({"source": source})
         }
-        Event::UserPromptSubmit => json!({"prompt": payload["prompt"]}),
-        Event::Notification => notified(payload),
-        Event::PreCompact => json!({"trigger": trigger(payload), "custom_instructions": ""}),
-        Event::PostCompact => {
+        ClaudeEvent::UserPromptSubmit => json!({"prompt": payload["prompt"]}),
+        ClaudeEvent::Notification => notified(payload),
+        ClaudeEvent::PreCompact => json!({"trigger": trigger(payload), "custom_instructions": ""}),
+        ClaudeEvent::PostCompact => {
             json!({"trigger": trigger(payload), "compact_summary": payload["summary"]})
         }
-        Event::SubagentStart if in_subagent => json!({}),
-        Event::SubagentStop if in_subagent => {
+        ClaudeEvent::SubagentStart if in_subagent => json!({}),
+        ClaudeEvent::SubagentStop if in_subagent => {
             let mut fields = stopping(payload);
             fields["agent_transcript_path"] = "".into();
             fields
         }
-        Event::Stop if !in_subagent => stopping(payload),
-        Event::StopFailure => json!({
+        ClaudeEvent::Stop if !in_subagent => stopping(payload),
+        ClaudeEvent::StopFailure => json!({
             "error": failure(text("code"))?,
             "error_details": payload["message"],
             "last_assistant_message": payload["message"],
         }),
-        Event::SessionEnd => json!({"reason": "other"}),
+        ClaudeEvent::SessionEnd => json!({"reason": "other"}),
         _ => return None,
     })
 }
@@ -126,7 +131,12 @@ fn notified(payload: &Value) -> Value {
     })
 }
 
-fn with_base(event: Event, payload: &Value, around: &Around<'_>, own: Value) -> Map<String, Value> {
+fn with_base(
+    event: ClaudeEvent,
+    payload: &Value,
+    around: &EventContext<'_>,
+    own: Value,
+) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| _ = fields.insert(key.into(), value);
     put("session_id", around.session.into());
@@ -134,7 +144,10 @@ fn with_base(event: Event, payload: &Value, around: &Around<'_>, own: Value) -> 
     put("transcript_path", "".into());
     put("cwd", payload["cwd"].clone());
     let has_mode = event.is_about_tools()
-        || matches!(event, Event::UserPromptSubmit | Event::Stop | Event::SubagentStop);
+        || matches!(
+            event,
+            ClaudeEvent::UserPromptSubmit | ClaudeEvent::Stop | ClaudeEvent::SubagentStop
+        );
     if has_mode {
         put("permission_mode", around.mode.into());
     }
@@ -150,7 +163,12 @@ fn with_base(event: Event, payload: &Value, around: &Around<'_>, own: Value) -> 
 }
 
 /// A call, and what it came to where it ran.
-fn called(event: Event, payload: &Value, call: &Value, around: &Around<'_>) -> Vec<Told> {
+fn called(
+    event: ClaudeEvent,
+    payload: &Value,
+    call: &Value,
+    around: &EventContext<'_>,
+) -> Vec<ClaudeInput> {
     let tool = call["toolName"].as_str().unwrap_or_default();
     let input = &call["toolInput"];
     let told = tools::tell(tool, input, around.place).into_iter().map(|theirs| {
@@ -160,21 +178,21 @@ fn called(event: Event, payload: &Value, call: &Value, around: &Around<'_>) -> V
             own["cwd"] = tools::whole(cwd, around.place).into();
         }
         match event {
-            Event::PermissionRequest => suggest(&mut own, call),
+            ClaudeEvent::PermissionRequest => suggest(&mut own, call),
             _ => own["tool_use_id"] = payload["callId"].clone(),
         }
         let result = payload["result"].as_str().unwrap_or_default();
-        if event == Event::PostToolUse {
+        if event == ClaudeEvent::PostToolUse {
             own["tool_response"] = tools::response(&theirs, name, result, false);
         }
-        if event == Event::PostToolUseFailure {
+        if event == ClaudeEvent::PostToolUseFailure {
             own["error"] = result.into();
             own["is_interrupt"] = false.into();
         }
         if payload.get("durationMs").is_some() {
             own["duration_ms"] = payload["durationMs"].clone();
         }
-        Told { fields: with_base(event, payload, around, own), call: Some(theirs) }
+        ClaudeInput { fields: with_base(event, payload, around, own), call: Some(theirs) }
     });
     told.collect()
 }

@@ -5,9 +5,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::claude::events::{Event, ExitTwo};
+use crate::claude::events::{ClaudeEvent, ExitTwo};
 use crate::command_hook::{
-    Exit, MAX_OUTPUT, Ran,
+    MAX_OUTPUT, ProcessExit, ProcessOutput,
     dialect::{REASON_CHARS, read_object},
     exited,
 };
@@ -18,7 +18,7 @@ use cotter::{
 
 /// What a hook said.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct HookOutput {
     /// It does not happen; at `Stop`, the model goes on; after a tool, the model is told.
     pub(crate) block: Option<String>,
     /// A person must say yes first.
@@ -38,36 +38,40 @@ pub(crate) struct Said {
 }
 
 /// What a program said. An error is its failure.
-pub(crate) fn hear(event: Event, name: &str, ran: &Ran) -> Result<Said, String> {
+pub(crate) fn hear(
+    event: ClaudeEvent,
+    name: &str,
+    ran: &ProcessOutput,
+) -> Result<HookOutput, String> {
     let heard = settle(event, name, ran);
     // Half a refusal refuses. Where plain words are meant for the model, they are no half of anything.
     let is_plain = || match is_object(&ran.stdout) {
         true => read_object(ran.stdout.trim_ascii()).is_err(),
         false => !event.row().plain_context,
     };
-    let lacks = |said: &Said| said.block.is_none() && (said.allow || is_plain());
+    let lacks = |said: &HookOutput| said.block.is_none() && (said.allow || is_plain());
     let doubtful = heard.as_ref().map_or(true, lacks);
-    let is_silent = heard.as_ref().is_ok_and(|said| *said == Said::default());
+    let is_silent = heard.as_ref().is_ok_and(|said| *said == HookOutput::default());
     let misplaced =
         || read_object(ran.stdout.trim_ascii()).is_ok_and(|object| has_refusal(&object.into()));
     let refused = doubtful && refuses(&String::from_utf8_lossy(&ran.stdout));
     match event.is_gate() && (refused || is_silent && misplaced()) {
-        true => Ok(Said {
+        true => Ok(HookOutput {
             block: Some("what it said refuses, though it cannot be taken as a whole".into()),
-            ..Said::default()
+            ..HookOutput::default()
         }),
         false => heard,
     }
 }
 
-fn settle(event: Event, name: &str, ran: &Ran) -> Result<Said, String> {
+fn settle(event: ClaudeEvent, name: &str, ran: &ProcessOutput) -> Result<HookOutput, String> {
     let row = event.row();
     if ran.stdout.len() > MAX_OUTPUT {
         return Err(format!("it said more than {MAX_OUTPUT} bytes"));
     }
     let code = match ran.exit {
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
+        ProcessExit::Code(code) => code,
+        ProcessExit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
     };
     let object = match is_object(&ran.stdout) {
         true => Some(read_object(ran.stdout.trim_ascii())),
@@ -81,7 +85,7 @@ fn settle(event: Event, name: &str, ran: &Ran) -> Result<Said, String> {
         Some(Err(cause)) if code == 0 && !row.plain_context => {
             Err(format!("what it said begins with `{{` and is not JSON: {cause}"))
         }
-        _ => Ok(Said::default()),
+        _ => Ok(HookOutput::default()),
     };
     match code {
         0 => {
@@ -99,7 +103,7 @@ fn settle(event: Event, name: &str, ran: &Ran) -> Result<Said, String> {
             Ok(exited_with_two(row.exit_two, read.unwrap_or_default(), why))
         }
         // The object alone decides; but whoever fails allows nothing.
-        _ if is_known => read.map(|said| Said { allow: false, ..said }),
+        _ if is_known => read.map(|said| HookOutput { allow: false, ..said }),
         _ => Err(exited(code, &ran.stderr)),
     }
 }
@@ -108,59 +112,66 @@ fn is_object(stdout: &[u8]) -> bool {
     stdout.trim_ascii_start().first() == Some(&b'{')
 }
 
-fn exited_with_two(two: ExitTwo, said: Said, why: String) -> Said {
+fn exited_with_two(two: ExitTwo, said: HookOutput, why: String) -> HookOutput {
     match two {
-        ExitTwo::Blocks | ExitTwo::TellsModel => {
-            Said { block: said.block.or(Some(why)), ask: None, allow: false, input: None, ..said }
-        }
+        ExitTwo::Blocks | ExitTwo::TellsModel => HookOutput {
+            block: said.block.or(Some(why)),
+            ask: None,
+            allow: false,
+            input: None,
+            ..said
+        },
         ExitTwo::TellsPerson => {
             let tells = said.tells.into_iter().chain([why]).collect();
-            Said { tells, ..said }
+            HookOutput { tells, ..said }
         }
         ExitTwo::Nothing => said,
     }
 }
 
 /// What an object says at an event.
-fn read(event: Event, object: &Map<String, Value>) -> Result<Said, String> {
+fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, String> {
     let empty = Map::new();
     let own = object.get("hookSpecificOutput").and_then(Value::as_object).unwrap_or(&empty);
-    let answer = Output { object, own, event };
-    let mut said = Said::default();
+    let answer = OutputObject { object, own, event };
+    let mut said = HookOutput::default();
     let has_context = !matches!(
         event,
-        Event::PermissionRequest
-            | Event::Notification
-            | Event::PreCompact
-            | Event::PostCompact
-            | Event::SessionEnd
-            | Event::StopFailure
+        ClaudeEvent::PermissionRequest
+            | ClaudeEvent::Notification
+            | ClaudeEvent::PreCompact
+            | ClaudeEvent::PostCompact
+            | ClaudeEvent::SessionEnd
+            | ClaudeEvent::StopFailure
     );
     if has_context {
         said.context = answer.text("additionalContext").into_iter().collect();
     }
     let is_heard = !matches!(
         event,
-        Event::Notification
-            | Event::PreCompact
-            | Event::PostCompact
-            | Event::SessionEnd
-            | Event::StopFailure
+        ClaudeEvent::Notification
+            | ClaudeEvent::PreCompact
+            | ClaudeEvent::PostCompact
+            | ClaudeEvent::SessionEnd
+            | ClaudeEvent::StopFailure
     );
     if is_heard {
         said.tells = object.get("systemMessage").and_then(plain).into_iter().collect();
         said.ends = is_no(object.get("continue")).then(String::new);
     }
     match event {
-        Event::PreToolUse => answer.before_tool(&mut said)?,
-        Event::PermissionRequest => answer.permission(&mut said)?,
-        Event::UserPromptSubmit | Event::PreCompact | Event::Stop | Event::SubagentStop => {
+        ClaudeEvent::PreToolUse => answer.before_tool(&mut said)?,
+        ClaudeEvent::PermissionRequest => answer.permission(&mut said)?,
+        ClaudeEvent::UserPromptSubmit
+        | ClaudeEvent::PreCompact
+        | ClaudeEvent::Stop
+        | ClaudeEvent::SubagentStop => {
             answer.decision(&mut said)?;
         }
-        Event::PostToolUse | Event::PostToolUseFailure => {
+        ClaudeEvent::PostToolUse | ClaudeEvent::PostToolUseFailure => {
             answer.decision(&mut said)?;
             let output = answer.get("updatedToolOutput").or(answer.get("updatedMCPToolOutput"));
-            said.output = output.filter(|_| event == Event::PostToolUse).cloned();
+            said.output = output.filter(|_| event == ClaudeEvent::PostToolUse).cloned();
         }
         _ => {}
     }
@@ -172,15 +183,15 @@ fn read(event: Event, object: &Map<String, Value>) -> Result<Said, String> {
 }
 
 /// The object, and the part of it that is for the event.
-struct Output<'a> {
+struct OutputObject<'a> {
     object: &'a Map<String, Value>,
     own: &'a Map<String, Value>,
-    event: Event,
+    event: ClaudeEvent,
 }
 
 /// What a decision's word means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Word {
+enum DecisionWord {
     Nothing,
     Allow,
     Unknown,
@@ -189,7 +200,7 @@ enum Word {
     Deny,
 }
 
-impl Output<'_> {
+impl OutputObject<'_> {
     fn get(&self, key: &str) -> Option<&Value> {
         self.own.get(key).or_else(|| self.object.get(key)).filter(|value| !value.is_null())
     }
@@ -203,28 +214,29 @@ impl Output<'_> {
         self.own.get("hookEventName").and_then(Value::as_str) == Some(self.event.name())
     }
 
-    fn before_tool(&self, said: &mut Said) -> Result<(), String> {
+    fn before_tool(&self, said: &mut HookOutput) -> Result<(), String> {
         let own = word(self.own.get("permissionDecision"));
         let misplaced = [self.object.get("permissionDecision"), self.own.get("decision")];
-        let misplaced = misplaced.map(|value| word(value).max(Word::Nothing));
+        let misplaced = misplaced.map(|value| word(value).max(DecisionWord::Nothing));
         let legacy = word(self.object.get("decision"));
-        let strictest = misplaced.into_iter().chain([own, legacy]).max().unwrap_or(Word::Nothing);
+        let strictest =
+            misplaced.into_iter().chain([own, legacy]).max().unwrap_or(DecisionWord::Nothing);
         let reason = self.text("permissionDecisionReason").or(self.text("reason"));
-        let allows = own == Word::Allow && self.is_proper();
+        let allows = own == DecisionWord::Allow && self.is_proper();
         // The old way.
         let approves = self.object.get("decision").is_some_and(|word| word == "approve");
         match strictest {
-            Word::Deny => said.block = Some(reason.unwrap_or_else(|| NO_REASON.into())),
-            Word::Defer => {
+            DecisionWord::Deny => said.block = Some(reason.unwrap_or_else(|| NO_REASON.into())),
+            DecisionWord::Defer => {
                 let why = "it puts the call off, which is a person's to decide here";
                 said.ask = Some(reason.unwrap_or_else(|| why.into()));
             }
-            Word::Ask => {
+            DecisionWord::Ask => {
                 said.ask = Some(reason.unwrap_or_else(|| "it wants a person asked".into()))
             }
-            Word::Unknown => return Err("its decision is none that is known".into()),
-            Word::Allow => said.allow = allows || approves,
-            Word::Nothing => {}
+            DecisionWord::Unknown => return Err("its decision is none that is known".into()),
+            DecisionWord::Allow => said.allow = allows || approves,
+            DecisionWord::Nothing => {}
         }
         match self.get("updatedInput") {
             Some(Value::Object(input)) => said.input = Some(input.clone()),
@@ -238,43 +250,43 @@ impl Output<'_> {
         Ok(())
     }
 
-    fn permission(&self, said: &mut Said) -> Result<(), String> {
+    fn permission(&self, said: &mut HookOutput) -> Result<(), String> {
         let decision = self.get("decision");
         let part = |key: &str| decision.and_then(|decision| decision.get(key));
         match word(decision) {
-            Word::Deny => {
+            DecisionWord::Deny => {
                 let reason = part("message").and_then(plain).or(self.text("reason"));
                 said.block = Some(reason.unwrap_or_else(|| "it answered no".into()));
                 if is_yes(part("interrupt")) {
                     said.ends.get_or_insert_default();
                 }
             }
-            Word::Allow if part("updatedInput").is_some_and(|input| !input.is_null()) => {
+            DecisionWord::Allow if part("updatedInput").is_some_and(|input| !input.is_null()) => {
                 let why = "it would change the call it allows, which is not honoured: the person is asked";
                 said.tells.push(why.into());
             }
-            Word::Allow => {
+            DecisionWord::Allow => {
                 let behavior = part("behavior").and_then(Value::as_str);
                 said.allow = behavior == Some("allow") && self.is_proper();
                 if is_yes(part("updatedPermissions")) {
                     said.tells.push("the rules it gives are not taken over".into());
                 }
             }
-            Word::Unknown => return Err("its decision is none that is known".into()),
-            Word::Ask | Word::Defer | Word::Nothing => {}
+            DecisionWord::Unknown => return Err("its decision is none that is known".into()),
+            DecisionWord::Ask | DecisionWord::Defer | DecisionWord::Nothing => {}
         }
         Ok(())
     }
 
-    fn decision(&self, said: &mut Said) -> Result<(), String> {
+    fn decision(&self, said: &mut HookOutput) -> Result<(), String> {
         match word(self.get("decision")).max(word(self.object.get("decision"))) {
-            Word::Deny => {
+            DecisionWord::Deny => {
                 said.block = Some(self.text("reason").unwrap_or_else(|| NO_REASON.into()));
             }
-            Word::Unknown => return Err("its decision is none that is known".into()),
+            DecisionWord::Unknown => return Err("its decision is none that is known".into()),
             _ => {}
         }
-        let stops = matches!(self.event, Event::Stop | Event::SubagentStop);
+        let stops = matches!(self.event, ClaudeEvent::Stop | ClaudeEvent::SubagentStop);
         if stops && said.block.is_none() && !said.context.is_empty() {
             // What it has to say keeps the conversation going.
             said.block = Some(std::mem::take(&mut said.context).join("\n"));
@@ -283,11 +295,15 @@ impl Output<'_> {
     }
 
     /// The run ends, which goes before everything else it said.
-    fn end(&self, said: &mut Said, why: String) {
+    fn end(&self, said: &mut HookOutput, why: String) {
         said.allow = false;
         match self.event {
-            Event::Stop | Event::SubagentStop => (said.block, said.context) = (None, vec![]),
-            Event::PreToolUse | Event::PermissionRequest | Event::UserPromptSubmit => {
+            ClaudeEvent::Stop | ClaudeEvent::SubagentStop => {
+                (said.block, said.context) = (None, vec![])
+            }
+            ClaudeEvent::PreToolUse
+            | ClaudeEvent::PermissionRequest
+            | ClaudeEvent::UserPromptSubmit => {
                 said.block.get_or_insert_with(|| why.clone());
             }
             _ => {}
@@ -302,22 +318,22 @@ const NO_REASON: &str = "it gave no reason";
 /// Words that refuse, whatever their case.
 const REFUSALS: [&str; 7] = ["deny", "denied", "block", "blocked", "reject", "refuse", "no"];
 
-fn word(value: Option<&Value>) -> Word {
+fn word(value: Option<&Value>) -> DecisionWord {
     match value {
-        None | Some(Value::Null) => Word::Nothing,
-        Some(Value::Bool(false)) => Word::Deny,
+        None | Some(Value::Null) => DecisionWord::Nothing,
+        Some(Value::Bool(false)) => DecisionWord::Deny,
         Some(Value::String(text)) => match text.as_str() {
-            "allow" | "approve" => Word::Allow,
+            "allow" | "approve" => DecisionWord::Allow,
             text => match text.trim().to_ascii_lowercase().as_str() {
-                "" | "continue" | "pass" => Word::Nothing,
-                "ask" => Word::Ask,
-                "defer" => Word::Defer,
-                word if REFUSALS.contains(&word) => Word::Deny,
-                _ => Word::Unknown,
+                "" | "continue" | "pass" => DecisionWord::Nothing,
+                "ask" => DecisionWord::Ask,
+                "defer" => DecisionWord::Defer,
+                word if REFUSALS.contains(&word) => DecisionWord::Deny,
+                _ => DecisionWord::Unknown,
             },
         },
         Some(Value::Object(object)) => word(object.get("behavior")),
-        Some(_) => Word::Unknown,
+        Some(_) => DecisionWord::Unknown,
     }
 }
 

@@ -11,7 +11,7 @@ use cotter::text;
 /// A folder that must hold what it held when a person trusted it, to the byte.
 #[cfg(unix)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pinned {
+pub struct PinnedFolder {
     /// The folder.
     pub folder: PathBuf,
     /// What stood for its contents then.
@@ -19,7 +19,7 @@ pub struct Pinned {
 }
 
 #[cfg(unix)]
-impl Pinned {
+impl PinnedFolder {
     /// Reads the folder again. An error says that it is another, or why it cannot be told.
     pub fn check(&self) -> Result<(), String> {
         let shown = text::show_line(&self.folder.to_string_lossy()).into_owned();
@@ -65,7 +65,7 @@ fn names_from_here(word: &str, named: &str) -> bool {
 pub enum Pinned {}
 
 #[cfg(not(unix))]
-impl Pinned {
+impl PinnedFolder {
     /// Never asked.
     pub fn check(&self) -> Result<(), String> {
         match *self {}

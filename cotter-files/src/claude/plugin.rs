@@ -32,10 +32,12 @@ use crate::{
     document::{Document, Node, location::SettingsError},
 };
 use crate::{
-    extensions::{Diagnostic, FileKind, Loaded, Loading, Severity, agents, commands, skills},
+    extensions::{
+        Diagnostic, FileKind, LoadContext, LoadedFolder, Severity, agents, commands, skills,
+    },
     folder::walk::{self, nearest_name},
 };
-use cotter::{host::check_name, invoke::named_item::Kind, text};
+use cotter::{host::check_name, invoke::named_item::NameKind, text};
 
 /// Where a manifest may be. All that are there are read: a gate may be in any of them.
 const MANIFESTS: [&str; 3] =
@@ -91,9 +93,9 @@ pub struct Plugin {
     /// Where it lies: what `${CLAUDE_PLUGIN_ROOT}` stands for.
     pub root: PathBuf,
     /// Files with hooks of the claude dialect.
-    pub hooks: Vec<Brought>,
+    pub hooks: Vec<PluginFile>,
     /// Files with servers of the Model Context Protocol.
-    pub servers: Vec<Brought>,
+    pub servers: Vec<PluginFile>,
     /// What is to be said about it.
     pub diagnostics: Vec<Diagnostic>,
     /// What may have held a gate and cannot be read: used without it, the plugin is looser than it was meant.
@@ -106,7 +108,7 @@ pub struct Plugin {
 /// A file of JSON that a plugin brings, or a part of its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Brought {
+pub struct PluginFile {
     /// The file.
     pub path: PathBuf,
     /// What it says.
@@ -115,31 +117,31 @@ pub struct Brought {
 
 /// What a file of JSON is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum PluginFileKind {
     Hooks,
     Servers,
 }
 
-impl Of {
+impl PluginFileKind {
     /// The key that it stands under.
     fn key(self) -> &'static str {
         match self {
-            Of::Hooks => "hooks",
-            Of::Servers => "mcpServers",
+            PluginFileKind::Hooks => "hooks",
+            PluginFileKind::Servers => "mcpServers",
         }
     }
 }
 
 /// What one manifest says of the plugin as a whole.
 #[derive(Default)]
-struct Manifest {
+struct PluginManifest {
     name: Option<String>,
     /// The version of Agent Plugins that it is of.
     version: Option<crate::claude::agent_plugin::Version>,
 }
 
 /// Reads files of a plugin, by their path from its root. `None`: there is none.
-pub type Reads<'a> = &'a dyn Fn(&Path) -> Option<Result<Vec<u8>, String>>;
+pub type PluginFileSource<'a> = &'a dyn Fn(&Path) -> Option<Result<Vec<u8>, String>>;
 
 impl Plugin {
     /// The plugin of a folder; `None` where nothing of one is in it. An error says why it cannot be read.
@@ -165,7 +167,7 @@ impl Plugin {
     }
 
     /// The same of what is read otherwise: a snapshot, a copy.
-    pub fn read(root: &Path, reads: Reads<'_>) -> Result<Self, Diagnostic> {
+    pub fn read(root: &Path, reads: PluginFileSource<'_>) -> Result<Self, Diagnostic> {
         let folder = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut plugin = Plugin {
             name: SmolStr::default(),
@@ -185,8 +187,8 @@ impl Plugin {
             (name, version, manifests) = (name.or(said.name), said.version, manifests + 1);
         }
         plugin.call(name.unwrap_or(folder))?;
-        plugin.file(Of::Hooks, Path::new(HOOKS), reads);
-        plugin.file(Of::Servers, Path::new(SERVERS), reads);
+        plugin.file(PluginFileKind::Hooks, Path::new(HOOKS), reads);
+        plugin.file(PluginFileKind::Servers, Path::new(SERVERS), reads);
         match version {
             Some(crate::claude::agent_plugin::Version::Known) => plugin.portable_servers(reads),
             // Nobody knows what its parts mean, but hooks are no part of any version.
@@ -249,9 +251,9 @@ impl Plugin {
 
     /// Gives it its name, or the nearest that can be one.
     fn call(&mut self, named: String) -> Result<(), Diagnostic> {
-        let name = match check_name(Kind::Command, &named) {
+        let name = match check_name(NameKind::Command, &named) {
             Ok(()) if !named.contains(':') => Some(named.clone()),
-            _ => nearest_name(Kind::Skill, &named),
+            _ => nearest_name(NameKind::Skill, &named),
         };
         let why = || format!("`{}` cannot be the name of a plugin", text::show_line(&named));
         self.name = name.ok_or_else(|| self.rejected(Path::new(""), None, why()))?.into();
@@ -267,8 +269,8 @@ impl Plugin {
         &mut self,
         path: &Path,
         bytes: Result<Vec<u8>, String>,
-        reads: Reads<'_>,
-    ) -> Result<Manifest, Diagnostic> {
+        reads: PluginFileSource<'_>,
+    ) -> Result<PluginManifest, Diagnostic> {
         let bytes = bytes.map_err(|why| self.rejected(path, None, why))?;
         let shown = self.root.join(path);
         let of = |why: SettingsError| of_settings(&shown, &why);
@@ -292,12 +294,12 @@ impl Plugin {
                 "skills" => self.named(path, node, |plugin| &mut plugin.skills),
                 "agents" => self.named(path, node, |plugin| &mut plugin.agents),
                 "commands" => self.named(path, node, |plugin| &mut plugin.commands),
-                "hooks" => self.brought(Of::Hooks, path, node, reads),
-                "mcpServers" => self.brought(Of::Servers, path, node, reads),
+                "hooks" => self.brought(PluginFileKind::Hooks, path, node, reads),
+                "mcpServers" => self.brought(PluginFileKind::Servers, path, node, reads),
                 "extensions" if version.is_some() => self.of_others(path, node),
                 _ => {
                     if let Some(why) = claude::stray(key) {
-                        self.fail(Of::Hooks, path, line, why);
+                        self.fail(PluginFileKind::Hooks, path, line, why);
                         continue;
                     }
                     let key = text::clip(&text::show_line(key), 60).into_owned();
@@ -311,7 +313,7 @@ impl Plugin {
                 self.say(path, line, Severity::Warning, why);
             }
         }
-        Ok(Manifest { name, version })
+        Ok(PluginManifest { name, version })
     }
 
     /// Folders and files that a manifest names.
@@ -334,7 +336,13 @@ impl Plugin {
     }
 
     /// Files of JSON that a manifest names, or what stands right in it.
-    fn brought(&mut self, of: Of, path: &Path, node: Node<'_>, reads: Reads<'_>) {
+    fn brought(
+        &mut self,
+        of: PluginFileKind,
+        path: &Path,
+        node: Node<'_>,
+        reads: PluginFileSource<'_>,
+    ) {
         for node in each(node) {
             let line = Some(node.place().line() as usize);
             if let Ok(object) = node.object() {
@@ -344,7 +352,7 @@ impl Plugin {
                 };
                 let text = serde_json::json!({ of.key(): inner.to_json() }).to_string();
                 match inner.object() {
-                    Ok(_) => self.take(of, Brought { path: self.root.join(path), text }),
+                    Ok(_) => self.take(of, PluginFile { path: self.root.join(path), text }),
                     Err(why) => self.fail(of, path, line, why.message().to_owned()),
                 }
                 continue;
@@ -361,7 +369,7 @@ impl Plugin {
     }
 
     /// A file of JSON, where it is there and was not taken yet.
-    fn file(&mut self, of: Of, inside: &Path, reads: Reads<'_>) {
+    fn file(&mut self, of: PluginFileKind, inside: &Path, reads: PluginFileSource<'_>) {
         let path = self.root.join(inside);
         let Some(read) = reads(inside) else { return };
         let is_known = |told: &&Diagnostic| told.path == path;
@@ -376,8 +384,8 @@ impl Plugin {
         });
         match text {
             Err(why) => self.fail(of, inside, None, why),
-            Ok(text) if of == Of::Hooks => self.hooks_of(inside, text),
-            Ok(text) => self.take(of, Brought { path, text }),
+            Ok(text) if of == PluginFileKind::Hooks => self.hooks_of(inside, text),
+            Ok(text) => self.take(of, PluginFile { path, text }),
         }
     }
 
@@ -398,12 +406,17 @@ impl Plugin {
         let text = text.trim_start_matches('\u{feff}');
         match checked {
             Err(why) => self.broken.push(of_settings(&path, &why)),
-            Ok((true, _)) => self.take(Of::Hooks, Brought { path, text: text.into() }),
+            Ok((true, _)) => {
+                self.take(PluginFileKind::Hooks, PluginFile { path, text: text.into() })
+            }
             Ok((false, true)) => {
                 let why = "`hooks` is missing around its events: it is read with it".into();
                 self.say(inside, None, Severity::Repaired, why);
                 // On one line more, so that places stay as they are.
-                self.take(Of::Hooks, Brought { path, text: format!("{{\"hooks\": {text}\n}}") });
+                self.take(
+                    PluginFileKind::Hooks,
+                    PluginFile { path, text: format!("{{\"hooks\": {text}\n}}") },
+                );
             }
             Ok((false, false)) => {
                 self.say(inside, None, Severity::Warning, "there is no `hooks` in it".into());
@@ -412,8 +425,8 @@ impl Plugin {
     }
 
     /// Takes it, where nothing says the same. Of hooks no gate may be lost, as they stand there now.
-    pub(crate) fn take(&mut self, of: Of, brought: Brought) {
-        if of == Of::Hooks {
+    pub(crate) fn take(&mut self, of: PluginFileKind, brought: PluginFile) {
+        if of == PluginFileKind::Hooks {
             let document = Document::parse(&brought.path.display().to_string(), &brought.text);
             if let Err(why) = document.and_then(|document| claude::check(&document)) {
                 return self.broken.push(of_settings(&brought.path, &why));
@@ -425,19 +438,25 @@ impl Plugin {
         }
     }
 
-    fn list(&mut self, of: Of) -> &mut Vec<Brought> {
+    fn list(&mut self, of: PluginFileKind) -> &mut Vec<PluginFile> {
         match of {
-            Of::Hooks => &mut self.hooks,
-            Of::Servers => &mut self.servers,
+            PluginFileKind::Hooks => &mut self.hooks,
+            PluginFileKind::Servers => &mut self.servers,
         }
     }
 
     /// What cannot be had: a server less is told, hooks may have been a gate.
-    pub(crate) fn fail(&mut self, of: Of, path: &Path, line: Option<usize>, why: String) {
+    pub(crate) fn fail(
+        &mut self,
+        of: PluginFileKind,
+        path: &Path,
+        line: Option<usize>,
+        why: String,
+    ) {
         let told = self.rejected(path, line, why);
         match of {
-            Of::Hooks => self.broken.push(told),
-            Of::Servers => self.diagnostics.push(told),
+            PluginFileKind::Hooks => self.broken.push(told),
+            PluginFileKind::Servers => self.diagnostics.push(told),
         }
     }
 
@@ -463,9 +482,9 @@ impl Plugin {
 
     /// Its skills, commands and agents, read from the folder itself or from a copy of it, under the names
     /// they have as this plugin's.
-    pub fn extensions(&self, folder: &Path, loading: &Loading) -> Loaded {
+    pub fn extensions(&self, folder: &Path, loading: &LoadContext) -> LoadedFolder {
         let links = loading.links(folder);
-        let mut loaded = Loaded::nothing(loading);
+        let mut loaded = LoadedFolder::nothing(loading);
         for path in &self.skills {
             let (mut skills, mut told) = skills::load(&folder.join(path), &links);
             loaded.skills.append(&mut skills);
@@ -486,10 +505,10 @@ impl Plugin {
         loaded
     }
 
-    fn rename(&self, loaded: &mut Loaded) {
+    fn rename(&self, loaded: &mut LoadedFolder) {
         let own: Vec<_> = loaded.skills.iter().map(|skill| skill.name.clone()).collect();
         let mut told = vec![];
-        let mut called = |kind: Kind, name: &SmolStr, path: &Path| {
+        let mut called = |kind: NameKind, name: &SmolStr, path: &Path| {
             let published = format_smolstr!("{}:{name}", self.name);
             if check_name(kind, &published).is_ok() {
                 return published;
@@ -501,16 +520,17 @@ impl Plugin {
             ours
         };
         for skill in loaded.skills.iter_mut().filter_map(Arc::get_mut) {
-            skill.name = called(Kind::Skill, &skill.name, &skill.path);
+            skill.name = called(NameKind::Skill, &skill.name, &skill.path);
         }
         for command in loaded.commands.iter_mut().filter_map(Arc::get_mut) {
-            command.name = called(Kind::Command, &command.name, &command.path);
+            command.name = called(NameKind::Command, &command.name, &command.path);
         }
         for agent in &mut loaded.agents {
-            agent.config.name = called(Kind::Subagent, &agent.config.name, &agent.path);
+            agent.config.name = called(NameKind::Subagent, &agent.config.name, &agent.path);
             for skill in agent.config.skills.iter_mut().filter(|skill| own.contains(skill)) {
                 let ours = format_smolstr!("{}-{skill}", self.name);
-                *skill = if check_name(Kind::Skill, &ours).is_ok() { ours } else { skill.clone() };
+                *skill =
+                    if check_name(NameKind::Skill, &ours).is_ok() { ours } else { skill.clone() };
             }
         }
         loaded.diagnostics.append(&mut told);
@@ -519,11 +539,11 @@ impl Plugin {
     /// Its hooks. `source` says what holds for those of a file.
     pub fn command_hooks(
         &self,
-        source: impl Fn(&Path) -> claude::Source,
+        source: impl Fn(&Path) -> claude::ClaudeFile,
     ) -> (Vec<CommandHook>, Vec<Diagnostic>) {
         let (mut hooks, mut told) = (vec![], vec![]);
-        for Brought { path, text } in &self.hooks {
-            let plugin = claude::Plugin { root: self.root.clone(), data: None };
+        for PluginFile { path, text } in &self.hooks {
+            let plugin = claude::PluginPaths { root: self.root.clone(), data: None };
             let source = source(path).with_plugin(plugin);
             match Document::parse(&path.display().to_string(), text) {
                 Ok(document) => {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::claude::{events::Event, input::Told, output::Said};
+use crate::claude::{events::ClaudeEvent, input::ClaudeInput, output::HookOutput};
 use crate::command_hook::dialect::read_object;
 use cotter::{
     Cx,
@@ -12,7 +12,7 @@ use cotter::{
 
 /// What a model is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Prompt {
+pub(crate) struct PromptHandler {
     pub(crate) text: String,
     /// Whether the run goes on when the model objects to a call.
     pub(crate) goes_on: bool,
@@ -28,11 +28,11 @@ const SYSTEM: &str = "You judge one event in the work of a coding agent by the c
 const MAX_TOKENS: u32 = 1024;
 
 pub(crate) async fn ask(
-    prompt: &Prompt,
-    event: Event,
-    told: &Told,
+    prompt: &PromptHandler,
+    event: ClaudeEvent,
+    told: &ClaudeInput,
     cx: &Cx,
-) -> Result<Said, String> {
+) -> Result<HookOutput, String> {
     let told = Value::Object(told.fields.clone()).to_string();
     let question = Completion::new(filled(&prompt.text, &told));
     let question = question.with_system(SYSTEM).with_max_tokens(MAX_TOKENS);
@@ -77,7 +77,7 @@ fn filled(text: &str, told: &str) -> String {
 }
 
 /// What a model's answer amounts to. Whatever is no yes or no is a failure.
-fn judged(prompt: &Prompt, event: Event, answer: &str) -> Result<Said, String> {
+fn judged(prompt: &PromptHandler, event: ClaudeEvent, answer: &str) -> Result<HookOutput, String> {
     let text = answer.trim();
     let fenced = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
     let text = fenced.map_or(text, |text| text.strip_prefix("json").unwrap_or(text)).trim();
@@ -85,19 +85,20 @@ fn judged(prompt: &Prompt, event: Event, answer: &str) -> Result<Said, String> {
         .map_err(|cause| format!("the model's answer is no JSON object: {cause}"))?;
     let ok = object.get("ok");
     if ok == Some(&Value::Bool(true)) {
-        return Ok(Said::default());
+        return Ok(HookOutput::default());
     }
     if !is_no(ok) {
         return Err("the model's answer says neither yes nor no".into());
     }
     let reason = object.get("reason").and_then(Value::as_str).unwrap_or_default().trim();
     let reason = if reason.is_empty() { "the condition does not hold" } else { reason };
-    let stops = matches!(event, Event::Stop | Event::SubagentStop);
+    let stops = matches!(event, ClaudeEvent::Stop | ClaudeEvent::SubagentStop);
     if stops && is_yes(object.get("impossible")) {
-        return Ok(Said { tells: vec![reason.into()], ..Said::default() });
+        return Ok(HookOutput { tells: vec![reason.into()], ..HookOutput::default() });
     }
-    let ends = matches!(event, Event::PreToolUse | Event::PostToolUse) && !prompt.goes_on;
+    let ends =
+        matches!(event, ClaudeEvent::PreToolUse | ClaudeEvent::PostToolUse) && !prompt.goes_on;
     let tells = if ends { vec![reason.to_owned()] } else { vec![] };
     let ends = ends.then(|| reason.to_owned());
-    Ok(Said { block: Some(reason.into()), ends, tells, ..Said::default() })
+    Ok(HookOutput { block: Some(reason.into()), ends, tells, ..HookOutput::default() })
 }

@@ -8,35 +8,41 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use crate::claude::{
-    Plugin, Source,
+    ClaudeFile, PluginPaths,
     entries::{read, without_repeats},
-    events::Event,
-    input::{Around, tell},
-    output::{Said, hear},
+    events::ClaudeEvent,
+    input::{EventContext, tell},
+    output::{HookOutput, hear},
     tool_mapping as tools,
 };
 use crate::{
     command_hook::{
-        Exit, Ran,
+        ProcessExit, ProcessOutput,
         dialect::Dialect,
         entry::{CommandHook, CommandLine, OnFailure},
     },
     document::Document,
 };
-use cotter::{Place, hooks::points::PointId};
+use cotter::{Workspace, hooks::points::PointId};
 
-fn place() -> Place {
-    Place::new(Path::new("/work")).with_home("/home/me")
+fn place() -> Workspace {
+    Workspace::new(Path::new("/work")).with_home("/home/me")
 }
 
 /// What a hook reads, an object a line; the fields that every event has are left out after the first.
-fn told(event: Event, point: PointId, payload: Value, subagent: Option<&str>, expected: Expect) {
+fn told(
+    event: ClaudeEvent,
+    point: PointId,
+    payload: Value,
+    subagent: Option<&str>,
+    expected: Expect,
+) {
     let place = place();
     let mut whole = json!({"cwd": "/work", "sessionId": "s2", "runId": "r1", "callId": "c1.1"});
     for (key, value) in payload.as_object().expect("an object") {
         whole[key] = value.clone();
     }
-    let around = Around { session: "s1", subagent, mode: "default", place: &place };
+    let around = EventContext { session: "s1", subagent, mode: "default", place: &place };
     let mut shown = String::new();
     for told in tell(event, point, &whole, &around) {
         assert_eq!(told.fields["session_id"], "s1");
@@ -52,7 +58,7 @@ fn told(event: Event, point: PointId, payload: Value, subagent: Option<&str>, ex
 
 #[test]
 fn b3_what_the_hook_of_each_event_reads() {
-    use Event as E;
+    use ClaudeEvent as E;
     use PointId as P;
     told(
         E::SessionStart,
@@ -498,13 +504,13 @@ fn b3_what_a_hook_makes_of_a_call_is_put_into_ours() {
     );
 }
 
-fn shown(heard: Result<Said, String>) -> String {
+fn shown(heard: Result<HookOutput, String>) -> String {
     let said = match heard {
         Err(why) => return format!("failure: {why}"),
-        Ok(said) if said == Said::default() => return "nothing".into(),
+        Ok(said) if said == HookOutput::default() => return "nothing".into(),
         Ok(said) => said,
     };
-    let Said { block, ask, allow, input, output, context, tells, ends } = said;
+    let HookOutput { block, ask, allow, input, output, context, tells, ends } = said;
     let words = [
         block.map(|why| format!("block {why:?}")),
         ask.map(|why| format!("ask {why:?}")),
@@ -519,10 +525,10 @@ fn shown(heard: Result<Said, String>) -> String {
 }
 
 /// What each event makes of an exit code, standard output and standard error.
-fn heard(events: &[Event], exit: Exit, stdout: &str, stderr: &str, expected: Expect) {
+fn heard(events: &[ClaudeEvent], exit: ProcessExit, stdout: &str, stderr: &str, expected: Expect) {
     let lines = events.iter().map(|event| {
         let own = stdout.replace("EVENT", event.name());
-        let ran = Ran {
+        let ran = ProcessOutput {
             exit,
             stdout: own.into(),
             stderr: stderr.into(),
@@ -534,26 +540,26 @@ fn heard(events: &[Event], exit: Exit, stdout: &str, stderr: &str, expected: Exp
     expected.assert_eq(&lines.collect::<String>());
 }
 
-const ALL: &[Event] = &[
-    Event::PreToolUse,
-    Event::PermissionRequest,
-    Event::UserPromptSubmit,
-    Event::PostToolUse,
-    Event::PostToolUseFailure,
-    Event::Stop,
-    Event::SubagentStop,
-    Event::PreCompact,
-    Event::SessionStart,
-    Event::SubagentStart,
-    Event::Notification,
-    Event::PostCompact,
-    Event::StopFailure,
-    Event::SessionEnd,
+const ALL: &[ClaudeEvent] = &[
+    ClaudeEvent::PreToolUse,
+    ClaudeEvent::PermissionRequest,
+    ClaudeEvent::UserPromptSubmit,
+    ClaudeEvent::PostToolUse,
+    ClaudeEvent::PostToolUseFailure,
+    ClaudeEvent::Stop,
+    ClaudeEvent::SubagentStop,
+    ClaudeEvent::PreCompact,
+    ClaudeEvent::SessionStart,
+    ClaudeEvent::SubagentStart,
+    ClaudeEvent::Notification,
+    ClaudeEvent::PostCompact,
+    ClaudeEvent::StopFailure,
+    ClaudeEvent::SessionEnd,
 ];
 
 #[test]
 fn b3_what_each_event_makes_of_each_outcome() {
-    let (ok, two, one) = (Exit::Code(0), Exit::Code(2), Exit::Code(1));
+    let (ok, two, one) = (ProcessExit::Code(0), ProcessExit::Code(2), ProcessExit::Code(1));
     heard(
         ALL,
         ok,
@@ -680,7 +686,7 @@ fn b3_what_each_event_makes_of_each_outcome() {
     );
     heard(
         ALL,
-        Exit::Signal(9),
+        ProcessExit::Signal(9),
         "",
         "",
         expect![[r#"
@@ -839,13 +845,18 @@ fn b3_what_each_event_makes_of_each_outcome() {
 /// What `PreToolUse` makes of an object for the event.
 fn decided(own: &str, expected: Expect) {
     let stdout = format!(r#"{{"hookSpecificOutput": {{"hookEventName": "PreToolUse", {own}}}}}"#);
-    said(Exit::Code(0), &stdout, expected);
+    said(ProcessExit::Code(0), &stdout, expected);
 }
 
-fn said(exit: Exit, stdout: &str, expected: Expect) {
-    let ran =
-        Ran { exit, stdout: stdout.into(), stderr: "err".into(), remarks: vec![], refused: vec![] };
-    expected.assert_eq(&shown(hear(Event::PreToolUse, "guard", &ran)));
+fn said(exit: ProcessExit, stdout: &str, expected: Expect) {
+    let ran = ProcessOutput {
+        exit,
+        stdout: stdout.into(),
+        stderr: "err".into(),
+        remarks: vec![],
+        refused: vec![],
+    };
+    expected.assert_eq(&shown(hear(ClaudeEvent::PreToolUse, "guard", &ran)));
 }
 
 #[test]
@@ -861,7 +872,7 @@ fn b3_decisions_before_a_tool() {
         expect![[r#"allow, input {"command":"ls"}"#]],
     );
     decided(r#""updatedInput": {"command": "ls"}"#, expect![[r#"input {"command":"ls"}"#]]);
-    let (ok, bad) = (Exit::Code(0), Exit::Code(1));
+    let (ok, bad) = (ProcessExit::Code(0), ProcessExit::Code(1));
     said(ok, r#"{"decision": "approve", "reason": "why"}"#, expect!["allow"]);
     said(ok, r#"{"decision": "block", "reason": "why"}"#, expect![[r#"block "why""#]]);
     // The object decides, whatever the code; but nothing is allowed by whoever fails.
@@ -869,9 +880,9 @@ fn b3_decisions_before_a_tool() {
         r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}"#;
     said(bad, deny, expect![[r#"block "it gave no reason""#]]);
     said(bad, &deny.replace("deny", "allow"), expect!["nothing"]);
-    said(Exit::Code(2), &deny.replace("deny", "allow"), expect![[r#"block "err""#]]);
+    said(ProcessExit::Code(2), &deny.replace("deny", "allow"), expect![[r#"block "err""#]]);
     said(
-        Exit::Signal(15),
+        ProcessExit::Signal(15),
         deny,
         expect![[r#"block "what it said refuses, though it cannot be taken as a whole""#]],
     );
@@ -879,7 +890,7 @@ fn b3_decisions_before_a_tool() {
 
 #[test]
 fn b3_a_malformed_deny_denies_and_a_malformed_allow_allows_nothing() {
-    let ok = Exit::Code(0);
+    let ok = ProcessExit::Code(0);
     decided(r#""permissionDecision": "DENY""#, expect![[r#"block "it gave no reason""#]]);
     decided(r#""permissionDecision": " denied ""#, expect![[r#"block "it gave no reason""#]]);
     decided(r#""permissionDecision": false"#, expect![[r#"block "it gave no reason""#]]);
@@ -970,14 +981,14 @@ fn b3_answers_to_a_question() {
         let stdout = format!(
             r#"{{"hookSpecificOutput": {{"hookEventName": "PermissionRequest", "decision": {decision}}}}}"#
         );
-        let ran = Ran {
-            exit: Exit::Code(0),
+        let ran = ProcessOutput {
+            exit: ProcessExit::Code(0),
             stdout: stdout.into(),
             stderr: vec![],
             remarks: vec![],
             refused: vec![],
         };
-        expected.assert_eq(&shown(hear(Event::PermissionRequest, "guard", &ran)));
+        expected.assert_eq(&shown(hear(ClaudeEvent::PermissionRequest, "guard", &ran)));
     };
     check(r#"{"behavior": "allow"}"#, expect!["allow"]);
     check(r#"{"behavior": "deny", "message": "no"}"#, expect![[r#"block "no""#]]);
@@ -1002,10 +1013,10 @@ fn b3_answers_to_a_question() {
 
 /// The hooks of a file, and what is said about it.
 fn check(hooks: &str, expected: Expect) {
-    check_of(&Source::new(".claude/settings.json"), hooks, expected);
+    check_of(&ClaudeFile::new(".claude/settings.json"), hooks, expected);
 }
 
-fn check_of(source: &Source, text: &str, expected: Expect) {
+fn check_of(source: &ClaudeFile, text: &str, expected: Expect) {
     let document = Document::parse("settings.json", text).expect("a document");
     let (hooks, told) = read(&document, source);
     let mut shown = String::new();
@@ -1021,11 +1032,11 @@ fn check_of(source: &Source, text: &str, expected: Expect) {
 fn hook_line(hook: &CommandHook) -> String {
     let Dialect::Claude(entry) = &hook.dialect else { return "another dialect".into() };
     let run = match (&entry.handler, &hook.command) {
-        (crate::claude::Handler::Nothing(why), _) => format!("nobody ({why})"),
-        (crate::claude::Handler::Http(http), _) => format!("{} {:?}", http.url, http.headers),
-        (crate::claude::Handler::Prompt(prompt), _) => format!("a model ({})", prompt.text),
-        (crate::claude::Handler::Command, CommandLine::Shell(line)) => format!("sh: {line}"),
-        (crate::claude::Handler::Command, CommandLine::Words(words)) => format!("{words:?}"),
+        (crate::claude::ClaudeHandler::Nothing(why), _) => format!("nobody ({why})"),
+        (crate::claude::ClaudeHandler::Http(http), _) => format!("{} {:?}", http.url, http.headers),
+        (crate::claude::ClaudeHandler::Prompt(prompt), _) => format!("a model ({})", prompt.text),
+        (crate::claude::ClaudeHandler::Command, CommandLine::Shell(line)) => format!("sh: {line}"),
+        (crate::claude::ClaudeHandler::Command, CommandLine::Words(words)) => format!("{words:?}"),
     };
     let tools = hook.declared.tools.as_ref().map(|tools| tools.join(" "));
     let fails = if hook.on_failure == OnFailure::Block { ", failing blocks" } else { "" };
@@ -1175,7 +1186,7 @@ fn b3_of_too_many_hooks_none_is_lost_silently() {
     let groups = json!([{"matcher": "Bash", "hooks": handlers}]);
     let text = json!({"hooks": {"PreToolUse": groups, "Stop": groups, "PostToolUse": groups}});
     let document = Document::parse("settings.json", &text.to_string()).expect("a document");
-    let (hooks, told) = read(&document, &Source::new("settings.json"));
+    let (hooks, told) = read(&document, &ClaudeFile::new("settings.json"));
     let last: Vec<_> = hooks.iter().skip(499).map(|hook| hook_line(hook) + "\n").collect();
     expect![[r#"
         h499 at PreToolUse [Bash bash bash_background] 600s: sh: ./h499
@@ -1189,7 +1200,7 @@ fn b3_of_too_many_hooks_none_is_lost_silently() {
 fn b3_the_same_hook_of_two_files_runs_once() {
     let hooks = |text: &str| {
         let document = Document::parse("settings.json", text).expect("a document");
-        read(&document, &Source::new("settings.json")).0
+        read(&document, &ClaudeFile::new("settings.json")).0
     };
     let entry = |matcher: &str, more: &str| {
         let handler = format!(r#"{{"type": "command", "command": "./a"{more}}}"#);
@@ -1212,20 +1223,20 @@ fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
             r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{{"type": "command", "command": "./a", {more}}}]}}]}}}}"#
         );
         let document = Document::parse("settings.json", &text).expect("a document");
-        let (hooks, _) = read(&document, &Source::new("settings.json"));
+        let (hooks, _) = read(&document, &ClaudeFile::new("settings.json"));
         assert!(hooks[0].declared.detached);
         let Dialect::Claude(entry) = &hooks[0].dialect else { panic!("another dialect") };
         let stdout = br#"{"systemMessage": "hm", "hookSpecificOutput": {"hookEventName": "PreToolUse",
             "permissionDecision": "deny", "permissionDecisionReason": "late", "additionalContext": "Friday"}}"#;
-        let ran = Ran {
-            exit: Exit::Code(2),
+        let ran = ProcessOutput {
+            exit: ProcessExit::Code(2),
             stdout: stdout.to_vec(),
             stderr: vec![],
             remarks: vec![],
             refused: vec![],
         };
         expected.assert_eq(&shown(
-            hear(Event::PreToolUse, "a", &ran).map(|said| entry.afterwards(said)),
+            hear(ClaudeEvent::PreToolUse, "a", &ran).map(|said| entry.afterwards(said)),
         ));
     };
     check(r#""async": true"#, expect![[r#"context ["Friday"], tells ["hm"]"#]]);
@@ -1234,7 +1245,7 @@ fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
 
 #[test]
 fn b3_one_word_makes_every_failure_block() {
-    let source = Source::new("settings.json").with_on_failure(OnFailure::Block);
+    let source = ClaudeFile::new("settings.json").with_on_failure(OnFailure::Block);
     check_of(
         &source,
         r#"{"hooks": {"PreToolUse": [{"hooks": [
@@ -1251,8 +1262,8 @@ fn b3_one_word_makes_every_failure_block() {
 #[test]
 fn s7_placeholders_are_filled_where_they_mean_nothing_else() {
     let check = |project: &str, handler: &str, expected: Expect| {
-        let plugin = Plugin { root: "/plug in".into(), data: Some("/data".into()) };
-        let source = Source::new("hooks.json").with_plugin(plugin);
+        let plugin = PluginPaths { root: "/plug in".into(), data: Some("/data".into()) };
+        let source = ClaudeFile::new("hooks.json").with_plugin(plugin);
         let text = format!(r#"{{"hooks": {{"Stop": [{{"hooks": [{handler}]}}]}}}}"#);
         let document = Document::parse("hooks.json", &text).expect("a document");
         let (hooks, _) = read(&document, &source);
@@ -1294,16 +1305,26 @@ fn b3_a_deny_in_the_wrong_place_denies() {
         r#"{"block":true}"#,
     ] {
         let stdout = said.as_bytes().to_vec();
-        let ran =
-            Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![], refused: vec![] };
-        let heard = crate::claude::output::hear(Event::PreToolUse, "h", &ran);
+        let ran = ProcessOutput {
+            exit: ProcessExit::Code(0),
+            stdout,
+            stderr: vec![],
+            remarks: vec![],
+            refused: vec![],
+        };
+        let heard = crate::claude::output::hear(ClaudeEvent::PreToolUse, "h", &ran);
         assert!(heard.is_ok_and(|said| said.block.is_some()), "{said}");
     }
     for said in [r#"{"note":"do not block"}"#, r#"{"systemMessage":"x"}"#, r#"{"continue":true}"#] {
         let stdout = said.as_bytes().to_vec();
-        let ran =
-            Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![], refused: vec![] };
-        let heard = crate::claude::output::hear(Event::PreToolUse, "h", &ran);
+        let ran = ProcessOutput {
+            exit: ProcessExit::Code(0),
+            stdout,
+            stderr: vec![],
+            remarks: vec![],
+            refused: vec![],
+        };
+        let heard = crate::claude::output::hear(ClaudeEvent::PreToolUse, "h", &ran);
         assert!(heard.is_ok_and(|said| said.block.is_none()), "{said}");
     }
 }

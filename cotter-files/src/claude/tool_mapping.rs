@@ -6,107 +6,113 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use cotter::{Place, fs::paths, host::OTHER_NAMES};
+use cotter::{Workspace, fs::paths, host::OTHER_NAMES};
 
 /// How a tool of ours is told.
-struct Shape {
+struct ToolMapping {
     ours: &'static str,
     /// Fields of the call.
-    call: &'static [Field],
+    call: &'static [FieldMapping],
     /// The list of ours of which each is a call of theirs, and the fields of one.
-    each: Option<(&'static str, &'static [Field])>,
+    each: Option<(&'static str, &'static [FieldMapping])>,
     /// What theirs has and ours has not, as JSON.
     fixed: &'static [(&'static str, &'static str)],
 }
 
 /// Their field, ours, and what it is.
-struct Field(&'static str, &'static str, Kind);
+struct FieldMapping(&'static str, &'static str, FieldKind);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FieldKind {
     Plain,
     /// A path, which they are told whole.
     Path,
 }
 
-use Kind::{Path as P, Plain as V};
+use FieldKind::{Path as P, Plain as V};
 
-const SHAPES: &[Shape] = &[
-    Shape {
+const SHAPES: &[ToolMapping] = &[
+    ToolMapping {
         ours: "bash",
-        call: &[Field("command", "command", V), Field("timeout", "timeout_ms", V)],
+        call: &[FieldMapping("command", "command", V), FieldMapping("timeout", "timeout_ms", V)],
         each: None,
         fixed: &[],
     },
-    Shape {
+    ToolMapping {
         ours: "bash_background",
-        call: &[Field("command", "command", V)],
+        call: &[FieldMapping("command", "command", V)],
         each: None,
         fixed: &[("run_in_background", "true")],
     },
-    Shape {
+    ToolMapping {
         ours: "read",
         call: &[
-            Field("file_path", "path", P),
-            Field("offset", "offset", V),
-            Field("limit", "limit", V),
+            FieldMapping("file_path", "path", P),
+            FieldMapping("offset", "offset", V),
+            FieldMapping("limit", "limit", V),
         ],
         each: None,
         fixed: &[],
     },
-    Shape {
+    ToolMapping {
         ours: "write",
-        call: &[Field("file_path", "path", P), Field("content", "content", V)],
+        call: &[FieldMapping("file_path", "path", P), FieldMapping("content", "content", V)],
         each: None,
         fixed: &[],
     },
-    Shape {
+    ToolMapping {
         ours: "edit",
-        call: &[Field("file_path", "path", P)],
-        each: Some(("edits", &[Field("old_string", "old", V), Field("new_string", "new", V)])),
+        call: &[FieldMapping("file_path", "path", P)],
+        each: Some((
+            "edits",
+            &[FieldMapping("old_string", "old", V), FieldMapping("new_string", "new", V)],
+        )),
         fixed: &[("replace_all", "false")],
     },
-    Shape { ours: "list", call: &[Field("path", "path", P)], each: None, fixed: &[] },
-    Shape {
+    ToolMapping { ours: "list", call: &[FieldMapping("path", "path", P)], each: None, fixed: &[] },
+    ToolMapping {
         ours: "glob",
-        call: &[Field("pattern", "pattern", V), Field("path", "path", P)],
+        call: &[FieldMapping("pattern", "pattern", V), FieldMapping("path", "path", P)],
         each: None,
         fixed: &[],
     },
-    Shape {
+    ToolMapping {
         ours: "grep",
         call: &[
-            Field("pattern", "pattern", V),
-            Field("path", "path", P),
-            Field("glob", "glob", V),
-            Field("-i", "ignore_case", V),
-            Field("-C", "context", V),
-            Field("head_limit", "limit", V),
+            FieldMapping("pattern", "pattern", V),
+            FieldMapping("path", "path", P),
+            FieldMapping("glob", "glob", V),
+            FieldMapping("-i", "ignore_case", V),
+            FieldMapping("-C", "context", V),
+            FieldMapping("head_limit", "limit", V),
         ],
         each: None,
         fixed: &[("output_mode", "\"content\"")],
     },
-    Shape {
+    ToolMapping {
         ours: "fetch",
-        call: &[Field("url", "url", V)],
+        call: &[FieldMapping("url", "url", V)],
         each: None,
         fixed: &[("prompt", "\"\"")],
     },
-    Shape {
+    ToolMapping {
         ours: "invoke_subagent",
-        call: &[Field("subagent_type", "name", V), Field("prompt", "prompt", V)],
+        call: &[FieldMapping("subagent_type", "name", V), FieldMapping("prompt", "prompt", V)],
         each: None,
         fixed: &[("description", "\"\"")],
     },
-    Shape {
+    ToolMapping {
         ours: "delegate",
         call: &[],
-        each: Some(("tasks", &[Field("subagent_type", "agent", V), Field("prompt", "prompt", V)])),
+        each: Some((
+            "tasks",
+            &[FieldMapping("subagent_type", "agent", V), FieldMapping("prompt", "prompt", V)],
+        )),
         fixed: &[("description", "\"\"")],
     },
-    Shape {
+    ToolMapping {
         ours: "invoke_skill",
-        call: &[Field("skill", "name", V), Field("args", "args", V)],
+        call: &[FieldMapping("skill", "name", V), FieldMapping("args", "args", V)],
         each: None,
         fixed: &[],
     },
@@ -123,7 +129,7 @@ const SEVERAL: [(&str, &str); 1] = [("edit", "MultiEdit")];
 
 /// A call of theirs that stands for a call of ours, or for a part of one.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TheirCall {
+pub(crate) struct ClaudeCall {
     /// What they call the tool, the name they use today first.
     pub(crate) names: Vec<&'static str>,
     /// The input, as they know it.
@@ -154,10 +160,10 @@ pub fn our_tools(theirs: &str) -> Vec<&'static str> {
 }
 
 /// A call of ours, as one or several of theirs.
-pub(crate) fn tell(tool: &str, input: &Value, place: &Place) -> Vec<TheirCall> {
+pub(crate) fn tell(tool: &str, input: &Value, place: &Workspace) -> Vec<ClaudeCall> {
     let as_it_is = || {
         let input = input.as_object().cloned().unwrap_or_default();
-        vec![TheirCall { names: vec![], input, part: None, shape: None }]
+        vec![ClaudeCall { names: vec![], input, part: None, shape: None }]
     };
     if tool == "ask_user" {
         return vec![asked(input)];
@@ -178,7 +184,7 @@ pub(crate) fn tell(tool: &str, input: &Value, place: &Place) -> Vec<TheirCall> {
     };
     let Some((list, fields)) = shape.each else {
         fixed(&mut call);
-        return vec![TheirCall { names, input: call, part: None, shape: Some(index) }];
+        return vec![ClaudeCall { names, input: call, part: None, shape: Some(index) }];
     };
     let parts = input[list].as_array().map_or(&[][..], Vec::as_slice);
     if parts.len() > 1 {
@@ -189,16 +195,16 @@ pub(crate) fn tell(tool: &str, input: &Value, place: &Place) -> Vec<TheirCall> {
         let mut input = call.clone();
         put(&mut input, fields, item, place);
         fixed(&mut input);
-        TheirCall { names: names.clone(), input, part: Some(part), shape: Some(index) }
+        ClaudeCall { names: names.clone(), input, part: Some(part), shape: Some(index) }
     });
     told.collect()
 }
 
-fn put(call: &mut Map<String, Value>, fields: &[Field], input: &Value, place: &Place) {
-    for Field(theirs, ours, kind) in fields {
+fn put(call: &mut Map<String, Value>, fields: &[FieldMapping], input: &Value, place: &Workspace) {
+    for FieldMapping(theirs, ours, kind) in fields {
         let Some(value) = input.get(*ours) else { continue };
         let value = match (kind, value) {
-            (Kind::Path, Value::String(path)) => whole(path, place).into(),
+            (FieldKind::Path, Value::String(path)) => whole(path, place).into(),
             _ => value.clone(),
         };
         call.insert((*theirs).into(), value);
@@ -207,7 +213,7 @@ fn put(call: &mut Map<String, Value>, fields: &[Field], input: &Value, place: &P
 
 /// A path from the root, as it is written. Where it goes up it is the file it means: what is above a link
 /// is not above what the link leads to.
-pub(crate) fn whole(path: &str, place: &Place) -> String {
+pub(crate) fn whole(path: &str, place: &Workspace) -> String {
     let path = paths::from_home(path, place);
     let touched = paths::touched(&path, place);
     let goes_up = Path::new(&*path).components().any(|part| part.as_os_str() == "..");
@@ -215,7 +221,7 @@ pub(crate) fn whole(path: &str, place: &Place) -> String {
     whole.map_or_else(|| path.to_string(), |whole| whole.to_string_lossy().into_owned())
 }
 
-fn asked(input: &Value) -> TheirCall {
+fn asked(input: &Value) -> ClaudeCall {
     let label = |option: &Value| json!({"label": option, "description": ""});
     let options = input["options"].as_array().map_or(&[][..], Vec::as_slice);
     let question = json!({
@@ -226,10 +232,10 @@ fn asked(input: &Value) -> TheirCall {
     });
     let mut told = Map::new();
     told.insert("questions".into(), json!([question]));
-    TheirCall { names: their_names("ask_user"), input: told, part: None, shape: None }
+    ClaudeCall { names: their_names("ask_user"), input: told, part: None, shape: None }
 }
 
-impl TheirCall {
+impl ClaudeCall {
     /// Puts what a hook made of this call into ours, which may have parts. What ours has no words for is
     /// an error: nothing else runs than what was meant.
     pub(crate) fn put_back(
@@ -248,7 +254,8 @@ impl TheirCall {
             if self.input.get(key) == Some(value) {
                 continue;
             }
-            let known = |fields: &'static [Field]| fields.iter().find(|field| field.0 == key);
+            let known =
+                |fields: &'static [FieldMapping]| fields.iter().find(|field| field.0 == key);
             let of_part = shape.each.and_then(|(list, fields)| Some((list, known(fields)?)));
             match (of_part, known(shape.call)) {
                 (Some((list, field)), _) => {
@@ -274,10 +281,11 @@ impl TheirCall {
     }
 
     /// What a hook leaves out of a whole input is not there any more.
-    fn leave_out(&self, shape: &Shape, updated: &Map<String, Value>, input: &mut Value) {
-        let gone =
-            |field: &&Field| self.input.contains_key(field.0) && !updated.contains_key(field.0);
-        let take = |object: Option<&mut Value>, fields: &'static [Field]| {
+    fn leave_out(&self, shape: &ToolMapping, updated: &Map<String, Value>, input: &mut Value) {
+        let gone = |field: &&FieldMapping| {
+            self.input.contains_key(field.0) && !updated.contains_key(field.0)
+        };
+        let take = |object: Option<&mut Value>, fields: &'static [FieldMapping]| {
             if let Some(object) = object.and_then(Value::as_object_mut) {
                 fields.iter().filter(gone).for_each(|field| _ = object.remove(field.1));
             }
@@ -294,7 +302,7 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 /// A result of ours, in the form that theirs has.
-pub(crate) fn response(call: &TheirCall, name: &str, result: &str, interrupted: bool) -> Value {
+pub(crate) fn response(call: &ClaudeCall, name: &str, result: &str, interrupted: bool) -> Value {
     let text = || json!([{"type": "text", "text": result}]);
     match name {
         "Bash" => {

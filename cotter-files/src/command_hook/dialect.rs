@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     claude,
-    command_hook::{Exit, MAX_OUTPUT, Ran, exited},
+    command_hook::{MAX_OUTPUT, ProcessExit, ProcessOutput, exited},
 };
 use cotter::{
     hooks::{
-        external::{Answer, Change},
+        external::{HookAnswer, HookChange},
         points::PointId,
     },
     host::is_yes,
@@ -28,7 +28,7 @@ pub enum Dialect {
     /// Of a space's `hooks/*.yaml`: tool, input and result; `blocked`, `reason`, `modified`.
     Space,
     /// Of hooks that were written for Claude Code, as it publishes them.
-    Claude(Arc<claude::Entry>),
+    Claude(Arc<claude::ClaudeEntry>),
 }
 
 /// The most of standard error that becomes a reason.
@@ -52,13 +52,18 @@ impl Dialect {
     }
 
     /// What the command said. An error is its failure.
-    pub fn answer(&self, point: PointId, name: &str, ran: &Ran) -> Result<Answer, String> {
+    pub fn answer(
+        &self,
+        point: PointId,
+        name: &str,
+        ran: &ProcessOutput,
+    ) -> Result<HookAnswer, String> {
         if ran.stdout.len() > MAX_OUTPUT {
             return Err(format!("it said more than {MAX_OUTPUT} bytes"));
         }
         let code = match ran.exit {
-            Exit::Code(code) => code,
-            Exit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
+            ProcessExit::Code(code) => code,
+            ProcessExit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
         };
         let said = self.read(point, &ran.stdout);
         if code == 0 {
@@ -74,18 +79,18 @@ impl Dialect {
         let reason = reasons.into_iter().find(|reason| !reason.trim().is_empty());
         let reason = reason.unwrap_or_else(|| format!("hook {name} exited with code {code}"));
         let reason = text::clip(&reason, REASON_CHARS).into_owned();
-        Ok(Answer { block: Some(reason), change: None, decision: None, ..said })
+        Ok(HookAnswer { block: Some(reason), change: None, decision: None, ..said })
     }
 
-    fn read(&self, point: PointId, stdout: &[u8]) -> Result<Answer, String> {
+    fn read(&self, point: PointId, stdout: &[u8]) -> Result<HookAnswer, String> {
         let trimmed = stdout.trim_ascii();
         let Some(object) = object(trimmed)? else {
             let text = String::from_utf8_lossy(trimmed).into_owned();
             let said = Some(text).filter(|text| *self == Dialect::Cotter && !text.is_empty());
-            return Ok(Answer { output: said, ..Answer::default() });
+            return Ok(HookAnswer { output: said, ..HookAnswer::default() });
         };
         match self {
-            Dialect::Cotter | Dialect::Claude(_) => Answer::read(point, &object),
+            Dialect::Cotter | Dialect::Claude(_) => HookAnswer::read(point, &object),
             Dialect::Space => space(point, &object),
         }
     }
@@ -104,19 +109,19 @@ fn object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
 }
 
 /// Keys in any case; of several that differ in nothing else, one that refuses is enough.
-fn space(point: PointId, object: &Map<String, Value>) -> Result<Answer, String> {
+fn space(point: PointId, object: &Map<String, Value>) -> Result<HookAnswer, String> {
     let all = |name: &'static str| {
         let found = object.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value).filter(|value| !value.is_null())
     };
     let reason = all("reason").find_map(Value::as_str).unwrap_or_default();
     let change = match all("modified").next().filter(|_| point == PointId::ToolPre) {
-        Some(input @ Value::Object(_)) => Some(Change::Input(input.clone())),
+        Some(input @ Value::Object(_)) => Some(HookChange::Input(input.clone())),
         Some(_) => return Err("`modified` in its answer is no object".into()),
         None => None,
     };
     let blocked = all("blocked").any(|value| is_yes(Some(value)));
-    Ok(Answer { block: blocked.then(|| reason.to_owned()), change, ..Answer::default() })
+    Ok(HookAnswer { block: blocked.then(|| reason.to_owned()), change, ..HookAnswer::default() })
 }
 
 /// Reads an object in which no key stands twice: of two answers nobody could say which was meant.
@@ -156,19 +161,19 @@ mod tests {
 
     use super::*;
 
-    fn check(dialect: &Dialect, exit: Exit, stdout: &str, stderr: &str, expected: Expect) {
+    fn check(dialect: &Dialect, exit: ProcessExit, stdout: &str, stderr: &str, expected: Expect) {
         check_at(PointId::ToolPre, dialect, exit, stdout.as_bytes(), stderr, expected);
     }
 
     fn check_at(
         point: PointId,
         dialect: &Dialect,
-        exit: Exit,
+        exit: ProcessExit,
         stdout: &[u8],
         stderr: &str,
         expected: Expect,
     ) {
-        let ran = Ran {
+        let ran = ProcessOutput {
             exit,
             stdout: stdout.to_vec(),
             stderr: stderr.into(),
@@ -177,19 +182,19 @@ mod tests {
         };
         let said = match dialect.answer(point, "guard", &ran) {
             Err(why) => format!("failure: {why}"),
-            Ok(answer) if answer == Answer::default() => "pass".into(),
-            Ok(Answer { block: Some(reason), .. }) => format!("block: {reason}"),
-            Ok(Answer { ask: Some(reason), .. }) => format!("ask: {reason}"),
-            Ok(Answer { go_on: Some(reason), .. }) => format!("go on: {reason}"),
-            Ok(Answer { change: Some(change), .. }) => format!("{change:?}"),
-            Ok(Answer { output, .. }) => format!("output: {}", output.unwrap_or_default()),
+            Ok(answer) if answer == HookAnswer::default() => "pass".into(),
+            Ok(HookAnswer { block: Some(reason), .. }) => format!("block: {reason}"),
+            Ok(HookAnswer { ask: Some(reason), .. }) => format!("ask: {reason}"),
+            Ok(HookAnswer { go_on: Some(reason), .. }) => format!("go on: {reason}"),
+            Ok(HookAnswer { change: Some(change), .. }) => format!("{change:?}"),
+            Ok(HookAnswer { output, .. }) => format!("output: {}", output.unwrap_or_default()),
         };
         expected.assert_eq(&said);
     }
 
     #[test]
     fn l8_the_stricter_of_exit_code_and_json_stands() {
-        let (ok, bad) = (Exit::Code(0), Exit::Code(3));
+        let (ok, bad) = (ProcessExit::Code(0), ProcessExit::Code(3));
         let cotter = Dialect::Cotter;
         check(&cotter, ok, "", "noise", expect!["pass"]);
         check(&cotter, ok, "fine\n", "", expect!["output: fine"]);
@@ -207,12 +212,18 @@ mod tests {
         check(&cotter, bad, r#"{"continue":false,"reason":"j"}"#, "e", expect!["block: j"]);
         check(&cotter, bad, r#"{"input":{}}"#, "e", expect!["block: e"]);
         check(&cotter, bad, "{", "e", expect!["block: e"]);
-        check(&cotter, Exit::Signal(9), "", "", expect!["failure: it was ended by signal 9"]);
+        check(
+            &cotter,
+            ProcessExit::Signal(9),
+            "",
+            "",
+            expect!["failure: it was ended by signal 9"],
+        );
     }
 
     #[test]
     fn l8_half_an_object_is_no_answer() {
-        let ok = Exit::Code(0);
+        let ok = ProcessExit::Code(0);
         let broken = expect![[
             "failure: what it said begins with `{` and is not JSON: EOF while parsing a value at line 1 column 12"
         ]];
@@ -241,18 +252,18 @@ mod tests {
     fn a_failing_hook_does_not_keep_the_model_going() {
         let end = PointId::TurnEnd;
         let failed = expect!["failure: it exited with code 1: Traceback"];
-        check_at(end, &Dialect::Cotter, Exit::Code(1), b"", "Traceback", failed);
+        check_at(end, &Dialect::Cotter, ProcessExit::Code(1), b"", "Traceback", failed);
         let sent_on = expect!["go on: run the tests"];
         let said = br#"{"goOn":"run the tests"}"#;
-        check_at(end, &Dialect::Cotter, Exit::Code(0), said, "", sent_on);
+        check_at(end, &Dialect::Cotter, ProcessExit::Code(0), said, "", sent_on);
         let blocked = expect!["block: run the tests"];
         let said = br#"{"continue":false,"reason":"run the tests"}"#;
-        check_at(end, &Dialect::Cotter, Exit::Code(0), said, "", blocked);
+        check_at(end, &Dialect::Cotter, ProcessExit::Code(0), said, "", blocked);
     }
 
     #[test]
     fn c5_a_space_blocks_and_modifies() {
-        let ok = Exit::Code(0);
+        let ok = ProcessExit::Code(0);
         let space = Dialect::Space;
         check(&space, ok, r#"{"blocked":true,"reason":"no"}"#, "", expect!["block: no"]);
         check(&space, ok, r#"{"Blocked":"yes","Reason":"no"}"#, "", expect!["block: no"]);
@@ -264,7 +275,7 @@ mod tests {
         check(&space, ok, "logged", "", expect!["pass"]);
         let modified = expect![[r#"Input(Object {"path": String("b")})"#]];
         check(&space, ok, r#"{"modified":{"path":"b"}}"#, "", modified);
-        check(&space, Exit::Code(1), "", "why", expect!["block: why"]);
+        check(&space, ProcessExit::Code(1), "", "why", expect!["block: why"]);
         let told = json!({"toolName": "write", "toolInput": {"a": 1}, "result": "ok", "v": 1});
         let told: Value = serde_json::from_slice(&space.stdin(&told)).unwrap();
         assert_eq!(told, json!({"tool": "write", "input": {"a": 1}, "result": "ok"}));

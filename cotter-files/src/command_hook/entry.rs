@@ -8,7 +8,7 @@ use crate::command_hook::{dialect::Dialect, names::name_apart, point_named};
 use crate::document::{Node, location::SettingsError};
 use cotter::{
     hooks::{
-        external::Declared,
+        external::ExternalHookSpec,
         points::{POINTS, PointId},
     },
     permission::verdict::Power,
@@ -24,7 +24,7 @@ pub struct CommandHook {
     /// Where it is bound.
     pub point: PointId,
     /// What else is said about it as a hook.
-    pub declared: Declared,
+    pub declared: ExternalHookSpec,
     /// What is run.
     pub command: CommandLine,
     /// The person's variables that it gets besides the usual ones, by name.
@@ -169,7 +169,7 @@ impl CommandHook {
         Ok(CommandHook {
             name: name.clone(),
             point,
-            declared: Declared {
+            declared: ExternalHookSpec {
                 name: Some(name),
                 description: description.unwrap_or_default().into(),
                 definition: SmolStr::default(),

@@ -18,30 +18,30 @@ use std::{
 };
 
 #[cfg(unix)]
-use crate::trust::snapshot::{Item, Snapshot};
+use crate::trust::snapshot::{Snapshot, SnapshotItem};
 use crate::{
     claude,
     command_hook::{
-        self, Base,
+        self, HookLocation,
         dialect::Dialect,
         entry::{CommandHook, CommandLine, MAX_LIMIT_MS, OnFailure},
     },
     document::{Document, location::SettingsError},
-    settings::{Settings, Source},
+    settings::{Settings, SettingsOwner},
 };
 use crate::{
     claude::plugin::Plugin,
-    extensions::{Diagnostic, FileKind, Severity, Told},
+    extensions::{CheckedFiles, Diagnostic, FileKind, Severity},
     folder::{
-        front_matter::{FieldError, Fields, MOST_BYTES, Value, read_exact},
+        front_matter::{FieldError, MOST_BYTES, YamlFields, YamlValue, read_exact},
         layout as places,
-        layout::{Base as Brings, What},
+        layout::{ExtensionRoot as Brings, RootKind},
         walk::{MOST_NAMES, names, read},
     },
 };
 use cotter::{
     Registry,
-    hooks::{external::Declared, points::PointId},
+    hooks::{external::ExternalHookSpec, points::PointId},
     permission::verdict::Power,
     text,
 };
@@ -93,7 +93,7 @@ impl HookFiles {
 
     /// Registers those that are switched on, as their owner's. The folder of `base` is the one that has
     /// `hooks`, or a copy of it.
-    pub fn register(&self, unit: &mut Registry, base: &Base) {
+    pub fn register(&self, unit: &mut Registry, base: &HookLocation) {
         command_hook::register_all(unit, self.enabled(), base);
     }
 }
@@ -101,106 +101,106 @@ impl HookFiles {
 /// Hooks that cannot be used, and their unit with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct BrokenHooks {
+pub struct HookFileErrors {
     /// Why, at least once, with its place; and what else was to be said.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-impl BrokenHooks {
+impl HookFileErrors {
     /// What is wrong, each with its place.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|told| told.severity == Severity::Rejected)
     }
 }
 
-impl fmt::Display for BrokenHooks {
+impl fmt::Display for HookFileErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: Vec<_> = self.errors().map(ToString::to_string).collect();
         f.write_str(&shown.join("; "))
     }
 }
 
-impl Error for BrokenHooks {}
+impl Error for HookFileErrors {}
 
 /// Reads `hooks/*.yaml` of a folder of extensions, without starting anything. A folder without any has no
 /// hooks.
-pub fn load_hooks(folder: &Path) -> Result<HookFiles, BrokenHooks> {
-    whole(Shelf::of_folder(folder))
+pub fn load_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
+    whole(HookFolder::of_folder(folder))
 }
 
 /// The same of a person's own folder: links in it are theirs, and are followed.
-pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, BrokenHooks> {
-    whole(Shelf::of_folder(folder).map(Shelf::with_links_followed))
+pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
+    whole(HookFolder::of_folder(folder).map(HookFolder::with_links_followed))
 }
 
 /// The same of what was read already: what [`load_hooks`] gives of a copy of it.
 #[cfg(unix)]
-pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, BrokenHooks> {
+pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, HookFileErrors> {
     let told = || {
         let path = snapshot.source().join(FOLDER);
         Diagnostic::new(&path, None, Severity::Rejected, NO_FOLDER)
     };
     match snapshot.file(Path::new(FOLDER)) {
         Some(_) => whole(Err(told())),
-        None => whole(Ok(Shelf::of_snapshot(snapshot))),
+        None => whole(Ok(HookFolder::of_snapshot(snapshot))),
     }
 }
 
 /// What is wrong where folders are looked for.
 const NO_FOLDER: &str = "it is no folder";
 
-fn whole(shelf: Result<Shelf<'_>, Diagnostic>) -> Result<HookFiles, BrokenHooks> {
+fn whole(shelf: Result<HookFolder<'_>, Diagnostic>) -> Result<HookFiles, HookFileErrors> {
     let (files, diagnostics) = match shelf {
         Ok(shelf) => shelf.read(),
         Err(told) => (vec![], vec![told]),
     };
     match diagnostics.iter().any(|told| told.severity == Severity::Rejected) {
-        true => Err(BrokenHooks { diagnostics }),
+        true => Err(HookFileErrors { diagnostics }),
         false => Ok(HookFiles { files, diagnostics }),
     }
 }
 
 /// The folder `hooks`, as a disk or a snapshot has it.
-struct Shelf<'a> {
+struct HookFolder<'a> {
     /// As it is shown.
     shown: PathBuf,
     /// Its path from the folder that commands are meant from.
     below: String,
     /// What is in it, in the order of names.
-    entries: Vec<(OsString, Entry)>,
+    entries: Vec<(OsString, HookFolderEntry)>,
     /// What a path from the folder that commands are meant from leads to.
-    find: Box<dyn Fn(&str) -> Program + 'a>,
+    find: Box<dyn Fn(&str) -> ProgramState + 'a>,
 }
 
 /// What is in the folder, as far as it matters.
-enum Entry {
+enum HookFolderEntry {
     /// A file that declares a hook, or why it cannot be read.
     Hook(Result<Vec<u8>, String>),
     /// Any other file.
-    Other(Program),
+    Other(ProgramState),
     /// A link.
     Link,
 }
 
 /// Whether something can be run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Program {
+enum ProgramState {
     Runs,
     /// It is there, and nobody may execute it.
     Closed,
     Missing,
 }
 
-impl Shelf<'_> {
+impl HookFolder<'_> {
     /// That of a folder of extensions.
     fn of_folder(folder: &Path) -> Result<Self, Diagnostic> {
-        Shelf::on_disk(&folder.join(FOLDER), folder, FOLDER)
+        HookFolder::on_disk(&folder.join(FOLDER), folder, FOLDER)
     }
 
     fn on_disk(shown: &Path, root: &Path, below: &str) -> Result<Self, Diagnostic> {
         let root = root.to_owned();
-        let find = move |path: &str| Program::of(fs::metadata(root.join(path)));
-        Ok(Shelf {
+        let find = move |path: &str| ProgramState::of(fs::metadata(root.join(path)));
+        Ok(HookFolder {
             shown: shown.into(),
             below: below.into(),
             entries: entries(shown)?,
@@ -210,12 +210,14 @@ impl Shelf<'_> {
 
     fn with_links_followed(mut self) -> Self {
         for (name, entry) in &mut self.entries {
-            if let Entry::Link = entry {
+            if let HookFolderEntry::Link = entry {
                 let path = self.shown.join(&*name);
                 *entry = match fs::canonicalize(&path) {
-                    Err(cause) => Entry::Hook(Err(format!("it is a link to nowhere: {cause}"))),
-                    Ok(real) if is_yaml(name) => Entry::Hook(bytes(&real)),
-                    Ok(real) => Entry::Other(Program::of(fs::metadata(real))),
+                    Err(cause) => {
+                        HookFolderEntry::Hook(Err(format!("it is a link to nowhere: {cause}")))
+                    }
+                    Ok(real) if is_yaml(name) => HookFolderEntry::Hook(bytes(&real)),
+                    Ok(real) => HookFolderEntry::Other(ProgramState::of(fs::metadata(real))),
                 };
             }
         }
@@ -223,24 +225,30 @@ impl Shelf<'_> {
     }
 
     #[cfg(unix)]
-    fn of_snapshot(snapshot: &Snapshot) -> Shelf<'_> {
+    fn of_snapshot(snapshot: &Snapshot) -> HookFolder<'_> {
         let is_seen = |name: &OsString| !name.as_encoded_bytes().starts_with(b".");
-        let entry = |(name, item): (OsString, &Item)| {
+        let entry = |(name, item): (OsString, &SnapshotItem)| {
             let entry = match item {
-                Item::Link(_) => Entry::Link,
-                Item::File { bytes, .. } if is_yaml(&name) => Entry::Hook(Ok(bytes.clone())),
-                Item::File { executable: true, .. } => Entry::Other(Program::Runs),
-                Item::File { executable: false, .. } => Entry::Other(Program::Closed),
+                SnapshotItem::Link(_) => HookFolderEntry::Link,
+                SnapshotItem::File { bytes, .. } if is_yaml(&name) => {
+                    HookFolderEntry::Hook(Ok(bytes.clone()))
+                }
+                SnapshotItem::File { executable: true, .. } => {
+                    HookFolderEntry::Other(ProgramState::Runs)
+                }
+                SnapshotItem::File { executable: false, .. } => {
+                    HookFolderEntry::Other(ProgramState::Closed)
+                }
             };
             (name, entry)
         };
         let find = |path: &str| match snapshot.file(Path::new(path)) {
-            Some((true, _)) => Program::Runs,
-            Some((false, _)) => Program::Closed,
-            None => Program::Missing,
+            Some((true, _)) => ProgramState::Runs,
+            Some((false, _)) => ProgramState::Closed,
+            None => ProgramState::Missing,
         };
         let items = snapshot.folder(Path::new(FOLDER)).into_iter();
-        Shelf {
+        HookFolder {
             shown: snapshot.source().join(FOLDER),
             below: FOLDER.into(),
             entries: items.filter(|(name, _)| is_seen(name)).map(entry).collect(),
@@ -253,7 +261,7 @@ impl Shelf<'_> {
         let (mut files, mut diagnostics): (Vec<HookFile>, Vec<Diagnostic>) = (vec![], vec![]);
         for (name, entry) in self.entries.iter().filter(|(name, _)| is_yaml(name)) {
             let path = self.shown.join(name);
-            let reading = Reading { shelf: self, name, path: &path };
+            let reading = HookFileReader { shelf: self, name, path: &path };
             match reading.hook(entry, &mut diagnostics) {
                 Err(told) => diagnostics.push(told),
                 Ok((file, line)) => match taken(&files, &file) {
@@ -274,7 +282,7 @@ fn taken(files: &[HookFile], new: &HookFile) -> Option<String> {
 }
 
 /// What is in a folder on a disk. One that is not there holds nothing.
-fn entries(folder: &Path) -> Result<Vec<(OsString, Entry)>, Diagnostic> {
+fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>, Diagnostic> {
     let rejected = |why: String| Diagnostic::new(folder, None, Severity::Rejected, why);
     let cannot = |cause: io::Error| rejected(format!("it cannot be read: {cause}"));
     let real = match fs::canonicalize(folder) {
@@ -293,9 +301,9 @@ fn entries(folder: &Path) -> Result<Vec<(OsString, Entry)>, Diagnostic> {
     let entry = |(name, kind): (PathBuf, fs::FileType)| {
         let path = real.join(&name);
         let entry = match is_yaml(name.as_os_str()) {
-            _ if kind.is_symlink() => Entry::Link,
-            true => Entry::Hook(bytes(&path)),
-            false => Entry::Other(Program::of(fs::symlink_metadata(&path))),
+            _ if kind.is_symlink() => HookFolderEntry::Link,
+            true => HookFolderEntry::Hook(bytes(&path)),
+            false => HookFolderEntry::Other(ProgramState::of(fs::symlink_metadata(&path))),
         };
         (name.into_os_string(), entry)
     };
@@ -318,27 +326,29 @@ fn is_yaml(name: impl AsRef<Path>) -> bool {
     ending.is_some_and(|ending| ending == "yaml" || ending == "yml")
 }
 
-impl Program {
+impl ProgramState {
     fn of(about: io::Result<fs::Metadata>) -> Self {
-        let Some(about) = about.ok().filter(fs::Metadata::is_file) else { return Program::Missing };
+        let Some(about) = about.ok().filter(fs::Metadata::is_file) else {
+            return ProgramState::Missing;
+        };
         #[cfg(unix)]
         if std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o111 == 0 {
-            return Program::Closed;
+            return ProgramState::Closed;
         }
         #[cfg(not(unix))]
         let _ = about;
-        Program::Runs
+        ProgramState::Runs
     }
 }
 
 /// One file while it is read.
-struct Reading<'a> {
-    shelf: &'a Shelf<'a>,
+struct HookFileReader<'a> {
+    shelf: &'a HookFolder<'a>,
     name: &'a OsString,
     path: &'a Path,
 }
 
-impl Reading<'_> {
+impl HookFileReader<'_> {
     fn rejected(&self, why: impl Into<String>) -> Diagnostic {
         Diagnostic::new(self.path, None, Severity::Rejected, why)
     }
@@ -346,15 +356,17 @@ impl Reading<'_> {
     /// The hook, and the line of its id.
     fn hook(
         &self,
-        entry: &Entry,
+        entry: &HookFolderEntry,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Result<(HookFile, usize), Diagnostic> {
         let bytes = match entry {
-            Entry::Hook(Ok(bytes)) if bytes.len() <= MOST_BYTES => bytes,
-            Entry::Hook(Ok(_)) => return Err(self.rejected(too_long())),
-            Entry::Hook(Err(why)) => return Err(self.rejected(why)),
-            Entry::Link => return Err(self.rejected("it is a link, and links are not followed")),
-            Entry::Other(_) => return Err(self.rejected("it is no file")),
+            HookFolderEntry::Hook(Ok(bytes)) if bytes.len() <= MOST_BYTES => bytes,
+            HookFolderEntry::Hook(Ok(_)) => return Err(self.rejected(too_long())),
+            HookFolderEntry::Hook(Err(why)) => return Err(self.rejected(why)),
+            HookFolderEntry::Link => {
+                return Err(self.rejected("it is a link, and links are not followed"));
+            }
+            HookFolderEntry::Other(_) => return Err(self.rejected("it is no file")),
         };
         let fields = read_exact(self.path, bytes)?;
         let of = |error: FieldError| error.of(self.path);
@@ -378,7 +390,7 @@ impl Reading<'_> {
         let hook = CommandHook {
             name: id.into(),
             point,
-            declared: Declared {
+            declared: ExternalHookSpec {
                 definition: "".into(),
                 name: Some(id.into()),
                 description: description.into(),
@@ -419,13 +431,15 @@ impl Reading<'_> {
         let same = |name: &OsString| !is_yaml(name) && Path::new(name).file_stem() == Some(stem);
         let others = || self.shelf.entries.iter().filter(|(name, _)| same(name));
         // Notes about it may lie there too: only what could run counts.
-        let is_closed = |entry: &Entry| matches!(entry, Entry::Other(Program::Closed));
+        let is_closed =
+            |entry: &HookFolderEntry| matches!(entry, HookFolderEntry::Other(ProgramState::Closed));
         let closed = others().find(|(_, entry)| is_closed(entry));
-        let programs = others()
-            .filter(|(_, entry)| matches!(entry, Entry::Link | Entry::Other(Program::Runs)));
+        let programs = others().filter(|(_, entry)| {
+            matches!(entry, HookFolderEntry::Link | HookFolderEntry::Other(ProgramState::Runs))
+        });
         let shown = |name: &OsStr| text::show_line(&name.to_string_lossy()).into_owned();
         let (name, why) = match (programs.collect::<Vec<_>>().as_slice(), closed) {
-            ([(name, Entry::Other(_))], _) => match name.to_str() {
+            ([(name, HookFolderEntry::Other(_))], _) => match name.to_str() {
                 Some(name) => return Ok(self.line(name)),
                 None => {
                     (name.as_os_str(), "its name is no text: name a program by `command`".into())
@@ -462,7 +476,11 @@ impl Reading<'_> {
 }
 
 /// Why a command whose program is a path from its folder cannot be run.
-fn trouble(command: &CommandLine, find: &dyn Fn(&str) -> Program, below: &str) -> Option<String> {
+fn trouble(
+    command: &CommandLine,
+    find: &dyn Fn(&str) -> ProgramState,
+    below: &str,
+) -> Option<String> {
     let CommandLine::Words(words) = command else { return None };
     let program = words.first()?;
     if !program.contains('/') || Path::new(program).has_root() {
@@ -470,13 +488,13 @@ fn trouble(command: &CommandLine, find: &dyn Fn(&str) -> Program, below: &str) -
     }
     let shown = text::clip(&text::show_line(program), 80).into_owned();
     match find(program) {
-        Program::Runs => None,
-        Program::Closed => Some(format!("`{shown}` is not executable (`chmod +x` makes it)")),
-        Program::Missing => {
+        ProgramState::Runs => None,
+        ProgramState::Closed => Some(format!("`{shown}` is not executable (`chmod +x` makes it)")),
+        ProgramState::Missing => {
             let within = program.strip_prefix("./").unwrap_or(program);
             let within = format!("./{below}/{within}");
             let meant = match find(&within) {
-                Program::Missing => String::new(),
+                ProgramState::Missing => String::new(),
                 _ => format!("; did you mean `{}`?", text::clip(&text::show_line(&within), 80)),
             };
             Some(format!("there is no program `{shown}` in the folder that has `{below}`{meant}"))
@@ -484,7 +502,7 @@ fn trouble(command: &CommandLine, find: &dyn Fn(&str) -> Program, below: &str) -
     }
 }
 
-fn only_known(fields: &Fields) -> Result<(), FieldError> {
+fn only_known(fields: &YamlFields) -> Result<(), FieldError> {
     let Some(field) = fields.iter().find(|field| !KEYS.contains(&field.key.as_str())) else {
         return Ok(());
     };
@@ -502,7 +520,7 @@ fn quoted(words: &[&str]) -> String {
 }
 
 /// The text that has to be there, and its line.
-fn required<'a>(fields: &'a Fields, key: &str) -> Result<(&'a str, usize), FieldError> {
+fn required<'a>(fields: &'a YamlFields, key: &str) -> Result<(&'a str, usize), FieldError> {
     match (fields.text(key)?, fields.get(key)) {
         (Some(text), Some(field)) => Ok((text, field.line)),
         (None, Some(field)) => Err(field.error("a text")),
@@ -511,7 +529,7 @@ fn required<'a>(fields: &'a Fields, key: &str) -> Result<(&'a str, usize), Field
 }
 
 /// What it is called by: a word that people and the model read beside its reasons.
-fn id(fields: &Fields) -> Result<(&str, usize), FieldError> {
+fn id(fields: &YamlFields) -> Result<(&str, usize), FieldError> {
     let (id, line) = required(fields, "id")?;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     match id.chars().all(fits) && id.len() <= MOST_ID {
@@ -526,7 +544,7 @@ fn id(fields: &Fields) -> Result<(&str, usize), FieldError> {
     }
 }
 
-fn phase(fields: &Fields) -> Result<PointId, FieldError> {
+fn phase(fields: &YamlFields) -> Result<PointId, FieldError> {
     let (phase, line) = required(fields, "phase")?;
     if let Some((_, point)) = PHASES.iter().find(|(word, _)| *word == phase) {
         return Ok(*point);
@@ -542,7 +560,7 @@ fn phase(fields: &Fields) -> Result<PointId, FieldError> {
     Err(FieldError::new(line, format!("there is no phase `{shown}`; {meant}")))
 }
 
-fn enabled(fields: &Fields) -> Result<bool, FieldError> {
+fn enabled(fields: &YamlFields) -> Result<bool, FieldError> {
     match (fields.flag("enabled")?, fields.get("enabled")) {
         (Some(flag), _) => Ok(flag),
         (None, None) => Ok(true),
@@ -550,7 +568,7 @@ fn enabled(fields: &Fields) -> Result<bool, FieldError> {
     }
 }
 
-fn tools(fields: &Fields) -> Result<Option<Vec<String>>, FieldError> {
+fn tools(fields: &YamlFields) -> Result<Option<Vec<String>>, FieldError> {
     let (Some(globs), Some(field)) = (fields.words("tools")?, fields.get("tools")) else {
         return Ok(None);
     };
@@ -567,10 +585,10 @@ fn tools(fields: &Fields) -> Result<Option<Vec<String>>, FieldError> {
     }
 }
 
-fn limit(fields: &Fields) -> Result<Option<Duration>, FieldError> {
+fn limit(fields: &YamlFields) -> Result<Option<Duration>, FieldError> {
     let Some(field) = fields.get("timeoutMs") else { return Ok(None) };
     let number = match &field.value {
-        Value::Text(text) => text.trim().parse().ok(),
+        YamlValue::Text(text) => text.trim().parse().ok(),
         _ => None,
     };
     match number.filter(|number| (1..=MAX_LIMIT_MS).contains(number)) {
@@ -580,15 +598,15 @@ fn limit(fields: &Fields) -> Result<Option<Duration>, FieldError> {
 }
 
 /// What it is for: its name for people, and what is said about it.
-fn description(fields: &Fields) -> Result<String, FieldError> {
+fn description(fields: &YamlFields) -> Result<String, FieldError> {
     let said = [fields.text("name")?, fields.text("description")?];
     Ok(said.into_iter().flatten().collect::<Vec<_>>().join(": "))
 }
 
-fn command(fields: &Fields) -> Result<Option<CommandLine>, FieldError> {
+fn command(fields: &YamlFields) -> Result<Option<CommandLine>, FieldError> {
     let Some(field) = fields.get("command") else { return Ok(None) };
     let line = match &field.value {
-        Value::List(words) => CommandLine::Words(
+        YamlValue::List(words) => CommandLine::Words(
             words.iter().map(|(line, word)| as_word(*line, word)).collect::<Result<_, _>>()?,
         ),
         _ => match fields.text("command")? {
@@ -602,17 +620,17 @@ fn command(fields: &Fields) -> Result<Option<CommandLine>, FieldError> {
 }
 
 /// A word of a command, as it is written.
-fn as_word(line: usize, word: &Value) -> Result<String, FieldError> {
+fn as_word(line: usize, word: &YamlValue) -> Result<String, FieldError> {
     match word {
-        Value::Text(word) => Ok(word.clone()),
-        Value::Flag(word) => Ok(word.to_string()),
+        YamlValue::Text(word) => Ok(word.clone()),
+        YamlValue::Flag(word) => Ok(word.to_string()),
         _ => Err(FieldError::new(line, "a word of `command` has to be a text")),
     }
 }
 
 /// Checks what declares hooks: a file, a folder of hooks, or the folders of extensions that a folder is or
 /// has, each in its own dialect.
-pub(crate) fn check(path: &Path) -> Told {
+pub(crate) fn check(path: &Path) -> CheckedFiles {
     if path.is_file() {
         return match is_yaml(path) {
             true => check_one(path),
@@ -629,29 +647,29 @@ pub(crate) fn check(path: &Path) -> Told {
         return check_folder(path);
     }
     // Beside folders that say what they are, what looks like settings is somebody else's.
-    let is_sure = bases.iter().any(|base| base.what != What::Perhaps);
-    let mut told = Told::default();
+    let is_sure = bases.iter().any(|base| base.what != RootKind::Perhaps);
+    let mut told = CheckedFiles::default();
     for Brings { folder, what } in bases {
         let settings: &[&str] = match what {
-            What::Plugin => {
+            RootKind::Plugin => {
                 add(&mut told, check_plugin(&folder));
                 continue;
             }
-            What::Perhaps if is_sure => continue,
-            What::Agents => continue,
-            What::Claude => &[SETTINGS, "settings.local.json"],
-            What::Space => &[],
-            What::Cotter | What::Perhaps => &[SETTINGS],
+            RootKind::Perhaps if is_sure => continue,
+            RootKind::Agents => continue,
+            RootKind::Claude => &[SETTINGS, "settings.local.json"],
+            RootKind::Space => &[],
+            RootKind::Cotter | RootKind::Perhaps => &[SETTINGS],
         };
         for file in settings.iter().map(|name| folder.join(name)) {
             if file.symlink_metadata().is_ok() {
-                let is_claude = what == What::Claude;
+                let is_claude = what == RootKind::Claude;
                 let more = if is_claude { check_claude(&file) } else { check_settings(&file) };
                 add(&mut told, more);
             }
         }
-        if what != What::Claude {
-            add(&mut told, of_shelf(Shelf::of_folder(&folder)));
+        if what != RootKind::Claude {
+            add(&mut told, of_shelf(HookFolder::of_folder(&folder)));
         }
     }
     told
@@ -685,8 +703,8 @@ fn has_events(path: &Path) -> bool {
 
 /// Whether a folder that says nothing of itself has files that are meant as hooks.
 fn is_collection(folder: &Path) -> bool {
-    let says_when = |(_, entry): &(OsString, Entry)| match entry {
-        Entry::Hook(Ok(bytes)) => {
+    let says_when = |(_, entry): &(OsString, HookFolderEntry)| match entry {
+        HookFolderEntry::Hook(Ok(bytes)) => {
             bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"phase:"))
         }
         _ => false,
@@ -695,16 +713,16 @@ fn is_collection(folder: &Path) -> bool {
 }
 
 /// A file of hooks in the dialect of Claude Code.
-fn check_claude(path: &Path) -> Told {
+fn check_claude(path: &Path) -> CheckedFiles {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let kind = match real.file_name() == Some(OsStr::new(CLAUDE_HOOKS)) {
         true => FileKind::Hooks,
         false => FileKind::Settings,
     };
     let root = real.ancestors().nth(2).unwrap_or(&real).to_owned();
-    let mut source = claude::Source::new(path);
+    let mut source = claude::ClaudeFile::new(path);
     if kind == FileKind::Hooks {
-        source = source.with_plugin(claude::Plugin { root, data: None });
+        source = source.with_plugin(claude::PluginPaths { root, data: None });
     }
     let read = Document::load(path).map(|read| read.map(|read| claude::read(&read, &source).1));
     let diagnostics = match read {
@@ -715,12 +733,12 @@ fn check_claude(path: &Path) -> Told {
 }
 
 /// The hooks of a plugin, wherever its manifest says that they are.
-fn check_plugin(folder: &Path) -> Told {
+fn check_plugin(folder: &Path) -> CheckedFiles {
     let (mut files, mut diagnostics) = match Plugin::load(folder) {
-        Ok(None) => Told::default(),
+        Ok(None) => CheckedFiles::default(),
         Err(told) => (vec![], vec![told]),
         Ok(Some(plugin)) => {
-            let (_, mut told) = plugin.command_hooks(|path| claude::Source::new(path));
+            let (_, mut told) = plugin.command_hooks(|path| claude::ClaudeFile::new(path));
             told.extend(plugin.broken.iter().cloned());
             let files = plugin.hooks.iter().map(|file| (file.path.clone(), FileKind::Hooks));
             (files.collect(), told)
@@ -740,21 +758,21 @@ fn check_plugin(folder: &Path) -> Told {
 
 const SETTINGS: &str = "settings.json";
 
-fn add((files, diagnostics): &mut Told, more: Told) {
+fn add((files, diagnostics): &mut CheckedFiles, more: CheckedFiles) {
     files.extend(more.0);
     diagnostics.extend(more.1);
 }
 
 /// A folder of hooks by itself, whatever its name is.
-fn check_folder(folder: &Path) -> Told {
+fn check_folder(folder: &Path) -> CheckedFiles {
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let below = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let root = real.parent().unwrap_or(&real);
-    of_shelf(Shelf::on_disk(folder, root, &below))
+    of_shelf(HookFolder::on_disk(folder, root, &below))
 }
 
 /// One file among its neighbours.
-fn check_one(path: &Path) -> Told {
+fn check_one(path: &Path) -> CheckedFiles {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let (mut files, mut diagnostics) = check_folder(folder.unwrap_or(Path::new(".")));
     let is_it = |other: &Path| other.file_name() == path.file_name();
@@ -764,11 +782,11 @@ fn check_one(path: &Path) -> Told {
 }
 
 /// The hooks of a folder of extensions, and nothing else of it.
-pub(crate) fn check_hooks(folder: &Path) -> Told {
-    of_shelf(Shelf::of_folder(folder))
+pub(crate) fn check_hooks(folder: &Path) -> CheckedFiles {
+    of_shelf(HookFolder::of_folder(folder))
 }
 
-fn of_shelf(shelf: Result<Shelf<'_>, Diagnostic>) -> Told {
+fn of_shelf(shelf: Result<HookFolder<'_>, Diagnostic>) -> CheckedFiles {
     let shelf = match shelf {
         Ok(shelf) => shelf,
         Err(told) => return (vec![], vec![told]),
@@ -779,13 +797,13 @@ fn of_shelf(shelf: Result<Shelf<'_>, Diagnostic>) -> Told {
 }
 
 /// A settings file, all of it: one with an error brings no hooks. Whose it is, its folder says.
-pub(crate) fn check_settings(path: &Path) -> Told {
+pub(crate) fn check_settings(path: &Path) -> CheckedFiles {
     let files = vec![(path.to_owned(), FileKind::Settings)];
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = real.parent().unwrap_or(&real);
     let source = match folder.ends_with(".cotter") {
-        true => Source::Project,
-        false => Source::User,
+        true => SettingsOwner::Project,
+        false => SettingsOwner::User,
     };
     let read = || match Document::load(path)? {
         Some(document) => Settings::from_document(&document, source),
@@ -794,7 +812,7 @@ pub(crate) fn check_settings(path: &Path) -> Told {
     let diagnostics = match read() {
         Err(error) => vec![of_settings(path, &error)],
         Ok(settings) => {
-            let find = |path: &str| Program::of(fs::metadata(folder.join(path)));
+            let find = |path: &str| ProgramState::of(fs::metadata(folder.join(path)));
             let told = settings.hooks.iter().filter_map(|hook| {
                 let why = trouble(&hook.command, &find, FOLDER)?;
                 let why = format!("hook `{}`: {why}", hook.name);

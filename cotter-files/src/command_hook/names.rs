@@ -14,7 +14,7 @@ use crate::command_hook::{
 use cotter::fs::workspace;
 
 /// Where the name of a hook comes from.
-enum Named {
+enum NameSource {
     /// Somebody gave it.
     Given,
     /// From the file it runs, which is enough while no other hook has the name.
@@ -23,19 +23,19 @@ enum Named {
     Word(SmolStr),
 }
 
-impl Named {
+impl NameSource {
     fn of(hook: &CommandHook) -> Self {
         match &hook.dialect {
             Dialect::Claude(entry) => match stem(&hook.command) {
-                Some((stem, true)) => Named::File(stem),
-                Some((stem, false)) => Named::Word(stem),
-                None => Named::Word(entry.event().name().into()),
+                Some((stem, true)) => NameSource::File(stem),
+                Some((stem, false)) => NameSource::Word(stem),
+                None => NameSource::Word(entry.event().name().into()),
             },
             Dialect::Cotter => {
                 let own = hook.command.stem().unwrap_or_else(|| hook.point.name().into());
-                if own == hook.name { Named::File(own) } else { Named::Given }
+                if own == hook.name { NameSource::File(own) } else { NameSource::Given }
             }
-            Dialect::Space => Named::Given,
+            Dialect::Space => NameSource::Given,
         }
     }
 }
@@ -54,21 +54,25 @@ pub fn name_apart_in_origin(hooks: &mut [&mut CommandHook]) {
 fn name(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
     let named: Vec<_> = hooks
         .iter()
-        .map(|hook| if is_named_here(hook) { Named::of(hook) } else { Named::Given })
+        .map(|hook| if is_named_here(hook) { NameSource::of(hook) } else { NameSource::Given })
         .collect();
     let claimed = hooks.iter().zip(&named).filter_map(|(hook, named)| match named {
-        Named::Given => Some(hook.name.clone()),
-        Named::File(stem) => Some(stem.clone()),
-        Named::Word(_) => None,
+        NameSource::Given => Some(hook.name.clone()),
+        NameSource::File(stem) => Some(stem.clone()),
+        NameSource::Word(_) => None,
     });
     let claimed: Vec<_> = claimed.collect();
     for (hook, named) in hooks.iter_mut().zip(&named) {
         let name = match named {
-            Named::Given => continue,
-            Named::File(stem) if claimed.iter().filter(|other| *other == stem).count() == 1 => {
+            NameSource::Given => continue,
+            NameSource::File(stem)
+                if claimed.iter().filter(|other| *other == stem).count() == 1 =>
+            {
                 stem.clone()
             }
-            Named::File(stem) | Named::Word(stem) => format_smolstr!("{stem}-{}", digest(hook)),
+            NameSource::File(stem) | NameSource::Word(stem) => {
+                format_smolstr!("{stem}-{}", digest(hook))
+            }
         };
         rename(hook, name);
     }

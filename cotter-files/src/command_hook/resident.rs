@@ -12,37 +12,44 @@ use std::{
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::command_hook::{Base, Server, dialect::read_object, entry::CommandHook};
+use crate::command_hook::{
+    HookLocation, ResidentProcess, dialect::read_object, entry::CommandHook,
+};
 use cotter::{
     Cx,
-    hooks::external::{Answer, Asked, Asking, Outside},
+    hooks::external::{ExternalHook, HookAnswer, HookFuture, HookRequest},
     host,
 };
 
-pub(crate) struct Warm(Arc<Kept>);
+pub(crate) struct ResidentHook(Arc<ResidentState>);
 
-struct Kept {
+struct ResidentState {
     hook: CommandHook,
-    base: Base,
+    base: HookLocation,
     next: AtomicU64,
     /// Taken out while it is asked: whoever is dropped half-way leaves none, and the next starts anew.
-    server: Mutex<Option<Started>>,
+    server: Mutex<Option<RunningServer>>,
 }
 
 /// A server, and the project it was started for: another's is not asked.
-struct Started {
+struct RunningServer {
     project: PathBuf,
-    server: Box<dyn Server>,
+    server: Box<dyn ResidentProcess>,
 }
 
-impl Warm {
-    pub(crate) fn new(hook: CommandHook, base: Base) -> Self {
-        Warm(Arc::new(Kept { hook, base, next: AtomicU64::new(1), server: Mutex::default() }))
+impl ResidentHook {
+    pub(crate) fn new(hook: CommandHook, base: HookLocation) -> Self {
+        ResidentHook(Arc::new(ResidentState {
+            hook,
+            base,
+            next: AtomicU64::new(1),
+            server: Mutex::default(),
+        }))
     }
 }
 
-impl Outside for Warm {
-    fn ask(&self, asked: Asked) -> Asking {
+impl ExternalHook for ResidentHook {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
         let kept = self.0.clone();
         Box::pin(async move { kept.hook.settled(&asked, kept.ask(&asked)).await })
     }
@@ -50,18 +57,18 @@ impl Outside for Warm {
 
 /// A question to a server. What it remarked meanwhile is kept when it is over, also where nobody waits for it
 /// any longer.
-struct Talk<'a> {
+struct ServerExchange<'a> {
     cx: &'a Cx,
-    server: &'a mut dyn Server,
+    server: &'a mut dyn ResidentProcess,
 }
 
-impl Talk<'_> {
+impl ServerExchange<'_> {
     async fn exchange(&mut self, line: &str) -> Result<Vec<u8>, String> {
         self.server.exchange(line.as_bytes()).await
     }
 }
 
-impl Drop for Talk<'_> {
+impl Drop for ServerExchange<'_> {
     fn drop(&mut self) {
         let said = self.server.remarked();
         host::remark_end(self.cx, &String::from_utf8_lossy(&said));
@@ -76,26 +83,27 @@ fn numbered(payload: &Value, id: u64) -> Value {
     Value::Object(told.chain([("id".into(), id.into())]).collect())
 }
 
-impl Kept {
-    async fn ask(&self, asked: &Asked) -> Result<Answer, String> {
+impl ResidentState {
+    async fn ask(&self, asked: &HookRequest) -> Result<HookAnswer, String> {
         let mut place = self.server.lock().await;
         let project = asked.cx.place().project();
         let mut started = match place.take().filter(|started| started.project == project) {
             Some(started) => started,
             None => {
                 let job = self.hook.job(&self.base, asked, vec![]);
-                Started { project: project.into(), server: self.base.starts.serve(job)? }
+                RunningServer { project: project.into(), server: self.base.starts.serve(job)? }
             }
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let line = numbered(&asked.payload, id).to_string();
-        let line = Talk { cx: &asked.cx, server: &mut *started.server }.exchange(&line).await?;
+        let line =
+            ServerExchange { cx: &asked.cx, server: &mut *started.server }.exchange(&line).await?;
         let object = read_object(&line)
             .map_err(|cause| format!("what it answered is no JSON object: {cause}"))?;
         if object.get("id").and_then(Value::as_u64) != Some(id) {
             return Err("what it answered is no answer to this question".into());
         }
-        let answer = Answer::read(asked.point, &object)?;
+        let answer = HookAnswer::read(asked.point, &object)?;
         *place = Some(started);
         Ok(answer)
     }

@@ -5,7 +5,7 @@ use std::{error::Error, fmt, io, sync::Arc};
 use crate::document::scan;
 use cotter::text;
 
-/// A settings file's name and text, kept by every [`Place`] in it.
+/// A settings file's name and text, kept by every [`SourceLocation`] in it.
 #[derive(PartialEq, Eq)]
 pub(crate) struct SourceText {
     /// Fit to be seen.
@@ -18,14 +18,14 @@ pub(crate) struct SourceText {
 /// Kept beside a value that is judged later, so that the judgement can name it. Displayed as
 /// `settings.json:3:5`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     source: Arc<SourceText>,
-    spot: Spot,
+    spot: TextPosition,
 }
 
-impl Place {
-    pub(crate) fn new(source: &Arc<SourceText>, spot: Spot) -> Place {
-        Place { source: Arc::clone(source), spot }
+impl SourceLocation {
+    pub(crate) fn new(source: &Arc<SourceText>, spot: TextPosition) -> SourceLocation {
+        SourceLocation { source: Arc::clone(source), spot }
     }
 
     /// The file's name as it was given.
@@ -60,31 +60,31 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file(), self.line(), self.column())
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for SourceLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Place({self})")
+        write!(f, "SourceLocation({self})")
     }
 }
 
 /// A position in a text. Files are small, so `u32` holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct TextPosition {
     pub(crate) offset: u32,
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
 
-impl Spot {
-    pub(crate) const START: Spot = Spot { offset: 0, line: 1, column: 1 };
+impl TextPosition {
+    pub(crate) const START: TextPosition = TextPosition { offset: 0, line: 1, column: 1 };
 
     /// The spot of a later offset in the same text. Walking from spot to spot reads the text once.
-    pub(crate) fn advance(self, text: &str, offset: usize) -> Spot {
+    pub(crate) fn advance(self, text: &str, offset: usize) -> TextPosition {
         let mut spot = self;
         let passed = text.get(self.offset as usize..offset).unwrap_or_default();
         for (at, char) in passed.char_indices() {
@@ -108,7 +108,7 @@ impl Spot {
 #[derive(Debug)]
 pub struct SettingsError {
     file: Arc<str>,
-    place: Option<Place>,
+    place: Option<SourceLocation>,
     message: String,
     hint: Option<String>,
     source: Option<io::Error>,
@@ -144,7 +144,7 @@ impl SettingsError {
     }
 
     /// Where in the file, unless the file as a whole is the matter.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&SourceLocation> {
         self.place.as_ref()
     }
 

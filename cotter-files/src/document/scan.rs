@@ -7,19 +7,19 @@ use cotter::text;
 pub(crate) const DEPTH: usize = 128;
 
 /// Something the parser must not see.
-pub(crate) struct Refusal {
+pub(crate) struct ScanError {
     pub(crate) offset: usize,
     pub(crate) message: String,
     pub(crate) hint: Option<&'static str>,
 }
 
 /// Looks for control characters, strings over a line's end and nesting deeper than [`DEPTH`].
-pub(crate) fn refuse(text: &str) -> Result<(), Refusal> {
+pub(crate) fn refuse(text: &str) -> Result<(), ScanError> {
     if let Some(offset) =
         text.bytes().position(|byte| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r'))
     {
         let message = format!("control character U+{:04X}", text.as_bytes()[offset]);
-        return Err(Refusal {
+        return Err(ScanError {
             offset,
             message,
             hint: Some("in a string, write it as `\\u` and four digits"),
@@ -35,23 +35,23 @@ pub(crate) fn refuse(text: &str) -> Result<(), Refusal> {
         }
         if depth > DEPTH {
             let message = format!("nested deeper than {DEPTH} levels");
-            return Err(Refusal { offset: token.offset, message, hint: None });
+            return Err(ScanError { offset: token.offset, message, hint: None });
         }
     }
     Ok(())
 }
 
-fn refuse_control_in_string(token: &Token<'_>) -> Result<(), Refusal> {
+fn refuse_control_in_string(token: &JsonToken<'_>) -> Result<(), ScanError> {
     let Some(at) = token.text.find(['\n', '\r', '\t']) else {
         return Ok(());
     };
     Err(if token.text[at..].starts_with('\t') {
         let offset = token.offset + at;
-        Refusal { offset, message: "tab in a string".to_owned(), hint: Some("write it as `\\t`") }
+        ScanError { offset, message: "tab in a string".to_owned(), hint: Some("write it as `\\t`") }
     } else {
         // Where it opens is where the missing quote is to be sought.
         let message = "string is not closed on its line".to_owned();
-        Refusal {
+        ScanError {
             offset: token.offset,
             message,
             hint: Some("a line break in a string is written `\\n`"),
@@ -64,17 +64,17 @@ pub(crate) fn path_at(text: &str, offset: usize) -> String {
     let mut path = String::from("$");
     for within in walk(text, offset).around {
         match within {
-            Within::Object(None) => {}
-            Within::Object(Some(key)) if is_plain(key) => {
+            ScanContainer::Object(None) => {}
+            ScanContainer::Object(Some(key)) if is_plain(key) => {
                 path.push('.');
                 path.push_str(key);
             }
-            Within::Object(Some(key)) => {
+            ScanContainer::Object(Some(key)) => {
                 path.push_str("[\"");
                 path.push_str(&text::clip(&text::show_line(key), 60));
                 path.push_str("\"]");
             }
-            Within::List(index) => path.push_str(&format!("[{index}]")),
+            ScanContainer::List(index) => path.push_str(&format!("[{index}]")),
         }
     }
     text::clip(&path, 100).into_owned()
@@ -85,14 +85,14 @@ pub(crate) fn expected_at(text: &str, offset: usize) -> &'static str {
     let position = walk(text, offset);
     let within = position.around.last();
     match (position.next, within) {
-        (Next::Key, _) => "a key in double quotes or `}`",
-        (Next::Colon, _) => "`:`",
-        (Next::Value, None) => "an object",
-        (Next::Value, Some(Within::List(_))) => "a value or `]`",
-        (Next::Value, Some(Within::Object(_))) => "a value",
-        (Next::Comma, None) => "the end of the file",
-        (Next::Comma, Some(Within::List(_))) => "`,` or `]`",
-        (Next::Comma, Some(Within::Object(_))) => "`,` or `}`",
+        (ExpectedToken::Key, _) => "a key in double quotes or `}`",
+        (ExpectedToken::Colon, _) => "`:`",
+        (ExpectedToken::Value, None) => "an object",
+        (ExpectedToken::Value, Some(ScanContainer::List(_))) => "a value or `]`",
+        (ExpectedToken::Value, Some(ScanContainer::Object(_))) => "a value",
+        (ExpectedToken::Comma, None) => "the end of the file",
+        (ExpectedToken::Comma, Some(ScanContainer::List(_))) => "`,` or `]`",
+        (ExpectedToken::Comma, Some(ScanContainer::Object(_))) => "`,` or `}`",
     }
 }
 
@@ -114,29 +114,29 @@ fn is_plain(key: &str) -> bool {
 }
 
 /// Where in the tree an offset is: the containers around it, and what may come next.
-struct Position<'t> {
-    around: Vec<Within<'t>>,
-    next: Next,
+struct ScanPosition<'t> {
+    around: Vec<ScanContainer<'t>>,
+    next: ExpectedToken,
 }
 
-enum Within<'t> {
+enum ScanContainer<'t> {
     /// In an object, at this key as it is spelled between its quotes.
     Object(Option<&'t str>),
     List(usize),
 }
 
 #[derive(Clone, Copy)]
-enum Next {
+enum ExpectedToken {
     Key,
     Colon,
     Value,
     Comma,
 }
 
-fn walk(text: &str, offset: usize) -> Position<'_> {
-    let mut position = Position { around: Vec::new(), next: Next::Value };
+fn walk(text: &str, offset: usize) -> ScanPosition<'_> {
+    let mut position = ScanPosition { around: Vec::new(), next: ExpectedToken::Value };
     for token in Tokens::new(text) {
-        let is_key = token.kind == TokenKind::String && matches!(position.next, Next::Key);
+        let is_key = token.kind == TokenKind::String && matches!(position.next, ExpectedToken::Key);
         if token.offset > offset || (token.offset == offset && !is_key) {
             break;
         }
@@ -149,37 +149,37 @@ fn walk(text: &str, offset: usize) -> Position<'_> {
     position
 }
 
-impl<'t> Position<'t> {
-    fn step(&mut self, token: &Token<'t>) {
+impl<'t> ScanPosition<'t> {
+    fn step(&mut self, token: &JsonToken<'t>) {
         self.next = match (token.kind, self.around.last_mut()) {
             (TokenKind::Open(b'{'), _) => {
-                self.around.push(Within::Object(None));
-                Next::Key
+                self.around.push(ScanContainer::Object(None));
+                ExpectedToken::Key
             }
             (TokenKind::Open(_), _) => {
-                self.around.push(Within::List(0));
-                Next::Value
+                self.around.push(ScanContainer::List(0));
+                ExpectedToken::Value
             }
             (TokenKind::Close, _) => {
                 self.around.pop();
-                Next::Comma
+                ExpectedToken::Comma
             }
-            (TokenKind::Comma, Some(Within::Object(key))) => {
+            (TokenKind::Comma, Some(ScanContainer::Object(key))) => {
                 *key = None;
-                Next::Key
+                ExpectedToken::Key
             }
-            (TokenKind::Comma, Some(Within::List(index))) => {
+            (TokenKind::Comma, Some(ScanContainer::List(index))) => {
                 *index += 1;
-                Next::Value
+                ExpectedToken::Value
             }
-            (TokenKind::Colon, _) => Next::Value,
-            (TokenKind::String | TokenKind::Word, Some(Within::Object(key)))
-                if matches!(self.next, Next::Key) =>
+            (TokenKind::Colon, _) => ExpectedToken::Value,
+            (TokenKind::String | TokenKind::Word, Some(ScanContainer::Object(key)))
+                if matches!(self.next, ExpectedToken::Key) =>
             {
                 *key = Some(token.inside());
-                Next::Colon
+                ExpectedToken::Colon
             }
-            (TokenKind::Comma | TokenKind::String | TokenKind::Word, _) => Next::Comma,
+            (TokenKind::Comma | TokenKind::String | TokenKind::Word, _) => ExpectedToken::Comma,
         };
     }
 }
@@ -194,14 +194,14 @@ enum TokenKind {
     Word,
 }
 
-struct Token<'t> {
+struct JsonToken<'t> {
     kind: TokenKind,
     offset: usize,
     /// As it stands in the file, quotes included.
     text: &'t str,
 }
 
-impl<'t> Token<'t> {
+impl<'t> JsonToken<'t> {
     /// The text without its quotes.
     fn inside(&self) -> &'t str {
         let inside = self.text.strip_prefix('"').unwrap_or(self.text);
@@ -239,9 +239,9 @@ impl<'t> Tokens<'t> {
 }
 
 impl<'t> Iterator for Tokens<'t> {
-    type Item = Token<'t>;
+    type Item = JsonToken<'t>;
 
-    fn next(&mut self) -> Option<Token<'t>> {
+    fn next(&mut self) -> Option<JsonToken<'t>> {
         self.skip_blank();
         let offset = self.at;
         let rest = &self.text[offset..];
@@ -254,7 +254,7 @@ impl<'t> Iterator for Tokens<'t> {
             _ => (TokenKind::Word, word_length(rest)),
         };
         self.at += length;
-        Some(Token { kind, offset, text: &rest[..length] })
+        Some(JsonToken { kind, offset, text: &rest[..length] })
     }
 }
 

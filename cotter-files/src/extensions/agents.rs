@@ -12,24 +12,24 @@ use smol_str::SmolStr;
 use crate::{
     claude::tool_mapping::our_tools,
     document::Document,
-    profile::{Leave, Profile},
+    profile::{Profile, ProfileGrants},
 };
 use crate::{
     command_hook::hook_files::of_settings,
     extensions::{
-        Diagnostic, FileKind, Severity, Told,
+        CheckedFiles, Diagnostic, FileKind, Severity,
         skills::{mistyped, open},
     },
     folder::{
-        front_matter::{FieldError, Fields, FrontMatter, Value},
-        walk::{Found, Links, Walked, walk},
+        front_matter::{FieldError, FrontMatter, YamlFields, YamlValue},
+        walk::{FoundFile, LinkPolicy, WalkResult, walk},
     },
 };
 use cotter::{
     AgentConfig,
     host::our_name,
     host::{check_globs, check_name},
-    invoke::named_item::Kind,
+    invoke::named_item::NameKind,
     text,
 };
 
@@ -84,11 +84,11 @@ impl AgentFile {
 const PROFILE: &str = "agent.json";
 
 /// The agents below a folder, or in one file. What cannot be one is left out and told.
-pub(crate) fn load(root: &Path, links: &Links) -> (Vec<AgentFile>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics, .. } = walk(root, Some(PROFILE), links);
+pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<AgentFile>, Vec<Diagnostic>) {
+    let WalkResult { files, mut diagnostics, .. } = walk(root, Some(PROFILE), links);
     let mut agents = vec![];
-    let is_agent = |found: &&Found| matches!(found.ending().as_str(), "md" | "yaml" | "yml");
-    let is_beside = |found: &Found| found.stem() == "README" && found.shown != root;
+    let is_agent = |found: &&FoundFile| matches!(found.ending().as_str(), "md" | "yaml" | "yml");
+    let is_beside = |found: &FoundFile| found.stem() == "README" && found.shown != root;
     for found in files.iter().filter(is_agent).filter(|found| !is_beside(found)) {
         match agent(found, &mut diagnostics) {
             Ok((config, lines)) => {
@@ -101,8 +101,9 @@ pub(crate) fn load(root: &Path, links: &Links) -> (Vec<AgentFile>, Vec<Diagnosti
 }
 
 /// The profiles below a folder, or the one file, what is wrong with them, and the tools they name.
-pub(crate) fn check_profiles(root: &Path) -> (Told, Vec<NamedTool>) {
-    let links = Links::within(if root.is_file() { root.parent().unwrap_or(root) } else { root });
+pub(crate) fn check_profiles(root: &Path) -> (CheckedFiles, Vec<NamedTool>) {
+    let links =
+        LinkPolicy::within(if root.is_file() { root.parent().unwrap_or(root) } else { root });
     let files = walk(root, Some(PROFILE), &links).files;
     let profiles = files.iter().filter(|found| {
         // A file by itself may be called anything.
@@ -115,7 +116,7 @@ pub(crate) fn check_profiles(root: &Path) -> (Told, Vec<NamedTool>) {
         let read = Document::load(&found.real).and_then(|document| match document {
             Some(document) => {
                 let name = folder.to_string_lossy();
-                let profile = Profile::from_document(&document, &name, Leave::to_look())?;
+                let profile = Profile::from_document(&document, &name, ProfileGrants::to_look())?;
                 let keys = document.root().object()?;
                 let line = keys.get("tools").map(|node| node.place().line() as usize);
                 Ok((profile.tools, line))
@@ -134,7 +135,7 @@ pub(crate) fn check_profiles(root: &Path) -> (Told, Vec<NamedTool>) {
 
 /// The agent of a file, and the lines of its tools.
 fn agent(
-    found: &Found,
+    found: &FoundFile,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<(AgentConfig, [Option<usize>; 2]), Diagnostic> {
     let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
@@ -143,9 +144,9 @@ fn agent(
     let mut warnings = vec![];
     let id = match name(&fields).map_err(of)? {
         Some(name) => name,
-        None => found.name(Kind::Subagent, &found.stem(), &mut warnings)?,
+        None => found.name(NameKind::Subagent, &found.stem(), &mut warnings)?,
     };
-    check_name(Kind::Subagent, &id).map_err(|why| found.rejected(None, why))?;
+    check_name(NameKind::Subagent, &id).map_err(|why| found.rejected(None, why))?;
     let prompt = match text_of("prompt")? {
         Some(prompt) => prompt,
         None => text.get().map_err(|why| found.rejected(None, why.to_string()))?.to_string(),
@@ -157,7 +158,7 @@ fn agent(
     }
     let mut config = AgentConfig::new(id).with_system_prompt(prompt);
     config.description = found.description(&fields, &mut warnings)?;
-    let mut limits = Limits { found, fields: &fields, told: &mut warnings };
+    let mut limits = AgentLimitReader { found, fields: &fields, told: &mut warnings };
     config.tools = limits.tools().map_err(of)?;
     config.without_tools = limits.without_tools().map_err(of)?;
     config.looks_only = limits.looks_only().map_err(of)?;
@@ -190,22 +191,22 @@ fn agent(
 }
 
 /// What it is called by: its `id`, or a `name` that can be one. Without either its file's name stands.
-fn name(fields: &Fields) -> Result<Option<String>, FieldError> {
+fn name(fields: &YamlFields) -> Result<Option<String>, FieldError> {
     if let Some(id) = fields.text("id")? {
         return Ok(Some(id.to_owned()));
     }
-    let name = fields.text("name")?.filter(|name| check_name(Kind::Subagent, name).is_ok());
+    let name = fields.text("name")?.filter(|name| check_name(NameKind::Subagent, name).is_ok());
     Ok(name.map(str::to_owned))
 }
 
 /// What an agent's file says of what it may do.
-struct Limits<'a> {
-    found: &'a Found,
-    fields: &'a Fields,
+struct AgentLimitReader<'a> {
+    found: &'a FoundFile,
+    fields: &'a YamlFields,
     told: &'a mut Vec<Diagnostic>,
 }
 
-impl Limits<'_> {
+impl AgentLimitReader<'_> {
     fn say(&mut self, severity: Severity, line: usize, what: String) {
         self.told.push(Diagnostic::new(&self.found.shown, Some(line), severity, what));
     }
@@ -283,7 +284,7 @@ impl Limits<'_> {
             return Ok(words);
         };
         match field.value {
-            Value::List(_) => {
+            YamlValue::List(_) => {
                 self.say(Severity::Warning, field.line, format!("`{key}` names none: it has none"));
                 Ok(vec![NONE.into()])
             }

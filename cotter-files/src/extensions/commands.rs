@@ -10,13 +10,13 @@ use smol_str::SmolStr;
 
 use crate::{
     extensions::{
-        Diagnostic, Shared,
-        skills::{Text, mistyped, open},
+        Diagnostic, FolderShared,
+        skills::{LazyText, mistyped, open},
         template::Arguments,
     },
     folder::{
         front_matter::FrontMatter,
-        walk::{Found, Links, Walked, walk},
+        walk::{FoundFile, LinkPolicy, WalkResult, walk},
     },
 };
 use cotter::{
@@ -26,7 +26,7 @@ use cotter::{
     invoke::{
         callable::BoxError,
         command::{CommandCx, CommandResult},
-        named_item::Kind,
+        named_item::NameKind,
     },
 };
 
@@ -47,7 +47,7 @@ pub struct CommandFile {
     pub model: Option<String>,
     /// The file.
     pub path: PathBuf,
-    text: Text,
+    text: LazyText,
 }
 
 impl CommandFile {
@@ -57,7 +57,7 @@ impl CommandFile {
     }
 
     /// The command, to be registered.
-    pub(crate) fn command(self: &Arc<Self>, shared: &Arc<Shared>) -> Command {
+    pub(crate) fn command(self: &Arc<Self>, shared: &Arc<FolderShared>) -> Command {
         let (file, from) = (self.clone(), shared.clone());
         let run = move |cx: CommandCx| {
             let (file, shared) = (file.clone(), from.clone());
@@ -70,7 +70,7 @@ impl CommandFile {
         Command::new(self.name.clone(), run).description(description)
     }
 
-    async fn run(&self, shared: &Shared, cx: CommandCx) -> Result<CommandResult, BoxError> {
+    async fn run(&self, shared: &FolderShared, cx: CommandCx) -> Result<CommandResult, BoxError> {
         let text = self.text.get()?;
         if let Some(name) = &self.model {
             let model = cx.controls.find_model(name)?;
@@ -86,8 +86,8 @@ impl CommandFile {
 }
 
 /// The commands below a folder, or in one file. What cannot be one is left out and told.
-pub(crate) fn load(root: &Path, links: &Links) -> (Vec<Arc<CommandFile>>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics, .. } = walk(root, None, links);
+pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<Arc<CommandFile>>, Vec<Diagnostic>) {
+    let WalkResult { files, mut diagnostics, .. } = walk(root, None, links);
     let mut commands = vec![];
     for found in files.iter().filter(|found| found.ending() == "md") {
         match command(found, &mut diagnostics) {
@@ -98,14 +98,17 @@ pub(crate) fn load(root: &Path, links: &Links) -> (Vec<Arc<CommandFile>>, Vec<Di
     (commands, diagnostics)
 }
 
-fn command(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<CommandFile, Diagnostic> {
+fn command(
+    found: &FoundFile,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Result<CommandFile, Diagnostic> {
     let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
     let of = |error: crate::folder::front_matter::FieldError| error.of(&found.shown);
     let folders = found.relative.parent().into_iter().flat_map(Path::iter);
     let folders = folders.map(|name| name.to_string_lossy().into_owned());
     let name = folders.chain([found.stem()]).collect::<Vec<_>>().join(":");
     let mut warnings = vec![];
-    let name = found.name(Kind::Command, &name, &mut warnings)?;
+    let name = found.name(NameKind::Command, &name, &mut warnings)?;
     let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
     let command = CommandFile {
         name: name.into(),

@@ -15,7 +15,8 @@ use crate::{
     folder::walk::read,
 };
 use cotter::{
-    Place, Registry, invoke::directives::escape_tags_of, permission::secret_files::is_secret, text,
+    Registry, Workspace, invoke::directives::escape_tags_of, permission::secret_files::is_secret,
+    text,
 };
 
 /// The names of memory files, in the order in which they are read.
@@ -51,14 +52,14 @@ impl MemoryFile {
 /// Memory files, in the order in which they are told, and what was left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Memory {
+pub struct MemoryFiles {
     /// The files.
     pub files: Vec<MemoryFile>,
     /// What was left out, and why.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-impl Memory {
+impl MemoryFiles {
     /// Registers every file as a section of the system prompt.
     pub fn register(&self, unit: &mut Registry) {
         for file in &self.files {
@@ -69,8 +70,9 @@ impl Memory {
 
 /// The memory files of a place: the person's own folder first, then from the project's root down to the
 /// working folder. `allows` says what the rules say of a read, of a path without links.
-pub fn load(place: &Place, own: Option<&Path>, allows: &dyn Fn(&Path) -> bool) -> Memory {
-    let mut reading = Reading { place, own, allows, memory: Memory::default(), room: ALL };
+pub fn load(place: &Workspace, own: Option<&Path>, allows: &dyn Fn(&Path) -> bool) -> MemoryFiles {
+    let mut reading =
+        MemoryReader { place, own, allows, memory: MemoryFiles::default(), room: ALL };
     if let Some(folder) = own {
         reading.folder(folder);
     }
@@ -83,15 +85,15 @@ pub fn load(place: &Place, own: Option<&Path>, allows: &dyn Fn(&Path) -> bool) -
     reading.memory
 }
 
-struct Reading<'a> {
-    place: &'a Place,
+struct MemoryReader<'a> {
+    place: &'a Workspace,
     own: Option<&'a Path>,
     allows: &'a dyn Fn(&Path) -> bool,
-    memory: Memory,
+    memory: MemoryFiles,
     room: usize,
 }
 
-impl Reading<'_> {
+impl MemoryReader<'_> {
     fn folder(&mut self, folder: &Path) {
         for name in NAMES {
             let path = folder.join(name);

@@ -11,18 +11,18 @@ use cotter::fs::open;
 
 /// What was found out about a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Detected {
+pub(crate) struct DetectedProject {
     pub(crate) language: &'static str,
     pub(crate) framework: &'static str,
 }
 
 /// What was found out about the project that was looked at last.
 #[derive(Default)]
-pub(crate) struct Known(Mutex<Option<(PathBuf, Detected)>>);
+pub(crate) struct ProjectCache(Mutex<Option<(PathBuf, DetectedProject)>>);
 
-impl Known {
+impl ProjectCache {
     /// What a project is: looked at once.
-    pub(crate) fn of(&self, project: &Path) -> Detected {
+    pub(crate) fn of(&self, project: &Path) -> DetectedProject {
         let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &*known {
             Some((path, detected)) if path == project => detected.clone(),
@@ -43,7 +43,7 @@ const MOST_BYTES: u64 = 256 * 1024;
 
 /// A file at the root, what it says the project is written in, and words in it that tell of frameworks;
 /// the first that is there counts.
-type Sign = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+type ProjectMarker = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const NODE: &[(&str, &str)] = &[
     ("\"next\"", "next"),
@@ -69,7 +69,7 @@ const PYTHON: &[(&str, &str)] =
 const JVM: &[(&str, &str)] =
     &[("spring-boot", "spring-boot"), ("quarkus", "quarkus"), ("com.android", "android")];
 
-const SIGNS: [Sign; 22] = [
+const SIGNS: [ProjectMarker; 22] = [
     (
         "Cargo.toml",
         "rust",
@@ -105,7 +105,7 @@ const SIGNS: [Sign; 22] = [
     ("Makefile", "c", &[]),
 ];
 
-fn detect(project: &Path) -> Detected {
+fn detect(project: &Path) -> DetectedProject {
     let real = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
     let there: Vec<_> = SIGNS.iter().filter(|(file, ..)| is_file(&real.join(file))).collect();
     let is_typescript = |text: &str| text.contains("\"typescript\"");
@@ -119,7 +119,7 @@ fn detect(project: &Path) -> Detected {
         let found = words.iter().find(|(word, _)| text.contains(word)).map(|(_, name)| *name);
         framework = framework.or(found);
     }
-    Detected { language, framework: framework.unwrap_or(UNKNOWN) }
+    DetectedProject { language, framework: framework.unwrap_or(UNKNOWN) }
 }
 
 fn is_file(path: &Path) -> bool {
@@ -145,7 +145,7 @@ mod tests {
             for (name, text) in files {
                 fs::write(folder.path().join(name), text).unwrap();
             }
-            let Detected { language: found, framework: on } = detect(folder.path());
+            let DetectedProject { language: found, framework: on } = detect(folder.path());
             assert_eq!((found, on), (language, framework), "{files:?}");
         };
         check(&[], "unknown", "unknown");

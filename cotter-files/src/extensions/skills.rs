@@ -12,10 +12,10 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::{
-    extensions::{Diagnostic, Severity, Shared, template::Arguments},
+    extensions::{Diagnostic, FolderShared, Severity, template::Arguments},
     folder::{
-        front_matter::{self, FieldError, Fields, FrontMatter, Value},
-        walk::{Found, Links, Walked, read, walk},
+        front_matter::{self, FieldError, FrontMatter, YamlFields, YamlValue},
+        walk::{FoundFile, LinkPolicy, WalkResult, read, walk},
     },
 };
 use cotter::{
@@ -24,9 +24,9 @@ use cotter::{
     host::check_name,
     invoke::{
         callable::BoxError,
-        named_item::Kind,
-        skill::{SkillCx, Source},
-        trigger::{Reach, Trigger, TriggerKind},
+        named_item::NameKind,
+        skill::{SkillCaller, SkillCx},
+        trigger::{MatchScope, Trigger, TriggerKind},
     },
     text,
 };
@@ -74,24 +74,24 @@ pub struct SkillFile {
     pub agents: Vec<String>,
     /// Words to find it by.
     pub tags: Vec<String>,
-    pub(crate) text: Text,
+    pub(crate) text: LazyText,
 }
 
 /// The text of a file, after its front matter.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct LazyText {
     /// By a path without links.
     real: PathBuf,
     read: OnceLock<Arc<str>>,
 }
 
-impl Text {
-    pub(crate) fn of(found: &Found) -> Self {
-        Text { real: found.real.clone(), read: OnceLock::new() }
+impl LazyText {
+    pub(crate) fn of(found: &FoundFile) -> Self {
+        LazyText { real: found.real.clone(), read: OnceLock::new() }
     }
 
-    pub(crate) fn known(found: &Found, text: &str) -> Self {
-        Text { read: OnceLock::from(Arc::from(tidy(text))), ..Text::of(found) }
+    pub(crate) fn known(found: &FoundFile, text: &str) -> Self {
+        LazyText { read: OnceLock::from(Arc::from(tidy(text))), ..LazyText::of(found) }
     }
 
     /// The text, read from the file where it was not yet.
@@ -133,7 +133,7 @@ impl SkillFile {
     }
 
     /// The skill, to be registered.
-    pub(crate) fn skill(self: &Arc<Self>, shared: &Arc<Shared>) -> Skill {
+    pub(crate) fn skill(self: &Arc<Self>, shared: &Arc<FolderShared>) -> Skill {
         let (file, from) = (self.clone(), shared.clone());
         let bring = move |cx: SkillCx| {
             let (file, shared) = (file.clone(), from.clone());
@@ -150,10 +150,10 @@ impl SkillFile {
         if shared.trusted { skill.triggers(self.triggers.clone()) } else { skill }
     }
 
-    async fn bring(&self, shared: &Shared, cx: SkillCx) -> Result<Content, BoxError> {
+    async fn bring(&self, shared: &FolderShared, cx: SkillCx) -> Result<Content, BoxError> {
         let arguments = match cx.source {
             // Nobody passed anything.
-            Source::Trigger => Arguments::default(),
+            SkillCaller::Trigger => Arguments::default(),
             _ => Arguments::new(&cx.parsed_text),
         };
         let text = self.text.get()?;
@@ -174,8 +174,8 @@ fn has_more(folder: &Path) -> bool {
 }
 
 /// The skills below a folder, or in one file. What cannot be one is left out and told.
-pub(crate) fn load(root: &Path, links: &Links) -> (Vec<Arc<SkillFile>>, Vec<Diagnostic>) {
-    let Walked { files, mut diagnostics, .. } = walk(root, Some(SKILL_FILE), links);
+pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<Arc<SkillFile>>, Vec<Diagnostic>) {
+    let WalkResult { files, mut diagnostics, .. } = walk(root, Some(SKILL_FILE), links);
     let mut skills = vec![];
     for found in files.iter().filter(|found| is_skill(found, root)) {
         match skill(found, &mut diagnostics) {
@@ -187,13 +187,13 @@ pub(crate) fn load(root: &Path, links: &Links) -> (Vec<Arc<SkillFile>>, Vec<Diag
 }
 
 /// Whether a file should be a skill. What people write beside skills is none, unless it is what was named.
-fn is_skill(found: &Found, root: &Path) -> bool {
+fn is_skill(found: &FoundFile, root: &Path) -> bool {
     const BESIDE: [&str; 5] = ["readme", "license", "changelog", "contributing", "notice"];
     matches!(found.ending().as_str(), "md" | "yaml" | "yml")
         && (found.shown == root || !BESIDE.contains(&found.stem().to_lowercase().as_str()))
 }
 
-fn skill(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, Diagnostic> {
+fn skill(found: &FoundFile, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, Diagnostic> {
     let (head, text) = open(found)?;
     let FrontMatter { fields, diagnostics: told, present, .. } = head;
     let told = told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told });
@@ -206,11 +206,11 @@ fn skill(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, 
         _ => found.stem(),
     };
     let id = match fields.text("id").map_err(of)? {
-        Some(id) => check_name(Kind::Skill, id).map(|()| id.to_owned()).map_err(|why| {
+        Some(id) => check_name(NameKind::Skill, id).map(|()| id.to_owned()).map_err(|why| {
             let line = fields.get("id").map(|field| field.line);
             found.rejected(line, format!("{why}; letters, digits, `_` and `-` can be one"))
         })?,
-        None => found.name(Kind::Skill, &called, &mut warnings)?,
+        None => found.name(NameKind::Skill, &called, &mut warnings)?,
     };
     let title = fields.text("name").map_err(of)?.unwrap_or_default();
     let description = found.description(&fields, &mut warnings)?;
@@ -251,7 +251,7 @@ fn skill(found: &Found, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, 
 }
 
 /// The front matter of a file and the text after it. A `.yaml` may also be one mapping with a `body`.
-pub(crate) fn open(found: &Found) -> Result<(FrontMatter, Text), Diagnostic> {
+pub(crate) fn open(found: &FoundFile) -> Result<(FrontMatter, LazyText), Diagnostic> {
     let most = front_matter::MOST_BYTES * 4;
     let (bytes, length) = found.head(most)?;
     if length > MOST_BYTES as u64 {
@@ -260,7 +260,7 @@ pub(crate) fn open(found: &Found) -> Result<(FrontMatter, Text), Diagnostic> {
     let at = |told: Diagnostic| Diagnostic { path: found.shown.clone(), ..told };
     let head = front_matter::read(&found.shown, &bytes);
     if found.ending() == "md" || head.as_ref().is_ok_and(|head| head.present) {
-        return head.map(|head| (head, Text::of(found))).map_err(at);
+        return head.map(|head| (head, LazyText::of(found))).map_err(at);
     }
     if length > bytes.len() as u64 {
         return Err(found.rejected(None, format!("a mapping of more than {most} bytes")));
@@ -271,16 +271,16 @@ pub(crate) fn open(found: &Found) -> Result<(FrontMatter, Text), Diagnostic> {
         return Err(found.rejected(None, "it has neither a front matter nor a `body`"));
     };
     let body = head.fields.text(key).map_err(|error| error.of(&found.shown))?.unwrap_or_default();
-    let text = Text::known(found, body);
+    let text = LazyText::known(found, body);
     Ok((head, text))
 }
 
-fn triggers(fields: &Fields) -> Result<Vec<Trigger>, FieldError> {
+fn triggers(fields: &YamlFields) -> Result<Vec<Trigger>, FieldError> {
     let Some(field) = fields.get("triggers") else { return Ok(vec![]) };
     let list = match &field.value {
-        Value::Empty => return Ok(vec![]),
-        Value::List(list) => list.as_slice(),
-        Value::Text(_) => &[(field.line, field.value.clone())],
+        YamlValue::Empty => return Ok(vec![]),
+        YamlValue::List(list) => list.as_slice(),
+        YamlValue::Text(_) => &[(field.line, field.value.clone())],
         _ => return Err(field.error("a list of patterns")),
     };
     if list.len() > MOST_TRIGGERS {
@@ -290,14 +290,16 @@ fn triggers(fields: &Fields) -> Result<Vec<Trigger>, FieldError> {
     list.iter().map(|(line, value)| trigger(*line, value)).collect()
 }
 
-fn trigger(line: usize, value: &Value) -> Result<Trigger, FieldError> {
+fn trigger(line: usize, value: &YamlValue) -> Result<Trigger, FieldError> {
     let error = |line: usize, why: String| FieldError::new(line, why);
     let (line, pattern, kind, reach) = match value {
-        Value::Text(pattern) => (line, pattern.as_str(), TriggerKind::Keyword, Reach::Anywhere),
-        Value::Fields(fields) => {
+        YamlValue::Text(pattern) => {
+            (line, pattern.as_str(), TriggerKind::Keyword, MatchScope::Anywhere)
+        }
+        YamlValue::Fields(fields) => {
             let at = |key: &str| fields.get(key).map_or(line, |field| field.line);
             let pattern = match fields.get("pattern").map(|field| &field.value) {
-                Some(Value::Text(pattern)) => pattern.as_str(),
+                Some(YamlValue::Text(pattern)) => pattern.as_str(),
                 _ => return Err(error(at("pattern"), "a trigger needs a `pattern`".into())),
             };
             let kind = match fields.text("type")? {
@@ -311,7 +313,7 @@ fn trigger(line: usize, value: &Value) -> Result<Trigger, FieldError> {
                 }
             };
             let whole = fields.flag("word")?.unwrap_or(false);
-            let reach = if whole { Reach::Words } else { Reach::Anywhere };
+            let reach = if whole { MatchScope::Words } else { MatchScope::Anywhere };
             (at("pattern"), pattern, kind, reach)
         }
         _ => return Err(error(line, "a trigger needs a `pattern`".into())),
@@ -320,7 +322,7 @@ fn trigger(line: usize, value: &Value) -> Result<Trigger, FieldError> {
 }
 
 /// Keys that are nearly ones that mean something, and those that would guard or allow something elsewhere.
-pub(crate) fn mistyped(found: &Found, fields: &Fields, keys: &[&str]) -> Vec<Diagnostic> {
+pub(crate) fn mistyped(found: &FoundFile, fields: &YamlFields, keys: &[&str]) -> Vec<Diagnostic> {
     let hooks = fields.get("hooks").map(|field| {
         let message = "`hooks` is not honoured here: nothing in it runs or guards anything";
         Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)

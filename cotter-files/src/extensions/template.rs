@@ -60,7 +60,7 @@ impl Variables {
 
 /// A piece of a text whose arguments and variables are filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Piece<'a> {
+pub(crate) enum TemplatePart<'a> {
     /// Text as it is told.
     Text(Cow<'a, str>),
     /// A command, and what its output takes the place of.
@@ -77,38 +77,38 @@ pub(crate) fn fill<'a>(
     text: &'a str,
     arguments: &Arguments,
     variables: &Variables,
-) -> Vec<Piece<'a>> {
+) -> Vec<TemplatePart<'a>> {
     let mut pieces = vec![];
     let mut said = String::new();
-    for token in tokens(text, Commands::Run) {
+    for token in tokens(text, CommandExpansion::Run) {
         match token {
-            Token::Text(text) => said.push_str(text),
-            Token::Hole { written, hole } => match hole.filled(arguments, variables) {
+            TemplateToken::Text(text) => said.push_str(text),
+            TemplateToken::Hole { written, hole } => match hole.filled(arguments, variables) {
                 Some(filled) => said.push_str(&filled.plain()),
                 None => said.push_str(written),
             },
-            Token::Command(written) => {
-                pieces.push(Piece::Text(Cow::Owned(std::mem::take(&mut said))));
+            TemplateToken::Command(written) => {
+                pieces.push(TemplatePart::Text(Cow::Owned(std::mem::take(&mut said))));
                 let line = command_line(written, arguments, variables);
-                pieces.push(Piece::Command { line, written });
+                pieces.push(TemplatePart::Command { line, written });
             }
         }
     }
-    pieces.push(Piece::Text(Cow::Owned(said)));
-    pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
+    pieces.push(TemplatePart::Text(Cow::Owned(said)));
+    pieces.retain(|piece| !matches!(piece, TemplatePart::Text(text) if text.is_empty()));
     pieces
 }
 
 /// A piece of a text as it is written.
-enum Token<'a> {
+enum TemplateToken<'a> {
     Text(&'a str),
-    Hole { written: &'a str, hole: Hole<'a> },
+    Hole { written: &'a str, hole: Placeholder<'a> },
     Command(&'a str),
 }
 
 /// Something that is to be filled in.
 #[derive(Clone, Copy)]
-enum Hole<'a> {
+enum Placeholder<'a> {
     /// All arguments.
     All,
     /// So many arguments from one on; `None` to the end.
@@ -121,18 +121,18 @@ enum Hole<'a> {
 }
 
 /// What is filled in: words of the person, or one value.
-enum Filled<'a> {
+enum PlaceholderValue<'a> {
     Raw(&'a Arguments),
     Words(&'a [String]),
     One(&'a str),
 }
 
-impl Filled<'_> {
+impl PlaceholderValue<'_> {
     fn plain(&self) -> Cow<'_, str> {
         match self {
-            Filled::Raw(arguments) => Cow::Borrowed(&arguments.raw),
-            Filled::Words(words) => Cow::Owned(words.join(" ")),
-            Filled::One(text) => Cow::Borrowed(text),
+            PlaceholderValue::Raw(arguments) => Cow::Borrowed(&arguments.raw),
+            PlaceholderValue::Words(words) => Cow::Owned(words.join(" ")),
+            PlaceholderValue::One(text) => Cow::Borrowed(text),
         }
     }
 
@@ -140,9 +140,9 @@ impl Filled<'_> {
         let words =
             |words: &[String]| words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
         match self {
-            Filled::Raw(arguments) => words(&arguments.words),
-            Filled::Words(list) => words(list),
-            Filled::One(text) => quoted(text),
+            PlaceholderValue::Raw(arguments) => words(&arguments.words),
+            PlaceholderValue::Words(list) => words(list),
+            PlaceholderValue::One(text) => quoted(text),
         }
     }
 }
@@ -152,46 +152,52 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-impl<'a> Hole<'a> {
-    fn filled<'b>(self, passed: &'b Arguments, variables: &'b Variables) -> Option<Filled<'b>>
+impl<'a> Placeholder<'a> {
+    fn filled<'b>(
+        self,
+        passed: &'b Arguments,
+        variables: &'b Variables,
+    ) -> Option<PlaceholderValue<'b>>
     where
         'a: 'b,
     {
         let words = passed.words.as_slice();
         let one = |number: usize| words.get(number.checked_sub(1)?).map(String::as_str);
         match self {
-            Hole::All => Some(Filled::Raw(passed)),
-            Hole::From(first, count) => {
+            Placeholder::All => Some(PlaceholderValue::Raw(passed)),
+            Placeholder::From(first, count) => {
                 let start = first.saturating_sub(1).min(words.len());
                 let end = count.map_or(words.len(), |count| start.saturating_add(count));
-                Some(Filled::Words(&words[start..end.min(words.len())]))
+                Some(PlaceholderValue::Words(&words[start..end.min(words.len())]))
             }
-            Hole::One(number) => one(number).map(Filled::One),
-            Hole::Or(number, otherwise) => {
+            Placeholder::One(number) => one(number).map(PlaceholderValue::One),
+            Placeholder::Or(number, otherwise) => {
                 let passed = match number {
-                    None => Some(Filled::Raw(passed)).filter(|_| !words.is_empty()),
-                    Some(number) => one(number).filter(|word| !word.is_empty()).map(Filled::One),
+                    None => Some(PlaceholderValue::Raw(passed)).filter(|_| !words.is_empty()),
+                    Some(number) => {
+                        one(number).filter(|word| !word.is_empty()).map(PlaceholderValue::One)
+                    }
                 };
-                passed.or(Some(Filled::One(otherwise)))
+                passed.or(Some(PlaceholderValue::One(otherwise)))
             }
-            Hole::Variable(name) => variables.get(name).map(Filled::One),
+            Placeholder::Variable(name) => variables.get(name).map(PlaceholderValue::One),
         }
     }
 }
 
 /// Whether commands are looked for.
 #[derive(Clone, Copy, PartialEq)]
-enum Commands {
+enum CommandExpansion {
     Run,
     Leave,
 }
 
-fn tokens(text: &str, commands: Commands) -> Vec<Token<'_>> {
+fn tokens(text: &str, commands: CommandExpansion) -> Vec<TemplateToken<'_>> {
     let mut tokens = vec![];
-    let mut fenced = Fence::default();
+    let mut fenced = CodeFence::default();
     for line in text.split_inclusive('\n') {
         let in_code = fenced.passes(line);
-        let commands = if in_code { Commands::Leave } else { commands };
+        let commands = if in_code { CommandExpansion::Leave } else { commands };
         tokens_of_line(line, commands, &mut tokens);
     }
     tokens
@@ -199,9 +205,9 @@ fn tokens(text: &str, commands: Commands) -> Vec<Token<'_>> {
 
 /// Fenced code, line by line.
 #[derive(Default)]
-struct Fence(Option<(char, usize)>);
+struct CodeFence(Option<(char, usize)>);
 
-impl Fence {
+impl CodeFence {
     /// Whether a line is part of fenced code, its fences included.
     fn passes(&mut self, line: &str) -> bool {
         let line = line.trim_start();
@@ -221,18 +227,24 @@ impl Fence {
     }
 }
 
-fn tokens_of_line<'a>(line: &'a str, commands: Commands, tokens: &mut Vec<Token<'a>>) {
+fn tokens_of_line<'a>(
+    line: &'a str,
+    commands: CommandExpansion,
+    tokens: &mut Vec<TemplateToken<'a>>,
+) {
     let (mut from, mut at) = (0, 0);
     while let Some(next) = line[at..].find(['$', '{', '!']) {
         let start = at + next;
         let rest = &line[start..];
         let apart = line[..start].chars().next_back().is_none_or(char::is_whitespace);
         let found = match rest.as_bytes()[0] {
-            b'$' => argument(rest)
-                .map(|(length, hole)| (length, Token::Hole { written: &rest[..length], hole })),
-            b'{' => variable(rest)
-                .map(|(length, hole)| (length, Token::Hole { written: &rest[..length], hole })),
-            _ if apart && commands == Commands::Run => command(rest),
+            b'$' => argument(rest).map(|(length, hole)| {
+                (length, TemplateToken::Hole { written: &rest[..length], hole })
+            }),
+            b'{' => variable(rest).map(|(length, hole)| {
+                (length, TemplateToken::Hole { written: &rest[..length], hole })
+            }),
+            _ if apart && commands == CommandExpansion::Run => command(rest),
             _ => None,
         };
         let Some((length, token)) = found else {
@@ -240,71 +252,71 @@ fn tokens_of_line<'a>(line: &'a str, commands: Commands, tokens: &mut Vec<Token<
             continue;
         };
         if from < start {
-            tokens.push(Token::Text(&line[from..start]));
+            tokens.push(TemplateToken::Text(&line[from..start]));
         }
         tokens.push(token);
         at = start + length;
         from = at;
     }
     if from < line.len() {
-        tokens.push(Token::Text(&line[from..]));
+        tokens.push(TemplateToken::Text(&line[from..]));
     }
 }
 
 /// `` !`command` `` at the start of a text.
-fn command(text: &str) -> Option<(usize, Token<'_>)> {
+fn command(text: &str) -> Option<(usize, TemplateToken<'_>)> {
     let rest = text.strip_prefix("!`")?;
     let (command, _) = rest.split_once('`')?;
-    (!command.trim().is_empty()).then(|| (command.len() + 3, Token::Command(command)))
+    (!command.trim().is_empty()).then(|| (command.len() + 3, TemplateToken::Command(command)))
 }
 
 /// `{{name}}` of a known name at the start of a text.
-fn variable(text: &str) -> Option<(usize, Hole<'_>)> {
+fn variable(text: &str) -> Option<(usize, Placeholder<'_>)> {
     let (name, _) = text.strip_prefix("{{")?.split_once("}}")?;
     let length = name.len() + 4;
     let name = name.trim();
     Variables::default().get(name)?;
-    Some((length, Hole::Variable(name)))
+    Some((length, Placeholder::Variable(name)))
 }
 
 /// `$…` at the start of a text.
-fn argument(text: &str) -> Option<(usize, Hole<'_>)> {
+fn argument(text: &str) -> Option<(usize, Placeholder<'_>)> {
     let rest = text.strip_prefix('$')?;
     if let Some(braced) = rest.strip_prefix('{') {
         let (inside, _) = braced.split_once('}')?;
         return Some((inside.len() + 3, braced_argument(inside)?));
     }
     if rest.starts_with('@') {
-        return Some((2, Hole::All));
+        return Some((2, Placeholder::All));
     }
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
     if digits > 0 {
-        return Some((digits + 1, Hole::One(rest[..digits].parse().ok()?)));
+        return Some((digits + 1, Placeholder::One(rest[..digits].parse().ok()?)));
     }
     let after = rest.strip_prefix(ARGUMENTS)?;
     let ends = !after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
-    ends.then_some((ARGUMENTS.len() + 1, Hole::All))
+    ends.then_some((ARGUMENTS.len() + 1, Placeholder::All))
 }
 
 const ARGUMENTS: &str = "ARGUMENTS";
 
-fn braced_argument(inside: &str) -> Option<Hole<'_>> {
+fn braced_argument(inside: &str) -> Option<Placeholder<'_>> {
     let is_all = |name: &str| name == "@" || name == ARGUMENTS;
     if is_all(inside) {
-        return Some(Hole::All);
+        return Some(Placeholder::All);
     }
     if let Some((name, otherwise)) = inside.split_once(":-") {
         let number = if is_all(name) { None } else { Some(name.parse().ok()?) };
-        return Some(Hole::Or(number, otherwise));
+        return Some(Placeholder::Or(number, otherwise));
     }
     if let Some(range) = inside.strip_prefix("@:") {
         let (first, count) = match range.split_once(':') {
             Some((first, count)) => (first, Some(count.parse().ok()?)),
             None => (range, None),
         };
-        return Some(Hole::From(first.parse().ok()?, count));
+        return Some(Placeholder::From(first.parse().ok()?, count));
     }
-    inside.parse().ok().map(Hole::One)
+    inside.parse().ok().map(Placeholder::One)
 }
 
 /// What quotes do not hold: words in these places are more than words.
@@ -321,18 +333,17 @@ fn command_line(
     let mut filled_in = false;
     // Whether a closing quote is to be left out: a word took the place of `"$1"`, quotes and all.
     let mut skip = false;
-    let tokens = tokens(written, Commands::Leave);
+    let tokens = tokens(written, CommandExpansion::Leave);
     let mut tokens = tokens.into_iter().peekable();
     while let Some(token) = tokens.next() {
         let text = match &token {
-            Token::Text(text) => *text,
-            Token::Command(_) => return Err("a command stands in it"),
-            Token::Hole { written, hole } => match hole.filled(arguments, variables) {
+            TemplateToken::Text(text) => *text,
+            TemplateToken::Command(_) => return Err("a command stands in it"),
+            TemplateToken::Hole { written, hole } => match hole.filled(arguments, variables) {
                 None => written,
                 Some(filled) => {
                     filled_in = true;
-                    let closes =
-                        matches!(tokens.peek(), Some(Token::Text(next)) if next.starts_with('"'));
+                    let closes = matches!(tokens.peek(), Some(TemplateToken::Text(next)) if next.starts_with('"'));
                     match quote {
                         None => {}
                         Some('"') if line.ends_with('"') && closes => {
@@ -373,11 +384,11 @@ fn command_line(
 
 /// What of a command is not filled in.
 fn tokens_text(written: &str) -> String {
-    let text = |token: Token<'_>| match token {
-        Token::Text(text) => text.to_owned(),
+    let text = |token: TemplateToken<'_>| match token {
+        TemplateToken::Text(text) => text.to_owned(),
         _ => " ".to_owned(),
     };
-    tokens(written, Commands::Leave).into_iter().map(text).collect()
+    tokens(written, CommandExpansion::Leave).into_iter().map(text).collect()
 }
 
 #[cfg(test)]
@@ -398,10 +409,10 @@ mod tests {
     }
 
     fn shown(text: &str, arguments: &str) -> String {
-        let piece = |piece: Piece<'_>| match piece {
-            Piece::Text(text) => text.into_owned(),
-            Piece::Command { line: Ok(line), .. } => format!("«{line}»"),
-            Piece::Command { line: Err(why), written } => format!("«not {written}: {why}»"),
+        let piece = |piece: TemplatePart<'_>| match piece {
+            TemplatePart::Text(text) => text.into_owned(),
+            TemplatePart::Command { line: Ok(line), .. } => format!("«{line}»"),
+            TemplatePart::Command { line: Err(why), written } => format!("«not {written}: {why}»"),
         };
         fill(text, &Arguments::new(arguments), &variables()).into_iter().map(piece).collect()
     }

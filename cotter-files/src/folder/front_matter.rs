@@ -32,23 +32,23 @@ const TANGLED: &str = "it is deeper, longer or more tangled than it may be";
 
 /// What a front matter says: keys with values, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Fields(Vec<Field>);
+pub struct YamlFields(Vec<YamlField>);
 
 /// One key and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Field {
+pub struct YamlField {
     /// The key.
     pub key: String,
     /// The line of the file it stands on, from 1.
     pub line: usize,
     /// The value.
-    pub value: Value,
+    pub value: YamlValue,
 }
 
 /// A value. Numbers are text: nothing that is read from a front matter counts.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Value {
+pub enum YamlValue {
     /// Nothing was written.
     Empty,
     /// `true` or `false`.
@@ -56,21 +56,21 @@ pub enum Value {
     /// Text.
     Text(String),
     /// A list, each with its line.
-    List(Vec<(usize, Value)>),
+    List(Vec<(usize, YamlValue)>),
     /// A mapping.
-    Fields(Fields),
+    Fields(YamlFields),
     /// Something is written there that could not be read.
     Unread,
 }
 
-impl Fields {
+impl YamlFields {
     /// The field of that key.
-    pub fn get(&self, key: &str) -> Option<&Field> {
+    pub fn get(&self, key: &str) -> Option<&YamlField> {
         self.0.iter().find(|field| field.key == key)
     }
 
     /// Every field, in the order of the file.
-    pub fn iter(&self) -> impl Iterator<Item = &Field> {
+    pub fn iter(&self) -> impl Iterator<Item = &YamlField> {
         self.0.iter()
     }
 
@@ -78,11 +78,13 @@ impl Fields {
     pub fn text(&self, key: &str) -> Result<Option<&str>, FieldError> {
         let Some(field) = self.get(key) else { return Ok(None) };
         match &field.value {
-            Value::Text(text) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
-            Value::Empty => Ok(None),
-            Value::Flag(true) => Ok(Some("true")),
-            Value::Flag(false) => Ok(Some("false")),
-            Value::List(_) | Value::Fields(_) | Value::Unread => Err(field.error("a text")),
+            YamlValue::Text(text) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+            YamlValue::Empty => Ok(None),
+            YamlValue::Flag(true) => Ok(Some("true")),
+            YamlValue::Flag(false) => Ok(Some("false")),
+            YamlValue::List(_) | YamlValue::Fields(_) | YamlValue::Unread => {
+                Err(field.error("a text"))
+            }
         }
     }
 
@@ -90,14 +92,14 @@ impl Fields {
     pub fn flag(&self, key: &str) -> Result<Option<bool>, FieldError> {
         let Some(field) = self.get(key) else { return Ok(None) };
         match &field.value {
-            Value::Flag(flag) => Ok(Some(*flag)),
-            Value::Empty => Ok(None),
-            Value::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
+            YamlValue::Flag(flag) => Ok(Some(*flag)),
+            YamlValue::Empty => Ok(None),
+            YamlValue::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
                 "true" | "yes" | "on" => Ok(Some(true)),
                 "false" | "no" | "off" => Ok(Some(false)),
                 _ => Err(field.error("`true` or `false`")),
             },
-            Value::List(_) | Value::Fields(_) | Value::Unread => {
+            YamlValue::List(_) | YamlValue::Fields(_) | YamlValue::Unread => {
                 Err(field.error("`true` or `false`"))
             }
         }
@@ -108,23 +110,23 @@ impl Fields {
     pub fn words(&self, key: &str) -> Result<Option<Vec<String>>, FieldError> {
         let Some(field) = self.get(key) else { return Ok(None) };
         match &field.value {
-            Value::Empty => Ok(Some(vec![])),
-            Value::Flag(flag) => Ok(Some(vec![flag.to_string()])),
-            Value::Text(text) => Ok(Some(words(text))),
-            Value::List(list) => {
-                let word = |(line, value): &(usize, Value)| match value {
-                    Value::Text(text) => Ok(text.trim().to_owned()),
-                    Value::Flag(flag) => Ok(flag.to_string()),
+            YamlValue::Empty => Ok(Some(vec![])),
+            YamlValue::Flag(flag) => Ok(Some(vec![flag.to_string()])),
+            YamlValue::Text(text) => Ok(Some(words(text))),
+            YamlValue::List(list) => {
+                let word = |(line, value): &(usize, YamlValue)| match value {
+                    YamlValue::Text(text) => Ok(text.trim().to_owned()),
+                    YamlValue::Flag(flag) => Ok(flag.to_string()),
                     _ => Err(FieldError { line: *line, ..field.error("a list of texts") }),
                 };
                 list.iter().map(word).collect::<Result<_, _>>().map(Some)
             }
-            Value::Fields(_) | Value::Unread => Err(field.error("a list of texts")),
+            YamlValue::Fields(_) | YamlValue::Unread => Err(field.error("a list of texts")),
         }
     }
 }
 
-impl Field {
+impl YamlField {
     /// The error that this field is something else than it should be.
     pub fn error(&self, wanted: &str) -> FieldError {
         let key = text::clip(&text::show_line(&self.key), 40).into_owned();
@@ -186,7 +188,7 @@ impl std::error::Error for FieldError {}
 #[non_exhaustive]
 pub struct FrontMatter {
     /// What it says; nothing where there is none.
-    pub fields: Fields,
+    pub fields: YamlFields,
     /// Whether there was a front matter at all.
     pub present: bool,
     /// The byte at which the body begins.
@@ -198,7 +200,7 @@ pub struct FrontMatter {
 /// Reads the front matter of a file, given its beginning: at least [`MOST_BYTES`] and a bit, or all of it.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
     let rejected = |line, message: String| Diagnostic::new(path, line, Severity::Rejected, message);
-    let Split { front, line, body } = split(bytes).map_err(|line| {
+    let FrontMatterSplit { front, line, body } = split(bytes).map_err(|line| {
         let message = if bytes.len() > MOST_BYTES {
             format!("the front matter does not end within {MOST_BYTES} bytes")
         } else {
@@ -207,7 +209,7 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
         rejected(Some(line), message)
     })?;
     let Some(front) = front else {
-        let fields = Fields::default();
+        let fields = YamlFields::default();
         return Ok(FrontMatter { fields, present: false, body, diagnostics: vec![] });
     };
     if front.len() > MOST_BYTES {
@@ -230,9 +232,9 @@ pub fn read_mapping(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic
 }
 
 /// Reads a file that is one mapping, and as it is written: what is not YAML is rejected.
-pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<Fields, Diagnostic> {
+pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<YamlFields, Diagnostic> {
     let text = mapping(path, bytes)?;
-    strict(text, 0).map_err(|Refused { line, why, is_final }| {
+    strict(text, 0).map_err(|YamlError { line, why, is_final }| {
         let quoted = || {
             crate::folder::front_matter::repair::quote(text)
                 .filter(|quoted| strict(quoted, 0).is_ok())
@@ -256,7 +258,7 @@ fn mapping<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
 }
 
 /// A file in two.
-struct Split<'a> {
+struct FrontMatterSplit<'a> {
     front: Option<&'a [u8]>,
     /// The line of the first `---`.
     line: usize,
@@ -265,7 +267,7 @@ struct Split<'a> {
 }
 
 /// The front matter and where the body begins; the line of a `---` without an end where it has none.
-fn split(bytes: &[u8]) -> Result<Split<'_>, usize> {
+fn split(bytes: &[u8]) -> Result<FrontMatterSplit<'_>, usize> {
     let start = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let is_mark = |line: &[u8]| line.trim_ascii_end() == b"---";
     let (mut at, mut number) = (start, 0);
@@ -278,7 +280,7 @@ fn split(bytes: &[u8]) -> Result<Split<'_>, usize> {
             None => break,
             Some((from, opening)) if is_mark(line) => {
                 let body = at + line.len();
-                return Ok(Split { front: Some(&bytes[from..at]), line: opening, body });
+                return Ok(FrontMatterSplit { front: Some(&bytes[from..at]), line: opening, body });
             }
             Some(_) => {}
         }
@@ -286,7 +288,7 @@ fn split(bytes: &[u8]) -> Result<Split<'_>, usize> {
     }
     match opened {
         Some((_, opening)) => Err(opening),
-        None => Ok(Split { front: None, line: 0, body: start }),
+        None => Ok(FrontMatterSplit { front: None, line: 0, body: start }),
     }
 }
 
@@ -299,11 +301,11 @@ fn fields(
     path: &Path,
     front: &str,
     after: usize,
-) -> Result<(Fields, Option<Diagnostic>), Diagnostic> {
+) -> Result<(YamlFields, Option<Diagnostic>), Diagnostic> {
     let diagnostic = |line: usize, severity, message: String| {
         Diagnostic::new(path, Some(after + line), severity, message)
     };
-    let Refused { line, why, is_final } = match strict(front, after) {
+    let YamlError { line, why, is_final } = match strict(front, after) {
         Ok(fields) => return Ok((fields, None)),
         Err(refused) => refused,
     };
@@ -323,14 +325,14 @@ fn fields(
 }
 
 /// Why strict YAML it is not.
-struct Refused {
+struct YamlError {
     line: usize,
     why: String,
     /// Whether it is not to be read another way.
     is_final: bool,
 }
 
-fn strict(front: &str, after: usize) -> Result<Fields, Refused> {
+fn strict(front: &str, after: usize) -> Result<YamlFields, YamlError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: 20_000,
@@ -347,12 +349,12 @@ fn strict(front: &str, after: usize) -> Result<Fields, Refused> {
         strict_booleans: true,
         with_snippet: false,
     };
-    let read = serde_saphyr::from_str_with_options::<Spanned<Raw>>(front, options);
+    let read = serde_saphyr::from_str_with_options::<Spanned<RawYaml>>(front, options);
     let read = read.map_err(|error| refused(&error))?;
     match value(read.value, after) {
-        Value::Fields(fields) => Ok(fields),
-        Value::Empty => Ok(Fields::default()),
-        _ => Err(Refused {
+        YamlValue::Fields(fields) => Ok(fields),
+        YamlValue::Empty => Ok(YamlFields::default()),
+        _ => Err(YamlError {
             line: 1,
             why: "it is no mapping of keys to values".into(),
             is_final: false,
@@ -360,7 +362,7 @@ fn strict(front: &str, after: usize) -> Result<Fields, Refused> {
     }
 }
 
-fn refused(error: &serde_saphyr::Error) -> Refused {
+fn refused(error: &serde_saphyr::Error) -> YamlError {
     use serde_saphyr::Error;
     let error = error.without_snippet();
     let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1)).max(1);
@@ -378,41 +380,41 @@ fn refused(error: &serde_saphyr::Error) -> Refused {
         error if error.to_string().contains("recursion limit") => (TANGLED.to_owned(), true),
         _ => ("it is not YAML".to_owned(), false),
     };
-    Refused { line, why, is_final }
+    YamlError { line, why, is_final }
 }
 
 /// A value as the reader gives it.
-enum Raw {
+enum RawYaml {
     Empty,
     Flag(bool),
     Text(String),
-    List(Vec<Spanned<Raw>>),
-    Map(Vec<(Spanned<String>, Spanned<Raw>)>),
+    List(Vec<Spanned<RawYaml>>),
+    Map(Vec<(Spanned<String>, Spanned<RawYaml>)>),
 }
 
 /// The same with lines of the file.
-fn value(raw: Raw, after: usize) -> Value {
+fn value(raw: RawYaml, after: usize) -> YamlValue {
     let line = |at: serde_saphyr::Location| after + usize::try_from(at.line()).unwrap_or(0);
     match raw {
-        Raw::Empty => Value::Empty,
-        Raw::Flag(flag) => Value::Flag(flag),
-        Raw::Text(text) => Value::Text(text),
-        Raw::List(list) => {
-            let item = |one: Spanned<Raw>| (line(one.referenced), value(one.value, after));
-            Value::List(list.into_iter().map(item).collect())
+        RawYaml::Empty => YamlValue::Empty,
+        RawYaml::Flag(flag) => YamlValue::Flag(flag),
+        RawYaml::Text(text) => YamlValue::Text(text),
+        RawYaml::List(list) => {
+            let item = |one: Spanned<RawYaml>| (line(one.referenced), value(one.value, after));
+            YamlValue::List(list.into_iter().map(item).collect())
         }
-        Raw::Map(map) => {
-            let field = |(key, one): (Spanned<String>, Spanned<Raw>)| Field {
+        RawYaml::Map(map) => {
+            let field = |(key, one): (Spanned<String>, Spanned<RawYaml>)| YamlField {
                 line: line(key.referenced),
                 key: key.value,
                 value: value(one.value, after),
             };
-            Value::Fields(Fields(map.into_iter().map(field).collect()))
+            YamlValue::Fields(YamlFields(map.into_iter().map(field).collect()))
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Raw {
+impl<'de> Deserialize<'de> for RawYaml {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(RawVisitor)
     }
@@ -421,58 +423,58 @@ impl<'de> Deserialize<'de> for Raw {
 struct RawVisitor;
 
 impl<'de> Visitor<'de> for RawVisitor {
-    type Value = Raw;
+    type Value = RawYaml;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Empty)
+    fn visit_unit<E>(self) -> Result<RawYaml, E> {
+        Ok(RawYaml::Empty)
     }
 
-    fn visit_none<E>(self) -> Result<Raw, E> {
-        Ok(Raw::Empty)
+    fn visit_none<E>(self) -> Result<RawYaml, E> {
+        Ok(RawYaml::Empty)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
-        Raw::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawYaml, D::Error> {
+        RawYaml::deserialize(deserializer)
     }
 
-    fn visit_bool<E>(self, flag: bool) -> Result<Raw, E> {
-        Ok(Raw::Flag(flag))
+    fn visit_bool<E>(self, flag: bool) -> Result<RawYaml, E> {
+        Ok(RawYaml::Flag(flag))
     }
 
-    fn visit_i64<E>(self, number: i64) -> Result<Raw, E> {
-        Ok(Raw::Text(number.to_string()))
+    fn visit_i64<E>(self, number: i64) -> Result<RawYaml, E> {
+        Ok(RawYaml::Text(number.to_string()))
     }
 
-    fn visit_u64<E>(self, number: u64) -> Result<Raw, E> {
-        Ok(Raw::Text(number.to_string()))
+    fn visit_u64<E>(self, number: u64) -> Result<RawYaml, E> {
+        Ok(RawYaml::Text(number.to_string()))
     }
 
-    fn visit_f64<E>(self, number: f64) -> Result<Raw, E> {
-        Ok(Raw::Text(number.to_string()))
+    fn visit_f64<E>(self, number: f64) -> Result<RawYaml, E> {
+        Ok(RawYaml::Text(number.to_string()))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Raw, E> {
-        Ok(Raw::Text(text.to_owned()))
+    fn visit_str<E>(self, text: &str) -> Result<RawYaml, E> {
+        Ok(RawYaml::Text(text.to_owned()))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Raw, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<RawYaml, A::Error> {
         let mut list = vec![];
         while let Some(one) = seq.next_element()? {
             list.push(one);
         }
-        Ok(Raw::List(list))
+        Ok(RawYaml::List(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Raw, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawYaml, A::Error> {
         let mut fields = vec![];
         while let Some(pair) = map.next_entry()? {
             fields.push(pair);
         }
-        Ok(Raw::Map(fields))
+        Ok(RawYaml::Map(fields))
     }
 }
 

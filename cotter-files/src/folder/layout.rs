@@ -25,14 +25,14 @@ const DEEPEST: usize = 6;
 
 /// A folder that brings extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Base {
+pub(crate) struct ExtensionRoot {
     pub(crate) folder: PathBuf,
-    pub(crate) what: What,
+    pub(crate) what: RootKind,
 }
 
 /// What a folder is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum RootKind {
     Cotter,
     Claude,
     Agents,
@@ -44,82 +44,83 @@ pub(crate) enum What {
 
 /// A folder or file to look at, and the folder that links in it may not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct SearchPath {
     pub(crate) path: PathBuf,
     pub(crate) within: PathBuf,
 }
 
-impl Spot {
+impl SearchPath {
     fn new(path: &Path, within: &Path) -> Self {
-        Spot { path: path.into(), within: within.into() }
+        SearchPath { path: path.into(), within: within.into() }
     }
 }
 
 /// The places of skills, commands or agents in a folder.
-pub(crate) fn spots(folder: &Path, kind: FileKind) -> Vec<Spot> {
+pub(crate) fn spots(folder: &Path, kind: FileKind) -> Vec<SearchPath> {
     let Some(name) = kind.folder() else { return vec![] };
     if is_called(folder, name) || is_one_thing(folder, kind) {
-        return vec![Spot::new(folder, folder)];
+        return vec![SearchPath::new(folder, folder)];
     }
     let bases = bases(folder);
     let found: Vec<_> = bases.iter().flat_map(|base| base.spots(kind, name)).collect();
-    let is_known = bases.iter().any(|base| base.folder == folder && base.what != What::Perhaps);
+    let is_known = bases.iter().any(|base| base.folder == folder && base.what != RootKind::Perhaps);
     if is_known || !found.is_empty() {
         return found;
     }
-    let mut search = Search { kind, name, left: MOST_NAMES, found };
+    let mut search = FolderSearch { kind, name, left: MOST_NAMES, found };
     search.below(folder, 0);
     if search.found.is_empty() && bases.is_empty() {
-        return vec![Spot::new(folder, folder)];
+        return vec![SearchPath::new(folder, folder)];
     }
     search.found
 }
 
 /// The folder, where it brings extensions, and those in it that do.
-pub(crate) fn bases(folder: &Path) -> Vec<Base> {
-    let base = |folder: PathBuf| what(&folder).map(|what| Base { folder, what });
+pub(crate) fn bases(folder: &Path) -> Vec<ExtensionRoot> {
+    let base = |folder: PathBuf| what(&folder).map(|what| ExtensionRoot { folder, what });
     let inner = OF_PROJECTS.map(|name| folder.join(name)).into_iter();
     let mut all: Vec<_> = base(folder.to_owned()).into_iter().collect();
     all.extend(inner.filter(|inner| inner.is_dir()).filter_map(base));
-    let above: Vec<_> = all.iter().filter(|base| base.what != What::Claude).collect();
+    let above: Vec<_> = all.iter().filter(|base| base.what != RootKind::Claude).collect();
     let mut above: Vec<_> = above.into_iter().map(|base| base.folder.clone()).collect();
     if all.iter().all(|base| base.folder != folder) {
         above.push(folder.to_owned());
     }
     for above in above {
         let spaces = inside(&above.join("spaces")).into_iter().filter_map(base);
-        all.extend(spaces.filter(|base| base.what == What::Space));
+        all.extend(spaces.filter(|base| base.what == RootKind::Space));
         let plugins = inside(&above.join("plugins")).into_iter().filter_map(base);
-        let plugins = plugins.filter(|base| matches!(base.what, What::Plugin | What::Perhaps));
-        all.extend(plugins.map(|base| Base { what: What::Plugin, ..base }));
+        let plugins =
+            plugins.filter(|base| matches!(base.what, RootKind::Plugin | RootKind::Perhaps));
+        all.extend(plugins.map(|base| ExtensionRoot { what: RootKind::Plugin, ..base }));
     }
     all
 }
 
-impl Base {
+impl ExtensionRoot {
     /// Where it has files of a kind.
-    fn spots(&self, kind: FileKind, name: &str) -> Vec<Spot> {
-        let plugin = (self.what == What::Plugin).then(|| Plugin::load(&self.folder));
+    fn spots(&self, kind: FileKind, name: &str) -> Vec<SearchPath> {
+        let plugin = (self.what == RootKind::Plugin).then(|| Plugin::load(&self.folder));
         let plugin = plugin.and_then(Result::ok).flatten();
         let usual = [PathBuf::from(name)];
         let paths = plugin.as_ref().map_or(&usual[..], |plugin| plugin.paths(kind));
         let paths = paths.iter().map(|path| self.folder.join(path));
         let there = paths.filter(|path| path.symlink_metadata().is_ok());
-        there.map(|path| Spot::new(&path, &self.folder)).collect()
+        there.map(|path| SearchPath::new(&path, &self.folder)).collect()
     }
 }
 
-fn what(folder: &Path) -> Option<What> {
+fn what(folder: &Path) -> Option<RootKind> {
     let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
     let brings = KINDS.into_iter().any(|name| folder.join(name).is_dir());
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     match real.file_name().and_then(OsStr::to_str) {
-        Some(".cotter") => Some(What::Cotter),
-        Some(".claude") => Some(What::Claude),
-        Some(".agents") => Some(What::Agents),
-        _ if plugin::is_one(folder) => Some(What::Plugin),
-        _ if has("manifest.json") && brings => Some(What::Space),
-        _ if has("settings.json") || brings => Some(What::Perhaps),
+        Some(".cotter") => Some(RootKind::Cotter),
+        Some(".claude") => Some(RootKind::Claude),
+        Some(".agents") => Some(RootKind::Agents),
+        _ if plugin::is_one(folder) => Some(RootKind::Plugin),
+        _ if has("manifest.json") && brings => Some(RootKind::Space),
+        _ if has("settings.json") || brings => Some(RootKind::Perhaps),
         _ => None,
     }
 }
@@ -147,15 +148,15 @@ fn inside(folder: &Path) -> Vec<PathBuf> {
 
 /// Looks for the folders of a kind by their name, and for plugins, wherever they are. What a skill has in
 /// its folder is the skill's.
-struct Search<'a> {
+struct FolderSearch<'a> {
     kind: FileKind,
     name: &'a str,
     /// How many folders are still looked at.
     left: usize,
-    found: Vec<Spot>,
+    found: Vec<SearchPath>,
 }
 
-impl Search<'_> {
+impl FolderSearch<'_> {
     fn below(&mut self, folder: &Path, depth: usize) {
         if depth > DEEPEST || folder.join("SKILL.md").is_file() {
             return;
@@ -164,9 +165,9 @@ impl Search<'_> {
             self.left = self.left.saturating_sub(1);
             match inner.file_name() == Some(OsStr::new(self.name)) {
                 _ if self.left == 0 => return,
-                true => self.found.push(Spot::new(&inner, folder)),
+                true => self.found.push(SearchPath::new(&inner, folder)),
                 false if plugin::is_one(&inner) => {
-                    let plugin = Base { folder: inner, what: What::Plugin };
+                    let plugin = ExtensionRoot { folder: inner, what: RootKind::Plugin };
                     self.found.extend(plugin.spots(self.kind, self.name));
                 }
                 false => self.below(&inner, depth + 1),

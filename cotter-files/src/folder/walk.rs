@@ -10,9 +10,9 @@ use std::{
 
 use crate::{
     extensions::{Diagnostic, Severity},
-    folder::front_matter::{FieldError, Fields, Value},
+    folder::front_matter::{FieldError, YamlFields, YamlValue},
 };
-use cotter::{fs::open, host::check_name, invoke::named_item::Kind};
+use cotter::{fs::open, host::check_name, invoke::named_item::NameKind};
 
 /// How deep folders are looked into, and how many files are taken.
 const DEEPEST: usize = 16;
@@ -22,7 +22,7 @@ pub(crate) const MOST_NAMES: usize = 20_000;
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     /// As it is shown: below the folder as it was named.
     pub(crate) shown: PathBuf,
     /// As it is opened: without links.
@@ -31,7 +31,7 @@ pub(crate) struct Found {
     pub(crate) relative: PathBuf,
 }
 
-impl Found {
+impl FoundFile {
     /// The file's name without its ending.
     pub(crate) fn stem(&self) -> String {
         self.relative.file_stem().unwrap_or_default().to_string_lossy().into_owned()
@@ -54,7 +54,7 @@ impl Found {
     /// can, which is told.
     pub(crate) fn name(
         &self,
-        kind: Kind,
+        kind: NameKind,
         called: &str,
         told: &mut Vec<Diagnostic>,
     ) -> Result<String, Diagnostic> {
@@ -68,12 +68,12 @@ impl Found {
     /// Its `description`. One that is a list is put together.
     pub(crate) fn description(
         &self,
-        fields: &Fields,
+        fields: &YamlFields,
         told: &mut Vec<Diagnostic>,
     ) -> Result<String, Diagnostic> {
         const KEY: &str = "description";
         let of = |error: FieldError| error.of(&self.shown);
-        let Some(field) = fields.get(KEY).filter(|field| matches!(field.value, Value::List(_)))
+        let Some(field) = fields.get(KEY).filter(|field| matches!(field.value, YamlValue::List(_)))
         else {
             return Ok(fields.text(KEY).map_err(of)?.unwrap_or_default().to_owned());
         };
@@ -102,7 +102,7 @@ pub(crate) fn read(path: &Path, most: usize) -> io::Result<(Vec<u8>, u64)> {
 }
 
 /// The nearest name to a text: what cannot stand in one is a dash, and one begins with a letter.
-pub(crate) fn nearest_name(kind: Kind, text: &str) -> Option<String> {
+pub(crate) fn nearest_name(kind: NameKind, text: &str) -> Option<String> {
     let mut name = String::new();
     for char in text.chars() {
         let char = if check_name(kind, &format!("a{char}")).is_ok() { char } else { '-' };
@@ -127,24 +127,24 @@ fn told(error: &io::Error) -> String {
 
 /// Where links may lead.
 #[derive(Clone, Debug)]
-pub(crate) enum Links {
+pub(crate) enum LinkPolicy {
     /// Anywhere: the folder is the person's own, and its links are theirs.
     Anywhere,
     /// Nowhere out of this folder, which is named without links.
     Within(PathBuf),
 }
 
-impl Links {
+impl LinkPolicy {
     /// Those that stay inside a folder.
     pub(crate) fn within(folder: &Path) -> Self {
-        Links::Within(fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()))
+        LinkPolicy::Within(fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()))
     }
 
     /// What a link leads to, without links, or why it is not followed.
     pub(crate) fn follow(&self, link: &Path) -> Result<(PathBuf, fs::FileType), String> {
         let cannot = |cause: io::Error| format!("it is a link that leads nowhere: {cause}");
         let real = fs::canonicalize(link).map_err(cannot)?;
-        if let Links::Within(root) = self
+        if let LinkPolicy::Within(root) = self
             && !real.starts_with(root)
         {
             return Err("it is a link that leads out of the folder, and is not followed".into());
@@ -156,8 +156,8 @@ impl Links {
 
 /// What a folder holds.
 #[derive(Default)]
-pub(crate) struct Walked {
-    pub(crate) files: Vec<Found>,
+pub(crate) struct WalkResult {
+    pub(crate) files: Vec<FoundFile>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     names: usize,
     /// Folders that links led to.
@@ -166,18 +166,18 @@ pub(crate) struct Walked {
 
 /// A walk under way: the folder as it was named, the file that makes a folder one thing, and where links
 /// may lead.
-struct Way<'a> {
+struct WalkState<'a> {
     root: &'a Path,
     /// The same without links.
     real: &'a Path,
     stop_at: Option<&'a str>,
-    links: &'a Links,
+    links: &'a LinkPolicy,
 }
 
 /// Every file below a folder, in order, or the one file that was named. A folder that is not there holds
 /// nothing. `stop_at` says of the names in a folder whether it is one thing: then that file alone counts.
-pub(crate) fn walk(root: &Path, stop_at: Option<&str>, links: &Links) -> Walked {
-    let mut walked = Walked::default();
+pub(crate) fn walk(root: &Path, stop_at: Option<&str>, links: &LinkPolicy) -> WalkResult {
+    let mut walked = WalkResult::default();
     let real = match links.follow(root) {
         Ok((real, _)) => real,
         // One that is not there holds nothing.
@@ -189,16 +189,16 @@ pub(crate) fn walk(root: &Path, stop_at: Option<&str>, links: &Links) -> Walked 
     };
     if real.is_file() {
         let relative = PathBuf::from(root.file_name().unwrap_or_default());
-        walked.files.push(Found { shown: root.into(), real, relative });
+        walked.files.push(FoundFile { shown: root.into(), real, relative });
         return walked;
     }
-    let way = Way { root, real: &real, stop_at, links };
+    let way = WalkState { root, real: &real, stop_at, links };
     walked.folder(&way, &real, Path::new(""), 0);
     walked
 }
 
-impl Walked {
-    fn folder(&mut self, way: &Way<'_>, real: &Path, relative: &Path, depth: usize) {
+impl WalkResult {
+    fn folder(&mut self, way: &WalkState<'_>, real: &Path, relative: &Path, depth: usize) {
         let entries = match names(real) {
             Ok(entries) => entries,
             Err(error) => return self.reject(&way.root.join(relative), told(&error)),
@@ -223,7 +223,7 @@ impl Walked {
 
     fn entry(
         &mut self,
-        way: &Way<'_>,
+        way: &WalkState<'_>,
         real: &Path,
         relative: &Path,
         kind: fs::FileType,
@@ -247,7 +247,7 @@ impl Walked {
         } else if kind.is_dir() {
             self.folder(way, &real, relative, depth + 1);
         } else if kind.is_file() {
-            self.files.push(Found { shown, real, relative: relative.into() });
+            self.files.push(FoundFile { shown, real, relative: relative.into() });
         } else {
             self.reject(&shown, "it is no file".to_owned());
         }

@@ -9,13 +9,14 @@ use crate::command_hook::{
     entry::{CommandHook, OnFailure},
 };
 use crate::profile::{
-    Action, Does, LogLevel, Means, Posts, event_line as line, read::host_of, run_files as runs,
+    Action, ActionHost, ActionKind, LogLevel, WebhookPoster, event_line as line, read::host_of,
+    run_files as runs,
 };
 use cotter::{
     Cx, Registry, Verdict,
     hooks::{
-        external::{Answer, Asked, Asking, Declared, Outside},
-        points::{ToolCalled, ToolPre},
+        external::{ExternalHook, ExternalHookSpec, HookAnswer, HookFuture, HookRequest},
+        points::{ToolPre, ToolPreEvent},
     },
     named,
     permission::verdict::Power,
@@ -23,13 +24,13 @@ use cotter::{
 };
 
 impl Action {
-    pub(crate) fn register(&self, profile: &SmolStr, unit: &mut Registry, means: &Means) {
-        let Means { folder, commands, posts, redactor } = means;
+    pub(crate) fn register(&self, profile: &SmolStr, unit: &mut Registry, means: &ActionHost) {
+        let ActionHost { folder, commands, posts, redactor } = means;
         let (profile_name, action) = (profile.clone(), self.name.clone());
-        let letter = Letter { profile: profile_name, action, redactor: redactor.clone() };
+        let letter = OutgoingLine { profile: profile_name, action, redactor: redactor.clone() };
         match &self.does {
-            Does::Approve => return self.register_approval(profile, unit),
-            Does::Command(command) => {
+            ActionKind::Approve => return self.register_approval(profile, unit),
+            ActionKind::Command(command) => {
                 let hook = CommandHook {
                     name: self.name.clone(),
                     point: self.point,
@@ -44,41 +45,41 @@ impl Action {
             }
             _ => {}
         }
-        let (definition, hook): (_, Arc<dyn Outside>) = match &self.does {
-            Does::Log(level) => (
+        let (definition, hook): (_, Arc<dyn ExternalHook>) = match &self.does {
+            ActionKind::Log(level) => (
                 "tells names and sizes".into(),
-                Arc::new(Log { profile: profile.clone(), level: *level }),
+                Arc::new(LogAction { profile: profile.clone(), level: *level }),
             ),
-            Does::Webhook(url) => {
+            ActionKind::Webhook(url) => {
                 let url = url.text.clone();
                 let words = format_smolstr!("posts to {url}");
-                (words, Arc::new(Webhook { letter, url, posts: posts.clone() }))
+                (words, Arc::new(WebhookAction { letter, url, posts: posts.clone() }))
             }
-            Does::SaveJson(path) => {
+            ActionKind::SaveJson(path) => {
                 let words = format_smolstr!("adds to {}", path.display());
                 let (folder, path) = (folder.clone(), path.clone());
-                (words, Arc::new(SaveJson { letter, folder, path }))
+                (words, Arc::new(SaveJsonAction { letter, folder, path }))
             }
-            Does::Approve | Does::Command(_) => return,
+            ActionKind::Approve | ActionKind::Command(_) => return,
         };
-        let declared = Declared { definition, ..self.declared(Some(Power::Observe)) };
+        let declared = ExternalHookSpec { definition, ..self.declared(Some(Power::Observe)) };
         unit.outside(self.point, declared, hook);
     }
 
-    fn declared(&self, power: Option<Power>) -> Declared {
-        Declared {
+    fn declared(&self, power: Option<Power>) -> ExternalHookSpec {
+        ExternalHookSpec {
             name: Some(self.name.clone()),
             tools: self.tools.clone(),
             limit: self.limit,
             power,
-            ..Declared::default()
+            ..ExternalHookSpec::default()
         }
     }
 
     /// The gate that asks: the answer is the one question's.
     fn register_approval(&self, profile: &SmolStr, unit: &mut Registry) {
         let reason = format!("the profile `{profile}` wants a person to approve this");
-        let gate = named(self.name.clone(), move |_: &ToolCalled| Verdict::ask(reason.as_str()));
+        let gate = named(self.name.clone(), move |_: &ToolPreEvent| Verdict::ask(reason.as_str()));
         let gate = gate.pure().description("Has a person asked before the tool runs.");
         match &self.tools {
             Some(tools) => unit.on(ToolPre, gate.tools(tools)),
@@ -88,13 +89,13 @@ impl Action {
 }
 
 /// Tells names and sizes.
-struct Log {
+struct LogAction {
     profile: SmolStr,
     level: LogLevel,
 }
 
-impl Outside for Log {
-    fn ask(&self, asked: Asked) -> Asking {
+impl ExternalHook for LogAction {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
         let words = line::summary(&asked.payload);
         let profile = &self.profile;
         asked.cx.remark(&words);
@@ -104,13 +105,13 @@ impl Outside for Log {
             LogLevel::Warn => asked.cx.notify(&format!("warning: profile {profile}: {words}")),
             LogLevel::Error => asked.cx.notify(&format!("error: profile {profile}: {words}")),
         }
-        Box::pin(std::future::ready(Ok(Answer::default())))
+        Box::pin(std::future::ready(Ok(HookAnswer::default())))
     }
 }
 
 /// What leaves a run, with secrets taken out.
 #[derive(Clone)]
-struct Letter {
+struct OutgoingLine {
     profile: SmolStr,
     /// Whose it is, for what is said where it gets nowhere.
     action: SmolStr,
@@ -118,16 +119,16 @@ struct Letter {
 }
 
 /// Posts what happened.
-struct Webhook {
-    letter: Letter,
+struct WebhookAction {
+    letter: OutgoingLine,
     url: String,
-    posts: Arc<dyn Posts>,
+    posts: Arc<dyn WebhookPoster>,
 }
 
-impl Outside for Webhook {
-    fn ask(&self, asked: Asked) -> Asking {
+impl ExternalHook for WebhookAction {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
         if asked.cx.is_dry_run() {
-            return Box::pin(std::future::ready(Ok(Answer::default())));
+            return Box::pin(std::future::ready(Ok(HookAnswer::default())));
         }
         let body = self.letter.line(&asked);
         let posting = self.posts.post(&self.url, body.into_bytes().into());
@@ -140,9 +141,9 @@ impl Outside for Webhook {
     }
 }
 
-impl Letter {
+impl OutgoingLine {
     /// What happened, as a line. What a secret may stand in leaves neither this machine nor the session.
-    fn line(&self, asked: &Asked) -> String {
+    fn line(&self, asked: &HookRequest) -> String {
         match asked.cx.has_read_secret() {
             true => {
                 let payload = line::without_contents(&asked.payload);
@@ -153,25 +154,25 @@ impl Letter {
     }
 
     /// A line that got nowhere is told to the person, and changes nothing.
-    fn settled(&self, cx: &Cx, done: Result<(), String>) -> Result<Answer, String> {
+    fn settled(&self, cx: &Cx, done: Result<(), String>) -> Result<HookAnswer, String> {
         if let Err(why) = &done {
             cx.notify(&format!("warning: profile {}: {}: {why}", self.profile, self.action));
         }
-        done.map(|()| Answer::default())
+        done.map(|()| HookAnswer::default())
     }
 }
 
 /// Adds what happened to a file.
-struct SaveJson {
-    letter: Letter,
+struct SaveJsonAction {
+    letter: OutgoingLine,
     folder: PathBuf,
     path: PathBuf,
 }
 
-impl Outside for SaveJson {
-    fn ask(&self, asked: Asked) -> Asking {
+impl ExternalHook for SaveJsonAction {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
         if asked.cx.is_dry_run() {
-            return Box::pin(std::future::ready(Ok(Answer::default())));
+            return Box::pin(std::future::ready(Ok(HookAnswer::default())));
         }
         let line = self.letter.line(&asked) + "\n";
         let saved = runs::append(&self.folder, &self.path, line.as_bytes());

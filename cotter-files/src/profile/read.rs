@@ -4,17 +4,17 @@ use std::{path::PathBuf, time::Duration};
 
 use smol_str::{SmolStr, format_smolstr};
 
-use crate::profile::{Action, Does, Leave, LogLevel, Profile};
+use crate::profile::{Action, ActionKind, LogLevel, Profile, ProfileGrants};
 use crate::{
     claude::tool_mapping::our_tools,
     command_hook::{self, entry::MAX_LIMIT_MS},
     document::{Document, Node, Object, location::SettingsError},
-    settings::{Written, permissions::Permissions, sections},
+    settings::{SourcedText, permissions::Permissions, sections},
 };
 use cotter::{
     hooks::points::PointId,
     host::{check_globs, check_name, our_name},
-    invoke::named_item::Kind,
+    invoke::named_item::NameKind,
     permission::{
         host::host_name,
         rule::{Rule, RuleKind},
@@ -73,7 +73,7 @@ impl Profile {
     pub fn from_document(
         document: &Document,
         folder_name: &str,
-        leave: Leave<'_>,
+        leave: ProfileGrants<'_>,
     ) -> Result<Self, SettingsError> {
         let object = document.root().object()?.keys(KEYS)?;
         // Editors want it; it changes nothing.
@@ -114,7 +114,7 @@ fn name(object: &Object<'_>, folder_name: &str) -> Result<SmolStr, SettingsError
         Some(node) => (node.non_empty_string()?, node),
         None => (folder_name, object.node()),
     };
-    match check_name(Kind::Subagent, name) {
+    match check_name(NameKind::Subagent, name) {
         Ok(()) => Ok(name.into()),
         Err(_) => {
             let shown = text::clip(&text::show_line(name), 60).into_owned();
@@ -150,7 +150,7 @@ fn policies(node: Node<'_>, permissions: &mut Permissions) -> Result<(), Setting
 
 fn check_rules(permissions: &Permissions) -> Result<(), SettingsError> {
     let kinds = [(RuleKind::Ask, &permissions.ask), (RuleKind::Deny, &permissions.deny)];
-    for (kind, Written { text, place }) in
+    for (kind, SourcedText { text, place }) in
         kinds.into_iter().flat_map(|(kind, rules)| rules.iter().map(move |rule| (kind, rule)))
     {
         Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))?;
@@ -197,7 +197,7 @@ fn some<T>(node: Node<'_>, list: Vec<T>, what: &str) -> Result<Vec<T>, SettingsE
     }
 }
 
-fn hooks(node: Node<'_>, leave: Leave<'_>) -> Result<Vec<Action>, SettingsError> {
+fn hooks(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<Vec<Action>, SettingsError> {
     let names: Vec<_> = BUCKETS.iter().map(|(name, _)| *name).collect();
     let object = node.object()?.keys(&names)?;
     let mut actions: Vec<Action> = vec![];
@@ -220,7 +220,7 @@ fn action(
     bucket: &str,
     point: PointId,
     node: Node<'_>,
-    leave: Leave<'_>,
+    leave: ProfileGrants<'_>,
 ) -> Result<Action, SettingsError> {
     let object = node.object()?.keys(ACTION_KEYS)?;
     let word = object.require("action")?;
@@ -240,17 +240,17 @@ fn action(
         return Err(value.error(words));
     }
     let does = match *kind {
-        "log" => Does::Log(match object.get("level") {
+        "log" => ActionKind::Log(match object.get("level") {
             Some(level) => level.one_of(LogLevel::WORDS)?,
             None => LogLevel::default(),
         }),
-        "webhook" => Does::Webhook(address(object.require("url")?, leave)?),
-        "save_json" => Does::SaveJson(path(object.require("path")?)?),
-        "approve" => Does::Approve,
-        _ => Does::Command(command(word, object.require("command")?, leave)?),
+        "webhook" => ActionKind::Webhook(address(object.require("url")?, leave)?),
+        "save_json" => ActionKind::SaveJson(path(object.require("path")?)?),
+        "approve" => ActionKind::Approve,
+        _ => ActionKind::Command(command(word, object.require("command")?, leave)?),
     };
     let limit = object.get("timeoutMs").map(|node| node.u64_in(1..=MAX_LIMIT_MS)).transpose()?;
-    let limit = limit.or_else(|| matches!(does, Does::Webhook(_)).then_some(POST_MS));
+    let limit = limit.or_else(|| matches!(does, ActionKind::Webhook(_)).then_some(POST_MS));
     Ok(Action {
         name: format_smolstr!("{bucket}.{kind}"),
         point,
@@ -273,7 +273,7 @@ fn tools(bucket: &str, point: PointId, node: Node<'_>) -> Result<Vec<String>, Se
 fn command(
     word: Node<'_>,
     node: Node<'_>,
-    leave: Leave<'_>,
+    leave: ProfileGrants<'_>,
 ) -> Result<command_hook::CommandLine, SettingsError> {
     let line = command_hook::command(node)?;
     match leave.commands {
@@ -308,7 +308,7 @@ fn path(node: Node<'_>) -> Result<PathBuf, SettingsError> {
 }
 
 /// An https address whose host nobody could read in two ways.
-fn address(node: Node<'_>, leave: Leave<'_>) -> Result<Written, SettingsError> {
+fn address(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<SourcedText, SettingsError> {
     let url = node.non_empty_string()?;
     let host = host_of(url).map_err(|why| {
         let shown = text::clip(&text::show_line(url), 60).into_owned();
@@ -323,7 +323,7 @@ fn address(node: Node<'_>, leave: Leave<'_>) -> Result<Written, SettingsError> {
             )
         })?;
     }
-    Ok(Written { text: url.to_owned(), place: node.place() })
+    Ok(SourcedText { text: url.to_owned(), place: node.place() })
 }
 
 /// The host of an https address, with its port where it has one; or what is wrong with the address.

@@ -12,7 +12,7 @@ use crate::profile::*;
 /// An operator who lists one host.
 struct OneHost;
 
-impl Posts for OneHost {
+impl WebhookPoster for OneHost {
     fn admits(&self, url: &str) -> Result<(), String> {
         match url.starts_with("https://hooks.example.com") {
             true => Ok(()),
@@ -20,18 +20,18 @@ impl Posts for OneHost {
         }
     }
 
-    fn post(&self, _: &str, _: Arc<[u8]>) -> Posting {
+    fn post(&self, _: &str, _: Arc<[u8]>) -> PostFuture {
         Box::pin(ready(Ok(())))
     }
 }
 
-fn read(text: &str, leave: Leave<'_>) -> Result<Profile, SettingsError> {
+fn read(text: &str, leave: ProfileGrants<'_>) -> Result<Profile, SettingsError> {
     Profile::from_document(&Document::parse("agent.json", text)?, "audit", leave)
 }
 
 /// Each line is a file; what comes of it stands below it.
 fn check(files: &str, expected: Expect) {
-    let leave = Leave { commands: false, posts: Some(&OneHost) };
+    let leave = ProfileGrants { commands: false, posts: Some(&OneHost) };
     let mut out = String::new();
     for file in files.lines().map(str::trim).filter(|line| !line.is_empty()) {
         out += &format!("{file}\n");
@@ -491,10 +491,10 @@ fn l18_commands_are_the_operators_to_allow() {
           agent.json:1:66: $.hooks.onToolCall[0].command[1]: expected a string, found the number 1
     "#]],
     );
-    let allowed = Leave { commands: true, posts: None };
+    let allowed = ProfileGrants { commands: true, posts: None };
     let profile = read(&file(r#""./check.sh --all""#), allowed).unwrap();
     let words = ["./check.sh", "--all"].map(str::to_owned).into();
-    assert_eq!(profile.actions[0].does, Does::Command(CommandLine::Words(words)));
+    assert_eq!(profile.actions[0].does, ActionKind::Command(CommandLine::Words(words)));
 }
 
 #[test]
@@ -506,11 +506,12 @@ fn l15_a_profile_says_who_an_agent_is() {
         "permissions": {"mode": "plan", "level": "strict", "ask": ["fetch"], "deny": ["write"], "policies": [{"tools": ["fetch"], "fields": {"url": ["^http:"]}}]},
         "hooks": {"onError": [{"action": "webhook", "url": "https://hooks.example.com/", "timeoutMs": 9}]},
     }"#;
-    let profile = read(text, Leave::to_look()).unwrap();
+    let profile = read(text, ProfileGrants::to_look()).unwrap();
     let mut config = AgentConfig::new("main");
     profile.configure(&mut config);
     let Permissions { mode, level, ask, deny, policies, examples, .. } = &profile.permissions;
-    let texts = |rules: &[Written]| rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
+    let texts =
+        |rules: &[SourcedText]| rules.iter().map(|rule| rule.text.clone()).collect::<Vec<_>>();
     let limits: Vec<_> = profile.actions.iter().map(|action| action.limit).collect();
     expect![[r#"
         AgentConfig {
@@ -546,10 +547,12 @@ fn l15_a_profile_says_who_an_agent_is() {
 
 #[test]
 fn s3_a_looser_mode_or_level_is_an_error() {
-    let loose =
-        read(r#"{"permissions": {"mode": "ask", "level": "permissive"}}"#, Leave::to_look());
+    let loose = read(
+        r#"{"permissions": {"mode": "ask", "level": "permissive"}}"#,
+        ProfileGrants::to_look(),
+    );
     let strict =
-        read(r#"{"permissions": {"mode": "plan", "level": "paranoid"}}"#, Leave::to_look());
+        read(r#"{"permissions": {"mode": "plan", "level": "paranoid"}}"#, ProfileGrants::to_look());
     let policy = Policy::default();
     assert!(strict.unwrap().tightens(&policy).is_ok());
     let error = loose.unwrap().tightens(&policy).unwrap_err();

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use crate::{
     document::{
         Node,
-        location::{Place, SettingsError},
+        location::{SettingsError, SourceLocation},
     },
-    settings::{Written, one_text},
+    settings::{SourcedText, one_text},
 };
 use cotter::{model::Price, text::redact::Redactor};
 
@@ -22,15 +22,15 @@ pub(crate) const PRICE_KEYS: &[&str] = &["input", "output", "cacheRead", "cacheW
 #[non_exhaustive]
 pub struct ProviderSettings {
     /// The word for what it speaks.
-    pub speaks: Option<Written>,
+    pub speaks: Option<SourcedText>,
     /// Its address.
-    pub base_url: Option<Written>,
+    pub base_url: Option<SourcedText>,
     /// The variable its key is in. A key itself never stands in a file of settings.
     pub api_key_variable: Option<String>,
     /// The longest it may say nothing, in milliseconds.
     pub idle_timeout_ms: Option<u64>,
     /// Where the entry stands.
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 /// An entry of the section `models`: what somebody knows better.
@@ -49,7 +49,7 @@ pub(crate) fn providers(
     node: Node<'_>,
 ) -> Result<BTreeMap<String, ProviderSettings>, SettingsError> {
     let object = node.object()?;
-    let named = |(key, node): (Written, Node<'_>)| {
+    let named = |(key, node): (SourcedText, Node<'_>)| {
         let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         if key.text.is_empty() || !key.text.chars().all(allowed) {
             let message = "a provider's name has letters, digits, `.`, `_` and `-`";
@@ -102,7 +102,7 @@ fn is_variable(name: &str) -> bool {
 
 pub(crate) fn models(node: Node<'_>) -> Result<BTreeMap<String, ModelSettings>, SettingsError> {
     let object = node.object()?;
-    let named = |(key, node): (Written, Node<'_>)| {
+    let named = |(key, node): (SourcedText, Node<'_>)| {
         let halves = key.text.split_once('/');
         if halves.is_none_or(|(provider, model)| provider.is_empty() || model.trim().is_empty()) {
             return Err(key.place.error("expected a model's name, `provider/model`"));

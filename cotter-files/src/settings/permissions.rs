@@ -2,7 +2,7 @@
 
 use crate::{
     document::{Node, location::SettingsError},
-    settings::{Written, one_text, texts},
+    settings::{SourcedText, one_text, texts},
 };
 use cotter::permission::{
     guard::Guard,
@@ -23,11 +23,11 @@ pub struct Permissions {
     /// How much runs unasked.
     pub level: Option<Level>,
     /// Rules for calls that run unasked.
-    pub allow: Vec<Written>,
+    pub allow: Vec<SourcedText>,
     /// Rules for calls that ask.
-    pub ask: Vec<Written>,
+    pub ask: Vec<SourcedText>,
     /// Rules for calls that never run.
-    pub deny: Vec<Written>,
+    pub deny: Vec<SourcedText>,
     /// What rules are said to match and not to match.
     pub examples: Vec<RuleExample>,
     /// Guards, which reject what tools are given.
@@ -42,7 +42,7 @@ pub struct RuleExample {
     /// The rule.
     pub rule: String,
     /// A command, a path or an address.
-    pub example: Written,
+    pub example: SourcedText,
     /// Whether the rule is to match it.
     pub matches: bool,
 }
@@ -79,7 +79,7 @@ pub(crate) fn rule(
     node: Node<'_>,
     kind: RuleKind,
     examples: &mut Vec<RuleExample>,
-) -> Result<Written, SettingsError> {
+) -> Result<SourcedText, SettingsError> {
     let Ok(object) = node.object() else { return one_text(node) };
     let object = object.keys(RULE_KEYS)?;
     let written = one_text(object.require("rule")?)?;
@@ -104,13 +104,15 @@ pub(crate) fn policy((index, node): (usize, Node<'_>)) -> Result<Guard, Settings
     let tools = tools.collect::<Result<Vec<_>, _>>()?;
     let mut guard = Guard::new(name, tools).map_err(|why| tools_node.error(why))?;
     for (key, add) in [("allow", Guard::allow as fn(Guard, &str) -> _), ("deny", Guard::deny)] {
-        for Written { text, place } in object.get(key).map(texts).transpose()?.unwrap_or_default() {
+        for SourcedText { text, place } in
+            object.get(key).map(texts).transpose()?.unwrap_or_default()
+        {
             guard = add(guard, &text).map_err(|why: String| place.error(why))?;
         }
     }
     let Some(fields) = object.get("fields") else { return Ok(guard) };
     for (field, patterns) in fields.object()?.members() {
-        for Written { text, place } in texts(patterns)? {
+        for SourcedText { text, place } in texts(patterns)? {
             guard = guard.deny_field(field, &text).map_err(|why| place.error(why))?;
         }
     }

@@ -11,7 +11,7 @@ use std::{
 
 use crate::trust::{
     TrustError,
-    snapshot::{Hash, Item, Snapshot},
+    snapshot::{Hash, Snapshot, SnapshotItem},
 };
 
 /// Names of what is being made or taken away. The store's lock is held meanwhile, so whoever holds it
@@ -22,9 +22,9 @@ const UNDER_WAY: [&str; 2] = [".new", ".old"];
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The folder of all copies.
-pub(crate) struct Copies(pub(crate) PathBuf);
+pub(crate) struct TrustedCopies(pub(crate) PathBuf);
 
-impl Copies {
+impl TrustedCopies {
     /// Where the copy of a hash is, if there is one.
     fn path(&self, hash: Hash) -> PathBuf {
         self.0.join(hash.to_string())
@@ -108,8 +108,8 @@ fn write(snapshot: &Snapshot, root: &Path) -> io::Result<()> {
             folders.extend(new.map(Path::to_owned));
         }
         match item {
-            Item::File { executable, bytes } => write_file(&at, *executable, bytes)?,
-            Item::Link(target) => symlink(target, &at)?,
+            SnapshotItem::File { executable, bytes } => write_file(&at, *executable, bytes)?,
+            SnapshotItem::Link(target) => symlink(target, &at)?,
         }
     }
     // The deepest first; a folder that was named twice is closed twice.

@@ -9,7 +9,7 @@ use crate::trust::snapshot::Snapshot;
 /// A command that a folder declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Declared {
+pub struct DeclaredCommand {
     /// What it is, for a person: `hook no-prod at tool.pre`.
     pub what: String,
     /// What would run.
@@ -86,27 +86,27 @@ const RUNNERS: &[(&str, &str)] = &[
 const PLAIN: &[&str] =
     &["cat", "echo", "false", "head", "jq", "printf", "tail", "test", "true", "wc"];
 
-impl Declared {
+impl DeclaredCommand {
     /// A command, by what it is for a person.
     pub fn new(what: impl Into<String>, command: Invocation) -> Self {
-        Declared { what: what.into(), command, folder: PathBuf::new(), doubt: None }
+        DeclaredCommand { what: what.into(), command, folder: PathBuf::new(), doubt: None }
     }
 
     /// The same, run in a folder of the source.
     pub fn in_folder(self, folder: impl Into<PathBuf>) -> Self {
-        Declared { folder: folder.into(), ..self }
+        DeclaredCommand { folder: folder.into(), ..self }
     }
 
     /// The same, open for a reason that its words do not show: variables that are set for it, another
     /// folder that it runs in.
     pub fn with_doubt(self, why: impl Into<String>) -> Self {
-        Declared { doubt: Some(why.into()), ..self }
+        DeclaredCommand { doubt: Some(why.into()), ..self }
     }
 
     /// Whether all its code is in the snapshot. It runs in the snapshot's copy, which has the files of
     /// its source and nothing else.
     pub fn pinning(&self, snapshot: &Snapshot) -> Pinning {
-        let code = Code { snapshot, folder: &self.folder };
+        let code = TrustedCode { snapshot, folder: &self.folder };
         let judged = match &self.command {
             Invocation::Words(words) => judge(words, code),
             Invocation::Shell(line) => match plain_words(line) {
@@ -126,7 +126,7 @@ impl Declared {
 
 /// What is trusted, and the folder in it that a command runs in.
 #[derive(Clone, Copy)]
-struct Code<'a> {
+struct TrustedCode<'a> {
     snapshot: &'a Snapshot,
     folder: &'a Path,
 }
@@ -144,7 +144,7 @@ fn plain_words(line: &str) -> Result<Vec<String>, String> {
     Ok(line.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
-fn judge(words: &[String], code: Code<'_>) -> Result<(), String> {
+fn judge(words: &[String], code: TrustedCode<'_>) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else {
         return Err("there is no command".into());
     };
@@ -175,7 +175,7 @@ fn system_name(program: &str) -> Result<&str, String> {
 }
 
 /// A program of the snapshot, and who runs it.
-fn starts(program: &str, code: Code<'_>) -> Result<(), String> {
+fn starts(program: &str, code: TrustedCode<'_>) -> Result<(), String> {
     let (executable, bytes) = find(program, code)?;
     if !executable {
         return Err(format!("`{program}` is not executable"));
@@ -212,7 +212,7 @@ fn interprets(
     letters: &str,
     options: &[&str],
     arguments: &[String],
-    code: Code<'_>,
+    code: TrustedCode<'_>,
 ) -> Result<(), String> {
     let operand = arguments.iter().position(|word| !is_harmless(word, letters, options));
     let Some((script, rest)) = operand.and_then(|at| arguments[at..].split_first()) else {
@@ -231,14 +231,14 @@ fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
 }
 
 /// A file of the snapshot, by a path from the folder that the command runs in.
-fn find<'a>(path: &str, code: Code<'a>) -> Result<(bool, &'a [u8]), String> {
+fn find<'a>(path: &str, code: TrustedCode<'a>) -> Result<(bool, &'a [u8]), String> {
     code.snapshot
         .file(&code.folder.join(path))
         .ok_or_else(|| format!("`{path}` is no file of the folder"))
 }
 
 /// An argument that names nothing outside: a plain word, or a path of the snapshot.
-fn stays(word: &str, code: Code<'_>) -> Result<(), String> {
+fn stays(word: &str, code: TrustedCode<'_>) -> Result<(), String> {
     let value = word.split_once('=').map_or(word, |(_, value)| value);
     let leaves = |part: &str| Path::new(part).components().any(|at| at == Component::ParentDir);
     if (word.contains('/') || leaves(value)) && find(value, code).is_err() {

@@ -8,7 +8,7 @@ use std::{
 
 use similar::{ChangeTag, TextDiff};
 
-use crate::trust::snapshot::{Item, Snapshot};
+use crate::trust::snapshot::{Snapshot, SnapshotItem};
 use cotter::text;
 
 /// The most lines that are shown of one file, and of all.
@@ -28,13 +28,13 @@ const LIMIT: Duration = Duration::from_secs(2);
 #[non_exhaustive]
 pub struct Difference {
     /// Each file or link that is another.
-    pub changes: Vec<Change>,
+    pub changes: Vec<FileChange>,
 }
 
 /// One file or link that is another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Change {
+pub struct FileChange {
     /// Its path below the source.
     pub path: PathBuf,
     /// What became of it.
@@ -42,7 +42,7 @@ pub struct Change {
     /// Whether it was made executable, or is not any more; `None` where that stayed.
     pub executable: Option<bool>,
     /// The lines that are another, with a few around them.
-    pub lines: Vec<Line>,
+    pub lines: Vec<DiffLine>,
     /// Why lines are missing, where they are.
     pub left_out: Option<String>,
 }
@@ -62,7 +62,7 @@ pub enum ChangeKind {
 
 /// A line of a file, fit to be seen: every hidden character in it is visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum DiffLine {
     /// It is gone.
     Gone(String),
     /// It is new.
@@ -86,7 +86,7 @@ impl Difference {
             if old == new {
                 continue;
             }
-            let mut change = Change::between(path, old, new);
+            let mut change = FileChange::between(path, old, new);
             change.compare(old, new, room.min(MOST_LINES[0]), deadline);
             room -= change.lines.len();
             changes.push(change);
@@ -95,8 +95,8 @@ impl Difference {
     }
 }
 
-impl Change {
-    fn between(path: &Path, old: Option<&Item>, new: Option<&Item>) -> Self {
+impl FileChange {
+    fn between(path: &Path, old: Option<&SnapshotItem>, new: Option<&SnapshotItem>) -> Self {
         let kind = match (old, new) {
             (None, _) => ChangeKind::Added,
             (_, None) => ChangeKind::Removed,
@@ -105,11 +105,17 @@ impl Change {
         };
         let (was, is) = (is_executable(old), is_executable(new));
         let executable = (was != is && kind != ChangeKind::Removed).then_some(is);
-        Change { path: path.into(), kind, executable, lines: vec![], left_out: None }
+        FileChange { path: path.into(), kind, executable, lines: vec![], left_out: None }
     }
 
     /// Adds the lines that are another, as many as there is room for.
-    fn compare(&mut self, old: Option<&Item>, new: Option<&Item>, room: usize, deadline: Instant) {
+    fn compare(
+        &mut self,
+        old: Option<&SnapshotItem>,
+        new: Option<&SnapshotItem>,
+        room: usize,
+        deadline: Instant,
+    ) {
         if self.kind == ChangeKind::Mode {
             return;
         }
@@ -126,14 +132,14 @@ impl Change {
         for group in diff.grouped_ops(2) {
             let starts = group.first().is_some_and(|op| op.old_range().start > 0);
             if !lines.is_empty() || starts {
-                lines.push(Line::Gap);
+                lines.push(DiffLine::Gap);
             }
             for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
                 let line = shown(change.value(), change.missing_newline());
                 lines.push(match change.tag() {
-                    ChangeTag::Delete => Line::Gone(line),
-                    ChangeTag::Insert => Line::New(line),
-                    ChangeTag::Equal => Line::Same(line),
+                    ChangeTag::Delete => DiffLine::Gone(line),
+                    ChangeTag::Insert => DiffLine::New(line),
+                    ChangeTag::Equal => DiffLine::Same(line),
                 });
             }
         }
@@ -145,29 +151,29 @@ impl Change {
 }
 
 /// What a file or link is apart from its mode.
-fn held(item: &Item) -> (bool, &[u8]) {
+fn held(item: &SnapshotItem) -> (bool, &[u8]) {
     match item {
-        Item::File { bytes, .. } => (true, bytes),
-        Item::Link(target) => (false, target.as_encoded_bytes()),
+        SnapshotItem::File { bytes, .. } => (true, bytes),
+        SnapshotItem::Link(target) => (false, target.as_encoded_bytes()),
     }
 }
 
-fn is_executable(item: Option<&Item>) -> bool {
-    matches!(item, Some(Item::File { executable: true, .. }))
+fn is_executable(item: Option<&SnapshotItem>) -> bool {
+    matches!(item, Some(SnapshotItem::File { executable: true, .. }))
 }
 
 /// The lines to compare, or why there are none. A link is one line.
-fn text_of(item: Option<&Item>) -> Result<String, &'static str> {
+fn text_of(item: Option<&SnapshotItem>) -> Result<String, &'static str> {
     match item {
         None => Ok(String::new()),
-        Some(Item::Link(target)) => {
+        Some(SnapshotItem::Link(target)) => {
             let target = text::show_bytes(target.as_encoded_bytes());
             Ok(format!("link to {}\n", text::show_line(&target)))
         }
-        Some(Item::File { bytes, .. }) if bytes.len() > COMPARED_BYTES => {
+        Some(SnapshotItem::File { bytes, .. }) if bytes.len() > COMPARED_BYTES => {
             Err("too long to compare line by line")
         }
-        Some(Item::File { bytes, .. }) => match std::str::from_utf8(bytes) {
+        Some(SnapshotItem::File { bytes, .. }) => match std::str::from_utf8(bytes) {
             Ok(text) if !text.contains('\0') => Ok(text.into()),
             _ => Err("not text"),
         },

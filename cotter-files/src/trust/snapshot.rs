@@ -37,7 +37,7 @@ pub struct Snapshot {
     source: PathBuf,
     /// By path below the source. A file by itself stands under its own name. No item lies below a link,
     /// and no link leads out.
-    items: BTreeMap<PathBuf, Item>,
+    items: BTreeMap<PathBuf, SnapshotItem>,
     /// Of the items.
     hash: Hash,
 }
@@ -45,7 +45,7 @@ pub struct Snapshot {
 /// One thing in a snapshot.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Item {
+pub enum SnapshotItem {
     /// A file.
     File {
         /// Whether anybody may execute it.
@@ -94,7 +94,7 @@ impl Snapshot {
         let (parent, name) = split(&source)?;
         let around = Folder::open(parent).map_err(cannot)?;
         let (items, seen, bytes) = (BTreeMap::new(), 0, 0);
-        let mut walk = Walk { source: &source, left_out, items, seen, bytes };
+        let mut walk = SnapshotWalk { source: &source, left_out, items, seen, bytes };
         match around.kind(name).map_err(cannot)? {
             FileType::Directory => {
                 let folder = around.folder(name).map_err(cannot)?;
@@ -118,11 +118,14 @@ impl Snapshot {
     /// What came from elsewhere, a repository for one, as the contents of a folder. Each path is one below
     /// the folder; none leads out of it or names what git keeps for itself, none is below a file, and no
     /// link leads out. It is as small as a snapshot has to be.
-    pub fn of_items(source: &Path, items: BTreeMap<PathBuf, Item>) -> Result<Self, TrustError> {
+    pub fn of_items(
+        source: &Path,
+        items: BTreeMap<PathBuf, SnapshotItem>,
+    ) -> Result<Self, TrustError> {
         let source = canonical(source)?;
-        let size = |item: &Item| match item {
-            Item::File { bytes, .. } => bytes.len() as u64,
-            Item::Link(_) => 0,
+        let size = |item: &SnapshotItem| match item {
+            SnapshotItem::File { bytes, .. } => bytes.len() as u64,
+            SnapshotItem::Link(_) => 0,
         };
         if items.len() > MOST_ITEMS || items.values().map(size).sum::<u64>() > MOST_BYTES {
             return Err(TrustError::new(&source, "has too much in it to look at"));
@@ -183,12 +186,12 @@ impl Snapshot {
     }
 
     /// Everything in it, in the order of names.
-    pub fn items(&self) -> impl ExactSizeIterator<Item = (&Path, &Item)> {
+    pub fn items(&self) -> impl ExactSizeIterator<Item = (&Path, &SnapshotItem)> {
         self.items.iter().map(|(path, item)| (path.as_path(), item))
     }
 
     /// What stands under a path below the source; a link is a link.
-    pub(crate) fn item(&self, path: &Path) -> Option<&Item> {
+    pub(crate) fn item(&self, path: &Path) -> Option<&SnapshotItem> {
         self.items.get(path)
     }
 
@@ -199,7 +202,7 @@ impl Snapshot {
 
     /// What is right in a folder below the source, by name, without folders; links on the way to it are
     /// followed, one in it is a link.
-    pub fn folder(&self, path: &Path) -> Vec<(OsString, &Item)> {
+    pub fn folder(&self, path: &Path) -> Vec<(OsString, &SnapshotItem)> {
         let Some(found) = follow(&self.items, Path::new(""), path) else { return vec![] };
         let within = self.items.iter().filter(|(path, _)| path.parent() == Some(&*found));
         within.filter_map(|(path, item)| Some((path.file_name()?.to_owned(), item))).collect()
@@ -209,8 +212,8 @@ impl Snapshot {
     pub fn file(&self, path: &Path) -> Option<(bool, &[u8])> {
         let found = follow(&self.items, Path::new(""), path)?;
         match self.items.get(&found)? {
-            Item::File { executable, bytes } => Some((*executable, bytes)),
-            Item::Link(_) => None,
+            SnapshotItem::File { executable, bytes } => Some((*executable, bytes)),
+            SnapshotItem::Link(_) => None,
         }
     }
 }
@@ -225,14 +228,14 @@ impl fmt::Debug for Snapshot {
     }
 }
 
-impl fmt::Debug for Item {
+impl fmt::Debug for SnapshotItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Item::File { executable, bytes } => {
+            SnapshotItem::File { executable, bytes } => {
                 let word = if *executable { "executable, " } else { "" };
                 write!(f, "File({word}{} bytes)", bytes.len())
             }
-            Item::Link(target) => write!(f, "Link({target:?})"),
+            SnapshotItem::Link(target) => write!(f, "Link({target:?})"),
         }
     }
 }
@@ -295,16 +298,16 @@ fn word(kind: FileType) -> &'static str {
 type LeftOut<'a> = dyn Fn(&Path, &Path, FileType) -> bool + 'a;
 
 /// A folder as far as it was read.
-struct Walk<'a> {
+struct SnapshotWalk<'a> {
     source: &'a Path,
     left_out: &'a LeftOut<'a>,
-    items: BTreeMap<PathBuf, Item>,
+    items: BTreeMap<PathBuf, SnapshotItem>,
     /// Files, folders and links.
     seen: usize,
     bytes: u64,
 }
 
-impl Walk<'_> {
+impl SnapshotWalk<'_> {
     fn folder(&mut self, folder: &Folder, at: &Path, depth: usize) -> Result<(), TrustError> {
         // Joining nothing would end the path in a slash.
         let here = if depth == 0 { self.source.to_owned() } else { self.source.join(at) };
@@ -346,7 +349,7 @@ impl Walk<'_> {
             FileType::RegularFile => self.file(folder.file(name).map_err(cannot)?, at, &here),
             FileType::Symlink => {
                 let target = folder.link(name).map_err(cannot)?;
-                self.items.insert(at, Item::Link(target));
+                self.items.insert(at, SnapshotItem::Link(target));
                 Ok(())
             }
             kind => Err(TrustError::new(&here, format_args!("is {}", word(kind)))),
@@ -372,7 +375,7 @@ impl Walk<'_> {
         }
         self.bytes += bytes.len() as u64;
         let executable = about.permissions().mode() & 0o111 != 0;
-        self.items.insert(at, Item::File { executable, bytes });
+        self.items.insert(at, SnapshotItem::File { executable, bytes });
         Ok(())
     }
 }
@@ -387,9 +390,9 @@ fn is_runs(source: &Path, at: &Path, kind: FileType) -> bool {
 }
 
 /// Refuses links that lead out. Where they lead is worked out on what was read, not on the disk.
-fn check_links(source: &Path, items: &BTreeMap<PathBuf, Item>) -> Result<(), TrustError> {
+fn check_links(source: &Path, items: &BTreeMap<PathBuf, SnapshotItem>) -> Result<(), TrustError> {
     for (path, item) in items {
-        let Item::Link(target) = item else { continue };
+        let SnapshotItem::Link(target) = item else { continue };
         let (folder, target) = (path.parent().unwrap_or(Path::new("")), Path::new(target));
         if follow(items, folder, target).is_none() {
             let what = format!("is a link that leads out, to {}", crate::trust::shown(target));
@@ -402,7 +405,7 @@ fn check_links(source: &Path, items: &BTreeMap<PathBuf, Item>) -> Result<(), Tru
 
 /// Where a path leads from a folder of a snapshot; `None` where that is outside. What goes round in
 /// circles leads nowhere, which is inside.
-fn follow(items: &BTreeMap<PathBuf, Item>, from: &Path, path: &Path) -> Option<PathBuf> {
+fn follow(items: &BTreeMap<PathBuf, SnapshotItem>, from: &Path, path: &Path) -> Option<PathBuf> {
     let mut at = from.to_owned();
     let mut left: VecDeque<OsString> = parts(path)?.collect();
     let mut links = 0;
@@ -414,7 +417,7 @@ fn follow(items: &BTreeMap<PathBuf, Item>, from: &Path, path: &Path) -> Option<P
             continue;
         }
         at.push(part);
-        if let Some(Item::Link(target)) = items.get(&at) {
+        if let Some(SnapshotItem::Link(target)) = items.get(&at) {
             links += 1;
             if links > MOST_LINKS {
                 return Some(at);
@@ -439,7 +442,7 @@ fn parts(path: &Path) -> Option<impl DoubleEndedIterator<Item = OsString>> {
 
 /// The hash of a listing: each item by its kind, its name and what it holds, every length written down,
 /// so that no two listings are the same bytes.
-fn hash(items: &BTreeMap<PathBuf, Item>) -> Hash {
+fn hash(items: &BTreeMap<PathBuf, SnapshotItem>) -> Hash {
     let mut hash = Sha256::new_with_prefix(b"cotter trust 1\n");
     let mut put = |kind: u8, path: &Path, bytes: &[u8]| {
         hash.update([kind]);
@@ -450,9 +453,9 @@ fn hash(items: &BTreeMap<PathBuf, Item>) -> Hash {
     };
     for (path, item) in items {
         match item {
-            Item::File { executable: false, bytes } => put(b'f', path, bytes),
-            Item::File { executable: true, bytes } => put(b'x', path, bytes),
-            Item::Link(target) => put(b'l', path, target.as_bytes()),
+            SnapshotItem::File { executable: false, bytes } => put(b'f', path, bytes),
+            SnapshotItem::File { executable: true, bytes } => put(b'x', path, bytes),
+            SnapshotItem::Link(target) => put(b'l', path, target.as_bytes()),
         }
     }
     Hash(hash.finalize().into())
@@ -464,16 +467,16 @@ mod tests {
 
     use proptest::{collection, prelude::*};
 
-    fn items(list: &[(&str, Item)]) -> BTreeMap<PathBuf, Item> {
+    fn items(list: &[(&str, SnapshotItem)]) -> BTreeMap<PathBuf, SnapshotItem> {
         list.iter().map(|(path, item)| (path.into(), item.clone())).collect()
     }
 
-    fn link(target: &str) -> Item {
-        Item::Link(target.into())
+    fn link(target: &str) -> SnapshotItem {
+        SnapshotItem::Link(target.into())
     }
 
-    fn file() -> Item {
-        Item::File { executable: false, bytes: vec![] }
+    fn file() -> SnapshotItem {
+        SnapshotItem::File { executable: false, bytes: vec![] }
     }
 
     /// Only of a folder whose things run from its copy; elsewhere it would be code that nobody looked at.
@@ -539,15 +542,15 @@ mod tests {
         assert!(lost.is_none_or(|at| tree.get(&at) != Some(&file())), "it leads to no file");
     }
 
-    fn any_item() -> impl Strategy<Value = Item> {
+    fn any_item() -> impl Strategy<Value = SnapshotItem> {
         prop_oneof![
             (any::<bool>(), collection::vec(any::<u8>(), 0..20))
-                .prop_map(|(executable, bytes)| Item::File { executable, bytes }),
-            "[a-c/.]{1,6}".prop_map(|target| Item::Link(target.into())),
+                .prop_map(|(executable, bytes)| SnapshotItem::File { executable, bytes }),
+            "[a-c/.]{1,6}".prop_map(|target| SnapshotItem::Link(target.into())),
         ]
     }
 
-    fn any_items() -> impl Strategy<Value = BTreeMap<PathBuf, Item>> {
+    fn any_items() -> impl Strategy<Value = BTreeMap<PathBuf, SnapshotItem>> {
         collection::btree_map("[ab]{1,2}(/[ab]{1,2})?".prop_map(PathBuf::from), any_item(), 0..6)
     }
 
@@ -578,20 +581,20 @@ mod tests {
                     changed.remove(path);
                     changed.insert(path.join("c"), item);
                 }
-                (2, Item::File { executable, bytes }) => {
-                    let item = Item::File { executable: !executable, bytes };
+                (2, SnapshotItem::File { executable, bytes }) => {
+                    let item = SnapshotItem::File { executable: !executable, bytes };
                     changed.insert(path.clone(), item);
                 }
-                (_, Item::File { executable, mut bytes }) => {
+                (_, SnapshotItem::File { executable, mut bytes }) => {
                     match bytes.len() {
                         0 => bytes.push(0),
                         length => bytes[at.index(length)] ^= 1 << bit,
                     }
-                    changed.insert(path.clone(), Item::File { executable, bytes });
+                    changed.insert(path.clone(), SnapshotItem::File { executable, bytes });
                 }
-                (_, Item::Link(mut target)) => {
+                (_, SnapshotItem::Link(mut target)) => {
                     target.push("/");
-                    changed.insert(path.clone(), Item::Link(target));
+                    changed.insert(path.clone(), SnapshotItem::Link(target));
                 }
             }
             prop_assert_ne!(before, hash(&changed));

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::trust::{
     TrustError,
-    copies::{Copies, private_folder, sync_folder},
+    copies::{TrustedCopies, private_folder, sync_folder},
     diff::Difference,
     snapshot::{self, Hash, Snapshot},
 };
@@ -61,7 +61,7 @@ impl Grants {
 /// How a source stands.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum TrustState {
     /// Nobody trusted it, or whether somebody did cannot be told.
     Unknown {
         /// Why it cannot be told, where that is so.
@@ -96,7 +96,7 @@ pub enum Standing {
 /// What is written down about one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Record {
+pub struct TrustRecord {
     /// The folder or file: absolute, without links.
     pub source: PathBuf,
     /// The contents that are trusted.
@@ -107,7 +107,7 @@ pub struct Record {
     pub at: Timestamp,
 }
 
-type Records = BTreeMap<PathBuf, Record>;
+type Records = BTreeMap<PathBuf, TrustRecord>;
 
 impl TrustStore {
     /// The store of a folder. It is made, its owner's alone, when something is kept.
@@ -117,7 +117,7 @@ impl TrustStore {
 
     /// How a source stands now. An error is about the source: it cannot be read, or not be trusted at
     /// all. What is wrong with the store makes it unknown, with a word.
-    pub fn look(&self, source: &Path) -> Result<Standing, TrustError> {
+    pub fn look(&self, source: &Path) -> Result<TrustState, TrustError> {
         Ok(self.standing(&Snapshot::take(source)?))
     }
 
@@ -125,9 +125,9 @@ impl TrustStore {
     ///
     /// A worktree that git lists shares what was said of the same folder in another checkout of its
     /// repository, where the contents are equal.
-    pub fn standing(&self, now: &Snapshot) -> Standing {
-        let unknown = |error: TrustError| Standing::Unknown { word: Some(error.in_short()) };
-        let no_copy = |error: TrustError| Standing::Unknown {
+    pub fn standing(&self, now: &Snapshot) -> TrustState {
+        let unknown = |error: TrustError| TrustState::Unknown { word: Some(error.in_short()) };
+        let no_copy = |error: TrustError| TrustState::Unknown {
             word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
         };
         let records = match self.records() {
@@ -135,71 +135,71 @@ impl TrustStore {
             Err(error) => return unknown(error),
         };
         let own = records.get(now.source());
-        let is_equal = |record: &&Record| record.hash == now.hash();
+        let is_equal = |record: &&TrustRecord| record.hash == now.hash();
         let shared = || {
             let others = in_other_checkouts(now.source());
             others.iter().filter_map(|source| records.get(source)).find(is_equal)
         };
-        if let Some(Record { hash, grants, .. }) = own.filter(is_equal).or_else(shared) {
+        if let Some(TrustRecord { hash, grants, .. }) = own.filter(is_equal).or_else(shared) {
             // A copy that was lost is made again: what it was made of is here, to the byte.
             let copy = self.copies().read(*hash).map(|(copy, _)| copy);
             let copy = copy.or_else(|_| self.change(|_, copies| copies.keep(now)));
             return match copy {
-                Ok(copy) => Standing::Trusted { hash: *hash, copy, grants: *grants },
+                Ok(copy) => TrustState::Trusted { hash: *hash, copy, grants: *grants },
                 Err(error) => no_copy(error),
             };
         }
-        let Some(own) = own else { return Standing::Unknown { word: None } };
+        let Some(own) = own else { return TrustState::Unknown { word: None } };
         match self.copies().read(own.hash) {
             Ok((copy, before)) => {
-                Standing::Changed { difference: Difference::between(&before, now), copy }
+                TrustState::Changed { difference: Difference::between(&before, now), copy }
             }
             Err(error) => no_copy(error),
         }
     }
 
     /// How a source stands that is not there: `None` where nobody ever trusted it.
-    pub fn missing(&self, source: &Path) -> Option<Standing> {
+    pub fn missing(&self, source: &Path) -> Option<TrustState> {
         self.unseen(source, None)
     }
 
     /// How a source stands that is there and cannot be looked at, for this reason: what was trusted of it
     /// stays what was trusted. `None` where nobody ever trusted it.
-    pub fn unreadable(&self, source: &Path, why: impl Into<String>) -> Option<Standing> {
+    pub fn unreadable(&self, source: &Path, why: impl Into<String>) -> Option<TrustState> {
         self.unseen(source, Some(why.into()))
     }
 
-    fn unseen(&self, source: &Path, why: Option<String>) -> Option<Standing> {
+    fn unseen(&self, source: &Path, why: Option<String>) -> Option<TrustState> {
         let records = match self.records() {
             Ok(records) => records,
-            Err(error) => return Some(Standing::Unknown { word: Some(error.in_short()) }),
+            Err(error) => return Some(TrustState::Unknown { word: Some(error.in_short()) }),
         };
         let hash = records.get(source)?.hash;
         Some(match self.copies().read(hash) {
-            Ok((copy, _)) => Standing::Gone { copy, why },
-            Err(error) => Standing::Unknown {
+            Ok((copy, _)) => TrustState::Gone { copy, why },
+            Err(error) => TrustState::Unknown {
                 word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
             },
         })
     }
 
     /// Trusts a source as it was read, from now on and until it changes or is untrusted.
-    pub fn trust(&self, snapshot: &Snapshot, grants: Grants) -> Result<Standing, TrustError> {
+    pub fn trust(&self, snapshot: &Snapshot, grants: Grants) -> Result<TrustState, TrustError> {
         let (hash, source) = (snapshot.hash(), snapshot.source().to_owned());
         let copy = self.change(|records, copies| {
             let copy = copies.keep(snapshot)?;
-            let record = Record { source: source.clone(), hash, grants, at: Timestamp::now() };
+            let record = TrustRecord { source: source.clone(), hash, grants, at: Timestamp::now() };
             records.insert(source, record);
             Ok(copy)
         })?;
-        Ok(Standing::Trusted { hash, copy, grants })
+        Ok(TrustState::Trusted { hash, copy, grants })
     }
 
     /// Lets a source run as it was read, for as long as the caller says: nothing is written down but its
     /// copy. For machines, where who starts a run names the hash.
-    pub fn admit(&self, snapshot: &Snapshot) -> Result<Standing, TrustError> {
+    pub fn admit(&self, snapshot: &Snapshot) -> Result<TrustState, TrustError> {
         let copy = self.change(|_, copies| copies.keep(snapshot))?;
-        Ok(Standing::Trusted { hash: snapshot.hash(), copy, grants: Grants::default() })
+        Ok(TrustState::Trusted { hash: snapshot.hash(), copy, grants: Grants::default() })
     }
 
     /// Takes trust back, at once, and with it what other checkouts of the repository would share. Gives
@@ -219,12 +219,12 @@ impl TrustStore {
     }
 
     /// Everything that is trusted, in the order of paths.
-    pub fn list(&self) -> Result<Vec<Record>, TrustError> {
+    pub fn list(&self) -> Result<Vec<TrustRecord>, TrustError> {
         self.records().map(|records| records.into_values().collect())
     }
 
-    fn copies(&self) -> Copies {
-        Copies(self.folder.join("copies"))
+    fn copies(&self) -> TrustedCopies {
+        TrustedCopies(self.folder.join("copies"))
     }
 
     fn file(&self) -> PathBuf {
@@ -257,7 +257,7 @@ impl TrustStore {
     /// Changes the records, one writer at a time. An error of `change` changes nothing.
     fn change<T>(
         &self,
-        change: impl FnOnce(&mut Records, &Copies) -> Result<T, TrustError>,
+        change: impl FnOnce(&mut Records, &TrustedCopies) -> Result<T, TrustError>,
     ) -> Result<T, TrustError> {
         let failed = |cause| TrustError::io("write", &self.folder, cause);
         private_folder(&self.folder).map_err(failed)?;
@@ -276,7 +276,7 @@ impl TrustStore {
     }
 
     fn write(&self, records: &Records) -> io::Result<()> {
-        let list: Vec<_> = records.values().map(Record::to_json).collect();
+        let list: Vec<_> = records.values().map(TrustRecord::to_json).collect();
         let text = format!("{:#}\n", json!({"v": VERSION, "sources": list}));
         let new = self.folder.join("trust.json.new");
         let mut file = private().create(true).truncate(true).open(&new)?;
@@ -287,7 +287,7 @@ impl TrustStore {
     }
 }
 
-impl Record {
+impl TrustRecord {
     fn to_json(&self) -> Value {
         let mut object = Map::new();
         match self.source.to_str() {
@@ -305,7 +305,7 @@ impl Record {
             Value::Null => OsString::from_vec(unhex(value["pathHex"].as_str()?)?).into(),
             path => PathBuf::from(path.as_str()?),
         };
-        Some(Record {
+        Some(TrustRecord {
             source,
             hash: value["hash"].as_str()?.parse().ok()?,
             grants: Grants { rewrite: value["rewrite"].as_bool()? },
@@ -354,7 +354,7 @@ fn parse(bytes: &[u8]) -> Result<Records, String> {
     let list = value["sources"].as_array().ok_or("is broken (it has no sources)")?;
     let mut records = Records::new();
     for value in list {
-        let record = Record::from_json(value).ok_or("is broken (a record is none)")?;
+        let record = TrustRecord::from_json(value).ok_or("is broken (a record is none)")?;
         if records.insert(record.source.clone(), record).is_some() {
             return Err("is broken (a source stands there twice)".into());
         }

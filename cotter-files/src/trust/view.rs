@@ -4,24 +4,24 @@
 use std::fmt::Write;
 
 use crate::trust::{
-    declared::{Declared, Invocation, Pinning},
-    diff::{Change, ChangeKind, Difference, Line},
+    declared::{DeclaredCommand, Invocation, Pinning},
+    diff::{ChangeKind, DiffLine, Difference, FileChange},
     shown,
-    snapshot::{Item, Snapshot},
-    store::{Grants, Standing},
+    snapshot::{Snapshot, SnapshotItem},
+    store::{Grants, TrustState},
 };
 use cotter::text;
 
 /// A snapshot as text: source, hash, how it stands, each command and whether its code is pinned, each
 /// file, and what changed since it was trusted.
-pub fn view(snapshot: &Snapshot, declared: &[Declared], standing: &Standing) -> String {
+pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], standing: &TrustState) -> String {
     let mut out = String::new();
     push(&mut out, format_args!("source  {}\n", shown(snapshot.source())));
     push(&mut out, format_args!("hash    {}\n", snapshot.hash()));
     push(&mut out, format_args!("trust   {}\n", words(standing)));
     push_commands(&mut out, snapshot, declared);
     push_files(&mut out, snapshot);
-    if let Standing::Changed { difference, .. } = standing {
+    if let TrustState::Changed { difference, .. } = standing {
         push_difference(&mut out, difference);
     }
     out
@@ -40,12 +40,12 @@ pub fn texts(snapshot: &Snapshot) -> String {
     for (path, item) in snapshot.items() {
         let name = name(&shown(path));
         match item {
-            Item::File { executable, bytes } => {
+            SnapshotItem::File { executable, bytes } => {
                 let mark = if *executable { ", runs" } else { "" };
                 push(&mut out, format_args!("file {name} ({} bytes{mark})\n", bytes.len()));
                 push_text(&mut out, bytes);
             }
-            Item::Link(target) => {
+            SnapshotItem::Link(target) => {
                 let target = text::show_bytes(target.as_encoded_bytes());
                 push(&mut out, format_args!("link {name} -> {}\n", text::show_line(&target)));
             }
@@ -72,15 +72,15 @@ fn push_text(out: &mut String, bytes: &[u8]) {
     }
 }
 
-fn words(standing: &Standing) -> String {
+fn words(standing: &TrustState) -> String {
     match standing {
-        Standing::Unknown { word: None } => "none yet".into(),
-        Standing::Unknown { word: Some(word) } => format!("none: {}", text::show_line(word)),
-        Standing::Changed { .. } => "none: it changed since it was trusted".into(),
-        Standing::Gone { why: None, .. } => "none: it was trusted, and is gone".into(),
-        Standing::Gone { why: Some(why), .. } => format!("none: {}", text::show_line(why)),
-        Standing::Trusted { grants: Grants { rewrite: false }, .. } => "yes".into(),
-        Standing::Trusted { .. } => "yes, and its hooks may rewrite".into(),
+        TrustState::Unknown { word: None } => "none yet".into(),
+        TrustState::Unknown { word: Some(word) } => format!("none: {}", text::show_line(word)),
+        TrustState::Changed { .. } => "none: it changed since it was trusted".into(),
+        TrustState::Gone { why: None, .. } => "none: it was trusted, and is gone".into(),
+        TrustState::Gone { why: Some(why), .. } => format!("none: {}", text::show_line(why)),
+        TrustState::Trusted { grants: Grants { rewrite: false }, .. } => "yes".into(),
+        TrustState::Trusted { .. } => "yes, and its hooks may rewrite".into(),
     }
 }
 
@@ -88,7 +88,7 @@ fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("writing to a string does not fail");
 }
 
-fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[Declared]) {
+fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[DeclaredCommand]) {
     if declared.is_empty() {
         return out.push_str("\nno commands are declared\n");
     }
@@ -130,11 +130,11 @@ fn push_files(out: &mut String, snapshot: &Snapshot) {
     for (path, item) in snapshot.items() {
         let name = name(&shown(path));
         match item {
-            Item::File { executable, bytes } => {
+            SnapshotItem::File { executable, bytes } => {
                 let mark = if *executable { "runs" } else { "" };
                 push(out, format_args!("  {mark:<4}  {:>9} bytes  {name}\n", bytes.len()));
             }
-            Item::Link(target) => {
+            SnapshotItem::Link(target) => {
                 let target = text::show_bytes(target.as_encoded_bytes());
                 push(out, format_args!("  link  {name} -> {}\n", text::show_line(&target)));
             }
@@ -154,7 +154,7 @@ fn push_difference(out: &mut String, difference: &Difference) {
     }
 }
 
-fn push_change(out: &mut String, change: &Change) {
+fn push_change(out: &mut String, change: &FileChange) {
     let kind = match change.kind {
         ChangeKind::Added => "added",
         ChangeKind::Removed => "removed",
@@ -168,10 +168,10 @@ fn push_change(out: &mut String, change: &Change) {
     push(out, format_args!("  {kind}{mode}: {}\n", name(&shown(&change.path))));
     for line in &change.lines {
         match line {
-            Line::Gone(line) => push(out, format_args!("    - {line}\n")),
-            Line::New(line) => push(out, format_args!("    + {line}\n")),
-            Line::Same(line) => push(out, format_args!("      {line}\n")),
-            Line::Gap => out.push_str("    …\n"),
+            DiffLine::Gone(line) => push(out, format_args!("    - {line}\n")),
+            DiffLine::New(line) => push(out, format_args!("    + {line}\n")),
+            DiffLine::Same(line) => push(out, format_args!("      {line}\n")),
+            DiffLine::Gap => out.push_str("    …\n"),
         }
     }
     if let Some(why) = &change.left_out {

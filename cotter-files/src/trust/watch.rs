@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Editors write a file in several steps, and a checkout changes many: a change is told once it has been
 /// quiet for a tenth of a second, or after a second in any case, and only where what they hold is another than
 /// when it was told last. The first is told whatever it is. Dropped, nothing is watched any longer.
-pub struct Watch {
+pub struct FileWatcher {
     /// What is somebody's own: links in it and on the way to it are followed.
     own: Vec<PathBuf>,
     /// What others brought.
@@ -39,7 +39,7 @@ pub struct Watch {
     about: Arc<Mutex<Vec<PathBuf>>>,
     /// The folders that are watched, each by itself.
     armed: BTreeSet<PathBuf>,
-    held: Option<Vec<Held>>,
+    held: Option<Vec<ContentState>>,
     /// Whether something happened that nobody was told of.
     stirred: bool,
 }
@@ -49,14 +49,14 @@ const MOST_FOLDERS: usize = 4096;
 
 /// What a target holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum ContentState {
     Nothing,
     These(Hash),
     /// It cannot be told: any event may be a change.
     Something,
 }
 
-impl Watch {
+impl FileWatcher {
     /// Begins to watch what is somebody's own, where links count as what they lead to, and what others
     /// brought, where they lead nowhere. An error is the operating system's, about what is somebody's own: it
     /// watches only so many. What others brought is watched as far as that goes.
@@ -75,7 +75,7 @@ impl Watch {
         };
         let config = Config::default().with_follow_symlinks(false);
         let watcher = RecommendedWatcher::new(told, config).map_err(io::Error::other)?;
-        let mut watch = Watch {
+        let mut watch = FileWatcher {
             own: own.into_iter().collect(),
             brought: brought.into_iter().collect(),
             watcher,
@@ -104,7 +104,8 @@ impl Watch {
             let armed = self.arm();
             let (own, brought) = (self.own.clone(), self.brought.clone());
             let held = tokio::task::spawn_blocking(move || hold(&own, &brought)).await.ok();
-            let is_known = held.as_ref().is_some_and(|held| !held.contains(&Held::Something));
+            let is_known =
+                held.as_ref().is_some_and(|held| !held.contains(&ContentState::Something));
             self.stirred = false;
             if armed.is_ok() && is_known && held == self.held {
                 continue;
@@ -178,13 +179,13 @@ fn folders_below(target: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn hold(own: &[PathBuf], brought: &[PathBuf]) -> Vec<Held> {
+fn hold(own: &[PathBuf], brought: &[PathBuf]) -> Vec<ContentState> {
     let held = |target: io::Result<PathBuf>| match target {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => Held::Nothing,
-        Err(_) => Held::Something,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => ContentState::Nothing,
+        Err(_) => ContentState::Something,
         Ok(source) => match Snapshot::watched(&source) {
-            Ok(snapshot) => Held::These(snapshot.hash()),
-            Err(_) => Held::Something,
+            Ok(snapshot) => ContentState::These(snapshot.hash()),
+            Err(_) => ContentState::Something,
         },
     };
     let there = |target: &PathBuf| target.symlink_metadata().map(|_| target.clone());
@@ -211,12 +212,12 @@ mod tests {
     use super::*;
 
     /// Waits for a change that must come.
-    async fn comes(watch: &mut Watch) {
+    async fn comes(watch: &mut FileWatcher) {
         let come = timeout(Duration::from_secs(20), watch.changed()).await;
         come.expect("a change is noticed");
     }
 
-    async fn is_quiet(watch: &mut Watch) -> bool {
+    async fn is_quiet(watch: &mut FileWatcher) -> bool {
         timeout(QUIET * 5, watch.changed()).await.is_err()
     }
 
@@ -226,7 +227,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let (file, extensions) = (root.join("home/settings.json"), root.join("p/.cotter"));
         fs::create_dir(root.join("p")).unwrap();
-        let mut watch = Watch::new([file.clone()], [extensions.clone()]).unwrap();
+        let mut watch = FileWatcher::new([file.clone()], [extensions.clone()]).unwrap();
         // A folder on the way comes to be, then the file in it.
         fs::create_dir(root.join("home")).unwrap();
         comes(&mut watch).await;
@@ -257,7 +258,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let file = root.join("settings.json");
-        let mut watch = Watch::new([file.clone()], []).unwrap();
+        let mut watch = FileWatcher::new([file.clone()], []).unwrap();
         fs::write(&file, "1").unwrap();
         comes(&mut watch).await;
         fs::write(&file, "1").unwrap();
@@ -276,7 +277,7 @@ mod tests {
         fs::create_dir_all(root.join("dotfiles")).unwrap();
         fs::write(root.join("dotfiles/s.json"), "1").unwrap();
         std::os::unix::fs::symlink(root.join("dotfiles/s.json"), root.join("s.json")).unwrap();
-        let mut watch = Watch::new([root.join("s.json")], []).unwrap();
+        let mut watch = FileWatcher::new([root.join("s.json")], []).unwrap();
         fs::write(root.join("dotfiles/s.json"), "2").unwrap();
         comes(&mut watch).await;
         fs::write(root.join("dotfiles/s.json"), "2").unwrap();

@@ -3,12 +3,15 @@
 use std::{fmt::Write, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, Origin, Owner, Place, Session,
-    hooks::ui::{self, Answered, Question, Ui},
+    Agent, Origin, Owner, Session, Workspace,
+    hooks::ui::{self, Question, QuestionAnswer, Ui},
     permission::Zone,
 };
 use cotter_files::{
-    command_hook::{self, Base, Exit, Job, Ran, Server, Starts, entry::CommandHook},
+    command_hook::{
+        self, HookHost, HookLocation, ProcessExit, ProcessOutput, ProcessSpec, ResidentProcess,
+        entry::CommandHook,
+    },
     document::Document,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
@@ -32,7 +35,7 @@ impl Ui for Person {
         true
     }
 
-    fn ask(&self, question: Arc<Question>) -> ui::Asking<'_, Option<Answered>> {
+    fn ask(&self, question: Arc<Question>) -> ui::UiFuture<'_, Option<QuestionAnswer>> {
         for call in &question.calls {
             let asks = call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason));
             let asks = asks.collect::<Vec<_>>().join("; ");
@@ -67,8 +70,11 @@ struct Pretended {
     says: fn(u64) -> Result<Value, String>,
 }
 
-impl Starts for Pretended {
-    fn run(&self, job: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+impl HookHost for Pretended {
+    fn run(
+        &self,
+        job: ProcessSpec,
+    ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>> {
         self.diary.add(format!("runs {:?} in {}", job.words, job.cwd.display()));
         let said = (self.says)(0);
         Box::pin(async move {
@@ -76,8 +82,8 @@ impl Starts for Pretended {
                 Ok(Value::Null) => std::future::pending().await,
                 Ok(said) => {
                     let stdout = said.to_string().into_bytes();
-                    Ok(Ran {
-                        exit: Exit::Code(0),
+                    Ok(ProcessOutput {
+                        exit: ProcessExit::Code(0),
                         stdout,
                         stderr: vec![],
                         remarks: vec![],
@@ -89,13 +95,13 @@ impl Starts for Pretended {
         })
     }
 
-    fn serve(&self, job: Job) -> Result<Box<dyn Server>, String> {
+    fn serve(&self, job: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String> {
         self.diary.add(format!("starts for {}", job.place.project().display()));
         Ok(Box::new(self.clone()))
     }
 }
 
-impl Server for Pretended {
+impl ResidentProcess for Pretended {
     fn exchange<'a>(
         &'a mut self,
         line: &'a [u8],
@@ -121,7 +127,7 @@ fn declare(agent: &Agent, owner: Owner, hooks: &Value, starts: Pretended) {
     let document = Document::parse("settings.json", &hooks.to_string()).unwrap();
     let hooks = CommandHook::read_all(document.root()).unwrap();
     let confined = command_hook::is_confined(&owner);
-    let base = Base { folder: "/hooks".into(), confined, starts: Arc::new(starts) };
+    let base = HookLocation { folder: "/hooks".into(), confined, starts: Arc::new(starts) };
     agent.extend(owner, |unit| command_hook::register_all(unit, &hooks, &base)).unwrap();
 }
 
@@ -215,7 +221,7 @@ async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
     let diary = Diary::default();
     let calls = Step::call("nap", json!({})).and_call("nap", json!({})).and_call("nap", json!({}));
     let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
-        .place(Place::new(Path::new("/project")))
+        .place(Workspace::new(Path::new("/project")))
         .tool(nap(&diary))
         .build()
         .unwrap();

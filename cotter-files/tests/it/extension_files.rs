@@ -7,11 +7,14 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, FnTool, Message, Origin, Output, Owner, Permit, Place, Skill, ToolSpec,
-    invoke::named_item::Kind,
+    Agent, AgentBuilder, FnTool, Message, Origin, Owner, Permit, Skill, ToolOutput, ToolSpec,
+    Workspace,
+    invoke::named_item::NameKind,
     permission::{Zone, facts::Facts},
 };
-use cotter_files::extensions::{self, Diagnostic, FileKind, Loaded, Loading, TakenNames, memory};
+use cotter_files::extensions::{
+    self, Diagnostic, FileKind, LoadContext, LoadedFolder, TakenNames, memory,
+};
 use cotter_test::{Recording, Scripted, Step};
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -46,7 +49,7 @@ fn told(root: &Path, diagnostics: &[Diagnostic]) -> String {
 }
 
 /// What a folder comes to: everything in it, and what is said.
-fn shown(folder: &TempDir, loaded: &Loaded) -> String {
+fn shown(folder: &TempDir, loaded: &LoadedFolder) -> String {
     let mut shown = String::new();
     for skill in &loaded.skills {
         let triggers: Vec<_> = skill
@@ -94,8 +97,8 @@ fn narrowed(config: &cotter::AgentConfig) -> String {
     format!("without {:?}{looks}", config.without_tools)
 }
 
-fn load(folder: &TempDir) -> Loaded {
-    extensions::load(folder.path(), &Loading::trusted(Origin::User))
+fn load(folder: &TempDir) -> LoadedFolder {
+    extensions::load(folder.path(), &LoadContext::trusted(Origin::User))
 }
 
 fn check(files: &[(&str, &str)], expected: Expect) {
@@ -304,7 +307,7 @@ fn s8_nothing_outside_the_folder_is_read() {
         rejected: commands/loop: it is a link to a folder that was looked into already
         rejected: commands/out: it is a link that leads out of the folder, and is not followed
     "#]]
-    .assert_eq(&shown(&folder, &extensions::load(folder.path(), &Loading::trusted(Origin::Project))));
+    .assert_eq(&shown(&folder, &extensions::load(folder.path(), &LoadContext::trusted(Origin::Project))));
     // In a person's own folder links are theirs.
     expect![[r#"
         skill again "" exposed false triggers [] agents [] tags []
@@ -355,16 +358,16 @@ fn rustix_fifo(path: &Path) {
 fn with_files(
     builder: AgentBuilder,
     folder: &TempDir,
-    loading: &Loading,
+    loading: &LoadContext,
 ) -> (Agent, Vec<Diagnostic>) {
     let project = folder.path().join("project");
     fs::create_dir_all(&project).unwrap();
     let bash = ToolSpec::new("bash", "d", json!({"type": "object"}));
     let work = |permit: Permit| async move {
-        Ok(Output::from(format!("<ran {}> $1 {{{{mode}}}}", permit.input()["command"])))
+        Ok(ToolOutput::from(format!("<ran {}> $1 {{{{mode}}}}", permit.input()["command"])))
     };
     let bash = FnTool::new(bash, work).touching(Facts::zone(Zone::Safe));
-    let agent = builder.tool(bash).place(Place::new(&project)).build().unwrap();
+    let agent = builder.tool(bash).place(Workspace::new(&project)).build().unwrap();
     let loaded = extensions::load(folder.path(), loading);
     let owner = Owner::new(loading.origin.clone(), "files");
     let loaded = loaded.fit(&owner, &mut TakenNames::of(&agent, &[]));
@@ -387,7 +390,7 @@ const TEXTS: [(&str, &str); 5] = [
 ];
 
 /// What the model gets for some prompts, with a folder's files.
-async fn asked(loading: Loading, prompts: &[&str], expected: Expect) {
+async fn asked(loading: LoadContext, prompts: &[&str], expected: Expect) {
     let folder = tree(&TEXTS);
     let model = Recording::new(Scripted::new(prompts.iter().map(|_| Step::text("ok"))));
     let (agent, diagnostics) = with_files(Agent::builder(model.clone()), &folder, &loading);
@@ -410,7 +413,7 @@ async fn asked(loading: Loading, prompts: &[&str], expected: Expect) {
 
 #[tokio::test]
 async fn g13_s19_texts_of_files_are_filled_in_with_what_was_passed() {
-    let loading = || Loading::trusted(Origin::User);
+    let loading = || LoadContext::trusted(Origin::User);
     asked(
         loading(),
         &["/fix 'a b' c"],
@@ -474,7 +477,7 @@ async fn g13_s19_texts_of_files_are_filled_in_with_what_was_passed() {
 
 #[tokio::test]
 async fn s8_an_untrusted_folder_triggers_nothing_and_runs_nothing() {
-    let loading = || Loading::untrusted(Origin::Project);
+    let loading = || LoadContext::untrusted(Origin::Project);
     asked(
         loading(),
         &["/fix it", "repair it"],
@@ -509,7 +512,7 @@ async fn s8_an_untrusted_folder_triggers_nothing_and_runs_nothing() {
 async fn s8_an_untrusted_folder_shadows_nothing_and_nobody_shadows_what_is_built_in() {
     let files = [("skills/a.md", "theirs"), ("commands/b.md", "theirs"), ("agents/c.md", "x")];
     let names = |agent: &Agent| {
-        let kinds = [Kind::Skill, Kind::Command, Kind::Subagent].into_iter();
+        let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent].into_iter();
         let all = kinds.flat_map(|kind| agent.names(kind));
         let all = all.map(|info| {
             let by = info.shadowed_by.map(|by| format!(" (shadowed by {by})")).unwrap_or_default();
@@ -517,12 +520,12 @@ async fn s8_an_untrusted_folder_shadows_nothing_and_nobody_shadows_what_is_built
         });
         all.collect::<String>()
     };
-    let build = |loading: &Loading| {
+    let build = |loading: &LoadContext| {
         let folder = tree(&files);
         let builder = Agent::builder(Scripted::new([]))
             .define_skill(Skill::text("a", "ours"))
             .define_command(cotter::Command::new("b", |_| async {}))
-            .define_mention(cotter::Mention::agent(cotter::AgentConfig::new("c")));
+            .define_mention(cotter::Subagent::agent(cotter::AgentConfig::new("c")));
         let (agent, diagnostics) = with_files(builder, &folder, loading);
         names(&agent) + &told(folder.path(), &diagnostics)
     };
@@ -536,7 +539,7 @@ async fn s8_an_untrusted_folder_shadows_nothing_and_nobody_shadows_what_is_built
         rejected: commands/b.md: the command `b` is already there, by embedder (program)
         rejected: agents/c.md: the subagent `c` is already there, by embedder (program)
     "#]]
-    .assert_eq(&build(&Loading::untrusted(Origin::Project)));
+    .assert_eq(&build(&LoadContext::untrusted(Origin::Project)));
     expect![[r#"
         a of embedder (program) (shadowed by project (files))
         a of project (files)
@@ -547,7 +550,7 @@ async fn s8_an_untrusted_folder_shadows_nothing_and_nobody_shadows_what_is_built
         ok: agents/c.md: it has no `description`: the model sees its name only
         rejected: commands/b.md: the command `b` is already there, by embedder (program)
     "#]]
-    .assert_eq(&build(&Loading::trusted(Origin::Project)));
+    .assert_eq(&build(&LoadContext::trusted(Origin::Project)));
 }
 
 #[test]
@@ -601,7 +604,7 @@ fn c9_a_check_has_a_line_for_every_file() {
 }
 
 /// What memory files come to in a place.
-fn remembered(folder: &TempDir, place: &Place, own: Option<&Path>) -> String {
+fn remembered(folder: &TempDir, place: &Workspace, own: Option<&Path>) -> String {
     let root = folder.path().canonicalize().unwrap();
     let allows = |path: &Path| !path.ends_with("denied.md");
     let memory = memory::load(place, own, &allows);
@@ -633,7 +636,7 @@ fn c13_memory_files_are_read_from_the_root_down_with_their_imports() {
         ("p/other/AGENTS.md", "not on the way"),
     ]);
     let root = folder.path().canonicalize().unwrap();
-    let place = Place::new(&root.join("p/sub")).with_project(&root.join("p"));
+    let place = Workspace::new(&root.join("p/sub")).with_project(&root.join("p"));
     expect![[r#"
         <memory file="own/AGENTS.md">
         Be kind.
@@ -685,7 +688,7 @@ fn c13_memory_files_have_an_end() {
     ]);
     let folder = tree(&all);
     let root = folder.path().canonicalize().unwrap();
-    let shown = remembered(&folder, &Place::new(&root.join("p")), None);
+    let shown = remembered(&folder, &Workspace::new(&root.join("p")), None);
     let short = shown.replace(&"x".repeat(65_536), "(65536 x)");
     expect![[r#"
         <memory file="p/AGENTS.md">
@@ -722,7 +725,7 @@ async fn c13_memory_files_are_sections_of_the_system_prompt() {
     let folder = tree(&[("AGENTS.md", "Be kind.")]);
     let root: PathBuf = folder.path().canonicalize().unwrap();
     let model = Recording::new(Scripted::new([Step::text("ok")]));
-    let memory = memory::load(&Place::new(&root), None, &|_| true);
+    let memory = memory::load(&Workspace::new(&root), None, &|_| true);
     let builder = Agent::builder(model.clone()).system_prompt("BASE");
     let agent = builder.extend(|unit| memory.register(unit)).build().unwrap();
     agent.process_request("hi").await.unwrap();
@@ -742,7 +745,7 @@ async fn c13_three_skills_come_with_the_library_and_files_take_their_place() {
     let model = Recording::new(Scripted::new(steps));
     let folder = tree(&[("skills/write-skill/SKILL.md", "---\ndescription: Mine.\n---\nMine.")]);
     let builder = Agent::builder(model.clone()).extend(cotter::builtin::skills);
-    let (agent, diagnostics) = with_files(builder, &folder, &Loading::trusted(Origin::User));
+    let (agent, diagnostics) = with_files(builder, &folder, &LoadContext::trusted(Origin::User));
     assert_eq!(diagnostics, []);
     agent.process_request("review it").await.unwrap();
     let tools = model.requests()[0].tools.clone();

@@ -52,7 +52,7 @@ pub(crate) fn nap(diary: &Diary) -> impl Tool {
 async fn napping(
     permit: cotter::Permit,
     diary: Diary,
-) -> Result<cotter::Output, cotter::ToolError> {
+) -> Result<cotter::ToolOutput, cotter::ToolError> {
     diary.add(format!("{} starts", permit.call_id()));
     tokio::time::sleep(Duration::from_millis(permit.input()["ms"].as_u64().unwrap_or(0))).await;
     diary.add(format!("{} ends", permit.call_id()));

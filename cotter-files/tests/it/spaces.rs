@@ -10,10 +10,10 @@ use std::{
 
 use cotter::{
     Agent, Command, FnTool, Skill, Verdict,
-    hooks::points::{ToolCalled, ToolPre},
+    hooks::points::{ToolPre, ToolPreEvent},
     invoke::{
         command::{CommandCx, CommandResult},
-        named_item::Kind,
+        named_item::NameKind,
     },
     named,
     permission::{
@@ -21,10 +21,10 @@ use cotter::{
         facts::Facts,
         rule::{Rule, RuleKind},
     },
-    registry::change::Reload,
+    registry::change::ChangeResult,
 };
 use cotter_files::{
-    command_hook::{Exit, Job, Ran, Server, Starts},
+    command_hook::{HookHost, ProcessExit, ProcessOutput, ProcessSpec, ResidentProcess},
     space::{self, Space},
 };
 use cotter_test::{Recording, Scripted, Step};
@@ -66,23 +66,31 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
 /// Programs that are only pretended: they write down that they ran, and answer this.
 struct Pretended(Diary, &'static str);
 
-impl Starts for Pretended {
-    fn run(&self, job: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+impl HookHost for Pretended {
+    fn run(
+        &self,
+        job: ProcessSpec,
+    ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>> {
         let Pretended(diary, says) = self;
         let told = String::from_utf8_lossy(&job.stdin).into_owned();
         diary.add(format!("{:?}, confined {}: {told}", job.words, job.confined));
         let stdout = says.as_bytes().to_vec();
-        let ran =
-            Ran { exit: Exit::Code(0), stdout, stderr: vec![], remarks: vec![], refused: vec![] };
+        let ran = ProcessOutput {
+            exit: ProcessExit::Code(0),
+            stdout,
+            stderr: vec![],
+            remarks: vec![],
+            refused: vec![],
+        };
         Box::pin(async move { Ok(ran) })
     }
 
-    fn serve(&self, _: Job) -> Result<Box<dyn Server>, String> {
+    fn serve(&self, _: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String> {
         Err("nothing serves here".into())
     }
 }
 
-fn starts(diary: &Diary, says: &'static str) -> Arc<dyn Starts> {
+fn starts(diary: &Diary, says: &'static str) -> Arc<dyn HookHost> {
     Arc::new(Pretended(diary.clone(), says))
 }
 
@@ -94,7 +102,7 @@ fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, Recording<Scripted>) 
     });
     let agent = Agent::builder(model.clone())
         .tool(write.touching(Facts::zone(Zone::Safe)))
-        .on(ToolPre, named("pre-write", |_: &ToolCalled| Verdict::Pass))
+        .on(ToolPre, named("pre-write", |_: &ToolPreEvent| Verdict::Pass))
         .define_skill(Skill::new("docker-deploy", |_| async { Ok("ours".into()) }))
         .define_command(Command::new("own", |_: CommandCx| async { CommandResult::Nothing }))
         .rule(Rule::parse(RuleKind::Deny, "read(./.env)").unwrap())
@@ -105,7 +113,7 @@ fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, Recording<Scripted>) 
 
 /// Everything that is registered, whole: hooks with their numbers, names with their owners, tools, rules.
 fn registered(agent: &Agent) -> String {
-    let kinds = [Kind::Skill, Kind::Command, Kind::Subagent, Kind::Hook];
+    let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent, NameKind::Hook];
     let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
     let tools: Vec<_> = agent.tools().specs().map(|spec| format!("{spec:?}")).collect();
     format!("{:#?}\n{names:#?}\n{tools:#?}\n{:#?}", agent.hooks(), agent.policy())
@@ -118,7 +126,7 @@ fn of_spaces(agent: &Agent) -> String {
         let line = format!("{origin} {} {} at {}\n", hook.power.as_str(), hook.name, hook.point);
         origin.starts_with("space").then_some(line)
     });
-    let kinds = [Kind::Skill, Kind::Command, Kind::Subagent];
+    let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent];
     let names = kinds.into_iter().flat_map(|kind| agent.names(kind)).filter_map(|name| {
         let origin = name.owner.origin.to_string();
         let by = name.shadowed_by.map(|by| format!(", shadowed by {by}")).unwrap_or_default();
@@ -136,7 +144,7 @@ async fn c14_a_space_is_one_unit_and_leaves_the_registry_as_it_was() {
     agent.process_request("hello").await.unwrap();
     let space = Space::read(folder.path()).unwrap();
     let done = space.load(&agent, starts(&Diary::default(), "")).unwrap();
-    assert_eq!(done, Reload::Applied);
+    assert_eq!(done, ChangeResult::Applied);
     expect![[r#"
         space:deploy observe audit at tool.post
         space:deploy gate pre-write at tool.pre
@@ -228,9 +236,9 @@ async fn c14_of_two_spaces_with_the_same_names_the_last_is_found() {
         let space = Space::read(folder.path()).unwrap();
         space.load(&agent, starts(&diary, "")).unwrap()
     };
-    assert_eq!(load(&one), Reload::Applied);
+    assert_eq!(load(&one), ChangeResult::Applied);
     let first = registered(&agent);
-    assert_eq!(load(&two), Reload::Applied);
+    assert_eq!(load(&two), ChangeResult::Applied);
     expect![[r#"
         space:deploy observe audit at tool.post
         space:deploy gate pre-write at tool.pre
@@ -245,7 +253,7 @@ async fn c14_of_two_spaces_with_the_same_names_the_last_is_found() {
     "#]]
     .assert_eq(&of_spaces(&agent));
     // Loaded again it is the same unit, and stays where it stood.
-    assert_eq!(load(&one), Reload::Applied);
+    assert_eq!(load(&one), ChangeResult::Applied);
     assert!(space::unload(&agent, "other"));
     let without_numbers = |text: &str| {
         let lines = text
@@ -263,14 +271,14 @@ async fn c14_s2_loading_a_space_again_loosens_nothing() {
     let (agent, _) = agent([]);
     let diary = Diary::default();
     let load = || Space::read(folder.path()).unwrap().load(&agent, starts(&diary, "")).unwrap();
-    assert_eq!(load(), Reload::Applied);
+    assert_eq!(load(), ChangeResult::Applied);
     fs::remove_file(folder.path().join("hooks/pre-write.yaml")).unwrap();
     let held =
         vec!["gone: gate `pre-write` at `tool.pre` (runs [\"./hooks/pre-write.sh\"])".to_owned()];
-    assert_eq!(load(), Reload::Held { looser: held });
+    assert_eq!(load(), ChangeResult::Held { looser: held });
     assert!(of_spaces(&agent).contains("space:deploy gate pre-write"));
     assert!(space::unload(&agent, "deploy"));
-    assert_eq!(load(), Reload::Applied);
+    assert_eq!(load(), ChangeResult::Applied);
     assert!(!of_spaces(&agent).contains("gate pre-write"));
 }
 

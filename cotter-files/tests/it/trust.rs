@@ -19,9 +19,9 @@ use std::{
 
 use cotter_files::trust::{
     TrustError,
-    declared::{Declared, Invocation, Pinning},
-    snapshot::{Item, Snapshot},
-    store::{Grants, Standing, TrustStore},
+    declared::{DeclaredCommand, Invocation, Pinning},
+    snapshot::{Snapshot, SnapshotItem},
+    store::{Grants, TrustState, TrustStore},
     view::view,
 };
 use expect_test::{Expect, expect};
@@ -82,13 +82,13 @@ impl World {
     }
 }
 
-fn told(standing: &Standing) -> String {
+fn told(standing: &TrustState) -> String {
     match standing {
-        Standing::Unknown { word: None } => "unknown".into(),
-        Standing::Unknown { word: Some(word) } => format!("unknown: {word}"),
-        Standing::Changed { difference, .. } => format!("changed: {}", difference.changes.len()),
-        Standing::Trusted { grants, .. } if grants.rewrite => "trusted, rewrites".into(),
-        Standing::Trusted { .. } => "trusted".into(),
+        TrustState::Unknown { word: None } => "unknown".into(),
+        TrustState::Unknown { word: Some(word) } => format!("unknown: {word}"),
+        TrustState::Changed { difference, .. } => format!("changed: {}", difference.changes.len()),
+        TrustState::Trusted { grants, .. } if grants.rewrite => "trusted, rewrites".into(),
+        TrustState::Trusted { .. } => "trusted".into(),
         _ => "something new".into(),
     }
 }
@@ -258,7 +258,7 @@ fn s6_nothing_is_swapped_in_between_check_and_read() {
                 fs::rename(&folder, &hooks).unwrap();
             }
         });
-        let holds = |item: &Item| matches!(item, Item::File { bytes, .. } if bytes.starts_with(b"the secret"));
+        let holds = |item: &SnapshotItem| matches!(item, SnapshotItem::File { bytes, .. } if bytes.starts_with(b"the secret"));
         let (mut taken, mut refused, mut leaked) = (0, 0, vec![]);
         while taken < 50 || refused < 50 {
             match Snapshot::take(&world.source()) {
@@ -321,7 +321,7 @@ fn s28_copies_are_the_owners_alone_and_closed_to_writers() {
     world.trust();
     let file = Snapshot::take(&world.path("p/.mcp.json")).unwrap();
     let alone = world.store().trust(&file, Grants::default()).unwrap();
-    let Standing::Trusted { copy, .. } = alone else { panic!("{alone:?}") };
+    let TrustState::Trusted { copy, .. } = alone else { panic!("{alone:?}") };
     assert_eq!(fs::read(copy.join(".mcp.json")).unwrap(), b"{}");
     let mut out = String::new();
     list(&world.path("store"), "", &mut out);
@@ -350,7 +350,7 @@ fn s6_a_copy_that_was_touched_is_never_used() {
     let check = |damage: &dyn Fn(&Path), expected: Expect| {
         let world = World::new();
         world.trust();
-        let Standing::Trusted { copy, .. } = world.store().standing(&world.take()) else {
+        let TrustState::Trusted { copy, .. } = world.store().standing(&world.take()) else {
             panic!("it is trusted");
         };
         for folder in [&copy, &copy.join("hooks")] {
@@ -677,7 +677,7 @@ fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
     let snapshot = world.take();
     let mut out = String::new();
     let mut judge = |shown: &str, command: Invocation| {
-        let pinning = Declared::new("", command).pinning(&snapshot);
+        let pinning = DeclaredCommand::new("", command).pinning(&snapshot);
         out += &match pinning {
             Pinning::Pinned => format!("pinned  {shown}\n"),
             Pinning::Open(why) => format!("open    {shown}: {why}\n"),
@@ -702,7 +702,8 @@ fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         judge(&format!("{words:?}"), Invocation::Words(words));
     }
-    let doubted = Declared::new("", Invocation::Shell("true".into())).with_doubt("it sets `PATH`");
+    let doubted =
+        DeclaredCommand::new("", Invocation::Shell("true".into())).with_doubt("it sets `PATH`");
     assert_eq!(doubted.pinning(&snapshot), Pinning::Open("it sets `PATH`".into()));
     expect![[r#"
         pinned  "./hooks/check.sh"
@@ -782,13 +783,16 @@ fn s29_the_view_shows_everything_and_hides_nothing() {
     world.write("p/.cotter/old", "gone soon\n");
     world.write("p/.cotter/bin", b"\x00\x01");
     let declared = [
-        Declared::new("hook no-prod at tool.pre", Invocation::Shell("./hooks/check.sh".into())),
-        Declared::new(
+        DeclaredCommand::new(
+            "hook no-prod at tool.pre",
+            Invocation::Shell("./hooks/check.sh".into()),
+        ),
+        DeclaredCommand::new(
             "MCP server \u{202e}evil",
             Invocation::Words(["npx", "-y", "a b", "\u{1b}[2J"].map(String::from).into()),
         ),
     ];
-    let show = |world: &World, declared: &[Declared]| {
+    let show = |world: &World, declared: &[DeclaredCommand]| {
         let snapshot = world.take();
         let shown = view(&snapshot, declared, &world.store().standing(&snapshot));
         world.plain(&shown)
@@ -868,7 +872,7 @@ fn s6_a_difference_is_bounded_and_says_what_it_leaves_out() {
     (0..30).for_each(|n| _ = world.write(format!("p/.cotter/many/{n}"), &many));
     world.write("p/.cotter/long", "x\n".repeat(200_000));
     let snapshot = world.take();
-    let Standing::Changed { difference, .. } = world.store().standing(&snapshot) else {
+    let TrustState::Changed { difference, .. } = world.store().standing(&snapshot) else {
         panic!("it changed");
     };
     let told: Vec<_> = difference

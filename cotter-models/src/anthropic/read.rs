@@ -10,25 +10,25 @@ use serde_json::Value;
 
 use super::write::REDACTED;
 use crate::{
-    adapter::{Broken, Out, Reader},
+    adapter::{Out, ReadError, Reader},
     count::Count,
-    failure::Said,
+    failure::ProviderError,
     input,
 };
 
 /// An answer as it comes.
 #[derive(Default)]
-pub(super) struct Events {
+pub(super) struct AnthropicReader {
     usage: Usage,
     stop_reason: Option<StopReason>,
-    call: Option<Call>,
+    call: Option<OpenCall>,
     signature: String,
     /// Whether a word was said.
     has_text: bool,
 }
 
 /// A call whose input is on its way.
-struct Call {
+struct OpenCall {
     id: String,
     name: String,
     input: String,
@@ -41,15 +41,15 @@ enum Event {
         message: Started,
     },
     ContentBlockStart {
-        content_block: Block,
+        content_block: BlockStart,
     },
     ContentBlockDelta {
-        delta: Piece,
+        delta: BlockDelta,
     },
     ContentBlockStop,
     MessageDelta {
-        delta: Ending,
-        usage: Option<Counted>,
+        delta: MessageDelta,
+        usage: Option<AnthropicUsage>,
     },
     MessageStop,
     Error {
@@ -61,12 +61,12 @@ enum Event {
 
 #[derive(Deserialize)]
 struct Started {
-    usage: Option<Counted>,
+    usage: Option<AnthropicUsage>,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
+enum BlockStart {
     Text {
         #[serde(default)]
         text: String,
@@ -92,7 +92,7 @@ enum Block {
 
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Piece {
+enum BlockDelta {
     TextDelta {
         text: String,
     },
@@ -110,7 +110,7 @@ enum Piece {
 }
 
 #[derive(Deserialize)]
-struct Ending {
+struct MessageDelta {
     stop_reason: Option<String>,
     stop_details: Option<Details>,
 }
@@ -123,15 +123,15 @@ struct Details {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Counted {
+struct AnthropicUsage {
     input_tokens: Count,
     output_tokens: Count,
     cache_creation_input_tokens: Count,
     cache_read_input_tokens: Count,
 }
 
-impl Reader for Events {
-    fn event(&mut self, _: Option<&str>, data: &str, out: &mut Out) -> Result<(), Broken> {
+impl Reader for AnthropicReader {
+    fn event(&mut self, _: Option<&str>, data: &str, out: &mut Out) -> Result<(), ReadError> {
         match serde_json::from_str(data)? {
             Event::MessageStart { message } => {
                 self.count(message.usage);
@@ -155,16 +155,16 @@ impl Reader for Events {
                 let stop_reason = self.stop_reason.unwrap_or(StopReason::EndTurn);
                 out.push_back(Delta::Done { stop_reason, usage: self.usage });
             }
-            Event::Error { error } => return Err(Broken::Said(Said::read(&error))),
+            Event::Error { error } => return Err(ReadError::Said(ProviderError::read(&error))),
             Event::Unknown => {}
         }
         Ok(())
     }
 }
 
-impl Events {
+impl AnthropicReader {
     /// Counts are sums so far: the newest that is there stands.
-    fn count(&mut self, counted: Option<Counted>) {
+    fn count(&mut self, counted: Option<AnthropicUsage>) {
         let Some(counted) = counted else { return };
         let newest = |stands: &mut u64, Count(count)| *stands = count.unwrap_or(*stands);
         newest(&mut self.usage.input_tokens, counted.input_tokens);
@@ -173,39 +173,39 @@ impl Events {
         newest(&mut self.usage.cache_read, counted.cache_read_input_tokens);
     }
 
-    fn begin(&mut self, block: Block, out: &mut Out) {
+    fn begin(&mut self, block: BlockStart, out: &mut Out) {
         // Not everybody tells the end of a block.
         self.finish(out);
         match block {
-            Block::Text { text } if !text.is_empty() => out.push_back(Delta::Text(text)),
-            Block::Thinking { thinking, signature } => {
+            BlockStart::Text { text } if !text.is_empty() => out.push_back(Delta::Text(text)),
+            BlockStart::Thinking { thinking, signature } => {
                 self.signature = signature;
                 if !thinking.is_empty() {
                     out.push_back(Delta::Thinking(thinking));
                 }
             }
-            Block::RedactedThinking { data } => self.signature = format!("{REDACTED}{data}"),
-            Block::ToolUse { id, name, input } => {
+            BlockStart::RedactedThinking { data } => self.signature = format!("{REDACTED}{data}"),
+            BlockStart::ToolUse { id, name, input } => {
                 let whole = input.as_object().filter(|input| !input.is_empty());
                 let input = whole.map(|_| input.to_string()).unwrap_or_default();
-                self.call = Some(Call { id, name, input });
+                self.call = Some(OpenCall { id, name, input });
             }
-            Block::Text { .. } | Block::Unknown => {}
+            BlockStart::Text { .. } | BlockStart::Unknown => {}
         }
     }
 
-    fn piece(&mut self, piece: Piece, out: &mut Out) {
+    fn piece(&mut self, piece: BlockDelta, out: &mut Out) {
         match piece {
-            Piece::TextDelta { text } => {
+            BlockDelta::TextDelta { text } => {
                 self.has_text |= !text.is_empty();
                 out.push_back(Delta::Text(text));
             }
-            Piece::ThinkingDelta { thinking } => out.push_back(Delta::Thinking(thinking)),
-            Piece::SignatureDelta { signature } => self.signature.push_str(&signature),
-            Piece::InputJsonDelta { partial_json } => {
+            BlockDelta::ThinkingDelta { thinking } => out.push_back(Delta::Thinking(thinking)),
+            BlockDelta::SignatureDelta { signature } => self.signature.push_str(&signature),
+            BlockDelta::InputJsonDelta { partial_json } => {
                 self.call.iter_mut().for_each(|call| call.input.push_str(&partial_json));
             }
-            Piece::Unknown => {}
+            BlockDelta::Unknown => {}
         }
     }
 
@@ -213,7 +213,7 @@ impl Events {
         if !self.signature.is_empty() {
             out.push_back(Delta::Signature(std::mem::take(&mut self.signature)));
         }
-        if let Some(Call { id, name, input }) = self.call.take() {
+        if let Some(OpenCall { id, name, input }) = self.call.take() {
             let input = input::parse(input);
             out.push_back(Delta::Call { id: id.into(), name: name.into(), input });
         }

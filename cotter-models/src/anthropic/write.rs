@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use cotter::history::message::{
-    AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
+    AssistantMessage, AssistantPart, Content, ContentPart, ToolCall, ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(super) const REDACTED: &str = "redacted:";
 /// Turns in the making. A turn is closed by whatever comes after it, so that messages that follow
 /// each other in the same role are one.
 #[derive(Clone, PartialEq)]
-pub(super) struct Turns {
+pub(super) struct AnthropicWriter {
     model: SmolStr,
     open: Option<Role>,
     /// Whether the last turn of the person's answers calls.
@@ -45,7 +45,7 @@ enum Role {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+enum AnthropicBlock<'a> {
     Text {
         text: &'a str,
     },
@@ -67,7 +67,7 @@ enum Block<'a> {
     ToolResult {
         tool_use_id: Cow<'a, str>,
         #[serde(skip_serializing_if = "Option::is_none")]
-        content: Option<Answer<'a>>,
+        content: Option<ToolResultContent<'a>>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
     },
@@ -83,9 +83,9 @@ struct Source<'a> {
 /// What a tool answered: a text, or blocks.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer<'a> {
+enum ToolResultContent<'a> {
     Text(&'a str),
-    Blocks(Vec<Block<'a>>),
+    Blocks(Vec<AnthropicBlock<'a>>),
 }
 
 /// The input of a call. What could not be parsed was answered with an error; an object is wanted all
@@ -97,19 +97,19 @@ enum Input<'a> {
     Other { unparsed: &'a Value },
 }
 
-impl Block<'_> {
+impl AnthropicBlock<'_> {
     fn is_thought(&self) -> bool {
-        matches!(self, Block::Thinking { .. } | Block::RedactedThinking { .. })
+        matches!(self, AnthropicBlock::Thinking { .. } | AnthropicBlock::RedactedThinking { .. })
     }
 
     fn is_picture(&self) -> bool {
-        matches!(self, Block::Image { .. })
+        matches!(self, AnthropicBlock::Image { .. })
     }
 }
 
-impl Turns {
+impl AnthropicWriter {
     pub(super) fn new(model: SmolStr) -> Self {
-        Turns { model, open: None, answers: false, thought: false, pictures: vec![] }
+        AnthropicWriter { model, open: None, answers: false, thought: false, pictures: vec![] }
     }
 
     /// What closes the last turn.
@@ -123,13 +123,13 @@ impl Turns {
         !self.answers || self.thought
     }
 
-    fn block(&mut self, out: &mut Vec<u8>, role: Role, block: &Block<'_>) {
+    fn block(&mut self, out: &mut Vec<u8>, role: Role, block: &AnthropicBlock<'_>) {
         let is_next = self.open != Some(role);
         match role {
             Role::Assistant if is_next && !self.answers => self.thought = block.is_thought(),
             Role::Assistant => {}
             Role::User => {
-                let answers = matches!(block, Block::ToolResult { .. });
+                let answers = matches!(block, AnthropicBlock::ToolResult { .. });
                 self.answers = answers || (self.answers && !is_next);
             }
         }
@@ -151,18 +151,22 @@ impl Turns {
     }
 
     /// A part of a reply, where the provider would take it back.
-    fn part<'a>(&self, reply: &AssistantMessage, part: &'a AssistantPart) -> Option<Block<'a>> {
+    fn part<'a>(
+        &self,
+        reply: &AssistantMessage,
+        part: &'a AssistantPart,
+    ) -> Option<AnthropicBlock<'a>> {
         Some(match part {
             AssistantPart::Text(text) => return text_block(text),
             // What another model thought, or nobody signed, is refused.
             AssistantPart::Thinking { text, signature } => {
                 let signature = signature.as_ref().filter(|_| reply.model == self.model)?;
                 match signature.strip_prefix(REDACTED) {
-                    Some(data) => Block::RedactedThinking { data },
-                    None => Block::Thinking { thinking: text, signature },
+                    Some(data) => AnthropicBlock::RedactedThinking { data },
+                    None => AnthropicBlock::Thinking { thinking: text, signature },
                 }
             }
-            AssistantPart::ToolCall(ToolCall { id, name, input }) => Block::ToolUse {
+            AssistantPart::ToolCall(ToolCall { id, name, input }) => AnthropicBlock::ToolUse {
                 id: plain::id(id, LONGEST_ID),
                 name: plain::name(name),
                 input: match &**input {
@@ -175,7 +179,7 @@ impl Turns {
     }
 }
 
-impl Writer for Turns {
+impl Writer for AnthropicWriter {
     fn user(&mut self, out: &mut Vec<u8>, content: &Content) {
         for block in blocks(content) {
             self.block(out, Role::User, &block);
@@ -185,7 +189,11 @@ impl Writer for Turns {
     fn assistant(&mut self, out: &mut Vec<u8>, reply: &AssistantMessage) {
         if self.open.is_none() {
             // The first turn is the person's.
-            self.block(out, Role::User, &Block::Text { text: "(The conversation goes on.)" });
+            self.block(
+                out,
+                Role::User,
+                &AnthropicBlock::Text { text: "(The conversation goes on.)" },
+            );
         }
         let blocks: Vec<_> = reply.parts.iter().filter_map(|part| self.part(reply, part)).collect();
         // A reply that ends with a thought is refused.
@@ -199,21 +207,21 @@ impl Writer for Turns {
         let tool_use_id = plain::id(&result.call_id, LONGEST_ID);
         let is_error = result.error.is_some();
         let content = match &result.content {
-            Content::Text(text) => (!is_blank(text)).then_some(Answer::Text(text)),
+            Content::Text(text) => (!is_blank(text)).then_some(ToolResultContent::Text(text)),
             content => {
                 let (pictures, mut all): (Vec<_>, Vec<_>) =
                     blocks(content).into_iter().partition(|block| is_error && block.is_picture());
                 if !pictures.is_empty() {
                     let words = format!("What the failed call {tool_use_id} shows:");
-                    let words = Block::Text { text: &words };
+                    let words = AnthropicBlock::Text { text: &words };
                     let with_words = [&words].into_iter().chain(&pictures);
                     self.pictures.extend(with_words.map(json_of));
-                    all.push(Block::Text { text: "(A picture of it follows.)" });
+                    all.push(AnthropicBlock::Text { text: "(A picture of it follows.)" });
                 }
-                Some(all).filter(|all| !all.is_empty()).map(Answer::Blocks)
+                Some(all).filter(|all| !all.is_empty()).map(ToolResultContent::Blocks)
             }
         };
-        self.block(out, Role::User, &Block::ToolResult { tool_use_id, content, is_error });
+        self.block(out, Role::User, &AnthropicBlock::ToolResult { tool_use_id, content, is_error });
     }
 
     fn results_end(&mut self, out: &mut Vec<u8>) {
@@ -224,21 +232,21 @@ impl Writer for Turns {
     }
 }
 
-fn json_of(block: &Block<'_>) -> Vec<u8> {
+fn json_of(block: &AnthropicBlock<'_>) -> Vec<u8> {
     let mut json = vec![];
     put(&mut json, block);
     json
 }
 
 /// Content as blocks.
-fn blocks(content: &Content) -> Vec<Block<'_>> {
+fn blocks(content: &Content) -> Vec<AnthropicBlock<'_>> {
     match content {
         Content::Text(text) => text_block(text).into_iter().collect(),
         Content::Parts(parts) => parts
             .iter()
             .filter_map(|part| match part {
-                Part::Image { media_type, data } => {
-                    Some(Block::Image { source: Source { media_type, data } })
+                ContentPart::Image { media_type, data } => {
+                    Some(AnthropicBlock::Image { source: Source { media_type, data } })
                 }
                 part => part.as_text().and_then(text_block),
             })
@@ -247,6 +255,6 @@ fn blocks(content: &Content) -> Vec<Block<'_>> {
 }
 
 /// A blank text is refused, so it is left out.
-fn text_block(text: &str) -> Option<Block<'_>> {
-    (!is_blank(text)).then_some(Block::Text { text })
+fn text_block(text: &str) -> Option<AnthropicBlock<'_>> {
+    (!is_blank(text)).then_some(AnthropicBlock::Text { text })
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// One thing to go back.
 #[derive(Debug, PartialEq)]
-pub(super) enum Back {
+pub(super) enum ReplayItem {
     /// The thinking before it came in this field.
     Thinking(&'static str),
     /// The thinking as one who passes it on from many makers wants it.
@@ -25,31 +25,31 @@ const DETAILS: &str = "reasoning_details";
 const EXTRA: &str = "extra_content";
 const CALL_EXTRA: &str = "tool_calls.extra_content";
 
-impl Back {
+impl ReplayItem {
     /// What a signature says, where it is one of ours.
     pub(super) fn parse(signature: &str) -> Option<Self> {
         let field = THINKING.into_iter().find(|field| *field == signature);
         if let Some(field) = field {
-            return Some(Back::Thinking(field));
+            return Some(ReplayItem::Thinking(field));
         }
         let (name, value) = signature.split_once(' ')?;
         let value = serde_json::from_str(value).ok()?;
         match name {
-            DETAILS => Some(Back::Details(value)),
-            EXTRA => Some(Back::Extra(value)),
-            CALL_EXTRA => Some(Back::CallExtra(value)),
+            DETAILS => Some(ReplayItem::Details(value)),
+            EXTRA => Some(ReplayItem::Extra(value)),
+            CALL_EXTRA => Some(ReplayItem::CallExtra(value)),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Back {
+impl fmt::Display for ReplayItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Back::Thinking(field) => f.write_str(field),
-            Back::Details(value) => write!(f, "{DETAILS} {value}"),
-            Back::Extra(value) => write!(f, "{EXTRA} {value}"),
-            Back::CallExtra(value) => write!(f, "{CALL_EXTRA} {value}"),
+            ReplayItem::Thinking(field) => f.write_str(field),
+            ReplayItem::Details(value) => write!(f, "{DETAILS} {value}"),
+            ReplayItem::Extra(value) => write!(f, "{EXTRA} {value}"),
+            ReplayItem::CallExtra(value) => write!(f, "{CALL_EXTRA} {value}"),
         }
     }
 }

@@ -5,15 +5,15 @@ use cotter::model::Delta;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::back::Back;
+use super::back::ReplayItem;
 use crate::{adapter::Out, input};
 
 /// The calls of a reply so far.
 #[derive(Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls(Vec<PartialCall>);
 
 #[derive(Default)]
-struct Call {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
@@ -23,15 +23,15 @@ struct Call {
 
 /// A piece of a call. Anything may be missing.
 #[derive(Default, Deserialize)]
-pub(super) struct Piece {
+pub(super) struct CallDelta {
     index: Option<u64>,
     id: Option<String>,
-    function: Option<Function>,
+    function: Option<FunctionDelta>,
     extra_content: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
-struct Function {
+struct FunctionDelta {
     name: Option<String>,
     /// A text, but for those who send the object itself.
     arguments: Option<Value>,
@@ -39,7 +39,7 @@ struct Function {
 
 /// Whether a reply was said to its end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum Truncation {
     No,
     /// At the limit of its length: the last call may be half a call.
     AtLength,
@@ -50,12 +50,12 @@ impl Calls {
         self.0.is_empty()
     }
 
-    pub(super) fn take(&mut self, piece: Piece) {
-        let Piece { index, id, function, extra_content } = piece;
-        let Function { name, arguments } = function.unwrap_or_default();
+    pub(super) fn take(&mut self, piece: CallDelta) {
+        let CallDelta { index, id, function, extra_content } = piece;
+        let FunctionDelta { name, arguments } = function.unwrap_or_default();
         let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
         let at = self.find(index, &id, &name).unwrap_or_else(|| {
-            self.0.push(Call { index, ..Call::default() });
+            self.0.push(PartialCall { index, ..PartialCall::default() });
             self.0.len() - 1
         });
         let call = &mut self.0[at];
@@ -92,12 +92,12 @@ impl Calls {
     }
 
     /// Gives the calls, in the order in which they began. Half a call is not given.
-    pub(super) fn end(self, cut: Cut, out: &mut Out) {
-        let said = |call: &Call| !call.name.is_empty() || !call.arguments.trim().is_empty();
-        let given = |call: &Call| said(call) && (cut == Cut::No || call.is_whole());
-        for Call { id, name, arguments, extra, .. } in self.0.into_iter().filter(given) {
+    pub(super) fn end(self, cut: Truncation, out: &mut Out) {
+        let said = |call: &PartialCall| !call.name.is_empty() || !call.arguments.trim().is_empty();
+        let given = |call: &PartialCall| said(call) && (cut == Truncation::No || call.is_whole());
+        for PartialCall { id, name, arguments, extra, .. } in self.0.into_iter().filter(given) {
             if let Some(extra) = extra {
-                out.push_back(Delta::Signature(Back::CallExtra(extra).to_string()));
+                out.push_back(Delta::Signature(ReplayItem::CallExtra(extra).to_string()));
             }
             let input = input::parse(arguments);
             out.push_back(Delta::Call { id: id.into(), name: name.into(), input });
@@ -105,7 +105,7 @@ impl Calls {
     }
 }
 
-impl Call {
+impl PartialCall {
     fn is_whole(&self) -> bool {
         // Asked of every piece by those who repeat the name with each: only what may be the end is read.
         self.arguments.trim_end().ends_with('}')
@@ -117,10 +117,10 @@ impl Call {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::{Calls, Cut, Delta, Out};
+    use super::{Calls, Delta, Out, Truncation};
 
     /// Pieces, one per line, and the calls they make.
-    fn check_cut(cut: Cut, pieces: &str, expected: Expect) {
+    fn check_cut(cut: Truncation, pieces: &str, expected: Expect) {
         let mut calls = Calls::default();
         for piece in pieces.lines().map(str::trim).filter(|line| !line.is_empty()) {
             calls.take(serde_json::from_str(piece).expect("a piece of a call"));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     fn check(pieces: &str, expected: Expect) {
-        check_cut(Cut::No, pieces, expected);
+        check_cut(Truncation::No, pieces, expected);
     }
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn half_a_call_is_not_given() {
         check_cut(
-            Cut::AtLength,
+            Truncation::AtLength,
             r#"
             {"index":0,"id":"a","function":{"name":"add","arguments":"{\"n\":1}"}}
             {"index":1,"id":"b","function":{"name":"add","arguments":"{\"n\":"}}

@@ -9,13 +9,13 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::{
-    back::{Back, THINKING},
-    calls::{self, Calls, Cut},
+    back::{ReplayItem, THINKING},
+    calls::{self, Calls, Truncation},
 };
 use crate::{
-    adapter::{Broken, Out, Reader},
+    adapter::{Out, ReadError, Reader},
     count::Count,
-    failure::Said,
+    failure::ProviderError,
 };
 
 /// Why a reply ended, in words that say it did not: what was asked may well be answered another time.
@@ -47,13 +47,13 @@ struct Chunk {
 
 #[derive(Deserialize)]
 struct Choice {
-    delta: Option<Piece>,
+    delta: Option<ChunkDelta>,
     #[serde(default, deserialize_with = "words")]
     finish_reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
-struct Piece {
+struct ChunkDelta {
     content: Option<Value>,
     #[serde(default, deserialize_with = "words")]
     refusal: Option<String>,
@@ -62,7 +62,7 @@ struct Piece {
     #[serde(default, deserialize_with = "words")]
     reasoning: Option<String>,
     reasoning_details: Option<Vec<Value>>,
-    tool_calls: Option<Vec<calls::Piece>>,
+    tool_calls: Option<Vec<calls::CallDelta>>,
     extra_content: Option<Value>,
 }
 
@@ -75,7 +75,7 @@ fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D
 }
 
 impl Reader for Chunks {
-    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), Broken> {
+    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), ReadError> {
         let data = data.trim();
         if data.is_empty() {
             return Ok(());
@@ -105,7 +105,7 @@ impl Reader for Chunks {
         Ok(())
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), Broken> {
+    fn end(&mut self, out: &mut Out) -> Result<(), ReadError> {
         // Who says why it ended need not say that it did.
         if self.ended.is_some() {
             self.close(out);
@@ -115,7 +115,7 @@ impl Reader for Chunks {
 }
 
 impl Chunks {
-    fn piece(&mut self, piece: Piece, out: &mut Out) {
+    fn piece(&mut self, piece: ChunkDelta, out: &mut Out) {
         self.think(&piece, out);
         for detail in piece.reasoning_details.unwrap_or_default() {
             self.detail(detail);
@@ -134,7 +134,7 @@ impl Chunks {
         self.extra = piece.extra_content.filter(Value::is_object).or(self.extra.take());
     }
 
-    fn think(&mut self, piece: &Piece, out: &mut Out) {
+    fn think(&mut self, piece: &ChunkDelta, out: &mut Out) {
         self.owes_thinking |= piece.reasoning_content.is_some();
         let fields = [&piece.reasoning_content, &piece.reasoning];
         let fields = THINKING.into_iter().zip(fields);
@@ -159,7 +159,7 @@ impl Chunks {
         let Some(field) = self.thinking.take() else { return };
         self.owes_thinking = false;
         if self.details.is_empty() {
-            out.push_back(Delta::Signature(Back::Thinking(field).to_string()));
+            out.push_back(Delta::Signature(ReplayItem::Thinking(field).to_string()));
         }
     }
 
@@ -194,21 +194,21 @@ impl Chunks {
         let Chunks { calls, owes_thinking, details, extra, refused, ended, usage, .. } =
             std::mem::take(self);
         let (cut, stop_reason) = match ended.as_deref() {
-            Some("content_filter" | "sensitive") => (Cut::No, StopReason::Refusal),
-            _ if refused => (Cut::No, StopReason::Refusal),
+            Some("content_filter" | "sensitive") => (Truncation::No, StopReason::Refusal),
+            _ if refused => (Truncation::No, StopReason::Refusal),
             Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => {
-                (Cut::AtLength, StopReason::MaxTokens)
+                (Truncation::AtLength, StopReason::MaxTokens)
             }
             // Whatever word there is, calls are what it waits for.
-            _ if !calls.is_empty() => (Cut::No, StopReason::ToolUse),
-            _ => (Cut::No, StopReason::EndTurn),
+            _ if !calls.is_empty() => (Truncation::No, StopReason::ToolUse),
+            _ => (Truncation::No, StopReason::EndTurn),
         };
-        let thinking = Back::Thinking(THINKING[0]);
+        let thinking = ReplayItem::Thinking(THINKING[0]);
         let details = Some(details).filter(|details| !details.is_empty());
         let backs = [
             Some(thinking).filter(|_| owes_thinking && !calls.is_empty() && details.is_none()),
-            details.map(|details| Back::Details(details.into())),
-            extra.map(Back::Extra),
+            details.map(|details| ReplayItem::Details(details.into())),
+            extra.map(ReplayItem::Extra),
         ];
         out.extend(backs.into_iter().flatten().map(|back| Delta::Signature(back.to_string())));
         if stop_reason != StopReason::Refusal {
@@ -231,18 +231,20 @@ impl Chunk {
 }
 
 /// What a server says instead of a chunk.
-fn said(data: &str) -> Broken {
+fn said(data: &str) -> ReadError {
     let value = serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
-    Broken::Said(Said::read(&value))
+    ReadError::Said(ProviderError::read(&value))
 }
 
 /// A reply that its server gave up is no reply.
-fn check_ending(word: &str) -> Result<(), Broken> {
+fn check_ending(word: &str) -> Result<(), ReadError> {
     let lower = word.to_ascii_lowercase();
     // A call the server itself could not read is not told to us, and an empty reply is left of it.
     if BROKEN.contains(&lower.as_str()) || lower.contains("malformed") {
         let message = format!("the reply broke off: {word}");
-        return Err(Broken::Said(Said::read(&json!({"type": "server_error", "message": message}))));
+        return Err(ReadError::Said(ProviderError::read(
+            &json!({"type": "server_error", "message": message}),
+        )));
     }
     Ok(())
 }

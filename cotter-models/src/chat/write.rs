@@ -7,13 +7,13 @@
 use std::borrow::Cow;
 
 use cotter::history::message::{
-    AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
+    AssistantMessage, AssistantPart, Content, ContentPart, ToolCall, ToolResultMessage,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Returns, back::Back};
+use super::{Returns, back::ReplayItem};
 use crate::{
     body::put,
     conversation::Writer,
@@ -27,10 +27,10 @@ const LONGEST_ID: usize = 40;
 /// Messages in the making. What the person says is left open, so that messages that follow each other
 /// in their role are one: many models are told to expect no other.
 #[derive(Clone, PartialEq)]
-pub(super) struct Turns {
+pub(super) struct ChatWriter {
     model: SmolStr,
     returns: Returns,
-    open: Open,
+    open: OpenMessage,
     /// Whether the last reply is this model's own.
     is_own: bool,
     /// Parts with the images of results, for the message after them.
@@ -38,7 +38,7 @@ pub(super) struct Turns {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Open {
+enum OpenMessage {
     /// Nothing was written yet.
     Start,
     /// Only the system prompt was.
@@ -53,7 +53,7 @@ enum Open {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+enum ChatPart<'a> {
     Text { text: &'a str },
     ImageUrl { image_url: Url<'a> },
 }
@@ -72,7 +72,7 @@ struct Reply<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     extra_content: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<Call<'a>>,
+    tool_calls: Vec<CallMessage<'a>>,
 }
 
 /// What a model thought, in the field it came in.
@@ -86,73 +86,73 @@ enum Thinking {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "function")]
-struct Call<'a> {
+struct CallMessage<'a> {
     id: Cow<'a, str>,
-    function: Function<'a>,
+    function: FunctionCall<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     extra_content: Option<Value>,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct FunctionCall<'a> {
     name: Cow<'a, str>,
     arguments: String,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename = "tool")]
-struct Answer<'a> {
+struct ResultMessage<'a> {
     tool_call_id: &'a str,
     content: Cow<'a, str>,
 }
 
-impl Turns {
+impl ChatWriter {
     pub(super) fn new(model: SmolStr, returns: Returns, has_system: bool) -> Self {
-        let open = if has_system { Open::System } else { Open::Start };
-        Turns { model, returns, open, is_own: false, images: vec![] }
+        let open = if has_system { OpenMessage::System } else { OpenMessage::Start };
+        ChatWriter { model, returns, open, is_own: false, images: vec![] }
     }
 
     /// What closes the last message.
     pub(super) fn closing(&self) -> &'static str {
         match self.open {
-            Open::Text => "\"}",
-            Open::Parts => "]}",
-            Open::Start | Open::System | Open::Closed => "",
+            OpenMessage::Text => "\"}",
+            OpenMessage::Parts => "]}",
+            OpenMessage::Start | OpenMessage::System | OpenMessage::Closed => "",
         }
     }
 
     /// Goes on to another message.
     fn begin(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.closing().as_bytes());
-        if self.open != Open::Start {
+        if self.open != OpenMessage::Start {
             out.push(b',');
         }
-        self.open = Open::Closed;
+        self.open = OpenMessage::Closed;
     }
 
     fn say(&mut self, out: &mut Vec<u8>, words: &str) {
         match self.open {
-            Open::Parts => return self.part(out, &Block::Text { text: words }),
-            Open::Text => {
+            OpenMessage::Parts => return self.part(out, &ChatPart::Text { text: words }),
+            OpenMessage::Text => {
                 // The words go on within the text: their opening quote is one too many.
                 out.extend_from_slice(br"\n\n");
                 let at = out.len();
                 put(out, words);
                 out.remove(at);
             }
-            Open::Start | Open::System | Open::Closed => {
+            OpenMessage::Start | OpenMessage::System | OpenMessage::Closed => {
                 self.begin(out);
                 out.extend_from_slice(br#"{"role":"user","content":"#);
                 put(out, words);
-                self.open = Open::Text;
+                self.open = OpenMessage::Text;
             }
         }
         // The closing quote is for whoever closes the text.
         out.pop();
     }
 
-    fn part(&mut self, out: &mut Vec<u8>, part: &Block<'_>) {
-        if self.open == Open::Parts {
+    fn part(&mut self, out: &mut Vec<u8>, part: &ChatPart<'_>) {
+        if self.open == OpenMessage::Parts {
             out.push(b',');
         } else {
             self.begin_parts(out);
@@ -163,7 +163,7 @@ impl Turns {
     fn begin_parts(&mut self, out: &mut Vec<u8>) {
         self.begin(out);
         out.extend_from_slice(br#"{"role":"user","content":["#);
-        self.open = Open::Parts;
+        self.open = OpenMessage::Parts;
     }
 
     /// An id as it was given by the one who is spoken to, or as they take it of others.
@@ -172,21 +172,21 @@ impl Turns {
     }
 
     /// What goes back with a reply of this model.
-    fn backs(&self, reply: &AssistantMessage) -> impl Iterator<Item = Back> {
+    fn backs(&self, reply: &AssistantMessage) -> impl Iterator<Item = ReplayItem> {
         let own = reply.parts.iter().filter(|_| self.is_own);
         own.filter_map(|part| match part {
-            AssistantPart::Thinking { signature, .. } => Back::parse(signature.as_deref()?),
+            AssistantPart::Thinking { signature, .. } => ReplayItem::parse(signature.as_deref()?),
             _ => None,
         })
     }
 
-    fn calls<'a>(&self, reply: &'a AssistantMessage) -> Vec<Call<'a>> {
+    fn calls<'a>(&self, reply: &'a AssistantMessage) -> Vec<CallMessage<'a>> {
         let mut calls = vec![];
         let mut extra_content = None;
         for part in &reply.parts {
             match part {
                 AssistantPart::Thinking { signature: Some(signature), .. } if self.is_own => {
-                    if let Some(Back::CallExtra(extra)) = Back::parse(signature) {
+                    if let Some(ReplayItem::CallExtra(extra)) = ReplayItem::parse(signature) {
                         extra_content = Some(extra);
                     }
                 }
@@ -201,14 +201,18 @@ impl Turns {
         calls
     }
 
-    fn call<'a>(&self, call: &'a ToolCall, extra_content: Option<Value>) -> Call<'a> {
+    fn call<'a>(&self, call: &'a ToolCall, extra_content: Option<Value>) -> CallMessage<'a> {
         // What could not be parsed was answered with an error; an object is wanted all the same.
         let arguments = match &*call.input {
             input @ Value::Object(_) => input.to_string(),
             other => json!({"unparsed": other}).to_string(),
         };
         let name = plain::name(&call.name);
-        Call { id: self.id(&call.id), function: Function { name, arguments }, extra_content }
+        CallMessage {
+            id: self.id(&call.id),
+            function: FunctionCall { name, arguments },
+            extra_content,
+        }
     }
 
     /// What the model thought, where it is to hear it again.
@@ -217,8 +221,8 @@ impl Turns {
         let mut details = vec![];
         for back in self.backs(reply) {
             match back {
-                Back::Thinking(name) => field = Some(name),
-                Back::Details(Value::Array(more)) => details.extend(more),
+                ReplayItem::Thinking(name) => field = Some(name),
+                ReplayItem::Details(Value::Array(more)) => details.extend(more),
                 _ => {}
             }
         }
@@ -242,7 +246,7 @@ impl Turns {
     }
 }
 
-impl Writer for Turns {
+impl Writer for ChatWriter {
     fn user(&mut self, out: &mut Vec<u8>, content: &Content) {
         match content {
             Content::Text(words) if is_blank(words) => {}
@@ -253,7 +257,7 @@ impl Writer for Turns {
                     let words = part.as_text().filter(|words| !is_blank(words));
                     match (image(part), words) {
                         (Some(image), _) => self.part(out, &image),
-                        (None, Some(text)) if has_image => self.part(out, &Block::Text { text }),
+                        (None, Some(text)) if has_image => self.part(out, &ChatPart::Text { text }),
                         (None, Some(words)) => self.say(out, words),
                         (None, None) => {}
                     }
@@ -269,7 +273,7 @@ impl Writer for Turns {
         if said.is_none() && tool_calls.is_empty() {
             return;
         }
-        if matches!(self.open, Open::Start | Open::System) {
+        if matches!(self.open, OpenMessage::Start | OpenMessage::System) {
             // The first turn is the person's.
             self.say(out, "(The conversation goes on.)");
         }
@@ -278,7 +282,7 @@ impl Writer for Turns {
         let is_thinking = matches!(thinking, Some(Thinking::ReasoningContent(_)));
         let content = said.or_else(|| is_thinking.then(String::new));
         let extra_content = self.backs(reply).find_map(|back| match back {
-            Back::Extra(extra) => Some(extra),
+            ReplayItem::Extra(extra) => Some(extra),
             _ => None,
         });
         self.begin(out);
@@ -303,7 +307,7 @@ impl Writer for Turns {
             let between = if content.is_empty() { "" } else { "\n" };
             content.to_mut().push_str(&format!("{between}({count}, attached below)"));
             let label = format!("({count} from the result of `{}`, {id})", result.tool_name);
-            for block in std::iter::once(Block::Text { text: &label }).chain(images) {
+            for block in std::iter::once(ChatPart::Text { text: &label }).chain(images) {
                 if !self.images.is_empty() {
                     self.images.push(b',');
                 }
@@ -311,7 +315,7 @@ impl Writer for Turns {
             }
         }
         self.begin(out);
-        put(out, &Answer { tool_call_id: &id, content });
+        put(out, &ResultMessage { tool_call_id: &id, content });
     }
 
     fn results_end(&mut self, out: &mut Vec<u8>) {
@@ -322,9 +326,9 @@ impl Writer for Turns {
     }
 }
 
-fn image(part: &Part) -> Option<Block<'_>> {
-    let Part::Image { media_type, data } = part else { return None };
-    Some(Block::ImageUrl { image_url: Url { url: DataUrl { media_type, data } } })
+fn image(part: &ContentPart) -> Option<ChatPart<'_>> {
+    let ContentPart::Image { media_type, data } = part else { return None };
+    Some(ChatPart::ImageUrl { image_url: Url { url: DataUrl { media_type, data } } })
 }
 
 /// What stands for the signature of a call that somebody else made.

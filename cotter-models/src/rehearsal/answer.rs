@@ -3,9 +3,9 @@
 use cotter::{
     history::{
         message::{ToolCall, ToolResultMessage},
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
-    model::tools::ShownTools,
+    model::tools::ToolList,
     text,
 };
 
@@ -22,7 +22,7 @@ const CHARS: usize = 4000;
 const FOOT: &str = "\n\n(rehearsal is an offline stand-in, not a model)";
 
 /// The answer to a request whose calls have all been made.
-pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ShownTools) -> String {
+pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ToolList) -> String {
     let mut said: Vec<String> = vec![];
     for call in &conversation.calls {
         let mut results = conversation.results.iter();
@@ -67,7 +67,7 @@ fn of_result(call: &ToolCall, result: &ToolResultMessage) -> String {
             let plural = if lines == 1 { "line" } else { "lines" };
             format!("{what} gave {lines} {plural}:\n{}", excerpt(&content))
         }
-        Some(ErrorKind::Denied) => format!("{what} was refused: {}", content.trim()),
+        Some(ToolErrorKind::Denied) => format!("{what} was refused: {}", content.trim()),
         Some(kind) => format!("{what} failed ({}): {}", kind.as_str(), content.trim()),
     }
 }
@@ -82,7 +82,7 @@ fn of_subagent(call: &ToolCall, content: &str) -> Option<(String, String)> {
     Some((name.into(), said.strip_suffix(FOOT).unwrap_or(said).into()))
 }
 
-fn of_missing(missing: &Missing, tools: &ShownTools) -> String {
+fn of_missing(missing: &Missing, tools: &ToolList) -> String {
     let Missing { tool, request } = missing;
     let names: Vec<_> = tools.specs().map(|spec| format!("`{}`", spec.name)).collect();
     let there = match names.as_slice() {

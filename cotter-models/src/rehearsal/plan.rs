@@ -1,6 +1,6 @@
 //! From a request in plain words to the calls it means.
 
-use cotter::model::tools::ShownTools;
+use cotter::model::tools::ToolList;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
@@ -105,7 +105,7 @@ pub(super) const CALL: &str = "call TOOL JSON";
 
 impl Plan {
     /// Reads a request: a sentence per line, or several with `and` (one step) or `then` (steps).
-    pub(super) fn parse(request: &str, tools: &ShownTools) -> Self {
+    pub(super) fn parse(request: &str, tools: &ToolList) -> Self {
         let mut plan = Plan::default();
         for step in request.lines().flat_map(steps) {
             let mut calls = vec![];
@@ -119,7 +119,7 @@ impl Plan {
         plan
     }
 
-    fn take(&mut self, sentence: &str, tools: &ShownTools, calls: &mut Vec<Task>) {
+    fn take(&mut self, sentence: &str, tools: &ToolList, calls: &mut Vec<Task>) {
         let sentence = unadorned(sentence);
         if sentence.is_empty() {
             return;
@@ -140,7 +140,7 @@ impl Plan {
 }
 
 /// The tool of that name. A program may have given the one for subagents a prefix.
-fn offered(tool: &str, tools: &ShownTools) -> Option<SmolStr> {
+fn offered(tool: &str, tools: &ToolList) -> Option<SmolStr> {
     let named = |name: &&SmolStr| {
         let prefix = name.strip_suffix(tool);
         prefix

@@ -13,9 +13,9 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::write::{signed_phase, signed_thought};
 use crate::{
-    adapter::{Broken, Out, Reader},
+    adapter::{Out, ReadError, Reader},
     count::Count,
-    failure::Said,
+    failure::ProviderError,
     input,
 };
 
@@ -24,7 +24,7 @@ const APART: &str = "\n\n";
 
 /// An answer as it comes.
 #[derive(Default)]
-pub(super) struct Events {
+pub(super) struct ResponsesReader {
     item: UnderWay,
     has_text: bool,
     has_thought: bool,
@@ -60,7 +60,7 @@ struct Kind<'a> {
 }
 
 #[derive(Deserialize)]
-struct Piece {
+struct OutputItem {
     delta: Option<String>,
     summary_index: Option<u64>,
     content_index: Option<u64>,
@@ -73,7 +73,7 @@ struct OfItem {
 }
 
 #[derive(Deserialize)]
-struct Ending<'a> {
+struct ResponseEnd<'a> {
     #[serde(borrow)]
     response: Option<Ended<'a>>,
     /// Where some put what others have within the response.
@@ -84,21 +84,21 @@ struct Ending<'a> {
 struct Ended<'a> {
     status: Option<String>,
     error: Option<Value>,
-    incomplete_details: Option<Cut>,
+    incomplete_details: Option<IncompleteDetails>,
     /// All of it once more.
     #[serde(borrow)]
     output: Option<&'a RawValue>,
-    usage: Option<Counted>,
+    usage: Option<ResponsesUsage>,
 }
 
 #[derive(Deserialize)]
-struct Cut {
+struct IncompleteDetails {
     reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Counted {
+struct ResponsesUsage {
     input_tokens: Count,
     output_tokens: Count,
     input_tokens_details: Option<Cached>,
@@ -111,8 +111,8 @@ struct Cached {
     cache_write_tokens: Count,
 }
 
-impl Reader for Events {
-    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), Broken> {
+impl Reader for ResponsesReader {
+    fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), ReadError> {
         if data.trim().is_empty() || data.starts_with("[DONE]") {
             return Ok(());
         }
@@ -140,12 +140,12 @@ impl Reader for Events {
                 self.thought(Words::Own, serde_json::from_str(data)?, out);
             }
             "error" | "response.error" => {
-                return Err(Broken::Said(Said::read(&serde_json::from_str(data)?)));
+                return Err(ReadError::Said(ProviderError::read(&serde_json::from_str(data)?)));
             }
             "" => {
                 let event: Value = serde_json::from_str(data)?;
                 if event.get("error").is_some_and(|error| !error.is_null()) {
-                    return Err(Broken::Said(Said::read(&event)));
+                    return Err(ReadError::Said(ProviderError::read(&event)));
                 }
             }
             kind => {
@@ -158,8 +158,8 @@ impl Reader for Events {
     }
 }
 
-impl Events {
-    fn text(&mut self, piece: Piece, out: &mut Out) {
+impl ResponsesReader {
+    fn text(&mut self, piece: OutputItem, out: &mut Out) {
         let Some(text) = piece.delta.filter(|text| !text.is_empty()) else { return };
         if !self.item.has_text {
             if let Some(phase) = self.item.phase.take() {
@@ -173,7 +173,7 @@ impl Events {
         out.push_back(Delta::Text(text));
     }
 
-    fn thought(&mut self, words: Words, piece: Piece, out: &mut Out) {
+    fn thought(&mut self, words: Words, piece: OutputItem, out: &mut Out) {
         let Some(text) = piece.delta.filter(|text| !text.is_empty()) else { return };
         let part = piece.summary_index.or(piece.content_index).unwrap_or_default();
         match self.item.thought {
@@ -187,7 +187,7 @@ impl Events {
     }
 
     /// An item is whole.
-    fn finish(&mut self, item: &Value, out: &mut Out) -> Result<(), Broken> {
+    fn finish(&mut self, item: &Value, out: &mut Out) -> Result<(), ReadError> {
         match kind(item) {
             "message" => self.message(item, out),
             "reasoning" => self.reasoning(item, out),
@@ -207,7 +207,7 @@ impl Events {
         self.item.phase = phase(item);
         for part in parts {
             let text = part["text"].as_str().or(part["refusal"].as_str()).unwrap_or_default();
-            self.text(Piece::of(text.into()), out);
+            self.text(OutputItem::of(text.into()), out);
         }
     }
 
@@ -219,7 +219,7 @@ impl Events {
             };
             let summary = texts("summary");
             let texts = if summary.is_empty() { texts("content") } else { summary };
-            self.thought(Words::Summary, Piece::of(texts.join(APART)), out);
+            self.thought(Words::Summary, OutputItem::of(texts.join(APART)), out);
         }
         let sealed = item["encrypted_content"].as_str().filter(|sealed| !sealed.is_empty());
         // Even what cannot be sent back is signed: what comes next is another thought.
@@ -230,12 +230,12 @@ impl Events {
         }
     }
 
-    fn call(&mut self, item: &Value, out: &mut Out) -> Result<(), Broken> {
+    fn call(&mut self, item: &Value, out: &mut Out) -> Result<(), ReadError> {
         if item["status"] == "incomplete" {
             return Ok(());
         }
         let Some(name) = item["name"].as_str() else {
-            return Err(Broken::Format("a call without a name".into()));
+            return Err(ReadError::Format("a call without a name".into()));
         };
         let id = item["call_id"].as_str().or(item["id"].as_str()).unwrap_or_default();
         let input = match &item["arguments"] {
@@ -254,7 +254,12 @@ impl Events {
         Ok(())
     }
 
-    fn end_with(&mut self, word: &str, ending: Ending<'_>, out: &mut Out) -> Result<(), Broken> {
+    fn end_with(
+        &mut self,
+        word: &str,
+        ending: ResponseEnd<'_>,
+        out: &mut Out,
+    ) -> Result<(), ReadError> {
         let ended = ending.response.unwrap_or_default();
         let word = match ended.status.as_deref() {
             Some(status) if matches!(word, "completed" | "done") => status,
@@ -262,7 +267,7 @@ impl Events {
         };
         if matches!(word, "failed" | "cancelled") {
             let error = ended.error.or(ending.error).unwrap_or_default();
-            return Err(Broken::Said(Said::read(&error)));
+            return Err(ReadError::Said(ProviderError::read(&error)));
         }
         if let Some(output) = ended.output.filter(|_| !self.has_items) {
             self.make_up(serde_json::from_str(output.get())?, out)?;
@@ -285,7 +290,7 @@ impl Events {
     }
 
     /// Takes from the end what no item told before: calls, and whatever was not heard in pieces.
-    fn make_up(&mut self, items: Option<Vec<Value>>, out: &mut Out) -> Result<(), Broken> {
+    fn make_up(&mut self, items: Option<Vec<Value>>, out: &mut Out) -> Result<(), ReadError> {
         let (has_text, has_thought) = (self.has_text, self.has_text || self.has_thought);
         self.item = UnderWay::default();
         for item in items.unwrap_or_default() {
@@ -302,9 +307,9 @@ impl Events {
     }
 }
 
-impl Piece {
+impl OutputItem {
     fn of(text: String) -> Self {
-        Piece { delta: Some(text), summary_index: None, content_index: None }
+        OutputItem { delta: Some(text), summary_index: None, content_index: None }
     }
 }
 
@@ -321,7 +326,7 @@ fn is_end(word: &str) -> bool {
 }
 
 /// What was read from the cache or written to it is counted in what was read.
-fn usage(counted: Option<Counted>) -> Usage {
+fn usage(counted: Option<ResponsesUsage>) -> Usage {
     let Some(counted) = counted else { return Usage::default() };
     let cached = counted.input_tokens_details.unwrap_or_default();
     let (cache_read, cache_write) =

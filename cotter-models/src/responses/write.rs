@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use cotter::history::message::{
-    AssistantMessage, AssistantPart, Content, Part, ToolCall, ToolResultMessage,
+    AssistantMessage, AssistantPart, Content, ContentPart, ToolCall, ToolResultMessage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ pub(super) struct Items {
 enum Item<'a> {
     Message {
         role: &'static str,
-        content: Said<'a>,
+        content: AssistantContent<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
     },
@@ -50,21 +50,21 @@ enum Item<'a> {
     },
     FunctionCallOutput {
         call_id: Cow<'a, str>,
-        output: Said<'a>,
+        output: AssistantContent<'a>,
     },
 }
 
 /// What somebody said: a text, or texts and pictures.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Said<'a> {
+enum AssistantContent<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<Piece<'a>>),
+    Parts(Vec<InputPart<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Piece<'a> {
+enum InputPart<'a> {
     InputText { text: &'a str },
     InputImage { image_url: DataUrl<'a>, detail: &'static str },
 }
@@ -86,12 +86,14 @@ impl Items {
 impl Writer for Items {
     fn user(&mut self, out: &mut Vec<u8>, content: &Content) {
         let content = match content {
-            Content::Text(text) => Said::Text(text.into()),
-            Content::Parts(parts) => Said::Parts(parts.iter().filter_map(piece).collect()),
+            Content::Text(text) => AssistantContent::Text(text.into()),
+            Content::Parts(parts) => {
+                AssistantContent::Parts(parts.iter().filter_map(piece).collect())
+            }
         };
         let is_empty = match &content {
-            Said::Text(text) => is_blank(text),
-            Said::Parts(parts) => parts.is_empty(),
+            AssistantContent::Text(text) => is_blank(text),
+            AssistantContent::Parts(parts) => parts.is_empty(),
         };
         if !is_empty {
             self.item(out, &Item::Message { role: "user", content, phase: None });
@@ -114,7 +116,7 @@ impl Writer for Items {
                 // it; without an id it can go with its thoughts or without them.
                 AssistantPart::Text(text) if !is_blank(text) => Item::Message {
                     role: "assistant",
-                    content: Said::Text(text.into()),
+                    content: AssistantContent::Text(text.into()),
                     phase: phase.take(),
                 },
                 AssistantPart::ToolCall(call) => function_call(call),
@@ -133,12 +135,12 @@ impl Writer for Items {
             Some(_) => Cow::Owned(failed(&result.content)),
             None => Cow::Borrowed(&result.content),
         };
-        let is_image = |part: &Part| matches!(part, Part::Image { .. });
+        let is_image = |part: &ContentPart| matches!(part, ContentPart::Image { .. });
         let output = match &*content {
             Content::Parts(parts) if parts.iter().any(is_image) => {
-                Said::Parts(parts.iter().filter_map(piece).collect())
+                AssistantContent::Parts(parts.iter().filter_map(piece).collect())
             }
-            content => Said::Text(content.text()),
+            content => AssistantContent::Text(content.text()),
         };
         let call_id = plain::id(&result.call_id, LONGEST_ID);
         self.item(out, &Item::FunctionCallOutput { call_id, output });
@@ -191,8 +193,10 @@ fn failed(content: &Content) -> Content {
         Content::Parts(parts) => {
             let mut parts = parts.clone();
             match parts.first_mut() {
-                Some(Part::Text(text) | Part::Data(text)) => text.insert_str(0, "Error: "),
-                _ => parts.insert(0, Part::Text("Error:".into())),
+                Some(ContentPart::Text(text) | ContentPart::Data(text)) => {
+                    text.insert_str(0, "Error: ")
+                }
+                _ => parts.insert(0, ContentPart::Text("Error:".into())),
             }
             Content::Parts(parts)
         }
@@ -200,14 +204,14 @@ fn failed(content: &Content) -> Content {
 }
 
 /// One part of what is not the model's; blank texts say nothing and are left out.
-fn piece(part: &Part) -> Option<Piece<'_>> {
+fn piece(part: &ContentPart) -> Option<InputPart<'_>> {
     match part {
-        Part::Image { media_type, data } => {
-            Some(Piece::InputImage { image_url: DataUrl { media_type, data }, detail: "auto" })
+        ContentPart::Image { media_type, data } => {
+            Some(InputPart::InputImage { image_url: DataUrl { media_type, data }, detail: "auto" })
         }
         part => {
             let text = part.as_text().filter(|text| !is_blank(text))?;
-            Some(Piece::InputText { text })
+            Some(InputPart::InputText { text })
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cotter::{
     Message,
-    history::message::{Content, Mark, Part, UserMessage},
+    history::message::{Content, ContentPart, UserMessage, UserMessageKind},
     model::{Request, Thinking},
 };
 use cotter_models::Http;
@@ -193,8 +193,9 @@ async fn calls_and_results_follow_each_other() {
 
 #[tokio::test]
 async fn pictures_go_in_messages_and_in_results() {
-    let words = |text: &str| Part::Text(text.into());
-    let prompt = Content::Parts(vec![words("What is this?"), picture(), Part::data("and this")]);
+    let words = |text: &str| ContentPart::Text(text.into());
+    let prompt =
+        Content::Parts(vec![words("What is this?"), picture(), ContentPart::data("and this")]);
     let request = request([
         Message::User(UserMessage::new(prompt)),
         reply(OWN, [call("toolu_1", "read", json!({"path": "a.png"}))]),
@@ -217,7 +218,7 @@ async fn pictures_go_in_messages_and_in_results() {
 
 #[tokio::test]
 async fn a_picture_in_a_failed_result_is_shown_beside_it() {
-    let words = |text: &str| Part::Text(text.into());
+    let words = |text: &str| ContentPart::Text(text.into());
     let request = request([
         Message::user("Look."),
         reply(OWN, [call("toolu_1", "read", json!({})), call("toolu_2", "read", json!({}))]),
@@ -246,7 +247,7 @@ async fn a_picture_in_a_failed_result_is_shown_beside_it() {
 #[tokio::test]
 async fn blank_texts_are_left_out() {
     let blank = |parts: &[&str]| -> Content {
-        parts.iter().map(|text| Part::Text((*text).into())).collect::<Vec<_>>().into()
+        parts.iter().map(|text| ContentPart::Text((*text).into())).collect::<Vec<_>>().into()
     };
     let request = Request {
         system: Arc::from(" \n"),
@@ -675,7 +676,7 @@ async fn check_marks(request: Request, expected: Expect) {
 }
 
 fn note(text: &str) -> Message {
-    Message::User(UserMessage::marked(Content::Text(text.into()), Mark::Note))
+    Message::User(UserMessage::marked(Content::Text(text.into()), UserMessageKind::Note))
 }
 
 #[tokio::test]

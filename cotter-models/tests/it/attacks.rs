@@ -9,8 +9,8 @@ use std::{
 };
 
 use cotter::{
-    Message, Messages,
-    history::message::{AssistantPart, Content, Part},
+    Message, MessageList,
+    history::message::{AssistantPart, Content, ContentPart},
     model::{Delta, Model, Request, Thinking},
     text::redact::Redactor,
 };
@@ -76,10 +76,13 @@ fn id(n: u8) -> String {
 fn content(kind: u8) -> Content {
     match kind {
         0 => Content::Text(String::new()),
-        1 => Content::Parts(vec![Part::Text("Seen.".into()), picture()]),
+        1 => Content::Parts(vec![ContentPart::Text("Seen.".into()), picture()]),
         2 => Content::Parts(vec![picture(), picture()]),
         3 => Content::Parts(vec![]),
-        4 => Content::Parts(vec![Part::Text(" ".into()), Part::Text("\"\\\u{1}é".into())]),
+        4 => Content::Parts(vec![
+            ContentPart::Text(" ".into()),
+            ContentPart::Text("\"\\\u{1}é".into()),
+        ]),
         _ => Content::Text("Words.".into()),
     }
 }
@@ -118,7 +121,7 @@ fn message(bit: &Bit, names: &[String]) -> Message {
     }
 }
 
-fn with(messages: Messages, system: &str, notes: usize) -> Request {
+fn with(messages: MessageList, system: &str, notes: usize) -> Request {
     let mut request = request([]);
     request.messages = messages;
     request.system = system.into();
@@ -128,7 +131,7 @@ fn with(messages: Messages, system: &str, notes: usize) -> Request {
     request
 }
 
-fn copied(messages: &Messages) -> Messages {
+fn copied(messages: &MessageList) -> MessageList {
     messages.iter().cloned().collect()
 }
 
@@ -202,8 +205,8 @@ proptest! {
         let names: Vec<String> = models.iter().map(|model| model.name().to_string()).collect();
         let mut stops: Vec<_> = stops.iter().map(|stop| stop.index(bits.len())).collect();
         stops.push(bits.len() - 1);
-        let mut messages = Messages::default();
-        let mut seen: Vec<Messages> = vec![];
+        let mut messages = MessageList::default();
+        let mut seen: Vec<MessageList> = vec![];
         for (at, bit) in bits.iter().enumerate() {
             messages.push(message(bit, &names));
             if stops.contains(&at) {
@@ -240,10 +243,10 @@ proptest! {
         before.push(Message::user("So?"));
         let mut now = before.clone();
         now.extend(more.iter().map(|kind| message(&Bit::User(*kind), &names)));
-        let before: Messages = before.into_iter().collect();
-        let grown: Messages = now.iter().cloned().collect();
+        let before: MessageList = before.into_iter().collect();
+        let grown: MessageList = now.iter().cloned().collect();
         now[changed.index(before.len())] = Message::user("Something else.");
-        let other: Messages = now.into_iter().collect();
+        let other: MessageList = now.into_iter().collect();
         for model in &models {
             let old = with(before.clone(), "Be brief.", 0);
             prop_assert_eq!(model.break_at(&old, &with(grown.clone(), "Be brief.", 0)), None);

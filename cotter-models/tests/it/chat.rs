@@ -4,15 +4,15 @@
 use std::{path::Path, sync::Arc};
 
 use cotter::{
-    Agent, FnTool, Message, Output, Permit, ToolSpec,
+    Agent, FnTool, Message, Permit, ToolOutput, ToolSpec,
     history::{
         message::{
-            AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall,
+            AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
             ToolResultMessage, Usage,
         },
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
-    model::{Delta, Model, Request, Thinking, tools::ShownTools},
+    model::{Delta, Model, Request, Thinking, tools::ToolList},
     permission::{Zone, facts::Facts},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
@@ -83,7 +83,7 @@ fn request(messages: &[Message]) -> Request {
     }
 }
 
-fn tools() -> Arc<ShownTools> {
+fn tools() -> Arc<ToolList> {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     Arc::new([ToolSpec::new("read", "Reads a file.", schema)].into_iter().collect())
 }
@@ -109,7 +109,7 @@ fn call(id: &str, name: &str, input: Value) -> AssistantPart {
     AssistantPart::ToolCall(ToolCall { id: id.into(), name: name.into(), input: Arc::new(input) })
 }
 
-fn result(id: &str, content: impl Into<Content>, error: Option<ErrorKind>) -> Message {
+fn result(id: &str, content: impl Into<Content>, error: Option<ToolErrorKind>) -> Message {
     Message::ToolResult(ToolResultMessage {
         call_id: id.into(),
         tool_name: "read".into(),
@@ -119,8 +119,8 @@ fn result(id: &str, content: impl Into<Content>, error: Option<ErrorKind>) -> Me
     })
 }
 
-fn image(data: &str) -> Part {
-    Part::Image { media_type: "image/png".into(), data: data.into() }
+fn image(data: &str) -> ContentPart {
+    ContentPart::Image { media_type: "image/png".into(), data: data.into() }
 }
 
 /// The whole body, a message per line.
@@ -280,19 +280,19 @@ fn what_is_asked_for_differs_from_one_to_the_other() {
 
 #[test]
 fn what_a_person_says_in_a_row_is_one_message() {
-    let parts = |parts: &[Part]| {
+    let parts = |parts: &[ContentPart]| {
         Message::User(cotter::history::message::UserMessage::new(Content::Parts(parts.to_vec())))
     };
-    let data = || Part::Data("1,2\n\"3\"".into());
+    let data = || ContentPart::Data("1,2\n\"3\"".into());
     check_messages(
         &model("lab", LAB, "m"),
         &[
             Message::user("one"),
             Message::user("  \n"),
             Message::user("a \"second\" line\nand ünï ✓"),
-            parts(&[Part::Text("typed".into()), data()]),
+            parts(&[ContentPart::Text("typed".into()), data()]),
             said("lab/m", [text("Yes.")]),
-            parts(&[Part::Text("see".into()), Part::Text(" ".into()), image("AAAA")]),
+            parts(&[ContentPart::Text("see".into()), ContentPart::Text(" ".into()), image("AAAA")]),
             Message::user("and say"),
             parts(&[data(), image("BBBB"), image("CCCC")]),
             said("lab/m", [text("Yes.")]),
@@ -347,17 +347,21 @@ fn a_reply_is_text_and_calls_and_comes_after_somebody() {
 
 #[test]
 fn a_result_is_text_with_its_images_below() {
-    let many =
-        vec![Part::Text("both".into()), image("BBBB"), Part::Data("d".into()), image("CCCC")];
+    let many = vec![
+        ContentPart::Text("both".into()),
+        image("BBBB"),
+        ContentPart::Data("d".into()),
+        image("CCCC"),
+    ];
     check_messages(
         &model("lab", LAB, "m"),
         &[
             Message::user("Look."),
             said("lab/m", ["1", "2", "3", "4", "5"].map(|id| call(id, "read", json!({})))),
             result("1", vec![image("AAAA")], None),
-            result("2", "no such file", Some(ErrorKind::NotFound)),
-            result("3", many, Some(ErrorKind::Failed)),
-            result("4", "Error: gone", Some(ErrorKind::Failed)),
+            result("2", "no such file", Some(ToolErrorKind::NotFound)),
+            result("3", many, Some(ToolErrorKind::Failed)),
+            result("4", "Error: gone", Some(ToolErrorKind::Failed)),
             result("5", "", None),
             Message::user("(a note)"),
             said("lab/m", [call("6", "read", json!({}))]),
@@ -936,7 +940,7 @@ fn agent(model: HttpModel) -> Agent {
     let tool = |name: &str| {
         let spec = ToolSpec::new(name, "", json!({"type": "object"}));
         let tool = FnTool::new(spec, |permit: Permit| async move {
-            Ok(Output::from(format!("seen: {}", permit.input())))
+            Ok(ToolOutput::from(format!("seen: {}", permit.input())))
         });
         tool.touching(Facts::zone(Zone::Safe))
     };

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use cotter::{
     Message,
-    history::message::{AssistantPart, Content, Mark, Part, UserMessage},
+    history::message::{AssistantPart, Content, ContentPart, UserMessage, UserMessageKind},
     model::{Model, Request, Thinking},
 };
 use cotter_models::{Http, HttpModel};
@@ -76,8 +76,8 @@ fn text() -> impl Strategy<Value = &'static str> {
 
 fn content() -> impl Strategy<Value = Content> {
     let part = prop_oneof![
-        3 => text().prop_map(|text| Part::Text(text.into())),
-        1 => text().prop_map(Part::data),
+        3 => text().prop_map(|text| ContentPart::Text(text.into())),
+        1 => text().prop_map(ContentPart::data),
         2 => Just(picture()),
     ];
     prop_oneof![
@@ -142,7 +142,9 @@ fn messages(turns: &[Turn], model: &HttpModel, thoughts: &[AssistantPart]) -> Ve
     for turn in turns {
         all.push(match turn {
             Turn::User(content) => Message::User(UserMessage::new(content.clone())),
-            Turn::Note => Message::User(UserMessage::marked("A note.".into(), Mark::Note)),
+            Turn::Note => {
+                Message::User(UserMessage::marked("A note.".into(), UserMessageKind::Note))
+            }
             Turn::Reply { is_own, pieces } => {
                 let name = if *is_own { model.name().as_str() } else { "else/where" };
                 reply(

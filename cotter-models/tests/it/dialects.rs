@@ -7,12 +7,12 @@ use cotter::{
     AgentBuilder, Cx, FnTool, Message, Reply, Run, RunError, Session, ToolSpec,
     history::{
         jsonl::JsonlStore,
-        message::{AssistantPart, Content, Part, StopReason, UserMessage},
+        message::{AssistantPart, Content, ContentPart, StopReason, UserMessage},
         message_change::MessageChange,
     },
     hooks::{
         events::EventKind,
-        points::{Context, ContextBuild, ContextChange, ModelPre, Requesting},
+        points::{Context, ContextChange, ContextEvent, ModelPre, ModelPreEvent},
     },
     model::{Delta, Model, ModelErrorKind, Request, Thinking},
     permission::{Zone, facts::Facts},
@@ -254,7 +254,7 @@ async fn g21_pictures() {
     for dialect in Dialect::ALL {
         let provider = LocalProvider::start(dialect, answers());
         let session = session_of(agent_of(model_at(&provider))).await;
-        let prompt = vec![Part::Text("What is this?".into()), picture()];
+        let prompt = vec![ContentPart::Text("What is this?".into()), picture()];
         session.prompt(prompt).await.expect("it runs");
         let sent = provider.requests().into_iter().map(|sent| {
             let body = String::from_utf8(sent.body).expect("a request is text");
@@ -275,7 +275,8 @@ async fn g21_pictures() {
 
 #[tokio::test]
 async fn pictures_that_nobody_can_see_are_words() {
-    let of = |kind: &str, data: &str| Part::Image { media_type: kind.into(), data: data.into() };
+    let of =
+        |kind: &str, data: &str| ContentPart::Image { media_type: kind.into(), data: data.into() };
     let unseen = || vec![of("image/tiff", "SUkq"), of("image/png", ""), of("image/JPG", "/9j/")];
     for dialect in Dialect::ALL {
         let provider = LocalProvider::start(dialect, [Answer::text("Fine.")]);
@@ -544,7 +545,7 @@ async fn a_run_of_many_steps_never_breaks_the_prefix() {
 #[tokio::test]
 #[should_panic(expected = "breaks the prefix of 1 at byte")]
 async fn a_prefix_that_breaks_is_found() {
-    let hurries = |build: &ContextBuild| {
+    let hurries = |build: &ContextEvent| {
         let words = format!("Go, {} of them, step by step.", build.messages.len());
         ContextChange::Messages(build.messages.each(|_, message| match message {
             Message::User(_) => MessageChange::Replace(Message::user(words.as_str())),
@@ -557,7 +558,7 @@ async fn a_prefix_that_breaks_is_found() {
 #[tokio::test]
 async fn notes_never_break_the_prefix() {
     check_long_run(|builder| {
-        builder.observe(ModelPre, |_: &Requesting, cx: &Cx| cx.note("Mind the gap."))
+        builder.observe(ModelPre, |_: &ModelPreEvent, cx: &Cx| cx.note("Mind the gap."))
     })
     .await;
 }

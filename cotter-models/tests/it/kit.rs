@@ -4,15 +4,15 @@
 use std::{fs, path::PathBuf, sync::Arc};
 
 use cotter::{
-    Agent, AgentBuilder, FnTool, Message, Output, ToolSpec,
+    Agent, AgentBuilder, FnTool, Message, ToolOutput, ToolSpec,
     history::{
         message::{
-            AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall,
+            AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
             ToolResultMessage, Usage,
         },
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
-    model::{Delta, Model, ModelError, Request, Streaming, Thinking, tools::ShownTools},
+    model::{Delta, Model, ModelError, ReplyStream, Request, Thinking, tools::ToolList},
     permission::{Zone, facts::Facts},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
@@ -58,10 +58,10 @@ pub(crate) fn agent_of(model: impl Model) -> AgentBuilder {
     let echo = ToolSpec::new("echo", "Says it again.", json!({"type": "object"}));
     let show = ToolSpec::new("show", "Shows a picture.", json!({"type": "object"}));
     let says = FnTool::new(echo, |permit| async move {
-        Ok(Output::from(permit.input()["text"].as_str().unwrap_or("nothing")))
+        Ok(ToolOutput::from(permit.input()["text"].as_str().unwrap_or("nothing")))
     });
     let shows = FnTool::new(show, |_| async move {
-        Ok(Output::from(vec![Part::Text("A picture:".into()), picture()]))
+        Ok(ToolOutput::from(vec![ContentPart::Text("A picture:".into()), picture()]))
     });
     let safe = Facts::zone(Zone::Safe);
     Agent::builder(model)
@@ -85,7 +85,7 @@ pub(crate) fn hello() -> Request {
     request([Message::user("Hello?")])
 }
 
-pub(crate) fn tools() -> Arc<ShownTools> {
+pub(crate) fn tools() -> Arc<ToolList> {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let read = ToolSpec::new("read", "Reads a file.", schema);
     let list = ToolSpec::new("list", "Lists a folder.", json!({"type": "object"}));
@@ -127,14 +127,14 @@ pub(crate) fn result(id: &str, content: impl Into<Content>) -> Message {
 pub(crate) fn failed(id: &str, content: impl Into<Content>) -> Message {
     match result(id, content) {
         Message::ToolResult(result) => {
-            Message::ToolResult(ToolResultMessage { error: Some(ErrorKind::Failed), ..result })
+            Message::ToolResult(ToolResultMessage { error: Some(ToolErrorKind::Failed), ..result })
         }
         other => other,
     }
 }
 
-pub(crate) fn picture() -> Part {
-    Part::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
+pub(crate) fn picture() -> ContentPart {
+    ContentPart::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
 }
 
 /// A model that thinks hard, whatever it is told.
@@ -145,7 +145,7 @@ impl Model for Thoughtful {
         self.0.name()
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         self.0.stream(Request { thinking: Thinking::High, ..request })
     }
 }

@@ -2,11 +2,11 @@
 //! damaged file, a hook that drops, a session from elsewhere.
 
 use cotter::{
-    Agent, Message, Messages,
+    Agent, Message, MessageList,
     history::{
         jsonl::JsonlStore,
         message::{AssistantPart, Content, ToolResultMessage},
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
     model::{Model, Request},
 };
@@ -332,7 +332,7 @@ fn pairs_hold_across_the_end_of_a_block() {
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     for before in 58..68 {
         for lost in [None, Some(0), Some(1), Some(3), Some(40), Some(69)] {
-            let mut messages: Messages =
+            let mut messages: MessageList =
                 (0..before).map(|n| user(&format!("m{n}"))).chain([calls(&ids)]).collect();
             let answered = ids.iter().enumerate().filter(|(index, _)| Some(*index) != lost);
             answered.for_each(|(_, id)| messages.push(result(id, "done")));
@@ -388,7 +388,7 @@ fn messages() -> impl Strategy<Value = Vec<Message>> {
             call_id: id.into(),
             tool_name: "read".into(),
             content,
-            error: fails.then_some(ErrorKind::Failed),
+            error: fails.then_some(ToolErrorKind::Failed),
             render_data: None,
         })
     });

@@ -1,9 +1,9 @@
 //! The offline model in an agent: whole transcripts.
 
 use cotter::{
-    Agent, FnTool, Output, Place, ToolSpec,
+    Agent, FnTool, ToolOutput, ToolSpec, Workspace,
     builtin::{List, Read},
-    history::message::Part,
+    history::message::ContentPart,
     hooks::events::EventKind,
     permission::{Zone, facts::Facts},
 };
@@ -22,7 +22,7 @@ fn project() -> tempfile::TempDir {
 
 fn agent(folder: &tempfile::TempDir) -> Agent {
     let root = folder.path().canonicalize().expect("it exists");
-    let builder = Agent::builder(Rehearsal::new()).place(Place::new(&root));
+    let builder = Agent::builder(Rehearsal::new()).place(Workspace::new(&root));
     builder.tool(Read::default()).tool(List::default()).build().expect("tools are good")
 }
 
@@ -188,7 +188,7 @@ async fn what_it_does_not_understand_it_says() {
 
 #[tokio::test]
 async fn data_after_the_request_is_not_a_request() {
-    let parts = ["list src", "read README.md"].map(|text| Part::Text(text.into()));
+    let parts = ["list src", "read README.md"].map(|text| ContentPart::Text(text.into()));
     check(
         parts.to_vec(),
         expect![[r#"
@@ -210,7 +210,7 @@ async fn a_prefixed_subagent_tool_is_found() {
     let schema = json!({"type": "object"});
     let spec = ToolSpec::new("glove_invoke_subagent", "", schema);
     let tool = FnTool::new(spec, |permit: cotter::Permit| async move {
-        Ok(Output::from(format!("asked with {}", permit.input())))
+        Ok(ToolOutput::from(format!("asked with {}", permit.input())))
     });
     let tool = tool.touching(Facts::zone(Zone::Safe));
     let agent = Agent::builder(Rehearsal::new()).tool(tool).build().expect("the tool is good");

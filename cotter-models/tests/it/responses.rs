@@ -8,15 +8,15 @@ use std::{
 };
 
 use cotter::{
-    Agent, FnTool, Message, Messages, Output, Permit, ToolSpec,
+    Agent, FnTool, Message, MessageList, Permit, ToolOutput, ToolSpec,
     history::{
         message::{
-            AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall,
+            AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
             ToolResultMessage, Usage, UserMessage,
         },
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
-    model::{Delta, Model, Request, Thinking, tools::ShownTools},
+    model::{Delta, Model, Request, Thinking, tools::ToolList},
     permission::{Zone, facts::Facts},
 };
 use cotter_models::{ApiKey, Http, HttpModel, Provider, Speaks};
@@ -99,7 +99,7 @@ fn request(messages: impl IntoIterator<Item = Message>) -> Request {
     }
 }
 
-fn tools() -> Arc<ShownTools> {
+fn tools() -> Arc<ToolList> {
     let read = ToolSpec::new(
         "read",
         "Reads a file.",
@@ -131,7 +131,7 @@ fn call(id: &str, name: &str, input: Value) -> AssistantPart {
     AssistantPart::ToolCall(ToolCall { id: id.into(), name: name.into(), input: Arc::new(input) })
 }
 
-fn result(id: &str, content: impl Into<Content>, error: Option<ErrorKind>) -> Message {
+fn result(id: &str, content: impl Into<Content>, error: Option<ToolErrorKind>) -> Message {
     Message::ToolResult(ToolResultMessage {
         call_id: id.into(),
         tool_name: "read".into(),
@@ -141,8 +141,8 @@ fn result(id: &str, content: impl Into<Content>, error: Option<ErrorKind>) -> Me
     })
 }
 
-fn image() -> Part {
-    Part::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
+fn image() -> ContentPart {
+    ContentPart::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
 }
 
 /// A whole request, a line per item.
@@ -304,10 +304,10 @@ fn a_conversation_is_a_list_of_items() {
     let messages = [
         Message::user("Hello?"),
         Message::User(UserMessage::new(Content::Parts(vec![
-            Part::Text("What is this?".into()),
-            Part::Text(" ".into()),
+            ContentPart::Text("What is this?".into()),
+            ContentPart::Text(" ".into()),
             image(),
-            Part::data("a,b"),
+            ContentPart::data("a,b"),
         ]))),
         Message::user(" "),
         reply(OWN, [said("I'll look."), call("call_1", "read", json!({"path": "a.md"}))]),
@@ -321,10 +321,10 @@ fn a_conversation_is_a_list_of_items() {
                 call("call_5", "functions.read it", json!({})),
             ],
         ),
-        result("call_2", vec![Part::Text("A picture:".into()), image()], None),
-        result("call_3", "no such file", Some(ErrorKind::Failed)),
-        result("call_4", "Error: that is no object", Some(ErrorKind::InvalidArgs)),
-        result("call_5", vec![image()], Some(ErrorKind::Failed)),
+        result("call_2", vec![ContentPart::Text("A picture:".into()), image()], None),
+        result("call_3", "no such file", Some(ToolErrorKind::Failed)),
+        result("call_4", "Error: that is no object", Some(ToolErrorKind::InvalidArgs)),
+        result("call_5", vec![image()], Some(ToolErrorKind::Failed)),
         reply(OWN, [said("Done."), said(" ")]),
     ];
     check_request(
@@ -457,7 +457,7 @@ fn ids_of_others_fit_and_stay_apart() {
 #[test]
 fn what_was_sent_stands_byte_for_byte_in_what_is_sent_next() {
     let model = model("gpt-6.1-sol");
-    let mut messages = Messages::default();
+    let mut messages = MessageList::default();
     let mut sent: Option<(Request, Vec<u8>)> = None;
     for step in 0..70 {
         let id = format!("call_{step}");
@@ -825,7 +825,7 @@ async fn what_is_no_event_is_a_failure_and_what_is_unknown_none() {
 async fn an_agent_keeps_what_the_provider_wants_back() {
     let line = Line::new(["thinking", "final", "text"].map(fixture).to_vec());
     let spec = ToolSpec::new("read", "Reads a file.", json!({"type": "object"}));
-    let read = FnTool::new(spec, |_: Permit| async { Ok(Output::from("hello")) });
+    let read = FnTool::new(spec, |_: Permit| async { Ok(ToolOutput::from("hello")) });
     let agent = Agent::builder(line.model("gpt-6.1-sol"))
         .tool(read.touching(Facts::zone(Zone::Safe)))
         .build()

@@ -26,11 +26,11 @@
 use std::time::Duration;
 
 use cotter::{
-    Cx, Hook, Output, Permit, Place, ToolError, ToolSpec,
-    history::tool_error_kind::ErrorKind,
+    Cx, Hook, Permit, ToolError, ToolOutput, ToolSpec, Workspace,
+    history::tool_error_kind::ToolErrorKind,
     permission::{Zone, facts::Facts},
     text,
-    tool::Working,
+    tool::ToolFuture,
 };
 use serde_json::{Value, json};
 
@@ -94,13 +94,13 @@ impl Hook for AskUser {
     }
 
     /// A question changes nothing.
-    fn effects(&self, _: &str, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &str, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
 
-    fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         Some(Box::pin(async move {
-            let asked = Asked::read(call.input())?;
+            let asked = UserQuestion::read(call.input())?;
             if !call.cx().has_ui() {
                 return Ok(NOBODY.into());
             }
@@ -108,7 +108,7 @@ impl Hook for AskUser {
             match answer.ok().flatten() {
                 Some(answer) => Ok(answer.told()),
                 None if call.cx().cancel().is_cancelled() => {
-                    Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
+                    Err(ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran."))
                 }
                 None => Ok(NO_ANSWER.into()),
             }
@@ -117,15 +117,15 @@ impl Hook for AskUser {
 }
 
 /// What the model wants to know.
-struct Asked<'a> {
+struct UserQuestion<'a> {
     question: &'a str,
     options: Vec<&'a str>,
     multiple: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> UserQuestion<'a> {
     fn read(input: &'a Value) -> Result<Self, ToolError> {
-        let wrong = |words: &str| Err(ToolError::new(ErrorKind::InvalidArgs, words));
+        let wrong = |words: &str| Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
         let question = input["question"].as_str().unwrap_or_default();
         if question.trim().is_empty() {
             return wrong("the question is empty");
@@ -139,15 +139,19 @@ impl<'a> Asked<'a> {
         if options.iter().enumerate().any(is_twice) {
             return wrong("two options are the same");
         }
-        Ok(Asked { question, options, multiple: input["multiple"].as_bool().unwrap_or(false) })
+        Ok(UserQuestion {
+            question,
+            options,
+            multiple: input["multiple"].as_bool().unwrap_or(false),
+        })
     }
 
     /// Asks. `None` where there is no answer.
-    async fn put(&self, cx: &Cx) -> Option<Answer> {
+    async fn put(&self, cx: &Cx) -> Option<UserAnswer> {
         let title = title(cx.agent_id(), self.question);
         if self.options.is_empty() {
             let said = cx.input(&title).await;
-            return Some(Answer { chosen: vec![], said: Some(said?) });
+            return Some(UserAnswer { chosen: vec![], said: Some(said?) });
         }
         let shown = self.options.iter().map(|option| text::show_line(option).into_owned());
         let shown: Vec<_> = shown.chain([ELSE.to_owned()]).collect();
@@ -160,7 +164,7 @@ impl<'a> Asked<'a> {
         places.retain(|place| *place < self.options.len());
         let chosen = places.into_iter().map(|place| self.options[place].to_owned()).collect();
         let said = if wants_else { Some(cx.input(&title).await?) } else { None };
-        Some(Answer { chosen, said })
+        Some(UserAnswer { chosen, said })
     }
 }
 
@@ -181,13 +185,13 @@ fn title(agent: &str, question: &str) -> String {
 }
 
 /// What the person said.
-struct Answer {
+struct UserAnswer {
     chosen: Vec<String>,
     said: Option<String>,
 }
 
-impl Answer {
-    fn told(self) -> Output {
+impl UserAnswer {
+    fn told(self) -> ToolOutput {
         let quoted: Vec<_> = self.chosen.iter().map(|option| format!("\"{option}\"")).collect();
         let said = self.said.as_deref().map(str::trim);
         let words = match (quoted.join(" and "), said) {
@@ -198,6 +202,6 @@ impl Answer {
             (chosen, Some(said)) => format!("The person chose {chosen}, and said: {said}"),
         };
         let render_data = Some(json!({"chosen": self.chosen, "said": said}));
-        Output { content: words.into(), render_data }
+        ToolOutput { content: words.into(), render_data }
     }
 }

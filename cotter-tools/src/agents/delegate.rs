@@ -7,15 +7,15 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Mention, invoke::subagent::MentionCx};
+//! use cotter::{Agent, Subagent, invoke::subagent::SubagentCx};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use cotter_tools::agents::delegate::Delegate;
 //! use serde_json::json;
 //!
 //! let tasks = json!({"tasks": [{"prompt": "Oban"}, {"prompt": "Ayr"}]});
-//! let tide = |cx: MentionCx| async move { Ok(format!("{}: 12:00", cx.prompt).into()) };
+//! let tide = |cx: SubagentCx| async move { Ok(format!("{}: 12:00", cx.prompt).into()) };
 //! let agent = Agent::builder(Scripted::new([Step::call("delegate", tasks), Step::text("Noon.")]))
-//!     .define_mention(Mention::new("tide", tide).description("Knows when the tide is high."))
+//!     .define_mention(Subagent::new("tide", tide).description("Knows when the tide is high."))
 //!     .hook(Delegate)
 //!     .build()?;
 //! agent.process_request("When is high water?").await?;
@@ -26,11 +26,11 @@
 //! ```
 
 use cotter::{
-    Controls, Hook, Output, Permit, Place, ToolError, ToolSpec,
-    agent::session::{Allowance, Share},
-    history::tool_error_kind::ErrorKind,
+    Controls, Hook, Permit, ToolError, ToolOutput, ToolSpec, Workspace,
+    agent::session::{BudgetShare, TaskAllowance},
+    history::tool_error_kind::ToolErrorKind,
     permission::{Zone, facts::Facts},
-    tool::Working,
+    tool::ToolFuture,
 };
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ impl Hook for Delegate {
     }
 
     /// Delegating changes nothing by itself; each call a subagent makes is judged for itself.
-    fn effects(&self, _: &str, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &str, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
 
@@ -83,17 +83,18 @@ impl Hook for Delegate {
         true
     }
 
-    fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         Some(Box::pin(async move { delegate(&call).await }))
     }
 }
 
-async fn delegate(call: &Permit) -> Result<Output, ToolError> {
+async fn delegate(call: &Permit) -> Result<ToolOutput, ToolError> {
     let controls = call.cx().controls();
     let tasks = read(call.input(), &controls.subagents())?;
     let allowances: Vec<_> = tasks.iter().map(|task| task.allowance).collect();
     let shares = controls.reserve(&allowances);
-    let shares = shares.map_err(|error| ToolError::new(ErrorKind::Unavailable, error.message))?;
+    let shares =
+        shares.map_err(|error| ToolError::new(ToolErrorKind::Unavailable, error.message))?;
     let work = tasks.into_iter().zip(shares).enumerate().map(|(at, (task, share))| {
         let controls = controls.clone();
         async move { (at, task.work(&controls, share).await) }
@@ -101,7 +102,7 @@ async fn delegate(call: &Permit) -> Result<Output, ToolError> {
     // Each is polled here: dropped with this call, all of them end.
     let mut done: Vec<_> = stream::iter(work).buffer_unordered(AT_ONCE).collect().await;
     if call.cx().cancel().is_cancelled() {
-        return Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."));
+        return Err(ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran."));
     }
     done.sort_unstable_by_key(|(at, _)| *at);
     let answers: Vec<_> = done.into_iter().map(|(_, answer)| answer).collect();
@@ -109,23 +110,23 @@ async fn delegate(call: &Permit) -> Result<Output, ToolError> {
 }
 
 /// One task.
-struct Task {
+struct DelegateTask {
     agent: SmolStr,
     prompt: String,
-    allowance: Allowance,
+    allowance: TaskAllowance,
 }
 
 /// What came of one: who worked on it, and the answer or why there is none.
-struct Answer {
+struct TaskResult {
     agent: SmolStr,
     answer: Result<String, String>,
 }
 
-fn read(input: &Value, subagents: &[SmolStr]) -> Result<Vec<Task>, ToolError> {
-    let wrong = |words: String| ToolError::new(ErrorKind::InvalidArgs, words);
+fn read(input: &Value, subagents: &[SmolStr]) -> Result<Vec<DelegateTask>, ToolError> {
+    let wrong = |words: String| ToolError::new(ToolErrorKind::InvalidArgs, words);
     if subagents.is_empty() {
         let words = "there are no subagents here to give a task to";
-        return Err(ToolError::new(ErrorKind::Unavailable, words));
+        return Err(ToolError::new(ToolErrorKind::Unavailable, words));
     }
     let tasks = input["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
     if tasks.is_empty() {
@@ -146,16 +147,16 @@ fn read(input: &Value, subagents: &[SmolStr]) -> Result<Vec<Task>, ToolError> {
             }
         };
         let turns = task["max_turns"].as_u64().map(|turns| turns.try_into().unwrap_or(u32::MAX));
-        let mut allowance = Allowance::default();
+        let mut allowance = TaskAllowance::default();
         allowance.max_turns = turns;
         allowance.max_budget_usd = task["max_budget_usd"].as_f64();
-        Ok(Task { agent, prompt, allowance })
+        Ok(DelegateTask { agent, prompt, allowance })
     };
     tasks.iter().enumerate().map(task).collect()
 }
 
-impl Task {
-    async fn work(self, controls: &Controls, share: Share) -> Answer {
+impl DelegateTask {
+    async fn work(self, controls: &Controls, share: BudgetShare) -> TaskResult {
         let controls = controls.spending(&share);
         let done = controls.invoke_subagent(&self.agent, &self.prompt).await;
         // What `invoke_subagent` says is JSON; what was said in its stead need not be.
@@ -166,7 +167,7 @@ impl Task {
             }
             Err(error) => Err(said(&error.message, "/message").unwrap_or(error.message)),
         };
-        Answer { agent: self.agent, answer }
+        TaskResult { agent: self.agent, answer }
     }
 }
 
@@ -176,10 +177,10 @@ fn said(text: &str, place: &str) -> Option<String> {
 }
 
 /// All answers for the model, each cut to its part of the room; whole for renderers where one was cut.
-fn report(answers: &[Answer]) -> Result<Output, ToolError> {
+fn report(answers: &[TaskResult]) -> Result<ToolOutput, ToolError> {
     let room = ANSWER_BYTES / answers.len().max(1);
     let rows = |room: usize| -> Vec<Value> {
-        let row = |(at, Answer { agent, answer }): (usize, &Answer)| match answer {
+        let row = |(at, TaskResult { agent, answer }): (usize, &TaskResult)| match answer {
             Ok(content) => json!({
                 "task": at + 1, "agent": agent, "status": "success", "content": cut(content, room),
             }),
@@ -199,7 +200,7 @@ fn report(answers: &[Answer]) -> Result<Output, ToolError> {
     }
     let data = json!({"status": "success", "data": rows(room)});
     let render_data = is_cut.then(|| json!({"tasks": rows(usize::MAX)}));
-    Ok(Output { content: data.to_string().into(), render_data })
+    Ok(ToolOutput { content: data.to_string().into(), render_data })
 }
 
 fn cut(words: &str, room: usize) -> String {

@@ -15,17 +15,17 @@ use std::{
 };
 
 use cotter::{
-    At, Cx, Output, Permit, Place, Registry, Tool, ToolError, ToolSpec,
+    At, Cx, Permit, Registry, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
     builtin::is_protected,
-    history::tool_error_kind::ErrorKind,
-    hooks::points::{ModelPre, SessionClose, SessionEnd, SessionEnded, ToolPost, ToolRan},
+    history::tool_error_kind::ToolErrorKind,
+    hooks::points::{ModelPre, SessionClose, SessionEnd, SessionEndEvent, ToolPost, ToolPostEvent},
     named,
     permission::{Zone, facts::Facts},
-    tool::Working,
+    tool::ToolFuture,
 };
 use serde_json::{Value, json};
 
-use crate::bash::background::process::{Process, tail};
+use crate::bash::background::process::{BackgroundProcess, tail};
 use crate::{
     bash,
     confine::{makes_repository, protect},
@@ -62,15 +62,16 @@ pub fn background(runner: Runner) -> impl FnOnce(&mut Registry) {
         });
         let telling = processes.clone();
         let after =
-            named("background-end", move |_: &SessionEnded, cx: &Cx| telling.tell(cx, true));
+            named("background-end", move |_: &SessionEndEvent, cx: &Cx| telling.tell(cx, true));
         let what = "Tells what background processes did that nobody approved.";
         registry.observe(ModelPre, before.description(what).quiet());
         registry.observe(SessionEnd, after.description(what).quiet());
         let approving = processes.clone();
-        let approved =
-            named("background-approvals", move |ran: &ToolRan, cx: &Cx| approving.approve(ran, cx))
-                .description("What a call was approved to write is no background process's doing.")
-                .tools(["write", "edit", "bash", "bash_background"]);
+        let approved = named("background-approvals", move |ran: &ToolPostEvent, cx: &Cx| {
+            approving.approve(ran, cx)
+        })
+        .description("What a call was approved to write is no background process's doing.")
+        .tools(["write", "edit", "bash", "bash_background"]);
         registry.observe(ToolPost, approved.quiet());
         registry.tool(Background { spec: spec(), runner, processes });
     }
@@ -84,10 +85,10 @@ struct Background {
 
 /// Processes by session and name.
 #[derive(Clone, Default)]
-struct Processes(Arc<Mutex<BTreeMap<(String, String), Process>>>);
+struct Processes(Arc<Mutex<BTreeMap<(String, String), BackgroundProcess>>>);
 
 impl Processes {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), Process>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, String), BackgroundProcess>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,7 +147,7 @@ impl Processes {
     }
 
     /// What a call was approved to write stays when a process ends, whoever's it is.
-    fn approve(&self, ran: &ToolRan, cx: &Cx) {
+    fn approve(&self, ran: &ToolPostEvent, cx: &Cx) {
         let mut processes = self.lock();
         if processes.is_empty() {
             return;
@@ -189,7 +190,7 @@ impl Tool for Background {
         &self.spec
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         match input["action"].as_str() {
             // One that is started changes something, whatever it does: it stays.
             Some("start") => {
@@ -200,13 +201,13 @@ impl Tool for Background {
         }
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let session = permit.cx().session_id().to_owned();
             let name = permit.input()["name"].as_str().map(str::to_owned);
             let needed = || {
                 let words = "`name` is needed: `list` shows the names";
-                name.clone().ok_or_else(|| ToolError::new(ErrorKind::InvalidArgs, words))
+                name.clone().ok_or_else(|| ToolError::new(ToolErrorKind::InvalidArgs, words))
             };
             match permit.input()["action"].as_str().unwrap_or_default() {
                 "start" => self.start(&permit, (session, name)).await,
@@ -223,9 +224,12 @@ impl Background {
         &self,
         permit: &Permit,
         (session, name): (String, Option<String>),
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let Some(command) = permit.input()["command"].as_str() else {
-            return Err(ToolError::new(ErrorKind::InvalidArgs, "`command` is needed to start one"));
+            return Err(ToolError::new(
+                ToolErrorKind::InvalidArgs,
+                "`command` is needed to start one",
+            ));
         };
         let name = self.free_name(&session, name)?;
         let mut job = bash::job(permit, &self.runner)?;
@@ -238,7 +242,7 @@ impl Background {
         let secret = permit.cx().until_secret_read();
         let ends = permit.facts().reaches_out() && !secret.is_cancelled();
         let secret = ends.then(|| secret.clone());
-        let process = Process::start(command, log, job, (&self.runner, secret)).await?;
+        let process = BackgroundProcess::start(command, log, job, (&self.runner, secret)).await?;
         let (path, mut ended) = (process.log.clone(), process.ended.clone());
         self.processes.tell(permit.cx(), false);
         self.processes.forget_oldest();
@@ -261,17 +265,17 @@ impl Background {
         let processes = self.processes.lock();
         if processes.values().filter(|process| process.is_running()).count() >= MOST {
             let message = format!("{MOST} processes are running already; stop one first");
-            return Err(ToolError::new(ErrorKind::Unavailable, message));
+            return Err(ToolError::new(ToolErrorKind::Unavailable, message));
         }
         let taken = |name: &str| {
             let key = (session.to_owned(), name.to_owned());
-            processes.get(&key).is_some_and(Process::is_running)
+            processes.get(&key).is_some_and(BackgroundProcess::is_running)
         };
         match name {
             Some(name) if taken(&name) => {
                 let message =
                     format!("`{name}` is running already; stop it first, or take another name");
-                Err(ToolError::new(ErrorKind::InvalidArgs, message))
+                Err(ToolError::new(ToolErrorKind::InvalidArgs, message))
             }
             Some(name) => Ok(name),
             None => {
@@ -292,7 +296,7 @@ impl Background {
         Ok((path, file))
     }
 
-    fn log(&self, cx: &Cx, key: (String, String)) -> Result<Output, ToolError> {
+    fn log(&self, cx: &Cx, key: (String, String)) -> Result<ToolOutput, ToolError> {
         self.processes.tell(cx, false);
         let processes = self.processes.lock();
         let process = processes.get(&key).ok_or_else(|| unknown(&key.1))?;
@@ -302,7 +306,7 @@ impl Background {
             .into())
     }
 
-    async fn stop(&self, cx: &Cx, key: (String, String)) -> Result<Output, ToolError> {
+    async fn stop(&self, cx: &Cx, key: (String, String)) -> Result<ToolOutput, ToolError> {
         let mut ended = {
             let processes = self.processes.lock();
             processes.get(&key).ok_or_else(|| unknown(&key.1))?.stop()
@@ -325,5 +329,5 @@ impl Background {
 
 fn unknown(name: &str) -> ToolError {
     let message = format!("there is no background process `{name}`; `list` shows the names");
-    ToolError::new(ErrorKind::NotFound, message)
+    ToolError::new(ToolErrorKind::NotFound, message)
 }

@@ -39,11 +39,11 @@ pub(crate) fn prepare() {
 }
 
 /// What can be done for a call before it comes: the rules that most have in common.
-pub(crate) struct Prepared(Option<RulesetCreated>);
+pub(crate) struct PreparedSandbox(Option<RulesetCreated>);
 
-impl Prepared {
+impl PreparedSandbox {
     pub(crate) fn new() -> Self {
-        Prepared(with_system(Network::Off, |rules, path| open(rules, path, reading())).ok())
+        PreparedSandbox(with_system(Network::Off, |rules, path| open(rules, path, reading())).ok())
     }
 
     /// The rules, where they are the beginning of what that call needs.
@@ -57,14 +57,18 @@ impl Prepared {
 impl Confinement {
     /// Confines this process and all it starts. `mounted` says whether what is closed was already
     /// hidden by mounts.
-    pub(crate) fn enter(&self, mounted: bool, prepared: &mut Prepared) -> Result<(), String> {
+    pub(crate) fn enter(
+        &self,
+        mounted: bool,
+        prepared: &mut PreparedSandbox,
+    ) -> Result<(), String> {
         lose_capabilities();
         rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
         self.landlock(mounted, prepared).map_err(|cause| format!("Landlock: {cause}"))?;
         filter::apply(self.calls, self.network)
     }
 
-    fn landlock(&self, mounted: bool, prepared: &mut Prepared) -> Result<(), RulesetError> {
+    fn landlock(&self, mounted: bool, prepared: &mut PreparedSandbox) -> Result<(), RulesetError> {
         let mut rules = match prepared.of(self) {
             Some(rules) => rules,
             None => {

@@ -8,11 +8,11 @@ use std::{collections::BTreeMap, io, sync::LazyLock};
 
 use libc::sock_filter;
 
-use crate::confine::{Calls, Network};
+use crate::confine::{Network, SyscallSet};
 
 static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| Programs {
-    few: ByNetwork::new(Calls::Few),
-    most: ByNetwork::new(Calls::Most),
+    few: ByNetwork::new(SyscallSet::Few),
+    most: ByNetwork::new(SyscallSet::Most),
 });
 
 struct Programs {
@@ -27,7 +27,7 @@ struct ByNetwork {
 }
 
 impl ByNetwork {
-    fn new(calls: Calls) -> Self {
+    fn new(calls: SyscallSet) -> Self {
         ByNetwork {
             off: program(calls, &[]),
             on: program(calls, &[libc::AF_INET, libc::AF_INET6]),
@@ -51,11 +51,11 @@ pub(crate) fn check() -> Result<(), String> {
 
 /// Takes the calls away from this process and all it starts, for good. It has given up new privileges.
 #[expect(unsafe_code, reason = "rustix has no seccomp")]
-pub(crate) fn apply(calls: Calls, network: Network) -> Result<(), String> {
+pub(crate) fn apply(calls: SyscallSet, network: Network) -> Result<(), String> {
     check()?;
     let programs = match calls {
-        Calls::Few => &PROGRAMS.few,
-        Calls::Most => &PROGRAMS.most,
+        SyscallSet::Few => &PROGRAMS.few,
+        SyscallSet::Most => &PROGRAMS.most,
     };
     let steps = match network {
         Network::Off => &programs.off,
@@ -91,14 +91,14 @@ const PART: usize = 6;
 /// What is done with each call that is looked at, by its number.
 type Rules = BTreeMap<u32, Vec<sock_filter>>;
 
-fn program(calls: Calls, families: &[i32]) -> Vec<sock_filter> {
+fn program(calls: SyscallSet, families: &[i32]) -> Vec<sock_filter> {
     let ours = MACHINE.unwrap_or(0);
     let mut program = vec![load(WHOSE), unless_equal(ours, 1), go(1), KILL, load(NUMBER)];
     if cfg!(target_arch = "x86_64") {
         program.extend([unless_at_least(SECOND_NUMBERS, 1), MISSING]);
     }
     let mut rules = for_others();
-    if calls == Calls::Few {
+    if calls == SyscallSet::Few {
         rules.extend(needless());
     }
     rules.extend(sockets(families));

@@ -13,8 +13,8 @@ use crate::confine::Confinement;
 const MOST: u64 = 16 * 1024 * 1024;
 
 /// How protected paths were.
-pub(crate) struct Guard {
-    was: Vec<(PathBuf, Was)>,
+pub(crate) struct PathGuard {
+    was: Vec<(PathBuf, PathBackup)>,
     closed: Vec<PathBuf>,
     aside: Option<PathBuf>,
     /// Whether others may have changed something meanwhile.
@@ -24,7 +24,7 @@ pub(crate) struct Guard {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Was {
+enum PathBackup {
     Absent,
     File {
         mode: u32,
@@ -33,7 +33,7 @@ enum Was {
     Link(PathBuf),
     Folder {
         mode: u32,
-        entries: BTreeMap<PathBuf, Was>,
+        entries: BTreeMap<PathBuf, PathBackup>,
     },
     /// Not kept: too much, not to be read, or no file at all. Told by what can be seen from outside.
     Seen {
@@ -42,7 +42,7 @@ enum Was {
     },
 }
 
-impl Guard {
+impl PathGuard {
     /// Writes down what could change: with mounts only what is not there, without them everything.
     pub(crate) fn take(confinement: &Confinement, mounted: bool) -> Self {
         let mut room = MOST;
@@ -52,10 +52,12 @@ impl Guard {
         });
         let watched: Vec<_> = watched.collect();
         let ways = watched.iter().flat_map(|path| links_above(path)).collect();
-        let was =
-            watched.into_iter().map(|path| (path.clone(), Was::look(path, &mut room))).collect();
+        let was = watched
+            .into_iter()
+            .map(|path| (path.clone(), PathBackup::look(path, &mut room)))
+            .collect();
         let (closed, aside) = (confinement.closed.clone(), confinement.aside.clone());
-        Guard { was, closed, aside, outlives: confinement.outlives, ways }
+        PathGuard { was, closed, aside, outlives: confinement.outlives, ways }
     }
 
     /// What is written to these paths was approved meanwhile: it stays as it is.
@@ -74,7 +76,7 @@ impl Guard {
                 remarks.push(remark);
                 continue;
             }
-            let is = Was::look(path, &mut MOST.clone());
+            let is = PathBackup::look(path, &mut MOST.clone());
             if is == *was {
                 continue;
             }
@@ -100,7 +102,7 @@ impl Guard {
             let told =
                 |what: &str| format!("the command made a link of {}: {what}", link.display());
             let Some(aside) = &self.aside else { return Err(told("it was left as it is")) };
-            let made = fs::read_link(&link).map(Was::Link);
+            let made = fs::read_link(&link).map(PathBackup::Link);
             let kept = made.and_then(|made| made.set_aside(&link, aside));
             kept.map_err(|cause| told(&format!("it could not be set aside: {cause}")))?;
             fs::remove_file(&link).map_err(|cause| told(&format!("it stays there: {cause}")))?;
@@ -109,9 +111,9 @@ impl Guard {
     }
 
     /// Puts one path back, and says what became of it.
-    fn after(&self, path: &Path, was: &Was, is: &Was) -> String {
+    fn after(&self, path: &Path, was: &PathBackup, is: &PathBackup) -> String {
         let Some(aside) = &self.aside else { return "it was left as it is".into() };
-        if self.outlives && *was != Was::Absent {
+        if self.outlives && *was != PathBackup::Absent {
             return "it was left as it is, since somebody else may have done that".into();
         }
         let above = path.parent().unwrap_or(path);
@@ -119,7 +121,7 @@ impl Guard {
             // Two files would not make it a repository again.
             return "its repository is not there any more".into();
         }
-        if matches!(was, Was::Seen { .. }) {
+        if matches!(was, PathBackup::Seen { .. }) {
             return "it was too much to be kept, and is as the command left it".into();
         }
         let kept = match is.set_aside(path, aside) {
@@ -132,26 +134,26 @@ impl Guard {
         };
         match was.restore(path) {
             Err(cause) => format!("it could not be put back: {cause}{kept}"),
-            Ok(()) if *was == Was::Absent => format!("it was taken away again{kept}"),
+            Ok(()) if *was == PathBackup::Absent => format!("it was taken away again{kept}"),
             Ok(()) => format!("it was put back as it was{kept}"),
         }
     }
 }
 
-impl Was {
-    fn look(path: &Path, room: &mut u64) -> Was {
-        let Ok(about) = path.symlink_metadata() else { return Was::Absent };
-        let seen = Was::Seen { length: about.len(), changed: about.modified().ok() };
+impl PathBackup {
+    fn look(path: &Path, room: &mut u64) -> PathBackup {
+        let Ok(about) = path.symlink_metadata() else { return PathBackup::Absent };
+        let seen = PathBackup::Seen { length: about.len(), changed: about.modified().ok() };
         let mode = about.permissions().mode();
         if about.is_symlink() {
-            return fs::read_link(path).map_or(seen, Was::Link);
+            return fs::read_link(path).map_or(seen, PathBackup::Link);
         }
         if about.is_file() {
             if about.len() > *room {
                 return seen;
             }
             *room -= about.len();
-            return fs::read(path).map_or(seen, |bytes| Was::File { mode, bytes });
+            return fs::read(path).map_or(seen, |bytes| PathBackup::File { mode, bytes });
         }
         let Ok(listed) = about.is_dir().then(|| fs::read_dir(path)).transpose() else {
             return seen;
@@ -165,15 +167,15 @@ impl Was {
             if *room == 0 {
                 return seen;
             }
-            let was = Was::look(&path.join(&name), room);
+            let was = PathBackup::look(&path.join(&name), room);
             entries.insert(name, was);
         }
-        Was::Folder { mode, entries }
+        PathBackup::Folder { mode, entries }
     }
 
     /// Keeps what is there in another folder. Nothing a person may miss is destroyed.
     fn set_aside(&self, path: &Path, aside: &Path) -> io::Result<Option<PathBuf>> {
-        if *self == Was::Absent {
+        if *self == PathBackup::Absent {
             return Ok(None);
         }
         fs::create_dir_all(aside)?;
@@ -200,19 +202,19 @@ impl Was {
     /// Whether all of it is known, so that a copy can be made.
     fn is_whole(&self) -> bool {
         match self {
-            Was::Seen { .. } => false,
-            Was::Folder { entries, .. } => entries.values().all(Was::is_whole),
+            PathBackup::Seen { .. } => false,
+            PathBackup::Folder { entries, .. } => entries.values().all(PathBackup::is_whole),
             _ => true,
         }
     }
 
     fn restore(&self, path: &Path) -> io::Result<()> {
         let mut room = MOST;
-        if matches!(self, Was::Seen { .. }) || Was::look(path, &mut room) == *self {
+        if matches!(self, PathBackup::Seen { .. }) || PathBackup::look(path, &mut room) == *self {
             return Ok(());
         }
         match self {
-            Was::Folder { mode, entries }
+            PathBackup::Folder { mode, entries }
                 if path.symlink_metadata().is_ok_and(|about| about.is_dir()) =>
             {
                 for entry in fs::read_dir(path)?.flatten() {
@@ -231,25 +233,29 @@ impl Was {
 
     fn make(&self, path: &Path) -> io::Result<()> {
         match self {
-            Was::Absent | Was::Seen { .. } => return Ok(()),
+            PathBackup::Absent | PathBackup::Seen { .. } => return Ok(()),
             _ => fs::create_dir_all(path.parent().unwrap_or(path))?,
         }
         match self {
-            Was::Link(target) => symlink(target, path),
-            Was::File { mode, bytes } => {
+            PathBackup::Link(target) => symlink(target, path),
+            PathBackup::File { mode, bytes } => {
                 fs::write(path, bytes)?;
                 fs::set_permissions(path, fs::Permissions::from_mode(*mode))
             }
-            Was::Folder { mode, entries } => {
+            PathBackup::Folder { mode, entries } => {
                 fs::create_dir(path)?;
                 restore_entries(path, *mode, entries)
             }
-            Was::Absent | Was::Seen { .. } => Ok(()),
+            PathBackup::Absent | PathBackup::Seen { .. } => Ok(()),
         }
     }
 }
 
-fn restore_entries(path: &Path, mode: u32, entries: &BTreeMap<PathBuf, Was>) -> io::Result<()> {
+fn restore_entries(
+    path: &Path,
+    mode: u32,
+    entries: &BTreeMap<PathBuf, PathBackup>,
+) -> io::Result<()> {
     entries.iter().try_for_each(|(name, was)| was.restore(&path.join(name)))?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }

@@ -36,8 +36,8 @@ impl Confinement {
 
     /// What is mounted over itself: protected paths that are there, and the folders that hold them or
     /// something closed, which could be moved away with them otherwise.
-    fn planned(&self) -> Vec<Planned> {
-        let mut planned: Vec<Planned> = vec![];
+    fn planned(&self) -> Vec<MountPlan> {
+        let mut planned: Vec<MountPlan> = vec![];
         for path in &self.protected {
             let Ok(about) = path.symlink_metadata() else { continue };
             if about.is_symlink() {
@@ -45,8 +45,9 @@ impl Confinement {
             }
             let mut roots = self.writes.iter().chain(&self.guarded_writes);
             let above = path.parent().filter(|above| !roots.any(|root| root == above));
-            let above = above.map(|above| Planned { path: above.into(), read_only: false });
-            for one in above.into_iter().chain([Planned { path: path.clone(), read_only: true }]) {
+            let above = above.map(|above| MountPlan { path: above.into(), read_only: false });
+            for one in above.into_iter().chain([MountPlan { path: path.clone(), read_only: true }])
+            {
                 if !planned.iter().any(|known| known.path == one.path) {
                     planned.push(one);
                 }
@@ -57,7 +58,7 @@ impl Confinement {
             let inside = |root: &&PathBuf| above.starts_with(root) && above != root.as_path();
             let known = planned.iter().any(|known| known.path == above);
             if !known && self.writes.iter().chain(&self.guarded_writes).any(|root| inside(&root)) {
-                planned.push(Planned { path: above.into(), read_only: false });
+                planned.push(MountPlan { path: above.into(), read_only: false });
             }
         }
         // What is above comes first: it would hide what was mounted below it.
@@ -93,12 +94,12 @@ impl Confinement {
     }
 }
 
-struct Planned {
+struct MountPlan {
     path: PathBuf,
     read_only: bool,
 }
 
-impl Planned {
+impl MountPlan {
     fn make(&self) -> rustix::io::Result<()> {
         // With what is mounted below, which would be gone otherwise.
         mount_bind_recursive(&self.path, &self.path)?;

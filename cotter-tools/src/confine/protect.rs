@@ -6,14 +6,14 @@ use std::{
 };
 
 use cotter::{
-    Place,
+    Workspace,
     builtin::PROTECTED,
     fs::git::{Worktree, worktree},
 };
 
 /// The folders whose entries are looked at: every write root, and those on the way from it to the
 /// working folder.
-pub(crate) fn folders(place: &Place) -> Vec<PathBuf> {
+pub(crate) fn folders(place: &Workspace) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = vec![];
     for root in place.write_roots() {
         let way = place.cwd().ancestors().take_while(|folder| folder.starts_with(root));
@@ -73,7 +73,7 @@ pub(crate) fn writes(git: &Worktree) -> Vec<PathBuf> {
 /// filters and drivers have names that only it knows, and what it includes may have more. Looked at are
 /// the repositories of the working folder, of the roots and of the folders that are gone to; and their
 /// submodules, in which git starts itself again without our settings.
-pub(crate) fn brings_programs(place: &Place, visited: &[PathBuf]) -> bool {
+pub(crate) fn brings_programs(place: &Workspace, visited: &[PathBuf]) -> bool {
     let above = place.cwd().ancestors().map(Path::to_path_buf);
     let visited = visited.iter().filter(|path| path.is_dir());
     let visited = visited.flat_map(|path| path.ancestors().map(Path::to_path_buf));

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Place, fs::paths};
-use cotter_files::command_hook::Exit;
+use cotter::{Workspace, fs::paths};
+use cotter_files::command_hook::ProcessExit;
 
 use crate::confine::{Confinement, Network};
 
@@ -59,7 +59,7 @@ const MOST: usize = 3;
 impl Confinement {
     /// What to tell about refusals that a command's output speaks of, with its working folder in the
     /// place. A guess: programs say it in their own ways.
-    pub(crate) fn refusals(&self, output: &str, place: &Place) -> Vec<String> {
+    pub(crate) fn refusals(&self, output: &str, place: &Workspace) -> Vec<String> {
         let mut told: Vec<String> = vec![];
         for line in output.lines() {
             let low = line.to_lowercase();
@@ -90,7 +90,12 @@ impl Confinement {
     }
 
     /// The same of a hook that did not end well, with what holds for all that are closed off.
-    pub(crate) fn refusals_of_hook(&self, exit: Exit, said: &str, place: &Place) -> Vec<String> {
+    pub(crate) fn refusals_of_hook(
+        &self,
+        exit: ProcessExit,
+        said: &str,
+        place: &Workspace,
+    ) -> Vec<String> {
         let is_refusal = |line: &&str| {
             let low = line.to_lowercase();
             REFUSED.iter().any(|word| low.contains(word))
@@ -98,7 +103,7 @@ impl Confinement {
         let lines: Vec<_> = said.lines().filter(is_refusal).collect();
         // What is not executable is nobody's to open.
         let plain = lines.iter().flat_map(|line| named(line, place)).find(|path| is_plain(path));
-        if let (Exit::Code(126), Some(path)) = (exit, plain) {
+        if let (ProcessExit::Code(126), Some(path)) = (exit, plain) {
             let shown = paths::shown(&path, place);
             return vec![format!("{shown} is not executable: `chmod +x` makes it so")];
         }
@@ -111,7 +116,7 @@ impl Confinement {
     }
 
     /// Why a path was refused, if it was us.
-    fn refused(&self, path: &Path, place: &Place) -> Option<String> {
+    fn refused(&self, path: &Path, place: &Workspace) -> Option<String> {
         let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
         let shown = paths::shown(path, place);
         if place.is_closed(path) {
@@ -175,7 +180,7 @@ fn is_plain(path: &Path) -> bool {
 }
 
 /// The paths that a line seems to speak of, resolved.
-fn named(line: &str, place: &Place) -> Vec<PathBuf> {
+fn named(line: &str, place: &Workspace) -> Vec<PathBuf> {
     let quoted = line.split(['\'', '"', '`', '‘', '’']).skip(1).step_by(2);
     let words = line.split(": ").chain(line.split_ascii_whitespace());
     let words = quoted.chain(words).map(|word| word.trim_matches([':', ',', '(', ')', '\'', '"']));

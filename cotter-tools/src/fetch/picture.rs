@@ -1,7 +1,7 @@
 //! What is a picture, by how it begins: a provider refuses what is called one and is none, and every
 //! request after it. How large one may be the agent's own limit on results says.
 
-use cotter::history::message::Part;
+use cotter::history::message::ContentPart;
 
 /// How pictures begin in base64.
 const KINDS: [(&str, &str); 4] = [
@@ -20,12 +20,13 @@ pub(crate) fn kind(data: &str) -> Option<&'static str> {
 }
 
 /// Bytes as a picture, if they are one, with its kind.
-pub(crate) fn of(bytes: &[u8]) -> Option<(Part, &'static str)> {
-    let Part::Image { data, .. } = Part::picture("", &bytes[..bytes.len().min(18)]) else {
+pub(crate) fn of(bytes: &[u8]) -> Option<(ContentPart, &'static str)> {
+    let ContentPart::Image { data, .. } = ContentPart::picture("", &bytes[..bytes.len().min(18)])
+    else {
         return None;
     };
     let kind = kind(&data)?;
-    Some((Part::picture(kind, bytes), kind))
+    Some((ContentPart::picture(kind, bytes), kind))
 }
 
 #[cfg(test)]

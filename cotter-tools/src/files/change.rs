@@ -9,14 +9,14 @@ use std::{
 
 use cotter::{
     Cx, Permit, ToolError,
-    fs::{file_views::Sight, paths},
-    history::tool_error_kind::ErrorKind,
-    hooks::points::ToolRan,
-    tool::Settling,
+    fs::{file_views::ViewState, paths},
+    history::tool_error_kind::ToolErrorKind,
+    hooks::points::ToolPostEvent,
+    tool::SettleFuture,
 };
 use similar::TextDiff;
 
-use crate::files::disk::{Held, Spot, Stands};
+use crate::files::disk::{FileHandle, FileState, WriteTarget};
 
 /// The longest text of which a difference is told after hooks changed it.
 const TOLD_BYTES: usize = 256 * 1024;
@@ -44,30 +44,32 @@ impl<'a> Target<'a> {
     /// The words for something that went wrong with the file.
     pub(crate) fn cannot(&self, what: &str, cause: &io::Error) -> ToolError {
         let kind = match cause.kind() {
-            io::ErrorKind::NotFound => ErrorKind::NotFound,
-            io::ErrorKind::Interrupted => ErrorKind::Cancelled,
-            _ => ErrorKind::Failed,
+            io::ErrorKind::NotFound => ToolErrorKind::NotFound,
+            io::ErrorKind::Interrupted => ToolErrorKind::Cancelled,
+            _ => ToolErrorKind::Failed,
         };
         ToolError::new(kind, format!("cannot {what} {}: {cause}", self.shown))
     }
 
     /// The file that stands there, where the model knows it as it is.
-    pub(crate) fn known(&self, spot: &Spot) -> Result<Option<Box<Held>>, ToolError> {
+    pub(crate) fn known(&self, spot: &WriteTarget) -> Result<Option<Box<FileHandle>>, ToolError> {
         let shown = &self.shown;
         let held = match spot.stands().map_err(|cause| self.cannot("change", &cause))? {
-            Stands::Nothing => return Ok(None),
-            Stands::Other(kind) => return Err(refused(format!("{shown} is {kind}, not a file"))),
-            Stands::File(held) => held,
+            FileState::Nothing => return Ok(None),
+            FileState::Other(kind) => {
+                return Err(refused(format!("{shown} is {kind}, not a file")));
+            }
+            FileState::File(held) => held,
         };
         if let Some(why) = &held.closed {
             return Err(ToolError::failed(format!("cannot change {shown}: {why}")));
         }
         match self.permit.cx().seen().sight(&self.path, &held.mark()) {
-            Sight::Current => Ok(Some(held)),
-            Sight::Never => Err(ToolError::failed(format!(
+            ViewState::Current => Ok(Some(held)),
+            ViewState::Never => Err(ToolError::failed(format!(
                 "{shown} exists and was not read yet; read it first, so that nothing in it is lost"
             ))),
-            Sight::Stale => Err(ToolError::failed(format!(
+            ViewState::Stale => Err(ToolError::failed(format!(
                 "{shown} has changed since it was read; read it again before you change it"
             ))),
         }
@@ -76,8 +78,8 @@ impl<'a> Target<'a> {
     /// Puts a text there, and notes that the model knows it.
     pub(crate) fn put(
         &self,
-        spot: Spot,
-        before: Option<&Held>,
+        spot: WriteTarget,
+        before: Option<&FileHandle>,
         text: &str,
     ) -> Result<(), ToolError> {
         let cx = self.permit.cx();
@@ -93,7 +95,7 @@ impl<'a> Target<'a> {
     }
 
     /// A word where the file had other names: they keep what it was.
-    pub(crate) fn other_names(before: &Held) -> &'static str {
+    pub(crate) fn other_names(before: &FileHandle) -> &'static str {
         match before.other_names() {
             0 => "",
             _ => "; it has other names (hard links), which keep the old text",
@@ -103,7 +105,7 @@ impl<'a> Target<'a> {
 
 /// The input asks for something that is not done.
 pub(crate) fn refused(why: String) -> ToolError {
-    ToolError::new(ErrorKind::InvalidArgs, why)
+    ToolError::new(ToolErrorKind::InvalidArgs, why)
 }
 
 /// The difference between two texts, as `diff -u` shows it.
@@ -115,7 +117,7 @@ pub(crate) fn difference(before: &str, after: &str, shown: &str) -> String {
 
 /// Looks again at a file after the hooks at `tool.post`. What they made of it counts as seen, and the
 /// model is told what is different.
-pub(crate) fn settle<'a>(ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+pub(crate) fn settle<'a>(ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
     let Some(path) = ran.facts.writes.first().filter(|_| !ran.is_error) else {
         return Box::pin(std::future::ready(()));
     };
@@ -127,9 +129,9 @@ pub(crate) fn settle<'a>(ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
 
 fn look_again(path: &Path, cx: &Cx) {
     let written = cx.seen().take_written(path);
-    let stands = Spot::find(path).and_then(|spot| spot.stands());
-    let Ok(Stands::File(held)) = stands else { return };
-    if cx.seen().sight(path, &held.mark()) != Sight::Stale {
+    let stands = WriteTarget::find(path).and_then(|spot| spot.stands());
+    let Ok(FileState::File(held)) = stands else { return };
+    if cx.seen().sight(path, &held.mark()) != ViewState::Stale {
         return;
     }
     cx.seen().note(path, held.mark());

@@ -14,7 +14,7 @@ use std::{
 };
 
 use cotter::fs::{
-    file_views::{COMPARED_BYTES, Mark},
+    file_views::{COMPARED_BYTES, FileStamp},
     open::Folder,
 };
 use rustix::{
@@ -24,7 +24,7 @@ use rustix::{
 
 /// A file that is about to be changed, and the folder it is in. Both stay the same ones, whatever
 /// becomes of their names.
-pub(crate) struct Spot {
+pub(crate) struct WriteTarget {
     folder: Folder,
     name: OsString,
     /// The folders that were made for it, the outermost first, each with the folder it is in.
@@ -33,15 +33,15 @@ pub(crate) struct Spot {
 }
 
 /// What stands at a spot.
-pub(crate) enum Stands {
+pub(crate) enum FileState {
     Nothing,
-    File(Box<Held>),
+    File(Box<FileHandle>),
     /// Something that is no file, in words.
     Other(&'static str),
 }
 
 /// A file as it stands.
-pub(crate) struct Held {
+pub(crate) struct FileHandle {
     about: Metadata,
     /// All it holds, unless it is longer than anybody compares.
     pub(crate) bytes: Option<Vec<u8>>,
@@ -49,9 +49,9 @@ pub(crate) struct Held {
     pub(crate) closed: Option<String>,
 }
 
-impl Held {
-    pub(crate) fn mark(&self) -> Mark {
-        Mark::of(&self.about, self.bytes.as_deref())
+impl FileHandle {
+    pub(crate) fn mark(&self) -> FileStamp {
+        FileStamp::of(&self.about, self.bytes.as_deref())
     }
 
     pub(crate) fn size(&self) -> u64 {
@@ -64,7 +64,7 @@ impl Held {
     }
 }
 
-impl Spot {
+impl WriteTarget {
     /// The spot of a path without links. Folders that are missing are made; they go again where nothing
     /// comes to stand in them.
     pub(crate) fn make(path: &Path) -> io::Result<Self> {
@@ -77,7 +77,7 @@ impl Spot {
             opened => Some(opened.map(|folder| (folder, at))),
         });
         let (folder, at) = there.ok_or_else(no_file)??;
-        let mut spot = Spot { folder, name: name.into(), made: vec![], done: false };
+        let mut spot = WriteTarget { folder, name: name.into(), made: vec![], done: false };
         let missing = parent.strip_prefix(at).map_err(io::Error::other)?;
         for name in missing {
             spot.enter(name)?;
@@ -90,7 +90,7 @@ impl Spot {
         let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it names no file");
         let folder = Folder::open(path.parent().ok_or_else(no_file)?)?;
         let name = path.file_name().ok_or_else(no_file)?.into();
-        Ok(Spot { folder, name, made: vec![], done: false })
+        Ok(WriteTarget { folder, name, made: vec![], done: false })
     }
 
     /// Goes into a folder of the one it is in, and makes it where it is missing.
@@ -109,23 +109,23 @@ impl Spot {
     }
 
     /// What stands there now.
-    pub(crate) fn stands(&self) -> io::Result<Stands> {
+    pub(crate) fn stands(&self) -> io::Result<FileState> {
         let about = match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => return Ok(Stands::Nothing),
+            Err(Errno::NOENT) => return Ok(FileState::Nothing),
             about => about?,
         };
         Ok(match FileType::from_raw_mode(about.st_mode) {
-            FileType::RegularFile => Stands::File(Box::new(self.held()?)),
-            FileType::Directory => Stands::Other("a folder"),
-            FileType::Symlink => Stands::Other("a link that was not there before"),
-            FileType::Fifo => Stands::Other("a pipe"),
-            FileType::Socket => Stands::Other("a socket"),
-            FileType::CharacterDevice | FileType::BlockDevice => Stands::Other("a device"),
-            _ => Stands::Other("something else"),
+            FileType::RegularFile => FileState::File(Box::new(self.held()?)),
+            FileType::Directory => FileState::Other("a folder"),
+            FileType::Symlink => FileState::Other("a link that was not there before"),
+            FileType::Fifo => FileState::Other("a pipe"),
+            FileType::Socket => FileState::Other("a socket"),
+            FileType::CharacterDevice | FileType::BlockDevice => FileState::Other("a device"),
+            _ => FileState::Other("something else"),
         })
     }
 
-    fn held(&self) -> io::Result<Held> {
+    fn held(&self) -> io::Result<FileHandle> {
         let file = self.folder.file(&self.name)?;
         let about = file.metadata()?;
         let mut bytes = None;
@@ -134,7 +134,7 @@ impl Spot {
             file.take(COMPARED_BYTES).read_to_end(&mut all)?;
             bytes = Some(all);
         }
-        Ok(Held { closed: self.closed(&about), about, bytes })
+        Ok(FileHandle { closed: self.closed(&about), about, bytes })
     }
 
     /// Why a file may not be changed: replacing it would not ask for its own leave.
@@ -151,17 +151,17 @@ impl Spot {
     /// `go_on` is asked before it takes effect.
     pub(crate) fn replace(
         mut self,
-        before: Option<&Held>,
+        before: Option<&FileHandle>,
         bytes: &[u8],
         go_on: impl Fn() -> bool,
-    ) -> io::Result<Mark> {
-        let mut beside = Beside::new(&self.folder, before.is_some())?;
+    ) -> io::Result<FileStamp> {
+        let mut beside = TempFile::new(&self.folder, before.is_some())?;
         beside.file.write_all(bytes)?;
         if let Some(before) = before {
             keep_owner_and_mode(&beside.file, &before.about)?;
         }
         beside.file.sync_all()?;
-        let mark = Mark::of(&beside.file.metadata()?, Some(bytes));
+        let mark = FileStamp::of(&beside.file.metadata()?, Some(bytes));
         if !go_on() {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "the run was aborted"));
         }
@@ -177,7 +177,7 @@ impl Spot {
     }
 
     /// Whether the same file is still there, unchanged.
-    fn is_still(&self, before: &Held) -> bool {
+    fn is_still(&self, before: &FileHandle) -> bool {
         let about = &before.about;
         let stood = (about.dev(), about.ino(), about.size(), about.mtime(), about.mtime_nsec());
         let now = self.folder.file(&self.name).and_then(|file| file.metadata());
@@ -187,7 +187,7 @@ impl Spot {
     }
 }
 
-impl Drop for Spot {
+impl Drop for WriteTarget {
     /// Nothing came to stand there: the folders made for it go again, as far as they are empty.
     fn drop(&mut self) {
         while let Some((folder, name)) = self.made.pop().filter(|_| !self.done) {
@@ -197,7 +197,7 @@ impl Drop for Spot {
 }
 
 /// A file beside the one it is to replace; gone again unless it does.
-struct Beside<'a> {
+struct TempFile<'a> {
     folder: &'a Folder,
     name: String,
     file: File,
@@ -206,7 +206,7 @@ struct Beside<'a> {
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
-impl<'a> Beside<'a> {
+impl<'a> TempFile<'a> {
     /// A new, empty file. One that replaces another is nobody else's to read until it has its mode.
     fn new(folder: &'a Folder, replaces: bool) -> io::Result<Self> {
         let mode = Mode::from_raw_mode(if replaces { 0o600 } else { 0o666 });
@@ -218,7 +218,7 @@ impl<'a> Beside<'a> {
             match rustix::fs::openat(folder, &name, flags, mode) {
                 Err(Errno::EXIST) => {}
                 opened => {
-                    return Ok(Beside { folder, name, file: File::from(opened?), placed: false });
+                    return Ok(TempFile { folder, name, file: File::from(opened?), placed: false });
                 }
             }
         }
@@ -250,7 +250,7 @@ impl<'a> Beside<'a> {
     }
 }
 
-impl Drop for Beside<'_> {
+impl Drop for TempFile<'_> {
     fn drop(&mut self) {
         if !self.placed {
             let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());

@@ -1,18 +1,18 @@
 //! `edit`: exact replacements in a file, all of them or none.
 
 use cotter::{
-    Cx, Output, Permit, Place, Tool, ToolError, ToolSpec,
+    Cx, Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
     fs::file_views::COMPARED_BYTES,
-    history::tool_error_kind::ErrorKind,
-    hooks::points::ToolRan,
+    history::tool_error_kind::ToolErrorKind,
+    hooks::points::ToolPostEvent,
     permission::facts::Facts,
-    tool::{Settling, Working},
+    tool::{SettleFuture, ToolFuture},
 };
 use serde_json::{Value, json};
 
 use crate::files::{
     change::{Target, difference, refused, settle},
-    disk::Spot,
+    disk::WriteTarget,
     find::{MOST_PLACES, lines_with, missing},
 };
 
@@ -57,30 +57,30 @@ impl Tool for Edit {
     }
 
     /// What is in the file is read and shown, so it is a read too.
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         let path = input["path"].as_str().unwrap_or_default();
         Facts::of_paths(&[path], &[path], place)
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || edit(&permit)).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })
     }
 
-    fn settled<'a>(&'a self, ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+    fn settled<'a>(&'a self, ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
         settle(ran, cx)
     }
 }
 
-fn edit(permit: &Permit) -> Result<Output, ToolError> {
+fn edit(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let target = Target::of(permit)?;
     let shown = &target.shown;
-    let spot = Spot::find(&target.path).map_err(|cause| target.cannot("edit", &cause))?;
+    let spot = WriteTarget::find(&target.path).map_err(|cause| target.cannot("edit", &cause))?;
     let Some(held) = target.known(&spot)? else {
         let message = format!("there is no {shown}; `write` makes a new file");
-        return Err(ToolError::new(ErrorKind::NotFound, message));
+        return Err(ToolError::new(ToolErrorKind::NotFound, message));
     };
     let Some(bytes) = &held.bytes else {
         let size = held.size();
@@ -105,7 +105,7 @@ fn edit(permit: &Permit) -> Result<Output, ToolError> {
 
 /// The text after all edits.
 fn apply(before: &str, edits: &[Value], shown: &str) -> Result<String, ToolError> {
-    let breaks = Breaks::of(before);
+    let breaks = LineEnding::of(before);
     let mut text = before.to_owned();
     for (index, edit) in edits.iter().enumerate() {
         let word = |key: &str| breaks.put_in(edit[key].as_str().unwrap_or_default());
@@ -143,24 +143,24 @@ fn several(lines: &[usize]) -> String {
 }
 
 /// How the lines of a text end.
-enum Breaks {
+enum LineEnding {
     /// All in the same two letters, which a model seldom writes.
     Crlf,
     /// As they are written.
     Plain,
 }
 
-impl Breaks {
+impl LineEnding {
     fn of(text: &str) -> Self {
         let (all, both) = (text.matches('\n').count(), text.matches("\r\n").count());
-        if all > 0 && all == both { Breaks::Crlf } else { Breaks::Plain }
+        if all > 0 && all == both { LineEnding::Crlf } else { LineEnding::Plain }
     }
 
     /// A piece of text with the line ends of the whole.
     fn put_in(&self, piece: &str) -> String {
         match self {
-            Breaks::Plain => piece.to_owned(),
-            Breaks::Crlf => piece.replace("\r\n", "\n").replace('\n', "\r\n"),
+            LineEnding::Plain => piece.to_owned(),
+            LineEnding::Crlf => piece.replace("\r\n", "\n").replace('\n', "\r\n"),
         }
     }
 }

@@ -1,15 +1,15 @@
 //! `glob`: the files whose paths fit a pattern.
 
 use cotter::{
-    Output, Permit, Place, Tool, ToolError, ToolSpec, fs::paths,
-    history::tool_error_kind::ErrorKind, permission::facts::Facts, tool::Working,
+    Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace, fs::paths,
+    history::tool_error_kind::ToolErrorKind, permission::facts::Facts, tool::ToolFuture,
 };
 use rustix::fs::FileType;
 use serde_json::{Value, json};
 
 use crate::files::{
     change::refused,
-    walk::{Pattern, Walk},
+    walk::{FileWalk, Pattern},
 };
 
 /// The most paths that are told.
@@ -43,7 +43,7 @@ impl Tool for Glob {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
     }
 
@@ -51,7 +51,7 @@ impl Tool for Glob {
         true
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || glob(&permit)).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
@@ -59,11 +59,11 @@ impl Tool for Glob {
     }
 }
 
-fn glob(permit: &Permit) -> Result<Output, ToolError> {
+fn glob(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let place = permit.cx().place();
     let root = permit.facts().reads.first().cloned().unwrap_or_default();
     let pattern = Pattern::parse(permit.input()["pattern"].as_str().unwrap_or_default())?;
-    let walk = Walk::new(&root, place, Some(&pattern), permit.cx().cancel());
+    let walk = FileWalk::new(&root, place, Some(&pattern), permit.cx().cancel());
     let mut walk =
         walk.map_err(|cause| cannot("look into", &paths::shown(&root, place), &cause))?;
     let (mut told, mut more) = (vec![], 0);
@@ -92,7 +92,7 @@ pub(crate) fn cannot(what: &str, shown: &str, cause: &std::io::Error) -> ToolErr
     match cause.kind() {
         std::io::ErrorKind::NotADirectory => refused(format!("{shown} is not a folder")),
         std::io::ErrorKind::NotFound => {
-            ToolError::new(ErrorKind::NotFound, format!("there is no {shown}"))
+            ToolError::new(ToolErrorKind::NotFound, format!("there is no {shown}"))
         }
         _ => ToolError::failed(format!("cannot {what} {shown}: {cause}")),
     }

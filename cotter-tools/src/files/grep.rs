@@ -7,11 +7,11 @@ use std::{
 };
 
 use cotter::{
-    Output, Permit, Place, Tool, ToolError, ToolSpec,
+    Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
     fs::{open, paths},
     permission::facts::Facts,
     text,
-    tool::Working,
+    tool::ToolFuture,
 };
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::files::{
     change::refused,
     glob::cannot,
-    walk::{Pattern, Walk},
+    walk::{FileWalk, Pattern},
 };
 
 const DEFAULT_LIMIT: u64 = 100;
@@ -67,7 +67,7 @@ impl Tool for Grep {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
     }
 
@@ -75,7 +75,7 @@ impl Tool for Grep {
         true
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || grep(&permit)).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
@@ -83,7 +83,7 @@ impl Tool for Grep {
     }
 }
 
-fn grep(permit: &Permit) -> Result<Output, ToolError> {
+fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let (input, cx) = (permit.input(), permit.cx());
     let root = permit.facts().reads.first().cloned().unwrap_or_default();
     let shown = paths::shown(&root, cx.place());
@@ -98,7 +98,7 @@ fn grep(permit: &Permit) -> Result<Output, ToolError> {
     if !about.is_dir() {
         return Err(refused(format!("{shown} is neither a file nor a folder")));
     }
-    let walk = Walk::new(&root, cx.place(), pattern.as_ref(), cx.cancel());
+    let walk = FileWalk::new(&root, cx.place(), pattern.as_ref(), cx.cancel());
     let mut walk = walk.map_err(|cause| cannot("search", &shown, &cause))?;
     while let Some(found) = walk.next() {
         let fits = pattern.as_ref().is_none_or(|pattern| pattern.matches(&found.below));
@@ -180,7 +180,7 @@ impl<'a> Search<'a> {
 
     fn file(&mut self, file: File, shown: &str) {
         let reader = Cancelled { file, cancel: self.cancel };
-        let mut hits = Hits {
+        let mut hits = GrepMatches {
             shown,
             told: String::new(),
             lines: 0,
@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
     }
 
     /// What was found, and what was left out.
-    fn told(self, shown: &str) -> Output {
+    fn told(self, shown: &str) -> ToolOutput {
         let mut text = self.told;
         if text.is_empty() {
             text = format!("nothing in {shown} fits\n");
@@ -243,7 +243,7 @@ impl Read for Cancelled<'_> {
 }
 
 /// What was found in one file.
-struct Hits<'a> {
+struct GrepMatches<'a> {
     shown: &'a str,
     told: String,
     lines: u64,
@@ -252,7 +252,7 @@ struct Hits<'a> {
     binary: bool,
 }
 
-impl Hits<'_> {
+impl GrepMatches<'_> {
     fn line(&mut self, mark: char, number: Option<u64>, bytes: &[u8]) {
         let line = String::from_utf8_lossy(bytes.trim_ascii_end());
         let line = text::clip(&line, LINE_CHARS);
@@ -261,7 +261,7 @@ impl Hits<'_> {
     }
 }
 
-impl Sink for Hits<'_> {
+impl Sink for GrepMatches<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use cotter::{
-    Place, ToolError,
+    ToolError, Workspace,
     fs::open::{self, Folder},
 };
 use globset::{GlobBuilder, GlobMatcher};
@@ -57,33 +57,33 @@ impl Pattern {
 }
 
 /// A walk through everything below a folder.
-pub(crate) struct Walk<'a> {
+pub(crate) struct FileWalk<'a> {
     root: PathBuf,
-    place: &'a Place,
+    place: &'a Workspace,
     pattern: Option<&'a Pattern>,
     cancel: &'a CancellationToken,
     /// What is still to be looked at, the next one last.
-    ahead: Vec<Ahead>,
+    ahead: Vec<WalkPrefetch>,
 }
 
-struct Ahead {
+struct WalkPrefetch {
     path: PathBuf,
     kind: FileType,
     ignores: Rc<Ignores>,
 }
 
 /// Something a walk came across: its path, and its path below the folder the walk began in.
-pub(crate) struct Found {
+pub(crate) struct FoundFile {
     pub(crate) path: PathBuf,
     pub(crate) below: PathBuf,
     pub(crate) kind: FileType,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> FileWalk<'a> {
     /// A walk through a folder, by its path without links.
     pub(crate) fn new(
         root: &Path,
-        place: &'a Place,
+        place: &'a Workspace,
         pattern: Option<&'a Pattern>,
         cancel: &'a CancellationToken,
     ) -> std::io::Result<Self> {
@@ -96,14 +96,14 @@ impl<'a> Walk<'a> {
         while let Some(at) = outer.pop() {
             ignores = Ignores::below(&ignores, at);
         }
-        let mut walk = Walk { root: root.into(), place, pattern, cancel, ahead: vec![] };
+        let mut walk = FileWalk { root: root.into(), place, pattern, cancel, ahead: vec![] };
         walk.enter(&folder, root, &ignores)?;
         Ok(walk)
     }
 
     /// What comes next; `None` at the end, or when the run was aborted.
-    pub(crate) fn next(&mut self) -> Option<Found> {
-        while let Some(Ahead { path, kind, ignores }) = self.ahead.pop() {
+    pub(crate) fn next(&mut self) -> Option<FoundFile> {
+        while let Some(WalkPrefetch { path, kind, ignores }) = self.ahead.pop() {
             if self.cancel.is_cancelled() {
                 return None;
             }
@@ -116,7 +116,7 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let below = path.strip_prefix(&self.root).unwrap_or(&path).to_owned();
-            return Some(Found { path, below, kind });
+            return Some(FoundFile { path, below, kind });
         }
         None
     }
@@ -137,7 +137,7 @@ impl<'a> Walk<'a> {
                 || self.place.is_closed(&path)
                 || ignores.name(&path, is_folder);
             if !left_out {
-                self.ahead.push(Ahead { path, kind, ignores: ignores.clone() });
+                self.ahead.push(WalkPrefetch { path, kind, ignores: ignores.clone() });
             }
         }
         Ok(())
@@ -208,8 +208,8 @@ mod tests {
         for name in ["a", "b", "c"] {
             std::fs::write(root.join(name), "").unwrap();
         }
-        let (place, cancel) = (Place::new(&root), CancellationToken::new());
-        let mut walk = Walk::new(&root, &place, None, &cancel).unwrap();
+        let (place, cancel) = (Workspace::new(&root), CancellationToken::new());
+        let mut walk = FileWalk::new(&root, &place, None, &cancel).unwrap();
         assert_eq!(walk.next().map(|found| found.below), Some("a".into()));
         cancel.cancel();
         assert!(walk.next().is_none());
@@ -224,9 +224,9 @@ mod tests {
         std::fs::write(root.join("a.rs"), "").unwrap();
         std::fs::write(root.join("../rules"), "*.rs\n").unwrap();
         std::os::unix::fs::symlink("../rules", root.join(".gitignore")).unwrap();
-        let place = Place::new(&root).with_closed([root.join("own")]);
+        let place = Workspace::new(&root).with_closed([root.join("own")]);
         let cancel = CancellationToken::new();
-        let mut walk = Walk::new(&root, &place, None, &cancel).unwrap();
+        let mut walk = FileWalk::new(&root, &place, None, &cancel).unwrap();
         assert_eq!(walk.next().map(|found| found.below), Some("a.rs".into()));
         assert!(walk.next().is_none());
     }

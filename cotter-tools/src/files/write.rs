@@ -1,16 +1,16 @@
 //! `write`: a file with this content, whole or not at all.
 
 use cotter::{
-    Cx, Output, Permit, Place, Tool, ToolError, ToolSpec,
-    hooks::points::ToolRan,
+    Cx, Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
+    hooks::points::ToolPostEvent,
     permission::facts::Facts,
-    tool::{Settling, Working},
+    tool::{SettleFuture, ToolFuture},
 };
 use serde_json::{Value, json};
 
 use crate::files::{
     change::{Target, settle},
-    disk::Spot,
+    disk::WriteTarget,
 };
 
 /// The tool `write {path, content}`.
@@ -40,26 +40,26 @@ impl Tool for Write {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         Facts::of_paths(&[], &[input["path"].as_str().unwrap_or_default()], place)
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let done = tokio::task::spawn_blocking(move || write(&permit)).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })
     }
 
-    fn settled<'a>(&'a self, ran: &'a ToolRan, cx: &'a Cx) -> Settling<'a> {
+    fn settled<'a>(&'a self, ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
         settle(ran, cx)
     }
 }
 
-fn write(permit: &Permit) -> Result<Output, ToolError> {
+fn write(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let target = Target::of(permit)?;
     let content = permit.input()["content"].as_str().unwrap_or_default();
-    let spot = Spot::make(&target.path).map_err(|cause| target.cannot("write", &cause))?;
+    let spot = WriteTarget::make(&target.path).map_err(|cause| target.cannot("write", &cause))?;
     let before = target.known(&spot)?;
     let lines = match content.lines().count() {
         1 => "1 line".to_owned(),

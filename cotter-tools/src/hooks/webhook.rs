@@ -13,7 +13,7 @@ use std::{
 };
 
 use cotter::{permission::Zone, text};
-use cotter_files::profile::{Posting, Posts};
+use cotter_files::profile::{PostFuture, WebhookPoster};
 use reqwest::{
     Client, Response,
     header::{CONTENT_TYPE, HeaderMap},
@@ -21,11 +21,11 @@ use reqwest::{
 };
 use rustls::ClientConfig;
 
-use crate::fetch::{Pinned, address::Address, tls, words};
+use crate::fetch::{PinnedResolver, address::Address, tls, words};
 
 /// Whether a letter may go without TLS.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Plain {
+enum PlainHttp {
     Never,
     /// Where the operator lists the host.
     Listed,
@@ -38,19 +38,19 @@ pub struct Webhooks {
     listed: Option<Vec<String>>,
     /// Which certificates this machine trusts, read with the first letter.
     roots: Arc<OnceLock<Result<ClientConfig, String>>>,
-    names: Names,
+    names: Resolver,
 }
 
 /// Who says what a name stands for.
 #[derive(Clone)]
-struct Names(Arc<dyn Fn(Address) -> Found + Send + Sync>);
+struct Resolver(Arc<dyn Fn(Address) -> ResolveFuture + Send + Sync>);
 
-type Found = Pin<Box<dyn Future<Output = Result<Vec<SocketAddr>, String>> + Send>>;
+type ResolveFuture = Pin<Box<dyn Future<Output = Result<Vec<SocketAddr>, String>> + Send>>;
 
-impl Default for Names {
+impl Default for Resolver {
     /// This machine.
     fn default() -> Self {
-        Names(Arc::new(|address| Box::pin(async move { address.resolve().await })))
+        Resolver(Arc::new(|address| Box::pin(async move { address.resolve().await })))
     }
 }
 
@@ -70,17 +70,17 @@ impl Webhooks {
     /// Whether a hook may ask this address, as far as that can be told without a name looked up: who asks one
     /// that it may not always fails. The error says why.
     pub fn may_ask(&self, url: &str) -> Result<(), String> {
-        self.admitted(url, Plain::Listed).map(|_| ())
+        self.admitted(url, PlainHttp::Listed).map(|_| ())
     }
 
     /// The address, and how far a letter to it may reach.
-    fn admitted(&self, url: &str, plain: Plain) -> Result<(Address, Zone), String> {
+    fn admitted(&self, url: &str, plain: PlainHttp) -> Result<(Address, Zone), String> {
         let address = Address::parse(url)?;
-        let is_open = plain == Plain::Listed && self.listed.is_some();
+        let is_open = plain == PlainHttp::Listed && self.listed.is_some();
         match address.url.scheme() {
             "https" => {}
             "http" if is_open => {}
-            _ if plain == Plain::Listed => {
+            _ if plain == PlainHttp::Listed => {
                 return Err(
                     "only https addresses are asked, but for those on the operator's list".into()
                 );
@@ -101,7 +101,7 @@ impl Webhooks {
     }
 
     async fn send(self, url: String, body: Arc<[u8]>) -> Result<(), String> {
-        let (address, sent) = self.sent(&url, HeaderMap::new(), body, Plain::Never).await?;
+        let (address, sent) = self.sent(&url, HeaderMap::new(), body, PlainHttp::Never).await?;
         match sent.status() {
             status if status.is_success() => Ok(()),
             status => Err(format!("{} answered {status}", address.host())),
@@ -117,7 +117,7 @@ impl Webhooks {
         body: Arc<[u8]>,
         most: usize,
     ) -> Result<(u16, Vec<u8>), String> {
-        let (_, mut sent) = self.sent(&url, headers, body, Plain::Listed).await?;
+        let (_, mut sent) = self.sent(&url, headers, body, PlainHttp::Listed).await?;
         let mut said = vec![];
         while said.len() <= most
             && let Some(chunk) = sent.chunk().await.map_err(|cause| words(&cause.without_url()))?
@@ -133,7 +133,7 @@ impl Webhooks {
         url: &str,
         headers: HeaderMap,
         body: Arc<[u8]>,
-        plain: Plain,
+        plain: PlainHttp,
     ) -> Result<(Address, Response), String> {
         let (address, zone) = self.admitted(url, plain)?;
         let found = (self.names.0)(address.clone()).await?;
@@ -143,8 +143,8 @@ impl Webhooks {
             .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
             .no_proxy()
-            .https_only(plain == Plain::Never || address.url.scheme() == "https")
-            .dns_resolver(Arc::new(Pinned(found)))
+            .https_only(plain == PlainHttp::Never || address.url.scheme() == "https")
+            .dns_resolver(Arc::new(PinnedResolver(found)))
             .tls_backend_preconfigured(tls)
             .build()
             .map_err(|cause| words(&cause))?;
@@ -165,12 +165,12 @@ impl fmt::Debug for Webhooks {
     }
 }
 
-impl Posts for Webhooks {
+impl WebhookPoster for Webhooks {
     fn admits(&self, url: &str) -> Result<(), String> {
-        self.admitted(url, Plain::Never).map(drop)
+        self.admitted(url, PlainHttp::Never).map(drop)
     }
 
-    fn post(&self, url: &str, body: Arc<[u8]>) -> Posting {
+    fn post(&self, url: &str, body: Arc<[u8]>) -> PostFuture {
         Box::pin(self.clone().send(url.to_owned(), body))
     }
 }
@@ -208,10 +208,10 @@ mod tests {
 
     /// A name that stands for another of these each time it is asked for, the last for ever; and how often it
     /// was.
-    fn changing(all: Vec<Vec<SocketAddr>>) -> (Names, Arc<AtomicUsize>) {
+    fn changing(all: Vec<Vec<SocketAddr>>) -> (Resolver, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
-        let names = Names(Arc::new(move |_| {
+        let names = Resolver(Arc::new(move |_| {
             let at = count.fetch_add(1, Ordering::Relaxed).min(all.len() - 1);
             Box::pin(std::future::ready(Ok(all[at].clone())))
         }));

@@ -52,13 +52,13 @@ impl Backlog {
 }
 
 /// A client whose server is counted with.
-pub(crate) struct Counting<C> {
+pub(crate) struct CountingStream<C> {
     pub(crate) client: C,
     /// `None` where nobody can tell what was written.
     pub(crate) backlog: Option<Arc<Backlog>>,
 }
 
-impl<C: Service<RoleClient>> Service<RoleClient> for Counting<C> {
+impl<C: Service<RoleClient>> Service<RoleClient> for CountingStream<C> {
     async fn handle_request(
         &self,
         request: ServerRequest,
@@ -84,12 +84,12 @@ impl<C: Service<RoleClient>> Service<RoleClient> for Counting<C> {
 }
 
 /// The input of a server, whose lines are counted as they are written.
-pub(crate) struct Counted<W> {
+pub(crate) struct CountedBytes<W> {
     pub(crate) to: W,
     pub(crate) backlog: Arc<Backlog>,
 }
 
-impl<W: AsyncWrite + Unpin> AsyncWrite for Counted<W> {
+impl<W: AsyncWrite + Unpin> AsyncWrite for CountedBytes<W> {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

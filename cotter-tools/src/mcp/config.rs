@@ -9,7 +9,7 @@ use std::{
 
 use cotter_files::{
     document::{Document, Node, location::SettingsError},
-    settings::Written,
+    settings::SourcedText,
 };
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use reqwest::{Url, header::HeaderName};
@@ -169,7 +169,7 @@ pub struct Servers(Vec<McpServer>);
 impl Servers {
     /// What the value of `mcpServers` says.
     pub fn read(node: Node<'_>) -> Result<Self, SettingsError> {
-        let server = |(key, node): (Written, Node<'_>)| server(&key, node);
+        let server = |(key, node): (SourcedText, Node<'_>)| server(&key, node);
         Ok(Servers(node.object()?.entries().map(server).collect::<Result<_, _>>()?))
     }
 
@@ -223,7 +223,7 @@ impl IntoIterator for Servers {
     }
 }
 
-fn server(key: &Written, node: Node<'_>) -> Result<McpServer, SettingsError> {
+fn server(key: &SourcedText, node: Node<'_>) -> Result<McpServer, SettingsError> {
     let mut server =
         McpServer::new(&key.text, transport(node)?).map_err(|message| key.place.error(message))?;
     let object = node.object()?;
@@ -314,7 +314,7 @@ fn globs(node: Node<'_>) -> Result<Globs, SettingsError> {
 }
 
 fn variables(node: Node<'_>) -> Result<BTreeMap<String, String>, SettingsError> {
-    let variable = |(key, node): (Written, Node<'_>)| {
+    let variable = |(key, node): (SourcedText, Node<'_>)| {
         let fits = |char: char| char.is_ascii_alphanumeric() || char == '_';
         let begins = |char: char| !char.is_ascii_digit();
         if !key.text.starts_with(begins) || !key.text.chars().all(fits) {
@@ -334,7 +334,7 @@ fn address(node: Node<'_>) -> Result<Url, SettingsError> {
 }
 
 fn headers(node: Node<'_>) -> Result<Vec<(HeaderName, String)>, SettingsError> {
-    let header = |(key, node): (Written, Node<'_>)| {
+    let header = |(key, node): (SourcedText, Node<'_>)| {
         let name = key.text.parse::<HeaderName>();
         let name = name.map_err(|_| key.place.error("this cannot be a header's name"))?;
         if RESERVED.contains(&name.as_str()) {

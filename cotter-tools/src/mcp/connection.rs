@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use cotter::{Output, Permit, ToolError, history::tool_error_kind::ErrorKind, text};
+use cotter::{Permit, ToolError, ToolOutput, history::tool_error_kind::ToolErrorKind, text};
 use rmcp::{
     ClientHandler, RoleClient, ServiceError,
     model::{
@@ -35,12 +35,12 @@ use tokio::{
 use crate::process::{Job, environment::find_program};
 
 use crate::mcp::{
-    Surroundings,
-    backlog::{self, Backlog, Counted, Counting},
+    McpHost,
+    backlog::{self, Backlog, CountedBytes, CountingStream},
     config::{McpServer, Transport},
     definition::Definition,
     http,
-    launch::{self, Process, Tail},
+    launch::{self, McpProcess, StderrTail},
     result,
 };
 
@@ -61,31 +61,34 @@ const PROGRESS: usize = 64;
 
 /// A connection to a server, with the tools it listed. Dropped, the server is ended with it.
 pub(crate) struct Connection {
-    service: RunningService<RoleClient, Counting<Client>>,
-    tail: Tail,
+    service: RunningService<RoleClient, CountingStream<Client>>,
+    tail: StderrTail,
     /// Too much was said at once: the connection was closed by us.
     too_long: Arc<AtomicBool>,
     /// How much of what it asked was answered and not read.
     backlog: Arc<Backlog>,
-    tools: Mutex<Arc<Listed>>,
+    tools: Mutex<Arc<ListedTools>>,
     /// Held by whoever asks for the tools anew: others wait for what comes of it.
     listing: AsyncMutex<()>,
     /// Whether it ever answered a call.
     pub(crate) answered: AtomicBool,
-    _process: Option<Process>,
+    _process: Option<McpProcess>,
 }
 
 /// A service on its way.
-type Serving = Pin<
-    Box<dyn Future<Output = Result<RunningService<RoleClient, Counting<Client>>, String>> + Send>,
+type ServerTask = Pin<
+    Box<
+        dyn Future<Output = Result<RunningService<RoleClient, CountingStream<Client>>, String>>
+            + Send,
+    >,
 >;
 
 /// A connection on its way.
-type Opening = Pin<Box<dyn Future<Output = Result<Connection, String>> + Send>>;
+type OpenFuture = Pin<Box<dyn Future<Output = Result<Connection, String>> + Send>>;
 
 /// What a server listed, by name.
 #[derive(Clone, Default)]
-pub(crate) struct Listed {
+pub(crate) struct ListedTools {
     pub(crate) tools: BTreeMap<String, Definition>,
     /// Names that came more than once, and stand for none.
     pub(crate) twice: Vec<String>,
@@ -99,9 +102,9 @@ pub(crate) struct Listed {
 
 impl Connection {
     /// Starts a server or reaches it, greets it and asks for its tools. The error is in words.
-    pub(crate) fn open(server: Arc<McpServer>, around: Arc<Surroundings>) -> Opening {
+    pub(crate) fn open(server: Arc<McpServer>, around: Arc<McpHost>) -> OpenFuture {
         Box::pin(async move {
-            let tail = Tail::default();
+            let tail = StderrTail::default();
             let opening = Self::greet(server.clone(), around, tail.clone());
             let opened = match tokio::time::timeout(server.start_timeout, opening).await {
                 Ok(opened) => opened,
@@ -116,8 +119,8 @@ impl Connection {
 
     async fn greet(
         server: Arc<McpServer>,
-        around: Arc<Surroundings>,
-        tail: Tail,
+        around: Arc<McpHost>,
+        tail: StderrTail,
     ) -> Result<Self, String> {
         let client = Client {
             project: None,
@@ -134,20 +137,20 @@ impl Connection {
                 let (process, pipes) = started.map_err(|cause| {
                     format!("it cannot be started: {}", text::show_line(&cause))
                 })?;
-                let output = Bounded {
+                let output = BoundedLines {
                     from: pipes.output,
                     line: 0,
                     too_long: too_long.clone(),
                     backlog: backlog.clone(),
                 };
-                let input = Counted { to: pipes.input, backlog: backlog.clone() };
+                let input = CountedBytes { to: pipes.input, backlog: backlog.clone() };
                 let client = Client { project: Some(around.place.project().into()), ..client };
-                let client = Counting { client, backlog: Some(backlog.clone()) };
+                let client = CountingStream { client, backlog: Some(backlog.clone()) };
                 (serve(client, (output, input)).await?, Some(process))
             }
             Transport::Http { url, headers } => {
                 let transport = http::transport(url, headers, &around.variables)?;
-                (serve(Counting { client, backlog: None }, transport).await?, None)
+                (serve(CountingStream { client, backlog: None }, transport).await?, None)
             }
         };
         let connection = Connection {
@@ -176,7 +179,7 @@ impl Connection {
     }
 
     /// What the server listed last.
-    pub(crate) fn listed(&self) -> Arc<Listed> {
+    pub(crate) fn listed(&self) -> Arc<ListedTools> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -204,7 +207,7 @@ impl Connection {
 
     /// Asks for the tools. The error is in words.
     pub(crate) async fn list(&self) -> Result<(), String> {
-        let mut listed = Listed::default();
+        let mut listed = ListedTools::default();
         let mut cursor = None;
         for page in 0.. {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
@@ -229,7 +232,7 @@ impl Connection {
         tool: &str,
         permit: &Permit,
         limit: Duration,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let arguments = permit.input().as_object().cloned().unwrap_or_default();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
@@ -248,11 +251,11 @@ impl Connection {
             Ok(Err(cause)) => return Err(self.failed(&cause).await),
             Err(_) => {
                 let message = format!("the server did not take the call within {limit:?}");
-                return Err(ToolError::new(ErrorKind::Timeout, message));
+                return Err(ToolError::new(ToolErrorKind::Timeout, message));
             }
         };
         let mut abandoned =
-            Abandoned::of(self.service.peer(), &sent.id, client, &sent.progress_token);
+            AbandonGuard::of(self.service.peer(), &sent.id, client, &sent.progress_token);
         let mut answering = std::pin::pin!(tokio::time::timeout(limit, sent.await_response()));
         let answer = loop {
             tokio::select! {
@@ -267,7 +270,7 @@ impl Connection {
         let Ok(answer) = answer else {
             let message =
                 format!("the server did not answer within {limit:?}; it was told to stop");
-            return Err(ToolError::new(ErrorKind::Timeout, message));
+            return Err(ToolError::new(ToolErrorKind::Timeout, message));
         };
         abandoned.id = None;
         let answer = match answer {
@@ -323,7 +326,7 @@ impl Connection {
     }
 }
 
-impl Listed {
+impl ListedTools {
     fn take(&mut self, tools: &[Value]) {
         for definition in tools.iter().filter_map(Definition::parse) {
             let bytes = definition.to_json().to_string().len();
@@ -350,7 +353,7 @@ impl Listed {
 }
 
 /// Greets a server. Boxed: the compiler cannot see through what is in it.
-fn serve<T, E, A>(client: Counting<Client>, transport: T) -> Serving
+fn serve<T, E, A>(client: CountingStream<Client>, transport: T) -> ServerTask
 where
     T: IntoTransport<RoleClient, E, A> + Send + 'static,
     E: std::error::Error + Send + Sync + 'static,
@@ -393,7 +396,7 @@ fn page_of(answer: ServerResult) -> Result<(Vec<Value>, Option<String>), String>
 }
 
 /// What is started for an entry.
-fn job(transport: &Transport, around: &Surroundings) -> Result<Job, String> {
+fn job(transport: &Transport, around: &McpHost) -> Result<Job, String> {
     let Transport::Stdio { command, args, env, cwd, local_sockets } = transport else {
         return Err("it is no program".into());
     };
@@ -433,7 +436,7 @@ struct Client {
     project: Option<PathBuf>,
     changed: Arc<AtomicBool>,
     progress: Arc<AsyncMutex<HashMap<ProgressToken, mpsc::Sender<String>>>>,
-    tail: Tail,
+    tail: StderrTail,
 }
 
 #[expect(deprecated, reason = "the protocol deprecates roots and logging; servers still use them")]
@@ -487,21 +490,21 @@ impl ClientHandler for Client {
 }
 
 /// Tells the server of a call that nobody waits for any more.
-struct Abandoned {
+struct AbandonGuard {
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
     progress: Arc<AsyncMutex<HashMap<ProgressToken, mpsc::Sender<String>>>>,
     token: ProgressToken,
 }
 
-impl Abandoned {
+impl AbandonGuard {
     fn of(peer: &Peer<RoleClient>, id: &RequestId, client: &Client, token: &ProgressToken) -> Self {
         let (peer, id, token) = (peer.clone(), Some(id.clone()), token.clone());
-        Abandoned { peer, id, progress: client.progress.clone(), token }
+        AbandonGuard { peer, id, progress: client.progress.clone(), token }
     }
 }
 
-impl Drop for Abandoned {
+impl Drop for AbandonGuard {
     fn drop(&mut self) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (peer, progress) = (self.peer.clone(), self.progress.clone());
@@ -519,7 +522,7 @@ impl Drop for Abandoned {
 
 /// Output of a server in which no line is too long: one that is ends the connection, since whoever waits
 /// for what it answers would wait in vain.
-struct Bounded<R> {
+struct BoundedLines<R> {
     from: R,
     /// How much of the line under way has come.
     line: usize,
@@ -527,7 +530,7 @@ struct Bounded<R> {
     backlog: Arc<Backlog>,
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

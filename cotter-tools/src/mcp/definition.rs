@@ -71,7 +71,7 @@ impl Definition {
 
 /// A tool that the model is shown.
 #[derive(Clone, Debug)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedTools {
     pub(crate) spec: ToolSpec,
     /// The name its server calls it by.
     pub(crate) name: SmolStr,
@@ -81,7 +81,7 @@ pub(crate) struct Offered {
     pub(crate) doubts: Vec<Doubt>,
 }
 
-impl Offered {
+impl OfferedTools {
     /// What is made of a definition; or why it is left out.
     pub(crate) fn new(server: &McpServer, definition: &Definition) -> Result<Self, String> {
         let name = tool_name(server.name(), &definition.name)?;
@@ -95,7 +95,7 @@ impl Offered {
         }
         let (zone, doubts) = risk(server, definition);
         let description = fit(&definition.description);
-        Ok(Offered {
+        Ok(OfferedTools {
             spec: ToolSpec::new(name, description, with_fit_words(schema)),
             name: definition.name.as_str().into(),
             digest: definition.digest(),

@@ -27,7 +27,7 @@ pub(crate) fn transport(
     url: &Url,
     headers: &[(HeaderName, String)],
     variables: &[(OsString, OsString)],
-) -> Result<StreamableHttpClientTransport<Bounded>, String> {
+) -> Result<StreamableHttpClientTransport<BoundedBody>, String> {
     let mut sent = HashMap::new();
     for (name, value) in headers {
         let value = launch::expand(value, variables)
@@ -43,13 +43,13 @@ pub(crate) fn transport(
         // It would call again what may have had an effect.
         .reinit_on_expired_session(false);
     let client = client(url.scheme() == "https").map_err(|cause| cause.to_string())?;
-    Ok(StreamableHttpClientTransport::with_client(Bounded(client), config))
+    Ok(StreamableHttpClientTransport::with_client(BoundedBody(client), config))
 }
 
 /// A client that reads no more of an answer than a message may have. The crate's own reads whatever is
 /// sent where an answer is plain JSON.
 #[derive(Clone)]
-pub(crate) struct Bounded(Client);
+pub(crate) struct BoundedBody(Client);
 
 type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -57,7 +57,7 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 const SESSION: &str = "mcp-session-id";
 
-impl StreamableHttpClient for Bounded {
+impl StreamableHttpClient for BoundedBody {
     type Error = reqwest::Error;
 
     async fn post_message(

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use cotter::{Place, text};
+use cotter::{Workspace, text};
 use tokio::{
     io::{AsyncWriteExt, DuplexStream},
     net::unix::pipe::Sender,
@@ -20,7 +20,7 @@ use tokio::{
 use crate::process::{
     Job, Runner,
     environment::Environment,
-    running::{Running, Stream},
+    running::{RunningProcess, Stream},
 };
 
 /// How much of a server's words waits to be read.
@@ -33,7 +33,7 @@ const SETTLING: Duration = Duration::from_millis(250);
 const QUOTED_CHARS: usize = 1500;
 
 /// A server at work. Dropped, it is ended with everything it started.
-pub(crate) struct Process {
+pub(crate) struct McpProcess {
     pump: AbortHandle,
 }
 
@@ -47,8 +47,8 @@ pub(crate) struct Pipes {
 pub(crate) async fn start(
     runner: &Runner,
     mut job: Job,
-    tail: &Tail,
-) -> Result<(Process, Pipes), String> {
+    tail: &StderrTail,
+) -> Result<(McpProcess, Pipes), String> {
     let words = |cause: io::Error| cause.to_string();
     make_closed(&job);
     let (theirs, ours) = io::pipe().map_err(words)?;
@@ -58,7 +58,7 @@ pub(crate) async fn start(
     let (output, theirs) = tokio::io::duplex(BUFFER);
     tail.0.open.send_replace(true);
     let pump = tokio::spawn(pump(running, theirs, tail.clone())).abort_handle();
-    Ok((Process { pump }, Pipes { input, output }))
+    Ok((McpProcess { pump }, Pipes { input, output }))
 }
 
 /// Makes what is closed to a server and not there yet: who finds nothing to close could make it, and write
@@ -73,7 +73,7 @@ fn make_closed(job: &Job) {
 }
 
 /// Passes on what a server says, and keeps the end of what it says beside the protocol.
-async fn pump(mut running: Running, mut output: DuplexStream, tail: Tail) {
+async fn pump(mut running: RunningProcess, mut output: DuplexStream, tail: StderrTail) {
     while let Some(chunk) = running.next().await {
         match chunk.stream {
             Stream::Stderr => tail.push(&chunk.bytes),
@@ -87,7 +87,7 @@ async fn pump(mut running: Running, mut output: DuplexStream, tail: Tail) {
     tail.0.open.send_replace(false);
 }
 
-impl Drop for Process {
+impl Drop for McpProcess {
     fn drop(&mut self) {
         self.pump.abort();
     }
@@ -95,16 +95,16 @@ impl Drop for Process {
 
 /// The end of what a server says beside the protocol.
 #[derive(Clone, Default)]
-pub(crate) struct Tail(Arc<Said>);
+pub(crate) struct StderrTail(Arc<StderrBuffer>);
 
 #[derive(Default)]
-struct Said {
+struct StderrBuffer {
     kept: Mutex<VecDeque<u8>>,
     /// Whether there may be more to come.
     open: watch::Sender<bool>,
 }
 
-impl Tail {
+impl StderrTail {
     /// The same once everything is read of a server that has just ended; without much patience for one
     /// that has not.
     pub(crate) async fn settled(&self) -> &Self {
@@ -140,7 +140,7 @@ impl Tail {
 pub(crate) fn environment(
     variables: &[(OsString, OsString)],
     named: impl IntoIterator<Item = (OsString, OsString)>,
-    place: &Place,
+    place: &Workspace,
 ) -> Vec<(OsString, OsString)> {
     Environment::chosen(variables.iter().cloned(), &["TMPDIR"]).with(place, named)
 }
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn s7_a_server_gets_what_is_listed_and_what_its_entry_names() {
-        let place = Place::new(Path::new("/work"));
+        let place = Workspace::new(Path::new("/work"));
         let named = [("TOKEN".into(), "t".into()), ("HOME".into(), "/elsewhere".into())];
         let got = environment(&had(), named, &place);
         let got: Vec<_> = got
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn only_the_end_of_what_was_said_is_kept() {
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         assert_eq!(tail.quoted(), "");
         tail.push(&vec![b'x'; 2 * TAIL_BYTES]);
         tail.push("the end\u{1b}[31m\n".as_bytes());

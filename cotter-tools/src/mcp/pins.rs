@@ -29,13 +29,13 @@ const VERSION: u64 = 1;
 #[non_exhaustive]
 pub struct Pins {
     /// Each server.
-    pub servers: BTreeMap<String, Pinned>,
+    pub servers: BTreeMap<String, PinnedServer>,
 }
 
 /// What one server was seen to offer, by the names of its tools.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Pinned {
+pub struct PinnedServer {
     /// The entry of the settings that was asked; another one is asked anew.
     pub(crate) identity: String,
     /// What is accepted.
@@ -62,8 +62,9 @@ impl Pins {
         }
         let servers =
             value["servers"].as_object().ok_or_else(|| bad(io::Error::other("no servers")))?;
-        let pinned =
-            |(name, value): (&String, &Value)| Some((name.clone(), Pinned::from_json(value)?));
+        let pinned = |(name, value): (&String, &Value)| {
+            Some((name.clone(), PinnedServer::from_json(value)?))
+        };
         let servers = servers.iter().map(pinned).collect::<Option<_>>();
         Ok(Pins { servers: servers.ok_or_else(|| bad(io::Error::other("a server is broken")))? })
     }
@@ -85,7 +86,7 @@ impl Pins {
     }
 
     /// Accepts everything of a server that waits, if that is still what `shown` is the digest of: see
-    /// [`Pinned::waiting_digest`]. Sessions under way keep what they have; the next one has it all.
+    /// [`PinnedServer::waiting_digest`]. Sessions under way keep what they have; the next one has it all.
     pub fn accept(path: &Path, server: &str, shown: &str) -> Result<(), PinsError> {
         Pins::change(path, |pins| {
             let refused =
@@ -113,7 +114,8 @@ impl Pins {
     ) {
         let Some(pinned) = self.servers.get_mut(server) else {
             let identity = identity.to_owned();
-            let first = Pinned { identity, accepted: listed.clone(), ..Pinned::default() };
+            let first =
+                PinnedServer { identity, accepted: listed.clone(), ..PinnedServer::default() };
             self.servers.insert(server.to_owned(), first);
             return;
         };
@@ -130,7 +132,7 @@ impl Pins {
     }
 }
 
-impl Pinned {
+impl PinnedServer {
     /// What stands for everything that waits: whoever accepts it names it.
     pub fn waiting_digest(&self) -> String {
         let digests = self.waiting.values().map(Definition::digest);
@@ -158,7 +160,7 @@ impl Pinned {
             value[key].as_array()?.iter().map(parse).collect()
         };
         let gone = value["gone"].as_array()?.iter().map(|name| Some(name.as_str()?.to_owned()));
-        Some(Pinned {
+        Some(PinnedServer {
             identity: value["entry"].as_str()?.to_owned(),
             accepted: list("accepted")?,
             waiting: list("waiting")?,

@@ -1,8 +1,8 @@
 //! What a server answered, as the model gets it.
 
 use cotter::{
-    Output, ToolError,
-    history::message::{Content, Part},
+    ToolError, ToolOutput,
+    history::message::{Content, ContentPart},
     text,
 };
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -13,7 +13,7 @@ use crate::fetch::picture;
 ///
 /// Where a server gives data, the model gets that instead of the words that say the same, and
 /// renderers get all that was written. Of a failure the words count.
-pub(crate) fn output(mut result: CallToolResult) -> Result<Output, ToolError> {
+pub(crate) fn output(mut result: CallToolResult) -> Result<ToolOutput, ToolError> {
     let is_error = result.is_error == Some(true);
     let is_words = |block: &ContentBlock| matches!(block, ContentBlock::Text(_));
     let in_words = is_error && result.content.iter().any(is_words);
@@ -23,60 +23,63 @@ pub(crate) fn output(mut result: CallToolResult) -> Result<Output, ToolError> {
         written = serde_json::to_value(&result.content).ok();
         result.content.retain(|block| !is_words(block));
     }
-    let data = data.map(|data| Part::Text(data.to_string()));
-    let parts: Vec<Part> = data.into_iter().chain(result.content.into_iter().map(part)).collect();
+    let data = data.map(|data| ContentPart::Text(data.to_string()));
+    let parts: Vec<ContentPart> =
+        data.into_iter().chain(result.content.into_iter().map(part)).collect();
     let content = match parts.as_slice() {
         [] => Content::Text("(The tool answered nothing.)".into()),
-        [Part::Text(words)] => Content::Text(words.clone()),
+        [ContentPart::Text(words)] => Content::Text(words.clone()),
         _ => Content::Parts(parts),
     };
     match is_error {
         true => Err(ToolError::failed(content.text())),
-        false => Ok(Output { content, render_data: written }),
+        false => Ok(ToolOutput { content, render_data: written }),
     }
 }
 
-fn part(block: ContentBlock) -> Part {
+fn part(block: ContentBlock) -> ContentPart {
     match block {
-        ContentBlock::Text(words) => Part::Text(words.text),
+        ContentBlock::Text(words) => ContentPart::Text(words.text),
         ContentBlock::Image(image) => picture(image.data, &image.mime_type),
         ContentBlock::Audio(audio) => left_out("a sound", &audio.mime_type, audio.data.len()),
         ContentBlock::Resource(resource) => embedded(resource.resource),
         ContentBlock::ResourceLink(link) => {
             let (uri, name) = (text::show_line(&link.uri), text::show_line(&link.name));
             let words = link.description.map(|words| format!(": {}", text::show(&words)));
-            Part::Text(format!("[a link to {uri}, `{name}`{}]", words.unwrap_or_default()))
+            ContentPart::Text(format!("[a link to {uri}, `{name}`{}]", words.unwrap_or_default()))
         }
-        _ => Part::Text("[something of a kind that is not known here]".into()),
+        _ => ContentPart::Text("[something of a kind that is not known here]".into()),
     }
 }
 
-fn embedded(resource: ResourceContents) -> Part {
+fn embedded(resource: ResourceContents) -> ContentPart {
     match resource {
         ResourceContents::TextResourceContents { uri, text: words, .. } => {
-            Part::Text(format!("[{}]\n{words}", text::show_line(&uri)))
+            ContentPart::Text(format!("[{}]\n{words}", text::show_line(&uri)))
         }
         ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
             match picture(blob, &mime_type.unwrap_or_default()) {
-                Part::Text(words) => Part::Text(format!("[{}]\n{words}", text::show_line(&uri))),
+                ContentPart::Text(words) => {
+                    ContentPart::Text(format!("[{}]\n{words}", text::show_line(&uri)))
+                }
                 picture => picture,
             }
         }
-        _ => Part::Text("[something of a kind that is not known here]".into()),
+        _ => ContentPart::Text("[something of a kind that is not known here]".into()),
     }
 }
 
 /// A picture, if it is one: a provider would refuse what is not, and every request after it.
-fn picture(data: String, claimed: &str) -> Part {
+fn picture(data: String, claimed: &str) -> ContentPart {
     match picture::kind(&data) {
-        Some(kind) if is_base64(&data) => Part::Image { media_type: kind.into(), data },
+        Some(kind) if is_base64(&data) => ContentPart::Image { media_type: kind.into(), data },
         _ => left_out("something", claimed, data.len()),
     }
 }
 
-fn left_out(what: &str, kind: &str, size: usize) -> Part {
+fn left_out(what: &str, kind: &str, size: usize) -> ContentPart {
     let kind = text::clip(kind, 100);
-    Part::Text(format!(
+    ContentPart::Text(format!(
         "[{what} of type `{}` left out, {size} bytes in base64]",
         text::show_line(&kind)
     ))
@@ -98,7 +101,7 @@ mod tests {
     fn check(result: Value, expected: Expect) {
         let result = serde_json::from_value(result).expect("it is a result");
         let shown = match output(result) {
-            Ok(Output { content, render_data }) => {
+            Ok(ToolOutput { content, render_data }) => {
                 let data = render_data.map(|data| format!("\ndata {data}"));
                 format!("{content:?}{}", data.unwrap_or_default())
             }

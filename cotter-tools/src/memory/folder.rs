@@ -15,11 +15,11 @@ const FILE_BYTES: u64 = 64 * 1024;
 
 /// A folder that need not be there yet.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct MemoryFolder(PathBuf);
 
 /// A file of the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct MemoryFile {
     pub(crate) name: String,
     /// Tells when it has changed.
     pub(crate) stamp: Stamp,
@@ -34,9 +34,9 @@ pub(crate) struct Stamp {
     inode: u64,
 }
 
-impl Folder {
+impl MemoryFolder {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Folder(path)
+        MemoryFolder(path)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -44,7 +44,7 @@ impl Folder {
     }
 
     /// Every file that may be an entry, by name.
-    pub(crate) fn list(&self) -> io::Result<Vec<Found>> {
+    pub(crate) fn list(&self) -> io::Result<Vec<MemoryFile>> {
         let files = match fs::read_dir(&self.0) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
             files => files?,
@@ -57,14 +57,14 @@ impl Folder {
             let Some(name) = name.to_str().filter(|name| is_entry(name)) else { continue };
             // Gone meanwhile.
             let Ok(about) = file.metadata() else { continue };
-            found.push(Found { name: name.to_owned(), stamp: Stamp::of(&about) });
+            found.push(MemoryFile { name: name.to_owned(), stamp: Stamp::of(&about) });
         }
         found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(found)
     }
 
     /// The text of a file, or what is wrong with it.
-    pub(crate) fn read(&self, found: &Found) -> Result<String, String> {
+    pub(crate) fn read(&self, found: &MemoryFile) -> Result<String, String> {
         if !found.stamp.is_file {
             return Err("it is not a file; links are not followed".into());
         }

@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use crate::memory::{
     entry::Entry,
-    folder::{Folder, Found, Stamp},
+    folder::{MemoryFile, MemoryFolder, Stamp},
 };
 
 /// How many words of a query count, and how many letters of each.
@@ -21,7 +21,7 @@ const WORD_CHARS: usize = 64;
 pub(crate) struct Index {
     words: Connection,
     /// By file name.
-    files: BTreeMap<String, Known>,
+    files: BTreeMap<String, IndexedFile>,
     /// The file of each row of the index.
     rows: HashMap<i64, String>,
     /// The file of each id.
@@ -29,25 +29,25 @@ pub(crate) struct Index {
     next_row: i64,
 }
 
-struct Known {
+struct IndexedFile {
     stamp: Stamp,
     row: i64,
     /// The entry, or what is wrong with its file.
-    entry: Result<Entry, Wrong>,
+    entry: Result<Entry, EntryError>,
 }
 
 /// What is wrong with a file.
-enum Wrong {
+enum EntryError {
     /// Another one has its id. That one may go.
     Twice(String),
     /// It makes no sense as it is.
     Nonsense(String),
 }
 
-impl Wrong {
+impl EntryError {
     fn words(&self) -> &str {
         match self {
-            Wrong::Twice(words) | Wrong::Nonsense(words) => words,
+            EntryError::Twice(words) | EntryError::Nonsense(words) => words,
         }
     }
 }
@@ -70,12 +70,12 @@ impl Index {
     }
 
     /// Reads what has changed.
-    pub(crate) fn refresh(&mut self, folder: &Folder) -> Result<(), Failed> {
+    pub(crate) fn refresh(&mut self, folder: &MemoryFolder) -> Result<(), IndexError> {
         let found = folder.list()?;
         let is_there: HashSet<_> = found.iter().map(|found| found.name.as_str()).collect();
         let gone: Vec<_> =
             self.files.keys().filter(|name| !is_there.contains(name.as_str())).cloned().collect();
-        let is_new = |found: &&Found| {
+        let is_new = |found: &&MemoryFile| {
             self.files.get(&found.name).is_none_or(|known| known.stamp != found.stamp)
         };
         let changed: Vec<_> = found.iter().filter(is_new).collect();
@@ -96,10 +96,10 @@ impl Index {
 
     fn is_twice(&self, name: &str) -> bool {
         let known = self.files.get(name);
-        known.is_some_and(|known| matches!(known.entry, Err(Wrong::Twice(_))))
+        known.is_some_and(|known| matches!(known.entry, Err(EntryError::Twice(_))))
     }
 
-    fn drop_file(&mut self, name: &str) -> Result<(), Failed> {
+    fn drop_file(&mut self, name: &str) -> Result<(), IndexError> {
         if let Some(known) = self.files.remove(name)
             && let Ok(entry) = &known.entry
         {
@@ -110,12 +110,14 @@ impl Index {
         Ok(())
     }
 
-    fn take_file(&mut self, folder: &Folder, found: &Found) -> Result<(), Failed> {
+    fn take_file(&mut self, folder: &MemoryFolder, found: &MemoryFile) -> Result<(), IndexError> {
         self.drop_file(&found.name)?;
         let entry = folder.read(found).and_then(|text| Entry::parse(&text));
         let entry =
-            entry.map_err(Wrong::Nonsense).and_then(|entry| match self.ids.get(&entry.id) {
-                Some(name) => Err(Wrong::Twice(format!("`{name}` has the same id, {}", entry.id))),
+            entry.map_err(EntryError::Nonsense).and_then(|entry| match self.ids.get(&entry.id) {
+                Some(name) => {
+                    Err(EntryError::Twice(format!("`{name}` has the same id, {}", entry.id)))
+                }
                 None => Ok(entry),
             });
         let row = self.next_row;
@@ -126,7 +128,8 @@ impl Index {
             self.rows.insert(row, found.name.clone());
             self.ids.insert(entry.id.clone(), found.name.clone());
         }
-        self.files.insert(found.name.clone(), Known { stamp: found.stamp.clone(), row, entry });
+        self.files
+            .insert(found.name.clone(), IndexedFile { stamp: found.stamp.clone(), row, entry });
         Ok(())
     }
 
@@ -152,13 +155,13 @@ impl Index {
 
     /// Files that could not be read, and why.
     pub(crate) fn damaged<'a>(&'a self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let wrong = |known: &'a Known| known.entry.as_ref().err().map(Wrong::words);
+        let wrong = |known: &'a IndexedFile| known.entry.as_ref().err().map(EntryError::words);
         self.files.iter().filter_map(move |(name, known)| Some((name.as_str(), wrong(known)?)))
     }
 
     /// What matches a query, the best first, and the newest of those that match alike. A query without a
     /// word gives the newest entries.
-    pub(crate) fn search(&self, query: &str, limit: usize) -> Result<Vec<&Entry>, Failed> {
+    pub(crate) fn search(&self, query: &str, limit: usize) -> Result<Vec<&Entry>, IndexError> {
         if query.trim().is_empty() {
             return Ok(self.newest(limit));
         }
@@ -182,7 +185,7 @@ impl Index {
         all
     }
 
-    fn ranked(&self, words: &str, limit: usize) -> Result<Vec<&Entry>, Failed> {
+    fn ranked(&self, words: &str, limit: usize) -> Result<Vec<&Entry>, IndexError> {
         let mut matching = self.words.prepare(
             "SELECT rowid FROM entries WHERE entries MATCH ?1 \
              ORDER BY bm25(entries, 1.0, 2.0), rowid DESC LIMIT ?2",
@@ -212,28 +215,28 @@ fn any_of(query: &str) -> Option<String> {
 
 /// Why what is remembered could not be looked at.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum IndexError {
     Files(io::Error),
     Search(rusqlite::Error),
 }
 
-impl std::fmt::Display for Failed {
+impl std::fmt::Display for IndexError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failed::Files(cause) => cause.fmt(f),
-            Failed::Search(cause) => cause.fmt(f),
+            IndexError::Files(cause) => cause.fmt(f),
+            IndexError::Search(cause) => cause.fmt(f),
         }
     }
 }
 
-impl From<io::Error> for Failed {
+impl From<io::Error> for IndexError {
     fn from(cause: io::Error) -> Self {
-        Failed::Files(cause)
+        IndexError::Files(cause)
     }
 }
 
-impl From<rusqlite::Error> for Failed {
+impl From<rusqlite::Error> for IndexError {
     fn from(cause: rusqlite::Error) -> Self {
-        Failed::Search(cause)
+        IndexError::Search(cause)
     }
 }

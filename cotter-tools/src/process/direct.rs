@@ -6,20 +6,22 @@ use std::{
     process::Stdio,
 };
 
-use crate::process::{Ended, Exit, Job, Reach, StartError, environment::MARK, running::Running};
+use crate::process::{
+    Exit, Job, KillScope, ProcessEnd, StartError, environment::MARK, running::RunningProcess,
+};
 
 /// A command of this process. Dropped, it is ended.
 #[derive(Debug)]
-pub(crate) struct Direct {
+pub(crate) struct DirectProcess {
     child: tokio::process::Child,
     group: Option<rustix::process::Pid>,
     mark: String,
-    reach: Reach,
+    reach: KillScope,
     /// Whether nothing of it can be left.
     over: bool,
 }
 
-pub(crate) fn start(job: Job, mark: &str, reach: &Reach) -> Result<Running, StartError> {
+pub(crate) fn start(job: Job, mark: &str, reach: &KillScope) -> Result<RunningProcess, StartError> {
     let mut command = std::process::Command::new(&job.program);
     command.args(&job.args).current_dir(&job.cwd).env_clear().envs(job.environment).env(MARK, mark);
     let stdin = match &job.stdin {
@@ -38,11 +40,11 @@ pub(crate) fn start(job: Job, mark: &str, reach: &Reach) -> Result<Running, Star
     let id = child.id().and_then(|id| id.try_into().ok());
     let group = id.and_then(rustix::process::Pid::from_raw);
     let (mark, reach) = (format!("{MARK}={mark}"), reach.clone());
-    let direct = Direct { child, group, mark, reach, over: false };
-    Running::direct(stdout.into(), stderr.into(), direct)
+    let direct = DirectProcess { child, group, mark, reach, over: false };
+    RunningProcess::direct(stdout.into(), stderr.into(), direct)
 }
 
-impl Direct {
+impl DirectProcess {
     /// Ends the group, and whoever has the mark, at once or soon.
     pub(crate) fn end(&mut self) {
         if let Some(group) = self.group {
@@ -50,25 +52,25 @@ impl Direct {
         }
         match &self.reach {
             #[cfg(target_os = "linux")]
-            Reach::Marked => crate::process::tree::end_marked(&[&self.mark]),
+            KillScope::Marked => crate::process::tree::end_marked(&[&self.mark]),
             #[cfg(target_os = "linux")]
-            Reach::MarkedSoon(left) => left.add(&self.mark),
+            KillScope::MarkedSoon(left) => left.add(&self.mark),
             #[cfg(not(target_os = "linux"))]
-            Reach::Group => {}
+            KillScope::Group => {}
         }
     }
 
-    pub(crate) async fn wait(&mut self) -> Result<Ended, StartError> {
+    pub(crate) async fn wait(&mut self) -> Result<ProcessEnd, StartError> {
         let status = self.child.wait().await?;
         self.end();
         self.over = true;
         let signal = status.signal().map(Exit::Signal);
         let exit = status.code().map(Exit::Code).or(signal).unwrap_or(Exit::Signal(9));
-        Ok(Ended { exit, remarks: vec![] })
+        Ok(ProcessEnd { exit, remarks: vec![] })
     }
 }
 
-impl Drop for Direct {
+impl Drop for DirectProcess {
     fn drop(&mut self) {
         if !self.over {
             self.end();

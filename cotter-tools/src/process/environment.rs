@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-use cotter::{Place, text};
+use cotter::{Workspace, text};
 
 /// The variable by which everything that a call started can be told, and by which our own binary knows
 /// that an agent started it.
@@ -24,12 +24,12 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
     /// The absolute folders of `PATH`, looked up when they are first needed.
-    folders: OnceLock<Vec<Folder>>,
+    folders: OnceLock<Vec<PathFolder>>,
 }
 
 /// A folder of `PATH`.
 #[derive(Clone, Debug)]
-struct Folder {
+struct PathFolder {
     named: PathBuf,
     /// Where it really is.
     real: PathBuf,
@@ -57,14 +57,14 @@ impl Environment {
 
     /// The variables for a command in a place: `PATH` without what is relative or of the project,
     /// `TMPDIR` the private temp folder.
-    pub fn in_place(&self, place: &Place, temp: &Path) -> Vec<(OsString, OsString)> {
+    pub fn in_place(&self, place: &Workspace, temp: &Path) -> Vec<(OsString, OsString)> {
         self.with(place, [("TMPDIR".into(), temp.into())])
     }
 
     /// The same with other variables, which come before those of the same name.
     pub(crate) fn with(
         &self,
-        place: &Place,
+        place: &Workspace,
         others: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Vec<(OsString, OsString)> {
         let path = std::env::join_paths(self.path(place).map(|folder| &folder.named));
@@ -79,27 +79,27 @@ impl Environment {
     }
 
     /// Where the folders of `PATH` in a place really are, and those that are nowhere as they are named.
-    pub fn programs(&self, place: &Place) -> impl Iterator<Item = &Path> {
+    pub fn programs(&self, place: &Workspace) -> impl Iterator<Item = &Path> {
         self.path(place).map(|folder| &*folder.real)
     }
 
     /// The folders of `PATH` in a place: absolute, and none of the project's.
-    fn path(&self, place: &Place) -> impl Iterator<Item = &Folder> {
-        let of_the_project = |folder: &Folder| {
+    fn path(&self, place: &Workspace) -> impl Iterator<Item = &PathFolder> {
+        let of_the_project = |folder: &PathFolder| {
             let mut roots = place.write_roots();
             roots.any(|root| folder.named.starts_with(root) || folder.real.starts_with(root))
         };
         self.folders().iter().filter(move |folder| !of_the_project(folder))
     }
 
-    fn folders(&self) -> &[Folder] {
+    fn folders(&self) -> &[PathFolder] {
         self.folders.get_or_init(|| {
             let path = self.variables.iter().find(|(name, _)| name == "PATH");
             let path = path.map_or(OsStr::new(USUAL_PATH), |(_, path)| path);
             let absolute = std::env::split_paths(path).filter(|folder| folder.is_absolute());
             let looked_up = |named: PathBuf| {
                 let real = named.canonicalize().unwrap_or_else(|_| named.clone());
-                Folder { named, real }
+                PathFolder { named, real }
             };
             absolute.map(looked_up).collect()
         })
@@ -156,7 +156,7 @@ mod tests {
             ("NODE_OPTIONS", "-r x"),
         ];
         let had = had.map(|(name, value)| (name.into(), value.into()));
-        let place = Place::new(Path::new("/work"));
+        let place = Workspace::new(Path::new("/work"));
         let got =
             Environment::chosen(had, &["CARGO_HOME"]).in_place(&place, Path::new("/tmp/mine"));
         let got: Vec<_> = got

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-use crate::confine::enter::Prepared;
+use crate::confine::enter::PreparedSandbox;
 use crate::process::{spawner_main::exit_now, wire::Request};
 
 /// What a process needs for its way to the command.
@@ -18,7 +18,7 @@ struct Launch<'a> {
     request: &'a Request,
     /// Whether it has its own view of the files.
     mounted: bool,
-    prepared: Prepared,
+    prepared: PreparedSandbox,
     files: &'a Files,
     said: PipeWriter,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Files {
 pub(crate) fn launch(
     request: &Request,
     mounted: bool,
-    prepared: Prepared,
+    prepared: PreparedSandbox,
     files: &Files,
 ) -> io::Result<(Pid, PipeReader)> {
     let (failed, said) = io::pipe()?;

@@ -8,10 +8,10 @@ use rustix::{
     process::{Pid, PidfdFlags, WaitStatus, pidfd_open, set_child_subreaper},
 };
 
-use crate::confine::{Confinement, enter::Prepared, guard::Guard};
+use crate::confine::{Confinement, enter::PreparedSandbox, guard::PathGuard};
 use crate::process::{
-    Ended, Exit, launch,
-    spawner_main::Handed,
+    Exit, ProcessEnd, launch,
+    spawner_main::MinderFds,
     tree,
     wire::{self, Report, Request},
 };
@@ -23,9 +23,9 @@ const LOOK: Duration = Duration::from_millis(100);
 const THOROUGH: usize = 10;
 
 /// Does all of it; the report is the last thing. `begun` is called once, when the command is on its way.
-pub(crate) fn mind(mut handed: Handed, prepared: Prepared, begun: impl FnOnce()) {
+pub(crate) fn mind(mut handed: MinderFds, prepared: PreparedSandbox, begun: impl FnOnce()) {
     let request = receive(&mut handed);
-    let Handed { mut control, stdout, stderr, stdin } = handed;
+    let MinderFds { mut control, stdout, stderr, stdin } = handed;
     let files = launch::Files { stdin, stdout, stderr };
     let report = match request {
         Ok(request) => run(&request, prepared, &control, files, begun),
@@ -37,7 +37,7 @@ pub(crate) fn mind(mut handed: Handed, prepared: Prepared, begun: impl FnOnce())
     let _ = wire::send(&mut control, &report.encode());
 }
 
-fn receive(handed: &mut Handed) -> Result<Request, String> {
+fn receive(handed: &mut MinderFds) -> Result<Request, String> {
     set_child_subreaper(Some(rustix::process::getpid())).map_err(|cause| cause.to_string())?;
     let body = wire::receive(&mut handed.control).map_err(|cause| cause.to_string())?;
     Request::decode(&body).ok_or_else(|| "the request is not understood".into())
@@ -45,14 +45,14 @@ fn receive(handed: &mut Handed) -> Result<Request, String> {
 
 fn run(
     request: &Request,
-    prepared: Prepared,
+    prepared: PreparedSandbox,
     control: &UnixStream,
     files: launch::Files,
     begun: impl FnOnce(),
 ) -> Report {
     let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
     let mut guard =
-        request.confinement.as_ref().map(|confinement| Guard::take(confinement, mounted));
+        request.confinement.as_ref().map(|confinement| PathGuard::take(confinement, mounted));
     let started = launch::launch(request, mounted, prepared, &files);
     begun();
     drop(files);
@@ -69,14 +69,14 @@ fn run(
     }
     match said_why(failed) {
         Some(why) => Report::NotStarted(why),
-        None => Report::Ended(Ended { exit: exit(status), remarks }),
+        None => Report::Ended(ProcessEnd { exit: exit(status), remarks }),
     }
 }
 
 /// Who wants the command: until the line is closed, they may say what was approved meanwhile.
 struct Caller<'a> {
     control: &'a UnixStream,
-    guard: &'a mut Option<Guard>,
+    guard: &'a mut Option<PathGuard>,
 }
 
 impl Caller<'_> {

@@ -4,7 +4,7 @@ use std::{ffi::OsString, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use tokio::net::unix::pipe::Receiver;
 
-use crate::process::{Ended, StartError, direct::Direct};
+use crate::process::{ProcessEnd, StartError, direct::DirectProcess};
 #[cfg(target_os = "linux")]
 use crate::process::{
     spawner::Spawner,
@@ -16,24 +16,24 @@ const CHUNK: usize = 64 * 1024;
 
 /// A command under way. Dropped, it is ended with everything it started.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProcess {
     stdout: Option<Receiver>,
     stderr: Option<Receiver>,
-    end: End,
-    ended: Option<Result<Ended, StartError>>,
+    end: ProcessWait,
+    ended: Option<Result<ProcessEnd, StartError>>,
 }
 
 #[derive(Debug)]
-enum End {
+enum ProcessWait {
     #[cfg(target_os = "linux")]
-    Minded(Minded),
-    Direct(Direct),
+    Minded(MinderHandle),
+    Direct(DirectProcess),
 }
 
 /// A command that a minder minds. When its control is closed, the minder ends it.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
-pub(crate) struct Minded {
+pub(crate) struct MinderHandle {
     control: tokio::net::UnixStream,
     /// What was read of the report.
     got: Vec<u8>,
@@ -60,26 +60,26 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
 }
 
-impl Running {
+impl RunningProcess {
     #[cfg(target_os = "linux")]
     pub(crate) fn minded(
         stdout: OwnedFd,
         stderr: OwnedFd,
-        minded: Minded,
+        minded: MinderHandle,
     ) -> Result<Self, StartError> {
-        Running::of(stdout, stderr, End::Minded(minded))
+        RunningProcess::of(stdout, stderr, ProcessWait::Minded(minded))
     }
 
     pub(crate) fn direct(
         stdout: OwnedFd,
         stderr: OwnedFd,
-        direct: Direct,
+        direct: DirectProcess,
     ) -> Result<Self, StartError> {
-        Running::of(stdout, stderr, End::Direct(direct))
+        RunningProcess::of(stdout, stderr, ProcessWait::Direct(direct))
     }
 
-    fn of(stdout: OwnedFd, stderr: OwnedFd, end: End) -> Result<Self, StartError> {
-        Ok(Running {
+    fn of(stdout: OwnedFd, stderr: OwnedFd, end: ProcessWait) -> Result<Self, StartError> {
+        Ok(RunningProcess {
             stdout: Some(Receiver::from_owned_fd(stdout)?),
             stderr: Some(Receiver::from_owned_fd(stderr)?),
             end,
@@ -122,17 +122,17 @@ impl Running {
     pub fn end(&mut self) {
         match &mut self.end {
             #[cfg(target_os = "linux")]
-            End::Minded(minded) => {
+            ProcessWait::Minded(minded) => {
                 let _ = rustix::net::shutdown(&minded.control, rustix::net::Shutdown::Write);
             }
-            End::Direct(direct) => direct.end(),
+            ProcessWait::Direct(direct) => direct.end(),
         }
     }
 
     /// Says that a person has approved what is written to these paths: it stays when the command ends.
     pub(crate) fn approve(&mut self, paths: &[PathBuf]) {
         #[cfg(target_os = "linux")]
-        if let End::Minded(minded) = &self.end {
+        if let ProcessWait::Minded(minded) = &self.end {
             let message = wire::framed(&wire::approved(paths));
             // Half a message would be waited for: rather no command than no guard.
             if minded.control.try_write(&message).is_ok_and(|length| length < message.len()) {
@@ -144,33 +144,33 @@ impl Running {
     }
 
     /// Waits until it has ended and nothing of it is left. What it says meanwhile is dropped.
-    pub async fn ended(mut self) -> Result<Ended, StartError> {
+    pub async fn ended(mut self) -> Result<ProcessEnd, StartError> {
         while self.next().await.is_some() {}
         self.ended.take().unwrap_or_else(|| Err(StartError("it has no end".into())))
     }
 }
 
-impl End {
-    async fn wait(&mut self) -> Result<Ended, StartError> {
+impl ProcessWait {
+    async fn wait(&mut self) -> Result<ProcessEnd, StartError> {
         match self {
             #[cfg(target_os = "linux")]
-            End::Minded(minded) => minded.wait().await,
-            End::Direct(direct) => direct.wait().await,
+            ProcessWait::Minded(minded) => minded.wait().await,
+            ProcessWait::Direct(direct) => direct.wait().await,
         }
     }
 }
 
 #[cfg(target_os = "linux")]
-impl Minded {
+impl MinderHandle {
     pub(crate) fn new(
         control: tokio::net::UnixStream,
         mark: OsString,
         spawner: Arc<Spawner>,
     ) -> Self {
-        Minded { control, got: vec![], mark, _spawner: spawner }
+        MinderHandle { control, got: vec![], mark, _spawner: spawner }
     }
 
-    async fn wait(&mut self) -> Result<Ended, StartError> {
+    async fn wait(&mut self) -> Result<ProcessEnd, StartError> {
         match self.report().await {
             Ok(Report::Ended(ended)) => Ok(ended),
             Ok(Report::NotStarted(why)) => Err(StartError(why)),

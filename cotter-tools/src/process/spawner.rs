@@ -19,18 +19,18 @@ use tokio::io::AsyncWriteExt;
 use crate::process::{
     Job, PROCESSES, StartError, WORD,
     environment::MARK,
-    running::{Minded, Running},
+    running::{MinderHandle, RunningProcess},
     wire::{self, Request},
 };
 
 #[derive(Debug)]
 pub(crate) struct Spawner {
     program: PathBuf,
-    alive: Mutex<Option<Alive>>,
+    alive: Mutex<Option<SpawnerProcess>>,
 }
 
 #[derive(Debug)]
-struct Alive {
+struct SpawnerProcess {
     socket: UnixStream,
     child: Child,
 }
@@ -45,7 +45,7 @@ impl Spawner {
         job: Job,
         mark: &str,
         private: &Path,
-    ) -> Result<Running, StartError> {
+    ) -> Result<RunningProcess, StartError> {
         let mark = OsString::from(format!("{MARK}={mark}"));
         let (ours, control) = UnixStream::pair()?;
         let (stdout, to_stdout) = std::io::pipe()?;
@@ -57,7 +57,11 @@ impl Spawner {
         ours.set_nonblocking(true)?;
         let mut control = tokio::net::UnixStream::from_std(ours)?;
         control.write_all(&wire::framed(&request(job, &mark).encode())).await?;
-        Running::minded(stdout.into(), stderr.into(), Minded::new(control, mark, self.clone()))
+        RunningProcess::minded(
+            stdout.into(),
+            stderr.into(),
+            MinderHandle::new(control, mark, self.clone()),
+        )
     }
 
     /// Hands a call's files to the spawner, which is started if need be.
@@ -69,7 +73,7 @@ impl Spawner {
             return Ok(());
         }
         *alive = None;
-        let spawner = Alive::start(&self.program, private).map_err(|cause| {
+        let spawner = SpawnerProcess::start(&self.program, private).map_err(|cause| {
             StartError(format!("cannot start {}: {cause}", self.program.display()))
         })?;
         spawner.send(files).map_err(std::io::Error::from)?;
@@ -95,7 +99,7 @@ fn request(job: Job, mark: &OsString) -> Request {
     }
 }
 
-impl Alive {
+impl SpawnerProcess {
     /// The private folder is the spawner's to remove when we are gone without having done so.
     fn start(program: &Path, private: &Path) -> std::io::Result<Self> {
         let (socket, its) = UnixStream::pair()?;
@@ -108,7 +112,7 @@ impl Alive {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        Ok(Alive { socket, child })
+        Ok(SpawnerProcess { socket, child })
     }
 
     fn send(&self, files: &[OwnedFd]) -> rustix::io::Result<()> {
@@ -121,7 +125,7 @@ impl Alive {
     }
 }
 
-impl Drop for Alive {
+impl Drop for SpawnerProcess {
     fn drop(&mut self) {
         // Its minders go on until their calls end.
         let _ = self.child.kill();

@@ -35,7 +35,7 @@ pub(crate) fn serve_if_asked() {
 }
 
 /// What a minder works with, handed over with the request.
-pub(crate) struct Handed {
+pub(crate) struct MinderFds {
     /// Where the request comes from and the report goes to. When its other end is gone, all ends.
     pub(crate) control: UnixStream,
     pub(crate) stdout: OwnedFd,
@@ -152,7 +152,7 @@ fn take_leave(minders: &mut Vec<(Pid, OwnedFd)>) {
 }
 
 /// The next call, or `None` if what came is none.
-fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<Handed>> {
+fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<MinderFds>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut handed = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -167,7 +167,7 @@ fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<Handed>> {
     });
     Ok((|| {
         let (control, stdout, stderr) = (files.next()?, files.next()?, files.next()?);
-        Some(Handed { control: control.into(), stdout, stderr, stdin: files.next() })
+        Some(MinderFds { control: control.into(), stdout, stderr, stdin: files.next() })
     })())
 }
 
@@ -193,7 +193,7 @@ fn start_minder(
 
 /// Waits for a call and minds it. At the socket's end there is nothing to do.
 fn be_minder(socket: &OwnedFd, take: &OwnedFd) {
-    let prepared = confine::Prepared::new();
+    let prepared = confine::PreparedSandbox::new();
     while let Ok(call) = receive(socket) {
         if let Some(handed) = call {
             close(socket);

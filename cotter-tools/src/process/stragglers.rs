@@ -15,16 +15,16 @@ const SOON: Duration = Duration::from_millis(500);
 
 /// The marks of commands that are over. Whoever still has one when this goes is ended then.
 #[derive(Default)]
-pub(crate) struct Left(Mutex<Marks>);
+pub(crate) struct StragglerReaper(Mutex<PendingMarks>);
 
 #[derive(Default)]
-struct Marks {
+struct PendingMarks {
     all: Vec<String>,
     /// Whether somebody is about to look.
     looked_for: bool,
 }
 
-impl Left {
+impl StragglerReaper {
     /// Has whoever has this entry in their environment ended soon.
     pub(crate) fn add(self: &Arc<Self>, entry: &str) {
         let mut marks = self.marks();
@@ -45,24 +45,24 @@ impl Left {
     }
 
     fn end(&self) {
-        let Marks { all, .. } = std::mem::take(&mut *self.marks());
+        let PendingMarks { all, .. } = std::mem::take(&mut *self.marks());
         if !all.is_empty() {
             tree::end_marked(&all);
         }
     }
 
-    fn marks(&self) -> MutexGuard<'_, Marks> {
+    fn marks(&self) -> MutexGuard<'_, PendingMarks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Left {
+impl Drop for StragglerReaper {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl fmt::Debug for Left {
+impl fmt::Debug for StragglerReaper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("what commands left")
     }

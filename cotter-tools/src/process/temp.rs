@@ -10,13 +10,13 @@ use std::{
 
 /// A folder that is made when it is first asked for, and removed at the end, but for what was set
 /// aside in it.
-pub(crate) struct Private {
+pub(crate) struct PrivateFolder {
     below: PathBuf,
-    made: OnceLock<Folders>,
+    made: OnceLock<PrivateFolders>,
 }
 
 /// What is in it.
-pub(crate) struct Folders {
+pub(crate) struct PrivateFolders {
     /// The folder they are in.
     pub(crate) all: PathBuf,
     /// The temp folder of commands.
@@ -27,12 +27,12 @@ pub(crate) struct Folders {
     pub(crate) aside: PathBuf,
 }
 
-impl Private {
+impl PrivateFolder {
     pub(crate) fn new(below: &Path) -> Self {
-        Private { below: below.into(), made: OnceLock::new() }
+        PrivateFolder { below: below.into(), made: OnceLock::new() }
     }
 
-    pub(crate) fn folders(&self) -> io::Result<&Folders> {
+    pub(crate) fn folders(&self) -> io::Result<&PrivateFolders> {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
@@ -43,12 +43,12 @@ impl Private {
             DirBuilder::new().mode(0o700).create(folder)?;
         }
         // Somebody else may have been quicker: the second is dropped, and gone with that.
-        let _ = self.made.set(Folders { all, temp, logs, aside });
+        let _ = self.made.set(PrivateFolders { all, temp, logs, aside });
         self.made.get().ok_or_else(|| io::Error::other("no temp folder"))
     }
 }
 
-impl Drop for Folders {
+impl Drop for PrivateFolders {
     fn drop(&mut self) {
         remove(&self.all);
     }

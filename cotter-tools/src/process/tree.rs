@@ -114,7 +114,7 @@ fn environment(pid: Pid) -> Vec<u8> {
 }
 
 /// Everything below a process, but for some of its children and what is below those.
-fn below(root: u32, spared: &HashSet<Pid>) -> Vec<Found> {
+fn below(root: u32, spared: &HashSet<Pid>) -> Vec<ProcessEntry> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
     for pid in all() {
         if let Some(parent) = parent(pid) {
@@ -126,18 +126,18 @@ fn below(root: u32, spared: &HashSet<Pid>) -> Vec<Found> {
     while let Some(pid) = next.pop() {
         let mut below = children.remove(&pid).unwrap_or_default();
         below.retain(|pid| !spared.contains(pid));
-        found.extend(below.iter().map(|child| Found { pid: *child, parent: pid }));
+        found.extend(below.iter().map(|child| ProcessEntry { pid: *child, parent: pid }));
         next.extend(below);
     }
     found
 }
 
-struct Found {
+struct ProcessEntry {
     pid: Pid,
     parent: Pid,
 }
 
-impl Found {
+impl ProcessEntry {
     fn kill(&self) {
         let Ok(held) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
         // The number may have become another's since it was listed; then its parent is another too.

@@ -10,8 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::confine::{Calls, Confinement, Network};
-use crate::process::{Ended, Exit};
+use crate::confine::{Confinement, Network, SyscallSet};
+use crate::process::{Exit, ProcessEnd};
 
 /// No message is longer: what does not fit is a mistake.
 const MOST: usize = 16 * 1024 * 1024;
@@ -32,7 +32,7 @@ pub(crate) struct Request {
 /// How it went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
-    Ended(Ended),
+    Ended(ProcessEnd),
     /// It was not started, and why.
     NotStarted(String),
 }
@@ -71,7 +71,7 @@ impl Request {
             Some(words) => {
                 let [network, calls, outlives] = words.try_into().ok()?;
                 let network = Network::parse(str::from_utf8(&network).ok()?)?;
-                let calls = Calls::parse(str::from_utf8(&calls).ok()?)?;
+                let calls = SyscallSet::parse(str::from_utf8(&calls).ok()?)?;
                 let paths = lists.map(|paths| paths.into_iter().map(path).collect()).collect();
                 Some(Confinement::from_lists(calls, network, outlives == b"outlives", paths)?)
             }
@@ -121,7 +121,7 @@ impl Report {
         let Some(remarks) = lists.next() else { return Some(Report::NotStarted(text(word))) };
         let value = number(&first.next()?)?;
         let exit = if word == b"code" { Exit::Code(value) } else { Exit::Signal(value) };
-        Some(Report::Ended(Ended { exit, remarks: remarks.into_iter().map(text).collect() }))
+        Some(Report::Ended(ProcessEnd { exit, remarks: remarks.into_iter().map(text).collect() }))
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
     fn what_is_sent_is_what_arrives() {
         let confinement = Confinement {
             network: Network::Off,
-            calls: Calls::Few,
+            calls: SyscallSet::Few,
             reads: vec!["/usr".into()],
             writes: vec!["/work".into(), "/tmp/a b".into()],
             guarded_writes: vec!["/other/.git".into()],
@@ -232,7 +232,7 @@ mod tests {
         }
         let paths = vec![PathBuf::from("/work/.envrc"), "/work/.git".into()];
         assert_eq!(approved_in(&approved(&paths)), Some(paths));
-        let ended = Ended { exit: Exit::Signal(9), remarks: vec!["it grew".into()] };
+        let ended = ProcessEnd { exit: Exit::Signal(9), remarks: vec!["it grew".into()] };
         for report in [Report::Ended(ended), Report::NotStarted("no such file".into())] {
             assert_eq!(Report::decode(&report.encode()), Some(report));
         }

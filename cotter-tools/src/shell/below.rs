@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Place, builtin::is_protected, fs::paths, permission::secret_files::is_secret};
+use cotter::{Workspace, builtin::is_protected, fs::paths, permission::secret_files::is_secret};
 
 use crate::shell::{glob, index};
 
@@ -38,7 +38,7 @@ pub(crate) fn repository(folder: &Path) -> Option<&Path> {
 }
 
 /// Looks through a folder. Links are not followed: what lies in the project is looked at by itself.
-pub(crate) fn look(folder: &Path, deep: &Deep, place: &Place) -> Below {
+pub(crate) fn look(folder: &Path, deep: &Deep, place: &Workspace) -> Below {
     let mut below = Below::default();
     if deep.tracked
         && let Some(repository) = repository(folder)

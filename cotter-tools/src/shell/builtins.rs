@@ -1,23 +1,23 @@
 //! Commands that the shell carries out itself, and what is known after them.
 
-use cotter::permission::{Zone, facts::WordKind};
+use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
-    command_verdict::{Judged, plain_words},
+    command_verdict::{CommandVerdict, plain_words},
     expand::{self, Field},
     names,
-    state::{State, Val},
-    tree::{Assign, Value, Word},
-    walk::{Call, Outcome, Walk},
+    state::{ShellState, Val},
+    tree::{Assign, ShellWord, Value},
+    walk::{Call, Outcome, ScriptWalk},
 };
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     /// What the shell itself does for a name. Nothing: a program goes by it.
     pub(crate) fn builtin(
         &mut self,
         name: &str,
         fields: &[Field],
-        state: &State,
+        state: &ShellState,
         call: &Call,
     ) -> Option<Outcome> {
         let state = state.clone();
@@ -75,13 +75,13 @@ impl Walk<'_> {
         }
     }
 
-    fn cd(&mut self, fields: &[Field], state: State, call: &Call) -> Outcome {
-        let mut judged = Judged::new(Zone::Safe);
+    fn cd(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
+        let mut judged = CommandVerdict::new(Zone::Safe);
         judged.words = plain_words(fields);
         let mut target = None;
         for (at, field) in fields.iter().enumerate().skip(1) {
             match field.text.as_str() {
-                "-P" | "-L" | "--" | "-e" => judged.words[at].1 = WordKind::Option,
+                "-P" | "-L" | "--" | "-e" => judged.words[at].1 = CommandWordKind::Option,
                 _ if target.is_none() => target = Some(field.clone()),
                 _ => judged.unclear("`cd` is given more than one folder"),
             }
@@ -109,8 +109,8 @@ impl Walk<'_> {
         Outcome { ok: Some(gone), failed: (!(settled && there)).then_some(state) }
     }
 
-    fn set(&mut self, fields: &[Field], mut state: State, call: &Call) -> Outcome {
-        let mut judged = Judged::new(Zone::Safe);
+    fn set(&mut self, fields: &[Field], mut state: ShellState, call: &Call) -> Outcome {
+        let mut judged = CommandVerdict::new(Zone::Safe);
         judged.words = plain_words(fields);
         let mut rest = fields[1..].iter();
         while let Some(field) = rest.next() {
@@ -138,7 +138,7 @@ impl Walk<'_> {
         Outcome::same(state)
     }
 
-    fn eval(&mut self, fields: &[Field], state: State, call: &Call) -> Outcome {
+    fn eval(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
         self.tell(plain_words(fields), Zone::Safe, call);
         let words: Option<Vec<_>> = fields[1..].iter().map(Field::literal).collect();
         match words {
@@ -153,7 +153,7 @@ impl Walk<'_> {
     }
 
     /// What a trap runs, it runs later, wherever the script is then.
-    fn trap(&mut self, fields: &[Field], state: State, call: &Call) -> Outcome {
+    fn trap(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
         self.tell(plain_words(fields), Zone::Safe, call);
         let words = fields[1..].iter().filter(|field| field.text != "--");
         let action =
@@ -174,8 +174,8 @@ impl Walk<'_> {
     }
 
     /// `printf -v` assigns to whatever it is given.
-    fn printf(&mut self, fields: &[Field]) -> Judged {
-        let mut judged = Judged::new(Zone::Safe);
+    fn printf(&mut self, fields: &[Field]) -> CommandVerdict {
+        let mut judged = CommandVerdict::new(Zone::Safe);
         judged.words = plain_words(fields);
         let first = fields.get(1);
         let assigns =
@@ -187,8 +187,8 @@ impl Walk<'_> {
     }
 
     /// `[ … ]`: most of it looks at words or files.
-    fn bracket(&mut self, fields: &[Field], state: State, call: &Call) -> Outcome {
-        let mut judged = Judged::new(Zone::Safe);
+    fn bracket(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
+        let mut judged = CommandVerdict::new(Zone::Safe);
         judged.words = plain_words(fields);
         let end = if fields[0].text == "[" { fields.len() - 1 } else { fields.len() };
         if fields[0].text == "[" && fields.last().is_none_or(|last| last.text != "]") {
@@ -202,7 +202,7 @@ impl Walk<'_> {
                 && field.is_known()
                 && field.text.starts_with('-')
             {
-                judged.words[at + 1].1 = WordKind::Option;
+                judged.words[at + 1].1 = CommandWordKind::Option;
             }
             let evaluates = matches!(field.text.as_str(), "-v" | "-R");
             let compared = is_comparison(text(at + 1)) || at > 0 && is_comparison(text(at - 1));
@@ -227,15 +227,15 @@ impl Walk<'_> {
     }
 
     /// `[[ … ]]`: words are not split, but numbers are evaluated.
-    pub(crate) fn test(&mut self, words: &[Word], state: &State) {
-        let bare = |at: usize| words.get(at).and_then(Word::bare).unwrap_or_default();
+    pub(crate) fn test(&mut self, words: &[ShellWord], state: &ShellState) {
+        let bare = |at: usize| words.get(at).and_then(ShellWord::bare).unwrap_or_default();
         for (at, word) in words.iter().enumerate() {
             match word.bare().unwrap_or_default() {
                 "-v" | "-R" => self.unclear("`[[ -v … ]]` may evaluate what it is given"),
                 "-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge" => {
                     let sides =
                         [at.checked_sub(1).and_then(|before| words.get(before)), words.get(at + 1)];
-                    let number = |word: &Word| {
+                    let number = |word: &ShellWord| {
                         let field = expand::single(word, state).ok();
                         let digits = |text: &str| {
                             !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
@@ -259,7 +259,7 @@ impl Walk<'_> {
     }
 
     /// Assignments without a command.
-    pub(crate) fn assign_all(&mut self, assigns: &[Assign], mut state: State) -> Outcome {
+    pub(crate) fn assign_all(&mut self, assigns: &[Assign], mut state: ShellState) -> Outcome {
         for assign in assigns {
             self.named(&assign.name);
             self.assign(assign, &mut state);
@@ -267,7 +267,7 @@ impl Walk<'_> {
         Outcome::same(state)
     }
 
-    fn assign(&mut self, assign: &Assign, state: &mut State) {
+    fn assign(&mut self, assign: &Assign, state: &mut ShellState) {
         if let Some(subscript) = &assign.subscript {
             if subscript.is_empty() || !subscript.chars().all(|c| c.is_ascii_digit()) {
                 self.unclear(format!("the subscript `[{subscript}]` is evaluated"));
@@ -320,10 +320,10 @@ impl Walk<'_> {
         &mut self,
         fields: &[Field],
         assigns: &[Assign],
-        mut state: State,
+        mut state: ShellState,
         call: &Call,
     ) -> Outcome {
-        let mut judged = Judged::new(Zone::Safe);
+        let mut judged = CommandVerdict::new(Zone::Safe);
         judged.words = plain_words(fields);
         let name = fields[0].text.clone();
         let mut exports = name == "export";
@@ -339,7 +339,7 @@ impl Walk<'_> {
                 "-x" => exports = true,
                 "-r" | "-g" | "-gx" | "-rx" | "-p" | "--" => {
                     exports |= field.text.contains('x');
-                    judged.words[at].1 = WordKind::Option;
+                    judged.words[at].1 = CommandWordKind::Option;
                 }
                 text if field.is_known() && is_name(text) => {
                     // `local x` forgets, `export x` shows what it holds to programs.
@@ -366,7 +366,7 @@ impl Walk<'_> {
                 Value::List(_) => "(…)",
             };
             let field = Field::known(format!("{}={source}", assign.name));
-            judged.words.push((field, WordKind::Operand));
+            judged.words.push((field, CommandWordKind::Operand));
         }
         self.note(judged, &state, call);
         for assign in assigns {

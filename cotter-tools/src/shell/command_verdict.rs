@@ -2,24 +2,24 @@
 
 use cotter::permission::{
     Zone,
-    facts::{Doubt, WordKind},
+    facts::{CommandWordKind, Doubt},
 };
 
 use crate::shell::{
     below::Deep,
     expand::{Field, Shape},
     hosts::{self, Leads},
-    options::{Given, Until, kind_of},
+    options::{ParsedOptions, Until, kind_of},
     programs as special,
-    table::{Row, Takes, UNKNOWN, row_of},
-    wrappers::{self, Inner},
+    table::{OperandKind, ProgramRow, UNKNOWN, row_of},
+    wrappers::{self, WrappedCommand},
 };
 
 /// What one command would touch.
 #[derive(Debug)]
-pub(crate) struct Judged {
+pub(crate) struct CommandVerdict {
     /// The words as they are told: names first, then the rest in order.
-    pub words: Vec<(Field, WordKind)>,
+    pub words: Vec<(Field, CommandWordKind)>,
     pub zone: Zone,
     pub reads: Vec<Field>,
     /// Files that are read as a repository keeps them, by their paths in it.
@@ -32,7 +32,7 @@ pub(crate) struct Judged {
     /// What is not understood, though it changes nothing of how far the command reaches.
     pub wonders: Vec<String>,
     /// Commands it would run in turn.
-    pub inner: Vec<Inner>,
+    pub inner: Vec<WrappedCommand>,
     /// Where copies go, and of what: in a folder each gets the name of what it is a copy of.
     pub into: Vec<Field>,
     pub copied: Vec<Field>,
@@ -44,9 +44,9 @@ pub(crate) struct Judged {
     pub folder: Option<Field>,
 }
 
-impl Judged {
+impl CommandVerdict {
     pub(crate) fn new(zone: Zone) -> Self {
-        Judged {
+        CommandVerdict {
             words: vec![],
             zone,
             reads: vec![],
@@ -114,7 +114,7 @@ const SYSTEM_BINS: [&str; 7] = [
 ];
 
 /// What a command with these words would touch. The first word must be known.
-pub(crate) fn judge(fields: &[Field]) -> Judged {
+pub(crate) fn judge(fields: &[Field]) -> CommandVerdict {
     let written = fields[0].text.as_str();
     let base = written.rsplit('/').next().unwrap_or(written);
     let folded = base.to_ascii_lowercase();
@@ -138,14 +138,14 @@ pub(crate) fn judge(fields: &[Field]) -> Judged {
     judged
 }
 
-fn by_table(name: &str, fields: &[Field]) -> Judged {
+fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
     let Some(mut row) = find(name) else { return unknown(fields) };
-    let mut judged = Judged::new(Zone::Safe);
-    let mut names = vec![(fields[0].clone(), WordKind::Name)];
+    let mut judged = CommandVerdict::new(Zone::Safe);
+    let mut names = vec![(fields[0].clone(), CommandWordKind::Name)];
     let (mut rest, mut words) = (&fields[1..], vec![]);
     let mut bare = None;
-    while let Takes::Sub(zone) = row.takes {
-        let given = Given::read(row, rest, Until::Operand);
+    while let OperandKind::Sub(zone) = row.takes {
+        let given = ParsedOptions::read(row, rest, Until::Operand);
         note_options(row, &given, &mut judged);
         words.extend(rest[..given.read].iter().cloned().zip(given.kinds.iter().copied()));
         special::global(row.name, &given, &mut judged);
@@ -158,7 +158,7 @@ fn by_table(name: &str, fields: &[Field]) -> Judged {
         else {
             return unknown_sub(row, names, words, rest, judged);
         };
-        names.push((sub.clone(), WordKind::Name));
+        names.push((sub.clone(), CommandWordKind::Name));
         rest = &rest[1..];
         row = below;
     }
@@ -167,7 +167,7 @@ fn by_table(name: &str, fields: &[Field]) -> Judged {
         // `tar xf a` is `tar -xf a`.
         let dashed = special::dashed(row.name, rest);
         let rest = dashed.as_deref().unwrap_or(rest);
-        let given = Given::read(row, rest, Until::End);
+        let given = ParsedOptions::read(row, rest, Until::End);
         note_options(row, &given, &mut judged);
         words.extend(rest.iter().cloned().zip(given.kinds.iter().copied()));
         operands(row, &given, &mut judged);
@@ -179,7 +179,7 @@ fn by_table(name: &str, fields: &[Field]) -> Judged {
 }
 
 /// The row of a name, with a version behind it or without: `python3.12`.
-fn find(name: &str) -> Option<&'static Row> {
+fn find(name: &str) -> Option<&'static ProgramRow> {
     row_of(name).or_else(|| {
         if name.starts_with("mkfs") {
             return row_of("mke2fs");
@@ -192,10 +192,10 @@ fn find(name: &str) -> Option<&'static Row> {
 }
 
 /// A program that nobody knows: what looks like a path in its words is taken for one.
-fn unknown(fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::Build);
-    let given = Given::read(&UNKNOWN, &fields[1..], Until::End);
-    let kinds = std::iter::once(WordKind::Name).chain(given.kinds.iter().copied());
+fn unknown(fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Build);
+    let given = ParsedOptions::read(&UNKNOWN, &fields[1..], Until::End);
+    let kinds = std::iter::once(CommandWordKind::Name).chain(given.kinds.iter().copied());
     judged.words = fields.iter().cloned().zip(kinds).collect();
     for field in &fields[1..] {
         judged.reads.extend(path_in(field));
@@ -205,23 +205,23 @@ fn unknown(fields: &[Field]) -> Judged {
 
 /// A command within one that is known, but not itself. Its zone is that of the outer one.
 fn unknown_sub(
-    row: &Row,
-    mut names: Vec<(Field, WordKind)>,
-    mut words: Vec<(Field, WordKind)>,
+    row: &ProgramRow,
+    mut names: Vec<(Field, CommandWordKind)>,
+    mut words: Vec<(Field, CommandWordKind)>,
     rest: &[Field],
-    mut judged: Judged,
-) -> Judged {
+    mut judged: CommandVerdict,
+) -> CommandVerdict {
     judged.raise(row.zone);
-    let given = Given::read(row, rest, Until::End);
+    let given = ParsedOptions::read(row, rest, Until::End);
     if let Some(open) = rest.first().filter(|field| !field.is_known()) {
         judged.unclear(format!("`{}` is only known when it runs", open.text));
     }
     words.extend(rest.iter().cloned().zip(given.kinds.iter().copied()));
     if let Some((_, kind)) = words
         .iter_mut()
-        .find(|(word, kind)| *kind == WordKind::Operand && Some(word) == rest.first())
+        .find(|(word, kind)| *kind == CommandWordKind::Operand && Some(word) == rest.first())
     {
-        *kind = WordKind::Name;
+        *kind = CommandWordKind::Name;
     }
     judged.reads.extend(rest.iter().filter_map(path_in));
     special::refine(row, &given, &mut judged);
@@ -231,20 +231,20 @@ fn unknown_sub(
 }
 
 /// What options alone say.
-fn note_options(row: &Row, given: &Given, judged: &mut Judged) {
+fn note_options(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
     if given.unknown.is_some() {
         // What an unknown option sends is not known either.
         judged.raise(if row.zone == Zone::Network { Zone::External } else { Zone::Build });
     }
-    let harms = given.kinds.contains(&WordKind::UnknownOption);
-    let looks = row.zone == Zone::Safe || matches!(row.takes, Takes::Sub(_));
+    let harms = given.kinds.contains(&CommandWordKind::UnknownOption);
+    let looks = row.zone == Zone::Safe || matches!(row.takes, OperandKind::Sub(_));
     if harms && looks && given.writes.is_empty() {
         judged.raise(Zone::Build);
     }
     if let Some(open) = &given.open
         && row.zone != Zone::Build
     {
-        if row.plain && row.takes == Takes::Text {
+        if row.plain && row.takes == OperandKind::Text {
             judged.wonders.push(open.clone());
         } else {
             judged.unclear(open.clone());
@@ -255,16 +255,16 @@ fn note_options(row: &Row, given: &Given, judged: &mut Judged) {
 }
 
 /// What the operands are to the command.
-fn operands(row: &Row, given: &Given, judged: &mut Judged) {
+fn operands(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let operands = given.operands.iter().filter(|field| field.text != "-");
     match row.takes {
-        Takes::Sub(_) | Takes::Text => {}
-        Takes::Nothing => {
+        OperandKind::Sub(_) | OperandKind::Text => {}
+        OperandKind::Nothing => {
             if !given.operands.is_empty() && row.name != "dd" {
                 judged.raise(Zone::Build);
             }
         }
-        Takes::Maybe => {
+        OperandKind::Maybe => {
             let dashes = given.before_dashes.unwrap_or(usize::MAX);
             let paths = given.operands.iter().enumerate();
             judged.reads.extend(paths.filter_map(|(at, field)| {
@@ -275,13 +275,13 @@ fn operands(row: &Row, given: &Given, judged: &mut Judged) {
                 judged.unclear(format!("`{}` is only known when it runs", open.text));
             }
         }
-        Takes::Reads => judged.reads.extend(operands.cloned()),
-        Takes::TextThenReads => {
+        OperandKind::Reads => judged.reads.extend(operands.cloned()),
+        OperandKind::TextThenReads => {
             let scripted = given.has(&["e", "f", "regexp", "file", "expression", "files"]);
             judged.reads.extend(operands.skip(usize::from(!scripted)).cloned());
         }
-        Takes::Writes => judged.writes.extend(operands.cloned()),
-        Takes::Copies => {
+        OperandKind::Writes => judged.writes.extend(operands.cloned()),
+        OperandKind::Copies => {
             let operands: Vec<_> = operands.cloned().collect();
             let named = given.has(&["t", "target-directory"]);
             match operands.split_last() {
@@ -298,7 +298,7 @@ fn operands(row: &Row, given: &Given, judged: &mut Judged) {
                 }
             }
         }
-        Takes::Hosts => operands.for_each(|field| judged.speaks_to(field)),
+        OperandKind::Hosts => operands.for_each(|field| judged.speaks_to(field)),
     }
 }
 
@@ -329,7 +329,8 @@ pub(crate) fn path_in(field: &Field) -> Option<Field> {
 }
 
 /// The kinds of words that are nobody's options.
-pub(crate) fn plain_words(fields: &[Field]) -> Vec<(Field, WordKind)> {
-    let kind = |at: usize, field: &Field| if at == 0 { WordKind::Name } else { kind_of(field) };
+pub(crate) fn plain_words(fields: &[Field]) -> Vec<(Field, CommandWordKind)> {
+    let kind =
+        |at: usize, field: &Field| if at == 0 { CommandWordKind::Name } else { kind_of(field) };
     fields.iter().enumerate().map(|(at, field)| (field.clone(), kind(at, field))).collect()
 }

@@ -2,8 +2,8 @@
 
 use crate::shell::{
     parse::Reason,
-    state::{State, Val},
-    tree::{Node, Piece, Word},
+    state::{ShellState, Val},
+    tree::{Node, ShellWord, WordPart},
 };
 
 /// What a process substitution becomes: the name of a pipe.
@@ -100,11 +100,11 @@ enum Atom<'a> {
 }
 
 /// What words become, and the commands within them, which run first.
-pub(crate) fn fields(words: &[Word], state: &State) -> Result<Vec<Field>, Reason> {
+pub(crate) fn fields(words: &[ShellWord], state: &ShellState) -> Result<Vec<Field>, Reason> {
     let mut all = vec![];
     for word in words {
         match word.pieces.as_slice() {
-            [Piece::Bare(text)] if !text.contains(['*', '?', '[', '{', '~']) => {
+            [WordPart::Bare(text)] if !text.contains(['*', '?', '[', '{', '~']) => {
                 all.push(Field::known(text.clone()));
             }
             _ => expand(word, state, &mut all)?,
@@ -114,7 +114,7 @@ pub(crate) fn fields(words: &[Word], state: &State) -> Result<Vec<Field>, Reason
 }
 
 /// What one word becomes where it is neither split nor a pattern: a value, a redirection's target.
-pub(crate) fn single(word: &Word, state: &State) -> Result<Field, Reason> {
+pub(crate) fn single(word: &ShellWord, state: &ShellState) -> Result<Field, Reason> {
     let mut atoms = atoms(word);
     tilde(&mut atoms, state);
     for atom in &mut atoms {
@@ -135,26 +135,26 @@ pub(crate) fn single(word: &Word, state: &State) -> Result<Field, Reason> {
 
 /// The commands within words, in order.
 pub(crate) fn within<'a>(
-    words: impl IntoIterator<Item = &'a Word>,
+    words: impl IntoIterator<Item = &'a ShellWord>,
 ) -> impl Iterator<Item = &'a Node> {
     words.into_iter().flat_map(|word| &word.pieces).flat_map(|piece| match piece {
-        Piece::Open { within, .. } => within.as_slice(),
-        Piece::Process(node) => std::slice::from_ref(node),
+        WordPart::Open { within, .. } => within.as_slice(),
+        WordPart::Process(node) => std::slice::from_ref(node),
         _ => &[],
     })
 }
 
 /// What is doubtful about words.
 pub(crate) fn doubts<'a>(
-    words: impl IntoIterator<Item = &'a Word>,
+    words: impl IntoIterator<Item = &'a ShellWord>,
 ) -> impl Iterator<Item = &'a Reason> {
     words.into_iter().flat_map(|word| &word.pieces).filter_map(|piece| match piece {
-        Piece::Open { doubt, .. } => doubt.as_ref(),
+        WordPart::Open { doubt, .. } => doubt.as_ref(),
         _ => None,
     })
 }
 
-fn expand(word: &Word, state: &State, all: &mut Vec<Field>) -> Result<(), Reason> {
+fn expand(word: &ShellWord, state: &ShellState, all: &mut Vec<Field>) -> Result<(), Reason> {
     for mut atoms in braces(atoms(word))? {
         tilde(&mut atoms, state);
         build(&atoms, word, state, all);
@@ -162,16 +162,16 @@ fn expand(word: &Word, state: &State, all: &mut Vec<Field>) -> Result<(), Reason
     Ok(())
 }
 
-fn atoms(word: &Word) -> Vec<Atom<'_>> {
+fn atoms(word: &ShellWord) -> Vec<Atom<'_>> {
     let mut atoms = vec![];
     for piece in &word.pieces {
         match piece {
-            Piece::Bare(text) => atoms.extend(text.chars().map(Atom::Bare)),
-            Piece::Quoted(text) if text.is_empty() => atoms.push(Atom::Empty),
-            Piece::Quoted(text) => atoms.extend(text.chars().map(Atom::Quoted)),
-            Piece::Variable { name, quoted } => atoms.push(Atom::Variable(name, *quoted)),
-            Piece::Open { quoted, .. } => atoms.push(Atom::Open(*quoted)),
-            Piece::Process(_) => atoms.extend(PIPE.chars().map(Atom::Quoted)),
+            WordPart::Bare(text) => atoms.extend(text.chars().map(Atom::Bare)),
+            WordPart::Quoted(text) if text.is_empty() => atoms.push(Atom::Empty),
+            WordPart::Quoted(text) => atoms.extend(text.chars().map(Atom::Quoted)),
+            WordPart::Variable { name, quoted } => atoms.push(Atom::Variable(name, *quoted)),
+            WordPart::Open { quoted, .. } => atoms.push(Atom::Open(*quoted)),
+            WordPart::Process(_) => atoms.extend(PIPE.chars().map(Atom::Quoted)),
         }
     }
     atoms
@@ -285,7 +285,7 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
 }
 
 /// `~` at the beginning, also of what follows `name=`.
-fn tilde(atoms: &mut Vec<Atom<'_>>, state: &State) {
+fn tilde(atoms: &mut Vec<Atom<'_>>, state: &ShellState) {
     let assigned = atoms.iter().position(|atom| matches!(atom, Atom::Bare('='))).filter(|&at| {
         at > 0
             && atoms[..at]
@@ -351,7 +351,7 @@ impl Making {
         self.begun = true;
     }
 
-    fn end(&mut self, word: &Word, all: &mut Vec<Field>) {
+    fn end(&mut self, word: &ShellWord, all: &mut Vec<Field>) {
         let made = std::mem::take(self);
         if !made.begun {
             return;
@@ -368,7 +368,7 @@ impl Making {
     }
 }
 
-fn build(atoms: &[Atom<'_>], word: &Word, state: &State, all: &mut Vec<Field>) {
+fn build(atoms: &[Atom<'_>], word: &ShellWord, state: &ShellState, all: &mut Vec<Field>) {
     let mut making = Making::default();
     for atom in atoms {
         match atom {
@@ -385,8 +385,8 @@ fn build(atoms: &[Atom<'_>], word: &Word, state: &State, all: &mut Vec<Field>) {
 fn variable(
     name: &str,
     quoted: bool,
-    word: &Word,
-    state: &State,
+    word: &ShellWord,
+    state: &ShellState,
     making: &mut Making,
     all: &mut Vec<Field>,
 ) {

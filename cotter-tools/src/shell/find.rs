@@ -1,12 +1,12 @@
 //! `find`: where it looks, and what it does with what it finds. Pure.
 
-use cotter::permission::{Zone, facts::WordKind};
+use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
     below::Deep,
-    command_verdict::{Judged, plain_words},
+    command_verdict::{CommandVerdict, plain_words},
     expand::Field,
-    wrappers::Inner,
+    wrappers::WrappedCommand,
 };
 
 /// Tests and actions that only look, with how many words each takes.
@@ -74,8 +74,8 @@ const LOOKS: [(&str, usize); 61] = [
     ("-ignore_readdir_race", 0),
 ];
 
-pub(crate) fn judge(fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::Safe);
+pub(crate) fn judge(fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Safe);
     judged.words = plain_words(fields);
     let begins =
         |field: &Field| field.text.starts_with(['-', '(', ')', '!', ',']) || field.may_be_option();
@@ -98,7 +98,7 @@ pub(crate) fn judge(fields: &[Field]) -> Judged {
             (Some((_, takes)), _) => looked(&mut judged, at, *takes),
             (None, "(" | ")" | "!" | "," | "\\(" | "\\)") => 1,
             (None, "-delete") => {
-                judged.words[at].1 = WordKind::UnknownOption;
+                judged.words[at].1 = CommandWordKind::UnknownOption;
                 judged.raise(Zone::Workspace);
                 judged.writes.extend(starts.iter().cloned());
                 judged.removes.extend(starts.iter().cloned());
@@ -109,18 +109,18 @@ pub(crate) fn judge(fields: &[Field]) -> Judged {
                 runs(&mut judged, fields, at, &starts)
             }
             (None, "-fprint" | "-fprint0" | "-fls" | "-fprintf") => {
-                judged.words[at].1 = WordKind::UnknownOption;
+                judged.words[at].1 = CommandWordKind::UnknownOption;
                 judged.raise(Zone::Workspace);
                 judged.writes.extend(fields.get(at + 1).cloned());
                 if text == "-fprintf" { 3 } else { 2 }
             }
             (None, "-newer" | "-anewer" | "-cnewer" | "-samefile") => {
-                judged.words[at].1 = WordKind::Option;
+                judged.words[at].1 = CommandWordKind::Option;
                 judged.reads.extend(fields.get(at + 1).cloned());
                 2
             }
             _ => {
-                judged.words[at].1 = WordKind::UnknownOption;
+                judged.words[at].1 = CommandWordKind::UnknownOption;
                 judged.raise(Zone::Build);
                 1
             }
@@ -130,31 +130,35 @@ pub(crate) fn judge(fields: &[Field]) -> Judged {
 }
 
 /// How many options stand before where it looks. To follow links is to read elsewhere.
-fn ways(fields: &[Field], judged: &mut Judged) -> usize {
+fn ways(fields: &[Field], judged: &mut CommandVerdict) -> usize {
     let is_way = |field: &&Field| matches!(field.text.as_str(), "-L" | "-H" | "-P");
     let ways = fields[1..].iter().take_while(is_way).count();
     for (field, kind) in &mut judged.words[1..=ways] {
-        *kind = if field.text == "-P" { WordKind::Option } else { WordKind::UnknownOption };
+        *kind = if field.text == "-P" {
+            CommandWordKind::Option
+        } else {
+            CommandWordKind::UnknownOption
+        };
     }
-    if judged.words.iter().any(|(_, kind)| *kind == WordKind::UnknownOption) {
+    if judged.words.iter().any(|(_, kind)| *kind == CommandWordKind::UnknownOption) {
         judged.raise(Zone::Build);
     }
     ways
 }
 
 /// A test with its words.
-fn looked(judged: &mut Judged, at: usize, takes: usize) -> usize {
+fn looked(judged: &mut CommandVerdict, at: usize, takes: usize) -> usize {
     for (_, kind) in judged.words[at..].iter_mut().take(takes + 1) {
-        if *kind != WordKind::Open {
-            *kind = WordKind::Option;
+        if *kind != CommandWordKind::Open {
+            *kind = CommandWordKind::Option;
         }
     }
     takes + 1
 }
 
 /// `-exec` with the command it runs, in which `{}` is something below where it looks.
-fn runs(judged: &mut Judged, fields: &[Field], at: usize, starts: &[Field]) -> usize {
-    judged.words[at].1 = WordKind::UnknownOption;
+fn runs(judged: &mut CommandVerdict, fields: &[Field], at: usize, starts: &[Field]) -> usize {
+    judged.words[at].1 = CommandWordKind::UnknownOption;
     let rest = &fields[at + 1..];
     let ends = |at: usize| match rest[at].text.as_str() {
         ";" => true,
@@ -195,9 +199,9 @@ fn runs(judged: &mut Judged, fields: &[Field], at: usize, starts: &[Field]) -> u
             judged.unclear("`find` is told to run nothing");
         } else if fields[at].text.contains("dir") || !start.is_known() {
             judged.unclear("`find` runs a command in folders it finds");
-            judged.inner.push(Inner::Program(command));
+            judged.inner.push(WrappedCommand::Program(command));
         } else {
-            judged.inner.push(Inner::Program(command));
+            judged.inner.push(WrappedCommand::Program(command));
         }
     }
     end + 2

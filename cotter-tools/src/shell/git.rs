@@ -3,13 +3,13 @@
 use cotter::permission::Zone;
 
 use crate::shell::{
-    command_verdict::Judged,
+    command_verdict::CommandVerdict,
     expand::{Field, Shape},
-    options::Given,
+    options::ParsedOptions,
 };
 
 /// What follows from options and operands together.
-pub(crate) fn refine(name: &str, given: &Given, judged: &mut Judged) {
+pub(crate) fn refine(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     if SHOWS.contains(&name) {
         judged.kept.extend(given.operands.iter().filter_map(path_in_revision));
     }
@@ -79,12 +79,12 @@ fn path_in_revision(word: &Field) -> Option<Field> {
 }
 
 /// Whether a format asks for what only a program that checks signatures knows.
-fn checks_signatures(given: &Given) -> bool {
+fn checks_signatures(given: &ParsedOptions) -> bool {
     let formats = given.values(&["format", "pretty", "sort"]);
     { formats }.any(|format| format.text.contains("%G") || format.text.contains("signature"))
 }
 
-fn push(given: &Given, judged: &mut Judged) {
+fn push(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let forced = given.has(&["f", "force", "force-with-lease", "mirror", "d", "delete", "prune"]);
     let refs = given.operands.iter().skip(1).any(|field| field.text.starts_with(['+', ':']));
     if forced || refs {
@@ -95,7 +95,7 @@ fn push(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn remote(name: &str, given: &Given, judged: &mut Judged) {
+fn remote(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let Some(address) = given.operands.first() else { return };
     let text = address.text.as_str();
     if text.contains("::") {
@@ -113,7 +113,7 @@ fn remote(name: &str, given: &Given, judged: &mut Judged) {
     }
 }
 
-fn branch(given: &Given, judged: &mut Judged) {
+fn branch(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let changes = given.has(&[
         "d",
         "delete",
@@ -155,7 +155,7 @@ fn branch(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn tag(given: &Given, judged: &mut Judged) {
+fn tag(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let lists = given.has(&[
         "l",
         "list",
@@ -174,7 +174,7 @@ fn tag(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn clean(given: &Given, judged: &mut Judged) {
+fn clean(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let forced = given.has(&["f", "force"]);
     if given.has(&["n", "dry-run"]) {
         judged.reads.append(&mut judged.writes);
@@ -185,7 +185,7 @@ fn clean(given: &Given, judged: &mut Judged) {
 }
 
 /// Commands that look, or change what git itself keeps, by how many words they are given.
-fn settings(name: &str, given: &Given, judged: &mut Judged) {
+fn settings(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let operands = given.operands.len();
     match name {
         "git config"
@@ -204,7 +204,7 @@ fn settings(name: &str, given: &Given, judged: &mut Judged) {
     }
 }
 
-fn throws_away(name: &str, given: &Given, judged: &mut Judged) {
+fn throws_away(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let whole = |field: &Field| {
         matches!(field.text.as_str(), "." | "./" | ":/" | "..")
             || matches!(field.shape, Shape::Pattern(_))

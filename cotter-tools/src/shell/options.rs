@@ -1,10 +1,10 @@
 //! Options and operands of one command, told apart by its row of the table. Pure.
 
-use cotter::permission::{Zone, facts::WordKind};
+use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
     expand::{Field, Shape},
-    table::Row,
+    table::ProgramRow,
 };
 
 /// Options behind `--` that tools hand on, and that change nothing of what may run.
@@ -25,7 +25,7 @@ const PASSED_ON: [&str; 12] = [
 
 /// What a command was given.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct ParsedOptions {
     /// Options by name (`r`, `recursive`), with their values.
     pub options: Vec<(String, Option<Field>)>,
     pub operands: Vec<Field>,
@@ -33,7 +33,7 @@ pub(crate) struct Given {
     pub reads: Vec<Field>,
     pub writes: Vec<Field>,
     /// What each word is, those before the first one read here not included.
-    pub kinds: Vec<WordKind>,
+    pub kinds: Vec<CommandWordKind>,
     /// An option that nobody knows.
     pub unknown: Option<String>,
     /// Why a word could turn out to be an option.
@@ -55,7 +55,7 @@ pub(crate) enum Until {
 
 /// What an option takes, by the sign behind it in the table.
 #[derive(Clone, Copy, PartialEq)]
-enum Takes {
+enum OptionArity {
     Nothing,
     /// `:` or `=`: a value.
     Text,
@@ -73,38 +73,42 @@ enum Takes {
     HarmWith,
 }
 
-impl Takes {
-    fn of(sign: Option<char>) -> Option<Takes> {
+impl OptionArity {
+    fn of(sign: Option<char>) -> Option<OptionArity> {
         Some(match sign? {
-            ':' | '=' => Takes::Text,
-            '?' => Takes::Maybe,
-            '<' => Takes::Read,
-            '>' => Takes::Write,
-            '!' => Takes::Harm,
-            '~' => Takes::HarmMaybe,
-            '&' => Takes::HarmWith,
+            ':' | '=' => OptionArity::Text,
+            '?' => OptionArity::Maybe,
+            '<' => OptionArity::Read,
+            '>' => OptionArity::Write,
+            '!' => OptionArity::Harm,
+            '~' => OptionArity::HarmMaybe,
+            '&' => OptionArity::HarmWith,
             _ => return None,
         })
     }
 
     fn wants_a_value(self) -> bool {
-        matches!(self, Takes::Text | Takes::Read | Takes::Write | Takes::HarmWith)
+        matches!(
+            self,
+            OptionArity::Text | OptionArity::Read | OptionArity::Write | OptionArity::HarmWith
+        )
     }
 
-    fn kind(self) -> WordKind {
+    fn kind(self) -> CommandWordKind {
         match self {
-            Takes::Write | Takes::Harm | Takes::HarmMaybe | Takes::HarmWith => {
-                WordKind::UnknownOption
-            }
-            _ => WordKind::Option,
+            OptionArity::Write
+            | OptionArity::Harm
+            | OptionArity::HarmMaybe
+            | OptionArity::HarmWith => CommandWordKind::UnknownOption,
+            _ => CommandWordKind::Option,
         }
     }
 }
 
-impl Given {
+impl ParsedOptions {
     /// Reads the words behind a command's name.
-    pub(crate) fn read(row: &Row, fields: &[Field], until: Until) -> Given {
-        let mut given = Given::default();
+    pub(crate) fn read(row: &ProgramRow, fields: &[Field], until: Until) -> ParsedOptions {
+        let mut given = ParsedOptions::default();
         let mut words = fields.iter();
         let mut dashes = false;
         while let Some(field) = words.next() {
@@ -112,7 +116,7 @@ impl Given {
             if !dashes && field.is_known() && text == "--" {
                 dashes = true;
                 given.before_dashes = Some(given.operands.len());
-                given.kinds.push(WordKind::Option);
+                given.kinds.push(CommandWordKind::Option);
                 continue;
             }
             let dashed = text.starts_with('-')
@@ -131,7 +135,11 @@ impl Given {
                 }
                 let passed_on = dashes && row.zone == Zone::Build && text.starts_with('-');
                 let unknown = passed_on && !PASSED_ON.iter().any(|known| text.starts_with(known));
-                given.kinds.push(if unknown { WordKind::UnknownOption } else { kind_of(field) });
+                given.kinds.push(if unknown {
+                    CommandWordKind::UnknownOption
+                } else {
+                    kind_of(field)
+                });
                 given.operands.push(field.clone());
                 continue;
             }
@@ -160,24 +168,24 @@ impl Given {
     }
 
     /// One word that begins with a dash. What still wants a value is handed back.
-    fn option(&mut self, row: &Row, field: &Field) -> Option<(String, Takes)> {
+    fn option(&mut self, row: &ProgramRow, field: &Field) -> Option<(String, OptionArity)> {
         let text = field.text.as_str();
         if row.long_with_one_dash || text.starts_with("--") {
             return self.long(row, field);
         }
         let digits = text.len() > 1 && text[1..].chars().all(|c| c.is_ascii_digit());
         if digits && row.short.contains('#') && field.is_known() {
-            self.kinds.push(WordKind::Option);
+            self.kinds.push(CommandWordKind::Option);
             return None;
         }
-        let mut kind = WordKind::Option;
+        let mut kind = CommandWordKind::Option;
         for (at, c) in text.char_indices().skip(1) {
             let Some(takes) = short(row.short, c) else {
                 self.unknown.get_or_insert_with(|| text.to_owned());
-                kind = WordKind::UnknownOption;
+                kind = CommandWordKind::UnknownOption;
                 break;
             };
-            if takes.kind() == WordKind::UnknownOption {
+            if takes.kind() == CommandWordKind::UnknownOption {
                 kind = takes.kind();
             }
             let rest = &text[at + c.len_utf8()..];
@@ -186,7 +194,7 @@ impl Given {
                 return Some((c.to_string(), takes));
             }
             let valued = takes.wants_a_value()
-                || matches!(takes, Takes::Maybe | Takes::HarmMaybe) && !rest.is_empty();
+                || matches!(takes, OptionArity::Maybe | OptionArity::HarmMaybe) && !rest.is_empty();
             let value = valued.then(|| field.without(&text[..at + c.len_utf8()])).flatten();
             let ends = value.is_some();
             self.take(c.to_string(), takes, value);
@@ -194,12 +202,16 @@ impl Given {
                 break;
             }
         }
-        let kind = if field.is_open() && kind == WordKind::Option { WordKind::Open } else { kind };
+        let kind = if field.is_open() && kind == CommandWordKind::Option {
+            CommandWordKind::Open
+        } else {
+            kind
+        };
         self.kinds.push(kind);
         None
     }
 
-    fn long(&mut self, row: &Row, field: &Field) -> Option<(String, Takes)> {
+    fn long(&mut self, row: &ProgramRow, field: &Field) -> Option<(String, OptionArity)> {
         let text = field.text.as_str();
         let name = text.trim_start_matches('-');
         let (name, valued) = name.split_once('=').map_or((name, false), |(name, _)| (name, true));
@@ -209,21 +221,21 @@ impl Given {
                 self.unknown.get_or_insert_with(|| text.to_owned());
             }
             self.options.push((whole.unwrap_or(name).to_owned(), None));
-            self.kinds.push(WordKind::UnknownOption);
+            self.kinds.push(CommandWordKind::UnknownOption);
             return None;
         };
         let fits = match takes {
-            Takes::Nothing | Takes::Harm => !valued && field.is_known(),
-            Takes::Maybe | Takes::HarmMaybe => valued || field.is_known(),
+            OptionArity::Nothing | OptionArity::Harm => !valued && field.is_known(),
+            OptionArity::Maybe | OptionArity::HarmMaybe => valued || field.is_known(),
             _ => true,
         };
         if !fits {
             self.unknown.get_or_insert_with(|| text.to_owned());
         }
         let kind = match fits {
-            true if field.is_open() => WordKind::Open,
+            true if field.is_open() => CommandWordKind::Open,
             true => takes.kind(),
-            false => WordKind::UnknownOption,
+            false => CommandWordKind::UnknownOption,
         };
         self.kinds.push(kind);
         if takes.wants_a_value() && !valued {
@@ -234,10 +246,10 @@ impl Given {
         None
     }
 
-    fn take(&mut self, name: String, takes: Takes, value: Option<Field>) {
+    fn take(&mut self, name: String, takes: OptionArity, value: Option<Field>) {
         match takes {
-            Takes::Read => self.reads.extend(value.clone()),
-            Takes::Write => self.writes.extend(value.clone()),
+            OptionArity::Read => self.reads.extend(value.clone()),
+            OptionArity::Write => self.writes.extend(value.clone()),
             _ => {}
         }
         self.options.push((name, value));
@@ -245,29 +257,30 @@ impl Given {
 }
 
 /// What a word is that is no option.
-pub(crate) fn kind_of(field: &Field) -> WordKind {
-    if field.is_open() { WordKind::Open } else { WordKind::Operand }
+pub(crate) fn kind_of(field: &Field) -> CommandWordKind {
+    if field.is_open() { CommandWordKind::Open } else { CommandWordKind::Operand }
 }
 
-fn value_kind(field: &Field, takes: Takes) -> WordKind {
+fn value_kind(field: &Field, takes: OptionArity) -> CommandWordKind {
     match takes {
-        _ if field.is_open() => WordKind::Open,
-        Takes::Text | Takes::Maybe => WordKind::Option,
-        Takes::HarmWith => WordKind::UnknownOption,
-        _ => WordKind::Operand,
+        _ if field.is_open() => CommandWordKind::Open,
+        OptionArity::Text | OptionArity::Maybe => CommandWordKind::Option,
+        OptionArity::HarmWith => CommandWordKind::UnknownOption,
+        _ => CommandWordKind::Operand,
     }
 }
 
 /// What a short option takes, by a row such as `lan:f<`.
-fn short(spec: &str, wanted: char) -> Option<Takes> {
-    if wanted == '#' || Takes::of(Some(wanted)).is_some_and(|_| !matches!(wanted, '?' | '!')) {
+fn short(spec: &str, wanted: char) -> Option<OptionArity> {
+    if wanted == '#' || OptionArity::of(Some(wanted)).is_some_and(|_| !matches!(wanted, '?' | '!'))
+    {
         return None;
     }
     let mut letters = spec.chars().peekable();
     while let Some(c) = letters.next() {
-        let takes = Takes::of(letters.peek().copied());
+        let takes = OptionArity::of(letters.peek().copied());
         if c == wanted && c.is_ascii_alphanumeric() {
-            return Some(takes.unwrap_or(Takes::Nothing));
+            return Some(takes.unwrap_or(OptionArity::Nothing));
         }
         if takes.is_some() {
             letters.next();
@@ -277,12 +290,12 @@ fn short(spec: &str, wanted: char) -> Option<Takes> {
 }
 
 /// What a long option takes, by a row such as `all color? file<`.
-fn long(spec: &str, wanted: &str) -> Option<Takes> {
+fn long(spec: &str, wanted: &str) -> Option<OptionArity> {
     spec.split_whitespace().find_map(|option| {
         let rest = option.strip_prefix(wanted)?;
         match rest.chars().next() {
-            None => Some(Takes::Nothing),
-            sign if rest.len() == 1 => Takes::of(sign),
+            None => Some(OptionArity::Nothing),
+            sign if rest.len() == 1 => OptionArity::of(sign),
             _ => None,
         }
     })
@@ -306,14 +319,14 @@ mod tests {
     fn check(line: &str, kinds: &str, unknown: Option<&str>) {
         let fields: Vec<_> = line.split(' ').map(Field::known).collect();
         let row = row_of(&fields[0].text).expect("a row");
-        let given = Given::read(row, &fields[1..], Until::End);
+        let given = ParsedOptions::read(row, &fields[1..], Until::End);
         let shown: String = given
             .kinds
             .iter()
             .map(|kind| match kind {
-                WordKind::Operand => 'o',
-                WordKind::Option => '-',
-                WordKind::UnknownOption => '!',
+                CommandWordKind::Operand => 'o',
+                CommandWordKind::Option => '-',
+                CommandWordKind::UnknownOption => '!',
                 _ => '?',
             })
             .collect();

@@ -5,7 +5,7 @@
 
 use std::{cell::OnceCell, rc::Rc};
 
-use crate::shell::tree::{Assign, Link, Node, Redirect, Simple, Value, Word};
+use crate::shell::tree::{Assign, ListOperator, Node, Redirect, ShellWord, Simple, Value};
 
 /// The longest command line that is read.
 const LONGEST: usize = 64 * 1024;
@@ -14,7 +14,7 @@ const DEEPEST: usize = 60;
 
 /// Why a command line is not understood.
 pub(crate) type Reason = String;
-type Parsed<T> = Result<T, Reason>;
+type ParseResult<T> = Result<T, Reason>;
 
 /// Words that open or close something where a command could stand.
 const RESERVED: [&str; 19] = [
@@ -47,7 +47,7 @@ struct Document {
     strips: bool,
     /// A quoted delimiter: nothing in the text means anything.
     raw: bool,
-    body: Rc<OnceCell<Word>>,
+    body: Rc<OnceCell<ShellWord>>,
 }
 
 pub(crate) struct Parser<'a> {
@@ -83,11 +83,11 @@ impl<'a> Parser<'a> {
         seen
     }
 
-    fn expect(&mut self, token: &str) -> Parsed<()> {
+    fn expect(&mut self, token: &str) -> ParseResult<()> {
         if self.take(token) { Ok(()) } else { Err(format!("`{token}` is missing")) }
     }
 
-    fn at_end(&mut self) -> Parsed<()> {
+    fn at_end(&mut self) -> ParseResult<()> {
         match (self.peek(), self.documents.is_empty()) {
             (None, true) => Ok(()),
             (None, false) => Err("a here-document has no end".into()),
@@ -96,7 +96,10 @@ impl<'a> Parser<'a> {
     }
 
     /// One level deeper, as long as that is allowed.
-    pub(crate) fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    pub(crate) fn deeper<T>(
+        &mut self,
+        inner: impl FnOnce(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<T> {
         if self.depth >= DEEPEST {
             return Err("it is nested too deeply".into());
         }
@@ -120,7 +123,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Passes over lines that end, and reads the here-documents that follow them.
-    fn newlines(&mut self) -> Parsed<()> {
+    fn newlines(&mut self) -> ParseResult<()> {
         loop {
             self.blanks();
             if !self.take("\n") {
@@ -131,7 +134,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Commands one after the other, up to the end of the text, a `)`, a `;;` or one of the words.
-    fn list(&mut self, done: &mut Vec<Node>, until: &[&str]) -> Parsed<()> {
+    fn list(&mut self, done: &mut Vec<Node>, until: &[&str]) -> ParseResult<()> {
         loop {
             self.newlines()?;
             let ends =
@@ -167,7 +170,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A list as one node, which must not be empty.
-    fn body(&mut self, until: &[&str]) -> Parsed<Node> {
+    fn body(&mut self, until: &[&str]) -> ParseResult<Node> {
         let mut done = vec![];
         self.deeper(|parser| parser.list(&mut done, until))?;
         if done.is_empty() { Err("a command is missing".into()) } else { Ok(Node::Sequence(done)) }
@@ -179,15 +182,15 @@ impl<'a> Parser<'a> {
         after.chars().next().is_none_or(is_meta)
     }
 
-    fn chain(&mut self) -> Parsed<Node> {
+    fn chain(&mut self) -> ParseResult<Node> {
         let first = self.pipeline()?;
         let mut links = vec![];
         loop {
             self.blanks();
             let link = if self.take("&&") {
-                Link::And
+                ListOperator::And
             } else if self.take("||") {
-                Link::Or
+                ListOperator::Or
             } else {
                 return Ok(if links.is_empty() {
                     first
@@ -200,7 +203,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn pipeline(&mut self) -> Parsed<Node> {
+    fn pipeline(&mut self) -> ParseResult<Node> {
         let mut turned = false;
         self.blanks();
         loop {
@@ -236,11 +239,11 @@ impl<'a> Parser<'a> {
         ahead.sees("(") || RESERVED.iter().any(|word| ahead.sees_word(word))
     }
 
-    fn command(&mut self) -> Parsed<Node> {
+    fn command(&mut self) -> ParseResult<Node> {
         self.deeper(Parser::command_here)
     }
 
-    fn command_here(&mut self) -> Parsed<Node> {
+    fn command_here(&mut self) -> ParseResult<Node> {
         self.blanks();
         let Some(word) = RESERVED.iter().find(|word| self.sees_word(word)) else {
             if self.sees("(") {
@@ -281,7 +284,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A compound command with the redirections behind it. The next word must not be part of it.
-    fn redirected(&mut self, node: Node) -> Parsed<Node> {
+    fn redirected(&mut self, node: Node) -> ParseResult<Node> {
         let mut redirects = vec![];
         loop {
             self.blanks();
@@ -293,20 +296,20 @@ impl<'a> Parser<'a> {
         Ok(if redirects.is_empty() { node } else { Node::Redirected(Box::new(node), redirects) })
     }
 
-    fn subshell(&mut self) -> Parsed<Node> {
+    fn subshell(&mut self) -> ParseResult<Node> {
         self.expect("(")?;
         let body = self.body(&[])?;
         self.expect(")")?;
         Ok(Node::Subshell(Box::new(body)))
     }
 
-    fn group(&mut self) -> Parsed<Node> {
+    fn group(&mut self) -> ParseResult<Node> {
         let body = self.body(&["}"])?;
         self.expect("}")?;
         Ok(body)
     }
 
-    fn do_group(&mut self) -> Parsed<Node> {
+    fn do_group(&mut self) -> ParseResult<Node> {
         self.newlines()?;
         self.expect_word("do")?;
         let body = self.body(&["done"])?;
@@ -314,11 +317,11 @@ impl<'a> Parser<'a> {
         Ok(body)
     }
 
-    fn expect_word(&mut self, word: &str) -> Parsed<()> {
+    fn expect_word(&mut self, word: &str) -> ParseResult<()> {
         if self.sees_word(word) { self.expect(word) } else { Err(format!("`{word}` is missing")) }
     }
 
-    fn condition(&mut self) -> Parsed<Node> {
+    fn condition(&mut self) -> ParseResult<Node> {
         let mut arms = vec![];
         loop {
             let condition = self.body(&["then"])?;
@@ -339,7 +342,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn repeated(&mut self, word: &str) -> Parsed<Node> {
+    fn repeated(&mut self, word: &str) -> ParseResult<Node> {
         self.blanks();
         if word == "for" && self.take("((") {
             let (_, within) = self.arithmetic()?;
@@ -371,7 +374,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn case(&mut self) -> Parsed<Node> {
+    fn case(&mut self) -> ParseResult<Node> {
         self.blanks();
         let mut words = vec![self.word()?];
         self.newlines()?;
@@ -404,7 +407,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `name ( )`, where it stands here.
-    fn function_name(&mut self) -> Parsed<Option<String>> {
+    fn function_name(&mut self) -> ParseResult<Option<String>> {
         let end = self.rest().find(is_meta).unwrap_or(self.rest().len());
         let name = &self.rest()[..end];
         let mut ahead = Parser { documents: vec![], ..*self };
@@ -423,7 +426,7 @@ impl<'a> Parser<'a> {
         Ok(Some(name.to_owned()))
     }
 
-    fn function(&mut self, name: String) -> Parsed<Node> {
+    fn function(&mut self, name: String) -> ParseResult<Node> {
         self.newlines()?;
         let compound = self.sees("(")
             || ["{", "[[", "if", "while", "until", "for", "case"]
@@ -436,7 +439,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A name of letters, digits and `_`.
-    fn plain_name(&mut self) -> Parsed<String> {
+    fn plain_name(&mut self) -> ParseResult<String> {
         let end = self.rest().find(is_meta).unwrap_or(self.rest().len());
         let name = &self.rest()[..end];
         let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
@@ -447,7 +450,7 @@ impl<'a> Parser<'a> {
         Ok(name.to_owned())
     }
 
-    fn arithmetic_command(&mut self) -> Parsed<Node> {
+    fn arithmetic_command(&mut self) -> ParseResult<Node> {
         let (doubt, within) = self.arithmetic()?;
         Ok(Node::Arithmetic { doubt, within })
     }
@@ -458,7 +461,7 @@ impl<'a> Parser<'a> {
         process || self.peek().is_some_and(|c| !is_meta(c))
     }
 
-    fn simple(&mut self) -> Parsed<Node> {
+    fn simple(&mut self) -> ParseResult<Node> {
         let mut simple = Simple::default();
         loop {
             self.blanks();
@@ -469,15 +472,19 @@ impl<'a> Parser<'a> {
             if !self.at_word() {
                 break;
             }
-            let declares = simple.words.first().and_then(Word::bare).is_some_and(is_declaration);
+            let declares =
+                simple.words.first().and_then(ShellWord::bare).is_some_and(is_declaration);
             let assign = if simple.words.is_empty() || declares { self.assign()? } else { None };
             match assign {
                 Some(assign) => simple.assigns.push(assign),
                 None => simple.words.push(self.word()?),
             }
         }
-        let reserved =
-            simple.words.first().and_then(Word::bare).is_some_and(|word| RESERVED.contains(&word));
+        let reserved = simple
+            .words
+            .first()
+            .and_then(ShellWord::bare)
+            .is_some_and(|word| RESERVED.contains(&word));
         if self.sees("(") || reserved {
             return Err(self.odd());
         }
@@ -487,7 +494,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `name=…`, where it stands here.
-    fn assign(&mut self) -> Parsed<Option<Assign>> {
+    fn assign(&mut self) -> ParseResult<Option<Assign>> {
         let rest = self.rest();
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         if end == 0 || rest.starts_with(|c: char| c.is_ascii_digit()) {
@@ -522,7 +529,7 @@ impl<'a> Parser<'a> {
     }
 
     /// A redirection, where one stands here.
-    fn redirect(&mut self) -> Parsed<Option<Redirect>> {
+    fn redirect(&mut self) -> ParseResult<Option<Redirect>> {
         let rest = self.rest();
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let after = &rest[digits..];
@@ -565,7 +572,7 @@ impl<'a> Parser<'a> {
     }
 
     /// What follows `<&` or `>&`: a descriptor, or a file for both streams.
-    fn copied(&mut self, operator: &str, numbered: bool) -> Parsed<Redirect> {
+    fn copied(&mut self, operator: &str, numbered: bool) -> ParseResult<Redirect> {
         self.blanks();
         let word = self.word()?;
         let descriptor = word.bare().is_some_and(|text| {
@@ -582,7 +589,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The head of a here-document. Its text is read when the line ends.
-    fn document(&mut self) -> Parsed<Redirect> {
+    fn document(&mut self) -> ParseResult<Redirect> {
         self.at += 2;
         let strips = self.take("-");
         while self.take(" ") || self.take("\t") {}
@@ -615,7 +622,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads the text of the here-documents that the line before announced.
-    fn read_documents(&mut self) -> Parsed<()> {
+    fn read_documents(&mut self) -> ParseResult<()> {
         for document in std::mem::take(&mut self.documents) {
             let mut body = String::new();
             loop {
@@ -637,7 +644,10 @@ impl<'a> Parser<'a> {
                 body.push('\n');
             }
             let word = if document.raw {
-                Word { pieces: vec![crate::shell::tree::Piece::Quoted(body.clone())], source: body }
+                ShellWord {
+                    pieces: vec![crate::shell::tree::WordPart::Quoted(body.clone())],
+                    source: body,
+                }
             } else {
                 crate::shell::words::of_document(&body, self.depth)?
             };
@@ -647,7 +657,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Commands between `$(` or `<(` and their end.
-    pub(crate) fn substituted(&mut self) -> Parsed<Node> {
+    pub(crate) fn substituted(&mut self) -> ParseResult<Node> {
         if !self.documents.is_empty() {
             return Err("a here-document begins before a substitution on its line".into());
         }

@@ -3,15 +3,15 @@
 use cotter::{builtin::PROTECTED, permission::Zone};
 
 use crate::shell::{
-    below::Deep, command_verdict::Judged, expand::Field, git, options::Given, sed, table::Row,
-    wrappers::Inner,
+    below::Deep, command_verdict::CommandVerdict, expand::Field, git, options::ParsedOptions, sed,
+    table::ProgramRow, wrappers::WrappedCommand,
 };
 
 /// The name of our own program.
 pub(crate) const OURS: &str = "cotter";
 
 /// Our own program: it answers questions and gives trust, so an agent may only look through it.
-pub(crate) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
+pub(crate) fn own(name: &str, fields: &[Field], judged: &mut CommandVerdict) {
     if name != OURS {
         return;
     }
@@ -40,7 +40,7 @@ pub(crate) fn own(name: &str, fields: &[Field], judged: &mut Judged) {
 }
 
 /// Options that stand before a command within another.
-pub(crate) fn global(name: &str, given: &Given, judged: &mut Judged) {
+pub(crate) fn global(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     if name != "git" {
         return;
     }
@@ -91,7 +91,7 @@ pub(crate) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
 }
 
 /// What follows from options and operands together.
-pub(crate) fn refine(row: &Row, given: &Given, judged: &mut Judged) {
+pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
     judged.deep = deep(row.name, given);
     match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
         "git" => git::refine(row.name, given, judged),
@@ -113,7 +113,7 @@ pub(crate) fn refine(row: &Row, given: &Given, judged: &mut Judged) {
 }
 
 /// How a command goes through folders, where it is told to.
-fn deep(name: &str, given: &Given) -> Option<Deep> {
+fn deep(name: &str, given: &ParsedOptions) -> Option<Deep> {
     if name == "git grep" {
         let tracked = !given.has(&["untracked", "no-index"]);
         return Some(Deep { tracked, ..Deep::default() });
@@ -134,7 +134,7 @@ fn deep(name: &str, given: &Given) -> Option<Deep> {
 }
 
 /// Addresses that are fetched, what is sent to them, and files that are made of them.
-fn web(given: &Given, judged: &mut Judged) {
+fn web(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let sends = [
         "d",
         "data",
@@ -196,7 +196,7 @@ fn web(given: &Given, judged: &mut Judged) {
 }
 
 /// Files that are named by the address they come from.
-fn downloads(name: &str, given: &Given, judged: &mut Judged) {
+fn downloads(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let named = match name {
         "curl" => given.has(&["O", "remote-name"]),
         _ => !given.has(&["O", "output-document", "spider"]),
@@ -223,7 +223,7 @@ fn downloads(name: &str, given: &Given, judged: &mut Judged) {
 }
 
 /// Commands whose work is elsewhere.
-fn elsewhere(name: &str, given: &Given, judged: &mut Judged) {
+fn elsewhere(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let words: Vec<_> = given.operands.iter().map(|field| field.text.as_str()).collect();
     let destroys = match (name, words.as_slice()) {
         ("npm unpublish" | "kubectl delete", _) => true,
@@ -240,7 +240,7 @@ fn elsewhere(name: &str, given: &Given, judged: &mut Judged) {
 }
 
 /// Statements that delete without a condition.
-fn database(given: &Given, judged: &mut Judged) {
+fn database(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let values = given.options.iter().filter_map(|(_, value)| value.as_ref());
     for field in given.operands.iter().chain(values) {
         let folded = field.text.to_ascii_lowercase();
@@ -268,7 +268,7 @@ fn database(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn files(name: &str, given: &Given, judged: &mut Judged) {
+fn files(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let recursive = given.has(&["r", "R", "recursive"]);
     let shown =
         || given.operands.iter().map(|field| field.text.as_str()).collect::<Vec<_>>().join(" ");
@@ -321,7 +321,7 @@ fn files(name: &str, given: &Given, judged: &mut Judged) {
 }
 
 /// What a packed file becomes has its name without the ending.
-fn unpacked(given: &Given, judged: &mut Judged) {
+fn unpacked(given: &ParsedOptions, judged: &mut CommandVerdict) {
     for operand in &given.operands {
         match operand.literal().and_then(|text| text.rsplit_once('.')) {
             Some((stem, _)) => judged.writes.push(Field::known(stem)),
@@ -332,7 +332,7 @@ fn unpacked(given: &Given, judged: &mut Judged) {
 }
 
 /// The pieces have a beginning for a name, and letters or digits behind it.
-fn split(given: &Given, judged: &mut Judged) {
+fn split(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let begin = given.operands.get(1).map_or("x", |field| field.text.as_str());
     let name = begin.rsplit('/').next().unwrap_or_default();
     let may_be =
@@ -342,7 +342,7 @@ fn split(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn dd(given: &Given, judged: &mut Judged) {
+fn dd(given: &ParsedOptions, judged: &mut CommandVerdict) {
     for operand in &given.operands {
         judged.reads.extend(operand.without("if="));
         judged.writes.extend(operand.without("of="));
@@ -355,7 +355,7 @@ fn dd(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn rsync(given: &Given, judged: &mut Judged) {
+fn rsync(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let is_remote = |field: &&Field| {
         field.text.starts_with("rsync://")
             || field.text.split('/').next().is_some_and(|head| head.contains(':'))
@@ -371,7 +371,7 @@ fn rsync(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn tar(given: &Given, judged: &mut Judged) {
+fn tar(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let archive: Vec<_> =
         given.values(&["f", "file"]).filter(|field| field.text != "-").cloned().collect();
     let makes = given.has(&["c", "create", "r", "append", "u", "update"]);
@@ -404,7 +404,7 @@ fn tar(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn copied(name: &str, given: &Given, judged: &mut Judged) {
+fn copied(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let (there, here): (Vec<_>, Vec<_>) =
         given.operands.iter().partition(|field| field.text.contains(':') || name == "sftp");
     there.into_iter().for_each(|address| judged.speaks_to(address));
@@ -412,7 +412,7 @@ fn copied(name: &str, given: &Given, judged: &mut Judged) {
 }
 
 /// A program that runs a script: where none is named, it runs what it reads.
-fn interpreter(name: &str, given: &Given, judged: &mut Judged) {
+fn interpreter(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let script = given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
     // `python3 -m pip install` is `pip install`.
     let module =
@@ -424,12 +424,12 @@ fn interpreter(name: &str, given: &Given, judged: &mut Judged) {
     let told =
         given.has(&["m", "V", "v", "version", "test", "help", "h"]) || given.unknown.is_some();
     if script.is_none() && !told {
-        judged.inner.push(Inner::Input { shell: name.to_owned() });
+        judged.inner.push(WrappedCommand::Input { shell: name.to_owned() });
     }
 }
 
 /// Its programs may read files of their own.
-fn jq(given: &Given, judged: &mut Judged) {
+fn jq(given: &ParsedOptions, judged: &mut CommandVerdict) {
     if given.has(&["arg", "argjson", "slurpfile", "rawfile", "args", "jsonargs"]) {
         judged.reads.extend(given.operands.first().cloned());
     }
@@ -445,7 +445,7 @@ fn jq(given: &Given, judged: &mut Judged) {
     }
 }
 
-fn others(name: &str, given: &Given, judged: &mut Judged) {
+fn others(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let first = given.operands.first().map(|field| field.text.as_str()).unwrap_or_default();
     match name {
         "date" if given.operands.iter().any(|field| !field.text.starts_with('+')) => {
@@ -493,7 +493,7 @@ fn others(name: &str, given: &Given, judged: &mut Judged) {
 }
 
 /// `ps e` prints the variables of every process, keys among them.
-fn shows_environments(given: &Given) -> bool {
+fn shows_environments(given: &ParsedOptions) -> bool {
     let letters = |field: &Field| !field.is_known() || field.text.contains(['e', 'E']);
     let formats = given.values(&["o", "format"]);
     given.operands.iter().any(letters) || { formats }.any(|format| format.text.contains("env"))
@@ -501,7 +501,7 @@ fn shows_environments(given: &Given) -> bool {
 
 /// A link gives what it leads to another name: who may write the one may write the other. A symbolic
 /// one starts from its own folder.
-fn linked(name: &str, given: &Given, judged: &mut Judged) {
+fn linked(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let symbolic = given.has(&["s", "symbolic", "symbolic-link"]);
     let hard = name != "cp" && !symbolic || given.has(&["l", "link"]);
     if hard {
@@ -536,9 +536,9 @@ pub(crate) fn is_pipe(field: &Field) -> bool {
         || field.text == "/dev/stdin"
 }
 
-impl Judged {
+impl CommandVerdict {
     /// Reaches this far and no further, as long as every option was known.
-    pub(crate) fn only(&mut self, given: &Given, zone: Zone) {
+    pub(crate) fn only(&mut self, given: &ParsedOptions, zone: Zone) {
         let plain = given.unknown.is_none()
             && self
                 .doubts

@@ -9,7 +9,7 @@ use std::{cell::RefCell, collections::BTreeSet};
 
 use tree_sitter::{Node as Found, Parser, Tree};
 
-use crate::shell::tree::{Node, Piece, Redirect, Simple, Value, Word};
+use crate::shell::tree::{Node, Redirect, ShellWord, Simple, Value, WordPart};
 
 /// The longest text with errors that is read, and the longest without: where this grammar goes on past errors,
 /// a long text takes it seconds.
@@ -18,7 +18,7 @@ pub(crate) const COMPARED: usize = 8 * 1024;
 
 /// What the second reader sees.
 #[derive(Debug, Default)]
-pub(crate) struct Second {
+pub(crate) struct SecondParser {
     /// Commands in plain words.
     pub commands: Vec<Vec<String>>,
     /// Names of commands, as they are written.
@@ -34,8 +34,8 @@ thread_local! {
 }
 
 /// Reads a text, unless it is too long. Its tree is walked without recursion, however deep it is.
-pub(crate) fn read(text: &str, longest: usize) -> Second {
-    let mut second = Second::default();
+pub(crate) fn read(text: &str, longest: usize) -> SecondParser {
+    let mut second = SecondParser::default();
     let tree = if text.len() <= longest { tree_of(text) } else { None };
     let Some(tree) = tree else { return second };
     let mut cursor = tree.walk();
@@ -58,7 +58,7 @@ fn tree_of(text: &str) -> Option<Tree> {
     PARSER.with_borrow_mut(|parser| parser.as_mut()?.parse(text, None))
 }
 
-impl Second {
+impl SecondParser {
     fn command(&mut self, node: Found<'_>, text: &str) {
         let mut words = vec![];
         let mut cursor = node.walk();
@@ -153,11 +153,11 @@ fn of_redirect<'t>(redirect: &'t Redirect, waiting: &mut Vec<&'t Node>) {
     }
 }
 
-fn of_words<'t>(words: impl IntoIterator<Item = &'t Word>, waiting: &mut Vec<&'t Node>) {
+fn of_words<'t>(words: impl IntoIterator<Item = &'t ShellWord>, waiting: &mut Vec<&'t Node>) {
     for piece in words.into_iter().flat_map(|word| &word.pieces) {
         match piece {
-            Piece::Open { within, .. } => waiting.extend(within),
-            Piece::Process(node) => waiting.push(node),
+            WordPart::Open { within, .. } => waiting.extend(within),
+            WordPart::Process(node) => waiting.push(node),
             _ => {}
         }
     }

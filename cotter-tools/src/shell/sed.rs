@@ -2,10 +2,10 @@
 
 use cotter::permission::Zone;
 
-use crate::shell::{command_verdict::Judged, expand::Field, options::Given};
+use crate::shell::{command_verdict::CommandVerdict, expand::Field, options::ParsedOptions};
 
 /// What follows from a script and from `-i`.
-pub(crate) fn refine(given: &Given, judged: &mut Judged) {
+pub(crate) fn refine(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let mut scripts: Vec<_> = given.values(&["e", "expression"]).collect();
     let mut operands = given.operands.as_slice();
     let in_place = given.has(&["i", "in-place"]);

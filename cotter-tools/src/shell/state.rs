@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, rc::Rc};
 
-use cotter::Place;
+use cotter::Workspace;
 
 use crate::shell::{expand::Field, tree::Node};
 
@@ -20,13 +20,13 @@ pub(crate) enum Val {
 
 /// What is known at one point of a script. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct State(Rc<Inner>);
+pub(crate) struct ShellState(Rc<ShellStateInner>);
 
 #[derive(Clone)]
-struct Inner {
-    base: Place,
+struct ShellStateInner {
+    base: Workspace,
     /// Folders it may be in. None: anywhere.
-    folders: Vec<Place>,
+    folders: Vec<Workspace>,
     names: Vec<(String, Val)>,
     /// Those of the names that may hold several words.
     lists: Vec<String>,
@@ -37,10 +37,10 @@ struct Inner {
     home: Option<String>,
 }
 
-impl State {
+impl ShellState {
     /// At the beginning: no names, no functions, no arguments.
-    pub(crate) fn new(place: &Place) -> Self {
-        State(Rc::new(Inner {
+    pub(crate) fn new(place: &Workspace) -> Self {
+        ShellState(Rc::new(ShellStateInner {
             base: place.clone(),
             folders: vec![place.clone()],
             names: vec![],
@@ -71,7 +71,7 @@ impl State {
         state
     }
 
-    fn change(&mut self) -> &mut Inner {
+    fn change(&mut self) -> &mut ShellStateInner {
         Rc::make_mut(&mut self.0)
     }
 
@@ -83,7 +83,7 @@ impl State {
     }
 
     /// The folders it may be in; none where that is not known.
-    pub(crate) fn folders(&self) -> &[Place] {
+    pub(crate) fn folders(&self) -> &[Workspace] {
         &self.0.folders
     }
 
@@ -179,7 +179,7 @@ impl State {
     }
 
     /// What holds whichever of two ways was taken.
-    pub(crate) fn join(mut self, other: &State) -> State {
+    pub(crate) fn join(mut self, other: &ShellState) -> ShellState {
         if self.is(other) {
             return self;
         }
@@ -227,9 +227,9 @@ impl State {
     }
 
     /// Whether both know the same.
-    pub(crate) fn is(&self, other: &State) -> bool {
+    pub(crate) fn is(&self, other: &ShellState) -> bool {
         let (a, b) = (&self.0, &other.0);
-        let bodies = |inner: &Inner| -> Vec<_> {
+        let bodies = |inner: &ShellStateInner| -> Vec<_> {
             let at = |body: &Option<Rc<Node>>| body.as_ref().map(Rc::as_ptr);
             inner.functions.iter().map(|(name, body)| (name.clone(), at(body))).collect()
         };
@@ -237,12 +237,12 @@ impl State {
             || a.names == b.names
                 && a.lists == b.lists
                 && a.arguments == b.arguments
-                && a.folders.iter().map(Place::cwd).eq(b.folders.iter().map(Place::cwd))
+                && a.folders.iter().map(Workspace::cwd).eq(b.folders.iter().map(Workspace::cwd))
                 && bodies(a) == bodies(b)
     }
 }
 
-fn join_folders(ours: &mut Vec<Place>, theirs: &[Place]) {
+fn join_folders(ours: &mut Vec<Workspace>, theirs: &[Workspace]) {
     if ours.is_empty() || theirs.is_empty() {
         ours.clear();
         return;
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn two_ways_know_what_both_knew() {
-        let at = State::new(&Place::new(Path::new("/work")));
+        let at = ShellState::new(&Workspace::new(Path::new("/work")));
         let known = |text: &str| Val::Known(vec![Field::known(text)]);
         let (mut a, mut b) = (at.clone(), at);
         a.set("same", known("1"));
@@ -277,7 +277,7 @@ mod tests {
         let both = a.join(&b);
         assert_eq!(both.value("same"), known("1"));
         assert_eq!([both.value("other"), both.value("late")], [Val::Open, Val::Open]);
-        let folders: Vec<_> = both.folders().iter().map(Place::cwd).collect();
+        let folders: Vec<_> = both.folders().iter().map(Workspace::cwd).collect();
         assert_eq!(folders, [Path::new("/work"), Path::new("/work/sub")]);
     }
 }

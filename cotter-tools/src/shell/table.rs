@@ -11,11 +11,11 @@
 
 use cotter::permission::Zone::{self, Build, External, Machine, Network, Never, Safe, Workspace};
 
-use Takes::{Copies, Hosts, Maybe, Nothing, Reads, Sub, Text, TextThenReads, Writes};
+use OperandKind::{Copies, Hosts, Maybe, Nothing, Reads, Sub, Text, TextThenReads, Writes};
 
 /// How a command's operands are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
+pub(crate) enum OperandKind {
     /// There should be none: one that stands there is not known.
     Nothing,
     /// They are words, no files: `echo a`.
@@ -38,11 +38,11 @@ pub(crate) enum Takes {
 
 /// What is known of one command.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct ProgramRow {
     /// Its name, with that of a command within: `git diff`.
     pub name: &'static str,
     pub zone: Zone,
-    pub takes: Takes,
+    pub takes: OperandKind,
     pub short: &'static str,
     pub long: &'static str,
     /// Whether no option at all does harm, so that a pattern or a variable may come first.
@@ -54,40 +54,45 @@ pub(crate) struct Row {
 const fn row(
     name: &'static str,
     zone: Zone,
-    takes: Takes,
+    takes: OperandKind,
     short: &'static str,
     long: &'static str,
-) -> Row {
-    Row { name, zone, takes, short, long, plain: false, long_with_one_dash: false }
+) -> ProgramRow {
+    ProgramRow { name, zone, takes, short, long, plain: false, long_with_one_dash: false }
 }
 
 const fn plain(
     name: &'static str,
     zone: Zone,
-    takes: Takes,
+    takes: OperandKind,
     short: &'static str,
     long: &'static str,
-) -> Row {
-    Row { name, zone, takes, short, long, plain: true, long_with_one_dash: false }
+) -> ProgramRow {
+    ProgramRow { name, zone, takes, short, long, plain: true, long_with_one_dash: false }
 }
 
-const fn one_dash(name: &'static str, zone: Zone, takes: Takes, long: &'static str) -> Row {
-    Row { name, zone, takes, short: "", long, plain: false, long_with_one_dash: true }
+const fn one_dash(
+    name: &'static str,
+    zone: Zone,
+    takes: OperandKind,
+    long: &'static str,
+) -> ProgramRow {
+    ProgramRow { name, zone, takes, short: "", long, plain: false, long_with_one_dash: true }
 }
 
 /// The row of that name.
-pub(crate) fn row_of(name: &str) -> Option<&'static Row> {
+pub(crate) fn row_of(name: &str) -> Option<&'static ProgramRow> {
     TABLE.binary_search_by(|row| row.name.cmp(name)).ok().map(|at| &TABLE[at])
 }
 
 /// The row of a command that nobody knows.
-pub(crate) static UNKNOWN: Row = row("", Build, Maybe, "", "");
+pub(crate) static UNKNOWN: ProgramRow = row("", Build, Maybe, "", "");
 
 const GIT_LOOK: &str = "stat? numstat shortstat name-only name-status no-color color? color-words? word-diff? patch no-patch unified= oneline graph decorate? no-decorate all branches? tags? remotes? max-count= skip= since= until= after= before= author= committer= grep= invert-grep regexp-ignore-case merges no-merges first-parent reverse follow format= pretty? date= abbrev-commit no-abbrev-commit abbrev? cached staged merge-base summary minimal patience histogram ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol check quiet exit-code diff-filter= find-renames? find-copies? no-renames raw full-index binary no-ext-diff no-textconv no-index! ext-diff! textconv! output> no-prefix cc left-right cherry-pick topo-order date-order source show-signature! name-rev dirstat? relative? inter-hunk-context= function-context submodule? ignore-submodules? pickaxe-all pickaxe-regex ancestry-path boundary simplify-by-decoration no-notes notes? full-history not pathspec-from-file< ";
 
 /// Every row, by name.
 #[rustfmt::skip]
-static TABLE: &[Row] = &[
+static TABLE: &[ProgramRow] = &[
     plain(".", Build, Reads, "", ""),
     plain(":", Safe, Text, "", ""),
     row("[", Safe, Text, "", ""),

@@ -10,7 +10,7 @@ pub(crate) enum Node {
     /// One after the other, whatever comes of each.
     Sequence(Vec<Node>),
     /// `a && b || c`, in the order it is written: both bind alike.
-    Chain(Box<Node>, Vec<(Link, Node)>),
+    Chain(Box<Node>, Vec<(ListOperator, Node)>),
     /// `a | b`.
     Pipeline(Vec<Node>),
     /// `! a`.
@@ -26,22 +26,22 @@ pub(crate) enum Node {
     /// `while` and `until`: the condition, then the body.
     While(Box<Node>, Box<Node>),
     /// `for name in words`. Without `in` the words are the arguments.
-    For { name: String, words: Option<Vec<Word>>, body: Box<Node> },
+    For { name: String, words: Option<Vec<ShellWord>>, body: Box<Node> },
     /// `select`, and `for ((…))`: a body that runs again and again with a name nobody knows the value of.
     Repeat { name: Option<String>, doubt: Option<String>, body: Box<Node> },
     /// `case word in`: the word, all patterns, all bodies.
-    Case { words: Vec<Word>, bodies: Vec<Node> },
+    Case { words: Vec<ShellWord>, bodies: Vec<Node> },
     /// A function's definition.
     Function(String, Rc<Node>),
     /// `[[ … ]]`: its words, operators among them.
-    Test(Vec<Word>),
+    Test(Vec<ShellWord>),
     /// `(( … ))`: what is doubtful about it, and commands within.
     Arithmetic { doubt: Option<String>, within: Vec<Node> },
 }
 
 /// How two commands hang together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum ListOperator {
     And,
     Or,
 }
@@ -51,7 +51,7 @@ pub(crate) enum Link {
 pub(crate) struct Simple {
     /// What stands before the command, or what `export` and its like declare.
     pub assigns: Vec<Assign>,
-    pub words: Vec<Word>,
+    pub words: Vec<ShellWord>,
     pub redirects: Vec<Redirect>,
 }
 
@@ -67,35 +67,35 @@ pub(crate) struct Assign {
 /// What is assigned.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    Word(Word),
-    List(Vec<Word>),
+    Word(ShellWord),
+    List(Vec<ShellWord>),
 }
 
 /// A redirection.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Redirect {
     /// From a file.
-    From(Word),
+    From(ShellWord),
     /// To a file: `>`, `>>`, `>|`, `&>`, `&>>`, `>& file`.
-    To(Word),
+    To(ShellWord),
     /// Both ways: `<>`.
-    Both(Word),
+    Both(ShellWord),
     /// `2>&1`, `<&-`: no file is named.
     Copy,
     /// A here-string, or a here-document, whose text follows further down.
-    Text(Rc<OnceCell<Word>>),
+    Text(Rc<OnceCell<ShellWord>>),
 }
 
 /// A word in its pieces, and as it is written.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Word {
+pub(crate) struct ShellWord {
     pub source: String,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<WordPart>,
 }
 
 /// A piece of a word.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Piece {
+pub(crate) enum WordPart {
     /// Characters that mean themselves.
     Quoted(String),
     /// Characters without quotes: patterns, braces and `~` mean something.
@@ -108,11 +108,11 @@ pub(crate) enum Piece {
     Process(Node),
 }
 
-impl Word {
+impl ShellWord {
     /// The word if it is bare text and nothing else: what may be a reserved word.
     pub(crate) fn bare(&self) -> Option<&str> {
         match self.pieces.as_slice() {
-            [Piece::Bare(text)] => Some(text),
+            [WordPart::Bare(text)] => Some(text),
             _ => None,
         }
     }

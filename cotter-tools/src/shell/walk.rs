@@ -10,23 +10,23 @@ use std::{
 };
 
 use cotter::{
-    Place,
+    Workspace,
     builtin::is_protected,
     fs::{paths, workspace::is_harmless},
     permission::{
         Zone,
-        facts::{Command, Doubt, Facts, Word as Told, WordKind},
+        facts::{CommandWord as Told, CommandWordKind, Doubt, Facts, SimpleCommand},
     },
 };
 
 use crate::shell::{
     below::{self, Deep},
-    command_verdict::{Judged, judge},
+    command_verdict::{CommandVerdict, judge},
     expand::{self, Field, Shape},
     glob, parse, programs as special, second_parser as second,
-    state::{State, Val},
-    tree::{Link, Node, Redirect, Simple, Value, Word},
-    wrappers::Inner,
+    state::{ShellState, Val},
+    tree::{ListOperator, Node, Redirect, ShellWord, Simple, Value},
+    wrappers::WrappedCommand,
 };
 
 /// How deep functions, scripts and groups may be nested.
@@ -36,8 +36,8 @@ const MOST: usize = 1500;
 /// The most times a loop is gone through before nothing is known.
 const ROUNDS: usize = 6;
 
-pub(crate) struct Walk<'a> {
-    pub(crate) place: &'a Place,
+pub(crate) struct ScriptWalk<'a> {
+    pub(crate) place: &'a Workspace,
     pub(crate) facts: Facts,
     /// The next pipeline's number, and the one everything is part of.
     next: u32,
@@ -52,24 +52,24 @@ pub(crate) struct Walk<'a> {
     /// Where the output of all commands goes.
     outputs: Vec<PathBuf>,
     /// Functions that were defined, and where; those that were called are taken out.
-    defined: Vec<(String, Rc<Node>, State)>,
+    defined: Vec<(String, Rc<Node>, ShellState)>,
     /// Links that were made so far.
     links: Vec<PathBuf>,
     /// What runs when the script ends.
     pub(crate) traps: Vec<String>,
     /// What is known where a function returns, or a loop is left.
-    pub(crate) returns: Vec<State>,
-    pub(crate) escapes: Vec<State>,
+    pub(crate) returns: Vec<ShellState>,
+    pub(crate) escapes: Vec<ShellState>,
 }
 
 /// What is known after a command that succeeded, and after one that failed. Nothing: it never comes there.
 pub(crate) struct Outcome {
-    pub ok: Option<State>,
-    pub failed: Option<State>,
+    pub ok: Option<ShellState>,
+    pub failed: Option<ShellState>,
 }
 
 impl Outcome {
-    pub(crate) fn same(state: State) -> Self {
+    pub(crate) fn same(state: ShellState) -> Self {
         Outcome { ok: Some(state.clone()), failed: Some(state) }
     }
 
@@ -77,12 +77,12 @@ impl Outcome {
         Outcome { ok: None, failed: None }
     }
 
-    fn either(self) -> Option<State> {
+    fn either(self) -> Option<ShellState> {
         join(self.ok, self.failed)
     }
 }
 
-fn join(a: Option<State>, b: Option<State>) -> Option<State> {
+fn join(a: Option<ShellState>, b: Option<ShellState>) -> Option<ShellState> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.join(&b)),
         (a, b) => a.or(b),
@@ -96,12 +96,12 @@ pub(crate) struct Call {
     pub writes_to: Vec<PathBuf>,
     /// What it is given to read, where that is known.
     pub input: Option<Field>,
-    pub by: By,
+    pub by: CallReason,
 }
 
 /// Who answers to a command's name.
 #[derive(Clone, Copy, Default, PartialEq)]
-pub(crate) enum By {
+pub(crate) enum CallReason {
     /// Functions, then the shell itself, then programs.
     #[default]
     All,
@@ -110,9 +110,9 @@ pub(crate) enum By {
     Program,
 }
 
-impl<'a> Walk<'a> {
-    pub(crate) fn new(place: &'a Place) -> Self {
-        Walk {
+impl<'a> ScriptWalk<'a> {
+    pub(crate) fn new(place: &'a Workspace) -> Self {
+        ScriptWalk {
             place,
             facts: Facts::zone(Zone::Safe),
             next: 0,
@@ -133,7 +133,7 @@ impl<'a> Walk<'a> {
 
     /// Goes through a whole command line, and what it leaves for its end.
     pub(crate) fn whole(&mut self, command: &str) {
-        let end = self.text(command, State::new(self.place)).either();
+        let end = self.text(command, ShellState::new(self.place)).either();
         for trap in std::mem::take(&mut self.traps) {
             if let Some(end) = &end {
                 self.text(&trap, end.later());
@@ -158,7 +158,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(crate) fn run(&mut self, node: &Node, state: State) -> Outcome {
+    pub(crate) fn run(&mut self, node: &Node, state: ShellState) -> Outcome {
         if self.depth >= DEEPEST || self.seen >= MOST {
             self.unclear("it runs more commands than can be looked at");
             return Outcome::same(state);
@@ -169,7 +169,7 @@ impl<'a> Walk<'a> {
         outcome
     }
 
-    fn step(&mut self, node: &Node, state: State) -> Outcome {
+    fn step(&mut self, node: &Node, state: ShellState) -> Outcome {
         match node {
             Node::Simple(simple) => self.simple(simple, state),
             Node::Sequence(nodes) => self.sequence(nodes, state),
@@ -228,7 +228,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn sequence(&mut self, nodes: &[Node], state: State) -> Outcome {
+    fn sequence(&mut self, nodes: &[Node], state: ShellState) -> Outcome {
         let mut outcome = Outcome::same(state);
         for (index, node) in nodes.iter().enumerate() {
             let before = if index == 0 { outcome.ok } else { outcome.either() };
@@ -238,10 +238,15 @@ impl<'a> Walk<'a> {
         outcome
     }
 
-    fn chain(&mut self, first: &Node, links: &[(Link, Node)], state: State) -> Outcome {
+    fn chain(
+        &mut self,
+        first: &Node,
+        links: &[(ListOperator, Node)],
+        state: ShellState,
+    ) -> Outcome {
         let Outcome { mut ok, mut failed } = self.run(first, state);
         for (link, node) in links {
-            let taken = if *link == Link::And { ok.take() } else { failed.take() };
+            let taken = if *link == ListOperator::And { ok.take() } else { failed.take() };
             let Some(state) = taken else { continue };
             let next = self.run(node, state);
             ok = join(ok, next.ok);
@@ -251,7 +256,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Every stage runs by itself, so that what one changes no other sees.
-    fn pipeline(&mut self, stages: &[Node], state: &State) -> Outcome {
+    fn pipeline(&mut self, stages: &[Node], state: &ShellState) -> Outcome {
         let outer = self.within;
         self.within = Some(self.number());
         self.forks += 1;
@@ -263,7 +268,7 @@ impl<'a> Walk<'a> {
         Outcome::same(state.clone())
     }
 
-    fn forked(&mut self, inner: &Node, state: &State) -> Outcome {
+    fn forked(&mut self, inner: &Node, state: &ShellState) -> Outcome {
         self.forks += 1;
         self.aside_here(inner, state);
         self.forks -= 1;
@@ -271,21 +276,25 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs something in a shell of its own.
-    fn aside_here(&mut self, node: &Node, state: &State) {
+    fn aside_here(&mut self, node: &Node, state: &ShellState) {
         let kept = (std::mem::take(&mut self.returns), std::mem::take(&mut self.escapes));
         self.run(node, state.clone());
         (self.returns, self.escapes) = kept;
     }
 
     /// Runs something whose output does not go where that of the rest does.
-    pub(crate) fn aside(&mut self, node: &Node, state: &State) {
+    pub(crate) fn aside(&mut self, node: &Node, state: &ShellState) {
         let kept = (self.within.take(), std::mem::take(&mut self.outputs));
         self.aside_here(node, state);
         (self.within, self.outputs) = kept;
     }
 
     /// The commands within words, and what is doubtful about them.
-    fn look_into<'w>(&mut self, words: impl Iterator<Item = &'w Word> + Clone, state: &State) {
+    fn look_into<'w>(
+        &mut self,
+        words: impl Iterator<Item = &'w ShellWord> + Clone,
+        state: &ShellState,
+    ) {
         for node in expand::within(words.clone()) {
             self.aside(node, state);
         }
@@ -294,7 +303,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn redirected(&mut self, inner: &Node, redirects: &[Redirect], state: State) -> Outcome {
+    fn redirected(&mut self, inner: &Node, redirects: &[Redirect], state: ShellState) -> Outcome {
         let (writes_to, _) = self.redirects(redirects, &state);
         let outer = self.outputs.len();
         self.outputs.extend(writes_to);
@@ -307,7 +316,7 @@ impl<'a> Walk<'a> {
         &mut self,
         arms: &[(Node, Node)],
         otherwise: Option<&Node>,
-        state: State,
+        state: ShellState,
     ) -> Outcome {
         let (mut reached, mut after) = (Some(state), None);
         for (condition, body) in arms {
@@ -324,7 +333,7 @@ impl<'a> Walk<'a> {
         join(after, rest).map_or_else(Outcome::never, Outcome::same)
     }
 
-    fn case(&mut self, words: &[Word], bodies: &[Node], state: State) -> Outcome {
+    fn case(&mut self, words: &[ShellWord], bodies: &[Node], state: ShellState) -> Outcome {
         self.look_into(words.iter(), &state);
         let mut after = Some(state.clone());
         for body in bodies {
@@ -338,8 +347,8 @@ impl<'a> Walk<'a> {
     /// Goes through a loop until nothing new is learned.
     fn repeat(
         &mut self,
-        state: State,
-        mut round: impl FnMut(&mut Self, State) -> Option<State>,
+        state: ShellState,
+        mut round: impl FnMut(&mut Self, ShellState) -> Option<ShellState>,
     ) -> Outcome {
         let outer = std::mem::take(&mut self.escapes);
         let mut entry = state;
@@ -364,7 +373,13 @@ impl<'a> Walk<'a> {
         Outcome::same(entry)
     }
 
-    fn each(&mut self, name: &str, words: Option<&[Word]>, body: &Node, state: State) -> Outcome {
+    fn each(
+        &mut self,
+        name: &str,
+        words: Option<&[ShellWord]>,
+        body: &Node,
+        state: ShellState,
+    ) -> Outcome {
         self.named(name);
         let items = match words {
             None => match state.arguments() {
@@ -422,7 +437,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    fn simple(&mut self, simple: &Simple, state: State) -> Outcome {
+    fn simple(&mut self, simple: &Simple, state: ShellState) -> Outcome {
         self.seen += 1;
         let values = simple.assigns.iter().flat_map(|assign| match &assign.value {
             Value::Word(word) => std::slice::from_ref(word),
@@ -432,7 +447,7 @@ impl<'a> Walk<'a> {
         self.look_into(simple.words.iter(), &state);
         let (writes_to, input) = self.redirects(&simple.redirects, &state);
         let number = self.number();
-        let call = Call { number, writes_to, input, by: By::All };
+        let call = Call { number, writes_to, input, by: CallReason::All };
         if simple.words.is_empty() {
             if !simple.redirects.is_empty() {
                 self.tell(vec![], Zone::Safe, &call);
@@ -461,26 +476,31 @@ impl<'a> Walk<'a> {
     }
 
     /// A command with its words, whoever answers to its name.
-    pub(crate) fn command(&mut self, fields: Vec<Field>, state: State, call: &Call) -> Outcome {
+    pub(crate) fn command(
+        &mut self,
+        fields: Vec<Field>,
+        state: ShellState,
+        call: &Call,
+    ) -> Outcome {
         let Some(name) = fields.first() else { return Outcome::same(state) };
         let Some(name) = name.literal().map(str::to_owned) else {
             self.unclear(format!("`{}` is only known when it runs", name.text));
             let words = crate::shell::command_verdict::plain_words(&fields).into_iter();
-            let open = |(field, kind): (Field, WordKind)| {
-                let kind = if field.is_known() { kind } else { WordKind::Open };
+            let open = |(field, kind): (Field, CommandWordKind)| {
+                let kind = if field.is_known() { kind } else { CommandWordKind::Open };
                 (field, kind)
             };
             self.tell(words.map(open).collect(), Zone::Build, call);
             return Outcome::same(state);
         };
-        if call.by == By::All {
+        if call.by == CallReason::All {
             match state.function(&name) {
                 Some(Some(body)) => return self.function(&name, &body, &fields, state, call),
                 Some(None) => self.unclear(format!("which function `{name}` is, is not known")),
                 None => {}
             }
         }
-        if call.by != By::Program
+        if call.by != CallReason::Program
             && let Some(outcome) = self.builtin(&name, &fields, &state, call)
         {
             return outcome;
@@ -495,7 +515,7 @@ impl<'a> Walk<'a> {
         name: &str,
         body: &Rc<Node>,
         fields: &[Field],
-        state: State,
+        state: ShellState,
         call: &Call,
     ) -> Outcome {
         self.tell(crate::shell::command_verdict::plain_words(fields), Zone::Safe, call);
@@ -539,7 +559,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A program, and what it runs in turn.
-    fn program(&mut self, fields: &[Field], state: &State, call: &Call) {
+    fn program(&mut self, fields: &[Field], state: &ShellState, call: &Call) {
         let mut judged = judge(fields);
         if self.is_link_to_ours(&fields[0], state) {
             special::own(special::OURS, fields, &mut judged);
@@ -584,7 +604,7 @@ impl<'a> Walk<'a> {
     }
 
     /// What a command comes across that goes through folders.
-    fn goes_through(&mut self, deep: &Deep, folders: &[Field], writes: bool, state: &State) {
+    fn goes_through(&mut self, deep: &Deep, folders: &[Field], writes: bool, state: &ShellState) {
         for folder in folders.iter().filter(|field| !field.is_open()) {
             for path in self.touched(folder, state) {
                 if !path.is_dir() || !self.place.is_readable(&path) {
@@ -608,7 +628,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn all_inner(&mut self, inner: Vec<Inner>, inner_state: &State, call: &Call) {
+    fn all_inner(&mut self, inner: Vec<WrappedCommand>, inner_state: &ShellState, call: &Call) {
         for inner in inner {
             self.seen += 1;
             if self.depth >= DEEPEST || self.seen >= MOST {
@@ -622,18 +642,24 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a program that is named by its path is ours, whatever the link is called.
-    fn is_link_to_ours(&mut self, name: &Field, state: &State) -> bool {
+    fn is_link_to_ours(&mut self, name: &Field, state: &ShellState) -> bool {
         name.text.contains('/')
             && self.touched(name, state).iter().any(|path| path.ends_with(special::OURS))
     }
 
-    fn inner(&mut self, inner: Inner, state: &State, call: &Call) {
-        let by = |by: By| Call { by, writes_to: vec![], ..call.clone() };
+    fn inner(&mut self, inner: WrappedCommand, state: &ShellState, call: &Call) {
+        let by = |by: CallReason| Call { by, writes_to: vec![], ..call.clone() };
         match inner {
-            Inner::Program(fields) => _ = self.command(fields, state.clone(), &by(By::Program)),
-            Inner::Command(fields) => _ = self.command(fields, state.clone(), &by(By::Shell)),
-            Inner::Here(fields) => _ = self.command(fields, state.clone(), &by(By::All)),
-            Inner::Script { shell, text, arguments } => match text.literal() {
+            WrappedCommand::Program(fields) => {
+                _ = self.command(fields, state.clone(), &by(CallReason::Program))
+            }
+            WrappedCommand::Command(fields) => {
+                _ = self.command(fields, state.clone(), &by(CallReason::Shell))
+            }
+            WrappedCommand::Here(fields) => {
+                _ = self.command(fields, state.clone(), &by(CallReason::All))
+            }
+            WrappedCommand::Script { shell, text, arguments } => match text.literal() {
                 Some(script) => {
                     let outer = self.within.replace(call.number);
                     self.script(&shell, script, state.afresh(arguments));
@@ -641,7 +667,7 @@ impl<'a> Walk<'a> {
                 }
                 None => self.unclear(format!("what `{shell} -c` runs is only known when it runs")),
             },
-            Inner::Input { shell } => match call.input.as_ref().and_then(Field::literal) {
+            WrappedCommand::Input { shell } => match call.input.as_ref().and_then(Field::literal) {
                 // A program in another language, as much code as with `-c`.
                 Some(_) if !is_shell(&shell) => {}
                 Some(script) => {
@@ -654,7 +680,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A script that another shell runs.
-    fn script(&mut self, shell: &str, text: &str, state: State) {
+    fn script(&mut self, shell: &str, text: &str, state: ShellState) {
         if shell != "bash" && shell != "rbash" && !is_common(text, shell) {
             self.unclear(format!("`{shell}` may read it in another way than bash"));
         }
@@ -664,14 +690,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads a text as commands, and runs them.
-    pub(crate) fn text(&mut self, text: &str, state: State) -> Outcome {
+    pub(crate) fn text(&mut self, text: &str, state: ShellState) -> Outcome {
         let script = parse::parse_within(text, self.depth.min(50));
         let outcome = self.run(&script.node, state.clone());
         if let Some(why) = script.trouble {
             self.unclear(why);
             // What cannot be read as a whole may still run in part: its commands count as far as they show.
             for words in second::read(text, second::SALVAGED).commands {
-                let call = Call { number: self.number(), by: By::Shell, ..Call::default() };
+                let call = Call { number: self.number(), by: CallReason::Shell, ..Call::default() };
                 self.command(words.into_iter().map(Field::known).collect(), state.clone(), &call);
             }
         } else if !reads_apart(text)
@@ -683,7 +709,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Keeps what a command was found to touch. What it runs in turn is handed back.
-    pub(crate) fn note(&mut self, judged: Judged, state: &State, call: &Call) -> Vec<Inner> {
+    pub(crate) fn note(
+        &mut self,
+        judged: CommandVerdict,
+        state: &ShellState,
+        call: &Call,
+    ) -> Vec<WrappedCommand> {
         let mut zone = judged.zone;
         for field in &judged.reads {
             zone = zone.max(self.reads(field, state));
@@ -717,7 +748,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A file as its repository keeps it. It lies in there by the path it has outside; git shows no other.
-    fn kept(&mut self, field: &Field, state: &State) -> Zone {
+    fn kept(&mut self, field: &Field, state: &ShellState) -> Zone {
         let text = field.text.as_str();
         if field.is_open() || state.folders().is_empty() {
             self.unclear(format!("which file `{text}` is, is only known when it runs"));
@@ -737,7 +768,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Copies in folders, by the names they get there; and links among them, for what comes later.
-    fn copies(&mut self, judged: &Judged, state: &State) -> Zone {
+    fn copies(&mut self, judged: &CommandVerdict, state: &ShellState) -> Zone {
         let mut zone = Zone::Safe;
         let sources: Vec<_> =
             judged.copied.iter().flat_map(|field| self.touched(field, state)).collect();
@@ -782,20 +813,20 @@ impl<'a> Walk<'a> {
     }
 
     /// One more command.
-    pub(crate) fn tell(&mut self, words: Vec<(Field, WordKind)>, zone: Zone, call: &Call) {
+    pub(crate) fn tell(&mut self, words: Vec<(Field, CommandWordKind)>, zone: Zone, call: &Call) {
         let words =
             words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
         let mut writes_to = call.writes_to.clone();
         writes_to.extend(self.outputs.iter().cloned());
         self.facts.zone = self.facts.zone.max(zone);
-        self.facts.commands.push(Command { words, zone, writes_to, pipeline: call.number });
+        self.facts.commands.push(SimpleCommand { words, zone, writes_to, pipeline: call.number });
     }
 
     /// Redirections: where output goes, and what is given as input.
     fn redirects(
         &mut self,
         redirects: &[Redirect],
-        state: &State,
+        state: &ShellState,
     ) -> (Vec<PathBuf>, Option<Field>) {
         let (mut to, mut input) = (vec![], None);
         for redirect in redirects {
@@ -826,14 +857,19 @@ impl<'a> Walk<'a> {
         (to, input)
     }
 
-    fn raise_read(&mut self, field: &Field, state: &State) {
+    fn raise_read(&mut self, field: &Field, state: &ShellState) {
         let zone = self.reads(field, state);
         self.facts.zone = self.facts.zone.max(zone);
     }
 
     /// What a redirection leads to. Nothing: no file.
-    fn target(&mut self, word: &Word, redirect: &Redirect, state: &State) -> Option<Field> {
-        if matches!(word.pieces.as_slice(), [crate::shell::tree::Piece::Process(_)]) {
+    fn target(
+        &mut self,
+        word: &ShellWord,
+        redirect: &Redirect,
+        state: &ShellState,
+    ) -> Option<Field> {
+        if matches!(word.pieces.as_slice(), [crate::shell::tree::WordPart::Process(_)]) {
             return None;
         }
         if matches!(redirect, Redirect::Text(_)) {
@@ -853,7 +889,7 @@ impl<'a> Walk<'a> {
         Some(field)
     }
 
-    pub(crate) fn reads(&mut self, field: &Field, state: &State) -> Zone {
+    pub(crate) fn reads(&mut self, field: &Field, state: &ShellState) -> Zone {
         let paths = self.touched(field, state);
         let zone = paths.iter().map(|path| self.place.zone_of_read(path)).max();
         for path in paths {
@@ -864,7 +900,7 @@ impl<'a> Walk<'a> {
         zone.unwrap_or(Zone::Safe)
     }
 
-    pub(crate) fn writes(&mut self, field: &Field, state: &State) -> (Zone, Vec<PathBuf>) {
+    pub(crate) fn writes(&mut self, field: &Field, state: &ShellState) -> (Zone, Vec<PathBuf>) {
         let paths = self.touched(field, state);
         let zone = paths.iter().map(|path| self.place.zone_of_write(path)).max();
         for path in &paths {
@@ -876,7 +912,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether what is removed is the person's home, or holds it.
-    fn removal(&mut self, field: &Field, state: &State) -> Zone {
+    fn removal(&mut self, field: &Field, state: &ShellState) -> Zone {
         let spelled = field.text.trim_matches('"').trim_end_matches(['/', '*']);
         let unknown_home =
             field.is_open() && matches!(spelled, "~" | "$HOME" | "${HOME}" | "~root");
@@ -894,7 +930,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The paths a word stands for, links resolved.
-    pub(crate) fn touched(&mut self, field: &Field, state: &State) -> Vec<PathBuf> {
+    pub(crate) fn touched(&mut self, field: &Field, state: &ShellState) -> Vec<PathBuf> {
         let text = field.text.as_str();
         if text.is_empty() {
             return vec![];
@@ -939,7 +975,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a path leads through a link that the script has made, as far as can be told.
-    fn goes_through_links(&self, field: &Field, folders: &[Place]) -> bool {
+    fn goes_through_links(&self, field: &Field, folders: &[Workspace]) -> bool {
         if self.links.is_empty() {
             return false;
         }
@@ -958,7 +994,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes to a folder that a word names, where that is known.
-    pub(crate) fn go(&mut self, folder: &Field, state: &mut State) {
+    pub(crate) fn go(&mut self, folder: &Field, state: &mut ShellState) {
         let paths = self.touched(folder, state);
         match folder.is_known() && !paths.is_empty() {
             true => state.go(Some(&paths)),

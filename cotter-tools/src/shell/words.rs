@@ -2,19 +2,19 @@
 
 use crate::shell::{
     parse::{Parser, Reason, is_meta, parse_within},
-    tree::{Node, Piece, Word},
+    tree::{Node, ShellWord, WordPart},
 };
 
-type Parsed<T> = Result<T, Reason>;
+type WordParseResult<T> = Result<T, Reason>;
 
 /// The text of a here-document whose delimiter is not quoted: expansions mean something, quotes do not.
-pub(crate) fn of_document(text: &str, depth: usize) -> Parsed<Word> {
+pub(crate) fn of_document(text: &str, depth: usize) -> WordParseResult<ShellWord> {
     let mut parser = Parser::of_document(text, depth);
     let mut pieces = Pieces::default();
     while let Some(c) = parser.peek() {
         parser.quoted_piece(c, &mut pieces, Inside::Document)?;
     }
-    Ok(Word { source: text.to_owned(), pieces: pieces.done() })
+    Ok(ShellWord { source: text.to_owned(), pieces: pieces.done() })
 }
 
 /// What text stands in: double quotes, or a here-document, where a `"` is one.
@@ -26,20 +26,20 @@ enum Inside {
 
 /// Pieces of a word, text of one kind joined.
 #[derive(Default)]
-struct Pieces(Vec<Piece>);
+struct Pieces(Vec<WordPart>);
 
 impl Pieces {
     fn bare(&mut self, c: char) {
         match self.0.last_mut() {
-            Some(Piece::Bare(text)) => text.push(c),
-            _ => self.0.push(Piece::Bare(c.into())),
+            Some(WordPart::Bare(text)) => text.push(c),
+            _ => self.0.push(WordPart::Bare(c.into())),
         }
     }
 
     fn quoted(&mut self, new: &str) {
         match self.0.last_mut() {
-            Some(Piece::Quoted(text)) => text.push_str(new),
-            _ => self.0.push(Piece::Quoted(new.into())),
+            Some(WordPart::Quoted(text)) => text.push_str(new),
+            _ => self.0.push(WordPart::Quoted(new.into())),
         }
     }
 
@@ -47,18 +47,18 @@ impl Pieces {
         self.quoted(c.encode_utf8(&mut [0; 4]));
     }
 
-    fn push(&mut self, piece: Piece) {
+    fn push(&mut self, piece: WordPart) {
         self.0.push(piece);
     }
 
-    fn done(self) -> Vec<Piece> {
+    fn done(self) -> Vec<WordPart> {
         self.0
     }
 }
 
 impl Parser<'_> {
     /// A word. There must be one.
-    pub(crate) fn word(&mut self) -> Parsed<Word> {
+    pub(crate) fn word(&mut self) -> WordParseResult<ShellWord> {
         if !self.at_word() {
             return Err(match self.peek() {
                 Some(odd) => format!("`{}` stands where a word should", odd.escape_debug()),
@@ -69,20 +69,20 @@ impl Parser<'_> {
     }
 
     /// A word, or an empty one where none stands.
-    pub(crate) fn word_or_nothing(&mut self) -> Parsed<Word> {
+    pub(crate) fn word_or_nothing(&mut self) -> WordParseResult<ShellWord> {
         let start = self.at;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+^".contains(c);
         let end = self.rest().find(|c| !plain(c)).unwrap_or(self.rest().len());
         if end > 0 && self.rest()[end..].chars().next().is_none_or(is_blank_end) {
             self.at += end;
             let text = self.text[start..self.at].to_owned();
-            return Ok(Word { pieces: vec![Piece::Bare(text.clone())], source: text });
+            return Ok(ShellWord { pieces: vec![WordPart::Bare(text.clone())], source: text });
         }
         let mut pieces = Pieces::default();
         while let Some(c) = self.peek() {
             if self.sees("<(") || self.sees(">(") {
                 self.at += 2;
-                pieces.push(Piece::Process(self.substituted()?));
+                pieces.push(WordPart::Process(self.substituted()?));
                 continue;
             }
             if is_meta(c) {
@@ -90,11 +90,14 @@ impl Parser<'_> {
             }
             self.piece(c, &mut pieces)?;
         }
-        let word = Word { source: self.text[start..self.at].to_owned(), pieces: pieces.done() };
+        let word =
+            ShellWord { source: self.text[start..self.at].to_owned(), pieces: pieces.done() };
         // Joined lines may make an assignment or a name of what did not look like one.
-        let plain = |piece: &Piece| match piece {
-            Piece::Bare(text) => !text.contains(['=', '$', '{', '}', '~', '*', '?', '[', ']', '!']),
-            piece => matches!(piece, Piece::Quoted(_)),
+        let plain = |piece: &WordPart| match piece {
+            WordPart::Bare(text) => {
+                !text.contains(['=', '$', '{', '}', '~', '*', '?', '[', ']', '!'])
+            }
+            piece => matches!(piece, WordPart::Quoted(_)),
         };
         let joined = word.source.contains("\\\n");
         let number = word.source.starts_with(|c: char| c.is_ascii_digit());
@@ -105,7 +108,7 @@ impl Parser<'_> {
     }
 
     /// One piece outside of quotes.
-    fn piece(&mut self, c: char, pieces: &mut Pieces) -> Parsed<()> {
+    fn piece(&mut self, c: char, pieces: &mut Pieces) -> WordParseResult<()> {
         match c {
             '\\' => {
                 self.at += 1;
@@ -142,7 +145,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn double_quoted(&mut self, pieces: &mut Pieces) -> Parsed<()> {
+    fn double_quoted(&mut self, pieces: &mut Pieces) -> WordParseResult<()> {
         self.at += 1;
         // Empty quotes are a word too.
         pieces.quoted("");
@@ -159,7 +162,12 @@ impl Parser<'_> {
     }
 
     /// One piece inside of double quotes or a here-document.
-    fn quoted_piece(&mut self, c: char, pieces: &mut Pieces, inside: Inside) -> Parsed<()> {
+    fn quoted_piece(
+        &mut self,
+        c: char,
+        pieces: &mut Pieces,
+        inside: Inside,
+    ) -> WordParseResult<()> {
         if c == '$' || c == '`' {
             return self.expansion(c, pieces, true);
         }
@@ -181,7 +189,7 @@ impl Parser<'_> {
     }
 
     /// `$'…'`, after its first quote.
-    fn escaped(&mut self, pieces: &mut Pieces) -> Parsed<()> {
+    fn escaped(&mut self, pieces: &mut Pieces) -> WordParseResult<()> {
         pieces.quoted("");
         loop {
             let c = self.peek().ok_or("a quote is never closed")?;
@@ -201,7 +209,7 @@ impl Parser<'_> {
     }
 
     /// What follows a backslash in `$'…'`. An unknown escape keeps its backslash in bash: refused.
-    fn escape(&mut self) -> Parsed<char> {
+    fn escape(&mut self) -> WordParseResult<char> {
         let c = self.peek().ok_or("a quote is never closed")?;
         self.at += c.len_utf8();
         let simple = match c {
@@ -220,7 +228,7 @@ impl Parser<'_> {
         Ok(simple)
     }
 
-    fn code(&mut self, radix: u32, most: usize) -> Parsed<char> {
+    fn code(&mut self, radix: u32, most: usize) -> WordParseResult<char> {
         let digits = self.rest().chars().take(most).take_while(|c| c.is_digit(radix)).count();
         let code = u32::from_str_radix(&self.rest()[..digits], radix).ok();
         self.at += digits;
@@ -231,10 +239,10 @@ impl Parser<'_> {
     }
 
     /// `$…` or a back quote.
-    fn expansion(&mut self, c: char, pieces: &mut Pieces, quoted: bool) -> Parsed<()> {
+    fn expansion(&mut self, c: char, pieces: &mut Pieces, quoted: bool) -> WordParseResult<()> {
         if c == '`' {
             let node = self.back_quoted(quoted)?;
-            pieces.push(Piece::Open { within: vec![node], doubt: None, quoted });
+            pieces.push(WordPart::Open { within: vec![node], doubt: None, quoted });
             return Ok(());
         }
         self.at += 1;
@@ -243,13 +251,13 @@ impl Parser<'_> {
             let (doubt, within) = self.arithmetic()?;
             pieces.push(match doubt {
                 // A number, as `$#` is one.
-                None => Piece::Variable { name: "#".into(), quoted },
-                doubt => Piece::Open { within, doubt, quoted },
+                None => WordPart::Variable { name: "#".into(), quoted },
+                doubt => WordPart::Open { within, doubt, quoted },
             });
         } else if self.sees("(") {
             self.at += 1;
             let node = self.substituted()?;
-            pieces.push(Piece::Open { within: vec![node], doubt: None, quoted });
+            pieces.push(WordPart::Open { within: vec![node], doubt: None, quoted });
         } else if self.sees("{") {
             self.at += 1;
             let piece = self.deeper(|parser| parser.braced(quoted))?;
@@ -258,7 +266,7 @@ impl Parser<'_> {
             return Err("`$[…]` evaluates names".into());
         } else {
             match self.name() {
-                Some(name) => pieces.push(Piece::Variable { name, quoted }),
+                Some(name) => pieces.push(WordPart::Variable { name, quoted }),
                 None => pieces.quoted("$"),
             }
             if self.sees("\\\n") {
@@ -284,7 +292,7 @@ impl Parser<'_> {
     }
 
     /// `${…}`, after its brace.
-    fn braced(&mut self, quoted: bool) -> Parsed<Piece> {
+    fn braced(&mut self, quoted: bool) -> WordParseResult<WordPart> {
         if self.sees("!") {
             self.at += 1;
             return self.doubtful("`${!…}` names a variable by a variable", quoted);
@@ -319,8 +327,8 @@ impl Parser<'_> {
         if self.sees("}") {
             self.at += 1;
             return Ok(match counts {
-                true => Piece::Open { within: vec![], doubt: None, quoted },
-                false => Piece::Variable { name, quoted },
+                true => WordPart::Open { within: vec![], doubt: None, quoted },
+                false => WordPart::Variable { name, quoted },
             });
         }
         if self.sees("@") {
@@ -338,17 +346,17 @@ impl Parser<'_> {
         } else {
             assigns.then(|| format!("`${{{name}=…}}` assigns where it is used"))
         };
-        Ok(Piece::Open { within, doubt, quoted })
+        Ok(WordPart::Open { within, doubt, quoted })
     }
 
     /// The rest of a `${…}` that evaluates something.
-    fn doubtful(&mut self, why: &str, quoted: bool) -> Parsed<Piece> {
+    fn doubtful(&mut self, why: &str, quoted: bool) -> WordParseResult<WordPart> {
         let within = self.braced_rest(quoted)?;
-        Ok(Piece::Open { within, doubt: Some(why.into()), quoted })
+        Ok(WordPart::Open { within, doubt: Some(why.into()), quoted })
     }
 
     /// The rest of `${…}` up to its brace, and the commands within.
-    fn braced_rest(&mut self, quoted: bool) -> Parsed<Vec<Node>> {
+    fn braced_rest(&mut self, quoted: bool) -> WordParseResult<Vec<Node>> {
         let mut pieces = Pieces::default();
         loop {
             let c = self.peek().ok_or("`${` is never closed")?;
@@ -365,8 +373,8 @@ impl Parser<'_> {
         let mut within = vec![];
         for piece in pieces.done() {
             match piece {
-                Piece::Open { within: nodes, doubt: None, .. } => within.extend(nodes),
-                Piece::Open { doubt: Some(doubt), .. } => return Err(doubt),
+                WordPart::Open { within: nodes, doubt: None, .. } => within.extend(nodes),
+                WordPart::Open { doubt: Some(doubt), .. } => return Err(doubt),
                 _ => {}
             }
         }
@@ -374,7 +382,7 @@ impl Parser<'_> {
     }
 
     /// A command in back quotes. Bash takes some backslashes away before it reads it.
-    fn back_quoted(&mut self, quoted: bool) -> Parsed<Node> {
+    fn back_quoted(&mut self, quoted: bool) -> WordParseResult<Node> {
         self.at += 1;
         let mut inner = String::new();
         loop {
@@ -401,7 +409,7 @@ impl Parser<'_> {
     }
 
     /// An arithmetic expression up to its `))`: what is doubtful about it, and commands within.
-    pub(crate) fn arithmetic(&mut self) -> Parsed<(Option<Reason>, Vec<Node>)> {
+    pub(crate) fn arithmetic(&mut self) -> WordParseResult<(Option<Reason>, Vec<Node>)> {
         let (mut open, mut doubt, mut within) = (0usize, None, vec![]);
         loop {
             let c = self.peek().ok_or("`((` is never closed")?;
@@ -434,8 +442,8 @@ impl Parser<'_> {
     }
 
     /// The words of `[[ … ]]`, operators among them, up to its end.
-    pub(crate) fn test_words(&mut self) -> Parsed<Vec<Word>> {
-        let mut words: Vec<Word> = vec![];
+    pub(crate) fn test_words(&mut self) -> WordParseResult<Vec<ShellWord>> {
+        let mut words: Vec<ShellWord> = vec![];
         loop {
             while self.peek().is_some_and(|c| matches!(c, ' ' | '\t' | '\n')) {
                 self.at += 1;
@@ -452,7 +460,10 @@ impl Parser<'_> {
                 ["&&", "||", "<", ">", "(", ")"].into_iter().find(|sign| self.sees(sign));
             if let Some(sign) = operator {
                 self.at += sign.len();
-                words.push(Word { source: sign.into(), pieces: vec![Piece::Bare(sign.into())] });
+                words.push(ShellWord {
+                    source: sign.into(),
+                    pieces: vec![WordPart::Bare(sign.into())],
+                });
                 continue;
             }
             let word = self.word()?;
@@ -464,7 +475,7 @@ impl Parser<'_> {
     }
 
     /// What follows `=~`. Brackets belong to it, blanks end it.
-    fn regex(&mut self) -> Parsed<Word> {
+    fn regex(&mut self) -> WordParseResult<ShellWord> {
         let (start, mut pieces) = (self.at, Pieces::default());
         while let Some(c) = self.peek() {
             match c {
@@ -479,7 +490,7 @@ impl Parser<'_> {
                 _ => self.piece(c, &mut pieces)?,
             }
         }
-        Ok(Word { source: self.text[start..self.at].to_owned(), pieces: pieces.done() })
+        Ok(ShellWord { source: self.text[start..self.at].to_owned(), pieces: pieces.done() })
     }
 }
 
@@ -492,14 +503,14 @@ fn is_blank_end(c: char) -> bool {
 mod tests {
     use std::path::Path;
 
-    use cotter::Place;
+    use cotter::Workspace;
 
     use super::*;
-    use crate::shell::{expand, state::State};
+    use crate::shell::{expand, state::ShellState};
 
     /// What a word becomes, apart by `|`; `?` stands before what is only known when it runs.
     fn check(text: &str, becomes: &str) {
-        let state = State::new(&Place::new(Path::new("/work")).with_home("/home/u"));
+        let state = ShellState::new(&Workspace::new(Path::new("/work")).with_home("/home/u"));
         let word = Parser::of_document(text, 0).word().unwrap();
         let fields = expand::fields(&[word], &state).unwrap();
         let shown = |field: &expand::Field| {

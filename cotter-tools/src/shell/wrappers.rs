@@ -1,18 +1,18 @@
 //! Commands that run other commands: what they run in turn. Pure.
 
-use cotter::permission::{Zone, facts::WordKind};
+use cotter::permission::{Zone, facts::CommandWordKind};
 
 use crate::shell::{
-    command_verdict::{Judged, plain_words},
+    command_verdict::{CommandVerdict, plain_words},
     expand::{Field, Shape},
-    options::{Given, Until, kind_of},
+    options::{ParsedOptions, Until, kind_of},
     programs::is_pipe,
-    table::{Row, Takes},
+    table::{OperandKind, ProgramRow},
 };
 
 /// A command that another one runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Inner {
+pub(crate) enum WrappedCommand {
     /// A program with its words. No function and no builtin goes by its name.
     Program(Vec<Field>),
     /// A command of this shell, functions aside: `command ls`, `builtin cd x`.
@@ -27,7 +27,7 @@ pub(crate) enum Inner {
 
 /// A command that is nothing but a way to run another: its options, and how many words stand before it.
 struct Wrapper {
-    row: Row,
+    row: ProgramRow,
     before: usize,
     assigns: bool,
 }
@@ -39,10 +39,10 @@ const fn wrapper(
     short: &'static str,
     long: &'static str,
 ) -> Wrapper {
-    let row = Row {
+    let row = ProgramRow {
         name,
         zone,
-        takes: Takes::Text,
+        takes: OperandKind::Text,
         short,
         long,
         plain: false,
@@ -114,7 +114,7 @@ static WRAPPERS: [Wrapper; 27] = [
 ];
 
 /// What a command is that runs another one, where the name is one of those.
-pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<Judged> {
+pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<CommandVerdict> {
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.row.name == name) {
         return Some(simple(wrapper, fields));
     }
@@ -123,10 +123,10 @@ pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<Judged> {
         "su" => su(fields),
         "command" | "builtin" | "exec" => builtin(name, fields),
         "busybox" | "toybox" => {
-            let mut judged = Judged::new(Zone::Safe);
+            let mut judged = CommandVerdict::new(Zone::Safe);
             judged.words = plain_words(fields);
             if fields.len() > 1 {
-                judged.inner.push(Inner::Program(fields[1..].to_vec()));
+                judged.inner.push(WrappedCommand::Program(fields[1..].to_vec()));
             }
             judged
         }
@@ -145,10 +145,10 @@ pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<Judged> {
 }
 
 /// A command with nothing but its own options before the one it runs.
-fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(wrapper.row.zone);
-    let given = Given::read(&wrapper.row, &fields[1..], Until::Operand);
-    let mut kinds = vec![WordKind::Name];
+fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(wrapper.row.zone);
+    let given = ParsedOptions::read(&wrapper.row, &fields[1..], Until::Operand);
+    let mut kinds = vec![CommandWordKind::Name];
     kinds.extend(&given.kinds);
     judged.reads.extend(given.reads.iter().cloned());
     judged.writes.extend(given.writes.iter().cloned());
@@ -159,7 +159,7 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
     let mut rest = &fields[1 + given.read..];
     // `env -` is `env -i`.
     if wrapper.row.name == "env" && rest.first().is_some_and(|field| field.text == "-") {
-        kinds.push(WordKind::Option);
+        kinds.push(CommandWordKind::Option);
         rest = &rest[1..];
     }
     let assigned = |field: &&Field| wrapper.assigns && assigned_name(field).is_some();
@@ -178,7 +178,8 @@ fn simple(wrapper: &Wrapper, fields: &[Field]) -> Judged {
     kinds.extend(rest.iter().map(kind_of));
     judged.words = fields.iter().cloned().zip(kinds).collect();
     if !rest.is_empty() {
-        let inner = if wrapper.row.name == "time" { Inner::Here } else { Inner::Program };
+        let inner =
+            if wrapper.row.name == "time" { WrappedCommand::Here } else { WrappedCommand::Program };
         judged.inner.push(inner(rest.to_vec()));
     }
     judged
@@ -193,25 +194,25 @@ fn assigned_name(field: &Field) -> Option<&str> {
 }
 
 /// A command that is not looked into.
-fn asking(fields: &[Field], why: &str) -> Judged {
-    let mut judged = Judged::new(Zone::Build);
+fn asking(fields: &[Field], why: &str) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Build);
     judged.words = plain_words(fields);
     judged.unclear(format!("`{}` {why}", fields[0].text));
     judged
 }
 
-static SHELL: Row = Row {
+static SHELL: ProgramRow = ProgramRow {
     name: "bash",
     zone: Zone::Build,
-    takes: Takes::Text,
+    takes: OperandKind::Text,
     short: "ceuxvlno:",
     long: "noprofile norc posix login verbose",
     plain: false,
     long_with_one_dash: false,
 };
 
-fn shell(name: &str, fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::Safe);
+fn shell(name: &str, fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Safe);
     judged.words = plain_words(fields);
     // `+x` turns off what `-x` turns on.
     let turned = |field: &Field| match field.text.strip_prefix('+') {
@@ -219,7 +220,7 @@ fn shell(name: &str, fields: &[Field]) -> Judged {
         _ => field.clone(),
     };
     let fields: Vec<_> = fields.iter().map(turned).collect();
-    let given = Given::read(&SHELL, &fields[1..], Until::Operand);
+    let given = ParsedOptions::read(&SHELL, &fields[1..], Until::Operand);
     if let Some(unknown) =
         given.unknown.as_ref().filter(|unknown| *unknown != "-s" && *unknown != "--version")
     {
@@ -237,23 +238,27 @@ fn shell(name: &str, fields: &[Field]) -> Judged {
         Some((text, arguments)) if given.has(&["c"]) => {
             // The first argument is `$0`.
             let arguments = arguments.get(1..).unwrap_or_default().to_vec();
-            judged.inner.push(Inner::Script { shell: name.into(), text: text.clone(), arguments });
+            judged.inner.push(WrappedCommand::Script {
+                shell: name.into(),
+                text: text.clone(),
+                arguments,
+            });
         }
         Some((script, _)) if !reads_input && !is_pipe(script) => {
             judged.raise(Zone::Build);
             judged.reads.push(script.clone());
         }
-        _ => judged.inner.push(Inner::Input { shell: name.into() }),
+        _ => judged.inner.push(WrappedCommand::Input { shell: name.into() }),
     }
     judged
 }
 
-fn su(fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::Machine);
+fn su(fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Machine);
     judged.words = plain_words(fields);
     let at = fields.iter().position(|field| field.text == "-c" || field.text == "--command");
     if let Some(text) = at.and_then(|at| fields.get(at + 1)) {
-        judged.inner.push(Inner::Script {
+        judged.inner.push(WrappedCommand::Script {
             shell: "sh".into(),
             text: text.clone(),
             arguments: vec![],
@@ -262,12 +267,12 @@ fn su(fields: &[Field]) -> Judged {
     judged
 }
 
-fn builtin(name: &str, fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::Safe);
+fn builtin(name: &str, fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Safe);
     judged.words = plain_words(fields);
     let first = fields.get(1).map(|field| field.text.as_str()).unwrap_or_default();
     if name == "command" && matches!(first, "-v" | "-V") {
-        judged.words[1].1 = WordKind::Option;
+        judged.words[1].1 = CommandWordKind::Option;
         return judged;
     }
     let skip = match first {
@@ -283,15 +288,19 @@ fn builtin(name: &str, fields: &[Field]) -> Judged {
     };
     let rest = fields.get(skip..).unwrap_or_default().to_vec();
     if !rest.is_empty() {
-        judged.inner.push(if name == "exec" { Inner::Program(rest) } else { Inner::Command(rest) });
+        judged.inner.push(if name == "exec" {
+            WrappedCommand::Program(rest)
+        } else {
+            WrappedCommand::Command(rest)
+        });
     }
     judged
 }
 
-static XARGS: Row = Row {
+static XARGS: ProgramRow = ProgramRow {
     name: "xargs",
     zone: Zone::Safe,
-    takes: Takes::Text,
+    takes: OperandKind::Text,
     short: "0rtxn:P:L:s:I:d:E:",
     long: "null no-run-if-empty verbose exit max-args= max-procs= max-lines? max-chars= replace? delimiter=",
     plain: false,
@@ -299,10 +308,10 @@ static XARGS: Row = Row {
 };
 
 /// What `xargs` appends is only known when it runs.
-fn xargs(fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::Safe);
+fn xargs(fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Safe);
     judged.words = plain_words(fields);
-    let given = Given::read(&XARGS, &fields[1..], Until::Operand);
+    let given = ParsedOptions::read(&XARGS, &fields[1..], Until::Operand);
     if let Some(unknown) = &given.unknown {
         judged.unclear(format!("`xargs {unknown}` has an option nobody knows"));
     }
@@ -333,24 +342,24 @@ fn xargs(fields: &[Field]) -> Judged {
         }
         None => program.push(input),
     }
-    judged.inner.push(Inner::Program(program));
+    judged.inner.push(WrappedCommand::Program(program));
     judged
 }
 
-static WATCH: Row = Row {
+static WATCH: ProgramRow = ProgramRow {
     name: "watch",
     zone: Zone::Safe,
-    takes: Takes::Text,
+    takes: OperandKind::Text,
     short: "n:d?tgxebcpq:",
     long: "interval= differences? no-title chgexit exec errexit beep color precise",
     plain: false,
     long_with_one_dash: false,
 };
 
-fn watch(fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::Safe);
+fn watch(fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Safe);
     judged.words = plain_words(fields);
-    let given = Given::read(&WATCH, &fields[1..], Until::Operand);
+    let given = ParsedOptions::read(&WATCH, &fields[1..], Until::Operand);
     if let Some(unknown) = &given.unknown {
         judged.unclear(format!("`watch {unknown}` has an option nobody knows"));
     }
@@ -358,7 +367,11 @@ fn watch(fields: &[Field]) -> Judged {
     match rest.iter().map(Field::literal).collect::<Option<Vec<_>>>() {
         Some(words) if !words.is_empty() => {
             let text = Field::known(words.join(" "));
-            judged.inner.push(Inner::Script { shell: "sh".into(), text, arguments: vec![] });
+            judged.inner.push(WrappedCommand::Script {
+                shell: "sh".into(),
+                text,
+                arguments: vec![],
+            });
         }
         Some(_) => {}
         None => judged.unclear("what `watch` runs is only known when it runs"),
@@ -366,19 +379,21 @@ fn watch(fields: &[Field]) -> Judged {
     judged
 }
 
-fn flock(fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::Workspace);
+fn flock(fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::Workspace);
     judged.words = plain_words(fields);
     match fields.get(1..) {
         Some([file, rest @ ..]) if !file.text.starts_with('-') && !rest.is_empty() => {
             judged.writes.push(file.clone());
             match rest {
-                [flag, text, ..] if flag.text == "-c" => judged.inner.push(Inner::Script {
-                    shell: "sh".into(),
-                    text: text.clone(),
-                    arguments: vec![],
-                }),
-                _ => judged.inner.push(Inner::Program(rest.to_vec())),
+                [flag, text, ..] if flag.text == "-c" => {
+                    judged.inner.push(WrappedCommand::Script {
+                        shell: "sh".into(),
+                        text: text.clone(),
+                        arguments: vec![],
+                    })
+                }
+                _ => judged.inner.push(WrappedCommand::Program(rest.to_vec())),
             }
         }
         _ => judged.unclear("`flock` is given options"),
@@ -386,10 +401,10 @@ fn flock(fields: &[Field]) -> Judged {
     judged
 }
 
-static SSH: Row = Row {
+static SSH: ProgramRow = ProgramRow {
     name: "ssh",
     zone: Zone::External,
-    takes: Takes::Text,
+    takes: OperandKind::Text,
     short: "46AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o&p:Q:R:S:W:w:",
     long: "",
     plain: false,
@@ -397,10 +412,10 @@ static SSH: Row = Row {
 };
 
 /// What runs elsewhere runs elsewhere: the host counts, and that it does.
-fn ssh(fields: &[Field]) -> Judged {
-    let mut judged = Judged::new(Zone::External);
+fn ssh(fields: &[Field]) -> CommandVerdict {
+    let mut judged = CommandVerdict::new(Zone::External);
     judged.words = plain_words(fields);
-    let given = Given::read(&SSH, &fields[1..], Until::Operand);
+    let given = ParsedOptions::read(&SSH, &fields[1..], Until::Operand);
     if given.has(&["o", "F"]) || given.unknown.is_some() {
         judged.unclear("an option of `ssh` may run a command here");
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cotter::{
-    Agent, AgentConfig, FnTool, Mention, ToolSpec,
+    Agent, AgentConfig, FnTool, Subagent, ToolSpec,
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
@@ -335,7 +335,7 @@ async fn r11_a_subagent_asks_under_its_name() {
     ]);
     let person = ScriptedUi::new([Said::Line("left".into())]);
     let agent = Agent::builder(model)
-        .define_mention(Mention::agent(AgentConfig::new("scout")))
+        .define_mention(Subagent::agent(AgentConfig::new("scout")))
         .ui(person.clone())
         .hook(AskUser::default())
         .build()

@@ -323,7 +323,7 @@ async fn refused(command: &str, expected: Expect) {
     }
     std::fs::write(scratch.path().join("beside/file"), "private").unwrap();
     std::fs::write(scratch.path().join("project/run.sh"), command).unwrap();
-    let place = cotter::Place::new(&scratch.path().join("project"));
+    let place = cotter::Workspace::new(&scratch.path().join("project"));
     let said = said(runner(), place, "bash run.sh").await;
     expected.assert_eq(&scratch.tidy(&said));
 }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentConfig, FnTool, Mention, Origin, Owner, Place, Reason, Registry, ToolError,
-    ToolSpec,
+    Agent, AgentConfig, EndReason, FnTool, Origin, Owner, Registry, Subagent, ToolError, ToolSpec,
+    Workspace,
     permission::{
         Zone,
         facts::Facts,
@@ -23,8 +23,8 @@ use cotter::{
     text::redact::Redactor,
 };
 use cotter_files::{
-    claude::{self, Plugin, Source, pinned::Pinned},
-    command_hook::{self, Base, Starts, entry::OnFailure},
+    claude::{self, ClaudeFile, PluginPaths, pinned::PinnedFolder},
+    command_hook::{self, HookHost, HookLocation, entry::OnFailure},
     document::Document,
     trust::snapshot::Snapshot,
 };
@@ -58,8 +58,8 @@ struct Case {
     person: Vec<Said>,
     on_failure: OnFailure,
     rules: Vec<(RuleKind, &'static str)>,
-    pinned: Option<Pinned>,
-    plugin: Option<Plugin>,
+    pinned: Option<PinnedFolder>,
+    plugin: Option<PluginPaths>,
     /// Whether `bash` is the tool itself.
     is_real: bool,
 }
@@ -125,12 +125,12 @@ impl Machine {
     async fn run(&self, case: Case) -> String {
         let person = ScriptedUi::new(case.person);
         let mut builder = Agent::builder(Scripted::new(case.steps))
-            .place(Place::new(&self.scratch.path()))
+            .place(Workspace::new(&self.scratch.path()))
             .ui(person.clone());
         if case.is_real {
             builder = builder.tool(Bash::new(self.runner.clone()));
         }
-        builder = builder.define_mention(Mention::agent(AgentConfig::new("tide")));
+        builder = builder.define_mention(Subagent::agent(AgentConfig::new("tide")));
         let others = ["write", "edit", "read", "mcp__db__drop"];
         for name in others.into_iter().chain((!case.is_real).then_some("bash")) {
             let spec = ToolSpec::new(name, "works", json!({"type": "object"}));
@@ -149,14 +149,14 @@ impl Machine {
         }
         let text = json!({"hooks": case.hooks}).to_string();
         let document = Document::parse("settings.json", &text).unwrap();
-        let mut source = Source::new("settings.json").with_on_failure(case.on_failure);
+        let mut source = ClaudeFile::new("settings.json").with_on_failure(case.on_failure);
         source.pinned = case.pinned;
         source.plugin = case.plugin;
         let (hooks, _) = claude::read(&document, &source);
-        let starts: Arc<dyn Starts> =
+        let starts: Arc<dyn HookHost> =
             Arc::new(self.posting(HookRunner::new(self.runner.clone(), self.variables.clone())));
         let confined = command_hook::is_confined(&case.owner);
-        let base = Base { folder: self.path(".claude"), confined, starts };
+        let base = HookLocation { folder: self.path(".claude"), confined, starts };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
         agent.extend(case.owner, put).unwrap();
         let session = agent.new_session().await.unwrap();
@@ -166,7 +166,7 @@ impl Machine {
             shown = shown.replace(quiet, "");
         }
         let _ = match ended {
-            Ok(run) if run.reason == Reason::EndTurn => Ok(()),
+            Ok(run) if run.reason == EndReason::EndTurn => Ok(()),
             Ok(run) => {
                 let why = run.error.map(|failed| failed.message).unwrap_or_default();
                 writeln!(shown, "ended: {:?}: {why}", run.reason)
@@ -692,7 +692,7 @@ async fn s7_where_a_hook_runs_and_what_it_knows() {
     let machine = Machine::new();
     fs::create_dir_all(machine.path("plugin/scripts")).unwrap();
     fs::write(machine.path("plugin/scripts/x.sh"), "echo plugin >&2; exit 2").unwrap();
-    let plugin = Plugin { root: machine.path("plugin"), data: None };
+    let plugin = PluginPaths { root: machine.path("plugin"), data: None };
     let line = "pwd >&2; env | cut -d= -f1 | sort | tr '\\n' ' ' >&2; echo >&2; sh ${CLAUDE_PLUGIN_ROOT}/scripts/x.sh";
     let case = Case::new(one("PreToolUse", "", line), [bash("ls")]);
     machine
@@ -723,7 +723,7 @@ async fn s6_a_hook_in_a_folder_that_changed_is_not_started() {
     let machine = Machine::new();
     machine.program("guard.sh", "#!/bin/sh\necho ran >> ran.txt\n");
     let snapshot = Snapshot::take(&machine.path(".claude")).unwrap();
-    let pinned = Pinned { folder: machine.path(".claude"), hash: snapshot.hash() };
+    let pinned = PinnedFolder { folder: machine.path(".claude"), hash: snapshot.hash() };
     let case = |event: &str| {
         let hooks = one(event, "", "$CLAUDE_PROJECT_DIR/.claude/hooks/guard.sh");
         Case { pinned: Some(pinned.clone()), ..Case::new(hooks, [bash("ls")]).of_project() }
@@ -761,7 +761,7 @@ async fn s6_a_folder_is_looked_at_whatever_the_limit() {
     machine.program("guard.sh", "#!/bin/sh\necho ran >> ran.txt\n");
     fs::write(machine.path(".claude/large"), vec![7; 2 << 20]).unwrap();
     let snapshot = Snapshot::take(&machine.path(".claude")).unwrap();
-    let pinned = Pinned { folder: machine.path(".claude"), hash: snapshot.hash() };
+    let pinned = PinnedFolder { folder: machine.path(".claude"), hash: snapshot.hash() };
     fs::write(machine.path(".claude/large"), vec![8; 2 << 20]).unwrap();
     let line = "$CLAUDE_PROJECT_DIR/.claude/hooks/guard.sh";
     let mut hooks = one("PreToolUse", "", line);

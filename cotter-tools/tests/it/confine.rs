@@ -7,7 +7,7 @@ use std::{
 };
 
 use cotter::{
-    Place,
+    Workspace,
     permission::{Zone, facts::Facts},
 };
 use cotter_tools::{
@@ -64,8 +64,8 @@ impl Machine {
         self.scratch.path().join(name)
     }
 
-    fn place(&self) -> Place {
-        Place::new(&self.path("project"))
+    fn place(&self) -> Workspace {
+        Workspace::new(&self.path("project"))
             .with_home(self.path("home"))
             .with_closed(self.closed.iter().map(|name| self.path(name)))
     }
@@ -89,7 +89,7 @@ impl Machine {
         self.run_in(way, facts, command, &self.place()).await
     }
 
-    async fn run_in(&self, way: &str, facts: &Facts, command: &str, place: &Place) -> String {
+    async fn run_in(&self, way: &str, facts: &Facts, command: &str, place: &Workspace) -> String {
         let runner = self.runner(way);
         let temp = runner.temp().unwrap();
         let mut job = job(command, place.cwd());
@@ -464,7 +464,7 @@ const COMMIT: &str = "(echo more >> f && git add f && git commit -qm more && git
       for f in GIT/worktrees/*/commondir .git; do [ -f $f ] && echo x > $f; done) 2>&1";
 
 /// Commits and attacks in every way, in a place that is prepared with its repository.
-async fn check_git(prepare: impl Fn(&Machine) -> (Place, PathBuf), expected: Expect) {
+async fn check_git(prepare: impl Fn(&Machine) -> (Workspace, PathBuf), expected: Expect) {
     if !can_confine() {
         return;
     }

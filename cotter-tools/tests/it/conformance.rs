@@ -9,7 +9,7 @@ use cotter::{
         mode::Level,
         rule::{Rule, RuleKind},
     },
-    pipeline::explain::Explained,
+    pipeline::explain::ExplainReport,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use cotter_tools::{bash::Bash, confine::Sandbox, fetch, files};
@@ -133,7 +133,7 @@ async fn every_case_of_the_floor_gets_its_verdict_and_its_reason() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), ROWS.len(), wrong.join("\n"));
 }
 
-fn check(explained: &Explained, expected: &str, by: &str) -> Result<(), String> {
+fn check(explained: &ExplainReport, expected: &str, by: &str) -> Result<(), String> {
     let (wanted, zone) = expected.split_once(' ').unwrap();
     let (said, given) = (verdict(explained), explained.facts.zone.as_str());
     let (decider, reason) = (&explained.decided_by, &explained.reason);

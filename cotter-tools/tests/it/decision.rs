@@ -8,7 +8,7 @@ use cotter::{
         facts::{Doubt, Facts},
         rule::RuleKind,
     },
-    pipeline::explain::Explained,
+    pipeline::explain::ExplainReport,
 };
 use cotter_tools::shell;
 use tokio::runtime::{Builder, Runtime};
@@ -43,7 +43,7 @@ impl Judge {
         assert!(is_caught(&first), "what is denied is seen, whatever follows it");
     }
 
-    fn explain(&self, command: &str) -> Explained {
+    fn explain(&self, command: &str) -> ExplainReport {
         self.runtime.block_on(explain(&self.agent, command))
     }
 }
@@ -54,7 +54,7 @@ pub(crate) fn is_understood(facts: &Facts) -> bool {
 }
 
 /// Whether a call that runs what is denied was seen through, or at least asks whatever rules say.
-pub(crate) fn is_caught(explained: &Explained) -> bool {
+pub(crate) fn is_caught(explained: &ExplainReport) -> bool {
     explained.verdict == "block" || verdict(explained) == "ask!" && !is_understood(&explained.facts)
 }
 

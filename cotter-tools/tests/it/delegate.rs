@@ -9,10 +9,10 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, FnTool, Limits, Mention, Permit, ToolSpec, Verdict,
+    Agent, AgentBuilder, AgentConfig, FnTool, Limits, Permit, Subagent, ToolSpec, Verdict,
     history::message::Usage,
-    hooks::points::{Admit, SubagentStart, SubagentStarted, ToolCalled, ToolPre},
-    invoke::subagent::MentionCx,
+    hooks::points::{Admission, SubagentStart, SubagentStartEvent, ToolPre, ToolPreEvent},
+    invoke::subagent::SubagentCx,
     named,
     permission::{Zone, facts::Facts},
 };
@@ -22,8 +22,8 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 
-fn echo(name: &'static str) -> Mention {
-    Mention::new(name, |cx: MentionCx| async move {
+fn echo(name: &'static str) -> Subagent {
+    Subagent::new(name, |cx: SubagentCx| async move {
         match cx.prompt.as_str() {
             "fail" => Err("it broke".into()),
             "panic" => panic!("it fell over"),
@@ -154,7 +154,7 @@ async fn r11_without_subagents_there_is_nobody_to_ask() {
 async fn r11_eight_work_at_once() {
     let (together, most) = (Arc::new(Barrier::new(8)), Arc::new(AtomicUsize::new(0)));
     let (now, peak) = (Arc::new(AtomicUsize::new(0)), most.clone());
-    let work = move |_: MentionCx| {
+    let work = move |_: SubagentCx| {
         let (together, now, peak) = (together.clone(), now.clone(), peak.clone());
         async move {
             peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -165,7 +165,7 @@ async fn r11_eight_work_at_once() {
     };
     let tasks: Vec<_> = (0..32).map(|n| json!({"prompt": n.to_string()})).collect();
     let shown =
-        played(json!({"tasks": tasks}), |agent| agent.define_mention(Mention::new("w", work)))
+        played(json!({"tasks": tasks}), |agent| agent.define_mention(Subagent::new("w", work)))
             .await;
     assert_eq!(shown.matches("\"content\":\"met\"").count(), 32);
     assert_eq!(most.load(Ordering::SeqCst), 8);
@@ -189,21 +189,21 @@ fn gated() -> Agent {
         Step::text("done"),
     ]);
     Agent::builder(model)
-        .define_mention(Mention::agent(AgentConfig::new("a")))
-        .define_mention(Mention::agent(AgentConfig::new("b")))
+        .define_mention(Subagent::agent(AgentConfig::new("a")))
+        .define_mention(Subagent::agent(AgentConfig::new("b")))
         .tool(probe(Zone::Workspace))
         .on(
             ToolPre,
-            named("no-write", |call: &ToolCalled| match &*call.tool_name {
+            named("no-write", |call: &ToolPreEvent| match &*call.tool_name {
                 "write" => Verdict::block("not today"),
                 _ => Verdict::Pass,
             }),
         )
         .on(
             SubagentStart,
-            named("no-b", |started: &SubagentStarted| match &*started.name {
-                "b" => Admit::Block("b sleeps".into()),
-                _ => Admit::Pass,
+            named("no-b", |started: &SubagentStartEvent| match &*started.name {
+                "b" => Admission::Block("b sleeps".into()),
+                _ => Admission::Pass,
             }),
         )
         .hook(Delegate)
@@ -279,7 +279,7 @@ async fn r11_depth_ends_at_four() {
         Step::text("first"),
     ]);
     let agent = Agent::builder(model)
-        .define_mention(Mention::agent(AgentConfig::new("a")))
+        .define_mention(Subagent::agent(AgentConfig::new("a")))
         .hook(Delegate)
         .build()
         .unwrap();
@@ -312,7 +312,7 @@ async fn r11_an_abort_ends_every_task() {
     }
     let (gone, started) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let (counts, begins) = (gone.clone(), started.clone());
-    let work = move |_: MentionCx| {
+    let work = move |_: SubagentCx| {
         let (held, begins) = (Gone(counts.clone()), begins.clone());
         async move {
             begins.notify_one();
@@ -324,7 +324,7 @@ async fn r11_an_abort_ends_every_task() {
     let tasks: Vec<_> = (0..3).map(|n| json!({"prompt": n.to_string()})).collect();
     let model = Scripted::new([Step::call("delegate", json!({"tasks": tasks}))]);
     let agent = Agent::builder(model)
-        .define_mention(Mention::new("w", work))
+        .define_mention(Subagent::new("w", work))
         .hook(Delegate)
         .build()
         .unwrap();
@@ -359,7 +359,7 @@ async fn spend(tasks: Value, limit: fn(&mut Limits)) -> String {
     let steps = steps.map(|step| step.and_usage(used(10)).and_delay(wait));
     let model = Scripted::new(steps).priced(1.0);
     let agent = Agent::builder(model.clone())
-        .define_mention(Mention::agent(AgentConfig::new("a")))
+        .define_mention(Subagent::agent(AgentConfig::new("a")))
         .tool(probe(Zone::Safe))
         .hook(Delegate)
         .limits(|limits| {

@@ -302,7 +302,7 @@ async fn an_abort_ends_the_connection() {
     assert!(session.abort());
     gone.await.unwrap();
     let ended = run.await.unwrap();
-    assert!(ended.is_err() || ended.is_ok_and(|reply| reply.reason == cotter::Reason::Aborted));
+    assert!(ended.is_err() || ended.is_ok_and(|reply| reply.reason == cotter::EndReason::Aborted));
     assert!(transcript(&session).contains("(cancelled): Cancelled while it ran."));
 }
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use cotter::{
     FnTool, Permit, ToolSpec,
-    hooks::points::{ToolPost, ToolRan},
+    hooks::points::{ToolPost, ToolPostEvent},
     named,
     permission::{
         Zone,
@@ -306,7 +306,7 @@ async fn what_was_changed_since_it_was_read_is_not_changed_before_it_is_read_aga
 }
 
 /// A hook that does what a formatter does: it puts a space round every `=`.
-fn formatter(ran: &ToolRan) {
+fn formatter(ran: &ToolPostEvent) {
     for path in &ran.facts.writes {
         let text = std::fs::read_to_string(path).unwrap();
         std::fs::write(path, text.replace(" = ", "=").replace('=', " = ")).unwrap();
@@ -321,7 +321,7 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
     let last = Step::call("edit", edit("a.txt", &[("a = 1", "a = 0")]).1);
     let model = Recording::new(Scripted::new([both, last, Step::text("done")]));
     let agent = cotter::Agent::builder(model.clone())
-        .place(cotter::Place::new(&project.root))
+        .place(cotter::Workspace::new(&project.root))
         .extend(tools)
         .observe(ToolPost, named("formatter", formatter).tools(["write", "edit"]));
     project.run(agent).await;

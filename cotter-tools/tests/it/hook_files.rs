@@ -10,13 +10,13 @@ use std::{
 };
 
 use cotter::{
-    Agent, FnTool, Origin, Owner, Place, ToolSpec,
+    Agent, FnTool, Origin, Owner, ToolSpec, Workspace,
     permission::{Zone, facts::Facts},
 };
 use cotter_files::{
-    command_hook::{self, Base, Starts, hook_files::load_hooks},
+    command_hook::{self, HookHost, HookLocation, hook_files::load_hooks},
     document::Document,
-    settings::{Settings, Source},
+    settings::{Settings, SettingsOwner},
 };
 use cotter_test::Scripted;
 use cotter_tools::hooks::HookRunner;
@@ -85,7 +85,7 @@ impl Machine {
             tool.touching(Facts::zone(Zone::Safe))
         };
         let agent = Agent::builder(Scripted::new([]))
-            .place(Place::new(&scratch.path().join("project")))
+            .place(Workspace::new(&scratch.path().join("project")))
             .tool(tool("write"))
             .tool(tool("read"))
             .build()
@@ -102,9 +102,12 @@ impl Machine {
         let folder = self.folder();
         let runner = runner().with_temp_below(&self.scratch.path().join("temp"));
         let path: OsString = std::env::var_os("PATH").unwrap();
-        let starts: Arc<dyn Starts> = Arc::new(HookRunner::new(runner, [("PATH".into(), path)]));
-        let base =
-            Base { folder: folder.clone(), confined: command_hook::is_confined(owner), starts };
+        let starts: Arc<dyn HookHost> = Arc::new(HookRunner::new(runner, [("PATH".into(), path)]));
+        let base = HookLocation {
+            folder: folder.clone(),
+            confined: command_hook::is_confined(owner),
+            starts,
+        };
         let hooks = load_hooks(&folder).unwrap();
         let settings = settings(&folder.join("settings.json"));
         let put = |unit: &mut cotter::Registry| {
@@ -136,7 +139,9 @@ impl Machine {
 
 fn settings(path: &Path) -> Settings {
     let document = Document::load(path).unwrap();
-    document.map(|it| Settings::from_document(&it, Source::User).unwrap()).unwrap_or_default()
+    document
+        .map(|it| Settings::from_document(&it, SettingsOwner::User).unwrap())
+        .unwrap_or_default()
 }
 
 fn user() -> Owner {

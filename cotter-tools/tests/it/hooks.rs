@@ -4,11 +4,11 @@
 use std::{ffi::OsString, fmt::Write, fs, os::unix::fs::PermissionsExt, path::PathBuf, sync::Arc};
 
 use cotter::{
-    Agent, FnTool, Origin, Owner, Place, Registry, Session, ToolSpec,
+    Agent, FnTool, Origin, Owner, Registry, Session, ToolSpec, Workspace,
     permission::{Zone, facts::Facts},
 };
 use cotter_files::{
-    command_hook::{self, Base, Starts, entry::CommandHook},
+    command_hook::{self, HookHost, HookLocation, entry::CommandHook},
     document::Document,
 };
 use cotter_test::{Scripted, Step, transcript};
@@ -50,14 +50,14 @@ impl Machine {
 
     /// An agent that calls `work` with each of these inputs, one a step, with a hook at `tool.pre`.
     async fn agent(&self, who: &Owner, entry: &Value, inputs: &[Value]) -> (Agent, Session) {
-        let place = Place::new(&self.path("project")).with_closed([self.path("closed")]);
+        let place = Workspace::new(&self.path("project")).with_closed([self.path("closed")]);
         self.agent_in(place, self.path("hooks"), who, entry, inputs).await
     }
 
     /// The same, elsewhere.
     async fn agent_in(
         &self,
-        place: Place,
+        place: Workspace,
         folder: PathBuf,
         who: &Owner,
         entry: &Value,
@@ -74,9 +74,9 @@ impl Machine {
         let text = json!({"tool.pre": [entry]}).to_string();
         let document = Document::parse("settings.json", &text).unwrap();
         let hooks = CommandHook::read_all(document.root()).unwrap();
-        let starts: Arc<dyn Starts> =
+        let starts: Arc<dyn HookHost> =
             Arc::new(HookRunner::new(self.runner.clone(), self.variables.clone()));
-        let base = Base { folder, confined: command_hook::is_confined(who), starts };
+        let base = HookLocation { folder, confined: command_hook::is_confined(who), starts };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
         agent.extend(who.clone(), put).unwrap();
         let session = agent.new_session().await.unwrap();
@@ -821,7 +821,7 @@ async fn s1_a_projects_hook_reads_its_own_folder_also_where_all_else_is_closed()
         let own = machine.path(home).join("store/abc");
         fs::create_dir_all(&own).unwrap();
         fs::write(machine.path(home).join("key"), "secret").unwrap();
-        let place = Place::new(&machine.path("project")).with_closed([machine.path(home)]);
+        let place = Workspace::new(&machine.path("project")).with_closed([machine.path(home)]);
         let script = "#!/bin/sh\ncat data; cat ../../key 2> /dev/null || echo closed\n";
         fs::write(own.join("data"), "own\n").unwrap();
         fs::write(own.join("reads"), script).unwrap();

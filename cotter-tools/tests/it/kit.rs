@@ -4,13 +4,13 @@
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use cotter::{
-    Agent, Permit, Place, Tool, ToolError, ToolSpec,
+    Agent, Permit, Tool, ToolError, ToolSpec, Workspace,
     permission::{
         facts::Facts,
         rule::{Rule, RuleKind},
     },
-    pipeline::explain::Explained,
-    tool::Working,
+    pipeline::explain::ExplainReport,
+    tool::ToolFuture,
 };
 use cotter_test::Scripted;
 use cotter_tools::shell;
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// The project that the table of commands speaks about. It goes with the value.
 pub(crate) struct Project {
-    pub(crate) place: Place,
+    pub(crate) place: Workspace,
     pub(crate) folder: PathBuf,
     pub(crate) temp: PathBuf,
     _keep: TempDir,
@@ -44,7 +44,7 @@ impl Project {
         for (name, target) in links {
             symlink(target, folder.join(name)).unwrap();
         }
-        let place = Place::new(&folder)
+        let place = Workspace::new(&folder)
             .with_home("/home/u")
             .with_read_roots(["/usr/include".into(), temp.clone()])
             .with_closed(["/home/u/.config/cotter".into(), "/home/u/.local/share/cotter".into()]);
@@ -150,12 +150,12 @@ pub(crate) struct Case {
 }
 
 /// What would happen to a command.
-pub(crate) async fn explain(agent: &Agent, command: &str) -> Explained {
+pub(crate) async fn explain(agent: &Agent, command: &str) -> ExplainReport {
     agent.explain("bash", json!({"command": command})).await
 }
 
 /// The verdict in the words of the table: `ask!` where a kernel gate asks.
-pub(crate) fn verdict(explained: &Explained) -> &'static str {
+pub(crate) fn verdict(explained: &ExplainReport) -> &'static str {
     let kernel_asks = explained.considered.iter().any(|c| c.kind == "kernel" && c.verdict == "ask");
     match explained.verdict {
         "ask" if kernel_asks => "ask!",
@@ -190,11 +190,11 @@ impl Tool for Bash {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         shell::facts(input["command"].as_str().unwrap(), place)
     }
 
-    fn run(&self, _: Permit) -> Working<'_> {
+    fn run(&self, _: Permit) -> ToolFuture<'_> {
         Box::pin(async { Err(ToolError::failed("it only tells")) })
     }
 }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use cotter::{Agent, Place, Session};
+use cotter::{Agent, Session, Workspace};
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use cotter_tools::{
     bash::Bash,
@@ -26,8 +26,8 @@ impl Scratch {
         self.0.path().canonicalize().unwrap()
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place::new(&self.path())
+    pub(crate) fn place(&self) -> Workspace {
+        Workspace::new(&self.path())
     }
 
     /// Output with the folder's own name taken out.
@@ -58,7 +58,7 @@ pub(crate) fn job(command: &str, cwd: &Path) -> Job {
 }
 
 /// An agent whose person says yes to everything. It makes these calls, one a step.
-pub(crate) fn agent(runner: Runner, place: Place, calls: &[Value]) -> Agent {
+pub(crate) fn agent(runner: Runner, place: Workspace, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash", input.clone()));
     let steps: Vec<_> = steps.chain([Step::text("done")]).collect();
     Agent::builder(Scripted::new(steps))
@@ -70,7 +70,7 @@ pub(crate) fn agent(runner: Runner, place: Place, calls: &[Value]) -> Agent {
 }
 
 /// The whole way of one command through the tool, as the model sees its result.
-pub(crate) async fn bash(runner: Runner, place: Place, input: Value) -> (Session, String) {
+pub(crate) async fn bash(runner: Runner, place: Workspace, input: Value) -> (Session, String) {
     let agent = agent(runner, place, &[input]);
     agent.process_request("go").await.unwrap();
     let session = agent.main_session().await.unwrap();
@@ -79,7 +79,7 @@ pub(crate) async fn bash(runner: Runner, place: Place, input: Value) -> (Session
 }
 
 /// The result of one command line.
-pub(crate) async fn said(runner: Runner, place: Place, command: &str) -> String {
+pub(crate) async fn said(runner: Runner, place: Workspace, command: &str) -> String {
     let (_, shown) = bash(runner, place, json!({"command": command})).await;
     let (_, rest) = shown.split_once("result c1.1").unwrap();
     let (result, _) = rest.rsplit_once("\nassistant: done").unwrap();

@@ -10,15 +10,15 @@ use std::{
 };
 
 use cotter::{
-    Agent, Hook, Message, Place,
-    history::message::{Content, Part},
+    Agent, Hook, Message, Workspace,
+    history::message::{Content, ContentPart},
     hooks::events::EventKind,
     permission::rule::{Rule, RuleKind},
     text,
 };
 use cotter_files::document::Document;
 use cotter_test::{Recording, Scripted, Step, transcript};
-use cotter_tools::mcp::{Mcp, Surroundings, config::Servers, pins::Pins};
+use cotter_tools::mcp::{Mcp, McpHost, config::Servers, pins::Pins};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
@@ -48,12 +48,12 @@ impl World {
         fs::read_to_string(self.path("state.log")).unwrap_or_default()
     }
 
-    fn around(&self) -> Surroundings {
+    fn around(&self) -> McpHost {
         let variables =
             [("API_KEY", "hush"), ("LD_PRELOAD", ""), ("HOME", "/nowhere"), ("LC_ALL", "C.UTF-8")];
         let variables = variables.map(|(name, value)| (name.into(), value.into()));
         let path = (OsString::from("PATH"), std::env::var_os("PATH").unwrap());
-        Surroundings::new(Place::new(&self.path("project")))
+        McpHost::new(Workspace::new(&self.path("project")))
             .with_variables(variables.into_iter().chain([path]))
             .with_definitions(self.path("definitions.json"))
     }
@@ -94,7 +94,7 @@ fn tools<const N: usize>(names: [&str; N]) -> Value {
 /// What the model is shown of the tools, and what a person is told.
 fn offered(mcp: &Mcp) -> String {
     let line = |spec: &cotter::ToolSpec| {
-        let facts = mcp.effects(&spec.name, &Value::Null, &Place::nowhere());
+        let facts = mcp.effects(&spec.name, &Value::Null, &Workspace::nowhere());
         let beside = if mcp.parallel(&spec.name) { " beside others" } else { "" };
         let doubts: Vec<_> = facts.doubts.iter().map(|doubt| format!(" {doubt:?}")).collect();
         format!("{} {}{beside}{}\n", spec.name, facts.zone.as_str(), doubts.concat())
@@ -135,8 +135,8 @@ async fn called(mcp: &Mcp, calls: Vec<(&str, Value)>) -> String {
 fn pictures(message: &Message) -> Vec<String> {
     let Message::ToolResult(result) = message else { return vec![] };
     let Content::Parts(parts) = &result.content else { return vec![] };
-    let picture = |part: &Part| match part {
-        Part::Image { media_type, data } => Some(format!(
+    let picture = |part: &ContentPart| match part {
+        ContentPart::Image { media_type, data } => Some(format!(
             "picture {}: {media_type}, {} bytes in base64\n",
             result.call_id,
             data.len()
@@ -783,7 +783,7 @@ async fn r11_a_server_at_an_address_is_called() {
         mcp__fake__progress external
     "#]]
     .assert_eq(&offered(&mcp));
-    let facts = mcp.effects("mcp__fake__echo", &Value::Null, &Place::nowhere());
+    let facts = mcp.effects("mcp__fake__echo", &Value::Null, &Workspace::nowhere());
     assert_eq!(facts.hosts, ["127.0.0.1"]);
     expect![[r#"
         result c1.1: {}

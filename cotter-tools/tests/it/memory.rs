@@ -9,7 +9,7 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, FnTool, Mention, Permit, Place, ToolSpec,
+    Agent, AgentBuilder, AgentConfig, FnTool, Permit, Subagent, ToolSpec, Workspace,
     builtin::Read,
     permission::{
         Zone,
@@ -544,7 +544,7 @@ async fn s22_only_agents_that_have_a_memory_see_it() {
     ]));
     let agent = Agent::builder(model.clone())
         .config(|config| config.memory = true)
-        .define_mention(Mention::agent(AgentConfig::new("guest")))
+        .define_mention(Subagent::agent(AgentConfig::new("guest")))
         .hook(Memory::open(world.folder()).unwrap())
         .build()
         .unwrap();
@@ -604,7 +604,7 @@ async fn s21_a_secret_is_followed_through_memory() {
     let session = async |steps: Vec<Step>| {
         let agent = world
             .agent(steps.into_iter().chain([Step::text("done")]))
-            .place(Place::new(&project).with_project(&project))
+            .place(Workspace::new(&project).with_project(&project))
             .tool(Read::default())
             .tool(post())
             .level(Level::Permissive)

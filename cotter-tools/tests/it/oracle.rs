@@ -20,7 +20,7 @@ use brush_parser::{
     },
     word::{self, ParameterExpr, WordPiece, WordPieceWithSource},
 };
-use cotter::permission::facts::{Facts, WordKind};
+use cotter::permission::facts::{CommandWordKind, Facts};
 use cotter_tools::shell;
 use proptest::{
     collection::vec,
@@ -357,7 +357,7 @@ impl Bench {
 /// Whether a command that ran is among those told; what was only known when it ran matches anything.
 fn is_told(ran: &[String], facts: &Facts) -> bool {
     facts.commands.iter().any(|command| {
-        let open = command.words.iter().position(|word| word.kind == WordKind::Open);
+        let open = command.words.iter().position(|word| word.kind == CommandWordKind::Open);
         let known = &command.words[..open.unwrap_or(command.words.len())];
         let same = known.iter().zip(ran).all(|(word, ran)| {
             word.text == *ran || word.text.rsplit('/').next() == Some(ran) || word.text == "{}"

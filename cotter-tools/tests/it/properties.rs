@@ -4,8 +4,8 @@
 use std::{cell::RefCell, fmt::Write};
 
 use cotter::{
-    permission::{facts::WordKind, rule::RuleKind},
-    pipeline::explain::Explained,
+    permission::{facts::CommandWordKind, rule::RuleKind},
+    pipeline::explain::ExplainReport,
 };
 use cotter_tools::shell;
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
@@ -89,7 +89,8 @@ fn s14_words_are_the_same_in_any_quotes() {
             let told: Vec<_> =
                 found.iter().flat_map(|c| &c.words).map(|w| w.text.as_str()).collect();
             prop_assert_eq!(&told, &wanted, "{}", script.text);
-            let open = found.iter().flat_map(|c| &c.words).any(|word| word.kind == WordKind::Open);
+            let open =
+                found.iter().flat_map(|c| &c.words).any(|word| word.kind == CommandWordKind::Open);
             prop_assert!(!open, "nothing is left open: {}", script.text);
         }
         Ok(())
@@ -133,7 +134,7 @@ fn no_change_to_a_line_of_the_table_makes_it_panic() {
 }
 
 /// From loose to strict.
-fn strictness(explained: &Explained) -> usize {
+fn strictness(explained: &ExplainReport) -> usize {
     let order = ["pass", "ask", "ask!", "block"];
     order.iter().position(|word| *word == verdict(explained)).unwrap()
 }

@@ -11,7 +11,9 @@ use std::{
 
 use cotter::{
     Verdict,
-    hooks::points::{Refused, ToolCalled, ToolPost, ToolPre, ToolRan, ToolRefused},
+    hooks::points::{
+        ToolPost, ToolPostEvent, ToolPre, ToolPreEvent, ToolRefused, ToolRefusedEvent,
+    },
     named,
 };
 use cotter_test::Step;
@@ -86,13 +88,13 @@ async fn s16_a_folder_that_becomes_a_link_after_the_decision_leads_nowhere() {
         .extend(tools)
         .on(
             ToolPre,
-            named("swap", move |_: &ToolCalled| {
+            named("swap", move |_: &ToolPreEvent| {
                 swap(&there);
                 Verdict::Pass
             }),
         )
-        .observe(ToolPost, named("back", move |_: &ToolRan| swap(&back)))
-        .observe(ToolRefused, named("back-too", move |_: &Refused| swap(&refused)));
+        .observe(ToolPost, named("back", move |_: &ToolPostEvent| swap(&back)))
+        .observe(ToolRefused, named("back-too", move |_: &ToolRefusedEvent| swap(&refused)));
     expect![[r#"
         call c1.1: read {"path":"dir/a.txt"}
         result c1.1 (failed): cannot read dir/a.txt: there is a link in its path that was not there before

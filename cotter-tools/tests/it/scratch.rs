@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cotter::{Agent, AgentBuilder, Place};
+use cotter::{Agent, AgentBuilder, Workspace};
 use cotter_test::{Scripted, Step, transcript};
 use tempfile::TempDir;
 
@@ -61,7 +61,7 @@ impl Project {
     /// An agent that works in the project and says what a script tells it.
     pub(crate) fn agent(&self, steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
         let steps = steps.into_iter().chain([Step::text("done")]);
-        Agent::builder(Scripted::new(steps)).place(Place::new(&self.root))
+        Agent::builder(Scripted::new(steps)).place(Workspace::new(&self.root))
     }
 
     /// Runs an agent and tells the whole conversation but for its first and last line. Paths of this

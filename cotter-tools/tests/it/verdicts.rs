@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use cotter::pipeline::explain::Explained;
+use cotter::pipeline::explain::ExplainReport;
 
 use crate::kit::{Case, Project, brief, explain, verdict};
 
@@ -29,7 +29,7 @@ async fn c8_l13_every_command_of_the_table_gets_its_verdict() {
 }
 
 /// Says what is wrong with a verdict, and what the decision was made of.
-fn check(case: &Case, explained: &Explained) -> Result<(), String> {
+fn check(case: &Case, explained: &ExplainReport) -> Result<(), String> {
     let (said, zone) = (verdict(explained), explained.facts.zone.as_str());
     let zone_fits = case.zones.iter().any(|z| z == zone || z == "-");
     if case.verdicts.iter().any(|v| v == said) && zone_fits && has_reason(explained) {
@@ -48,7 +48,7 @@ fn check(case: &Case, explained: &Explained) -> Result<(), String> {
 }
 
 /// Whatever does not pass says who decided and why.
-fn has_reason(explained: &Explained) -> bool {
+fn has_reason(explained: &ExplainReport) -> bool {
     explained.verdict == "pass" || !explained.reason.is_empty() && !explained.decided_by.is_empty()
 }
 

@@ -2,7 +2,7 @@
 
 use cotter::{
     Agent, At, Verdict,
-    hooks::points::{ToolCalled, ToolPre},
+    hooks::points::{ToolPre, ToolPreEvent},
     named,
 };
 
@@ -19,13 +19,13 @@ fn agent_with(count: usize, waits: bool, tools: &str) -> Agent {
             let gate = |call: At<ToolPre>| async move { passes(&call) };
             builder.on(ToolPre, named(name, gate).tools([tools]))
         } else {
-            builder.on(ToolPre, named(name, |call: &ToolCalled| passes(call)).tools([tools]))
+            builder.on(ToolPre, named(name, |call: &ToolPreEvent| passes(call)).tools([tools]))
         };
     }
     builder.build().expect("the agent builds")
 }
 
-fn passes(call: &ToolCalled) -> Verdict {
+fn passes(call: &ToolPreEvent) -> Verdict {
     if call.tool_name == "rm" { Verdict::block("no") } else { Verdict::Pass }
 }
 

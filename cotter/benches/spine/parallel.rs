@@ -8,7 +8,7 @@ use std::{
 use cotter::{
     Agent, FnTool, ToolSpec,
     history::message::{StopReason, Usage},
-    model::{Delta, Model, Request, Streaming},
+    model::{Delta, Model, ReplyStream, Request},
     permission::{Zone, facts::Facts},
 };
 use futures_util::stream;
@@ -27,7 +27,7 @@ impl Model for Many {
         &self.0
     }
 
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         let calling = !self.2.fetch_xor(true, Ordering::Relaxed);
         let mut deltas = vec![];
         for n in 0..if calling { self.1 } else { 0 } {

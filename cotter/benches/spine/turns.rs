@@ -8,7 +8,7 @@ use cotter::{
         jsonl::JsonlStore,
         message::{StopReason, Usage},
     },
-    model::{Delta, Model, Request, Streaming},
+    model::{Delta, Model, ReplyStream, Request},
     permission::{Zone, facts::Facts},
 };
 use futures_util::stream;
@@ -40,7 +40,7 @@ impl Model for Instant {
         &self.name
     }
 
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         let usage = Usage::default();
         let call = self.calls && !self.called.fetch_xor(true, Ordering::Relaxed);
         let first = if call {

@@ -12,10 +12,12 @@ use smol_str::SmolStr;
 use crate::{
     agent::{Agent, Limits, cx::Cx, session::Session},
     history::{
-        header::Header,
-        store::{Line, LineKind, Log, Opened, Store, StoreError, Summary, Syncing},
+        header::SessionHeader,
+        store::{
+            LineKind, Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture,
+        },
     },
-    hooks::notes::Speaker,
+    hooks::notes::NoteAuthor,
     invoke::agent_config::AgentConfig,
     model::Model,
     registry::RegisterError,
@@ -25,7 +27,7 @@ use crate::{
 pub(crate) const DEEPEST: u8 = 4;
 
 /// Whom an agent works for.
-pub(crate) struct Parent {
+pub(crate) struct ParentRun {
     /// Where it was built.
     pub(crate) cx: Cx,
     /// The call that asked for it, where it was one.
@@ -110,7 +112,7 @@ impl ChildBuilder {
             return Err(RegisterError::new("hooks are only tried here: nobody works for them"));
         }
         let call_id = match &self.cx.speaker {
-            Speaker::Tool(calling) => Some(calling.call_id.clone()),
+            NoteAuthor::Tool(calling) => Some(calling.call_id.clone()),
             _ => None,
         };
         let model = match (&self.model, &self.config.model) {
@@ -118,7 +120,7 @@ impl ChildBuilder {
             (None, None) => None,
             (None, Some(name)) => Some(self.named(name)?),
         };
-        let parent = Parent { cx: self.cx, call_id };
+        let parent = ParentRun { cx: self.cx, call_id };
         Agent::child(parent, self.config, model, self.limits)
     }
 }
@@ -127,11 +129,11 @@ impl ChildBuilder {
 pub(crate) struct ParentStore(pub(crate) Session);
 
 impl Store for ParentStore {
-    fn create(&self, _: &Header) -> Result<Box<dyn Log>, StoreError> {
+    fn create(&self, _: &SessionHeader) -> Result<Box<dyn Log>, StoreError> {
         Ok(Box::new(ParentLog(self.0.clone())))
     }
 
-    fn open(&self, _: &str) -> Result<Opened, StoreError> {
+    fn open(&self, _: &str) -> Result<StoredSession, StoreError> {
         Err(StoreError::new("an agent that works for a run keeps no session of its own"))
     }
 
@@ -139,7 +141,7 @@ impl Store for ParentStore {
         self.0.id().clone()
     }
 
-    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         Ok(vec![])
     }
 
@@ -155,7 +157,7 @@ impl Store for ParentStore {
 struct ParentLog(Session);
 
 impl Log for ParentLog {
-    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+    fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
         let records = lines.iter().filter_map(|line| match &line.0 {
             LineKind::Record(record) => Some(record.clone()),
             LineKind::Entry(_) => None,
@@ -163,7 +165,7 @@ impl Log for ParentLog {
         self.0.state().commit_records(records)
     }
 
-    fn sync(&mut self) -> Syncing {
+    fn sync(&mut self) -> SyncFuture {
         match self.0.state().commit_synced() {
             Ok(syncing) => syncing,
             Err(error) => Box::pin(std::future::ready(Err(error))),

@@ -7,12 +7,12 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Cx, hooks::points::{ModelPost, Replied}};
+//! use cotter::{Agent, Cx, hooks::points::{ModelPost, ModelPostEvent}};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::Map;
 //!
 //! // An observer that keeps something of its own in the session.
-//! let keep = |reply: &Replied, cx: &Cx| {
+//! let keep = |reply: &ModelPostEvent, cx: &Cx| {
 //!     let fields = [("type", "meter".into()), ("tokens", reply.output_tokens.into())];
 //!     let fields = fields.map(|(key, value)| (key.to_owned(), value));
 //!     cx.controls().save_entry(Map::from_iter(fields)).map(drop)
@@ -32,31 +32,31 @@ use std::{fmt, sync::Arc};
 use serde_json::{Map, Value, json};
 use smol_str::{SmolStr, ToSmolStr};
 
-pub use crate::agent::exec::{ExecOptions, Executed};
-pub use crate::agent::session::reservation::{Allowance, Share};
+pub use crate::agent::exec::{ExecOptions, ExecResult};
+pub use crate::agent::session::reservation::{BudgetShare, TaskAllowance};
 use crate::{
     agent::{
         Agent,
         child::{ChildBuilder, DEEPEST},
         cx::Cx,
-        session::{Session, active_run::By, budget, cache_break::Limited},
-        step_cx::Scene,
+        session::{Session, active_run::EntrySource, budget, cache_break::ToolLimit},
+        step_cx::StepCx,
     },
     history::{
-        end_reason::Reason,
-        entry::{Body, Entries},
+        end_reason::EndReason,
+        entry::{Entries, EntryBody},
         message::{Content, Message, Usage},
-        message_list::Messages,
+        message_list::MessageList,
         store::StoreError,
     },
-    hooks::{events::Events, notes::Speaker, points::PointId},
+    hooks::{events::EventStream, notes::NoteAuthor, points::PointId},
     model::{
         Model, ModelError, ModelInfo, Request, Thinking,
-        tools::{Output, ToolError},
+        tools::{ToolError, ToolOutput},
     },
     permission::origin::Origin,
     pipeline::nested,
-    run::{agent_loop::Exit, compaction as compact, compaction::context_tokens},
+    run::{agent_loop::RunExit, compaction as compact, compaction::context_tokens},
     tool::ToolSet,
 };
 
@@ -85,7 +85,7 @@ pub enum ModelScope {
 /// When a text reaches the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum When {
+pub enum SendTime {
     /// At once: the run under way is aborted, and this is the next prompt.
     Now,
     /// Before the next request of the run under way; without one, as the next prompt.
@@ -97,7 +97,7 @@ pub enum When {
 /// How much there is of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Counts {
+pub struct SessionCounts {
     /// The messages the model gets now, before any transform.
     pub messages: usize,
     /// The entries from root to leaf.
@@ -154,7 +154,7 @@ impl Completion {
 /// What came of a request beside the conversation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Completed {
+pub struct CompletionResult {
     /// The answer.
     pub text: String,
     /// What it used.
@@ -179,9 +179,9 @@ impl fmt::Display for ControlError {
 
 impl std::error::Error for ControlError {}
 
-impl From<Exit> for ControlError {
-    fn from(exit: Exit) -> Self {
-        let aborted = exit.reason == Reason::Aborted;
+impl From<RunExit> for ControlError {
+    fn from(exit: RunExit) -> Self {
+        let aborted = exit.reason == EndReason::Aborted;
         let message = || if aborted { "the run was aborted" } else { exit.reason.as_str() };
         match exit.failed {
             Some(failed) => ControlError { code: failed.code, message: failed.message },
@@ -213,7 +213,7 @@ impl Controls {
     }
 
     /// The messages the model would get now, before any transform.
-    pub fn messages(&self) -> Messages {
+    pub fn messages(&self) -> MessageList {
         self.session().messages()
     }
 
@@ -222,7 +222,7 @@ impl Controls {
     /// history is always well paired.
     pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
         self.session().state().check_paired(&message)?;
-        self.session().store_by(Body::Message(message), self.by())
+        self.session().store_by(EntryBody::Message(message), self.by())
     }
 
     /// The entries from root to leaf.
@@ -237,10 +237,10 @@ impl Controls {
 
     /// Builds the context again, as it would be sent now, and fires `context`. Every request does the
     /// same by itself. Within a `context` handler it is an error.
-    pub async fn rebuild_context(&self) -> Result<Messages, ControlError> {
+    pub async fn rebuild_context(&self) -> Result<MessageList, ControlError> {
         let _paused = self.cx.pause();
         let scene = self.aside()?;
-        if let Speaker::Hook(id) = &self.cx.speaker {
+        if let NoteAuthor::Hook(id) = &self.cx.speaker {
             let meta = scene.generation().meta(*id);
             if meta.is_some_and(|meta| meta.point == PointId::Context) {
                 let message = "the context cannot be rebuilt while it is being built".into();
@@ -273,7 +273,7 @@ impl Controls {
 
     fn limit_tools(&self, to: Option<Arc<[SmolStr]>>) {
         let by = self.scene().speaker().map_or("session".into(), |owner| owner.to_smolstr());
-        self.session().state().choose_by(self.by()).active_tools = Limited { to, by };
+        self.session().state().choose_by(self.by()).active_tools = ToolLimit { to, by };
     }
 
     /// The model the next request goes to.
@@ -290,7 +290,7 @@ impl Controls {
         let old = match scope {
             ModelScope::Turn => state.choose().turn_model.replace(model),
             ModelScope::Session => {
-                state.add(Body::ModelChange(name), self.by())?;
+                state.add(EntryBody::ModelChange(name), self.by())?;
                 state.choose_by(self.by()).model.replace(model)
             }
         };
@@ -325,7 +325,7 @@ impl Controls {
     /// Sets how hard the model is to think, from the next request on.
     pub fn set_thinking_level(&self, level: Thinking) -> Result<(), StoreError> {
         let mut state = self.session().state();
-        state.add(Body::ThinkingLevel(level.as_str().into()), self.by())?;
+        state.add(EntryBody::ThinkingLevel(level.as_str().into()), self.by())?;
         state.choose_by(self.by()).thinking = level;
         Ok(())
     }
@@ -343,13 +343,13 @@ impl Controls {
             return Ok(());
         }
         let _paused = self.cx.pause();
-        Ok(compact::compact(&self.aside()?, compact::Cause::forced(words)).await?)
+        Ok(compact::compact(&self.aside()?, compact::CompactionCause::forced(words)).await?)
     }
 
     /// How much there is.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> SessionCounts {
         let (messages, spent) = (self.messages(), self.cx.run.budget.spent());
-        Counts {
+        SessionCounts {
             messages: messages.len(),
             entries: self.entries().len(),
             context_tokens: context_tokens(self.session()),
@@ -360,7 +360,7 @@ impl Controls {
 
     /// Asks a model something beside the conversation. It fires `model.pre` and `model.post`, counts
     /// against the run's budget and ends with the run.
-    pub async fn complete(&self, completion: Completion) -> Result<Completed, ControlError> {
+    pub async fn complete(&self, completion: Completion) -> Result<CompletionResult, ControlError> {
         let _paused = self.cx.pause();
         let models = match completion.model {
             Some(model) => Arc::from([model]),
@@ -375,7 +375,7 @@ impl Controls {
             max_tokens: completion.max_tokens,
         };
         match self.aside()?.ask_aside(models, request).await? {
-            Ok(reply) => Ok(Completed { text: reply.text(), usage: reply.usage }),
+            Ok(reply) => Ok(CompletionResult { text: reply.text(), usage: reply.usage }),
             Err(error) => {
                 Err(ControlError { code: error.kind.as_str().into(), message: error.message })
             }
@@ -383,12 +383,12 @@ impl Controls {
     }
 
     /// Sends a text to the model. It is not parsed for directives.
-    pub fn send(&self, content: impl Into<Content>, when: When) {
+    pub fn send(&self, content: impl Into<Content>, when: SendTime) {
         let (session, content) = (self.session(), content.into());
-        if when == When::Now {
+        if when == SendTime::Now {
             self.abort();
         }
-        if when == When::Steer {
+        if when == SendTime::Steer {
             let mut state = session.state();
             if state.is_busy() {
                 return state.steer(content, self.by());
@@ -424,7 +424,7 @@ impl Controls {
     }
 
     /// Every event of the session from now on.
-    pub fn subscribe(&self) -> Events {
+    pub fn subscribe(&self) -> EventStream {
         self.session().events()
     }
 
@@ -435,7 +435,7 @@ impl Controls {
 
     /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's
     /// own, as part of the call or hook it is made from; hooks of the same owner are not asked.
-    pub async fn run_tool(&self, name: &str, input: Value) -> Result<Output, ToolError> {
+    pub async fn run_tool(&self, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
         let _paused = self.cx.pause();
         nested::run_nested(&self.cx, name, input).await
     }
@@ -452,7 +452,7 @@ impl Controls {
 
     /// Gives a task to a subagent: [`Controls::run_tool`] with `invoke_subagent`, whatever that is called
     /// here.
-    pub async fn invoke_subagent(&self, name: &str, prompt: &str) -> Result<Output, ToolError> {
+    pub async fn invoke_subagent(&self, name: &str, prompt: &str) -> Result<ToolOutput, ToolError> {
         let [_, invoking] = self.agent().invoking_tools();
         self.run_tool(invoking, json!({"name": name, "prompt": prompt})).await
     }
@@ -461,13 +461,13 @@ impl Controls {
     /// a sum gets that, or it is an error; the others share the rest with whoever asks, in equal parts.
     /// Together they cannot spend more than is left, and nobody else spends what is theirs. Where the
     /// run has no limit, only what a task names limits it.
-    pub fn reserve(&self, tasks: &[Allowance]) -> Result<Vec<Share>, ControlError> {
-        let code = Reason::BudgetExceeded.as_str().into();
+    pub fn reserve(&self, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShare>, ControlError> {
+        let code = EndReason::BudgetExceeded.as_str().into();
         budget::reserve(&self.cx, tasks).map_err(|message| ControlError { code, message })
     }
 
     /// The same handle, spending from a share: requests, calls and agents that are made through it.
-    pub fn spending(&self, share: &Share) -> Controls {
+    pub fn spending(&self, share: &BudgetShare) -> Controls {
         Controls::new(self.cx.paid_from(share.0.clone()))
     }
 
@@ -477,8 +477,8 @@ impl Controls {
     }
 
     /// Whether what is added belongs to the prompt that is being staged.
-    fn by(&self) -> By {
-        if self.is_staging() { By::Prompt } else { By::Others }
+    fn by(&self) -> EntrySource {
+        if self.is_staging() { EntrySource::Prompt } else { EntrySource::Others }
     }
 
     /// Whether this is of a run that has not sent its first request. A handle may be kept longer.
@@ -486,28 +486,28 @@ impl Controls {
         self.cx.step() == 0 && !self.cx.run_id().is_empty() && !self.cx.run.is_over()
     }
 
-    fn scene(&self) -> Scene {
-        Scene::of(&self.cx)
+    fn scene(&self) -> StepCx {
+        StepCx::of(&self.cx)
     }
 
     /// Where hooks are asked on a handler's account. One that does the same again, and is asked about
     /// that, comes to an end.
-    fn aside(&self) -> Result<Scene, ControlError> {
+    fn aside(&self) -> Result<StepCx, ControlError> {
         if self.cx.asides >= DEEPEST {
             let message = format!("hooks are nested {DEEPEST} deep, and may not be deeper");
             return Err(ControlError { code: "nested".into(), message });
         }
         let mut cx = self.cx.clone();
         cx.asides += 1;
-        Ok(Scene::of(&cx))
+        Ok(StepCx::of(&cx))
     }
 
     /// Whether a run is under way and this is neither its prompt's hook nor a command of its own.
     fn is_within_a_step(&self) -> bool {
         let busy = self.session().state().is_busy();
         match &self.cx.speaker {
-            Speaker::Hook(_) | Speaker::Tool(_) => busy,
-            Speaker::Runtime | Speaker::Called(_) => busy && !self.is_staging(),
+            NoteAuthor::Hook(_) | NoteAuthor::Tool(_) => busy,
+            NoteAuthor::Runtime | NoteAuthor::Called(_) => busy && !self.is_staging(),
         }
     }
 }

@@ -11,20 +11,20 @@ use std::{
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-use crate::fs::workspace::Place;
+use crate::fs::workspace::Workspace;
 use crate::{
     agent::{
         child::ChildBuilder,
         controls::Controls,
-        session::{Session, budget::Budget, reservation::SetAside},
-        step_cx::Scene,
+        session::{Session, budget::Budget, reservation::Reservation},
+        step_cx::StepCx,
     },
-    fs::file_views::Seen,
+    fs::file_views::FileViews,
     hooks::{
-        dispatch::Ran,
+        dispatch::HandlerRun,
         events::EventKind,
-        handler::{AsideKind, Clocks, Paused},
-        notes::{NoteKind, Notes, Speaker},
+        handler::{CaveatKind, ClockPause, HandlerClocks},
+        notes::{NoteAuthor, NoteKind, NoteQueue},
         points::PointId,
         ui::Ui,
     },
@@ -39,10 +39,10 @@ use crate::{
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cotter::{Agent, Cx, hooks::points::{ModelPre, Requesting}, named};
+/// use cotter::{Agent, Cx, hooks::points::{ModelPre, ModelPreEvent}, named};
 /// use cotter_test::{Recording, Scripted, Step};
 ///
-/// let clock = |_: &Requesting, cx: &Cx| cx.note("it is Friday");
+/// let clock = |_: &ModelPreEvent, cx: &Cx| cx.note("it is Friday");
 /// let model = Recording::new(Scripted::new([Step::text("Then I will hurry.")]));
 /// let agent = Agent::builder(model.clone()).observe(ModelPre, named("clock", clock)).build()?;
 /// agent.process_request("Ship it.").await?;
@@ -58,14 +58,14 @@ use crate::{
 pub struct Cx {
     pub(crate) run: Arc<RunCx>,
     /// Who speaks when a note is added, and acts when something is done.
-    pub(crate) speaker: Speaker,
+    pub(crate) speaker: NoteAuthor,
     /// How many calls of tools this one is made within.
     pub(crate) depth: u8,
     /// How many requests, builds and summings-up of handlers this is part of.
     pub(crate) asides: u8,
     /// What it is paid from, where something was set aside for it.
-    pub(crate) share: Option<Arc<SetAside>>,
-    clock: Option<Clocks>,
+    pub(crate) share: Option<Arc<Reservation>>,
+    clock: Option<HandlerClocks>,
     /// Whether hooks are only tried.
     dry_run: bool,
 }
@@ -74,7 +74,7 @@ pub struct Cx {
 pub(crate) struct RunCx {
     pub(crate) session: Session,
     pub(crate) run_id: SmolStr,
-    pub(crate) place: Place,
+    pub(crate) place: Workspace,
     pub(crate) step: AtomicU32,
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Budget,
@@ -126,7 +126,7 @@ impl Cx {
     pub(crate) fn new(run: Arc<RunCx>) -> Self {
         Cx {
             run,
-            speaker: Speaker::Runtime,
+            speaker: NoteAuthor::Runtime,
             depth: 0,
             asides: 0,
             share: None,
@@ -140,22 +140,22 @@ impl Cx {
         Cx { dry_run: true, ..self }
     }
 
-    pub(crate) fn for_waiting(&self, clock: Clocks) -> Self {
+    pub(crate) fn for_waiting(&self, clock: HandlerClocks) -> Self {
         Cx { clock: Some(clock), ..self.clone() }
     }
 
     /// The same place with somebody else speaking.
-    pub(crate) fn spoken_by(&self, speaker: Speaker) -> Self {
+    pub(crate) fn spoken_by(&self, speaker: NoteAuthor) -> Self {
         Cx { speaker, ..self.clone() }
     }
 
     /// The same place, where something was set aside to pay with.
-    pub(crate) fn paid_from(&self, share: Arc<SetAside>) -> Self {
+    pub(crate) fn paid_from(&self, share: Arc<Reservation>) -> Self {
         Cx { share: Some(share), ..self.clone() }
     }
 
     /// What it is paid from, where something was set aside, the nearest first.
-    pub(crate) fn shares(&self) -> impl Iterator<Item = &Arc<SetAside>> {
+    pub(crate) fn shares(&self) -> impl Iterator<Item = &Arc<Reservation>> {
         std::iter::successors(self.share.as_ref(), |share| share.within.as_ref())
     }
 
@@ -169,8 +169,8 @@ impl Cx {
     }
 
     /// Stops the handler's own clock while it waits for somebody else.
-    pub(crate) fn pause(&self) -> Option<Paused> {
-        self.clock.as_ref().map(Clocks::pause)
+    pub(crate) fn pause(&self) -> Option<ClockPause> {
+        self.clock.as_ref().map(HandlerClocks::pause)
     }
 
     /// Keeps what an `async` hook remarks besides its answer, for whoever looks after hooks: of a command,
@@ -184,22 +184,22 @@ impl Cx {
     }
 
     /// Keeps what is to be said about a hook's answer that does not tell by itself how it came about.
-    pub(crate) fn put_aside(&self, kind: AsideKind, words: &str) {
+    pub(crate) fn set_caveat(&self, kind: CaveatKind, words: &str) {
         let words = text::clip(words.trim(), REMARK_CHARS).into_owned().into();
         if let Some(clock) = &self.clock {
-            clock.put_aside(kind, words);
+            clock.set_caveat(kind, words);
         }
     }
 
     /// What was remarked last, which is taken.
     pub(crate) fn take_remark(&self) -> Option<Box<str>> {
-        self.clock.as_ref().and_then(Clocks::take_remark)
+        self.clock.as_ref().and_then(HandlerClocks::take_remark)
     }
 
     /// Puts on record what a hook did that nobody waited for. It is stored with what comes next; after the
     /// end of a run, at once.
-    pub(crate) fn ran_alone(&self, point: PointId, ran: Ran) {
-        let scene = Scene::of(self);
+    pub(crate) fn ran_alone(&self, point: PointId, ran: HandlerRun) {
+        let scene = StepCx::of(self);
         if scene.store_ran(point, None, vec![ran]) && self.run.is_over() {
             scene.store_late();
         }
@@ -238,7 +238,7 @@ impl Cx {
     }
 
     /// What the model has seen of files in this session.
-    pub fn seen(&self) -> &Seen {
+    pub fn seen(&self) -> &FileViews {
         &self.session().shared.seen
     }
 
@@ -269,7 +269,7 @@ impl Cx {
     }
 
     /// The folders the run works in.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &Workspace {
         &self.run.place
     }
 
@@ -282,7 +282,7 @@ impl Cx {
         self.session().agent.ui()
     }
 
-    fn notes(&self) -> &Notes {
+    fn notes(&self) -> &NoteQueue {
         &self.session().shared.notes
     }
 
@@ -304,7 +304,7 @@ impl Cx {
     /// Tells the person something. Nobody there is no error.
     pub fn notify(&self, text: &str) {
         self.ui().notify(text);
-        Scene::of(self).emit(EventKind::UiRequest { method: "notify", text: text.into() });
+        StepCx::of(self).emit(EventKind::UiRequest { method: "notify", text: text.into() });
     }
 
     /// Tells the person something, once in a step for what it is about: whoever is asked again about the

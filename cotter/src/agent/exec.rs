@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::agent::controls::Controls;
 use crate::{
-    history::tool_error_kind::ErrorKind,
-    model::tools::{Output, ToolError},
+    history::tool_error_kind::ToolErrorKind,
+    model::tools::{ToolError, ToolOutput},
 };
 
 /// The tool that runs commands.
@@ -38,7 +38,7 @@ impl ExecOptions {
 /// What came of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Executed {
+pub struct ExecResult {
     /// What it wrote to its output.
     pub stdout: String,
     /// What it wrote to its error output.
@@ -52,19 +52,19 @@ pub struct Executed {
 impl Controls {
     /// Runs a program with these arguments, each of them one word whatever is in it. It runs by way of
     /// the tool `bash` and is judged like that command, as [`Controls::run_tool`] would be; where there is
-    /// no such tool it is `unavailable`. A program that fails is no error: see [`Executed::code`].
+    /// no such tool it is `unavailable`. A program that fails is no error: see [`ExecResult::code`].
     pub async fn exec<S: AsRef<str>>(
         &self,
         program: &str,
         args: impl IntoIterator<Item = S>,
         options: ExecOptions,
-    ) -> Result<Executed, ToolError> {
+    ) -> Result<ExecResult, ToolError> {
         if !self.tools().specs().any(|spec| spec.name == SHELL) {
             let words = format!("there is no tool `{SHELL}` here, and programs run by way of it");
-            return Err(ToolError::new(ErrorKind::Unavailable, words));
+            return Err(ToolError::new(ToolErrorKind::Unavailable, words));
         }
         if program.is_empty() {
-            return Err(ToolError::new(ErrorKind::InvalidArgs, "a program has a name"));
+            return Err(ToolError::new(ToolErrorKind::InvalidArgs, "a program has a name"));
         }
         let mut command =
             if KEYWORDS.contains(&program) { quoted(program) } else { word(program)? };
@@ -75,7 +75,7 @@ impl Controls {
         if let Some(cwd) = options.cwd {
             let Some(cwd) = cwd.to_str() else {
                 let words = format!("{} cannot be written as text", cwd.display());
-                return Err(ToolError::new(ErrorKind::InvalidArgs, words));
+                return Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
             };
             input["cwd"] = cwd.into();
         }
@@ -98,7 +98,7 @@ const KEYWORDS: [&str; 17] = [
 fn word(text: &str) -> Result<String, ToolError> {
     if text.contains('\0') {
         let words = format!("{text:?} has a zero byte, which no program can be given");
-        return Err(ToolError::new(ErrorKind::InvalidArgs, words));
+        return Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
     let is_plain = !text.is_empty() && text.chars().all(is_plain);
@@ -109,12 +109,12 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-fn read(output: &Output) -> Result<Executed, ToolError> {
+fn read(output: &ToolOutput) -> Result<ExecResult, ToolError> {
     let untold = || ToolError::failed(format!("`{SHELL}` did not say what came of the program"));
     let data = output.render_data.as_ref().and_then(Value::as_object).ok_or_else(untold)?;
     let text = |key: &str| data.get(key).and_then(Value::as_str).map(str::to_owned);
     let code = data.get("exitCode").and_then(Value::as_i64);
-    Ok(Executed {
+    Ok(ExecResult {
         stdout: text("stdout").ok_or_else(untold)?,
         stderr: text("stderr").ok_or_else(untold)?,
         code: code.and_then(|code| code.try_into().ok()),

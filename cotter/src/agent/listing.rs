@@ -9,38 +9,42 @@ use smol_str::SmolStr;
 use crate::{
     agent::{
         session::Session,
-        view::{Face, Section},
+        view::{AgentView, PromptSection},
     },
-    invoke::named_item::Kind,
+    invoke::named_item::NameKind,
     permission::origin::Owner,
     tool::Tool,
 };
 
 /// The lists that are before a conversation: in the descriptions of two tools, and in the system prompt.
 #[derive(Default)]
-pub(crate) struct Index {
+pub(crate) struct NameListing {
     /// The last generation that a program or a person made.
     by_hand: u64,
     /// The tools for skills and subagents, where they are shown.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
-    pub(crate) sections: Vec<Section>,
-    listed: Vec<Listed>,
+    pub(crate) sections: Vec<PromptSection>,
+    listed: Vec<ListedName>,
 }
 
 /// A name in a list.
 #[derive(PartialEq)]
-pub(crate) struct Listed {
-    pub(crate) kind: Kind,
+pub(crate) struct ListedName {
+    pub(crate) kind: NameKind,
     pub(crate) name: SmolStr,
     pub(crate) words: String,
     pub(crate) owner: Owner,
 }
 
-impl Index {
-    pub(crate) fn of(face: &Face, tools: Vec<Arc<dyn Tool>>, sections: Vec<Section>) -> Self {
-        let kinds = [Kind::Skill, Kind::Subagent].into_iter();
+impl NameListing {
+    pub(crate) fn of(
+        face: &AgentView,
+        tools: Vec<Arc<dyn Tool>>,
+        sections: Vec<PromptSection>,
+    ) -> Self {
+        let kinds = [NameKind::Skill, NameKind::Subagent].into_iter();
         let listed = kinds.flat_map(|kind| {
-            let owned = move |(name, words): (&str, &str)| Listed {
+            let owned = move |(name, words): (&str, &str)| ListedName {
                 kind,
                 name: name.into(),
                 words: words.into(),
@@ -48,36 +52,37 @@ impl Index {
             };
             face.listed(kind).map(owned).collect::<Vec<_>>()
         });
-        Index { by_hand: face.generation.by_hand, tools, sections, listed: listed.collect() }
+        NameListing { by_hand: face.generation.by_hand, tools, sections, listed: listed.collect() }
     }
 
     /// The names of a kind.
-    pub(crate) fn listed(&self, kind: Kind) -> impl Iterator<Item = &Listed> {
+    pub(crate) fn listed(&self, kind: NameKind) -> impl Iterator<Item = &ListedName> {
         self.listed.iter().filter(move |listed| listed.kind == kind)
     }
 
     /// Whether a model would see no difference.
-    fn is_shown_as(&self, other: &Index) -> bool {
-        let specs = |index: &Index| -> Vec<_> {
+    fn is_shown_as(&self, other: &NameListing) -> bool {
+        let specs = |index: &NameListing| -> Vec<_> {
             index.tools.iter().map(|tool| tool.spec().clone()).collect()
         };
         let texts =
-            |index: &Index| index.sections.iter().map(|s| s.text.clone()).collect::<Vec<_>>();
+            |index: &NameListing| index.sections.iter().map(|s| s.text.clone()).collect::<Vec<_>>();
         specs(self) == specs(other) && texts(self) == texts(other)
     }
 
     /// What is otherwise since, for the model.
-    fn news_since(&self, before: &Index) -> String {
+    fn news_since(&self, before: &NameListing) -> String {
         let mut news = String::from("What can be called for has changed.");
-        for (kind, what) in [(Kind::Skill, "skill"), (Kind::Subagent, "subagent")] {
-            let is_new = |listed: &&Listed| {
+        for (kind, what) in [(NameKind::Skill, "skill"), (NameKind::Subagent, "subagent")] {
+            let is_new = |listed: &&ListedName| {
                 !before.listed(kind).any(|old| old.name == listed.name && old.words == listed.words)
             };
-            for Listed { name, words, .. } in self.listed(kind).filter(is_new) {
+            for ListedName { name, words, .. } in self.listed(kind).filter(is_new) {
                 let _ = write!(news, "\nThere is the {what} `{name}`: {words}");
             }
-            let is_gone = |listed: &&Listed| !self.listed(kind).any(|new| new.name == listed.name);
-            for Listed { name, .. } in before.listed(kind).filter(is_gone) {
+            let is_gone =
+                |listed: &&ListedName| !self.listed(kind).any(|new| new.name == listed.name);
+            for ListedName { name, .. } in before.listed(kind).filter(is_gone) {
                 let _ = write!(news, "\nThe {what} `{name}` is gone.");
             }
         }
@@ -87,7 +92,7 @@ impl Index {
 
 impl Session {
     /// What this session's model is shown instead of what a face has, where that is otherwise.
-    pub(crate) fn index_shown(&self, face: &Face) -> Option<Arc<Index>> {
+    pub(crate) fn index_shown(&self, face: &AgentView) -> Option<Arc<NameListing>> {
         let mut state = self.state();
         match &state.shown {
             Some(shown) if Arc::ptr_eq(shown, &face.index) => None,
@@ -102,7 +107,7 @@ impl Session {
     }
 
     /// What the model is to be told of the lists that it is shown as they were. It is told once.
-    pub(crate) fn news(&self, face: &Face) -> Option<String> {
+    pub(crate) fn news(&self, face: &AgentView) -> Option<String> {
         let shown = face.shown.as_ref()?;
         let mut state = self.state();
         let told = state.choices().told.clone();

@@ -38,7 +38,7 @@ pub(crate) mod cache_break;
 pub(crate) mod recovery;
 pub(crate) mod reservation;
 
-use crate::history::header::Header;
+use crate::history::header::SessionHeader;
 use std::{
     fmt,
     path::PathBuf,
@@ -49,40 +49,40 @@ use serde_json::{Map, Value};
 use smol_str::{SmolStr, format_smolstr};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use crate::agent::session::active_run::{ActiveSkills, By};
-pub(crate) use crate::agent::session::recovery::Interrupted;
-pub use crate::agent::session::reservation::{Allowance, Share};
+pub(crate) use crate::agent::session::active_run::{ActiveSkills, EntrySource};
+pub(crate) use crate::agent::session::recovery::InterruptedRun;
+pub use crate::agent::session::reservation::{BudgetShare, TaskAllowance};
 use crate::history::store::LineKind;
 #[cfg(feature = "jsonl")]
 use crate::history::{
-    entry::{Body, Compaction, Entries, Entry, Timestamp},
-    store::{Line, Log, Store, StoreError, Syncing},
+    entry::{Compaction, Entries, Entry, EntryBody, Timestamp},
+    store::{Log, Store, StoreError, StoreLine, SyncFuture},
 };
 use crate::{
-    agent::session::active_run::{Choices, UnderWay},
+    agent::session::active_run::{ActiveRun, SessionOverrides},
     history::tree::Tree,
 };
 use crate::{
     agent::{
         Agent,
         cx::{Cx, RunCx},
-        listing::Index,
+        listing::NameListing,
         session::budget::Budget,
-        step_cx::Scene,
+        step_cx::StepCx,
     },
-    fs::file_views::Seen,
+    fs::file_views::FileViews,
     history::{
         ledger::Record,
         message::{Content, Message},
-        message_list::Messages,
+        message_list::MessageList,
     },
     hooks::{
-        events::{EventKind, Events, Hub},
-        handler::Failure,
-        notes::Notes,
-        points::session::{SessionClose, SessionClosed},
+        events::{EventHub, EventKind, EventStream},
+        handler::HandlerFailure,
+        notes::NoteQueue,
+        points::session::{SessionClose, SessionCloseEvent},
     },
-    invoke::command::{self, CommandResult, Given},
+    invoke::command::{self, CommandArgs, CommandResult},
     model::Model,
     permission::rule::Rule,
     run::Run,
@@ -92,7 +92,7 @@ use crate::{
 #[derive(Clone)]
 pub struct Session {
     pub(crate) agent: Agent,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SessionShared>,
 }
 
 impl fmt::Debug for Session {
@@ -102,30 +102,30 @@ impl fmt::Debug for Session {
 }
 
 /// What all handles of a session share.
-pub(crate) struct Shared {
+pub(crate) struct SessionShared {
     pub(crate) id: SmolStr,
     /// Whose turn it is: runs, and whatever moves the leaf, come one after the other.
     pub(crate) turn: tokio::sync::Mutex<()>,
     /// Held for a moment only, never while anybody is waited for.
-    state: Mutex<State>,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) notes: Arc<Notes>,
-    pub(crate) seen: Seen,
+    state: Mutex<SessionState>,
+    pub(crate) hub: Arc<EventHub>,
+    pub(crate) notes: Arc<NoteQueue>,
+    pub(crate) seen: FileViews,
     /// Fires when a secret is read; made when somebody asks for it.
     secret: OnceLock<CancellationToken>,
 }
 
 impl Session {
-    pub(crate) fn new(agent: Agent, state: State) -> Self {
+    pub(crate) fn new(agent: Agent, state: SessionState) -> Self {
         // Whoever listens to a session hears those who work for it.
         let hub = agent.parent().map(|parent| parent.cx.session().shared.hub.clone());
-        let shared = Shared {
+        let shared = SessionShared {
             id: state.header.id.clone(),
             turn: tokio::sync::Mutex::default(),
             state: Mutex::new(state),
             hub: hub.unwrap_or_default(),
             notes: Arc::default(),
-            seen: Seen::default(),
+            seen: FileViews::default(),
             secret: OnceLock::new(),
         };
         Session { agent, shared: Arc::new(shared) }
@@ -157,11 +157,11 @@ impl Session {
         &self,
         name: &str,
         args_raw: &str,
-    ) -> Option<Result<CommandResult, Failure>> {
+    ) -> Option<Result<CommandResult, HandlerFailure>> {
         let face = self.agent.face();
         let (owner, command) = face.command(name)?;
         let cancel = self.agent.new_cancel();
-        let given = Given { owner, args_raw: args_raw.into(), attachments: vec![] };
+        let given = CommandArgs { owner, args_raw: args_raw.into(), attachments: vec![] };
         Some(command::invoke(self, command, given, &cancel).await)
     }
 
@@ -202,7 +202,7 @@ impl Session {
     }
 
     /// Every event from now on. The first listener hears of the session's opening.
-    pub fn events(&self) -> Events {
+    pub fn events(&self) -> EventStream {
         let events = self.shared.hub.subscribe();
         if let Some(how) = self.shared.hub.greet() {
             self.scene(SmolStr::default()).emit(EventKind::SessionOpen { how });
@@ -216,7 +216,7 @@ impl Session {
     }
 
     /// The messages the model would get now, before any transform.
-    pub fn messages(&self) -> Messages {
+    pub fn messages(&self) -> MessageList {
         self.state().tree.messages().clone()
     }
 
@@ -232,26 +232,29 @@ impl Session {
     /// Gives the entry's id. During a run it is stored at the run's next safe moment: never in the
     /// middle of a prompt, never between a call and its result.
     pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
-        self.save_entry_by(fields, By::Others)
+        self.save_entry_by(fields, EntrySource::Others)
     }
 
     pub(crate) fn save_entry_by(
         &self,
         mut fields: Map<String, Value>,
-        by: By,
+        by: EntrySource,
     ) -> Result<SmolStr, StoreError> {
         crate::history::line_format::check_custom(&fields).map_err(StoreError::new)?;
         if !fields.contains_key("timestamp") {
             fields.shift_insert(1, "timestamp".into(), Timestamp::now().to_string().into());
         }
-        self.store_by(Body::Custom(fields), by)
+        self.store_by(EntryBody::Custom(fields), by)
     }
 
     /// Names an entry, or takes its name away.
     pub fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
         let mut state = self.whole();
         state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
-        state.add(Body::Label { target: id.into(), label: label.map(str::to_owned) }, By::Others)
+        state.add(
+            EntryBody::Label { target: id.into(), label: label.map(str::to_owned) },
+            EntrySource::Others,
+        )
     }
 
     /// The name of an entry.
@@ -262,13 +265,13 @@ impl Session {
     /// Names the session; blank text takes the name away.
     pub fn set_name(&self, name: &str) -> Result<SmolStr, StoreError> {
         let words = name.split_whitespace().collect::<Vec<_>>().join(" ");
-        self.store(Body::SessionInfo((!words.is_empty()).then_some(words)))
+        self.store(EntryBody::SessionInfo((!words.is_empty()).then_some(words)))
     }
 
     /// The session's name.
     pub fn name(&self) -> Option<String> {
         self.whole().tree.last(|entry| match entry.body() {
-            Body::SessionInfo(name) => Some(name.clone()),
+            EntryBody::SessionInfo(name) => Some(name.clone()),
             _ => None,
         })?
     }
@@ -280,7 +283,7 @@ impl Session {
         }
         let mut state = self.whole();
         let read =
-            state.tree.last(|entry| matches!(entry.body(), Body::SecretRead(_)).then_some(()));
+            state.tree.last(|entry| matches!(entry.body(), EntryBody::SecretRead(_)).then_some(()));
         state.choose().secret_read = Some(read.is_some());
         read.is_some()
     }
@@ -294,7 +297,7 @@ impl Session {
             let mut state = self.state();
             state.choose().secret_read = Some(true);
             // A session that cannot be written runs nothing either.
-            let _ = state.add(Body::SecretRead(what.into()), By::Others);
+            let _ = state.add(EntryBody::SecretRead(what.into()), EntrySource::Others);
         }
         if let Some(waiting) = self.shared.secret.get() {
             waiting.cancel();
@@ -342,14 +345,14 @@ impl Session {
     /// Sums up what came before `first_kept`. Waits for a run under way.
     pub async fn store_compaction(&self, compaction: Compaction) -> Result<SmolStr, StoreError> {
         let _turn = self.shared.turn.lock().await;
-        self.store(Body::Compaction(Box::new(compaction)))
+        self.store(EntryBody::Compaction(Box::new(compaction)))
     }
 
     /// The model the session last used or was set to.
     pub fn model(&self) -> Option<SmolStr> {
         self.whole().tree.last(|entry| match entry.body() {
-            Body::ModelChange(model) => Some(model.clone()),
-            Body::Message(Message::Assistant(assistant)) => Some(assistant.model.clone()),
+            EntryBody::ModelChange(model) => Some(model.clone()),
+            EntryBody::Message(Message::Assistant(assistant)) => Some(assistant.model.clone()),
             _ => None,
         })
     }
@@ -357,7 +360,7 @@ impl Session {
     /// The thinking level the session was set to.
     pub fn thinking_level(&self) -> SmolStr {
         let set = self.whole().tree.last(|entry| match entry.body() {
-            Body::ThinkingLevel(level) => Some(level.clone()),
+            EntryBody::ThinkingLevel(level) => Some(level.clone()),
             _ => None,
         });
         set.unwrap_or_else(|| "off".into())
@@ -382,7 +385,7 @@ impl Session {
                 .get(id)
                 .ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
         }
-        state.add(Body::Leaf(to.map(SmolStr::from)), By::Others).map(drop)
+        state.add(EntryBody::Leaf(to.map(SmolStr::from)), EntrySource::Others).map(drop)
     }
 
     /// Starts a session of its own with the entries up to here. Ids stay as they are. Waits for a run
@@ -405,12 +408,12 @@ impl Session {
     pub async fn close(&self) {
         let _turn = self.shared.turn.lock().await;
         let runs = self.state().next_run - 1;
-        self.scene(SmolStr::default()).fire::<SessionClose>(|| SessionClosed { runs }).await;
+        self.scene(SmolStr::default()).fire::<SessionClose>(|| SessionCloseEvent { runs }).await;
     }
 
     /// Where points outside a run are fired.
-    pub(crate) fn scene(&self, run_id: SmolStr) -> Scene {
-        Scene::of(&self.cx(run_id, self.agent.new_cancel()))
+    pub(crate) fn scene(&self, run_id: SmolStr) -> StepCx {
+        StepCx::of(&self.cx(run_id, self.agent.new_cancel()))
     }
 
     pub(crate) fn cx(&self, run_id: SmolStr, cancel: CancellationToken) -> Cx {
@@ -428,23 +431,23 @@ impl Session {
     }
 
     /// The state, for a moment: never across an await.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state with all of its history, also where only its end was read.
-    fn whole(&self) -> MutexGuard<'_, State> {
+    fn whole(&self) -> MutexGuard<'_, SessionState> {
         let mut state = self.state();
         let diagnostics = state.tree.complete();
         state.diagnostics.extend(diagnostics);
         state
     }
 
-    pub(crate) fn store(&self, body: Body) -> Result<SmolStr, StoreError> {
-        self.store_by(body, By::Others)
+    pub(crate) fn store(&self, body: EntryBody) -> Result<SmolStr, StoreError> {
+        self.store_by(body, EntrySource::Others)
     }
 
-    pub(crate) fn store_by(&self, body: Body, by: By) -> Result<SmolStr, StoreError> {
+    pub(crate) fn store_by(&self, body: EntryBody, by: EntrySource) -> Result<SmolStr, StoreError> {
         self.whole().add(body, by)
     }
 }
@@ -477,42 +480,42 @@ fn entry_id(number: u64) -> SmolStr {
 }
 
 /// A session's tree and the growing end of its file. Whoever holds it is the only writer.
-pub(crate) struct State {
-    pub(crate) header: Header,
+pub(crate) struct SessionState {
+    pub(crate) header: SessionHeader,
     pub(crate) tree: Tree,
     log: Box<dyn Log>,
     /// Appended, but not yet handed to the log.
-    staged: Vec<Line>,
+    staged: Vec<StoreLine>,
     /// Whether something was handed to the log since the last sync.
     unsynced: bool,
     next_entry: u64,
     pub(crate) next_run: u32,
     /// The generation whose table of hooks was stored last.
     pub(crate) table: Option<u64>,
-    pub(crate) pending: Option<Box<Interrupted>>,
+    pub(crate) pending: Option<Box<InterruptedRun>>,
     /// The run that was given its missing end when the session was opened.
     pub(crate) crashed: Option<SmolStr>,
     pub(crate) diagnostics: Vec<String>,
     read_only: Option<String>,
-    under_way: Option<Box<UnderWay>>,
+    under_way: Option<Box<ActiveRun>>,
     /// The lists that its model was shown.
-    pub(crate) shown: Option<Arc<Index>>,
-    chosen: Option<Box<Choices>>,
+    pub(crate) shown: Option<Arc<NameListing>>,
+    chosen: Option<Box<SessionOverrides>>,
 }
 
-impl State {
-    pub(crate) fn create(store: &dyn Store, header: Header) -> Result<Self, StoreError> {
+impl SessionState {
+    pub(crate) fn create(store: &dyn Store, header: SessionHeader) -> Result<Self, StoreError> {
         let log = store.create(&header)?;
-        Ok(State::with(header, log))
+        Ok(SessionState::with(header, log))
     }
 
     /// A session that is kept nowhere.
-    pub(crate) fn unstored(header: Header) -> Self {
-        State::with(header, Box::new(crate::history::store::NoLog))
+    pub(crate) fn unstored(header: SessionHeader) -> Self {
+        SessionState::with(header, Box::new(crate::history::store::NoLog))
     }
 
-    fn with(header: Header, log: Box<dyn Log>) -> Self {
-        State {
+    fn with(header: SessionHeader, log: Box<dyn Log>) -> Self {
+        SessionState {
             header,
             tree: Tree::default(),
             log,
@@ -534,7 +537,7 @@ impl State {
     /// The session as it was stored, with whatever a killed process left open closed.
     pub(crate) fn open(store: &dyn Store, id: &str) -> Result<Self, StoreError> {
         let opened = store.open(id)?;
-        let mut state = State::with(opened.header, opened.log);
+        let mut state = SessionState::with(opened.header, opened.log);
         state.diagnostics = opened.diagnostics;
         state.read_only = opened.read_only;
         state.next_entry = next_id(&opened.entries);
@@ -551,12 +554,13 @@ impl State {
 
     pub(crate) fn fork(
         store: &dyn Store,
-        header: Header,
+        header: SessionHeader,
         path: &Entries,
         next_entry: u64,
     ) -> Result<Self, StoreError> {
-        let mut state = State::create(store, header)?;
-        let lines: Vec<_> = path.iter().map(|entry| Line(LineKind::Entry(entry.clone()))).collect();
+        let mut state = SessionState::create(store, header)?;
+        let lines: Vec<_> =
+            path.iter().map(|entry| StoreLine(LineKind::Entry(entry.clone()))).collect();
         state.log.append(&lines)?;
         state.tree = Tree::load(path.iter().cloned().collect(), |_| {});
         state.next_entry = next_entry;
@@ -564,7 +568,7 @@ impl State {
     }
 
     /// Adds an entry after the leaf. It is stored with the next commit.
-    pub(crate) fn append(&mut self, body: Body) -> Arc<Entry> {
+    pub(crate) fn append(&mut self, body: EntryBody) -> Arc<Entry> {
         let id = self.next_id();
         self.append_as(id, body)
     }
@@ -574,18 +578,18 @@ impl State {
         entry_id(self.next_entry - 1)
     }
 
-    fn append_as(&mut self, id: SmolStr, body: Body) -> Arc<Entry> {
+    fn append_as(&mut self, id: SmolStr, body: EntryBody) -> Arc<Entry> {
         let given = match &body {
-            Body::Custom(fields) => {
+            EntryBody::Custom(fields) => {
                 fields.get("timestamp").and_then(crate::history::line_format::moment)
             }
             _ => None,
         };
         let at = given.unwrap_or_else(Timestamp::now);
         let entry = Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), at, body));
-        self.staged.push(Line(LineKind::Entry(entry.clone())));
+        self.staged.push(StoreLine(LineKind::Entry(entry.clone())));
         self.tree.append(entry.clone());
-        if matches!(entry.body(), Body::SkillActive { .. } | Body::Leaf(_))
+        if matches!(entry.body(), EntryBody::SkillActive { .. } | EntryBody::Leaf(_))
             && let Some(chosen) = &mut self.chosen
         {
             chosen.skills = None;
@@ -594,7 +598,7 @@ impl State {
     }
 
     pub(crate) fn record(&mut self, record: Record) {
-        self.staged.push(Line(LineKind::Record(Arc::new(record))));
+        self.staged.push(StoreLine(LineKind::Record(Arc::new(record))));
     }
 
     /// Stores what was added: after this a killed process loses none of it.
@@ -616,12 +620,12 @@ impl State {
         records: impl Iterator<Item = Arc<Record>>,
     ) -> Result<(), StoreError> {
         let own = self.staged.len();
-        self.staged.extend(records.map(|record| Line(LineKind::Record(record))));
+        self.staged.extend(records.map(|record| StoreLine(LineKind::Record(record))));
         self.commit().inspect_err(|_| self.staged.truncate(own))
     }
 
     /// Stores what was added; it is on the disk once the answer is there.
-    pub(crate) fn commit_synced(&mut self) -> Result<Syncing, StoreError> {
+    pub(crate) fn commit_synced(&mut self) -> Result<SyncFuture, StoreError> {
         self.commit()?;
         self.unsynced = false;
         Ok(self.log.sync())

@@ -9,19 +9,19 @@ use crate::{
     agent::{
         Agent,
         cx::Cx,
-        session::{Session, State},
-        view::Face,
+        session::{Session, SessionState},
+        view::AgentView,
     },
     history::{
         entry::Timestamp,
-        ledger::{HooksRow, Record, Table, TableHook},
+        ledger::{HookTable, HookTableRow, HooksRow, Record},
         store::StoreError,
     },
     hooks::{
-        chain::{Chain, Meta},
-        dispatch::{Decided, Ran, dispatch},
-        events::{Event, EventKind, Hub},
-        notes::Speaker,
+        chain::{Chain, HandlerMeta},
+        dispatch::{HandlerRun, PointOutcome, dispatch},
+        events::{Event, EventHub, EventKind},
+        notes::NoteAuthor,
         points::{Point, PointId},
     },
     permission::origin::Owner,
@@ -30,21 +30,21 @@ use crate::{
 
 /// What firing a point needs. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Scene {
+pub(crate) struct StepCx {
     /// Pinned for a step from start to end.
-    pub(crate) face: Arc<Face>,
+    pub(crate) face: Arc<AgentView>,
     pub(crate) cx: Cx,
 }
 
-impl Scene {
+impl StepCx {
     /// The scene of a context, as things stand now.
     pub(crate) fn of(cx: &Cx) -> Self {
-        Scene { face: cx.session().face(), cx: cx.clone() }
+        StepCx { face: cx.session().face(), cx: cx.clone() }
     }
 
     /// The same with the newest generation: tightening acts at once.
     pub(crate) fn newest(&self) -> Self {
-        Scene::of(&self.cx)
+        StepCx::of(&self.cx)
     }
 
     pub(crate) fn generation(&self) -> &Arc<Generation> {
@@ -68,18 +68,18 @@ impl Scene {
     }
 
     /// The session's state, for a moment: never across an await.
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.session().state()
     }
 
-    fn hub(&self) -> &Arc<Hub> {
+    fn hub(&self) -> &Arc<EventHub> {
         &self.session().shared.hub
     }
 
     /// The call that this happens within: a tool's own, or the one an agent works for.
     pub(crate) fn within(&self) -> Option<SmolStr> {
         match &self.cx.speaker {
-            Speaker::Tool(calling) => Some(calling.call_id.clone()),
+            NoteAuthor::Tool(calling) => Some(calling.call_id.clone()),
             _ => self.agent().parent().and_then(|parent| parent.call_id.clone()),
         }
     }
@@ -87,10 +87,10 @@ impl Scene {
     /// Who acts here; nobody where it is the runtime itself.
     pub(crate) fn speaker(&self) -> Option<Owner> {
         match &self.cx.speaker {
-            Speaker::Runtime => None,
-            Speaker::Hook(id) => self.generation().meta(*id).map(|meta| meta.owner.clone()),
-            Speaker::Tool(calling) => Some(calling.owner.clone()),
-            Speaker::Called(by) => Some(by.owner.clone()),
+            NoteAuthor::Runtime => None,
+            NoteAuthor::Hook(id) => self.generation().meta(*id).map(|meta| meta.owner.clone()),
+            NoteAuthor::Tool(calling) => Some(calling.owner.clone()),
+            NoteAuthor::Called(by) => Some(by.owner.clone()),
         }
     }
 
@@ -121,7 +121,7 @@ impl Scene {
     pub(crate) async fn fire<P: Point>(
         &self,
         event: impl FnOnce() -> P::Event,
-    ) -> Option<Decided<P>> {
+    ) -> Option<PointOutcome<P>> {
         if !self.generation().has(P::ID) {
             return None;
         }
@@ -139,7 +139,7 @@ impl Scene {
     pub(crate) async fn fire_stored<P: Point>(
         &self,
         event: impl FnOnce() -> P::Event,
-    ) -> Result<Option<Decided<P>>, StoreError> {
+    ) -> Result<Option<PointOutcome<P>>, StoreError> {
         if !self.generation().has(P::ID) {
             return Ok(None);
         }
@@ -160,9 +160,9 @@ impl Scene {
         &self,
         point: PointId,
         call_id: Option<&SmolStr>,
-        ran: Vec<Ran>,
+        ran: Vec<HandlerRun>,
     ) -> bool {
-        let ran: Vec<_> = ran.into_iter().filter(Ran::is_worth_a_record).collect();
+        let ran: Vec<_> = ran.into_iter().filter(HandlerRun::should_record).collect();
         if ran.is_empty() || self.state().check_writable().is_err() {
             return false;
         }
@@ -204,7 +204,7 @@ impl Scene {
         &self,
         chain: &Chain<P>,
         event: Arc<P::Event>,
-    ) -> Decided<P> {
+    ) -> PointOutcome<P> {
         let cancel = (!P::ID.row().after_the_fact).then_some(&self.cx.run.cancel);
         let decided = dispatch(chain, event, &self.cx, cancel).await;
         if self.is_heard() {
@@ -239,7 +239,7 @@ impl Scene {
         });
     }
 
-    fn tell_ran(&self, ran: &Ran) {
+    fn tell_ran(&self, ran: &HandlerRun) {
         let Some(meta) = self.generation().meta(ran.handler) else { return };
         #[expect(clippy::cast_precision_loss, reason = "a duration of a hook, for people")]
         let ms = ran.nanos as f64 / 1e6;
@@ -256,13 +256,13 @@ impl Scene {
     }
 }
 
-fn store_table(state: &mut State, generation: &Generation) {
+fn store_table(state: &mut SessionState, generation: &Generation) {
     let number = generation.number;
     if state.table >= Some(number) {
         return;
     }
     state.table = Some(number);
-    let hook = |meta: &Arc<Meta>| TableHook {
+    let hook = |meta: &Arc<HandlerMeta>| HookTableRow {
         id: meta.id.0,
         name: meta.name.clone(),
         origin: meta.owner.origin.to_string(),
@@ -273,5 +273,5 @@ fn store_table(state: &mut State, generation: &Generation) {
         detached: meta.detached,
     };
     let hooks = generation.metas().map(hook).collect();
-    state.record(Record::Generation(Table { number, hooks }));
+    state.record(Record::Generation(HookTable { number, hooks }));
 }

@@ -9,12 +9,12 @@ use smol_str::SmolStr;
 use crate::{
     agent::{
         Agent,
-        listing::Index,
+        listing::NameListing,
         session::{Session, active_run::ActiveSkills, cache_break as prefix, cache_break::Outline},
     },
     invoke::{
         agent_config::AgentConfig,
-        named_item::{Called, Kind},
+        named_item::{NameKind, NamedItem},
         subagent::InvokeSubagent,
     },
     permission::{
@@ -22,8 +22,8 @@ use crate::{
         tool_glob::tool_globs,
     },
     registry::{
-        generation::{Generation, ToolRow},
-        subsystem::{Hook, Installed},
+        generation::{Generation, ToolEntry},
+        subsystem::{Hook, InstalledHook},
     },
     tool::{Tool, ToolSet},
 };
@@ -52,17 +52,17 @@ impl Environment {
 }
 
 /// One agent in one generation.
-pub(crate) struct Face {
+pub(crate) struct AgentView {
     pub(crate) generation: Arc<Generation>,
     pub(crate) tools: Arc<ToolSet>,
     pub(crate) system: Arc<str>,
     /// What the system prompt is made of.
-    pub(crate) sections: Vec<Section>,
+    pub(crate) sections: Vec<PromptSection>,
     outline: OnceLock<Arc<Outline>>,
     /// The lists of what is called by name, as they are now.
-    pub(crate) index: Arc<Index>,
+    pub(crate) index: Arc<NameListing>,
     /// The same as a session's model was shown them first, where that is otherwise.
-    pub(crate) shown: Option<Arc<Index>>,
+    pub(crate) shown: Option<Arc<NameListing>>,
     /// The names of the tools for skills and for subagents.
     invoking: [SmolStr; 2],
     config: Arc<AgentConfig>,
@@ -71,33 +71,33 @@ pub(crate) struct Face {
     /// The skills of a session that stand at the end of its system prompt.
     skills: Option<Arc<ActiveSkills>>,
     /// Of the agent this one works for.
-    above: Option<Arc<Face>>,
+    above: Option<Arc<AgentView>>,
 }
 
 /// A section of the system prompt.
 #[derive(Clone)]
-pub(crate) struct Section {
+pub(crate) struct PromptSection {
     pub(crate) text: String,
     pub(crate) by: SmolStr,
     /// The kind of names it lists, where it does.
-    pub(crate) lists: Option<Kind>,
+    pub(crate) lists: Option<NameKind>,
 }
 
-impl Section {
+impl PromptSection {
     fn new(by: &SmolStr, text: String) -> Self {
-        Section { text, by: by.clone(), lists: None }
+        PromptSection { text, by: by.clone(), lists: None }
     }
 }
 
 impl Agent {
     /// What this agent shows its model now.
-    pub(crate) fn face(&self) -> Arc<Face> {
+    pub(crate) fn face(&self) -> Arc<AgentView> {
         let above = self.parent().map(|parent| parent.cx.session().face());
         let number = self.live().number();
         // One generation for all of a lineage: whose tools are shown, those gates are asked.
         let generation =
             || above.as_ref().map_or_else(|| self.generation(), |above| above.generation.clone());
-        let is_current = |face: &Arc<Face>| {
+        let is_current = |face: &Arc<AgentView>| {
             let as_above = match (&face.above, &above) {
                 (None, None) => true,
                 (Some(old), Some(new)) => old.is(new),
@@ -111,7 +111,7 @@ impl Agent {
         {
             return face.clone();
         }
-        let face = Arc::new(Face::build(self, generation(), above));
+        let face = Arc::new(AgentView::build(self, generation(), above));
         let old = slot.write().unwrap_or_else(PoisonError::into_inner).replace(face.clone());
         // Outside the lock: what only the old generation held may look at the agent as it goes.
         drop(old);
@@ -121,7 +121,7 @@ impl Agent {
 
 impl Session {
     /// What this session's agent shows its model now.
-    pub(crate) fn face(&self) -> Arc<Face> {
+    pub(crate) fn face(&self) -> Arc<AgentView> {
         let face = self.agent.face();
         let names = self.state().choices().active_tools.to.clone();
         let skills = self.skills_shown(&face);
@@ -133,13 +133,13 @@ impl Session {
     }
 
     /// The skills at the end of the system prompt. Where no skill has a trigger nobody looks for any.
-    fn skills_shown(&self, face: &Face) -> Option<Arc<ActiveSkills>> {
+    fn skills_shown(&self, face: &AgentView) -> Option<Arc<ActiveSkills>> {
         let there_may_be = !face.generation.triggers.is_empty();
         there_may_be.then(|| self.active_skills()).filter(|active| !active.system.is_empty())
     }
 
     /// Whether a face is what would be shown now, by this session and by those it works for.
-    pub(crate) fn still_shows(&self, face: &Face) -> bool {
+    pub(crate) fn still_shows(&self, face: &AgentView) -> bool {
         let limited = self.state().choices().active_tools.to.as_ref().map(Arc::as_ptr);
         let skills = self.skills_shown(face);
         let shown = self.index_shown(face);
@@ -155,11 +155,11 @@ impl Session {
     }
 }
 
-impl Face {
-    fn build(agent: &Agent, generation: Arc<Generation>, above: Option<Arc<Face>>) -> Self {
+impl AgentView {
+    fn build(agent: &Agent, generation: Arc<Generation>, above: Option<Arc<AgentView>>) -> Self {
         let config = agent.config();
         let tools = above.as_ref().map_or(&generation.tools, |above| &above.tools).clone();
-        let mut face = Face {
+        let mut face = AgentView {
             generation,
             tools,
             system: "".into(),
@@ -173,21 +173,21 @@ impl Face {
             skills: None,
             above,
         };
-        let scope = Scope::of(agent, &face.config, &face.generation.hooks);
+        let scope = ToolScope::of(agent, &face.config, &face.generation.hooks);
         let invoking = agent.invoking_tools();
-        let own = |row: &&Arc<ToolRow>| !invoking.contains(&row.spec.name) && scope.allows(row);
+        let own = |row: &&Arc<ToolEntry>| !invoking.contains(&row.spec.name) && scope.allows(row);
         let own: Vec<_> = face.tools.rows().filter(own).cloned().collect();
         let index = face.invoking(invoking, &scope);
         let rows = index.iter().map(|tool| face.generation.row_for(tool.clone()));
         face.tools = Arc::new(ToolSet::new(own.into_iter().chain(rows).collect()));
         face.sections = face.compose(agent, &scope.lines);
         face.system = join(&face.sections);
-        face.index = Arc::new(Index::of(&face, index, face.sections.clone()));
+        face.index = Arc::new(NameListing::of(&face, index, face.sections.clone()));
         face
     }
 
     /// The tools for skills and subagents, where there are any and they may be called.
-    fn invoking(&self, names: &[SmolStr; 2], scope: &Scope<'_>) -> Vec<Arc<dyn Tool>> {
+    fn invoking(&self, names: &[SmolStr; 2], scope: &ToolScope<'_>) -> Vec<Arc<dyn Tool>> {
         let shown = |name: &SmolStr, asked_for: bool| {
             (asked_for || scope.holds(name))
                 && self.above.as_ref().is_none_or(|above| above.tools.row(name).is_some())
@@ -208,10 +208,10 @@ impl Face {
     }
 
     /// The agent's prompt, then whatever has something to say, in this order.
-    fn compose(&self, agent: &Agent, scope: &[String]) -> Vec<Section> {
+    fn compose(&self, agent: &Agent, scope: &[String]) -> Vec<PromptSection> {
         let block = |name: &str, lines: &[String]| {
             let text = || format!("<{name}>\n{}\n</{name}>", lines.join("\n"));
-            (!lines.is_empty()).then(|| Section::new(agent.id(), text()))
+            (!lines.is_empty()).then(|| PromptSection::new(agent.id(), text()))
         };
         let environment = agent.environment().map(|Environment { os, shell, platform }| {
             vec![format!("os: {os}"), format!("shell: {shell}"), format!("platform: {platform}")]
@@ -224,16 +224,18 @@ impl Face {
             .generation
             .hooks
             .iter()
-            .filter_map(|hook| Some(Section::new(&hook.name, hook.fragment.clone()?)));
+            .filter_map(|hook| Some(PromptSection::new(&hook.name, hook.fragment.clone()?)));
         let sections = self.generation.sections.iter();
-        let sections = sections.map(|section| Section::new(&section.0, section.1.clone()));
-        let prompt = prompt.map(|text| Section::new(agent.id(), text));
+        let sections = sections.map(|section| PromptSection::new(&section.0, section.1.clone()));
+        let prompt = prompt.map(|text| PromptSection::new(agent.id(), text));
         prompt
             .into_iter()
             .chain(block("environment", &environment.unwrap_or_default()))
             .chain(fragments)
             .chain(sections)
-            .chain(resources.map(|section| Section { lists: Some(Kind::Skill), ..section }))
+            .chain(
+                resources.map(|section| PromptSection { lists: Some(NameKind::Skill), ..section }),
+            )
             .chain(block("scope", scope))
             .collect()
     }
@@ -244,18 +246,18 @@ impl Face {
     }
 
     /// What kind of names the description of a tool lists, where it is one of the runtime's own.
-    pub(crate) fn lists(&self, tool: &str) -> Option<Kind> {
+    pub(crate) fn lists(&self, tool: &str) -> Option<NameKind> {
         let row = self.tools.row(tool)?;
-        let kinds = [Kind::Skill, Kind::Subagent].into_iter().zip(&self.invoking);
+        let kinds = [NameKind::Skill, NameKind::Subagent].into_iter().zip(&self.invoking);
         let is_own = row.owner.origin == Origin::Kernel;
         kinds.filter(|(_, name)| is_own && *name == tool).map(|(kind, _)| kind).next()
     }
 
     /// The names of a kind that the model is shown, with what it is told of them.
-    pub(crate) fn listed(&self, kind: Kind) -> impl Iterator<Item = (&str, &str)> {
-        let skills = self.exposed_skills().filter(move |_| kind == Kind::Skill);
+    pub(crate) fn listed(&self, kind: NameKind) -> impl Iterator<Item = (&str, &str)> {
+        let skills = self.exposed_skills().filter(move |_| kind == NameKind::Skill);
         let skills = skills.map(|skill| (skill.name.as_str(), skill.description.as_str()));
-        let subagents = self.subagents().filter(move |_| kind == Kind::Subagent);
+        let subagents = self.subagents().filter(move |_| kind == NameKind::Subagent);
         skills.chain(subagents.map(|agent| (agent.name.as_str(), agent.description.as_str())))
     }
 
@@ -265,8 +267,8 @@ impl Face {
         &self,
         names: Option<Arc<[SmolStr]>>,
         skills: Option<Arc<ActiveSkills>>,
-        shown: Option<Arc<Index>>,
-    ) -> Face {
+        shown: Option<Arc<NameListing>>,
+    ) -> AgentView {
         let tools = match &shown {
             None => self.tools.clone(),
             Some(shown) => self.showing(shown),
@@ -279,14 +281,14 @@ impl Face {
             }
         };
         let said = skills.iter().flat_map(|skills| &skills.system);
-        let said = said.map(|(name, text)| Section::new(name, text.clone()));
+        let said = said.map(|(name, text)| PromptSection::new(name, text.clone()));
         let sections = shown.as_ref().map_or(&self.sections, |shown| &shown.sections);
         let sections: Vec<_> = sections.iter().cloned().chain(said).collect();
         let system = match (&skills, &shown) {
             (None, None) => self.system.clone(),
             _ => join(&sections),
         };
-        Face {
+        AgentView {
             generation: self.generation.clone(),
             tools,
             system,
@@ -303,16 +305,16 @@ impl Face {
     }
 
     /// The tools, with the descriptions of those for skills and subagents as they were shown.
-    fn showing(&self, shown: &Index) -> Arc<ToolSet> {
-        let is_own = |row: &&Arc<ToolRow>| self.lists(&row.spec.name).is_none();
+    fn showing(&self, shown: &NameListing) -> Arc<ToolSet> {
+        let is_own = |row: &&Arc<ToolEntry>| self.lists(&row.spec.name).is_none();
         let own = self.tools.rows().filter(is_own).cloned();
         let rows = shown.tools.iter().map(|tool| self.generation.row_for(tool.clone()));
         Arc::new(ToolSet::new(own.chain(rows).collect()))
     }
 
     /// Whether it is the same for the model: nothing it depends on has changed.
-    pub(crate) fn is(&self, other: &Face) -> bool {
-        let limited = |face: &Face| face.limited_to.as_ref().map(Arc::as_ptr);
+    pub(crate) fn is(&self, other: &AgentView) -> bool {
+        let limited = |face: &AgentView| face.limited_to.as_ref().map(Arc::as_ptr);
         let above = match (&self.above, &other.above) {
             (None, None) => true,
             (Some(ours), Some(theirs)) => ours.is(theirs),
@@ -325,30 +327,30 @@ impl Face {
     }
 
     /// What a name of a kind stands for, where this agent may use it.
-    pub(crate) fn find(&self, kind: Kind, name: &str) -> Option<&Called> {
+    pub(crate) fn find(&self, kind: NameKind, name: &str) -> Option<&NamedItem> {
         let (_, called) = self.generation.names.find(kind, name)?;
         self.allows(kind, name).then_some(called)
     }
 
     /// Everything of a kind that this agent may use.
-    pub(crate) fn in_force(&self, kind: Kind) -> impl Iterator<Item = &Called> {
+    pub(crate) fn in_force(&self, kind: NameKind) -> impl Iterator<Item = &NamedItem> {
         let all = self.generation.names.in_force().map(|(_, called)| called);
         all.filter(move |called| called.kind() == kind && self.allows(kind, called.name()))
     }
 
     /// Who registered what a name stands for; of a name that stands for nothing, somebody who may do
     /// least and has no hooks.
-    pub(crate) fn owner_of(&self, kind: Kind, name: &str) -> Owner {
+    pub(crate) fn owner_of(&self, kind: NameKind, name: &str) -> Owner {
         let found = self.generation.names.find(kind, name);
         let nobody = || Owner::new(Origin::Profile(SmolStr::default()), "");
         found.map_or_else(nobody, |(owner, _)| owner.clone())
     }
 
-    fn allows(&self, kind: Kind, name: &str) -> bool {
+    fn allows(&self, kind: NameKind, name: &str) -> bool {
         let listed = match kind {
-            Kind::Skill => &self.config.skills,
-            Kind::Subagent => &self.config.agents,
-            Kind::Hook | Kind::Command => return true,
+            NameKind::Skill => &self.config.skills,
+            NameKind::Subagent => &self.config.agents,
+            NameKind::Hook | NameKind::Command => return true,
         };
         (listed.is_empty() || listed.iter().any(|listed| listed == name))
             && self.above.as_ref().is_none_or(|above| above.allows(kind, name))
@@ -356,13 +358,13 @@ impl Face {
 }
 
 /// A system prompt of its sections.
-fn join(sections: &[Section]) -> Arc<str> {
+fn join(sections: &[PromptSection]) -> Arc<str> {
     let texts: Vec<_> = sections.iter().map(|section| section.text.as_str()).collect();
     texts.join("\n\n").into()
 }
 
 /// What an agent is limited to.
-struct Scope<'a> {
+struct ToolScope<'a> {
     agent: &'a Agent,
     /// The tools its config names; `None` for all.
     named: Option<GlobSet>,
@@ -374,8 +376,8 @@ struct Scope<'a> {
     lines: Vec<String>,
 }
 
-impl<'a> Scope<'a> {
-    fn of(agent: &'a Agent, config: &AgentConfig, hooks: &[Arc<Installed>]) -> Self {
+impl<'a> ToolScope<'a> {
+    fn of(agent: &'a Agent, config: &AgentConfig, hooks: &[Arc<InstalledHook>]) -> Self {
         let listed = |what: &str, names: Vec<&str>| {
             (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
         };
@@ -404,7 +406,7 @@ impl<'a> Scope<'a> {
         let all = || tool_globs(&["*".to_owned()]).unwrap_or_else(|_| GlobSet::empty());
         let taken = || tool_globs(&config.without_tools).unwrap_or_else(|_| all());
         let without = (!config.without_tools.is_empty()).then(taken);
-        Scope { agent, named, without, by_hook, lines }
+        ToolScope { agent, named, without, by_hook, lines }
     }
 
     fn holds(&self, name: &str) -> bool {
@@ -413,7 +415,7 @@ impl<'a> Scope<'a> {
             && !self.without.as_ref().is_some_and(|without| without.is_match(name))
     }
 
-    fn allows(&self, row: &ToolRow) -> bool {
+    fn allows(&self, row: &ToolEntry) -> bool {
         let name = row.spec.name.as_str();
         let by_owner = row.hook.as_ref().is_none_or(|owner| {
             let of_owner = self.by_hook.iter().find(|(hook, _)| Arc::ptr_eq(hook, owner));

@@ -4,13 +4,13 @@
 use crate::{
     agent::controls::ControlError,
     history::{
-        entry::Body,
-        message::{Mark, Message},
+        entry::EntryBody,
+        message::{Message, UserMessageKind},
         store::StoreError,
     },
     invoke::{
         command::{Command, CommandCx, CommandResult},
-        named_item::{Kind, NameInfo},
+        named_item::{NameInfo, NameKind},
     },
     registry::Registry,
     run::compaction as compact,
@@ -69,7 +69,7 @@ async fn name(cx: CommandCx) -> Result<CommandResult, StoreError> {
 async fn retry(cx: CommandCx) -> CommandResult {
     let entries = cx.controls.entries();
     let typed = entries.iter().rev().find_map(|entry| match entry.body() {
-        Body::Message(Message::User(user)) if user.mark == Mark::Typed => {
+        EntryBody::Message(Message::User(user)) if user.mark == UserMessageKind::Typed => {
             Some(user.content.clone())
         }
         _ => None,
@@ -87,19 +87,19 @@ async fn tools(cx: CommandCx) -> CommandResult {
 }
 
 async fn skills(cx: CommandCx) -> CommandResult {
-    listed(named(&cx, Kind::Skill, "/"), "there are no skills")
+    listed(named(&cx, NameKind::Skill, "/"), "there are no skills")
 }
 
 async fn agents(cx: CommandCx) -> CommandResult {
-    listed(named(&cx, Kind::Subagent, "@"), "there are no subagents")
+    listed(named(&cx, NameKind::Subagent, "@"), "there are no subagents")
 }
 
 async fn list_commands(cx: CommandCx) -> CommandResult {
-    listed(named(&cx, Kind::Command, "/"), "there are no commands")
+    listed(named(&cx, NameKind::Command, "/"), "there are no commands")
 }
 
 /// What can be called by name, without those whose name somebody else has.
-fn named(cx: &CommandCx, kind: Kind, mark: &str) -> Vec<String> {
+fn named(cx: &CommandCx, kind: NameKind, mark: &str) -> Vec<String> {
     let names = cx.controls.agent().names(kind);
     let found = names.iter().filter(|info: &&NameInfo| info.shadowed_by.is_none());
     found.map(|info| line(mark, &info.name, &info.description)).collect()

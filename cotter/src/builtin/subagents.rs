@@ -2,7 +2,7 @@
 //! `.extend(builtin::subagents)`.
 
 use crate::{
-    invoke::{agent_config::AgentConfig, subagent::Mention},
+    invoke::{agent_config::AgentConfig, subagent::Subagent},
     registry::Registry,
 };
 
@@ -41,5 +41,5 @@ pub fn subagents(unit: &mut Registry) {
         )
         .with_system_prompt(REVIEWER)
         .with_tools(READING);
-    unit.define_mention(Mention::agent(general)).define_mention(Mention::agent(reviewer));
+    unit.define_mention(Subagent::agent(general)).define_mention(Subagent::agent(reviewer));
 }

@@ -16,18 +16,18 @@ pub const COMPARED_BYTES: u64 = 16 * 1024 * 1024;
 /// What a model has seen of files in one session. Tools that show or write one note it here; tools
 /// that write one ask first. It is forgotten with the session: opened again, it has seen nothing.
 #[derive(Debug, Default)]
-pub struct Seen(Mutex<Option<Box<Known>>>);
+pub struct FileViews(Mutex<Option<Box<FileViewMap>>>);
 
 #[derive(Debug, Default)]
-struct Known {
-    files: HashMap<PathBuf, Mark>,
+struct FileViewMap {
+    files: HashMap<PathBuf, FileStamp>,
     /// What was written last, until its hooks are through.
     written: Option<(PathBuf, String)>,
 }
 
 /// How a file stood when it was looked at.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct FileStamp {
     file: (u64, u64),
     size: u64,
     changed: Option<SystemTime>,
@@ -36,7 +36,7 @@ pub struct Mark {
 
 /// What a model knows of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum ViewState {
     /// It was never shown.
     Never,
     /// It was shown as it is.
@@ -45,7 +45,7 @@ pub enum Sight {
     Stale,
 }
 
-impl Mark {
+impl FileStamp {
     /// A file as it stands, with all it holds where that was read.
     pub fn of(about: &Metadata, bytes: Option<&[u8]>) -> Self {
         #[cfg(unix)]
@@ -56,40 +56,40 @@ impl Mark {
         #[cfg(not(unix))]
         let file = (0, 0);
         let held = bytes.map(|bytes| Sha256::digest(bytes).into());
-        Mark { file, size: about.len(), changed: about.modified().ok(), held }
+        FileStamp { file, size: about.len(), changed: about.modified().ok(), held }
     }
 
     /// What it holds decides, where that is known: a file that was touched is still the same. Else
     /// it must be the same file, of the same size, unchanged.
-    fn is_same(&self, other: &Mark) -> bool {
+    fn is_same(&self, other: &FileStamp) -> bool {
         match (&self.held, &other.held) {
             (Some(ours), Some(theirs)) => ours == theirs,
             _ => {
-                let stands = |mark: &Mark| (mark.file, mark.size, mark.changed);
+                let stands = |mark: &FileStamp| (mark.file, mark.size, mark.changed);
                 self.changed.is_some() && stands(self) == stands(other)
             }
         }
     }
 }
 
-impl Seen {
+impl FileViews {
     /// What is known, made when somebody first looks.
-    fn known<R>(&self, look: impl FnOnce(&mut Known) -> R) -> R {
+    fn known<R>(&self, look: impl FnOnce(&mut FileViewMap) -> R) -> R {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         look(known.get_or_insert_default())
     }
 
     /// The model has seen a file as it stands. The path is the one that was decided on.
-    pub fn note(&self, path: &Path, mark: Mark) {
+    pub fn note(&self, path: &Path, mark: FileStamp) {
         self.known(|known| known.files.insert(path.into(), mark));
     }
 
     /// What the model knows of a file that stands like this.
-    pub fn sight(&self, path: &Path, mark: &Mark) -> Sight {
+    pub fn sight(&self, path: &Path, mark: &FileStamp) -> ViewState {
         self.known(|known| match known.files.get(path) {
-            None => Sight::Never,
-            Some(seen) if seen.is_same(mark) => Sight::Current,
-            Some(_) => Sight::Stale,
+            None => ViewState::Never,
+            Some(seen) if seen.is_same(mark) => ViewState::Current,
+            Some(_) => ViewState::Stale,
         })
     }
 
@@ -113,10 +113,10 @@ mod tests {
     fn what_a_file_holds_decides_and_else_how_it_stands() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let seen = Seen::default();
+        let seen = FileViews::default();
         let mark = |whole: bool| {
             let bytes = std::fs::read(&path).unwrap();
-            Mark::of(&std::fs::metadata(&path).unwrap(), whole.then_some(&*bytes))
+            FileStamp::of(&std::fs::metadata(&path).unwrap(), whole.then_some(&*bytes))
         };
         let write = |text: &str, at: u64| {
             std::fs::write(&path, text).unwrap();
@@ -124,15 +124,15 @@ mod tests {
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(at)).unwrap();
         };
         write("one", 1);
-        assert_eq!(seen.sight(&path, &mark(true)), Sight::Never);
+        assert_eq!(seen.sight(&path, &mark(true)), ViewState::Never);
         seen.note(&path, mark(true));
         write("one", 2);
-        assert_eq!(seen.sight(&path, &mark(true)), Sight::Current, "it was only touched");
+        assert_eq!(seen.sight(&path, &mark(true)), ViewState::Current, "it was only touched");
         write("two", 1);
-        assert_eq!(seen.sight(&path, &mark(true)), Sight::Stale, "same size, same time");
+        assert_eq!(seen.sight(&path, &mark(true)), ViewState::Stale, "same size, same time");
         seen.note(&path, mark(false));
-        assert_eq!(seen.sight(&path, &mark(false)), Sight::Current);
+        assert_eq!(seen.sight(&path, &mark(false)), ViewState::Current);
         write("two", 2);
-        assert_eq!(seen.sight(&path, &mark(false)), Sight::Stale);
+        assert_eq!(seen.sight(&path, &mark(false)), ViewState::Stale);
     }
 }

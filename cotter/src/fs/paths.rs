@@ -5,11 +5,11 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::fs::{workspace as place, workspace::Place};
+use crate::fs::{workspace as place, workspace::Workspace};
 
 /// What a path touches: the file it means, first, and its own spelling where that is another. A deny
 /// rule holds for either end of a link, an allow rule must cover both.
-pub fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
+pub fn touched(path: &str, place: &Workspace) -> Vec<PathBuf> {
     let spelled = spelled(path, place);
     // `/dev/stdout` leads to whatever this process has there, which is not what a call has.
     if place::is_harmless(&spelled) && !path.contains("..") {
@@ -21,7 +21,7 @@ pub fn touched(path: &str, place: &Place) -> Vec<PathBuf> {
 
 /// A path whose `~` is the home folder, where that is known: nobody who writes `~/x` means a folder of
 /// that name in the project.
-pub fn from_home<'a>(path: &'a str, place: &Place) -> Cow<'a, str> {
+pub fn from_home<'a>(path: &'a str, place: &Workspace) -> Cow<'a, str> {
     let home = place.home().and_then(Path::to_str);
     match (path.strip_prefix('~'), home) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
@@ -32,7 +32,7 @@ pub fn from_home<'a>(path: &'a str, place: &Place) -> Cow<'a, str> {
 }
 
 /// A path as it is written, absolute and without dots. No link is followed.
-fn spelled(path: &str, place: &Place) -> PathBuf {
+fn spelled(path: &str, place: &Workspace) -> PathBuf {
     let mut spelled = PathBuf::new();
     for component in place.cwd().join(path).components() {
         match component {
@@ -46,7 +46,7 @@ fn spelled(path: &str, place: &Place) -> PathBuf {
 
 /// The file a path means. What does not exist is appended to the nearest folder that does, with `..`
 /// taken literally. A link that leads nowhere yet is followed too: who writes it makes what it names.
-fn resolve(path: &str, place: &Place) -> PathBuf {
+fn resolve(path: &str, place: &Workspace) -> PathBuf {
     follow(&place.cwd().join(path), MOST_LINKS)
 }
 
@@ -80,7 +80,7 @@ fn follow(path: &Path, links: usize) -> PathBuf {
 }
 
 /// A path as people know it: below the project without the project's own path.
-pub fn shown(path: &Path, place: &Place) -> String {
+pub fn shown(path: &Path, place: &Workspace) -> String {
     match path.strip_prefix(place.project()) {
         Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
         Ok(inside) => inside.display().to_string(),
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn c6_a_tilde_is_the_home_folder_where_it_is_known() {
-        let nowhere = Place::new(Path::new("/work"));
+        let nowhere = Workspace::new(Path::new("/work"));
         let place = nowhere.clone().with_home("/home/u");
         for (path, meant) in [
             ("~/x", "/home/u/x"),
@@ -121,7 +121,7 @@ mod tests {
         std::os::unix::fs::symlink("dangling/b", inside.join("further")).unwrap();
         std::os::unix::fs::symlink("round", inside.join("round")).unwrap();
         std::os::unix::fs::symlink("../new", inside.join("sub/up")).unwrap();
-        let place = Place::new(&inside);
+        let place = Workspace::new(&inside);
         let check =
             |path: &str, expected: PathBuf| assert_eq!(resolve(path, &place), expected, "{path}");
         check("a.txt", inside.join("a.txt"));

@@ -9,10 +9,10 @@ use crate::permission::Zone;
 
 /// The folders a run works in. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Place(Arc<Folders>);
+pub struct Workspace(Arc<WorkspaceFolders>);
 
 #[derive(Clone, Debug)]
-struct Folders {
+struct WorkspaceFolders {
     cwd: PathBuf,
     project: PathBuf,
     /// Further folders that may be read and written.
@@ -43,10 +43,10 @@ const HARMLESS: [&str; 9] = [
     "/dev/tty",
 ];
 
-impl Place {
+impl Workspace {
     /// A folder that is both the working folder and the project.
     pub fn new(folder: &Path) -> Self {
-        Place(Arc::new(Folders {
+        Workspace(Arc::new(WorkspaceFolders {
             cwd: folder.into(),
             project: folder.into(),
             roots: vec![],
@@ -58,10 +58,10 @@ impl Place {
 
     /// No folder at all: nothing lies below it, so no path is inside.
     pub fn nowhere() -> Self {
-        Place::new(Path::new("/dev/null"))
+        Workspace::new(Path::new("/dev/null"))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Folders)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut WorkspaceFolders)) -> Self {
         change(Arc::make_mut(&mut self.0));
         self
     }
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn c6_what_lies_where_decides_how_far_it_reaches() {
-        let place = Place::new(Path::new("/work"))
+        let place = Workspace::new(Path::new("/work"))
             .with_read_roots(["/usr/include".into(), "/work/.data/s/spill".into()])
             .with_roots(["/more".into()])
             .with_closed(["/work/.data".into()]);

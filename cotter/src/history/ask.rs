@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 /// Somebody who wants a call asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Ask {
+pub struct AskReason {
     /// A hook, a rule, the zone or the mode.
     pub by: SmolStr,
     /// Why.

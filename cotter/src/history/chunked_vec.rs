@@ -3,13 +3,13 @@
 
 use std::{any::Any, sync::Arc};
 
-use crate::history::memo::Kept;
+use crate::history::memo::Memo;
 
 const BLOCK: usize = 64;
 
 /// A list of shared blocks.
 #[doc(hidden)]
-pub(crate) struct Spine<T> {
+pub(crate) struct ChunkedVec<T> {
     /// Every block is full.
     blocks: Arc<Vec<Arc<Chunk<T>>>>,
     /// Shorter than a block.
@@ -19,7 +19,7 @@ pub(crate) struct Spine<T> {
 /// Sixty-four items that will never change.
 pub struct Chunk<T> {
     items: Vec<T>,
-    kept: Kept,
+    kept: Memo,
 }
 
 impl<T> Chunk<T> {
@@ -33,31 +33,31 @@ impl<T> Chunk<T> {
     }
 }
 
-impl<T> Default for Spine<T> {
+impl<T> Default for ChunkedVec<T> {
     fn default() -> Self {
-        Spine { blocks: Arc::default(), tail: Arc::default() }
+        ChunkedVec { blocks: Arc::default(), tail: Arc::default() }
     }
 }
 
-impl<T> Clone for Spine<T> {
+impl<T> Clone for ChunkedVec<T> {
     fn clone(&self) -> Self {
-        Spine { blocks: self.blocks.clone(), tail: self.tail.clone() }
+        ChunkedVec { blocks: self.blocks.clone(), tail: self.tail.clone() }
     }
 }
 
-impl<T: Clone> Spine<T> {
+impl<T: Clone> ChunkedVec<T> {
     pub(crate) fn push(&mut self, item: T) {
         let tail = Arc::make_mut(&mut self.tail);
         tail.push(item);
         if tail.len() == BLOCK {
             let items = std::mem::take(tail);
-            let block = Chunk { items, kept: Kept::default() };
+            let block = Chunk { items, kept: Memo::default() };
             Arc::make_mut(&mut self.blocks).push(Arc::new(block));
         }
     }
 }
 
-impl<T> Spine<T> {
+impl<T> ChunkedVec<T> {
     pub(crate) fn len(&self) -> usize {
         self.blocks.len() * BLOCK + self.tail.len()
     }
@@ -85,7 +85,7 @@ impl<T> Spine<T> {
     /// Blocks are told apart by where they are, so a long common past costs next to nothing.
     pub(crate) fn after<'a>(
         &'a self,
-        earlier: &Spine<T>,
+        earlier: &ChunkedVec<T>,
         same: impl Fn(&T, &T) -> bool,
     ) -> Option<impl Iterator<Item = &'a T>> {
         let shared = earlier.blocks.len();
@@ -101,7 +101,7 @@ impl<T> Spine<T> {
     }
 
     /// How many items from the first on are the same in both. Blocks that both share are not looked at.
-    pub(crate) fn same_start(&self, other: &Spine<T>, same: impl Fn(&T, &T) -> bool) -> usize {
+    pub(crate) fn same_start(&self, other: &ChunkedVec<T>, same: impl Fn(&T, &T) -> bool) -> usize {
         let shared = match Arc::ptr_eq(&self.blocks, &other.blocks) {
             true => self.blocks.len(),
             false => {
@@ -126,15 +126,15 @@ impl<T> Spine<T> {
 mod tests {
     use super::*;
 
-    fn counted(n: usize) -> Spine<usize> {
-        let mut spine = Spine::default();
+    fn counted(n: usize) -> ChunkedVec<usize> {
+        let mut spine = ChunkedVec::default();
         (0..n).for_each(|n| spine.push(n));
         spine
     }
 
     #[test]
     fn a_clone_keeps_what_it_had_while_the_original_grows() {
-        let mut spine = Spine::default();
+        let mut spine = ChunkedVec::default();
         let mut clones = vec![];
         for n in 0..200 {
             clones.push(spine.clone());

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Reason {
+pub enum EndReason {
     /// The model had said what it had to say.
     EndTurn,
     /// Somebody aborted it.
@@ -29,20 +29,20 @@ pub enum Reason {
     Crashed,
 }
 
-impl Reason {
+impl EndReason {
     /// The reason's word in files and events.
     pub fn as_str(self) -> &'static str {
         match self {
-            Reason::EndTurn => "end_turn",
-            Reason::Aborted => "aborted",
-            Reason::MaxTurns => "max_turns",
-            Reason::BudgetExceeded => "budget_exceeded",
-            Reason::MaxTokens => "max_tokens",
-            Reason::Refusal => "refusal",
-            Reason::Blocked => "blocked",
-            Reason::ShortCircuit => "short_circuit",
-            Reason::Error => "error",
-            Reason::Crashed => "crashed",
+            EndReason::EndTurn => "end_turn",
+            EndReason::Aborted => "aborted",
+            EndReason::MaxTurns => "max_turns",
+            EndReason::BudgetExceeded => "budget_exceeded",
+            EndReason::MaxTokens => "max_tokens",
+            EndReason::Refusal => "refusal",
+            EndReason::Blocked => "blocked",
+            EndReason::ShortCircuit => "short_circuit",
+            EndReason::Error => "error",
+            EndReason::Crashed => "crashed",
         }
     }
 }

@@ -11,8 +11,8 @@ use smol_str::SmolStr;
 
 use crate::history::line_format as wire;
 use crate::history::{
-    chunked_vec::Spine,
-    message::{Content, Mark, Message, UserMessage},
+    chunked_vec::ChunkedVec,
+    message::{Content, Message, UserMessage, UserMessageKind},
 };
 
 /// A moment, in milliseconds since 1970.
@@ -47,24 +47,24 @@ pub struct Entry {
     id: SmolStr,
     parent_id: Option<SmolStr>,
     kind: EntryKind,
-    raw: Option<Raw>,
-    parsed: OnceLock<Box<Parsed>>,
+    raw: Option<RawLine>,
+    parsed: OnceLock<Box<ParsedEntry>>,
 }
 
-struct Parsed {
+struct ParsedEntry {
     timestamp: Timestamp,
-    body: Body,
+    body: EntryBody,
 }
 
 /// A line of a file that is kept whole.
 #[derive(Clone)]
-pub(crate) struct Raw {
+pub(crate) struct RawLine {
     pub(crate) file: Arc<Vec<u8>>,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Raw {
+impl RawLine {
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.file[self.start..self.end]
     }
@@ -112,7 +112,7 @@ impl EntryKind {
 /// What an entry says.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Body {
+pub enum EntryBody {
     /// A message of the conversation.
     Message(Message),
     /// What came before was summed up.
@@ -161,24 +161,25 @@ pub struct Compaction {
 impl Compaction {
     /// A summary that stands for everything before `first_kept`.
     pub fn new(summary: impl Into<String>, first_kept: SmolStr, tokens_before: u64) -> Self {
-        let message = UserMessage::marked(Content::Text(summary.into()), Mark::Compaction);
+        let message =
+            UserMessage::marked(Content::Text(summary.into()), UserMessageKind::Compaction);
         Compaction { message: Message::User(message), first_kept, tokens_before }
     }
 }
 
-impl Body {
+impl EntryBody {
     pub(crate) fn kind(&self) -> EntryKind {
         match self {
-            Body::Message(_) => EntryKind::Message,
-            Body::Compaction(_) => EntryKind::Compaction,
-            Body::ModelChange(_) => EntryKind::ModelChange,
-            Body::ThinkingLevel(_) => EntryKind::ThinkingLevel,
-            Body::Label { .. } => EntryKind::Label,
-            Body::SessionInfo(_) => EntryKind::SessionInfo,
-            Body::SecretRead(_) => EntryKind::SecretRead,
-            Body::Leaf(_) => EntryKind::Leaf,
-            Body::SkillActive { .. } => EntryKind::SkillActive,
-            Body::Custom(_) | Body::Unreadable => EntryKind::Custom,
+            EntryBody::Message(_) => EntryKind::Message,
+            EntryBody::Compaction(_) => EntryKind::Compaction,
+            EntryBody::ModelChange(_) => EntryKind::ModelChange,
+            EntryBody::ThinkingLevel(_) => EntryKind::ThinkingLevel,
+            EntryBody::Label { .. } => EntryKind::Label,
+            EntryBody::SessionInfo(_) => EntryKind::SessionInfo,
+            EntryBody::SecretRead(_) => EntryKind::SecretRead,
+            EntryBody::Leaf(_) => EntryKind::Leaf,
+            EntryBody::SkillActive { .. } => EntryKind::SkillActive,
+            EntryBody::Custom(_) | EntryBody::Unreadable => EntryKind::Custom,
         }
     }
 }
@@ -188,25 +189,30 @@ impl Entry {
         id: SmolStr,
         parent_id: Option<SmolStr>,
         timestamp: Timestamp,
-        body: Body,
+        body: EntryBody,
     ) -> Self {
         let kind = body.kind();
-        let parsed = OnceLock::from(Box::new(Parsed { timestamp, body }));
+        let parsed = OnceLock::from(Box::new(ParsedEntry { timestamp, body }));
         Entry { id, parent_id, kind, raw: None, parsed }
     }
 
     /// A message of a request that is in no session.
     pub(crate) fn unstored(message: Message) -> Self {
-        Entry::new(SmolStr::default(), None, Timestamp::default(), Body::Message(message))
+        Entry::new(SmolStr::default(), None, Timestamp::default(), EntryBody::Message(message))
     }
 
     /// A message of a request that stands in an entry's place.
     pub(crate) fn in_place_of(id: &SmolStr, message: Message) -> Self {
-        Entry::new(id.clone(), None, Timestamp::default(), Body::Message(message))
+        Entry::new(id.clone(), None, Timestamp::default(), EntryBody::Message(message))
     }
 
     #[cfg(feature = "jsonl")]
-    pub(crate) fn lazy(id: SmolStr, parent_id: Option<SmolStr>, kind: EntryKind, raw: Raw) -> Self {
+    pub(crate) fn lazy(
+        id: SmolStr,
+        parent_id: Option<SmolStr>,
+        kind: EntryKind,
+        raw: RawLine,
+    ) -> Self {
         Entry { id, parent_id, kind, raw: Some(raw), parsed: OnceLock::new() }
     }
 
@@ -234,14 +240,14 @@ impl Entry {
     }
 
     /// What it says.
-    pub fn body(&self) -> &Body {
+    pub fn body(&self) -> &EntryBody {
         &self.parsed().body
     }
 
     /// The message it holds, where it is one.
     pub fn message(&self) -> Option<&Message> {
         match self.body() {
-            Body::Message(message) => Some(message),
+            EntryBody::Message(message) => Some(message),
             _ => None,
         }
     }
@@ -249,8 +255,8 @@ impl Entry {
     /// The message it stands for in a context: its own, or a summary.
     pub(crate) fn in_context(&self) -> Option<&Message> {
         match self.body() {
-            Body::Message(message) => Some(message),
-            Body::Compaction(compaction) => Some(&compaction.message),
+            EntryBody::Message(message) => Some(message),
+            EntryBody::Compaction(compaction) => Some(&compaction.message),
             _ => None,
         }
     }
@@ -260,7 +266,7 @@ impl Entry {
         Arc::ptr_eq(self, sent) || (sent.stored_id().is_some() && self.id == sent.id)
     }
 
-    pub(crate) fn raw(&self) -> Option<&Raw> {
+    pub(crate) fn raw(&self) -> Option<&RawLine> {
         self.raw.as_ref()
     }
 
@@ -274,11 +280,11 @@ impl Entry {
         serde_json::from_slice(&line).unwrap_or(Value::Null)
     }
 
-    fn parsed(&self) -> &Parsed {
+    fn parsed(&self) -> &ParsedEntry {
         self.parsed.get_or_init(|| {
-            let bytes = self.raw.as_ref().map_or(&[][..], Raw::bytes);
+            let bytes = self.raw.as_ref().map_or(&[][..], RawLine::bytes);
             let (timestamp, body) = wire::read_body(self.kind, bytes);
-            Box::new(Parsed { timestamp, body })
+            Box::new(ParsedEntry { timestamp, body })
         })
     }
 }
@@ -286,7 +292,7 @@ impl Entry {
 /// The entries from the root of a session to its leaf, oldest first. Cheap to clone; it only grows,
 /// so an index into it stays true.
 #[derive(Clone, Default)]
-pub struct Entries(pub(crate) Spine<Arc<Entry>>);
+pub struct Entries(pub(crate) ChunkedVec<Arc<Entry>>);
 
 impl Entries {
     /// How many there are.

@@ -9,7 +9,7 @@ pub(crate) const VERSION: u64 = 1;
 
 /// The first line of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct SessionHeader {
     /// The version of the format.
     pub v: u64,
     /// The session's id.
@@ -22,9 +22,15 @@ pub struct Header {
     pub parent: Option<SmolStr>,
 }
 
-impl Header {
+impl SessionHeader {
     /// A new session's.
     pub fn new(id: SmolStr, cwd: &Path) -> Self {
-        Header { v: VERSION, id, cwd: cwd.into(), created_at: Timestamp::now(), parent: None }
+        SessionHeader {
+            v: VERSION,
+            id,
+            cwd: cwd.into(),
+            created_at: Timestamp::now(),
+            parent: None,
+        }
     }
 }

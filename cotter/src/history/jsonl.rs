@@ -22,14 +22,17 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use smol_str::SmolStr;
 
-pub use crate::history::jsonl::load::{Loaded, load};
+pub use crate::history::jsonl::load::{LoadedSession, load};
 use crate::history::jsonl::syncer::Syncer;
 use crate::history::ledger::HashChain;
 use crate::history::{
     entry::Timestamp,
-    header::{Header, VERSION},
+    header::{SessionHeader, VERSION},
     line_format as wire,
-    store::{Earlier, Line, Log, Opened, Store, StoreError, Summary, Syncing},
+    store::{
+        EarlierEntries, Log, SessionSummary, Store, StoreError, StoreLine, StoredSession,
+        SyncFuture,
+    },
 };
 
 /// Sessions as files in a folder.
@@ -55,7 +58,7 @@ impl JsonlStore {
     }
 
     /// The head of a session file: as little of it as a list needs.
-    fn summary(&self, path: &Path) -> Option<Summary> {
+    fn summary(&self, path: &Path) -> Option<SessionSummary> {
         const HEAD: u64 = 64 * 1024;
         // The name of the file is the session's id, as when it is opened.
         let id = path.file_stem()?.to_str().filter(|id| self.path(id).is_ok())?;
@@ -75,7 +78,7 @@ impl JsonlStore {
         let name = load::last_name(&end).or_else(|| load::last_name(&rest)).flatten();
         let title = name.or_else(|| load::first_words(&rest)).unwrap_or_default();
         let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
-        Some(Summary {
+        Some(SessionSummary {
             id: id.into(),
             cwd: header.cwd,
             created_at: header.created_at,
@@ -97,7 +100,7 @@ impl JsonlStore {
 }
 
 impl Store for JsonlStore {
-    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+    fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError> {
         self.make_folder()?;
         let path = self.path(&header.id)?;
         let failed = |cause| StoreError::io(format!("cannot make {}", path.display()), cause);
@@ -117,7 +120,7 @@ impl Store for JsonlStore {
         Ok(Box::new(JsonlLog::new(Arc::new(file), path, chain, &self.syncer)))
     }
 
-    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+    fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
         let path = self.path(id)?;
         let file = OpenOptions::new().read(true).append(true).open(&path);
         let file = file.map_err(|cause| cannot_open(id, &path, cause))?;
@@ -150,9 +153,9 @@ impl Store for JsonlStore {
         log.torn = loaded.torn;
         let located = |diagnostic: &String| format!("{}:{diagnostic}", path.display());
         let diagnostics = loaded.diagnostics.iter().map(located).collect();
-        let Loaded { entries, records, .. } = loaded;
+        let LoadedSession { entries, records, .. } = loaded;
         let log = Box::new(log);
-        Ok(Opened { header, entries, earlier, records, log, diagnostics, read_only })
+        Ok(StoredSession { header, entries, earlier, records, log, diagnostics, read_only })
     }
 
     fn new_id(&self) -> SmolStr {
@@ -165,7 +168,7 @@ impl Store for JsonlStore {
         random.iter().map(|byte| char::from(LETTERS[usize::from(byte % 32)])).collect()
     }
 
-    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let files = match fs::read_dir(&self.folder) {
             Ok(files) => files,
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(vec![]),
@@ -204,7 +207,7 @@ fn cannot_open(id: &str, path: &Path, cause: std::io::Error) -> StoreError {
 }
 
 /// The end of a long session where that is enough, or all of it.
-fn read(file: &Arc<File>) -> std::io::Result<(Loaded, Option<Earlier>)> {
+fn read(file: &Arc<File>) -> std::io::Result<(LoadedSession, Option<EarlierEntries>)> {
     if let Some((loaded, earlier)) = crate::history::jsonl::tail::load_tail(file)? {
         return Ok((loaded, Some(earlier)));
     }
@@ -254,7 +257,7 @@ impl Drop for JsonlLog {
 }
 
 impl Log for JsonlLog {
-    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+    fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
         let failed = |cause| StoreError::io(format!("cannot write {}", self.path.display()), cause);
         if let Some(cause) = self.syncer.failure(&self.file) {
             return Err(failed(cause));
@@ -281,7 +284,7 @@ impl Log for JsonlLog {
         Ok(())
     }
 
-    fn sync(&mut self) -> Syncing {
+    fn sync(&mut self) -> SyncFuture {
         let synced = self.syncer.wait(&self.file);
         let path = self.path.clone();
         Box::pin(async move {

@@ -39,10 +39,10 @@ use smol_str::SmolStr;
 
 use crate::{
     history::{
-        ask::Ask, end_reason::Reason, entry::Timestamp, message::Usage, outcome::Outcome,
-        tool_error_kind::ErrorKind,
+        ask::AskReason, end_reason::EndReason, entry::Timestamp, message::Usage,
+        outcome::ToolOutcome, tool_error_kind::ToolErrorKind,
     },
-    hooks::{dispatch::Ran, points::PointId},
+    hooks::{dispatch::HandlerRun, points::PointId},
     permission::verdict::Power,
 };
 
@@ -58,12 +58,12 @@ pub(crate) enum Record {
     RunEnd {
         run: SmolStr,
         at: Timestamp,
-        reason: Reason,
+        reason: EndReason,
         steps: u32,
         usage: Usage,
         cost: Option<f64>,
     },
-    Generation(Table),
+    Generation(HookTable),
     Question(AskedRow),
     Answer(AnsweredRow),
     Ledger(Box<DecisionRow>),
@@ -100,13 +100,13 @@ impl Record {
 
 /// The handlers of a generation, stored once for all rows that name it.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub(crate) struct HookTable {
     pub(crate) number: u64,
-    pub(crate) hooks: Vec<TableHook>,
+    pub(crate) hooks: Vec<HookTableRow>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct TableHook {
+pub(crate) struct HookTableRow {
     pub(crate) id: u32,
     pub(crate) name: SmolStr,
     pub(crate) origin: String,
@@ -125,7 +125,7 @@ pub(crate) struct AskedRow {
     pub(crate) step: u32,
     pub(crate) id: SmolStr,
     pub(crate) deadline: Timestamp,
-    pub(crate) calls: Vec<(SmolStr, Vec<Ask>)>,
+    pub(crate) calls: Vec<(SmolStr, Vec<AskReason>)>,
 }
 
 /// A question was answered, by a person, a hook or nobody.
@@ -156,7 +156,7 @@ pub(crate) struct DecisionRow {
     pub(crate) approved_by: Option<SmolStr>,
     pub(crate) zone: &'static str,
     pub(crate) rewrites: Vec<(SmolStr, Arc<Value>, Arc<Value>)>,
-    pub(crate) ran: Vec<Ran>,
+    pub(crate) ran: Vec<HandlerRun>,
 }
 
 /// A call that had started is over.
@@ -166,16 +166,16 @@ pub(crate) struct OutcomeRow {
     pub(crate) run: SmolStr,
     pub(crate) call_id: SmolStr,
     pub(crate) outcome: &'static str,
-    pub(crate) error: Option<ErrorKind>,
+    pub(crate) error: Option<ToolErrorKind>,
     pub(crate) ms: u64,
-    pub(crate) ran: Vec<Ran>,
+    pub(crate) ran: Vec<HandlerRun>,
 }
 
 impl OutcomeRow {
     /// A call that had started when the process died: nobody knows.
     pub(crate) const UNKNOWN: &'static str = "unknown";
 
-    pub(crate) fn word(outcome: Outcome) -> &'static str {
+    pub(crate) fn word(outcome: ToolOutcome) -> &'static str {
         outcome.as_str()
     }
 }
@@ -190,7 +190,7 @@ pub(crate) struct HooksRow {
     /// The call it is about.
     pub(crate) call_id: Option<SmolStr>,
     pub(crate) generation: u64,
-    pub(crate) ran: Vec<Ran>,
+    pub(crate) ran: Vec<HandlerRun>,
 }
 
 /// The hash chain over a session's records.

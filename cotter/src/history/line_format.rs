@@ -10,31 +10,31 @@ use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
 use crate::history::{
-    entry::{Body, Compaction, Entry, EntryKind, Timestamp},
-    header::Header,
+    entry::{Compaction, Entry, EntryBody, EntryKind, Timestamp},
+    header::SessionHeader,
 };
 use crate::{
     history::{
         ledger::{DecisionRow, HashChain, Record},
         message::{
-            AssistantMessage, AssistantPart, Content, Mark, Message, Part, Rewrite, Rewritten,
-            StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
+            AssistantMessage, AssistantPart, Content, ContentPart, Message, Rewrite, RewriteLog,
+            StopReason, ToolCall, ToolResultMessage, Usage, UserMessage, UserMessageKind,
         },
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
-    hooks::dispatch::Ran,
+    hooks::dispatch::HandlerRun,
 };
 
 /// Writes one JSON object, key by key.
-pub(crate) struct Object<'a> {
+pub(crate) struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     first: bool,
 }
 
-impl<'a> Object<'a> {
+impl<'a> ObjectWriter<'a> {
     pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
-        Object { out, first: true }
+        ObjectWriter { out, first: true }
     }
 
     fn key(&mut self, key: &str) -> &mut Vec<u8> {
@@ -74,7 +74,11 @@ impl<'a> Object<'a> {
         self
     }
 
-    pub(crate) fn nested(&mut self, key: &str, fill: impl FnOnce(&mut Object<'_>)) -> &mut Self {
+    pub(crate) fn nested(
+        &mut self,
+        key: &str,
+        fill: impl FnOnce(&mut ObjectWriter<'_>),
+    ) -> &mut Self {
         object(self.key(key), fill);
         self
     }
@@ -116,13 +120,13 @@ impl<'a> Object<'a> {
     }
 }
 
-pub(crate) fn object(out: &mut Vec<u8>, fill: impl FnOnce(&mut Object<'_>)) {
-    let mut inner = Object::new(out);
+pub(crate) fn object(out: &mut Vec<u8>, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
+    let mut inner = ObjectWriter::new(out);
     fill(&mut inner);
     inner.end();
 }
 
-pub(crate) fn write_header(out: &mut Vec<u8>, header: &Header) {
+pub(crate) fn write_header(out: &mut Vec<u8>, header: &SessionHeader) {
     object(out, |line| {
         line.put("type", "session").put("v", header.v).put("id", &header.id);
         line.put("cwd", &header.cwd).plain("createdAt", header.created_at);
@@ -131,10 +135,10 @@ pub(crate) fn write_header(out: &mut Vec<u8>, header: &Header) {
 }
 
 #[cfg(feature = "jsonl")]
-pub(crate) fn read_header(line: &[u8]) -> Option<Header> {
+pub(crate) fn read_header(line: &[u8]) -> Option<SessionHeader> {
     let value: Value = serde_json::from_slice(line).ok()?;
     (value["type"] == "session").then_some(())?;
-    Some(Header {
+    Some(SessionHeader {
         // Files of other systems spell it `version` and may leave it out.
         v: value["v"].as_u64().unwrap_or(1),
         id: text(&value, "id")?,
@@ -153,12 +157,14 @@ pub(crate) fn write_entry(out: &mut Vec<u8>, entry: &Entry) {
     }
     object(out, |line| {
         let kind = match entry.body() {
-            Body::Custom(fields) => fields.get("type").and_then(Value::as_str).unwrap_or("custom"),
+            EntryBody::Custom(fields) => {
+                fields.get("type").and_then(Value::as_str).unwrap_or("custom")
+            }
             _ => entry.kind().word(),
         };
         line.put("type", kind).put("id", entry.id()).put("parentId", entry.parent_id());
         let given = match entry.body() {
-            Body::Custom(fields) => fields.get("timestamp"),
+            EntryBody::Custom(fields) => fields.get("timestamp"),
             _ => None,
         };
         match given {
@@ -169,36 +175,36 @@ pub(crate) fn write_entry(out: &mut Vec<u8>, entry: &Entry) {
     });
 }
 
-fn write_body(line: &mut Object<'_>, body: &Body) {
+fn write_body(line: &mut ObjectWriter<'_>, body: &EntryBody) {
     match body {
-        Body::Message(message) => {
+        EntryBody::Message(message) => {
             line.nested("message", |object| write_message(object, message));
         }
-        Body::Compaction(compaction) => {
+        EntryBody::Compaction(compaction) => {
             line.put("summary", compaction.message.text());
             line.put("firstKeptId", &compaction.first_kept);
             line.put("tokensBefore", compaction.tokens_before);
         }
-        Body::ModelChange(model) => _ = line.put("model", model),
-        Body::ThinkingLevel(level) => _ = line.put("thinkingLevel", level),
-        Body::Label { target, label } => _ = line.put("targetId", target).put("label", label),
-        Body::SessionInfo(name) => _ = line.put("name", name),
-        Body::SecretRead(path) => _ = line.put("path", path),
-        Body::Leaf(leaf) => _ = line.put("leafId", leaf),
-        Body::SkillActive { name, text } => _ = line.put("name", name).put("text", text),
-        Body::Custom(fields) => {
+        EntryBody::ModelChange(model) => _ = line.put("model", model),
+        EntryBody::ThinkingLevel(level) => _ = line.put("thinkingLevel", level),
+        EntryBody::Label { target, label } => _ = line.put("targetId", target).put("label", label),
+        EntryBody::SessionInfo(name) => _ = line.put("name", name),
+        EntryBody::SecretRead(path) => _ = line.put("path", path),
+        EntryBody::Leaf(leaf) => _ = line.put("leafId", leaf),
+        EntryBody::SkillActive { name, text } => _ = line.put("name", name).put("text", text),
+        EntryBody::Custom(fields) => {
             let envelope = ["type", "id", "parentId", "timestamp"];
             for (key, value) in fields.iter().filter(|(key, _)| !envelope.contains(&key.as_str())) {
                 let key = serde_json::to_string(key).unwrap_or_default();
                 line.put(key.get(1..key.len() - 1).unwrap_or_default(), value);
             }
         }
-        Body::Unreadable => {}
+        EntryBody::Unreadable => {}
     }
 }
 
 /// A message as it stands in a session file.
-pub(crate) fn write_message(object: &mut Object<'_>, message: &Message) {
+pub(crate) fn write_message(object: &mut ObjectWriter<'_>, message: &Message) {
     match message {
         Message::User(user) => write_user(object, user),
         Message::Assistant(assistant) => write_assistant(object, assistant),
@@ -207,20 +213,20 @@ pub(crate) fn write_message(object: &mut Object<'_>, message: &Message) {
             object.put("toolName", &result.tool_name);
             write_content(object, &result.content);
             object.put("is_error", result.error.is_some());
-            object.opt("errorKind", result.error.map(ErrorKind::as_str));
+            object.opt("errorKind", result.error.map(ToolErrorKind::as_str));
             object.opt("renderData", result.render_data.as_ref());
         }
     }
 }
 
-fn write_user(object: &mut Object<'_>, user: &UserMessage) {
+fn write_user(object: &mut ObjectWriter<'_>, user: &UserMessage) {
     object.put("role", "user");
     write_content(object, &user.content);
     match user.mark {
-        Mark::Typed => {}
-        Mark::SkillInjection => _ = object.put("is_skill_injection", true),
-        Mark::Compaction => _ = object.put("is_compaction", true),
-        Mark::Note => _ = object.put("is_note", true),
+        UserMessageKind::Typed => {}
+        UserMessageKind::SkillInjection => _ = object.put("is_skill_injection", true),
+        UserMessageKind::Compaction => _ = object.put("is_compaction", true),
+        UserMessageKind::Note => _ = object.put("is_note", true),
     }
     if let Some(rewritten) = &user.rewritten {
         object.put("raw", &rewritten.raw);
@@ -232,7 +238,7 @@ fn write_user(object: &mut Object<'_>, user: &UserMessage) {
     }
 }
 
-fn write_assistant(object: &mut Object<'_>, assistant: &AssistantMessage) {
+fn write_assistant(object: &mut ObjectWriter<'_>, assistant: &AssistantMessage) {
     object.put("role", "assistant");
     object.list("content", &assistant.parts, |out, part| {
         crate::history::line_format::object(out, |object| match part {
@@ -259,15 +265,15 @@ pub(crate) fn content_to_json(content: &Content) -> Value {
     object["content"].take()
 }
 
-fn write_content(object: &mut Object<'_>, content: &Content) {
+fn write_content(object: &mut ObjectWriter<'_>, content: &Content) {
     match content {
         Content::Text(text) => _ = object.put("content", text),
         Content::Parts(parts) => {
             object.list("content", parts, |out, part| {
                 crate::history::line_format::object(out, |object| match part {
-                    Part::Text(text) => _ = object.put("type", "text").put("text", text),
-                    Part::Data(text) => _ = object.put("type", "data").put("text", text),
-                    Part::Image { media_type, data } => {
+                    ContentPart::Text(text) => _ = object.put("type", "text").put("text", text),
+                    ContentPart::Data(text) => _ = object.put("type", "data").put("text", text),
+                    ContentPart::Image { media_type, data } => {
                         object.put("type", "image").put("mediaType", media_type).put("data", data);
                     }
                 });
@@ -287,7 +293,7 @@ pub(crate) fn write_record(out: &mut Vec<u8>, record: &Record, chain: &mut HashC
     let _ = write!(out, ",\"hash\":\"{hash}\"}}");
 }
 
-fn write_record_body(line: &mut Object<'_>, record: &Record) {
+fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
     match record {
         Record::RunStart { run, at, model, agent } => {
             line.put("runId", run).plain("at", at).put("model", model).put("agentId", agent);
@@ -333,7 +339,7 @@ fn write_record_body(line: &mut Object<'_>, record: &Record) {
         Record::Ledger(row) => write_decision(line, row),
         Record::Outcome(row) => {
             line.put("runId", &row.run).plain("at", row.at).put("callId", &row.call_id);
-            line.put("outcome", row.outcome).opt("errorKind", row.error.map(ErrorKind::as_str));
+            line.put("outcome", row.outcome).opt("errorKind", row.error.map(ToolErrorKind::as_str));
             line.put("ms", row.ms);
             write_ran(line, &row.ran);
         }
@@ -346,7 +352,7 @@ fn write_record_body(line: &mut Object<'_>, record: &Record) {
     }
 }
 
-fn write_decision(line: &mut Object<'_>, row: &DecisionRow) {
+fn write_decision(line: &mut ObjectWriter<'_>, row: &DecisionRow) {
     line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
     line.put("callId", &row.call_id).opt("parentCallId", row.within.as_ref());
     line.put("tool", &row.tool).put("input", &row.input);
@@ -363,7 +369,7 @@ fn write_decision(line: &mut Object<'_>, row: &DecisionRow) {
     write_ran(line, &row.ran);
 }
 
-fn write_ran(line: &mut Object<'_>, ran: &[Ran]) {
+fn write_ran(line: &mut ObjectWriter<'_>, ran: &[HandlerRun]) {
     if !ran.is_empty() {
         line.list("ran", ran, |out, ran| {
             object(out, |object| {
@@ -391,9 +397,9 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
 }
 
 /// What an entry's line says. A line that cannot be read says so.
-pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, Body) {
+pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, EntryBody) {
     let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(line) else {
-        return (Timestamp::default(), Body::Unreadable);
+        return (Timestamp::default(), EntryBody::Unreadable);
     };
     let timestamp = fields.get("timestamp").and_then(moment).unwrap_or_default();
     let value = Value::Object(fields);
@@ -401,35 +407,41 @@ pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, Body) {
         Value::Object(mut fields) if kind == EntryKind::Custom => {
             fields.shift_remove("id");
             fields.shift_remove("parentId");
-            Body::Custom(fields)
+            EntryBody::Custom(fields)
         }
-        _ => Body::Unreadable,
+        _ => EntryBody::Unreadable,
     });
     (timestamp, body)
 }
 
-fn read_known(kind: EntryKind, line: &Value) -> Option<Body> {
+fn read_known(kind: EntryKind, line: &Value) -> Option<EntryBody> {
     Some(match kind {
-        EntryKind::Message => Body::Message(read_message(&line["message"])?),
+        EntryKind::Message => EntryBody::Message(read_message(&line["message"])?),
         EntryKind::Compaction => {
             let first = text(line, "firstKeptId").or_else(|| text(line, "firstKeptEntryId"));
             let tokens = line["tokensBefore"].as_u64().unwrap_or(0);
             let summary = line["summary"].as_str()?;
-            Body::Compaction(Box::new(Compaction::new(summary, first.unwrap_or_default(), tokens)))
+            EntryBody::Compaction(Box::new(Compaction::new(
+                summary,
+                first.unwrap_or_default(),
+                tokens,
+            )))
         }
-        EntryKind::ModelChange => Body::ModelChange(text(line, "model").or_else(|| {
+        EntryKind::ModelChange => EntryBody::ModelChange(text(line, "model").or_else(|| {
             let (provider, id) = (line["provider"].as_str()?, line["modelId"].as_str()?);
             Some(format!("{provider}/{id}").into())
         })?),
-        EntryKind::ThinkingLevel => Body::ThinkingLevel(text(line, "thinkingLevel")?),
+        EntryKind::ThinkingLevel => EntryBody::ThinkingLevel(text(line, "thinkingLevel")?),
         EntryKind::Label => {
             let label = line["label"].as_str().map(str::to_owned);
-            Body::Label { target: text(line, "targetId")?, label }
+            EntryBody::Label { target: text(line, "targetId")?, label }
         }
-        EntryKind::SessionInfo => Body::SessionInfo(line["name"].as_str().map(str::to_owned)),
-        EntryKind::SecretRead => Body::SecretRead(line["path"].as_str().unwrap_or_default().into()),
-        EntryKind::Leaf => Body::Leaf(text(line, "leafId")),
-        EntryKind::SkillActive => Body::SkillActive {
+        EntryKind::SessionInfo => EntryBody::SessionInfo(line["name"].as_str().map(str::to_owned)),
+        EntryKind::SecretRead => {
+            EntryBody::SecretRead(line["path"].as_str().unwrap_or_default().into())
+        }
+        EntryKind::Leaf => EntryBody::Leaf(text(line, "leafId")),
+        EntryKind::SkillActive => EntryBody::SkillActive {
             name: text(line, "name")?,
             text: line["text"].as_str().unwrap_or_default().into(),
         },
@@ -443,7 +455,8 @@ fn read_message(value: &Value) -> Option<Message> {
         "assistant" => Some(Message::Assistant(read_assistant(value))),
         "toolResult" => {
             let failed = value["is_error"].as_bool().or(value["isError"].as_bool()) == Some(true);
-            let kind = value["errorKind"].as_str().map_or(ErrorKind::Failed, ErrorKind::parse);
+            let kind =
+                value["errorKind"].as_str().map_or(ToolErrorKind::Failed, ToolErrorKind::parse);
             Some(Message::ToolResult(ToolResultMessage {
                 call_id: text(value, "toolCallId")?,
                 tool_name: text(value, "toolName").unwrap_or_default(),
@@ -459,20 +472,20 @@ fn read_message(value: &Value) -> Option<Message> {
 fn read_user(value: &Value) -> Option<UserMessage> {
     let flag = |name: &str| value[name].as_bool() == Some(true);
     let mark = if flag("is_skill_injection") {
-        Mark::SkillInjection
+        UserMessageKind::SkillInjection
     } else if flag("is_compaction") {
-        Mark::Compaction
+        UserMessageKind::Compaction
     } else if flag("is_note") {
-        Mark::Note
+        UserMessageKind::Note
     } else {
-        Mark::Typed
+        UserMessageKind::Typed
     };
     let rewritten = value["raw"].as_str().map(|raw| {
         let rewrites = value["rewrites"].as_array().into_iter().flatten();
         let rewrite = |value: &Value| {
             Some(Rewrite { by: text(value, "by")?, text: value["text"].as_str()?.into() })
         };
-        Box::new(Rewritten { raw: raw.into(), rewrites: rewrites.filter_map(rewrite).collect() })
+        Box::new(RewriteLog { raw: raw.into(), rewrites: rewrites.filter_map(rewrite).collect() })
     });
     Some(UserMessage { content: read_content(&value["content"])?, mark, rewritten })
 }
@@ -521,9 +534,9 @@ fn read_content(value: &Value) -> Option<Content> {
         Value::Array(parts) => {
             let part = |part: &Value| {
                 Some(match part["type"].as_str()? {
-                    "text" => Part::Text(part["text"].as_str()?.into()),
-                    "data" => Part::Data(part["text"].as_str()?.into()),
-                    "image" => Part::Image {
+                    "text" => ContentPart::Text(part["text"].as_str()?.into()),
+                    "data" => ContentPart::Data(part["text"].as_str()?.into()),
+                    "image" => ContentPart::Image {
                         media_type: part["mediaType"]
                             .as_str()
                             .or(part["mimeType"].as_str())?

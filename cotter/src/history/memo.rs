@@ -8,15 +8,15 @@ use smol_str::SmolStr;
 /// What is kept: a chain of cells, as long as there are keys. A handful of models may speak about one
 /// conversation, never many.
 #[derive(Default)]
-pub(crate) struct Kept(OnceLock<Box<Cell>>);
+pub(crate) struct Memo(OnceLock<Box<MemoCell>>);
 
-struct Cell {
+struct MemoCell {
     key: SmolStr,
     value: Box<dyn Any + Send + Sync>,
-    next: Kept,
+    next: Memo,
 }
 
-impl Kept {
+impl Memo {
     /// What was made for this key, or is made now.
     pub(crate) fn get_or_make<T: Any + Send + Sync>(
         &self,
@@ -28,7 +28,11 @@ impl Kept {
         loop {
             let cell = kept.0.get_or_init(|| {
                 let make = make.take().expect("the first cell made here is the one looked for");
-                Box::new(Cell { key: key.into(), value: Box::new(make()), next: Kept::default() })
+                Box::new(MemoCell {
+                    key: key.into(),
+                    value: Box::new(make()),
+                    next: Memo::default(),
+                })
             });
             match cell.value.downcast_ref() {
                 Some(value) if cell.key == key => return value,
@@ -44,7 +48,7 @@ mod tests {
 
     #[test]
     fn each_key_and_type_has_its_own_made_once() {
-        let kept = Kept::default();
+        let kept = Memo::default();
         assert_eq!(*kept.get_or_make("a", || 1), 1);
         assert_eq!(*kept.get_or_make("b", || 2), 2);
         assert_eq!(*kept.get_or_make("a", || "text"), "text");
@@ -55,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_several_threads_make_at_once_is_the_same_for_all() {
-        let kept = Kept::default();
+        let kept = Memo::default();
         let seen: Vec<(usize, usize)> = std::thread::scope(|scope| {
             let ask = |n: usize| (n % 4, *kept.get_or_make(&(n % 4).to_string(), || n));
             let asked: Vec<_> = (0..32).map(|n| scope.spawn(move || ask(n))).collect();

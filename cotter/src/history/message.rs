@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::history::tool_error_kind::ErrorKind;
+use crate::history::tool_error_kind::ToolErrorKind;
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,19 +42,19 @@ pub struct UserMessage {
     /// What it says.
     pub content: Content,
     /// What it is.
-    pub mark: Mark,
+    pub mark: UserMessageKind,
     /// What the person typed, where somebody rewrote it.
-    pub rewritten: Option<Box<Rewritten>>,
+    pub rewritten: Option<Box<RewriteLog>>,
 }
 
 impl UserMessage {
     /// A message a person typed.
     pub fn new(content: Content) -> Self {
-        UserMessage { content, mark: Mark::Typed, rewritten: None }
+        UserMessage { content, mark: UserMessageKind::Typed, rewritten: None }
     }
 
     /// The same message with another mark.
-    pub fn marked(content: Content, mark: Mark) -> Self {
+    pub fn marked(content: Content, mark: UserMessageKind) -> Self {
         UserMessage { content, mark, rewritten: None }
     }
 }
@@ -62,7 +62,7 @@ impl UserMessage {
 /// What a message in the person's place is, for renderers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mark {
+pub enum UserMessageKind {
     /// The person's own words.
     Typed,
     /// Text a skill brought in: `is_skill_injection`.
@@ -75,7 +75,7 @@ pub enum Mark {
 
 /// The raw text of a prompt and who made what of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rewritten {
+pub struct RewriteLog {
     /// What the person typed.
     pub raw: String,
     /// Each rewrite, in order.
@@ -97,7 +97,7 @@ pub enum Content {
     /// Text only.
     Text(String),
     /// Text and other things, in order.
-    Parts(Vec<Part>),
+    Parts(Vec<ContentPart>),
 }
 
 impl Content {
@@ -106,7 +106,7 @@ impl Content {
         match self {
             Content::Text(text) => Cow::Borrowed(text),
             Content::Parts(parts) => {
-                let texts = parts.iter().filter_map(Part::as_text);
+                let texts = parts.iter().filter_map(ContentPart::as_text);
                 Cow::Owned(texts.collect::<Vec<_>>().join("\n"))
             }
         }
@@ -128,9 +128,9 @@ impl Content {
                 parts
                     .into_iter()
                     .map(|part| match part {
-                        Part::Text(text) => Part::Text(change(text)),
-                        Part::Data(text) => Part::Data(change(text)),
-                        image @ Part::Image { .. } => image,
+                        ContentPart::Text(text) => ContentPart::Text(change(text)),
+                        ContentPart::Data(text) => ContentPart::Data(change(text)),
+                        image @ ContentPart::Image { .. } => image,
                     })
                     .collect(),
             ),
@@ -150,8 +150,8 @@ impl From<&str> for Content {
     }
 }
 
-impl From<Vec<Part>> for Content {
-    fn from(parts: Vec<Part>) -> Self {
+impl From<Vec<ContentPart>> for Content {
+    fn from(parts: Vec<ContentPart>) -> Self {
         Content::Parts(parts)
     }
 }
@@ -159,7 +159,7 @@ impl From<Vec<Part>> for Content {
 /// One part of a message.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Part {
+pub enum ContentPart {
     /// Text. In a prompt, what a person typed: `/name` binds in it.
     Text(String),
     /// Text that is data: piped in, pasted, attached. Nothing binds in it.
@@ -173,23 +173,23 @@ pub enum Part {
     },
 }
 
-impl Part {
+impl ContentPart {
     /// Text that is data: whatever it says, nothing binds in it, and it cannot pose as a note to the
     /// model.
     pub fn data(text: &str) -> Self {
-        Part::Data(crate::text::tags::escape(text))
+        ContentPart::Data(crate::text::tags::escape(text))
     }
 
     /// A picture of these bytes.
     pub fn picture(media_type: &str, bytes: &[u8]) -> Self {
-        Part::Image { media_type: media_type.into(), data: base64(bytes) }
+        ContentPart::Image { media_type: media_type.into(), data: base64(bytes) }
     }
 
     /// The text of it, where it is text.
     pub fn as_text(&self) -> Option<&str> {
         match self {
-            Part::Text(text) | Part::Data(text) => Some(text),
-            Part::Image { .. } => None,
+            ContentPart::Text(text) | ContentPart::Data(text) => Some(text),
+            ContentPart::Image { .. } => None,
         }
     }
 }
@@ -278,14 +278,14 @@ pub struct ToolResultMessage {
     /// What it says.
     pub content: Content,
     /// What kind of error, where it is one.
-    pub error: Option<ErrorKind>,
+    pub error: Option<ToolErrorKind>,
     /// What renderers show instead; never sent to a provider.
     pub render_data: Option<Value>,
 }
 
 impl ToolResultMessage {
     /// The answer to a call that gets none of its own.
-    pub(crate) fn closing(call: &ToolCall, kind: ErrorKind, words: &str) -> Self {
+    pub(crate) fn closing(call: &ToolCall, kind: ToolErrorKind, words: &str) -> Self {
         ToolResultMessage {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),

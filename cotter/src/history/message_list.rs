@@ -8,7 +8,7 @@ use std::{any::Any, fmt, sync::Arc};
 use smol_str::SmolStr;
 
 use crate::history::{
-    chunked_vec::{Chunk, Spine},
+    chunked_vec::{Chunk, ChunkedVec},
     entry::Entry,
     message::{Message, ToolResultMessage},
     message_change::MessageChange,
@@ -16,20 +16,24 @@ use crate::history::{
 
 /// A list of messages that is cheap to clone and to extend.
 #[derive(Clone, Default)]
-pub struct Messages(Spine<Item>);
+pub struct MessageList(ChunkedVec<MessageItem>);
 
 /// Sixty-four messages that will never change.
-pub type Block = Chunk<Item>;
+pub type MessageBlock = Chunk<MessageItem>;
 
-impl Block {
+impl MessageBlock {
     /// The messages of the block.
     pub fn iter(&self) -> impl Iterator<Item = &Message> {
-        self.items().iter().filter_map(Item::message)
+        self.items().iter().filter_map(MessageItem::message)
     }
 
     /// What an adapter made of this block, made on first use and kept. The key names everything it
     /// depends on besides the messages: several models may be asked about one conversation.
-    pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce(&Block) -> T) -> &T {
+    pub fn keep<T: Any + Send + Sync>(
+        &self,
+        key: &str,
+        make: impl FnOnce(&MessageBlock) -> T,
+    ) -> &T {
         self.kept(key, || make(self))
     }
 }
@@ -37,19 +41,19 @@ impl Block {
 /// One message and the entry it came from.
 #[doc(hidden)]
 #[derive(Clone)]
-pub struct Item(Arc<Entry>);
+pub struct MessageItem(Arc<Entry>);
 
-impl Item {
+impl MessageItem {
     fn message(&self) -> Option<&Message> {
         self.0.in_context()
     }
 
-    fn same(&self, other: &Item) -> bool {
+    fn same(&self, other: &MessageItem) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Whether a model reads the same in both: not who marked it, what it cost, what renderers show.
-    fn reads_as(&self, other: &Item) -> bool {
+    fn reads_as(&self, other: &MessageItem) -> bool {
         self.same(other)
             || match (self.message(), other.message()) {
                 (Some(Message::User(ours)), Some(Message::User(theirs))) => {
@@ -67,7 +71,7 @@ impl Item {
     }
 }
 
-impl Messages {
+impl MessageList {
     /// How many messages there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -80,7 +84,7 @@ impl Messages {
 
     /// The messages, oldest first. One that can no longer be read is left out.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> {
-        self.0.iter().filter_map(Item::message)
+        self.0.iter().filter_map(MessageItem::message)
     }
 
     /// The messages with the id of the entry each came from.
@@ -94,9 +98,9 @@ impl Messages {
     }
 
     /// The full blocks and the messages after them, for adapters that keep bytes per block.
-    pub fn blocks(&self) -> (&[Arc<Block>], impl Iterator<Item = &Message>) {
+    pub fn blocks(&self) -> (&[Arc<MessageBlock>], impl Iterator<Item = &Message>) {
         let (blocks, tail) = self.0.blocks();
-        (blocks, tail.iter().filter_map(Item::message))
+        (blocks, tail.iter().filter_map(MessageItem::message))
     }
 
     /// Adds a message that is not part of the session.
@@ -114,8 +118,8 @@ impl Messages {
     pub fn each(
         &self,
         mut change: impl FnMut(Option<&SmolStr>, &Message) -> MessageChange,
-    ) -> Messages {
-        let mut all = Messages::default();
+    ) -> MessageList {
+        let mut all = MessageList::default();
         self.entries().for_each(|entry| all.push_changed(entry, &mut change));
         all
     }
@@ -134,7 +138,7 @@ impl Messages {
     }
 
     pub(crate) fn push_entry(&mut self, entry: Arc<Entry>) {
-        self.0.push(Item(entry));
+        self.0.push(MessageItem(entry));
     }
 
     /// The entries behind the messages.
@@ -145,29 +149,29 @@ impl Messages {
     /// What follows earlier messages of which these are the continuation.
     pub(crate) fn after<'a>(
         &'a self,
-        earlier: &Messages,
+        earlier: &MessageList,
     ) -> Option<impl Iterator<Item = &'a Arc<Entry>>> {
-        let after = self.0.after(&earlier.0, Item::same)?;
+        let after = self.0.after(&earlier.0, MessageItem::same)?;
         Some(after.map(|item| &item.0))
     }
 
     /// The place of the first message with which later messages do not begin; `None` where they begin
     /// with all of these.
-    pub(crate) fn ends_being(&self, later: &Messages) -> Option<usize> {
-        let same = self.0.same_start(&later.0, Item::reads_as);
+    pub(crate) fn ends_being(&self, later: &MessageList) -> Option<usize> {
+        let same = self.0.same_start(&later.0, MessageItem::reads_as);
         (same < self.len()).then_some(same)
     }
 }
 
-impl FromIterator<Message> for Messages {
+impl FromIterator<Message> for MessageList {
     fn from_iter<I: IntoIterator<Item = Message>>(messages: I) -> Self {
-        let mut all = Messages::default();
+        let mut all = MessageList::default();
         messages.into_iter().for_each(|message| all.push(message));
         all
     }
 }
 
-impl fmt::Debug for Messages {
+impl fmt::Debug for MessageList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} messages", self.len())
     }

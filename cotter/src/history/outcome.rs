@@ -1,13 +1,13 @@
 //! outcome
 
-use crate::history::tool_error_kind::ErrorKind;
+use crate::history::tool_error_kind::ToolErrorKind;
 use serde::Serialize;
 
 /// How a tool that ran ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum ToolOutcome {
     /// It answered.
     Ok,
     /// It answered that it failed, or panicked.
@@ -18,23 +18,23 @@ pub enum Outcome {
     Cancelled,
 }
 
-impl Outcome {
+impl ToolOutcome {
     /// The outcome that goes with an error kind.
-    pub fn of(kind: ErrorKind) -> Self {
+    pub fn of(kind: ToolErrorKind) -> Self {
         match kind {
-            ErrorKind::Timeout => Outcome::TimedOut,
-            ErrorKind::Cancelled => Outcome::Cancelled,
-            _ => Outcome::Failed,
+            ToolErrorKind::Timeout => ToolOutcome::TimedOut,
+            ToolErrorKind::Cancelled => ToolOutcome::Cancelled,
+            _ => ToolOutcome::Failed,
         }
     }
 
     /// The outcome's word in files and events.
     pub fn as_str(self) -> &'static str {
         match self {
-            Outcome::Ok => "ok",
-            Outcome::Failed => "failed",
-            Outcome::TimedOut => "timed_out",
-            Outcome::Cancelled => "cancelled",
+            ToolOutcome::Ok => "ok",
+            ToolOutcome::Failed => "failed",
+            ToolOutcome::TimedOut => "timed_out",
+            ToolOutcome::Cancelled => "cancelled",
         }
     }
 }

@@ -13,27 +13,27 @@ use smol_str::{SmolStr, format_smolstr};
 
 use crate::history::ledger::{HashChain, Record};
 use crate::history::{
-    entry::{Body, Entry, Timestamp},
-    header::Header,
+    entry::{Entry, EntryBody, Timestamp},
+    header::SessionHeader,
     line_format as wire,
 };
 
 /// The future of a sync.
-pub type Syncing = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+pub type SyncFuture = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
 /// A place for sessions.
 pub trait Store: Send + Sync + 'static {
     /// Makes an empty session. An id that is taken is an error.
-    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError>;
+    fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError>;
 
     /// Opens a session for writing, alone: a second writer is refused.
-    fn open(&self, id: &str) -> Result<Opened, StoreError>;
+    fn open(&self, id: &str) -> Result<StoredSession, StoreError>;
 
     /// A fresh id.
     fn new_id(&self) -> SmolStr;
 
     /// The sessions there are, newest first.
-    fn list(&self) -> Result<Vec<Summary>, StoreError>;
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError>;
 
     /// The file a session is kept in, where it is one.
     fn file(&self, id: &str) -> Option<PathBuf> {
@@ -51,10 +51,10 @@ pub trait Store: Send + Sync + 'static {
 /// there. `sync` is over when a power cut would, too. Lines are never changed.
 pub trait Log: Send {
     /// Stores lines, in order.
-    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError>;
+    fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError>;
 
     /// Waits until all that was appended is on the disk.
-    fn sync(&mut self) -> Syncing;
+    fn sync(&mut self) -> SyncFuture;
 
     /// Sees to it, without waiting, that all that was appended gets to the disk.
     fn sync_behind(&mut self) {}
@@ -64,18 +64,18 @@ pub trait Log: Send {
 pub(crate) struct NoLog;
 
 impl Log for NoLog {
-    fn append(&mut self, _: &[Line]) -> Result<(), StoreError> {
+    fn append(&mut self, _: &[StoreLine]) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn sync(&mut self) -> Syncing {
+    fn sync(&mut self) -> SyncFuture {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
 /// A line on its way into a store.
 #[derive(Clone)]
-pub struct Line(pub(crate) LineKind);
+pub struct StoreLine(pub(crate) LineKind);
 
 #[derive(Clone)]
 pub(crate) enum LineKind {
@@ -83,7 +83,7 @@ pub(crate) enum LineKind {
     Record(Arc<Record>),
 }
 
-impl Line {
+impl StoreLine {
     /// Writes the line as it stands in a file, without a newline.
     pub(crate) fn write(&self, out: &mut Vec<u8>, chain: &mut HashChain) {
         match &self.0 {
@@ -94,14 +94,14 @@ impl Line {
 }
 
 /// Reads what comes before the entries that were read, and what could not be read of it.
-pub(crate) type Earlier = Box<dyn FnOnce() -> (Vec<Arc<Entry>>, Vec<String>) + Send>;
+pub(crate) type EarlierEntries = Box<dyn FnOnce() -> (Vec<Arc<Entry>>, Vec<String>) + Send>;
 
 /// A session as it was stored.
-pub struct Opened {
-    pub(crate) header: Header,
+pub struct StoredSession {
+    pub(crate) header: SessionHeader,
     pub(crate) entries: Vec<Arc<Entry>>,
     /// The way to what comes before those entries, where they are not all.
-    pub(crate) earlier: Option<Earlier>,
+    pub(crate) earlier: Option<EarlierEntries>,
     pub(crate) records: Vec<StoredRecord>,
     pub(crate) log: Box<dyn Log>,
     /// What could not be read, one line each.
@@ -110,10 +110,10 @@ pub struct Opened {
     pub read_only: Option<String>,
 }
 
-impl Opened {
+impl StoredSession {
     /// The same session with another log, for stores that wrap a store.
     pub fn map_log(self, wrap: impl FnOnce(Box<dyn Log>) -> Box<dyn Log>) -> Self {
-        Opened { log: wrap(self.log), ..self }
+        StoredSession { log: wrap(self.log), ..self }
     }
 }
 
@@ -122,7 +122,7 @@ impl Opened {
 pub(crate) enum StoredRecord {
     Typed(Arc<Record>),
     #[cfg(feature = "jsonl")]
-    Raw(&'static str, crate::history::entry::Raw),
+    Raw(&'static str, crate::history::entry::RawLine),
 }
 
 impl StoredRecord {
@@ -151,7 +151,7 @@ impl StoredRecord {
 /// What a list shows of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct SessionSummary {
     /// Its id.
     pub id: SmolStr,
     /// The folder it was started in.
@@ -211,18 +211,18 @@ impl std::error::Error for StoreError {
 
 /// Sessions in memory: gone with the process.
 #[derive(Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<Sessions>>);
+pub struct MemoryStore(Arc<Mutex<MemorySessions>>);
 
 #[derive(Default)]
-struct Sessions {
+struct MemorySessions {
     made: u64,
-    by_id: BTreeMap<SmolStr, Kept>,
+    by_id: BTreeMap<SmolStr, MemorySession>,
 }
 
 #[derive(Clone)]
-struct Kept {
-    header: Header,
-    lines: Arc<Mutex<Vec<Line>>>,
+struct MemorySession {
+    header: SessionHeader,
+    lines: Arc<Mutex<Vec<StoreLine>>>,
 }
 
 impl MemoryStore {
@@ -231,7 +231,7 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    fn kept(&self, id: &str) -> Result<Kept, StoreError> {
+    fn kept(&self, id: &str) -> Result<MemorySession, StoreError> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = sessions.by_id.get(id).cloned();
         kept.ok_or_else(|| StoreError::new(format!("there is no session `{id}`")))
@@ -239,22 +239,22 @@ impl MemoryStore {
 }
 
 struct MemoryLog {
-    lines: Arc<Mutex<Vec<Line>>>,
+    lines: Arc<Mutex<Vec<StoreLine>>>,
 }
 
 impl Store for MemoryStore {
-    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+    fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError> {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sessions.by_id.contains_key(&header.id) {
             return Err(StoreError::new(format!("session `{}` exists already", header.id)));
         }
         let lines = Arc::new(Mutex::new(vec![]));
-        let kept = Kept { header: header.clone(), lines: lines.clone() };
+        let kept = MemorySession { header: header.clone(), lines: lines.clone() };
         sessions.by_id.insert(header.id.clone(), kept);
         Ok(Box::new(MemoryLog { lines }))
     }
 
-    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+    fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
         let kept = self.kept(id)?;
         // Two of them: the store's own, and this one. More is a session that is open.
         if Arc::strong_count(&kept.lines) > 2 {
@@ -270,7 +270,7 @@ impl Store for MemoryStore {
         let log = Box::new(MemoryLog { lines: kept.lines });
         let header = kept.header;
         let (diagnostics, earlier, read_only) = (vec![], None, None);
-        Ok(Opened { header, entries, earlier, records, log, diagnostics, read_only })
+        Ok(StoredSession { header, entries, earlier, records, log, diagnostics, read_only })
     }
 
     fn new_id(&self) -> SmolStr {
@@ -279,9 +279,9 @@ impl Store for MemoryStore {
         format_smolstr!("s{}", sessions.made)
     }
 
-    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let summary = |kept: &Kept| {
+        let summary = |kept: &MemorySession| {
             let header = &kept.header;
             let lines = kept.lines.lock().unwrap_or_else(PoisonError::into_inner);
             let first = lines.iter().find_map(|line| match &line.0 {
@@ -292,13 +292,13 @@ impl Store for MemoryStore {
             });
             let name = lines.iter().rev().find_map(|line| match &line.0 {
                 LineKind::Entry(entry) => match entry.body() {
-                    Body::SessionInfo(name) => Some(name.clone()),
+                    EntryBody::SessionInfo(name) => Some(name.clone()),
                     _ => None,
                 },
                 LineKind::Record(_) => None,
             });
             let name = name.flatten();
-            Summary {
+            SessionSummary {
                 id: header.id.clone(),
                 cwd: header.cwd.clone(),
                 created_at: header.created_at,
@@ -328,13 +328,13 @@ impl Store for MemoryStore {
 }
 
 impl Log for MemoryLog {
-    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+    fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
         let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(lines);
         Ok(())
     }
 
-    fn sync(&mut self) -> Syncing {
+    fn sync(&mut self) -> SyncFuture {
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum ErrorKind {
+pub enum ToolErrorKind {
     /// The input does not fit the tool.
     InvalidArgs,
     /// There is no such tool or thing.
@@ -23,15 +23,15 @@ pub enum ErrorKind {
     Failed,
 }
 
-impl ErrorKind {
-    const WORDS: [(ErrorKind, &'static str); 7] = [
-        (ErrorKind::InvalidArgs, "invalid_args"),
-        (ErrorKind::NotFound, "not_found"),
-        (ErrorKind::Denied, "denied"),
-        (ErrorKind::Timeout, "timeout"),
-        (ErrorKind::Cancelled, "cancelled"),
-        (ErrorKind::Unavailable, "unavailable"),
-        (ErrorKind::Failed, "failed"),
+impl ToolErrorKind {
+    const WORDS: [(ToolErrorKind, &'static str); 7] = [
+        (ToolErrorKind::InvalidArgs, "invalid_args"),
+        (ToolErrorKind::NotFound, "not_found"),
+        (ToolErrorKind::Denied, "denied"),
+        (ToolErrorKind::Timeout, "timeout"),
+        (ToolErrorKind::Cancelled, "cancelled"),
+        (ToolErrorKind::Unavailable, "unavailable"),
+        (ToolErrorKind::Failed, "failed"),
     ];
 
     /// The kind's word in files and events.
@@ -42,6 +42,6 @@ impl ErrorKind {
     /// The kind of that word; an unknown one is a failure.
     pub fn parse(word: &str) -> Self {
         let known = Self::WORDS.iter().find(|(_, known)| *known == word);
-        known.map_or(ErrorKind::Failed, |(kind, _)| *kind)
+        known.map_or(ToolErrorKind::Failed, |(kind, _)| *kind)
     }
 }

@@ -9,40 +9,40 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::history::{
-    entry::{Body, Entries, Entry, EntryKind},
-    store::Earlier,
+    entry::{Entries, Entry, EntryBody, EntryKind},
+    store::EarlierEntries,
 };
 use crate::history::{
     message::{AssistantMessage, Message},
-    message_list::Messages,
+    message_list::MessageList,
 };
 
 /// All entries, in the order in which they were written.
 #[derive(Default)]
 pub(crate) struct Tree {
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     leaf: Option<usize>,
     /// What the model gets, kept up to date with the leaf.
-    messages: Messages,
+    messages: MessageList,
     /// The way from the root to the leaf, made when somebody asks and kept up to date from then on.
     path: Option<Entries>,
     /// The way to what comes before the first node, where it was not read yet.
-    earlier: Option<Earlier>,
+    earlier: Option<EarlierEntries>,
     /// Made when somebody looks for an entry by name.
     #[expect(clippy::box_collection, reason = "few sessions have it, and an idle one is small")]
     by_id: Option<Box<HashMap<SmolStr, usize>>>,
     /// The ids of the calls in the messages, made when somebody asks and kept up to date from then on.
-    calls: Option<Box<Ids>>,
+    calls: Option<Box<CallIds>>,
 }
 
 /// Ids, by their hash: one that is wrongly taken to be among them only gets another name.
 #[derive(Default)]
-struct Ids {
+struct CallIds {
     state: RandomState,
     hashes: HashSet<u64>,
 }
 
-impl Ids {
+impl CallIds {
     fn add(&mut self, entry: &Entry) {
         if let Some(Message::Assistant(reply)) = entry.message() {
             let hashes = reply.calls().map(|call| self.state.hash_one(&call.id));
@@ -51,7 +51,7 @@ impl Ids {
     }
 }
 
-struct Node {
+struct TreeNode {
     entry: Arc<Entry>,
     parent: Option<usize>,
 }
@@ -85,7 +85,7 @@ impl Tree {
     }
 
     /// The end of a long session; the rest is read by `complete`.
-    pub(crate) fn load_end(entries: Vec<Arc<Entry>>, earlier: Option<Earlier>) -> Self {
+    pub(crate) fn load_end(entries: Vec<Arc<Entry>>, earlier: Option<EarlierEntries>) -> Self {
         let mut tree = Tree { earlier, ..Tree::default() };
         for (index, entry) in entries.into_iter().enumerate() {
             tree.add(entry, index.checked_sub(1));
@@ -122,14 +122,14 @@ impl Tree {
         }
     }
 
-    pub(crate) fn messages(&self) -> &Messages {
+    pub(crate) fn messages(&self) -> &MessageList {
         &self.messages
     }
 
     /// Whether a call in the messages has this id.
     pub(crate) fn has_call(&mut self, id: &SmolStr) -> bool {
         let calls = self.calls.get_or_insert_with(|| {
-            let mut calls = Box::<Ids>::default();
+            let mut calls = Box::<CallIds>::default();
             self.messages.entries().for_each(|entry| calls.add(entry));
             calls
         });
@@ -166,7 +166,7 @@ impl Tree {
         let labels = self.upward().filter(|entry| entry.kind() == EntryKind::Label);
         labels
             .filter_map(|entry| match entry.body() {
-                Body::Label { target, label } if target == id => Some(label.clone()),
+                EntryBody::Label { target, label } if target == id => Some(label.clone()),
                 _ => None,
             })
             .next()
@@ -189,7 +189,9 @@ impl Tree {
     /// The entries whose line is there and says nothing, on every branch. Reads every line.
     pub(crate) fn unreadable(&self) -> impl Iterator<Item = &SmolStr> {
         let entries = self.nodes.iter().map(|node| &node.entry);
-        entries.filter(|entry| matches!(entry.body(), Body::Unreadable)).map(|entry| entry.id())
+        entries
+            .filter(|entry| matches!(entry.body(), EntryBody::Unreadable))
+            .map(|entry| entry.id())
     }
 
     fn add(&mut self, entry: Arc<Entry>, parent: Option<usize>) {
@@ -197,13 +199,13 @@ impl Tree {
         let id = entry.id().clone();
         self.leaf = match entry.kind() {
             EntryKind::Leaf => match entry.body() {
-                Body::Leaf(Some(leaf)) => self.find(leaf).or(self.leaf),
-                Body::Leaf(None) => None,
+                EntryBody::Leaf(Some(leaf)) => self.find(leaf).or(self.leaf),
+                EntryBody::Leaf(None) => None,
                 _ => self.leaf,
             },
             _ => Some(index),
         };
-        self.nodes.push(Node { entry, parent });
+        self.nodes.push(TreeNode { entry, parent });
         if let Some(by_id) = &mut self.by_id {
             by_id.entry(id).or_insert(index);
         }
@@ -232,7 +234,7 @@ impl Tree {
             match entry.kind() {
                 EntryKind::Message => kept.push(entry.clone()),
                 EntryKind::Compaction if summary.is_none() => {
-                    if let Body::Compaction(compaction) = entry.body() {
+                    if let EntryBody::Compaction(compaction) = entry.body() {
                         until = Some(compaction.first_kept.clone());
                         summary = Some((entry.clone(), kept.len()));
                     }
@@ -244,7 +246,7 @@ impl Tree {
                 break;
             }
         }
-        self.messages = Messages::default();
+        self.messages = MessageList::default();
         if let Some((entry, after)) = summary {
             if !reached {
                 // A first kept entry that is not on this branch keeps nothing of what came before.

@@ -11,28 +11,29 @@ use crate::{
     permission::verdict::Power,
 };
 use crate::{
-    hooks::handler::{At, Failure, HandlerId},
+    hooks::handler::{At, HandlerFailure, HandlerId},
     permission::origin::Owner,
 };
 
 /// A handler's future.
-pub(crate) type Answering<R> = Pin<Box<dyn Future<Output = Result<R, Failure>> + Send>>;
+pub(crate) type HandlerFuture<R> = Pin<Box<dyn Future<Output = Result<R, HandlerFailure>> + Send>>;
 
-type AnswersAtOnce<P, R> = dyn Fn(&<P as Point>::Event, &Cx) -> Result<R, Failure> + Send + Sync;
-type AnswersLater<P, R> = dyn Fn(At<P>) -> Answering<R> + Send + Sync;
+type SyncHandlerFn<P, R> =
+    dyn Fn(&<P as Point>::Event, &Cx) -> Result<R, HandlerFailure> + Send + Sync;
+type AsyncHandlerFn<P, R> = dyn Fn(At<P>) -> HandlerFuture<R> + Send + Sync;
 
 /// A handler without its type.
 #[doc(hidden)]
-pub enum Func<P: Point, R> {
+pub enum HandlerFn<P: Point, R> {
     /// Answers at once: no future, no allocation, no timer.
-    Ready(Box<AnswersAtOnce<P, R>>),
+    Ready(Box<SyncHandlerFn<P, R>>),
     /// Answers later.
-    Later(Box<AnswersLater<P, R>>),
+    Later(Box<AsyncHandlerFn<P, R>>),
 }
 
 /// What is known of a handler besides its code.
 #[derive(Clone, Debug)]
-pub(crate) struct Meta {
+pub(crate) struct HandlerMeta {
     pub(crate) id: HandlerId,
     pub(crate) name: SmolStr,
     /// Whether the name was given rather than derived.
@@ -56,18 +57,18 @@ pub(crate) struct Meta {
     pub(crate) beside: bool,
 }
 
-impl Meta {
+impl HandlerMeta {
     pub(crate) fn matches(&self, tool: &str) -> bool {
         self.tools.as_ref().is_none_or(|filter| filter.set.is_match(tool))
     }
 
     /// Whether both are sides of one hook: what it may change, and what it says of what others changed.
-    pub(crate) fn is_side_of(&self, other: &Meta) -> bool {
+    pub(crate) fn is_side_of(&self, other: &HandlerMeta) -> bool {
         self.point == other.point && self.name == other.name && self.owner.is(&other.owner)
     }
 
     /// Whether `other` guards at least what this one does, as far as a description tells.
-    pub(crate) fn guards_as(&self, other: &Meta) -> bool {
+    pub(crate) fn guards_as(&self, other: &HandlerMeta) -> bool {
         let covers = |ours: &ToolFilter, theirs: &ToolFilter| {
             ours.globs.iter().all(|glob| theirs.globs.contains(glob))
         };
@@ -98,17 +99,17 @@ impl fmt::Debug for ToolFilter {
 }
 
 /// A handler bound to its point.
-pub(crate) struct Bound<P: Point, R> {
-    pub(crate) meta: Arc<Meta>,
-    pub(crate) func: Arc<Func<P, R>>,
+pub(crate) struct BoundHandler<P: Point, R> {
+    pub(crate) meta: Arc<HandlerMeta>,
+    pub(crate) func: Arc<HandlerFn<P, R>>,
 }
 
 /// The handlers of one point, by power, each list by origin and then by registration.
 pub struct Chain<P: Point> {
-    pub(crate) transforms: Vec<Arc<Bound<P, P::Change>>>,
-    pub(crate) gates: Vec<Arc<Bound<P, P::Verdict>>>,
-    pub(crate) answers: Vec<Arc<Bound<P, P::Answer>>>,
-    pub(crate) observers: Vec<Arc<Bound<P, ()>>>,
+    pub(crate) transforms: Vec<Arc<BoundHandler<P, P::Change>>>,
+    pub(crate) gates: Vec<Arc<BoundHandler<P, P::Verdict>>>,
+    pub(crate) answers: Vec<Arc<BoundHandler<P, P::Answer>>>,
+    pub(crate) observers: Vec<Arc<BoundHandler<P, ()>>>,
 }
 
 impl<P: Point> Default for Chain<P> {
@@ -124,7 +125,7 @@ impl<P: Point> Chain<P> {
 
     /// Whether it has that handler.
     pub(crate) fn has(&self, id: HandlerId) -> bool {
-        fn any<P: Point, R>(bounds: &[Arc<Bound<P, R>>], id: HandlerId) -> bool {
+        fn any<P: Point, R>(bounds: &[Arc<BoundHandler<P, R>>], id: HandlerId) -> bool {
             bounds.iter().any(|bound| bound.meta.id == id)
         }
         any(&self.transforms, id)
@@ -138,11 +139,11 @@ impl<P: Point> Chain<P> {
     }
 
     /// The same chain with those handlers only whose description fits.
-    pub(crate) fn filtered(&self, keep: impl Fn(&Meta) -> bool) -> Self {
+    pub(crate) fn filtered(&self, keep: impl Fn(&HandlerMeta) -> bool) -> Self {
         fn kept<P: Point, R>(
-            from: &[Arc<Bound<P, R>>],
-            keep: &impl Fn(&Meta) -> bool,
-        ) -> Vec<Arc<Bound<P, R>>> {
+            from: &[Arc<BoundHandler<P, R>>],
+            keep: &impl Fn(&HandlerMeta) -> bool,
+        ) -> Vec<Arc<BoundHandler<P, R>>> {
             from.iter().filter(|bound| keep(&bound.meta)).cloned().collect()
         }
         Chain {

@@ -14,37 +14,37 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::hooks::{
-    chain::{Answering, Bound, Chain, Func, Meta},
-    handler::{Aside, AsideKind, At, Clocks, Failure, HandlerId},
+    chain::{BoundHandler, Chain, HandlerFn, HandlerFuture, HandlerMeta},
+    handler::{AnswerCaveat, At, CaveatKind, HandlerClocks, HandlerFailure, HandlerId},
 };
 use crate::{
     agent::cx::Cx,
     hooks::{
-        notes::Speaker,
-        points::{Applied, Fold, Point, Stop},
+        notes::NoteAuthor,
+        points::{ChainStop, Point, RankedAnswer, TransformEffect},
     },
     text,
 };
 
 /// What the handlers of a point made of an event.
-pub(crate) struct Decided<P: Point> {
+pub(crate) struct PointOutcome<P: Point> {
     /// The event after the transforms.
     pub(crate) event: Arc<P::Event>,
     /// Who replaced the event, and what stood before, in order.
-    pub(crate) replaced: Vec<(Arc<Meta>, Arc<P::Event>)>,
+    pub(crate) replaced: Vec<(Arc<HandlerMeta>, Arc<P::Event>)>,
     /// Who ended the chain of transforms, and how.
-    pub(crate) stop: Option<(Arc<Meta>, Stop)>,
+    pub(crate) stop: Option<(Arc<HandlerMeta>, ChainStop)>,
     /// What gates had to say: passes are left out.
-    pub(crate) verdicts: Vec<(Arc<Meta>, P::Verdict)>,
+    pub(crate) verdicts: Vec<(Arc<HandlerMeta>, P::Verdict)>,
     /// What answering handlers had to say.
-    pub(crate) answers: Vec<(Arc<Meta>, P::Answer)>,
+    pub(crate) answers: Vec<(Arc<HandlerMeta>, P::Answer)>,
     /// Every handler that ran.
-    pub(crate) ran: Vec<Ran>,
+    pub(crate) ran: Vec<HandlerRun>,
 }
 
 /// One handler that ran: what the ledger keeps of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Ran {
+pub(crate) struct HandlerRun {
     pub(crate) handler: HandlerId,
     pub(crate) nanos: u64,
     pub(crate) word: &'static str,
@@ -55,36 +55,36 @@ pub(crate) struct Ran {
     outside: bool,
 }
 
-impl Ran {
+impl HandlerRun {
     /// Whether it is kept also where no row of a call tells of it: what was done outside the program, and
     /// failures.
-    pub(crate) fn is_worth_a_record(&self) -> bool {
+    pub(crate) fn should_record(&self) -> bool {
         self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
     }
 }
 
 /// What is known of a handler's work besides its answer.
 #[derive(Debug, Default)]
-struct Worked {
+struct HandlerReport {
     time: Duration,
     remark: Option<Box<str>>,
-    aside: Option<Aside>,
+    aside: Option<AnswerCaveat>,
 }
 
-impl Worked {
+impl HandlerReport {
     /// All that is known of one that answered.
-    fn of(time: Duration, clock: &Clocks) -> Self {
-        Worked { time, remark: clock.take_remark(), aside: clock.take_aside() }
+    fn of(time: Duration, clock: &HandlerClocks) -> Self {
+        HandlerReport { time, remark: clock.take_remark(), aside: clock.take_aside() }
     }
 
     /// Whether it failed, whatever it seems to say.
     fn failed(&self) -> bool {
-        self.aside.as_ref().is_some_and(|aside| aside.kind == AsideKind::Failed)
+        self.aside.as_ref().is_some_and(|aside| aside.kind == CaveatKind::Failed)
     }
 
     /// The same after it was asked once more.
-    fn and(self, again: Worked) -> Self {
-        Worked {
+    fn and(self, again: HandlerReport) -> Self {
+        HandlerReport {
             time: self.time + again.time,
             remark: again.remark.or(self.remark),
             aside: again.aside.or(self.aside),
@@ -92,10 +92,10 @@ impl Worked {
     }
 }
 
-impl<P: Point> Decided<P> {
+impl<P: Point> PointOutcome<P> {
     /// An event nobody has seen.
     pub(crate) fn untouched(event: Arc<P::Event>) -> Self {
-        Decided {
+        PointOutcome {
             event,
             replaced: vec![],
             stop: None,
@@ -108,33 +108,33 @@ impl<P: Point> Decided<P> {
     /// Carries out what a transform answered.
     fn take(
         &mut self,
-        bound: &Bound<P, P::Change>,
-        failure: Option<Failure>,
-        applied: Applied<P>,
-        worked: Worked,
+        bound: &BoundHandler<P, P::Change>,
+        failure: Option<HandlerFailure>,
+        applied: TransformEffect<P>,
+        worked: HandlerReport,
     ) -> ControlFlow<()> {
         let word = match (&failure, &applied) {
             (Some(failure), _) => failure.word(),
-            (None, Applied::Kept) => "keep",
-            (None, Applied::Replaced(_)) => "replace",
-            (None, Applied::Stopped(Stop::Block(_))) => "block",
-            (None, Applied::Stopped(Stop::Answer(_))) => "answer",
+            (None, TransformEffect::Kept) => "keep",
+            (None, TransformEffect::Replaced(_)) => "replace",
+            (None, TransformEffect::Stopped(ChainStop::Block(_))) => "block",
+            (None, TransformEffect::Stopped(ChainStop::Answer(_))) => "answer",
         };
         if word != "keep" || !bound.meta.quiet {
             let reason = match (&failure, &applied) {
                 (Some(failure), _) => Some(failure.to_string()),
-                (None, Applied::Stopped(Stop::Block(reason))) => Some(reason.clone()),
+                (None, TransformEffect::Stopped(ChainStop::Block(reason))) => Some(reason.clone()),
                 _ => None,
             };
-            self.ran.push(Ran::new(&bound.meta, worked, word, reason));
+            self.ran.push(HandlerRun::new(&bound.meta, worked, word, reason));
         }
         match applied {
-            Applied::Kept => {}
-            Applied::Replaced(next) => {
+            TransformEffect::Kept => {}
+            TransformEffect::Replaced(next) => {
                 let before = std::mem::replace(&mut self.event, Arc::new(next));
                 self.replaced.push((bound.meta.clone(), before));
             }
-            Applied::Stopped(stop) => {
+            TransformEffect::Stopped(stop) => {
                 self.stop = Some((bound.meta.clone(), stop));
                 return ControlFlow::Break(());
             }
@@ -143,13 +143,15 @@ impl<P: Point> Decided<P> {
     }
 
     /// The strictest verdict and who gave it first; `None` where all passed.
-    pub(crate) fn strictest(&self) -> Option<&(Arc<Meta>, P::Verdict)> {
+    pub(crate) fn strictest(&self) -> Option<&(Arc<HandlerMeta>, P::Verdict)> {
         strictest(&self.verdicts)
     }
 }
 
 /// The strictest of several answers, the first among equals.
-pub(crate) fn strictest<V: Fold>(answers: &[(Arc<Meta>, V)]) -> Option<&(Arc<Meta>, V)> {
+pub(crate) fn strictest<V: RankedAnswer>(
+    answers: &[(Arc<HandlerMeta>, V)],
+) -> Option<&(Arc<HandlerMeta>, V)> {
     answers.iter().rev().max_by_key(|(_, answer)| answer.rank())
 }
 
@@ -162,17 +164,17 @@ pub(crate) async fn dispatch<P: Point>(
     event: Arc<P::Event>,
     cx: &Cx,
     cancel: Option<&CancellationToken>,
-) -> Decided<P> {
-    let mut decided = Decided::untouched(event);
+) -> PointOutcome<P> {
+    let mut decided = PointOutcome::untouched(event);
     decided.ran.reserve_exact(chain.len());
-    let mut asking = Asking { cx: cx.clone(), cancel };
+    let mut asking = Dispatcher { cx: cx.clone(), cancel };
 
     for group in chain.transforms.chunk_by(|a, b| a.meta.beside && b.meta.beside) {
         if asking.transform(group, &mut decided).await.is_break() {
             return decided;
         }
     }
-    let Decided { event, verdicts, answers, ran, .. } = &mut decided;
+    let PointOutcome { event, verdicts, answers, ran, .. } = &mut decided;
     if asking.fold(&chain.gates, event, verdicts, ran).await.is_break()
         || asking.fold(&chain.answers, event, answers, ran).await.is_break()
     {
@@ -182,7 +184,12 @@ pub(crate) async fn dispatch<P: Point>(
         .all(&chain.observers, event, |meta, answer, worked| {
             let failure = answer.as_ref().err();
             if failure.is_some() || !meta.quiet {
-                ran.push(Ran::new(meta, worked, failure.map_or("seen", Failure::word), failure));
+                ran.push(HandlerRun::new(
+                    meta,
+                    worked,
+                    failure.map_or("seen", HandlerFailure::word),
+                    failure,
+                ));
             }
             ControlFlow::Continue(())
         })
@@ -191,32 +198,33 @@ pub(crate) async fn dispatch<P: Point>(
 }
 
 /// One dispatch under way.
-struct Asking<'a> {
+struct Dispatcher<'a> {
     cx: Cx,
     cancel: Option<&'a CancellationToken>,
 }
 
-impl Asking<'_> {
+impl Dispatcher<'_> {
     /// Asks those of a group at the same time and carries their answers out in order. What one made of
     /// the event the others have not seen: who would replace it after that is asked once more, on what
     /// there is by then.
     async fn transform<P: Point>(
         &mut self,
-        group: &[Arc<Bound<P, P::Change>>],
-        decided: &mut Decided<P>,
+        group: &[Arc<BoundHandler<P, P::Change>>],
+        decided: &mut PointOutcome<P>,
     ) -> ControlFlow<()> {
         let seen = decided.event.clone();
-        for (index, (answer, mut worked)) in self.heard(group, &seen).await.into_iter().enumerate()
+        for (index, (answer, mut worked)) in
+            self.collect_answers(group, &seen).await.into_iter().enumerate()
         {
             let bound = &group[index];
-            let (mut failure, mut applied) = carried_out::<P>(&seen, answer);
+            let (mut failure, mut applied) = apply_change::<P>(&seen, answer);
             let changed_since = !Arc::ptr_eq(&seen, &decided.event);
-            if changed_since && matches!(applied, Applied::Replaced(_)) {
+            if changed_since && matches!(applied, TransformEffect::Replaced(_)) {
                 let event = decided.event.clone();
-                let again = self.heard(std::slice::from_ref(bound), &event).await;
+                let again = self.collect_answers(std::slice::from_ref(bound), &event).await;
                 for (answer, more) in again {
                     worked = worked.and(more);
-                    (failure, applied) = carried_out::<P>(&event, answer);
+                    (failure, applied) = apply_change::<P>(&event, answer);
                 }
             }
             decided.take(bound, failure, applied, worked)?;
@@ -225,11 +233,11 @@ impl Asking<'_> {
     }
 
     /// What each of them answers, in their order.
-    async fn heard<P: Point>(
+    async fn collect_answers<P: Point>(
         &mut self,
-        group: &[Arc<Bound<P, P::Change>>],
+        group: &[Arc<BoundHandler<P, P::Change>>],
         event: &Arc<P::Event>,
-    ) -> Vec<(Result<P::Change, Failure>, Worked)> {
+    ) -> Vec<(Result<P::Change, HandlerFailure>, HandlerReport)> {
         let mut heard: Vec<_> = group.iter().map(|_| None).collect();
         let _ = self
             .all(group, event, |meta, answer, worked| {
@@ -243,12 +251,12 @@ impl Asking<'_> {
         heard.into_iter().flatten().collect()
     }
 
-    async fn fold<P: Point, V: Fold>(
+    async fn fold<P: Point, V: RankedAnswer>(
         &mut self,
-        bounds: &[Arc<Bound<P, V>>],
+        bounds: &[Arc<BoundHandler<P, V>>],
         event: &Arc<P::Event>,
-        said: &mut Vec<(Arc<Meta>, V)>,
-        ran: &mut Vec<Ran>,
+        said: &mut Vec<(Arc<HandlerMeta>, V)>,
+        ran: &mut Vec<HandlerRun>,
     ) -> ControlFlow<()> {
         self.all(bounds, event, |meta, answer, worked| {
             let (verdict, word) = match answer {
@@ -260,7 +268,7 @@ impl Asking<'_> {
             };
             let reason = verdict.as_ref().and_then(|verdict| verdict.reason());
             if word != "pass" || !meta.quiet || worked.failed() {
-                ran.push(Ran::new(meta, worked, word, reason));
+                ran.push(HandlerRun::new(meta, worked, word, reason));
             }
             let ends = verdict.as_ref().is_some_and(V::ends);
             if let Some(verdict) = verdict.filter(|verdict| verdict.rank() > 0) {
@@ -274,9 +282,13 @@ impl Asking<'_> {
     /// Starts each handler in order, polling it once; those that must wait are waited for together.
     async fn all<P: Point, R: Send + 'static>(
         &mut self,
-        bounds: &[Arc<Bound<P, R>>],
+        bounds: &[Arc<BoundHandler<P, R>>],
         event: &Arc<P::Event>,
-        mut heard: impl FnMut(&Arc<Meta>, Result<R, Failure>, Worked) -> ControlFlow<()>,
+        mut heard: impl FnMut(
+            &Arc<HandlerMeta>,
+            Result<R, HandlerFailure>,
+            HandlerReport,
+        ) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut waiting = Vec::new();
         if bounds.is_empty() {
@@ -286,16 +298,17 @@ impl Asking<'_> {
         let mut shared = None;
         for (index, bound) in bounds.iter().enumerate() {
             if self.cancel.is_some_and(CancellationToken::is_cancelled) {
-                heard(&bound.meta, Err(Failure::Cancelled), Worked::default())?;
+                heard(&bound.meta, Err(HandlerFailure::Cancelled), HandlerReport::default())?;
                 continue;
             }
-            self.cx.speaker = Speaker::Hook(bound.meta.id);
+            self.cx.speaker = NoteAuthor::Hook(bound.meta.id);
             let (answer, clock) = match &*bound.func {
-                Func::Ready(function) => (guarded(|| function(event, &self.cx)), None),
-                Func::Later(function) => {
+                HandlerFn::Ready(function) => (guarded(|| function(event, &self.cx)), None),
+                HandlerFn::Later(function) => {
                     let (clocks, waker) = match &mut shared {
                         Some(shared) => shared,
-                        None => shared.insert((Clocks::new(bounds.len(), started), waker().await)),
+                        None => shared
+                            .insert((HandlerClocks::new(bounds.len(), started), waker().await)),
                     };
                     let cx = self.cx.for_waiting(clocks.at(index));
                     let at = At { event: event.clone(), cx };
@@ -304,19 +317,19 @@ impl Asking<'_> {
                     let alone = bound.meta.detached && !self.cx.is_dry_run();
                     let alone = alone.then(|| self.cx.clone());
                     match begin(bound, alone, started, clock, future, waker) {
-                        Begun::Answered(answer) => (answer, Some(clocks.at(index))),
-                        Begun::Waits(wait) => {
+                        FirstPoll::Answered(answer) => (answer, Some(clocks.at(index))),
+                        FirstPoll::Waits(wait) => {
                             waiting.push(wait);
                             continue;
                         }
-                        Begun::Detached => continue,
+                        FirstPoll::Detached => continue,
                     }
                 }
             };
             let now = Instant::now();
             let time = now - started;
-            let worked = clock.map(|clock| Worked::of(time, &clock));
-            let worked = worked.unwrap_or(Worked { time, ..Worked::default() });
+            let worked = clock.map(|clock| HandlerReport::of(time, &clock));
+            let worked = worked.unwrap_or(HandlerReport { time, ..HandlerReport::default() });
             heard(&bound.meta, answer, worked)?;
             started = now;
         }
@@ -327,10 +340,10 @@ impl Asking<'_> {
     }
 }
 
-fn carried_out<P: Point>(
+fn apply_change<P: Point>(
     event: &P::Event,
-    answer: Result<P::Change, Failure>,
-) -> (Option<Failure>, Applied<P>) {
+    answer: Result<P::Change, HandlerFailure>,
+) -> (Option<HandlerFailure>, TransformEffect<P>) {
     match answer {
         Ok(change) => (None, P::apply(event, change)),
         Err(failure) => {
@@ -340,9 +353,9 @@ fn carried_out<P: Point>(
     }
 }
 
-enum Begun<R> {
-    Answered(Result<R, Failure>),
-    Waits(Wait<R>),
+enum FirstPoll<R> {
+    Answered(Result<R, HandlerFailure>),
+    Waits(PendingHandler<R>),
     Detached,
 }
 
@@ -353,29 +366,33 @@ async fn waker() -> Waker {
 
 /// Polls a handler once; most have their answer then. One that works alone nobody waits for.
 fn begin<P: Point, R: Send + 'static>(
-    bound: &Bound<P, R>,
+    bound: &BoundHandler<P, R>,
     alone: Option<Cx>,
     started: Instant,
-    clock: impl Fn() -> Clocks,
-    future: Result<Answering<R>, Failure>,
+    clock: impl Fn() -> HandlerClocks,
+    future: Result<HandlerFuture<R>, HandlerFailure>,
     waker: &Waker,
-) -> Begun<R> {
+) -> FirstPoll<R> {
     let mut future = match future {
         Ok(future) => future,
-        Err(failure) => return Begun::Answered(Err(failure)),
+        Err(failure) => return FirstPoll::Answered(Err(failure)),
     };
-    let wait = |future| Wait { meta: bound.meta.clone(), started, clock: clock(), future };
+    let wait =
+        |future| PendingHandler { meta: bound.meta.clone(), started, clock: clock(), future };
     if let Some(cx) = alone {
         tokio::spawn(wait(future).off_the_path(cx));
-        return Begun::Detached;
+        return FirstPoll::Detached;
     }
     match poll_guarded(&mut future, &mut Context::from_waker(waker)) {
-        Poll::Ready(answer) => Begun::Answered(answer),
-        Poll::Pending => Begun::Waits(wait(future)),
+        Poll::Ready(answer) => FirstPoll::Answered(answer),
+        Poll::Pending => FirstPoll::Waits(wait(future)),
     }
 }
 
-fn poll_guarded<R>(future: &mut Answering<R>, task: &mut Context<'_>) -> Poll<Result<R, Failure>> {
+fn poll_guarded<R>(
+    future: &mut HandlerFuture<R>,
+    task: &mut Context<'_>,
+) -> Poll<Result<R, HandlerFailure>> {
     match guarded(|| Ok(future.as_mut().poll(task))) {
         Ok(poll) => poll,
         Err(failure) => Poll::Ready(Err(failure)),
@@ -384,9 +401,13 @@ fn poll_guarded<R>(future: &mut Answering<R>, task: &mut Context<'_>) -> Poll<Re
 
 /// Waits for several handlers under one timer.
 async fn together<R>(
-    mut waiting: Vec<Wait<R>>,
+    mut waiting: Vec<PendingHandler<R>>,
     cancel: Option<&CancellationToken>,
-    mut heard: impl FnMut(&Arc<Meta>, Result<R, Failure>, Worked) -> ControlFlow<()>,
+    mut heard: impl FnMut(
+        &Arc<HandlerMeta>,
+        Result<R, HandlerFailure>,
+        HandlerReport,
+    ) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     while !waiting.is_empty() {
         let now = Instant::now();
@@ -401,7 +422,7 @@ async fn together<R>(
             biased;
             () = cancelled => {
                 for wait in waiting.drain(..) {
-                    heard(&wait.meta, Err(Failure::Cancelled), wait.worked())?;
+                    heard(&wait.meta, Err(HandlerFailure::Cancelled), wait.worked())?;
                 }
             }
             (index, answer) = first(&mut waiting) => {
@@ -426,7 +447,7 @@ async fn together<R>(
     ControlFlow::Continue(())
 }
 
-async fn first<R>(waiting: &mut [Wait<R>]) -> (usize, Result<R, Failure>) {
+async fn first<R>(waiting: &mut [PendingHandler<R>]) -> (usize, Result<R, HandlerFailure>) {
     poll_fn(|task| {
         for (index, wait) in waiting.iter_mut().enumerate() {
             if let Poll::Ready(answer) = wait.poll(task) {
@@ -439,15 +460,15 @@ async fn first<R>(waiting: &mut [Wait<R>]) -> (usize, Result<R, Failure>) {
 }
 
 /// A handler that has not answered yet.
-struct Wait<R> {
-    meta: Arc<Meta>,
+struct PendingHandler<R> {
+    meta: Arc<HandlerMeta>,
     started: Instant,
-    clock: Clocks,
-    future: Answering<R>,
+    clock: HandlerClocks,
+    future: HandlerFuture<R>,
 }
 
-impl<R> Wait<R> {
-    fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<R, Failure>> {
+impl<R> PendingHandler<R> {
+    fn poll(&mut self, task: &mut Context<'_>) -> Poll<Result<R, HandlerFailure>> {
         poll_guarded(&mut self.future, task)
     }
 
@@ -455,9 +476,9 @@ impl<R> Wait<R> {
         self.meta.limit.saturating_sub(self.clock.clock().worked(self.started, now))
     }
 
-    fn worked(&self) -> Worked {
+    fn worked(&self) -> HandlerReport {
         let time = self.clock.clock().worked(self.started, Instant::now());
-        Worked::of(time, &self.clock)
+        HandlerReport::of(time, &self.clock)
     }
 
     async fn off_the_path(mut self, cx: Cx)
@@ -465,10 +486,10 @@ impl<R> Wait<R> {
         R: Send,
     {
         let point = self.meta.point;
-        let mut store = |meta: &Arc<Meta>, answer: Result<R, Failure>, worked| {
+        let mut store = |meta: &Arc<HandlerMeta>, answer: Result<R, HandlerFailure>, worked| {
             let failure = answer.err();
-            let word = failure.as_ref().map_or("seen", Failure::word);
-            cx.ran_alone(point, Ran::new(meta, worked, word, failure));
+            let word = failure.as_ref().map_or("seen", HandlerFailure::word);
+            cx.ran_alone(point, HandlerRun::new(meta, worked, word, failure));
             ControlFlow::Continue(())
         };
         let limit = self.meta.limit;
@@ -482,25 +503,34 @@ impl<R> Wait<R> {
     /// Ends it. What it remarked until then counts, of one outside the program as its last words.
     fn late(
         self,
-        heard: &mut impl FnMut(&Arc<Meta>, Result<R, Failure>, Worked) -> ControlFlow<()>,
+        heard: &mut impl FnMut(
+            &Arc<HandlerMeta>,
+            Result<R, HandlerFailure>,
+            HandlerReport,
+        ) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let Wait { meta, started, clock, future } = self;
+        let PendingHandler { meta, started, clock, future } = self;
         let time = clock.clock().worked(started, Instant::now());
         // Whoever is dropped half-way remarks what there is.
         drop(future);
         let remark = clock.take_remark();
         let words = remark.as_deref().filter(|_| meta.outside);
         let said = words.map(text::last_words);
-        let failure = Failure::TimedOut { limit: meta.limit, said };
-        heard(&meta, Err(failure), Worked { time, remark, aside: None })
+        let failure = HandlerFailure::TimedOut { limit: meta.limit, said };
+        heard(&meta, Err(failure), HandlerReport { time, remark, aside: None })
     }
 }
 
-impl Ran {
-    fn new(meta: &Meta, worked: Worked, word: &'static str, reason: Option<impl ToString>) -> Self {
+impl HandlerRun {
+    fn new(
+        meta: &HandlerMeta,
+        worked: HandlerReport,
+        word: &'static str,
+        reason: Option<impl ToString>,
+    ) -> Self {
         let mut reason = reason.map(|reason| reason.to_string().into_boxed_str());
         let mut word = word;
-        if let Some(Aside { kind, words }) = worked.aside {
+        if let Some(AnswerCaveat { kind, words }) = worked.aside {
             // Who had nothing to say has another word for why; who refused or changed something has not.
             let had_nothing_to_say = matches!(word, "pass" | "keep" | "seen" | "stop");
             word = kind.word().filter(|_| had_nothing_to_say).unwrap_or(word);
@@ -509,14 +539,14 @@ impl Ran {
         let nanos = u64::try_from(worked.time.as_nanos()).unwrap_or(u64::MAX);
         // What a command refuses with is its reason already.
         let remark = worked.remark.filter(|remark| reason.as_ref() != Some(remark));
-        Ran { handler: meta.id, nanos, word, reason, remark, outside: meta.outside }
+        HandlerRun { handler: meta.id, nanos, word, reason, remark, outside: meta.outside }
     }
 }
 
 /// A panic is the handler's failure, nothing more.
-fn guarded<T>(call: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+fn guarded<T>(call: impl FnOnce() -> Result<T, HandlerFailure>) -> Result<T, HandlerFailure> {
     catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|panic| Err(Failure::Panicked(panic_words(&*panic))))
+        .unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_words(&*panic))))
 }
 
 /// The words of a panic, where it had any.

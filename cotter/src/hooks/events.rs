@@ -38,13 +38,13 @@ use smol_str::SmolStr;
 
 use crate::{
     history::{
-        end_reason::Reason,
+        end_reason::EndReason,
         entry::{Entry, Timestamp},
-        line_format::{Object, object, write_entry},
-        tool_error_kind::ErrorKind,
+        line_format::{ObjectWriter, object, write_entry},
+        tool_error_kind::ToolErrorKind,
     },
     hooks::{
-        points::{error::RunFailed, model::Replied},
+        points::{error::RunFailure, model::ModelPostEvent},
         ui::Question,
     },
     permission::verdict::Power,
@@ -143,7 +143,7 @@ pub enum EventKind {
         /// The text the model gets.
         output: Arc<str>,
         /// What kind of error, where it is one.
-        error: Option<ErrorKind>,
+        error: Option<ToolErrorKind>,
         /// How long the tool took, in milliseconds.
         ms: u64,
     },
@@ -253,13 +253,13 @@ pub enum EventKind {
         text: String,
     },
     /// A reply was recorded.
-    ModelPost(Replied),
+    ModelPost(ModelPostEvent),
     /// The run cannot go on, or reached a limit.
-    Error(RunFailed),
+    Error(RunFailure),
     /// A run ended.
     SessionEnd {
         /// Why.
-        reason: Reason,
+        reason: EndReason,
     },
 }
 
@@ -314,7 +314,7 @@ impl Event {
     }
 }
 
-fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
+fn write_kind(line: &mut ObjectWriter<'_>, kind: &EventKind) {
     match kind {
         EventKind::TextStart
         | EventKind::TextEnd
@@ -334,7 +334,8 @@ fn write_kind(line: &mut Object<'_>, kind: &EventKind) {
         }
         EventKind::ToolResult { call_id, name, output, error, ms } => {
             line.put("callId", call_id).put("name", name).put("output", output);
-            line.put("is_error", error.is_some()).opt("errorKind", error.map(ErrorKind::as_str));
+            line.put("is_error", error.is_some())
+                .opt("errorKind", error.map(ToolErrorKind::as_str));
             line.put("ms", ms);
         }
         EventKind::ToolRefused { call_id, name, by, reason } => {
@@ -383,15 +384,15 @@ fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option
 
 /// Where the events of a session go out.
 #[derive(Default)]
-pub(crate) struct Hub {
+pub(crate) struct EventHub {
     seq: AtomicU64,
     listening: AtomicUsize,
     /// How the session was opened, until somebody hears of it: an index into `HOW` from 1.
     opened: AtomicU8,
-    queues: Mutex<Vec<Weak<Queue>>>,
+    queues: Mutex<Vec<Weak<EventQueue>>>,
 }
 
-impl Hub {
+impl EventHub {
     /// Whether anybody listens: one load where nobody does.
     pub(crate) fn is_heard(&self) -> bool {
         self.listening.load(Ordering::Relaxed) > 0
@@ -410,13 +411,13 @@ impl Hub {
     }
 
     /// Listens from now on.
-    pub(crate) fn subscribe(self: &Arc<Self>) -> Events {
-        let queue = Arc::new(Queue::default());
+    pub(crate) fn subscribe(self: &Arc<Self>) -> EventStream {
+        let queue = Arc::new(EventQueue::default());
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(Arc::downgrade(&queue));
         self.listening.fetch_add(1, Ordering::Relaxed);
-        Events { queue, hub: self.clone() }
+        EventStream { queue, hub: self.clone() }
     }
 
     pub(crate) fn emit(&self, make: impl FnOnce(u64) -> Event) {
@@ -429,15 +430,15 @@ impl Hub {
 }
 
 #[derive(Default)]
-struct Queue(Mutex<Waiting>);
+struct EventQueue(Mutex<QueueState>);
 
 #[derive(Default)]
-struct Waiting {
+struct QueueState {
     events: VecDeque<Arc<Event>>,
     waker: Option<Waker>,
 }
 
-impl Queue {
+impl EventQueue {
     fn push(&self, event: Arc<Event>) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.events.len() < JOIN_FROM || !join(waiting.events.back_mut(), &event) {
@@ -474,12 +475,12 @@ fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
 }
 
 /// The events of a session, from the moment of subscribing. Dropping it ends listening.
-pub struct Events {
-    queue: Arc<Queue>,
-    hub: Arc<Hub>,
+pub struct EventStream {
+    queue: Arc<EventQueue>,
+    hub: Arc<EventHub>,
 }
 
-impl Events {
+impl EventStream {
     /// The next event, when there is one. Never ends by itself: the session may be used again.
     pub async fn next(&mut self) -> Arc<Event> {
         poll_fn(|task| self.poll_next(task)).await
@@ -502,7 +503,7 @@ impl Events {
     }
 }
 
-impl Drop for Events {
+impl Drop for EventStream {
     fn drop(&mut self) {
         self.hub.listening.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
 //! Hooks outside the program: what happens is told to them as JSON, and what they answer is JSON too.
-//! A constructor for registrations and nothing more: who is asked ([`Outside`]) is a command or a script,
+//! A constructor for registrations and nothing more: who is asked ([`ExternalHook`]) is a command or a script,
 //! who asks is the one dispatch.
 //!
 //! A hook takes the strongest power its point and its owner allow, and no more than it is said to have.
@@ -23,20 +23,20 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-pub use crate::hooks::external::answer::{Answer, Change, Decision};
-pub(crate) use crate::hooks::external::per_point::Foreign;
+pub use crate::hooks::external::answer::{HookAnswer, HookChange, HookDecision};
+pub(crate) use crate::hooks::external::per_point::ExternalPoint;
 use crate::{
     agent::cx::Cx,
     hooks::{
-        notes::Speaker,
+        notes::NoteAuthor,
         points::{self, Point, PointId},
     },
     permission::verdict::Power,
 };
 use crate::{
     hooks::{
-        chain::Func,
-        handler::{At, Failure, Options},
+        chain::HandlerFn,
+        handler::{At, HandlerFailure, HandlerOptions},
     },
     permission::origin::{Origin, Owner},
     registry::Registry,
@@ -47,18 +47,18 @@ use crate::{
 /// It is asked each time its point fires and its tools match, several at once where several calls run.
 /// Its future is dropped when its limit is over or the run is aborted: whatever it started must end
 /// with it. An error is its failure: a gate then blocks, an observer changes nothing.
-pub trait Outside: Send + Sync + 'static {
+pub trait ExternalHook: Send + Sync + 'static {
     /// Asks it.
-    fn ask(&self, asked: Asked) -> Asking;
+    fn ask(&self, asked: HookRequest) -> HookFuture;
 }
 
 /// The answer of a hook, on its way.
-pub type Asking = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
+pub type HookFuture = Pin<Box<dyn Future<Output = Result<HookAnswer, String>> + Send>>;
 
 /// What a hook is asked.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Asked {
+pub struct HookRequest {
     /// Where it happens.
     pub point: PointId,
     /// What happens, as `docs/FORMATS.md` has it for this point.
@@ -69,7 +69,7 @@ pub struct Asked {
     event: Arc<dyn Any + Send + Sync>,
 }
 
-impl Asked {
+impl HookRequest {
     /// What happens at a point, as handlers in the program know it; nothing at another point.
     pub(crate) fn event<P: Point>(&self) -> Option<&P::Event> {
         self.event.downcast_ref()
@@ -78,7 +78,7 @@ impl Asked {
 
 /// What is said about a hook when it is registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Declared {
+pub struct ExternalHookSpec {
     /// Its name. Without one it is named after its point.
     pub name: Option<SmolStr>,
     /// What it is for.
@@ -96,16 +96,16 @@ pub struct Declared {
     pub detached: bool,
 }
 
-impl Declared {
-    fn options(&self) -> Options {
-        Options {
+impl ExternalHookSpec {
+    fn options(&self) -> HandlerOptions {
+        HandlerOptions {
             name: self.name.clone(),
             description: self.description.clone(),
             definition: self.definition.clone(),
             tools: self.tools.clone(),
             limit: self.limit,
             outside: true,
-            ..Options::default()
+            ..HandlerOptions::default()
         }
     }
 }
@@ -115,10 +115,10 @@ impl Registry {
     pub fn outside(
         &mut self,
         point: PointId,
-        declared: Declared,
-        hook: Arc<dyn Outside>,
+        declared: ExternalHookSpec,
+        hook: Arc<dyn ExternalHook>,
     ) -> &mut Self {
-        points::visit(point, Register { unit: self, declared, hook, second: false });
+        points::visit(point, RegisterVisitor { unit: self, declared, hook, second: false });
         self
     }
 
@@ -126,27 +126,27 @@ impl Registry {
     pub(crate) fn outside_too(
         &mut self,
         point: PointId,
-        declared: Declared,
-        hook: Arc<dyn Outside>,
+        declared: ExternalHookSpec,
+        hook: Arc<dyn ExternalHook>,
     ) -> &mut Self {
-        points::visit(point, Register { unit: self, declared, hook, second: true });
+        points::visit(point, RegisterVisitor { unit: self, declared, hook, second: true });
         self
     }
 }
 
-struct Register<'a> {
+struct RegisterVisitor<'a> {
     unit: &'a mut Registry,
-    declared: Declared,
-    hook: Arc<dyn Outside>,
+    declared: ExternalHookSpec,
+    hook: Arc<dyn ExternalHook>,
     /// Whether its name is taken by another side of it.
     second: bool,
 }
 
-impl points::Visit for Register<'_> {
+impl points::PointVisitor for RegisterVisitor<'_> {
     type Out = ();
 
-    fn at<P: Foreign>(self) {
-        let Register { unit, mut declared, hook, second } = self;
+    fn at<P: ExternalPoint>(self) {
+        let RegisterVisitor { unit, mut declared, hook, second } = self;
         let name = declared.name.clone().unwrap_or_else(|| P::ID.name().into());
         if P::ID == PointId::Context {
             let message = format!("hook `{name}`: `context` is for hooks in Rust and for scripts");
@@ -161,10 +161,10 @@ impl points::Visit for Register<'_> {
         let owner = unit.owner.clone();
         let may =
             |power: Power| power <= most && P::ID.row().powers.contains(&power) && owner.may(power);
-        let hindrance = (!may(Power::Transform)).then(|| hindrance(&owner, most));
+        let hindrance = (!may(Power::Transform)).then(|| why_no_transform(&owner, most));
         let may_change = hindrance.is_none();
         let judges = may(Power::Gate);
-        let asker = Arc::new(Asker::<P> {
+        let asker = Arc::new(ExternalBinding::<P> {
             name: name.clone(),
             hook,
             hindrance,
@@ -172,14 +172,17 @@ impl points::Visit for Register<'_> {
             speaker: OnceLock::new(),
             seen: Mutex::default(),
         });
-        let options = Options { second, ..declared.options() };
+        let options = HandlerOptions { second, ..declared.options() };
         if may(Power::Answer) {
             return unit.bind_answer::<P>(options, asker.answers());
         }
         if may_change {
-            unit.bind_transform::<P>(Options { beside: true, ..options.clone() }, asker.changes());
+            unit.bind_transform::<P>(
+                HandlerOptions { beside: true, ..options.clone() },
+                asker.changes(),
+            );
             if judges {
-                let second = Options { second: true, quiet: true, ..options };
+                let second = HandlerOptions { second: true, quiet: true, ..options };
                 unit.bind_gate::<P>(second, asker.judges());
             }
             return;
@@ -187,7 +190,7 @@ impl points::Visit for Register<'_> {
         match judges {
             true => unit.bind_gate::<P>(options, asker.judges()),
             false => unit.bind_observer::<P>(
-                Options { detached: declared.detached, ..options },
+                HandlerOptions { detached: declared.detached, ..options },
                 asker.observes(),
             ),
         }
@@ -195,7 +198,7 @@ impl points::Visit for Register<'_> {
 }
 
 /// Why a hook may not change anything.
-fn hindrance(owner: &Owner, most: Power) -> &'static str {
+fn why_no_transform(owner: &Owner, most: Power) -> &'static str {
     match &owner.origin {
         _ if most < Power::Transform => "its entry limits it to less",
         Origin::Profile(_) => "a profile's hooks never do",
@@ -204,30 +207,30 @@ fn hindrance(owner: &Owner, most: Power) -> &'static str {
 }
 
 /// A hook at its point, with what it said while it could still change something.
-struct Asker<P: Foreign> {
+struct ExternalBinding<P: ExternalPoint> {
     name: SmolStr,
-    hook: Arc<dyn Outside>,
+    hook: Arc<dyn ExternalHook>,
     /// Why it may not change anything, where it may not.
     hindrance: Option<&'static str>,
     /// Whether it is heard as a gate.
     judges: bool,
     /// As whom it speaks, whichever of its sides is asked: the same words are told once.
-    speaker: OnceLock<Speaker>,
-    seen: Mutex<Vec<Seen<P>>>,
+    speaker: OnceLock<NoteAuthor>,
+    seen: Mutex<Vec<CachedAnswer<P>>>,
 }
 
 /// An answer, and what it was given on.
-struct Seen<P: Point> {
+struct CachedAnswer<P: Point> {
     session: SmolStr,
     run: SmolStr,
     step: u32,
     event: Arc<P::Event>,
-    answer: Answer,
+    answer: HookAnswer,
     /// Whether its verdict was taken: it stands for one judgement.
     taken: bool,
 }
 
-impl<P: Point> Seen<P> {
+impl<P: Point> CachedAnswer<P> {
     fn is_of(&self, cx: &Cx) -> bool {
         self.session == cx.session_id() && self.run == cx.run_id() && self.step == cx.step()
     }
@@ -236,14 +239,14 @@ impl<P: Point> Seen<P> {
 /// The most answers that wait to be looked at again. What a chain ended before its gates leaves some.
 const WAITING: usize = 64;
 
-impl<P: Foreign> Asker<P> {
-    fn answers(self: &Arc<Self>) -> Func<P, P::Answer> {
+impl<P: ExternalPoint> ExternalBinding<P> {
+    fn answers(self: &Arc<Self>) -> HandlerFn<P, P::Answer> {
         self.asked(|_, answer, _| P::answer(answer).ok_or_else(senseless::<P>))
     }
 
-    fn changes(self: &Arc<Self>) -> Func<P, P::Change> {
+    fn changes(self: &Arc<Self>) -> HandlerFn<P, P::Change> {
         self.asked(|asker, answer, at| {
-            let change = P::change(answer).map_err(Failure::Error)?;
+            let change = P::change(answer).map_err(HandlerFailure::Error)?;
             P::warn(answer, at.cx());
             if asker.judges {
                 asker.keep(answer, at);
@@ -253,14 +256,14 @@ impl<P: Foreign> Asker<P> {
     }
 
     /// Keeps an answer for the judgement to come. What was said at another step of the session is over.
-    fn keep(&self, answer: &Answer, at: &At<P>) {
+    fn keep(&self, answer: &HookAnswer, at: &At<P>) {
         let cx = at.cx();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.retain(|seen| seen.session != cx.session_id() || seen.is_of(cx));
         if seen.len() >= WAITING {
             seen.remove(0);
         }
-        seen.push(Seen {
+        seen.push(CachedAnswer {
             session: cx.session_id().into(),
             run: cx.run_id().into(),
             step: cx.step(),
@@ -271,7 +274,7 @@ impl<P: Foreign> Asker<P> {
     }
 
     /// Judges what is about to happen: by what it said of the very same, else by asking.
-    fn judges(self: &Arc<Self>) -> Func<P, P::Verdict> {
+    fn judges(self: &Arc<Self>) -> HandlerFn<P, P::Verdict> {
         let asker = self.clone();
         let asked = self.asked(|asker, answer, at| {
             let blocked = match (&answer.change, asker.hindrance) {
@@ -282,23 +285,23 @@ impl<P: Foreign> Asker<P> {
                 (Some(_), Some(why)) => Some(format!("it may not change anything: {why}")),
                 (None, _) => None,
             };
-            let blocked = blocked.map(Answer::blocked);
+            let blocked = blocked.map(HookAnswer::blocked);
             P::verdict(blocked.as_ref().unwrap_or(answer)).ok_or_else(senseless::<P>)
         });
-        Func::Later(Box::new(move |at: At<P>| match (asker.said_before(&at), &asked) {
+        HandlerFn::Later(Box::new(move |at: At<P>| match (asker.take_cached_answer(&at), &asked) {
             (Some(answer), _) => {
                 let verdict = P::verdict(&answer).ok_or_else(senseless::<P>);
                 Box::pin(std::future::ready(verdict))
             }
-            (None, Func::Later(ask)) => ask(at),
-            (None, Func::Ready(_)) => Box::pin(std::future::ready(Err(senseless::<P>()))),
+            (None, HandlerFn::Later(ask)) => ask(at),
+            (None, HandlerFn::Ready(_)) => Box::pin(std::future::ready(Err(senseless::<P>()))),
         }))
     }
 
-    fn observes(self: &Arc<Self>) -> Func<P, ()> {
+    fn observes(self: &Arc<Self>) -> HandlerFn<P, ()> {
         self.asked(|asker, answer, at| {
             if let (Some(_), Some(why)) = (&answer.change, asker.hindrance) {
-                let Asker { name, .. } = asker;
+                let ExternalBinding { name, .. } = asker;
                 at.cx().notify(&format!(
                     "hook `{name}` would change something at `{}`, which it may not: {why}",
                     P::ID
@@ -310,7 +313,7 @@ impl<P: Foreign> Asker<P> {
     }
 
     /// What it said of an event like this one, or that this is what it made of it.
-    fn said_before(&self, at: &At<P>) -> Option<Answer> {
+    fn take_cached_answer(&self, at: &At<P>) -> Option<HookAnswer> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // The newest counts: it may have been asked twice.
         let mut kept = seen.iter_mut().rev().filter(|seen| !seen.taken && seen.is_of(at.cx()));
@@ -319,12 +322,12 @@ impl<P: Foreign> Asker<P> {
             None => P::is_same(&seen.event, &at.event),
         })?;
         found.taken = true;
-        Some(Answer { change: None, ..found.answer.clone() })
+        Some(HookAnswer { change: None, ..found.answer.clone() })
     }
 
     /// Whether a change leaves things as they are: they are like that, or this very answer was carried
     /// out already.
-    fn changes_nothing(&self, change: &Change, at: &At<P>) -> bool {
+    fn changes_nothing(&self, change: &HookChange, at: &At<P>) -> bool {
         if P::leaves(&at.event, change) {
             return true;
         }
@@ -339,15 +342,19 @@ impl<P: Foreign> Asker<P> {
     /// Asks, passes its words on, and makes something of its answer.
     fn asked<R: Send + 'static>(
         self: &Arc<Self>,
-        make: impl Fn(&Self, &Answer, &At<P>) -> Result<R, Failure> + Copy + Send + Sync + 'static,
-    ) -> Func<P, R> {
+        make: impl Fn(&Self, &HookAnswer, &At<P>) -> Result<R, HandlerFailure>
+        + Copy
+        + Send
+        + Sync
+        + 'static,
+    ) -> HandlerFn<P, R> {
         let asker = self.clone();
-        Func::Later(Box::new(move |at: At<P>| {
+        HandlerFn::Later(Box::new(move |at: At<P>| {
             let asker = asker.clone();
             Box::pin(async move {
                 let (payload, event) = (payload(&at)?, at.event.clone());
-                let asked = Asked { point: P::ID, payload, cx: at.cx().clone(), event };
-                let answer = asker.hook.ask(asked).await.map_err(Failure::Error)?;
+                let asked = HookRequest { point: P::ID, payload, cx: at.cx().clone(), event };
+                let answer = asker.hook.ask(asked).await.map_err(HandlerFailure::Error)?;
                 let speaker = asker.speaker.get_or_init(|| at.cx().speaker.clone());
                 answer.speak(&at.cx().spoken_by(speaker.clone()));
                 make(&asker, &answer, &at)
@@ -356,14 +363,14 @@ impl<P: Foreign> Asker<P> {
     }
 }
 
-fn senseless<P: Point>() -> Failure {
-    Failure::Error(format!("its answer makes no sense at `{}`", P::ID))
+fn senseless<P: Point>() -> HandlerFailure {
+    HandlerFailure::Error(format!("its answer makes no sense at `{}`", P::ID))
 }
 
 /// What every payload has, and what its point adds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Payload<'a, E> {
+struct HookPayload<'a, E> {
     v: u32,
     event: &'static str,
     session_id: &'a str,
@@ -377,9 +384,9 @@ struct Payload<'a, E> {
     happens: &'a E,
 }
 
-fn payload<P: Point>(at: &At<P>) -> Result<Value, Failure> {
+fn payload<P: Point>(at: &At<P>) -> Result<Value, HandlerFailure> {
     let cx = at.cx();
-    let payload = Payload {
+    let payload = HookPayload {
         v: 1,
         event: P::ID.name(),
         session_id: cx.session_id(),
@@ -391,5 +398,5 @@ fn payload<P: Point>(at: &At<P>) -> Result<Value, Failure> {
         dry_run: cx.is_dry_run(),
         happens: &*at.event,
     };
-    serde_json::to_value(payload).map_err(|cause| Failure::Error(cause.to_string()))
+    serde_json::to_value(payload).map_err(|cause| HandlerFailure::Error(cause.to_string()))
 }

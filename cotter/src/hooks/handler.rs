@@ -21,7 +21,7 @@ use futures_util::FutureExt;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use crate::hooks::chain::Func;
+use crate::hooks::chain::HandlerFn;
 use crate::{agent::cx::Cx, hooks::points::Point};
 
 /// The number of a registered handler, unique within one agent.
@@ -57,7 +57,7 @@ impl<P: Point> Deref for At<P> {
 /// Why a handler gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum HandlerFailure {
     /// It said so itself.
     Error(String),
     /// It panicked.
@@ -73,56 +73,58 @@ pub enum Failure {
     Cancelled,
 }
 
-impl Failure {
+impl HandlerFailure {
     /// The failure's word in events and the ledger.
     pub fn word(&self) -> &'static str {
         match self {
-            Failure::Error(_) => "failed",
-            Failure::Panicked(_) => "panicked",
-            Failure::TimedOut { .. } => "timed_out",
-            Failure::Cancelled => "cancelled",
+            HandlerFailure::Error(_) => "failed",
+            HandlerFailure::Panicked(_) => "panicked",
+            HandlerFailure::TimedOut { .. } => "timed_out",
+            HandlerFailure::Cancelled => "cancelled",
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for HandlerFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Error(message) => f.write_str(message),
-            Failure::Panicked(message) => write!(f, "it panicked: {message}"),
-            Failure::TimedOut { limit, said: None } => {
+            HandlerFailure::Error(message) => f.write_str(message),
+            HandlerFailure::Panicked(message) => write!(f, "it panicked: {message}"),
+            HandlerFailure::TimedOut { limit, said: None } => {
                 write!(f, "the hook timed out after {limit:?}")
             }
-            Failure::TimedOut { limit, said: Some(said) } => {
+            HandlerFailure::TimedOut { limit, said: Some(said) } => {
                 write!(f, "the hook timed out after {limit:?}; its last words: {said}")
             }
-            Failure::Cancelled => f.write_str("the run was cancelled before the hook answered"),
+            HandlerFailure::Cancelled => {
+                f.write_str("the run was cancelled before the hook answered")
+            }
         }
     }
 }
 
 /// What a handler may return: the answer itself, or a `Result` of it.
-pub trait Settled<R> {
+pub trait IntoAnswer<R> {
     /// The answer, or the failure it amounts to.
-    fn settle(self) -> Result<R, Failure>;
+    fn settle(self) -> Result<R, HandlerFailure>;
 }
 
-impl<R> Settled<R> for R {
-    fn settle(self) -> Result<R, Failure> {
+impl<R> IntoAnswer<R> for R {
+    fn settle(self) -> Result<R, HandlerFailure> {
         Ok(self)
     }
 }
 
-impl<R, E: fmt::Display> Settled<R> for Result<R, E> {
-    fn settle(self) -> Result<R, Failure> {
-        self.map_err(|error| Failure::Error(error.to_string()))
+impl<R, E: fmt::Display> IntoAnswer<R> for Result<R, E> {
+    fn settle(self) -> Result<R, HandlerFailure> {
+        self.map_err(|error| HandlerFailure::Error(error.to_string()))
     }
 }
 
 /// Anything that can be registered at point `P` with answers of type `R`.
 ///
 /// Implemented for `Fn(&P::Event, &Cx) -> R` and `Fn(&P::Event) -> R`, which answer at once, for
-/// `Fn(At<P>) -> impl Future<Output = R>`, and for [`Named`] ones. `R` may also be `Result<R, E>`.
+/// `Fn(At<P>) -> impl Future<Output = R>`, and for [`NamedFn`] ones. `R` may also be `Result<R, E>`.
 #[diagnostic::on_unimplemented(
     message = "this function cannot be a handler here",
     label = "not a handler of this point with this power",
@@ -131,74 +133,74 @@ impl<R, E: fmt::Display> Settled<R> for Result<R, E> {
 pub trait IntoHandler<P: Point, R, M>: Sized {
     /// The handler and what was said about it.
     #[doc(hidden)]
-    fn bind(self) -> (Options, Func<P, R>);
+    fn bind(self) -> (HandlerOptions, HandlerFn<P, R>);
 }
 
 /// Told by the type system: the handler takes the event and where it happens.
 #[doc(hidden)]
-pub struct Ready<O>(PhantomData<O>);
+pub struct SyncHandler<O>(PhantomData<O>);
 /// Told by the type system: the handler takes the event alone.
 #[doc(hidden)]
-pub struct ReadyAlone<O>(PhantomData<O>);
+pub struct SyncEventHandler<O>(PhantomData<O>);
 /// Told by the type system: the handler answers later.
 #[doc(hidden)]
-pub struct Later<F, O>(PhantomData<(F, O)>);
+pub struct AsyncHandler<F, O>(PhantomData<(F, O)>);
 /// Told by the type system: the handler has a name.
 #[doc(hidden)]
-pub struct WithName<M>(PhantomData<M>);
+pub struct NamedHandler<M>(PhantomData<M>);
 
-impl<P, R, F, O> IntoHandler<P, R, Ready<O>> for F
+impl<P, R, F, O> IntoHandler<P, R, SyncHandler<O>> for F
 where
     P: Point,
     F: Fn(&P::Event, &Cx) -> O + Send + Sync + 'static,
-    O: Settled<R>,
+    O: IntoAnswer<R>,
 {
-    fn bind(self) -> (Options, Func<P, R>) {
-        let func = Func::Ready(Box::new(move |event, cx| self(event, cx).settle()));
-        (Options::for_function::<F>(), func)
+    fn bind(self) -> (HandlerOptions, HandlerFn<P, R>) {
+        let func = HandlerFn::Ready(Box::new(move |event, cx| self(event, cx).settle()));
+        (HandlerOptions::for_function::<F>(), func)
     }
 }
 
-impl<P, R, F, O> IntoHandler<P, R, ReadyAlone<O>> for F
+impl<P, R, F, O> IntoHandler<P, R, SyncEventHandler<O>> for F
 where
     P: Point,
     F: Fn(&P::Event) -> O + Send + Sync + 'static,
-    O: Settled<R>,
+    O: IntoAnswer<R>,
 {
-    fn bind(self) -> (Options, Func<P, R>) {
-        let func = Func::Ready(Box::new(move |event, _| self(event).settle()));
-        (Options::for_function::<F>(), func)
+    fn bind(self) -> (HandlerOptions, HandlerFn<P, R>) {
+        let func = HandlerFn::Ready(Box::new(move |event, _| self(event).settle()));
+        (HandlerOptions::for_function::<F>(), func)
     }
 }
 
-impl<P, R, F, O, Fut> IntoHandler<P, R, Later<Fut, O>> for F
+impl<P, R, F, O, Fut> IntoHandler<P, R, AsyncHandler<Fut, O>> for F
 where
     P: Point,
     R: 'static,
     F: Fn(At<P>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = O> + Send + 'static,
-    O: Settled<R> + 'static,
+    O: IntoAnswer<R> + 'static,
 {
-    fn bind(self) -> (Options, Func<P, R>) {
-        let func = Func::Later(Box::new(move |at| Box::pin(self(at).map(Settled::settle))));
-        (Options::for_function::<F>(), func)
+    fn bind(self) -> (HandlerOptions, HandlerFn<P, R>) {
+        let func = HandlerFn::Later(Box::new(move |at| Box::pin(self(at).map(IntoAnswer::settle))));
+        (HandlerOptions::for_function::<F>(), func)
     }
 }
 
 /// A handler with a name and, if wanted, a tool filter and a limit of its own.
 #[derive(Clone, Debug)]
-pub struct Named<F> {
+pub struct NamedFn<F> {
     function: F,
-    options: Options,
+    options: HandlerOptions,
 }
 
 /// Names a handler, so that events, notes, the ledger and error messages can speak of it.
-pub fn named<F>(name: impl Into<SmolStr>, function: F) -> Named<F> {
-    let options = Options { name: Some(name.into()), ..Options::default() };
-    Named { function, options }
+pub fn named<F>(name: impl Into<SmolStr>, function: F) -> NamedFn<F> {
+    let options = HandlerOptions { name: Some(name.into()), ..HandlerOptions::default() };
+    NamedFn { function, options }
 }
 
-impl<F> Named<F> {
+impl<F> NamedFn<F> {
     /// Only for tools whose name matches one of these globs. Without it, for every tool.
     pub fn tools<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
         self.options.tools = Some(globs.into_iter().map(Into::into).collect());
@@ -238,8 +240,8 @@ impl<F> Named<F> {
     }
 }
 
-impl<P: Point, R, M, F: IntoHandler<P, R, M>> IntoHandler<P, R, WithName<M>> for Named<F> {
-    fn bind(self) -> (Options, Func<P, R>) {
+impl<P: Point, R, M, F: IntoHandler<P, R, M>> IntoHandler<P, R, NamedHandler<M>> for NamedFn<F> {
+    fn bind(self) -> (HandlerOptions, HandlerFn<P, R>) {
         (self.options, self.function.bind().1)
     }
 }
@@ -247,7 +249,7 @@ impl<P: Point, R, M, F: IntoHandler<P, R, M>> IntoHandler<P, R, WithName<M>> for
 /// What was said about a handler when it was registered.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct HandlerOptions {
     pub(crate) name: Option<SmolStr>,
     pub(crate) suggested: Option<SmolStr>,
     pub(crate) description: SmolStr,
@@ -266,20 +268,20 @@ pub struct Options {
     pub(crate) second: bool,
 }
 
-impl Options {
+impl HandlerOptions {
     /// A function item lends its own name; a closure has none.
     fn for_function<F>() -> Self {
         let path = std::any::type_name::<F>();
         let last = path.rsplit("::").next().unwrap_or(path);
         let is_name = last.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        Options { suggested: is_name.then(|| last.into()), ..Options::default() }
+        HandlerOptions { suggested: is_name.then(|| last.into()), ..HandlerOptions::default() }
     }
 }
 
 /// The time a waiting handler did not spend itself: it stands still while the handler waits for a
 /// person, for a model or for a tool it runs.
 #[derive(Debug)]
-pub(crate) struct Clock {
+pub(crate) struct HandlerClock {
     born: Instant,
     /// Nanoseconds paused so far, and since when it is paused now (0: it is not).
     paused: AtomicU64,
@@ -287,19 +289,19 @@ pub(crate) struct Clock {
     /// What the handler remarked besides its answer.
     remark: Mutex<Option<Box<str>>>,
     /// What is to be said about that answer.
-    aside: Mutex<Option<Aside>>,
+    aside: Mutex<Option<AnswerCaveat>>,
 }
 
 /// What is to be said about an answer that does not tell by itself how it came about.
 #[derive(Clone, Debug)]
-pub(crate) struct Aside {
-    pub(crate) kind: AsideKind,
+pub(crate) struct AnswerCaveat {
+    pub(crate) kind: CaveatKind,
     pub(crate) words: Box<str>,
 }
 
 /// What an answer does not say about itself. Used by `cotter-files`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AsideKind {
+pub enum CaveatKind {
     /// It failed, and its failure passes.
     Failed,
     /// It was not even started.
@@ -308,18 +310,18 @@ pub enum AsideKind {
     Unheard,
 }
 
-impl AsideKind {
+impl CaveatKind {
     /// The word for a handler that had nothing to say, where it needs another.
     pub(crate) fn word(self) -> Option<&'static str> {
         match self {
-            AsideKind::Failed => Some("failed_passed"),
-            AsideKind::NotRun => Some("not_run"),
-            AsideKind::Unheard => None,
+            CaveatKind::Failed => Some("failed_passed"),
+            CaveatKind::NotRun => Some("not_run"),
+            CaveatKind::Unheard => None,
         }
     }
 }
 
-impl Clock {
+impl HandlerClock {
     /// Stops the clock until the guard is dropped.
     fn pause(&self) {
         self.since.store(self.now().max(1), Ordering::Relaxed);
@@ -345,29 +347,29 @@ impl Clock {
 
 /// The clocks of all handlers of one dispatch, in one piece, and the place of one handler's.
 #[derive(Clone, Debug)]
-pub(crate) struct Clocks {
-    all: Arc<[Clock]>,
+pub(crate) struct HandlerClocks {
+    all: Arc<[HandlerClock]>,
     index: usize,
 }
 
-impl Clocks {
+impl HandlerClocks {
     pub(crate) fn new(count: usize, born: Instant) -> Self {
-        let clock = || Clock {
+        let clock = || HandlerClock {
             born,
             paused: AtomicU64::new(0),
             since: AtomicU64::new(0),
             remark: Mutex::new(None),
             aside: Mutex::new(None),
         };
-        Clocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
+        HandlerClocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
     }
 
     /// The clock of the handler at that place.
     pub(crate) fn at(&self, index: usize) -> Self {
-        Clocks { all: self.all.clone(), index }
+        HandlerClocks { all: self.all.clone(), index }
     }
 
-    pub(crate) fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &HandlerClock {
         &self.all[self.index]
     }
 
@@ -382,28 +384,28 @@ impl Clocks {
     }
 
     /// Keeps what is to be said about this handler's answer. The last words count.
-    pub(crate) fn put_aside(&self, kind: AsideKind, words: Box<str>) {
-        let aside = Aside { kind, words };
+    pub(crate) fn set_caveat(&self, kind: CaveatKind, words: Box<str>) {
+        let aside = AnswerCaveat { kind, words };
         *self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);
     }
 
     /// What is to be said about this handler's answer.
-    pub(crate) fn take_aside(&self) -> Option<Aside> {
+    pub(crate) fn take_aside(&self) -> Option<AnswerCaveat> {
         self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Stops this handler's clock until the guard is dropped.
-    pub(crate) fn pause(&self) -> Paused {
+    pub(crate) fn pause(&self) -> ClockPause {
         self.clock().pause();
-        Paused(self.clone())
+        ClockPause(self.clone())
     }
 }
 
 /// Starts the clock again when it goes.
 #[derive(Debug)]
-pub(crate) struct Paused(Clocks);
+pub(crate) struct ClockPause(HandlerClocks);
 
-impl Drop for Paused {
+impl Drop for ClockPause {
     fn drop(&mut self) {
         self.0.clock().go_on();
     }

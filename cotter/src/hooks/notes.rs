@@ -37,19 +37,19 @@ pub(crate) enum NoteKind {
 
 /// Who says something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Speaker {
+pub(crate) enum NoteAuthor {
     Runtime,
     /// A hook at a point.
     Hook(HandlerId),
     /// A tool at work on a call.
-    Tool(Arc<Calling>),
+    Tool(Arc<ToolCallRef>),
     /// A hook on a directive, a skill, a subagent or a command.
-    Called(Arc<CalledBy>),
+    Called(Arc<NamedCaller>),
 }
 
 /// The call a tool works on.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Calling {
+pub(crate) struct ToolCallRef {
     pub(crate) tool: SmolStr,
     /// Of the tool at work; its name may be another's by now.
     pub(crate) owner: Owner,
@@ -58,22 +58,22 @@ pub(crate) struct Calling {
 
 /// Somebody who was called by name.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CalledBy {
+pub(crate) struct NamedCaller {
     what: &'static str,
     name: SmolStr,
     pub(crate) owner: Owner,
 }
 
-impl Speaker {
+impl NoteAuthor {
     pub(crate) fn called(what: &'static str, name: &SmolStr, owner: Owner) -> Self {
-        Speaker::Called(Arc::new(CalledBy { what, name: name.clone(), owner }))
+        NoteAuthor::Called(Arc::new(NamedCaller { what, name: name.clone(), owner }))
     }
 }
 
 /// One note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    speaker: Speaker,
+    speaker: NoteAuthor,
     kind: NoteKind,
     text: String,
 }
@@ -81,23 +81,23 @@ pub(crate) struct Note {
 impl Note {
     fn left_out() -> Self {
         let text = "There were more notes than fit; the rest is left out.".into();
-        Note { speaker: Speaker::Runtime, kind: NoteKind::Context, text }
+        Note { speaker: NoteAuthor::Runtime, kind: NoteKind::Context, text }
     }
 }
 
 /// A note as it was sent: who said it, and the words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct SentNote {
     pub(crate) owner: SmolStr,
     pub(crate) text: String,
 }
 
 /// The queue of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Notes(Mutex<Vec<Note>>);
+pub(crate) struct NoteQueue(Mutex<Vec<Note>>);
 
-impl Notes {
-    pub(crate) fn push(&self, speaker: Speaker, kind: NoteKind, text: String) {
+impl NoteQueue {
+    pub(crate) fn push(&self, speaker: NoteAuthor, kind: NoteKind, text: String) {
         if text.trim().is_empty() {
             return;
         }
@@ -116,7 +116,7 @@ impl Notes {
 
     /// The runtime's own words.
     pub(crate) fn say(&self, text: String) {
-        self.push(Speaker::Runtime, NoteKind::Context, text);
+        self.push(NoteAuthor::Runtime, NoteKind::Context, text);
     }
 
     /// What waits now. Nothing leaves the queue before it is acknowledged.
@@ -136,7 +136,7 @@ impl Notes {
 }
 
 /// The text of notes for a request, each in a block of its own, and who said what.
-pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<Sent>) {
+pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<SentNote>) {
     let mut text = String::new();
     let mut sent = vec![];
     let mut used: Vec<(SmolStr, usize)> = vec![];
@@ -153,7 +153,7 @@ pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<Se
             text.push('\n');
         }
         let _ = write!(text, "{OPEN}\n{words}\n{CLOSE}");
-        sent.push(Sent { owner, text: words });
+        sent.push(SentNote { owner, text: words });
     }
     (text, sent)
 }
@@ -169,17 +169,17 @@ pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
 
 fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {
     let id = match &note.speaker {
-        Speaker::Runtime => return ("cotter".into(), String::new()),
-        Speaker::Tool(calling) => {
+        NoteAuthor::Runtime => return ("cotter".into(), String::new()),
+        NoteAuthor::Tool(calling) => {
             let name = calling.tool.clone();
             let lead = format!("From the tool \"{name}\": ");
             return (name, lead);
         }
-        Speaker::Called(by) => {
-            let CalledBy { what, name, owner } = &**by;
+        NoteAuthor::Called(by) => {
+            let NamedCaller { what, name, owner } = &**by;
             return (name.clone(), format!("From the {what} \"{name}\"{}: ", from(&owner.origin)));
         }
-        Speaker::Hook(id) => *id,
+        NoteAuthor::Hook(id) => *id,
     };
     let Some(meta) = generation.meta(id) else {
         return ("unloaded".into(), "A hook that is no longer loaded says: ".into());

@@ -7,7 +7,7 @@
 //!
 //! At one point transforms run first, in the order of registration; then gates, on what the transforms
 //! made; then answers; then observers. A point that tells what has happened
-//! ([`Row::after_the_fact`]) is told after an abort, too.
+//! ([`PointSpec::after_the_fact`]) is told after an abort, too.
 
 pub(crate) mod compact;
 pub(crate) mod context;
@@ -27,25 +27,25 @@ use crate::permission::verdict::Verdict;
 use std::{fmt, time::Duration};
 
 pub use crate::hooks::points::{
-    compact::{CompactChange, CompactPost, CompactPre, Compacted, Compacting},
-    context::{Context, ContextBuild, ContextChange, each_message},
-    error::{Error, RunFailed},
-    model::{CacheBreak, ModelPost, ModelPre, Replied, Requesting},
-    permission::{Answer, PermissionAsk},
+    compact::{CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent},
+    context::{Context, ContextChange, ContextEvent, each_message},
+    error::{Error, RunFailure},
+    model::{CacheBreak, ModelPost, ModelPostEvent, ModelPre, ModelPreEvent},
+    permission::{PermissionAnswer, PermissionAsk},
     session::{
-        SessionClose, SessionClosed, SessionEnd, SessionEnded, SessionOpen, SessionOpened,
-        SessionStart, SessionStarted,
+        SessionClose, SessionCloseEvent, SessionEnd, SessionEndEvent, SessionOpen,
+        SessionOpenEvent, SessionStart, SessionStartEvent,
     },
-    subagent::{SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted},
-    tool_post::{ResultChange, ToolPost, ToolRan},
-    tool_pre::{CallChange, ToolCalled, ToolPre},
-    tool_refused::{Refused, ToolRefused},
-    turn_end::{TurnEnd, TurnEnding, TurnVerdict},
-    user_prompt_submit::{Prompt, PromptChange, UserPromptSubmit},
+    subagent::{SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent},
+    tool_post::{ToolPost, ToolPostChange, ToolPostEvent},
+    tool_pre::{ToolPre, ToolPreChange, ToolPreEvent},
+    tool_refused::{ToolRefused, ToolRefusedEvent},
+    turn_end::{TurnEnd, TurnEndEvent, TurnEndVerdict},
+    user_prompt_submit::{UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
 };
 use crate::{
-    hooks::{chain::Chain, external::per_point::Foreign, handler::Failure},
-    model::tools::Output,
+    hooks::{chain::Chain, external::per_point::ExternalPoint, handler::HandlerFailure},
+    model::tools::ToolOutput,
 };
 
 macro_rules! points {
@@ -59,7 +59,7 @@ macro_rules! points {
         pub enum PointId { $( #[doc = concat!("`", $name, "`: ", $fires, ".")] $point ),* }
 
         /// The table of points, in the order of a turn.
-        pub const POINTS: &[Row] = &[ $( Row {
+        pub const POINTS: &[PointSpec] = &[ $( PointSpec {
             id: PointId::$point,
             name: $name,
             powers: &[$(points!(@power $power)),*],
@@ -81,14 +81,14 @@ macro_rules! points {
             }
         }
 
-        $( impl Hosted for $point {
+        $( impl ChainSlot for $point {
             fn chain(chains: &Chains) -> &Chain<Self> { &chains.$field }
             fn chain_mut(chains: &mut Chains) -> &mut Chain<Self> { &mut chains.$field }
         }
         $( points!(@marker $point $power); )* )*
 
         /// Does something with the type of a point that is known by its name.
-        pub(crate) fn visit<V: Visit>(point: PointId, visitor: V) -> V::Out {
+        pub(crate) fn visit<V: PointVisitor>(point: PointId, visitor: V) -> V::Out {
             match point { $( PointId::$point => visitor.at::<$point>() ),* }
         }
 
@@ -106,9 +106,9 @@ macro_rules! points {
     (@always always) => { true };
     (@always) => { false };
     (@marker $point:ident observe) => {};
-    (@marker $point:ident gate) => { impl Gated for $point {} };
-    (@marker $point:ident transform) => { impl Transformed for $point {} };
-    (@marker $point:ident answer) => { impl Answered for $point {} };
+    (@marker $point:ident gate) => { impl TakesGates for $point {} };
+    (@marker $point:ident transform) => { impl TakesTransforms for $point {} };
+    (@marker $point:ident answer) => { impl TakesAnswers for $point {} };
 }
 
 points! {
@@ -158,7 +158,7 @@ points! {
 /// One row of the table of points.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Row {
+pub struct PointSpec {
     /// The point.
     pub id: PointId,
     /// Its name on the wire and in files.
@@ -176,7 +176,7 @@ pub struct Row {
     pub after_the_fact: bool,
 }
 
-impl Row {
+impl PointSpec {
     /// Whether handlers here can be limited to some tools.
     pub fn is_about_tools(&self) -> bool {
         matches!(self.id, PointId::ToolPre | PointId::ToolPost | PointId::ToolRefused)
@@ -185,7 +185,7 @@ impl Row {
 
 impl PointId {
     /// The point's row.
-    pub fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static PointSpec {
         &POINTS[self as usize]
     }
 
@@ -212,40 +212,40 @@ impl fmt::Display for PointId {
 
 /// A named moment of the loop, as a type: what happens there and what may be decided.
 ///
-/// Points are ours: the trait is sealed. `Verdict`, `Change` and `Answer` are [`Never`] where the
+/// Points are ours: the trait is sealed. `Verdict`, `Change` and `Answer` are [`NoAnswer`] where the
 /// point does not take that power, so a decision that makes no sense cannot be written.
-pub trait Point: Hosted + Sized + Send + Sync + 'static {
+pub trait Point: ChainSlot + Sized + Send + Sync + 'static {
     /// The row of this point.
     const ID: PointId;
     /// What a handler is shown.
     type Event: serde::Serialize + Send + Sync + 'static;
     /// What a gate answers.
-    type Verdict: Fold;
+    type Verdict: RankedAnswer;
     /// What a transform answers.
     type Change: Send + 'static;
     /// What an answering handler answers.
-    type Answer: Fold;
+    type Answer: RankedAnswer;
 
     /// Carries out a transform's answer.
-    fn apply(event: &Self::Event, change: Self::Change) -> Applied<Self>;
+    fn apply(event: &Self::Event, change: Self::Change) -> TransformEffect<Self>;
 
     /// What a failed transform amounts to.
-    fn transform_failed(_event: &Self::Event, failure: &Failure) -> Applied<Self> {
-        Applied::Stopped(Stop::Block(failure.to_string()))
+    fn transform_failed(_event: &Self::Event, failure: &HandlerFailure) -> TransformEffect<Self> {
+        TransformEffect::Stopped(ChainStop::Block(failure.to_string()))
     }
 }
 
 /// A point that takes gates.
-pub trait Gated: Point {}
+pub trait TakesGates: Point {}
 /// A point that takes transforms.
-pub trait Transformed: Point {}
+pub trait TakesTransforms: Point {}
 /// A point that takes answers.
-pub trait Answered: Point {}
+pub trait TakesAnswers: Point {}
 
 /// Where a point's chain stands in a generation. Only the table implements it: `Chain` cannot be
 /// named outside this crate, so `Point` is sealed.
 #[doc(hidden)]
-pub trait Hosted: Sized {
+pub trait ChainSlot: Sized {
     fn chain(chains: &Chains) -> &Chain<Self>
     where
         Self: Point;
@@ -255,34 +255,34 @@ pub trait Hosted: Sized {
 }
 
 /// Something to be done with a point's type.
-pub(crate) trait Visit {
+pub(crate) trait PointVisitor {
     type Out;
-    fn at<P: Foreign>(self) -> Self::Out;
+    fn at<P: ExternalPoint>(self) -> Self::Out;
 }
 
 /// What became of an event that a transform answered.
 #[derive(Debug)]
-pub enum Applied<P: Point> {
+pub enum TransformEffect<P: Point> {
     /// As it was.
     Kept,
     /// Another event goes on in its place.
     Replaced(P::Event),
     /// The chain ends here.
-    Stopped(Stop),
+    Stopped(ChainStop),
 }
 
 /// How a transform ended a chain.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Stop {
+pub enum ChainStop {
     /// What was about to happen does not, for this reason.
     Block(String),
     /// The tool need not run: this is its answer.
-    Answer(Output),
+    Answer(ToolOutput),
 }
 
 /// An answer that folds with others: the strictest stands, whatever the order.
-pub trait Fold: Clone + Send + Sync + fmt::Debug + 'static {
+pub trait RankedAnswer: Clone + Send + Sync + fmt::Debug + 'static {
     /// 0 says nothing; a higher rank wins over a lower one.
     fn rank(&self) -> u8;
     /// Whether nothing stricter can follow, so that the rest need not be asked.
@@ -292,14 +292,14 @@ pub trait Fold: Clone + Send + Sync + fmt::Debug + 'static {
     /// The word for it in events and the ledger.
     fn word(&self) -> &'static str;
     /// What a failure counts as; `None` is silence.
-    fn failed(failure: &Failure) -> Option<Self>;
+    fn failed(failure: &HandlerFailure) -> Option<Self>;
 }
 
 /// The answer of a power a point does not have: there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Never {}
+pub enum NoAnswer {}
 
-impl Fold for Never {
+impl RankedAnswer for NoAnswer {
     fn rank(&self) -> u8 {
         match *self {}
     }
@@ -312,12 +312,12 @@ impl Fold for Never {
     fn word(&self) -> &'static str {
         match *self {}
     }
-    fn failed(_: &Failure) -> Option<Self> {
+    fn failed(_: &HandlerFailure) -> Option<Self> {
         None
     }
 }
 
-impl Fold for Verdict {
+impl RankedAnswer for Verdict {
     fn rank(&self) -> u8 {
         match self {
             Verdict::Pass => 0,
@@ -341,7 +341,7 @@ impl Fold for Verdict {
             Verdict::Block(_) => "block",
         }
     }
-    fn failed(failure: &Failure) -> Option<Self> {
+    fn failed(failure: &HandlerFailure) -> Option<Self> {
         Some(Verdict::Block(failure.to_string()))
     }
 }
@@ -349,48 +349,48 @@ impl Fold for Verdict {
 /// What a gate says where nobody can be asked: go on, or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Admit {
+pub enum Admission {
     /// Nothing against it.
     Pass,
     /// It does not happen, for this reason.
     Block(String),
 }
 
-impl Admit {
+impl Admission {
     /// A refusal, with its reason.
     pub fn block(reason: impl Into<String>) -> Self {
-        Admit::Block(reason.into())
+        Admission::Block(reason.into())
     }
 }
 
-impl Fold for Admit {
+impl RankedAnswer for Admission {
     fn rank(&self) -> u8 {
-        u8::from(matches!(self, Admit::Block(_)))
+        u8::from(matches!(self, Admission::Block(_)))
     }
     fn ends(&self) -> bool {
-        matches!(self, Admit::Block(_))
+        matches!(self, Admission::Block(_))
     }
     fn reason(&self) -> Option<&str> {
         match self {
-            Admit::Pass => None,
-            Admit::Block(reason) => Some(reason),
+            Admission::Pass => None,
+            Admission::Block(reason) => Some(reason),
         }
     }
     fn word(&self) -> &'static str {
         match self {
-            Admit::Pass => "pass",
-            Admit::Block(_) => "block",
+            Admission::Pass => "pass",
+            Admission::Block(_) => "block",
         }
     }
-    fn failed(failure: &Failure) -> Option<Self> {
-        Some(Admit::Block(failure.to_string()))
+    fn failed(failure: &HandlerFailure) -> Option<Self> {
+        Some(Admission::Block(failure.to_string()))
     }
 }
 
 #[cfg(test)]
 fn powers_by_type<P: Point>() -> Vec<Power> {
     use std::any::TypeId;
-    let never = TypeId::of::<Never>();
+    let never = TypeId::of::<NoAnswer>();
     let mut powers = vec![Power::Observe];
     if TypeId::of::<P::Verdict>() != never {
         powers.push(Power::Gate);

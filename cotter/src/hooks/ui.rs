@@ -8,7 +8,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //! use cotter::{Agent, FnTool, ToolSpec};
-//! use cotter::hooks::ui::{Answered, Asking, Decision, Question, Ui};
+//! use cotter::hooks::ui::{QuestionAnswer, UiFuture, CallApproval, Question, Ui};
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
@@ -20,9 +20,9 @@
 //!         true
 //!     }
 //!
-//!     fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
-//!         let no = Decision::No(Some("not on a Friday".into()));
-//!         Box::pin(async move { Some(Answered::all(&question, no, "cautious")) })
+//!     fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
+//!         let no = CallApproval::No(Some("not on a Friday".into()));
+//!         Box::pin(async move { Some(QuestionAnswer::all(&question, no, "cautious")) })
 //!     }
 //! }
 //!
@@ -39,7 +39,7 @@
 //! # }
 //! ```
 
-use crate::history::ask::Ask;
+use crate::history::ask::AskReason;
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde::Serialize;
@@ -49,7 +49,7 @@ use smol_str::SmolStr;
 use crate::permission::rule::{Rule, RuleKind};
 
 /// A future of the person's.
-pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type UiFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A person who can be asked.
 ///
@@ -61,16 +61,16 @@ pub trait Ui: Send + Sync + 'static {
     fn present(&self) -> bool;
 
     /// Puts a question. `None` is no answer.
-    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>>;
+    fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>>;
 
     /// Asks yes or no.
-    fn confirm(&self, text: &str) -> Asking<'_, bool> {
+    fn confirm(&self, text: &str) -> UiFuture<'_, bool> {
         let _ = text;
         Box::pin(async { false })
     }
 
     /// Lets somebody choose: the index of an option, or none.
-    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         let _ = (title, options);
         Box::pin(async { None })
     }
@@ -81,12 +81,12 @@ pub trait Ui: Send + Sync + 'static {
         &'a self,
         title: &'a str,
         options: &'a [String],
-    ) -> Asking<'a, Option<Vec<usize>>> {
+    ) -> UiFuture<'a, Option<Vec<usize>>> {
         Box::pin(async move { self.select(title, options).await.map(|index| vec![index]) })
     }
 
     /// Lets somebody type a line.
-    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+    fn input<'a>(&'a self, title: &'a str) -> UiFuture<'a, Option<String>> {
         let _ = title;
         Box::pin(async { None })
     }
@@ -106,7 +106,7 @@ impl Ui for Headless {
         false
     }
 
-    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, _: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         Box::pin(async { None })
     }
 }
@@ -121,7 +121,7 @@ pub struct Question {
     #[serde(skip)]
     pub agent: SmolStr,
     /// The calls, in call order.
-    pub calls: Vec<AskedCall>,
+    pub calls: Vec<QuestionCall>,
     /// How long the person has.
     #[serde(skip)]
     pub limit: Duration,
@@ -130,7 +130,7 @@ pub struct Question {
 /// One call of a question.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AskedCall {
+pub struct QuestionCall {
     /// The call.
     pub call_id: SmolStr,
     /// The tool's name.
@@ -141,7 +141,7 @@ pub struct AskedCall {
     #[serde(skip)]
     pub input: Arc<Value>,
     /// Who wants it asked, and why.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<AskReason>,
     /// The allow rules with which it would run unasked, as narrow as is useful; none where no rule would
     /// do. A person may be offered them for the session, or for good once they have seen all of the
     /// call.
@@ -149,7 +149,7 @@ pub struct AskedCall {
     pub offer: Vec<String>,
     /// Tells of a rule that the person types in place of those offered whether it would do.
     #[serde(skip)]
-    pub own_rule: OwnRule,
+    pub own_rule: RuleCheck,
     /// Binds the answer to session, call, tool definition, input and working folder.
     #[serde(skip)]
     pub digest: SmolStr,
@@ -157,24 +157,24 @@ pub struct AskedCall {
 
 /// Whether a rule of the person's own would answer a question about one call.
 #[derive(Clone, Default)]
-pub struct OwnRule(Option<Arc<Answers>>);
+pub struct RuleCheck(Option<Arc<RuleCheckFn>>);
 
-type Answers = dyn Fn(&Rule) -> bool + Send + Sync;
+type RuleCheckFn = dyn Fn(&Rule) -> bool + Send + Sync;
 
-impl OwnRule {
+impl RuleCheck {
     pub(crate) fn new(answers: impl Fn(&Rule) -> bool + Send + Sync + 'static) -> Self {
-        OwnRule(Some(Arc::new(answers)))
+        RuleCheck(Some(Arc::new(answers)))
     }
 }
 
-impl fmt::Debug for OwnRule {
+impl fmt::Debug for RuleCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("OwnRule")
     }
 }
 
-impl AskedCall {
-    /// A rule that a person typed, for [`Decision::YesForSession`] or [`Decision::YesAlways`]. It must be
+impl QuestionCall {
+    /// A rule that a person typed, for [`CallApproval::YesForSession`] or [`CallApproval::YesAlways`]. It must be
     /// an allow rule without its kind, cover this very call, and be no wider than what is offered; the
     /// error says which of these it is not.
     pub fn take_rule(&self, typed: &str) -> Result<String, String> {
@@ -204,28 +204,28 @@ fn is_within(typed: &str, offered: &str) -> bool {
 
 /// A person's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct QuestionAnswer {
     /// The question it answers.
     pub question: SmolStr,
     /// A decision per call, by digest. A call without one is a no.
-    pub decisions: Vec<(SmolStr, Decision)>,
+    pub decisions: Vec<(SmolStr, CallApproval)>,
     /// Who answered.
     pub by: SmolStr,
 }
 
-impl Answered {
+impl QuestionAnswer {
     /// The same decision for every call of a question.
-    pub fn all(question: &Question, decision: Decision, by: impl Into<SmolStr>) -> Self {
+    pub fn all(question: &Question, decision: CallApproval, by: impl Into<SmolStr>) -> Self {
         let decisions =
             question.calls.iter().map(|call| (call.digest.clone(), decision.clone())).collect();
-        Answered { question: question.id.clone(), decisions, by: by.into() }
+        QuestionAnswer { question: question.id.clone(), decisions, by: by.into() }
     }
 }
 
 /// What a person said about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Decision {
+pub enum CallApproval {
     /// It may run, this once.
     Yes,
     /// It may run, and what these allow rules cover needs no further yes in this session. Rules that do

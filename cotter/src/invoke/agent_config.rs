@@ -16,14 +16,14 @@ use crate::{
     agent::Agent,
     hooks::dispatch::panic_words,
     invoke::{
-        named_item::{Called, Kind},
-        subagent::{Mention, Registered},
+        named_item::{NameKind, NamedItem},
+        subagent::{RegisteredAgent, Subagent},
     },
     permission::origin::Owner,
     registry::{
         RegisterError,
         generation::Generation,
-        subsystem::{Hook, Installed},
+        subsystem::{Hook, InstalledHook},
     },
 };
 
@@ -115,13 +115,13 @@ impl Agent {
             return Err(RegisterError::new(format!("subagent `{name}` is being registered")));
         };
         let generation = self.generation();
-        let taken = generation.names.find(Kind::Subagent, &name);
+        let taken = generation.names.find(NameKind::Subagent, &name);
         if taken.is_some_and(|(owner, _)| owner.is(&Owner::embedder())) {
             return Err(RegisterError::new(format!("subagent `{name}` is already registered")));
         }
         let config = build(&generation.hooks, config).await?;
         enter(&generation.hooks, &config).await?;
-        let defined = self.define_mention(Mention::agent(config));
+        let defined = self.define_mention(Subagent::agent(config));
         if defined.is_err() {
             depart(&generation.hooks, &name).await;
         }
@@ -137,7 +137,8 @@ impl Agent {
 
     async fn unregister(&self, name: &str) -> bool {
         let generation = self.generation();
-        let Some((_, Called::Subagent(mention))) = generation.names.find(Kind::Subagent, name)
+        let Some((_, NamedItem::Subagent(mention))) =
+            generation.names.find(NameKind::Subagent, name)
         else {
             return false;
         };
@@ -161,7 +162,7 @@ impl Agent {
         let mut unit = crate::registry::Registry::new(Owner::embedder());
         unit.hook(hook);
         let new = unit.hooks();
-        let changed = tell_of_all(&new, Agents::of(self)).await?;
+        let changed = tell_of_all(&new, AgentRef::of(self)).await?;
         let before: Vec<_> = changed.iter().map(|(agent, _)| agent.config()).collect();
         for (agent, config) in &changed {
             agent.set_config(config.clone());
@@ -187,7 +188,7 @@ impl Agent {
         if generation.hooks.is_empty() {
             return Ok(());
         }
-        for (agent, config) in tell_of_all(&generation.hooks, Agents::of(self)).await? {
+        for (agent, config) in tell_of_all(&generation.hooks, AgentRef::of(self)).await? {
             agent.set_config(config);
         }
         Ok(())
@@ -196,27 +197,27 @@ impl Agent {
 
 /// The names of agents that are on their way into a registry: one at a time of each.
 #[derive(Default)]
-pub(crate) struct Arriving(Mutex<Vec<SmolStr>>);
+pub(crate) struct PendingAgents(Mutex<Vec<SmolStr>>);
 
 /// An agent on its way in.
-struct Arrival<'a>(&'a Arriving, SmolStr);
+struct PendingAgent<'a>(&'a PendingAgents, SmolStr);
 
-impl Arriving {
+impl PendingAgents {
     fn names(&self) -> MutexGuard<'_, Vec<SmolStr>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, name: &SmolStr) -> Option<Arrival<'_>> {
+    fn begin(&self, name: &SmolStr) -> Option<PendingAgent<'_>> {
         let mut names = self.names();
         if names.contains(name) {
             return None;
         }
         names.push(name.clone());
-        Some(Arrival(self, name.clone()))
+        Some(PendingAgent(self, name.clone()))
     }
 }
 
-impl Drop for Arrival<'_> {
+impl Drop for PendingAgent<'_> {
     fn drop(&mut self) {
         self.0.names().retain(|name| *name != self.1);
     }
@@ -237,10 +238,10 @@ async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 's
 /// Builds agents and tells hooks of them; gives them with their configs. Where one fails, the hooks are
 /// told that those they heard of are not there.
 async fn tell_of_all<'a>(
-    hooks: &[Arc<Installed>],
-    agents: Vec<Agents<'a>>,
-) -> Result<Vec<(Agents<'a>, AgentConfig)>, RegisterError> {
-    let mut told: Vec<(Agents<'a>, AgentConfig)> = vec![];
+    hooks: &[Arc<InstalledHook>],
+    agents: Vec<AgentRef<'a>>,
+) -> Result<Vec<(AgentRef<'a>, AgentConfig)>, RegisterError> {
+    let mut told: Vec<(AgentRef<'a>, AgentConfig)> = vec![];
     for agent in agents {
         let entered = async {
             let config = build(hooks, AgentConfig::clone(&agent.config())).await?;
@@ -260,34 +261,36 @@ async fn tell_of_all<'a>(
 }
 
 /// An agent of a registry: the main one or a registered one.
-enum Agents<'a> {
+enum AgentRef<'a> {
     Main(&'a Agent),
-    Sub(Arc<Mention>),
+    Sub(Arc<Subagent>),
 }
 
-impl<'a> Agents<'a> {
+impl<'a> AgentRef<'a> {
     fn of(agent: &'a Agent) -> Vec<Self> {
         let generation: Arc<Generation> = agent.generation();
         let subagents = generation.names.in_force().filter_map(|(_, called)| match called {
-            Called::Subagent(mention) => mention.registered().map(|_| Agents::Sub(mention.clone())),
+            NamedItem::Subagent(mention) => {
+                mention.registered().map(|_| AgentRef::Sub(mention.clone()))
+            }
             _ => None,
         });
-        std::iter::once(Agents::Main(agent)).chain(subagents).collect()
+        std::iter::once(AgentRef::Main(agent)).chain(subagents).collect()
     }
 
     fn config(&self) -> Arc<AgentConfig> {
         match self {
-            Agents::Main(agent) => agent.config(),
-            Agents::Sub(mention) => {
-                mention.registered().map(Registered::config).unwrap_or_default()
+            AgentRef::Main(agent) => agent.config(),
+            AgentRef::Sub(mention) => {
+                mention.registered().map(RegisteredAgent::config).unwrap_or_default()
             }
         }
     }
 
     fn set_config(&self, config: AgentConfig) {
         match self {
-            Agents::Main(agent) => agent.set_config(config),
-            Agents::Sub(mention) => {
+            AgentRef::Main(agent) => agent.set_config(config),
+            AgentRef::Sub(mention) => {
                 if let Some(registered) = mention.registered() {
                     registered.set_config(config);
                 }
@@ -298,7 +301,7 @@ impl<'a> Agents<'a> {
 
 /// Lets hooks change a config, one after the other. It keeps its name.
 async fn build(
-    hooks: &[Arc<Installed>],
+    hooks: &[Arc<InstalledHook>],
     mut config: AgentConfig,
 ) -> Result<AgentConfig, RegisterError> {
     let name = config.name.clone();
@@ -312,7 +315,7 @@ async fn build(
 
 /// Tells hooks of an agent that is about to be there. Where one fails, those told so far are told
 /// that it is not.
-async fn enter(hooks: &[Arc<Installed>], config: &AgentConfig) -> Result<(), RegisterError> {
+async fn enter(hooks: &[Arc<InstalledHook>], config: &AgentConfig) -> Result<(), RegisterError> {
     for (index, installed) in hooks.iter().enumerate() {
         let telling = AssertUnwindSafe(async {
             installed.hook.on_register_agent(&config.name, config).await;
@@ -326,7 +329,7 @@ async fn enter(hooks: &[Arc<Installed>], config: &AgentConfig) -> Result<(), Reg
 }
 
 /// Tells hooks of an agent that is about to be gone, the last told first.
-async fn depart(hooks: &[Arc<Installed>], name: &str) {
+async fn depart(hooks: &[Arc<InstalledHook>], name: &str) {
     for installed in hooks.iter().rev() {
         // One that panics has dropped what it could.
         let telling = AssertUnwindSafe(async { installed.hook.on_unregister_agent(name).await });
@@ -334,6 +337,6 @@ async fn depart(hooks: &[Arc<Installed>], name: &str) {
     }
 }
 
-fn panicked(installed: &Installed, panic: &(dyn std::any::Any + Send)) -> RegisterError {
+fn panicked(installed: &InstalledHook, panic: &(dyn std::any::Any + Send)) -> RegisterError {
     RegisterError::new(format!("hook `{}` panicked: {}", installed.name, panic_words(panic)))
 }

@@ -6,16 +6,16 @@ use std::{fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::{dispatch::panic_words, handler::Failure};
+use crate::hooks::{dispatch::panic_words, handler::HandlerFailure};
 
 /// Any error a handler may give.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-type Call<C, R> =
-    dyn Fn(C) -> Pin<Box<dyn Future<Output = Result<R, Failure>> + Send>> + Send + Sync;
+type CallFn<C, R> =
+    dyn Fn(C) -> Pin<Box<dyn Future<Output = Result<R, HandlerFailure>> + Send>> + Send + Sync;
 
 /// A handler without its type.
-pub(crate) struct Callable<C, R>(Arc<Call<C, R>>);
+pub(crate) struct Callable<C, R>(Arc<CallFn<C, R>>);
 
 impl<C: 'static, R: 'static> Callable<C, R> {
     /// A function whose answer is settled by `settle`.
@@ -23,19 +23,23 @@ impl<C: 'static, R: 'static> Callable<C, R> {
     where
         F: Fn(C) -> Fut + Send + Sync + 'static,
         Fut: Future + Send + 'static,
-        S: Fn(Fut::Output) -> Result<R, Failure> + Copy + Send + Sync + 'static,
+        S: Fn(Fut::Output) -> Result<R, HandlerFailure> + Copy + Send + Sync + 'static,
     {
         Callable(Arc::new(move |cx| Box::pin(function(cx).map(settle))))
     }
 
     /// Calls it. A panic or a cancel is its failure, nothing more.
-    pub(crate) async fn call(&self, cx: C, cancel: &CancellationToken) -> Result<R, Failure> {
+    pub(crate) async fn call(
+        &self,
+        cx: C,
+        cancel: &CancellationToken,
+    ) -> Result<R, HandlerFailure> {
         let called = AssertUnwindSafe(async { (self.0)(cx).await }).catch_unwind();
         tokio::select! {
             biased;
-            () = cancel.cancelled() => Err(Failure::Cancelled),
+            () = cancel.cancelled() => Err(HandlerFailure::Cancelled),
             done = called => {
-                done.unwrap_or_else(|panic| Err(Failure::Panicked(panic_words(&*panic))))
+                done.unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_words(&*panic))))
             }
         }
     }
@@ -48,6 +52,6 @@ impl<C, R> Clone for Callable<C, R> {
 }
 
 /// The failure behind an error.
-pub(crate) fn failed(error: impl fmt::Display) -> Failure {
-    Failure::Error(error.to_string())
+pub(crate) fn failed(error: impl fmt::Display) -> HandlerFailure {
+    HandlerFailure::Error(error.to_string())
 }

@@ -34,13 +34,13 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{controls::Controls, session::Session, step_cx::Scene, view::Face},
-    history::message::{Content, Part},
-    hooks::{events::EventKind, handler::Failure, notes::Speaker},
+    agent::{controls::Controls, session::Session, step_cx::StepCx, view::AgentView},
+    history::message::{Content, ContentPart},
+    hooks::{events::EventKind, handler::HandlerFailure, notes::NoteAuthor},
     invoke::{
         callable::{Callable, failed},
         directives::leading::{leading_command, split_args},
-        named_item::{Called, Kind},
+        named_item::{NameKind, NamedItem},
     },
     permission::origin::Owner,
 };
@@ -102,7 +102,7 @@ pub struct CommandCx {
     /// Its arguments as they were typed.
     pub args_raw: String,
     /// What came with the text: data and pictures.
-    pub attachments: Vec<Part>,
+    pub attachments: Vec<ContentPart>,
     /// What it can do.
     pub controls: Controls,
 }
@@ -128,9 +128,9 @@ impl CommandResult {
     /// A prompt with further parts.
     pub fn prompt_with(
         text: impl Into<String>,
-        attachments: impl IntoIterator<Item = Part>,
+        attachments: impl IntoIterator<Item = ContentPart>,
     ) -> Self {
-        let parts = std::iter::once(Part::Text(text.into())).chain(attachments).collect();
+        let parts = std::iter::once(ContentPart::Text(text.into())).chain(attachments).collect();
         CommandResult::Prompt(Content::Parts(parts))
     }
 }
@@ -139,62 +139,62 @@ impl CommandResult {
 /// `Result` of any.
 pub trait IntoCommandResult {
     /// The result, or the failure it amounts to.
-    fn into_result(self) -> Result<CommandResult, Failure>;
+    fn into_result(self) -> Result<CommandResult, HandlerFailure>;
 }
 
 impl IntoCommandResult for () {
-    fn into_result(self) -> Result<CommandResult, Failure> {
+    fn into_result(self) -> Result<CommandResult, HandlerFailure> {
         Ok(CommandResult::Nothing)
     }
 }
 
 impl IntoCommandResult for String {
-    fn into_result(self) -> Result<CommandResult, Failure> {
+    fn into_result(self) -> Result<CommandResult, HandlerFailure> {
         Ok(CommandResult::Prompt(Content::Text(self)))
     }
 }
 
 impl IntoCommandResult for &'static str {
-    fn into_result(self) -> Result<CommandResult, Failure> {
+    fn into_result(self) -> Result<CommandResult, HandlerFailure> {
         self.to_owned().into_result()
     }
 }
 
 impl IntoCommandResult for CommandResult {
-    fn into_result(self) -> Result<CommandResult, Failure> {
+    fn into_result(self) -> Result<CommandResult, HandlerFailure> {
         Ok(self)
     }
 }
 
 impl<T: IntoCommandResult, E: fmt::Display> IntoCommandResult for Result<T, E> {
-    fn into_result(self) -> Result<CommandResult, Failure> {
+    fn into_result(self) -> Result<CommandResult, HandlerFailure> {
         self.map_err(failed)?.into_result()
     }
 }
 
-impl Face {
+impl AgentView {
     /// The command of that name, and whose it is.
     pub(crate) fn command(&self, name: &str) -> Option<(Owner, &Arc<Command>)> {
-        match self.find(Kind::Command, name)? {
-            Called::Command(command) => Some((self.owner_of(Kind::Command, name), command)),
+        match self.find(NameKind::Command, name)? {
+            NamedItem::Command(command) => Some((self.owner_of(NameKind::Command, name), command)),
             _ => None,
         }
     }
 }
 
 /// What a command is given, and whose it was when it was found.
-pub(crate) struct Given {
+pub(crate) struct CommandArgs {
     pub(crate) owner: Owner,
     pub(crate) args_raw: String,
-    pub(crate) attachments: Vec<Part>,
+    pub(crate) attachments: Vec<ContentPart>,
 }
 
 /// The command a prompt begins with, where one of that name is registered, and its arguments.
-pub(crate) fn led_by(session: &Session, prompt: &Content) -> Option<(Arc<Command>, Given)> {
+pub(crate) fn led_by(session: &Session, prompt: &Content) -> Option<(Arc<Command>, CommandArgs)> {
     let (text, attachments) = match prompt {
         Content::Text(text) => (text, &[][..]),
         Content::Parts(parts) => match parts.split_first()? {
-            (Part::Text(text), others) => (text, others),
+            (ContentPart::Text(text), others) => (text, others),
             _ => return None,
         },
     };
@@ -202,19 +202,19 @@ pub(crate) fn led_by(session: &Session, prompt: &Content) -> Option<(Arc<Command
     let face = session.agent.face();
     let (owner, command) = face.command(leading.name)?;
     let args_raw = leading.args_raw.to_owned();
-    Some((command.clone(), Given { owner, args_raw, attachments: attachments.to_vec() }))
+    Some((command.clone(), CommandArgs { owner, args_raw, attachments: attachments.to_vec() }))
 }
 
 /// Runs a command on a session. While no run is under way it has the session to itself.
 pub(crate) async fn invoke(
     session: &Session,
     command: &Command,
-    Given { owner, args_raw, attachments }: Given,
+    CommandArgs { owner, args_raw, attachments }: CommandArgs,
     cancel: &CancellationToken,
-) -> Result<CommandResult, Failure> {
+) -> Result<CommandResult, HandlerFailure> {
     let _turn = session.shared.turn.try_lock();
-    let scene = Scene::of(&session.cx(SmolStr::default(), cancel.clone()));
-    let speaker = Speaker::called("command", &command.name, owner);
+    let scene = StepCx::of(&session.cx(SmolStr::default(), cancel.clone()));
+    let speaker = NoteAuthor::called("command", &command.name, owner);
     let controls = scene.cx.spoken_by(speaker).controls();
     let name = command.name.clone();
     let args = split_args(&args_raw);

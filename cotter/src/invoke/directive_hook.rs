@@ -10,7 +10,7 @@ use crate::{
     history::message::{AssistantMessage, AssistantPart, StopReason, Usage},
 };
 use crate::{
-    hooks::handler::Failure,
+    hooks::handler::HandlerFailure,
     invoke::callable::{Callable, failed},
 };
 
@@ -96,23 +96,23 @@ impl<T: Into<String>> From<T> for ShortCircuit {
 /// What a hook on a directive may return: nothing, a [`HookResult`], or a `Result` of either.
 pub trait IntoHookResult {
     /// The result, or the failure it amounts to.
-    fn into_result(self) -> Result<HookResult, Failure>;
+    fn into_result(self) -> Result<HookResult, HandlerFailure>;
 }
 
 impl IntoHookResult for () {
-    fn into_result(self) -> Result<HookResult, Failure> {
+    fn into_result(self) -> Result<HookResult, HandlerFailure> {
         Ok(HookResult::nothing())
     }
 }
 
 impl IntoHookResult for HookResult {
-    fn into_result(self) -> Result<HookResult, Failure> {
+    fn into_result(self) -> Result<HookResult, HandlerFailure> {
         Ok(self)
     }
 }
 
 impl<T: IntoHookResult, E: fmt::Display> IntoHookResult for Result<T, E> {
-    fn into_result(self) -> Result<HookResult, Failure> {
+    fn into_result(self) -> Result<HookResult, HandlerFailure> {
         self.map_err(failed)?.into_result()
     }
 }

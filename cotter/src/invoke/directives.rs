@@ -1,7 +1,7 @@
 //! What a person's text asks for by name: `/name` tokens, leading commands and leading mentions.
 //!
 //! All of it is pure: callers say which names are bound and do what is asked. Only text that a person
-//! typed is to be parsed; what was piped, pasted or attached is data ([`Part::data`]).
+//! typed is to be parsed; what was piped, pasted or attached is data ([`ContentPart::data`]).
 //!
 //! In a turn, a leading `/name args` that is a [command](crate::invoke::command)'s is the command's alone. Else
 //! every bound `/name` is taken out of the text, the hooks of that name run in text order
@@ -9,7 +9,7 @@
 //! skill's is the hook's. `@name` stays in the text, for the model to see
 //! ([`MentionMode`](crate::invoke::subagent::MentionMode)).
 //!
-//! [`Part::data`]: crate::history::message::Part::data
+//! [`ContentPart::data`]: crate::history::message::ContentPart::data
 //! [`Registry::define_hook`]: crate::registry::Registry::define_hook
 //!
 //! Whitespace is ECMAScript's here: U+FEFF and every space separator count, U+0085 does not. A blank is a
@@ -26,13 +26,13 @@ use smol_str::SmolStr;
 use crate::text as shown;
 
 pub use crate::invoke::directives::leading::{
-    Leading, leading_command, leading_mention, split_args,
+    LeadingCommand, leading_command, leading_mention, split_args,
 };
 use crate::invoke::directives::scan::{Candidate, Form, each_candidate};
 
 /// A bound token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub struct DirectiveToken {
     /// The name, without the slash.
     pub name: SmolStr,
     /// What is left of the token's line once all bound tokens are gone, without whitespace at its ends.
@@ -43,11 +43,11 @@ pub struct Token {
 
 /// A text without its bound tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parsed<'a> {
+pub struct ParsedPrompt<'a> {
     /// What is left of the text. It is borrowed where it is all there.
     pub text: Cow<'a, str>,
     /// The tokens, in text order; a name that was written twice is there twice.
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<DirectiveToken>,
 }
 
 /// Takes the bound tokens out of a text.
@@ -71,7 +71,7 @@ pub struct Parsed<'a> {
 /// assert_eq!(parsed.tokens[0].name, "brief");
 /// assert_eq!(parsed.tokens[0].args, "please explain /usr/local");
 /// ```
-pub fn parse_tokens(text: &str, mut is_bound: impl FnMut(&str) -> bool) -> Parsed<'_> {
+pub fn parse_tokens(text: &str, mut is_bound: impl FnMut(&str) -> bool) -> ParsedPrompt<'_> {
     let mut bound = vec![];
     each_candidate(text, |candidate| {
         if is_bound(candidate.name) {
@@ -82,7 +82,7 @@ pub fn parse_tokens(text: &str, mut is_bound: impl FnMut(&str) -> bool) -> Parse
         leave_out_code(text, &mut bound);
     }
     if bound.is_empty() {
-        return Parsed { text: Cow::Borrowed(text), tokens: vec![] };
+        return ParsedPrompt { text: Cow::Borrowed(text), tokens: vec![] };
     }
     remove(text, &bound)
 }
@@ -159,8 +159,8 @@ fn leave_out_code(text: &str, bound: &mut Vec<Candidate<'_>>) {
     });
 }
 
-fn remove<'a>(text: &'a str, bound: &[Candidate<'a>]) -> Parsed<'a> {
-    let mut rest = Rest::new(text);
+fn remove<'a>(text: &'a str, bound: &[Candidate<'a>]) -> ParsedPrompt<'a> {
+    let mut rest = TokenRemover::new(text);
     for candidate in bound {
         match candidate.form {
             Form::Escaped => rest.unescape(candidate.slash),
@@ -171,7 +171,7 @@ fn remove<'a>(text: &'a str, bound: &[Candidate<'a>]) -> Parsed<'a> {
 }
 
 /// What is left of a text while tokens are taken out of it, from the front to the back.
-struct Rest<'a> {
+struct TokenRemover<'a> {
     text: &'a str,
     /// How much of the text has been copied or left out.
     done: usize,
@@ -181,15 +181,15 @@ struct Rest<'a> {
     /// Where the blanks at the end of `out` start. Kept, not searched: the blanks before a token that
     /// stay would be searched again for each token that follows.
     blanks: usize,
-    tokens: Vec<Token>,
+    tokens: Vec<DirectiveToken>,
     /// How many tokens have their arguments. The others stand in the last line of `out`.
     complete: usize,
 }
 
-impl<'a> Rest<'a> {
+impl<'a> TokenRemover<'a> {
     fn new(text: &'a str) -> Self {
         let out = String::with_capacity(text.len());
-        Rest { text, done: 0, out, line: 0, blanks: 0, tokens: vec![], complete: 0 }
+        TokenRemover { text, done: 0, out, line: 0, blanks: 0, tokens: vec![], complete: 0 }
     }
 
     /// Takes away the backslash before a slash.
@@ -208,7 +208,7 @@ impl<'a> Rest<'a> {
         }
         let keeps_blanks_after = at_end && !at_start;
         self.done = if keeps_blanks_after { token.end() } else { self.text.len() - after.len() };
-        self.tokens.push(Token { name: token.name.into(), args: SmolStr::default() });
+        self.tokens.push(DirectiveToken { name: token.name.into(), args: SmolStr::default() });
     }
 
     /// Copies the text up to there.
@@ -250,7 +250,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    fn finish(mut self) -> Parsed<'a> {
+    fn finish(mut self) -> ParsedPrompt<'a> {
         self.copy(self.text.len());
         self.complete_tokens();
         if !self.tokens.is_empty() {
@@ -258,7 +258,7 @@ impl<'a> Rest<'a> {
             let left = self.out.trim_start_matches(is_line_break).len();
             self.out.drain(..self.out.len() - left);
         }
-        Parsed { text: Cow::Owned(self.out), tokens: self.tokens }
+        ParsedPrompt { text: Cow::Owned(self.out), tokens: self.tokens }
     }
 }
 

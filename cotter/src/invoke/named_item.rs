@@ -1,7 +1,7 @@
 //! named_item
 
 use crate::{
-    invoke::{command::Command, directive_hook::DirectiveHook, skill::Skill, subagent::Mention},
+    invoke::{command::Command, directive_hook::DirectiveHook, skill::Skill, subagent::Subagent},
     permission::origin::{Origin, Owner},
 };
 use smol_str::SmolStr;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// What kind of thing a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum NameKind {
     /// A hook on a directive.
     Hook,
     /// A skill.
@@ -21,52 +21,52 @@ pub enum Kind {
     Command,
 }
 
-impl Kind {
+impl NameKind {
     /// The kind's word in messages.
     pub fn as_str(self) -> &'static str {
         match self {
-            Kind::Hook => "hook",
-            Kind::Skill => "skill",
-            Kind::Subagent => "subagent",
-            Kind::Command => "command",
+            NameKind::Hook => "hook",
+            NameKind::Skill => "skill",
+            NameKind::Subagent => "subagent",
+            NameKind::Command => "command",
         }
     }
 }
 
 /// Something with a name.
 #[derive(Clone)]
-pub(crate) enum Called {
+pub(crate) enum NamedItem {
     Hook(Arc<DirectiveHook>),
     Skill(Arc<Skill>),
-    Subagent(Arc<Mention>),
+    Subagent(Arc<Subagent>),
     Command(Arc<Command>),
 }
 
-impl Called {
-    pub(crate) fn kind(&self) -> Kind {
+impl NamedItem {
+    pub(crate) fn kind(&self) -> NameKind {
         match self {
-            Called::Hook(_) => Kind::Hook,
-            Called::Skill(_) => Kind::Skill,
-            Called::Subagent(_) => Kind::Subagent,
-            Called::Command(_) => Kind::Command,
+            NamedItem::Hook(_) => NameKind::Hook,
+            NamedItem::Skill(_) => NameKind::Skill,
+            NamedItem::Subagent(_) => NameKind::Subagent,
+            NamedItem::Command(_) => NameKind::Command,
         }
     }
 
     pub(crate) fn name(&self) -> &SmolStr {
         match self {
-            Called::Hook(hook) => &hook.name,
-            Called::Skill(skill) => &skill.name,
-            Called::Subagent(mention) => &mention.name,
-            Called::Command(command) => &command.name,
+            NamedItem::Hook(hook) => &hook.name,
+            NamedItem::Skill(skill) => &skill.name,
+            NamedItem::Subagent(mention) => &mention.name,
+            NamedItem::Command(command) => &command.name,
         }
     }
 
     pub(crate) fn description(&self) -> &str {
         match self {
-            Called::Hook(_) => "",
-            Called::Skill(skill) => &skill.description,
-            Called::Subagent(mention) => &mention.description,
-            Called::Command(command) => &command.description,
+            NamedItem::Hook(_) => "",
+            NamedItem::Skill(skill) => &skill.description,
+            NamedItem::Subagent(mention) => &mention.description,
+            NamedItem::Command(command) => &command.description,
         }
     }
 }
@@ -76,7 +76,7 @@ impl Called {
 #[non_exhaustive]
 pub struct NameInfo {
     /// What it stands for.
-    pub kind: Kind,
+    pub kind: NameKind,
     /// The name.
     pub name: SmolStr,
     /// What it is for.
@@ -103,8 +103,8 @@ pub(crate) fn nearness(origin: &Origin) -> u8 {
 }
 
 /// Why a name cannot be one.
-pub(crate) fn check_name(kind: Kind, name: &str) -> Result<(), String> {
-    let colon = kind == Kind::Command;
+pub(crate) fn check_name(kind: NameKind, name: &str) -> Result<(), String> {
+    let colon = kind == NameKind::Command;
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || (colon && b == b':');
     let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
     if starts && name.len() <= 64 && name.bytes().all(fits) {

@@ -30,25 +30,25 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::invoke::trigger::{Reach, Trigger, TriggerError, TriggerKind};
+pub use crate::invoke::trigger::{MatchScope, Trigger, TriggerError, TriggerKind};
 use crate::{
-    agent::{Agent, controls::Controls, cx::Cx, step_cx::Scene, view::Face},
-    fs::workspace::Place,
+    agent::{Agent, controls::Controls, cx::Cx, step_cx::StepCx, view::AgentView},
+    fs::workspace::Workspace,
     history::{
         line_format as wire,
-        message::{Content, Mark, Part, UserMessage},
-        tool_error_kind::ErrorKind,
+        message::{Content, ContentPart, UserMessage, UserMessageKind},
+        tool_error_kind::ToolErrorKind,
     },
-    hooks::{events::EventKind, handler::Failure, notes::Speaker},
+    hooks::{events::EventKind, handler::HandlerFailure, notes::NoteAuthor},
     invoke::{
         callable::{BoxError, Callable, failed},
         directives::format_skill_message,
-        named_item::{Called, Kind, nearness},
+        named_item::{NameKind, NamedItem, nearness},
     },
-    model::tools::{Output, ToolError, ToolSpec},
+    model::tools::{ToolError, ToolOutput, ToolSpec},
     permission::{Zone, facts::Facts, origin::Owner},
     text,
-    tool::{Tool, Working, permit::Permit},
+    tool::{Tool, ToolFuture, permit::Permit},
 };
 
 /// A skill: a name, and a function that gives its text.
@@ -67,11 +67,11 @@ pub struct Skill {
     /// The file it was read from.
     pub(crate) file: Option<PathBuf>,
     function: Callable<SkillCx, Content>,
-    written: Option<Arc<Written>>,
+    written: Option<Arc<SkillTextFn>>,
 }
 
 /// The text of a skill as it was written, before anything is filled in.
-type Written = dyn Fn() -> Result<String, BoxError> + Send + Sync;
+type SkillTextFn = dyn Fn() -> Result<String, BoxError> + Send + Sync;
 
 impl Skill {
     /// A skill of that name.
@@ -176,7 +176,7 @@ pub struct SkillInfo {
     pub tags: Vec<String>,
     /// The file it was read from.
     pub file: Option<PathBuf>,
-    written: Option<Arc<Written>>,
+    written: Option<Arc<SkillTextFn>>,
 }
 
 impl SkillInfo {
@@ -227,8 +227,8 @@ impl Agent {
     pub fn skills(&self) -> Vec<SkillInfo> {
         let generation = self.generation();
         let all = generation.names.every().filter_map(|(owner, called)| match called {
-            Called::Skill(skill) => {
-                let found = generation.names.find(Kind::Skill, &skill.name);
+            NamedItem::Skill(skill) => {
+                let found = generation.names.find(NameKind::Skill, &skill.name);
                 let by = found.map(|(found, _)| found).filter(|found| !found.is(owner));
                 Some(SkillInfo::new(skill, owner, by))
             }
@@ -239,8 +239,8 @@ impl Agent {
 
     /// The skill that a name stands for.
     pub fn skill(&self, name: &str) -> Option<SkillInfo> {
-        match self.generation().names.find(Kind::Skill, name)? {
-            (owner, Called::Skill(skill)) => Some(SkillInfo::new(skill, owner, None)),
+        match self.generation().names.find(NameKind::Skill, name)? {
+            (owner, NamedItem::Skill(skill)) => Some(SkillInfo::new(skill, owner, None)),
             _ => None,
         }
     }
@@ -250,7 +250,7 @@ impl Agent {
         let face = self.face();
         let matching = face.generation.triggers.matching(task);
         let all = face.generation.names.in_force().filter_map(|(owner, called)| match called {
-            Called::Skill(skill) if !skill.triggers.is_empty() => Some((owner, skill)),
+            NamedItem::Skill(skill) if !skill.triggers.is_empty() => Some((owner, skill)),
             _ => None,
         });
         let told = |(owner, skill): (&Owner, &Arc<Skill>)| {
@@ -268,7 +268,7 @@ impl Agent {
 /// Who called for a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Source {
+pub enum SkillCaller {
     /// A person, with `/name`.
     User,
     /// The model, with `invoke_skill`.
@@ -277,13 +277,13 @@ pub enum Source {
     Trigger,
 }
 
-impl Source {
+impl SkillCaller {
     /// The source's word in events.
     pub fn as_str(self) -> &'static str {
         match self {
-            Source::User => "user",
-            Source::Agent => "agent",
-            Source::Trigger => "trigger",
+            SkillCaller::User => "user",
+            SkillCaller::Agent => "agent",
+            SkillCaller::Trigger => "trigger",
         }
     }
 }
@@ -300,7 +300,7 @@ pub struct SkillCx {
     /// From the model: its arguments, where it gave any.
     pub args: Option<String>,
     /// Who called for it.
-    pub source: Source,
+    pub source: SkillCaller,
     /// What it can do beyond its answer.
     pub controls: Controls,
 }
@@ -312,19 +312,19 @@ impl SkillCx {
     }
 }
 
-impl Face {
+impl AgentView {
     /// The skill of that name, where this agent may use it.
     pub(crate) fn skill(&self, name: &str) -> Option<&Arc<Skill>> {
-        match self.find(Kind::Skill, name)? {
-            Called::Skill(skill) => Some(skill),
+        match self.find(NameKind::Skill, name)? {
+            NamedItem::Skill(skill) => Some(skill),
             _ => None,
         }
     }
 
     /// The skills this agent's model may call for.
     pub(crate) fn exposed_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
-        self.in_force(Kind::Skill).filter_map(|called| match called {
-            Called::Skill(skill) if skill.exposed => Some(skill),
+        self.in_force(NameKind::Skill).filter_map(|called| match called {
+            NamedItem::Skill(skill) if skill.exposed => Some(skill),
             _ => None,
         })
     }
@@ -333,7 +333,7 @@ impl Face {
     /// nearest origin keep their words longest.
     pub(crate) fn invoke_skill(&self, tool: &SmolStr) -> InvokeSkill {
         let ranked = self.exposed_skills().map(|skill| {
-            let origin = self.owner_of(Kind::Skill, &skill.name).origin;
+            let origin = self.owner_of(NameKind::Skill, &skill.name).origin;
             (skill.name.as_str(), skill.description.as_str(), nearness(&origin))
         });
         InvokeSkill::listing(tool.clone(), &ranked_list(ranked.collect(), LIST_BYTES))
@@ -342,12 +342,12 @@ impl Face {
 
 /// A person's skill, as the message that goes before theirs.
 pub(crate) async fn materialise(
-    scene: &Scene,
+    scene: &StepCx,
     name: &str,
     parsed_text: &str,
-) -> Option<Result<UserMessage, Failure>> {
+) -> Option<Result<UserMessage, HandlerFailure>> {
     let skill = scene.face.skill(name)?.clone();
-    let content = bring(&skill, scene, parsed_text.to_owned(), None, Source::User).await;
+    let content = bring(&skill, scene, parsed_text.to_owned(), None, SkillCaller::User).await;
     Some(content.map(|content| injection(name, content)))
 }
 
@@ -364,15 +364,19 @@ fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
         Content::Parts(parts) => {
             let text = told(&Content::Parts(parts.clone()).text());
             let others = parts.into_iter().filter(|part| part.as_text().is_none());
-            Content::Parts(std::iter::once(Part::Text(text)).chain(others).collect())
+            Content::Parts(std::iter::once(ContentPart::Text(text)).chain(others).collect())
         }
     };
-    UserMessage::marked(content, Mark::SkillInjection)
+    UserMessage::marked(content, UserMessageKind::SkillInjection)
 }
 
 /// The skills that a person's task brings in, besides those they named: each once per session, with the
 /// text that is told. One that fails, or for which there is no room, is left out and told to the person.
-pub(crate) async fn triggered(scene: &Scene, task: &str, named: &[SmolStr]) -> Vec<Triggered> {
+pub(crate) async fn triggered(
+    scene: &StepCx,
+    task: &str,
+    named: &[SmolStr],
+) -> Vec<TriggeredSkill> {
     let set = scene.generation().triggers.clone();
     let matching = set.matching(task);
     if matching.is_empty() {
@@ -388,10 +392,10 @@ pub(crate) async fn triggered(scene: &Scene, task: &str, named: &[SmolStr]) -> V
             continue;
         }
         if named.contains(name) {
-            brought.push(Triggered { name: name.clone(), content: None });
+            brought.push(TriggeredSkill { name: name.clone(), content: None });
             continue;
         }
-        match bring(skill, scene, task.to_owned(), None, Source::Trigger).await {
+        match bring(skill, scene, task.to_owned(), None, SkillCaller::Trigger).await {
             Ok(content) => {
                 let message = injection_of(name, content, TRIGGERED_EACH);
                 let length = message.content.text().len();
@@ -400,9 +404,9 @@ pub(crate) async fn triggered(scene: &Scene, task: &str, named: &[SmolStr]) -> V
                     continue;
                 }
                 room -= length;
-                brought.push(Triggered { name: name.clone(), content: Some(message) });
+                brought.push(TriggeredSkill { name: name.clone(), content: Some(message) });
             }
-            Err(Failure::Cancelled) => break,
+            Err(HandlerFailure::Cancelled) => break,
             Err(failure) => scene.cx.notify(&format!("skill \"{name}\" was left out: {failure}")),
         }
     }
@@ -410,7 +414,7 @@ pub(crate) async fn triggered(scene: &Scene, task: &str, named: &[SmolStr]) -> V
 }
 
 /// A skill that a task brought in.
-pub(crate) struct Triggered {
+pub(crate) struct TriggeredSkill {
     pub(crate) name: SmolStr,
     /// What is told; nothing where the person named it and it is told anyway.
     pub(crate) content: Option<UserMessage>,
@@ -418,13 +422,13 @@ pub(crate) struct Triggered {
 
 async fn bring(
     skill: &Arc<Skill>,
-    scene: &Scene,
+    scene: &StepCx,
     parsed_text: String,
     args: Option<String>,
-    source: Source,
-) -> Result<Content, Failure> {
-    let owner = scene.face.owner_of(Kind::Skill, &skill.name);
-    let cx = scene.cx.spoken_by(Speaker::called("skill", &skill.name, owner));
+    source: SkillCaller,
+) -> Result<Content, HandlerFailure> {
+    let owner = scene.face.owner_of(NameKind::Skill, &skill.name);
+    let cx = scene.cx.spoken_by(NoteAuthor::called("skill", &skill.name, owner));
     let controls = cx.controls();
     let name = skill.name.clone();
     let told = SkillCx { name: name.clone(), parsed_text, args, source, controls };
@@ -526,7 +530,7 @@ impl Tool for InvokeSkill {
         &self.spec
     }
 
-    fn effects(&self, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
 
@@ -534,7 +538,7 @@ impl Tool for InvokeSkill {
         true
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let input = permit.input();
             let (name, args) = (input["name"].as_str().unwrap_or_default(), input["args"].as_str());
@@ -543,30 +547,32 @@ impl Tool for InvokeSkill {
     }
 }
 
-async fn invoke(cx: &Cx, name: &str, args: Option<&str>) -> Result<Output, ToolError> {
-    let scene = Scene::of(cx);
+async fn invoke(cx: &Cx, name: &str, args: Option<&str>) -> Result<ToolOutput, ToolError> {
+    let scene = StepCx::of(cx);
     let Some(skill) = scene.face.skill(name).filter(|skill| skill.exposed).cloned() else {
         let known = scene.face.exposed_skills().map(|skill| skill.name.as_str());
         return Err(unavailable("Skill", name, "is not available", known));
     };
     let args = args.map(str::to_owned);
     let parsed_text = args.clone().unwrap_or_default();
-    match bring(&skill, &scene, parsed_text, args, Source::Agent).await {
+    match bring(&skill, &scene, parsed_text, args, SkillCaller::Agent).await {
         Ok(content) => Ok(shaped("skill", &skill.name, content)),
         Err(failure) => Err(failure_of(&failure)),
     }
 }
 
 /// What the model is told of a skill or subagent that failed.
-pub(crate) fn failure_of(failure: &Failure) -> ToolError {
+pub(crate) fn failure_of(failure: &HandlerFailure) -> ToolError {
     match failure {
-        Failure::Cancelled => ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."),
-        failure => unshaped(&failure.to_string(), ErrorKind::Failed),
+        HandlerFailure::Cancelled => {
+            ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran.")
+        }
+        failure => unshaped(&failure.to_string(), ToolErrorKind::Failed),
     }
 }
 
 /// `{status:"success", data:{skill, content}}`: the text for the model, the parts for renderers.
-pub(crate) fn shaped(what: &str, name: &str, content: Content) -> Output {
+pub(crate) fn shaped(what: &str, name: &str, content: Content) -> ToolOutput {
     let text = content.text();
     let text = match (&content, text.trim().is_empty()) {
         (_, false) => text.into_owned(),
@@ -582,11 +588,11 @@ pub(crate) fn shaped(what: &str, name: &str, content: Content) -> Output {
         Content::Text(_) => None,
         Content::Parts(_) => Some(json!({what: name, "parts": wire::content_to_json(&content)})),
     };
-    Output { content: Content::Text(data.to_string()), render_data }
+    ToolOutput { content: Content::Text(data.to_string()), render_data }
 }
 
 /// `{status:"error", message, data:null}`.
-pub(crate) fn unshaped(message: &str, kind: ErrorKind) -> ToolError {
+pub(crate) fn unshaped(message: &str, kind: ToolErrorKind) -> ToolError {
     let data = json!({"status": "error", "message": message, "data": null});
     ToolError::new(kind, data.to_string())
 }
@@ -599,5 +605,5 @@ pub(crate) fn unavailable<'a>(
 ) -> ToolError {
     let name = text::clip(&text::show_line(name), 80).into_owned();
     let known = known.collect::<Vec<_>>().join(", ");
-    unshaped(&format!("{what} \"{name}\" {how}. Use one of: {known}."), ErrorKind::NotFound)
+    unshaped(&format!("{what} \"{name}\" {how}. Use one of: {known}."), ToolErrorKind::NotFound)
 }

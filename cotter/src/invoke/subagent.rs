@@ -2,14 +2,14 @@
 //!
 //! Of the conversation a subagent sees nothing but the prompt it is given. `@name` in a person's text
 //! stays there: it tells the model whom to call, unless [`MentionMode::Dispatch`] lets a leading one call
-//! it right away. A subagent is a function ([`Mention::new`]), which may build an agent for the run it
-//! works for ([`MentionCx::child`]), or an agent by its config ([`Mention::agent`]).
+//! it right away. A subagent is a function ([`Subagent::new`]), which may build an agent for the run it
+//! works for ([`SubagentCx::child`]), or an agent by its config ([`Subagent::agent`]).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Mention};
-//! use cotter::invoke::subagent::MentionCx;
+//! use cotter::{Agent, Subagent};
+//! use cotter::invoke::subagent::SubagentCx;
 //! use cotter_test::{Scripted, Step};
 //! use serde_json::json;
 //!
@@ -17,9 +17,9 @@
 //!     Step::call("invoke_subagent", json!({"name": "tide", "prompt": "Oban"})),
 //!     Step::text("At noon."),
 //! ]);
-//! let tide = |cx: MentionCx| async move { Ok(format!("{}: 12:00", cx.prompt).into()) };
+//! let tide = |cx: SubagentCx| async move { Ok(format!("{}: 12:00", cx.prompt).into()) };
 //! let agent = Agent::builder(model)
-//!     .define_mention(Mention::new("tide", tide).description("Knows when the tide is high."))
+//!     .define_mention(Subagent::new("tide", tide).description("Knows when the tide is high."))
 //!     .build()?;
 //! assert_eq!(agent.process_request("@tide When is high water?").await?.text(), "At noon.");
 //! # Ok(())
@@ -34,71 +34,75 @@ use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{child::ChildBuilder, controls::Controls, step_cx::Scene, view::Face},
-    fs::workspace::Place,
-    history::{end_reason::Reason, message::Content, tool_error_kind::ErrorKind},
+    agent::{child::ChildBuilder, controls::Controls, step_cx::StepCx, view::AgentView},
+    fs::workspace::Workspace,
+    history::{end_reason::EndReason, message::Content, tool_error_kind::ToolErrorKind},
     hooks::{
         events::EventKind,
-        handler::Failure,
-        notes::{Calling, Speaker},
+        handler::HandlerFailure,
+        notes::{NoteAuthor, ToolCallRef},
         points::{
-            Admit,
-            subagent::{SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted},
+            Admission,
+            subagent::{SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent},
         },
     },
     invoke::{
         agent_config::AgentConfig,
         callable::{BoxError, Callable, failed},
-        named_item::{Called, Kind},
+        named_item::{NameKind, NamedItem},
         skill::{failure_of, list, shaped, unavailable, unshaped},
     },
-    model::tools::{Output, ToolError, ToolSpec},
+    model::tools::{ToolError, ToolOutput, ToolSpec},
     permission::{Zone, facts::Facts},
-    tool::{Tool, Working, permit::Permit},
+    tool::{Tool, ToolFuture, permit::Permit},
 };
 
 /// A subagent: a name, and what works under it.
-pub struct Mention {
+pub struct Subagent {
     pub(crate) name: SmolStr,
     pub(crate) description: String,
-    work: Work,
+    work: SubagentBody,
 }
 
-enum Work {
-    Function(Callable<MentionCx, Content>),
-    Agent(Registered),
+enum SubagentBody {
+    Function(Callable<SubagentCx, Content>),
+    Agent(RegisteredAgent),
 }
 
 /// An agent of the registry, by its config.
-pub(crate) struct Registered {
+pub(crate) struct RegisteredAgent {
     config: std::sync::RwLock<Arc<AgentConfig>>,
     /// Held by every run of it; `true` once it has left.
     gone: RwLock<bool>,
 }
 
-impl Mention {
+impl Subagent {
     /// A subagent that is a function of its prompt.
     ///
-    /// The function may build an agent of its own ([`MentionCx::child`]), call something else or
+    /// The function may build an agent of its own ([`SubagentCx::child`]), call something else or
     /// answer by itself. It is called once per call of the tool, also several at once; its failure is
     /// a result for the model.
     pub fn new<F, Fut>(name: impl Into<SmolStr>, function: F) -> Self
     where
-        F: Fn(MentionCx) -> Fut + Send + Sync + 'static,
+        F: Fn(SubagentCx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Content, BoxError>> + Send + 'static,
     {
         let work = Callable::new(function, |done: Result<Content, BoxError>| done.map_err(failed));
-        Mention { name: name.into(), description: String::new(), work: Work::Function(work) }
+        Subagent {
+            name: name.into(),
+            description: String::new(),
+            work: SubagentBody::Function(work),
+        }
     }
 
     /// A subagent that is an agent: a prompt, tools, skills and a model of its own.
     pub fn agent(config: AgentConfig) -> Self {
         let (name, description) = (config.name.clone(), config.description.clone());
         let config = std::sync::RwLock::new(Arc::new(config));
-        Mention {
+        Subagent {
             name,
             description,
-            work: Work::Agent(Registered { config, gone: RwLock::new(false) }),
+            work: SubagentBody::Agent(RegisteredAgent { config, gone: RwLock::new(false) }),
         }
     }
 
@@ -108,23 +112,23 @@ impl Mention {
         self
     }
 
-    pub(crate) fn registered(&self) -> Option<&Registered> {
+    pub(crate) fn registered(&self) -> Option<&RegisteredAgent> {
         match &self.work {
-            Work::Agent(registered) => Some(registered),
-            Work::Function(_) => None,
+            SubagentBody::Agent(registered) => Some(registered),
+            SubagentBody::Function(_) => None,
         }
     }
 
-    async fn work(&self, cx: MentionCx) -> Result<Content, Failure> {
+    async fn work(&self, cx: SubagentCx) -> Result<Content, HandlerFailure> {
         let cancel = cx.cancel().clone();
         match &self.work {
-            Work::Function(function) => function.call(cx, &cancel).await,
-            Work::Agent(registered) => registered.work(cx).await,
+            SubagentBody::Function(function) => function.call(cx, &cancel).await,
+            SubagentBody::Agent(registered) => registered.work(cx).await,
         }
     }
 }
 
-impl Registered {
+impl RegisteredAgent {
     pub(crate) fn config(&self) -> Arc<AgentConfig> {
         self.config.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
@@ -139,21 +143,24 @@ impl Registered {
         !std::mem::replace(&mut *self.gone.write().await, true)
     }
 
-    async fn work(&self, cx: MentionCx) -> Result<Content, Failure> {
+    async fn work(&self, cx: SubagentCx) -> Result<Content, HandlerFailure> {
         // Whoever is about to leave waits for its runs: one of them that waited here, within another,
         // would be waited for by itself.
         let Some(_there) = self.gone.try_read().ok().filter(|gone| !**gone) else {
-            return Err(Failure::Error(format!("subagent `{}` is no longer there", cx.name)));
+            return Err(HandlerFailure::Error(format!(
+                "subagent `{}` is no longer there",
+                cx.name
+            )));
         };
         let agent =
             cx.child().config(AgentConfig::clone(&self.config())).build().map_err(failed)?;
         let reply = agent.process_request(cx.prompt.as_str()).await.map_err(failed)?;
         match reply.reason {
-            Reason::EndTurn | Reason::ShortCircuit => Ok(Content::Text(reply.text())),
-            Reason::Aborted => Err(Failure::Cancelled),
+            EndReason::EndTurn | EndReason::ShortCircuit => Ok(Content::Text(reply.text())),
+            EndReason::Aborted => Err(HandlerFailure::Cancelled),
             reason => {
                 let why = reply.error.map_or_else(|| reason.as_str().into(), |error| error.message);
-                Err(Failure::Error(why))
+                Err(HandlerFailure::Error(why))
             }
         }
     }
@@ -162,7 +169,7 @@ impl Registered {
 /// What a subagent is told.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct MentionCx {
+pub struct SubagentCx {
     /// The name it was called by.
     pub name: SmolStr,
     /// All it is to know of the conversation.
@@ -171,7 +178,7 @@ pub struct MentionCx {
     pub controls: Controls,
 }
 
-impl MentionCx {
+impl SubagentCx {
     /// Fires when the run it works for is aborted.
     pub fn cancel(&self) -> &CancellationToken {
         self.controls.cx().cancel()
@@ -194,19 +201,19 @@ pub enum MentionMode {
     Dispatch,
 }
 
-impl Face {
+impl AgentView {
     /// The subagent of that name, where this agent may call it.
-    pub(crate) fn subagent(&self, name: &str) -> Option<&Arc<Mention>> {
-        match self.find(Kind::Subagent, name)? {
-            Called::Subagent(mention) => Some(mention),
+    pub(crate) fn subagent(&self, name: &str) -> Option<&Arc<Subagent>> {
+        match self.find(NameKind::Subagent, name)? {
+            NamedItem::Subagent(mention) => Some(mention),
             _ => None,
         }
     }
 
     /// The subagents this agent's model may call.
-    pub(crate) fn subagents(&self) -> impl Iterator<Item = &Arc<Mention>> {
-        self.in_force(Kind::Subagent).filter_map(|called| match called {
-            Called::Subagent(mention) => Some(mention),
+    pub(crate) fn subagents(&self) -> impl Iterator<Item = &Arc<Subagent>> {
+        self.in_force(NameKind::Subagent).filter_map(|called| match called {
+            NamedItem::Subagent(mention) => Some(mention),
             _ => None,
         })
     }
@@ -250,7 +257,7 @@ impl Tool for InvokeSubagent {
     }
 
     /// Calling changes nothing by itself; each call the subagent makes is judged for itself.
-    fn effects(&self, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
 
@@ -258,21 +265,21 @@ impl Tool for InvokeSubagent {
         true
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let input = permit.input();
             let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
-            let started = SubagentStarted {
+            let started = SubagentStartEvent {
                 call_id: permit.call_id().clone(),
                 name: text("name").into(),
                 prompt: text("prompt"),
             };
-            invoke(Scene::of(permit.cx()), started).await
+            invoke(StepCx::of(permit.cx()), started).await
         })
     }
 }
 
-async fn invoke(scene: Scene, started: SubagentStarted) -> Result<Output, ToolError> {
+async fn invoke(scene: StepCx, started: SubagentStartEvent) -> Result<ToolOutput, ToolError> {
     let name = started.name.clone();
     let Some(mention) = scene.face.subagent(&name).cloned() else {
         let known = scene.face.subagents().map(|mention| mention.name.as_str());
@@ -280,30 +287,30 @@ async fn invoke(scene: Scene, started: SubagentStarted) -> Result<Output, ToolEr
     };
     let decided = scene.fire::<SubagentStart>(|| started.clone()).await;
     let verdict = decided.as_ref().and_then(|decided| decided.strictest());
-    if let Some((meta, Admit::Block(reason))) = verdict {
+    if let Some((meta, Admission::Block(reason))) = verdict {
         let words = crate::hooks::notes::blocked_words(&meta.name, reason);
-        return Err(unshaped(&words, ErrorKind::Denied));
+        return Err(unshaped(&words, ToolErrorKind::Denied));
     }
     scene.emit(EventKind::SubagentStart { name: name.clone() });
-    let owner = scene.face.owner_of(Kind::Subagent, &name);
+    let owner = scene.face.owner_of(NameKind::Subagent, &name);
     let cx = scene.cx.spoken_by(match &scene.cx.speaker {
         // The call it works for is known by the tool's voice; what it may do is its owner's.
-        Speaker::Tool(calling) => {
+        NoteAuthor::Tool(calling) => {
             let (tool, call_id) = (calling.tool.clone(), calling.call_id.clone());
-            Speaker::Tool(Arc::new(Calling { tool, owner, call_id }))
+            NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner, call_id }))
         }
-        _ => Speaker::called("subagent", &name, owner),
+        _ => NoteAuthor::called("subagent", &name, owner),
     });
-    let told = MentionCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };
+    let told = SubagentCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };
     let cancel = scene.cx.cancel().clone();
-    let mut ending = Ending { scene, event: Some(cancelled(&started.call_id, &name)) };
+    let mut ending = SubagentEndGuard { scene, event: Some(cancelled(&started.call_id, &name)) };
     let done = mention.work(told).await;
     let (status, text) = match &done {
         Ok(content) => ("success", content.text().into_owned()),
         Err(failure) => ("error", failure.to_string()),
     };
     ending.event =
-        Some(SubagentEnded { call_id: started.call_id, name: name.clone(), status, text });
+        Some(SubagentEndEvent { call_id: started.call_id, name: name.clone(), status, text });
     if let Some(told) = ending.tell() {
         // What it did is not lost because the run is aborted while somebody is told.
         tokio::select! {
@@ -317,25 +324,25 @@ async fn invoke(scene: Scene, started: SubagentStarted) -> Result<Output, ToolEr
     }
 }
 
-fn cancelled(call_id: &SmolStr, name: &SmolStr) -> SubagentEnded {
-    let text = Failure::Cancelled.to_string();
-    SubagentEnded { call_id: call_id.clone(), name: name.clone(), status: "error", text }
+fn cancelled(call_id: &SmolStr, name: &SmolStr) -> SubagentEndEvent {
+    let text = HandlerFailure::Cancelled.to_string();
+    SubagentEndEvent { call_id: call_id.clone(), name: name.clone(), status: "error", text }
 }
 
-impl Scene {
-    async fn end_subagent(&self, event: SubagentEnded) {
+impl StepCx {
+    async fn end_subagent(&self, event: SubagentEndEvent) {
         self.emit(EventKind::SubagentEnd { name: event.name.clone(), status: event.status });
         self.fire::<SubagentEnd>(|| event).await;
     }
 }
 
 /// Tells of a subagent's end also when its call is dropped.
-struct Ending {
-    scene: Scene,
-    event: Option<SubagentEnded>,
+struct SubagentEndGuard {
+    scene: StepCx,
+    event: Option<SubagentEndEvent>,
 }
 
-impl Ending {
+impl SubagentEndGuard {
     fn tell(&mut self) -> Option<tokio::task::JoinHandle<()>> {
         let (event, scene) = (self.event.take()?, self.scene.clone());
         let runtime = tokio::runtime::Handle::try_current().ok()?;
@@ -343,7 +350,7 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for SubagentEndGuard {
     fn drop(&mut self) {
         self.tell();
     }

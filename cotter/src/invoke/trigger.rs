@@ -19,7 +19,7 @@ const ALL_COMPILED: usize = 32 * 1024 * 1024;
 pub struct Trigger {
     pattern: String,
     kind: TriggerKind,
-    reach: Reach,
+    reach: MatchScope,
     /// What it is compiled from; `None` for letters that are looked for as they are.
     regex: Option<String>,
 }
@@ -48,7 +48,7 @@ impl TriggerKind {
 /// What of a text a pattern may match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reach {
+pub enum MatchScope {
     /// Any part of it, also within a word.
     #[default]
     Anywhere,
@@ -59,16 +59,16 @@ pub enum Reach {
 impl Trigger {
     /// A keyword. Its case does not count, unless it begins with `(?-i)`.
     pub fn keyword(pattern: &str) -> Result<Self, TriggerError> {
-        Trigger::new(pattern, TriggerKind::Keyword, Reach::Anywhere)
+        Trigger::new(pattern, TriggerKind::Keyword, MatchScope::Anywhere)
     }
 
     /// A regular expression. Case does not count, unless it says `(?-i)`.
     pub fn regex(pattern: &str) -> Result<Self, TriggerError> {
-        Trigger::new(pattern, TriggerKind::Regex, Reach::Anywhere)
+        Trigger::new(pattern, TriggerKind::Regex, MatchScope::Anywhere)
     }
 
     /// A trigger of a kind.
-    pub fn new(pattern: &str, kind: TriggerKind, reach: Reach) -> Result<Self, TriggerError> {
+    pub fn new(pattern: &str, kind: TriggerKind, reach: MatchScope) -> Result<Self, TriggerError> {
         let error = |why: String| TriggerError { pattern: pattern.to_owned(), why };
         if pattern.trim().is_empty() {
             return Err(error("it is empty, and would match everything".into()));
@@ -80,7 +80,7 @@ impl Trigger {
             TriggerKind::Keyword => match pattern.strip_prefix("(?-i)") {
                 Some("") => return Err(error("it is empty, and would match everything".into())),
                 Some(exact) => Some(format!("(?-i){}", regex::escape(exact))),
-                None if pattern.is_ascii() && reach == Reach::Anywhere => None,
+                None if pattern.is_ascii() && reach == MatchScope::Anywhere => None,
                 None => Some(regex::escape(pattern)),
             },
             TriggerKind::Regex => {
@@ -90,8 +90,8 @@ impl Trigger {
             }
         };
         let regex = regex.map(|regex| match reach {
-            Reach::Anywhere => regex,
-            Reach::Words => format!(r"\b{{start-half}}(?:{regex})\b{{end-half}}"),
+            MatchScope::Anywhere => regex,
+            MatchScope::Words => format!(r"\b{{start-half}}(?:{regex})\b{{end-half}}"),
         });
         if let Some(regex) = &regex {
             let compiled = compile(regex).map_err(|why| error(words_of(&why)))?;
@@ -113,7 +113,7 @@ impl Trigger {
     }
 
     /// What of a text it may match.
-    pub fn reach(&self) -> Reach {
+    pub fn reach(&self) -> MatchScope {
         self.reach
     }
 }
@@ -154,20 +154,20 @@ impl std::error::Error for TriggerError {}
 /// The triggers of several skills, as one set.
 pub(crate) struct TriggerSet {
     skills: Vec<Arc<Skill>>,
-    compiled: std::sync::OnceLock<Compiled>,
+    compiled: std::sync::OnceLock<CompiledTriggers>,
 }
 
-struct Compiled {
+struct CompiledTriggers {
     /// Plain letters, all at once; and which trigger each is.
     letters: Option<(AhoCorasick, Vec<usize>)>,
-    patterns: Patterns,
+    patterns: RegexPatterns,
     /// Which trigger each pattern is.
     pattern_of: Vec<usize>,
     /// How many triggers there are.
     count: usize,
 }
 
-enum Patterns {
+enum RegexPatterns {
     Set(RegexSet),
     /// Where all of them together are too large for one set.
     Each(Vec<Regex>),
@@ -195,7 +195,7 @@ impl TriggerSet {
         if self.is_empty() || task.trim().is_empty() {
             return vec![];
         }
-        let compiled = self.compiled.get_or_init(|| Compiled::new(&self.skills));
+        let compiled = self.compiled.get_or_init(|| CompiledTriggers::new(&self.skills));
         let hits = compiled.hits(task);
         let mut hits = hits.into_iter();
         let matching = self.skills.iter().filter_map(|skill| {
@@ -207,7 +207,7 @@ impl TriggerSet {
     }
 }
 
-impl Compiled {
+impl CompiledTriggers {
     fn new(skills: &[Arc<Skill>]) -> Self {
         let (mut letters, mut letters_of) = (vec![], vec![]);
         let (mut patterns, mut pattern_of) = (vec![], vec![]);
@@ -235,11 +235,18 @@ impl Compiled {
             .dfa_size_limit(ALL_COMPILED)
             .build();
         let patterns = match set {
-            Ok(set) => Patterns::Set(set),
+            Ok(set) => RegexPatterns::Set(set),
             // Each was compiled before it was taken.
-            Err(_) => Patterns::Each(patterns.iter().filter_map(|one| compile(one).ok()).collect()),
+            Err(_) => {
+                RegexPatterns::Each(patterns.iter().filter_map(|one| compile(one).ok()).collect())
+            }
         };
-        Compiled { letters: letters.map(|ac| (ac, letters_of)), patterns, pattern_of, count }
+        CompiledTriggers {
+            letters: letters.map(|ac| (ac, letters_of)),
+            patterns,
+            pattern_of,
+            count,
+        }
     }
 
     /// Of each trigger whether it matches.
@@ -251,10 +258,10 @@ impl Compiled {
             }
         }
         match &self.patterns {
-            Patterns::Set(set) => {
+            RegexPatterns::Set(set) => {
                 set.matches(task).iter().for_each(|at| hits[self.pattern_of[at]] = true);
             }
-            Patterns::Each(each) => {
+            RegexPatterns::Each(each) => {
                 let matching = each.iter().enumerate().filter(|(_, one)| one.is_match(task));
                 matching.for_each(|(at, _)| hits[self.pattern_of[at]] = true);
             }
@@ -272,8 +279,8 @@ mod tests {
         match kind {
             "keyword" => Trigger::keyword(pattern),
             "regex" => Trigger::regex(pattern),
-            "keyword+word" => Trigger::new(pattern, TriggerKind::Keyword, Reach::Words),
-            _ => Trigger::new(pattern, TriggerKind::Regex, Reach::Words),
+            "keyword+word" => Trigger::new(pattern, TriggerKind::Keyword, MatchScope::Words),
+            _ => Trigger::new(pattern, TriggerKind::Regex, MatchScope::Words),
         }
     }
 

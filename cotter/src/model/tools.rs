@@ -1,6 +1,6 @@
 //! tools
 
-use crate::history::{memo::Kept, message::Content, tool_error_kind::ErrorKind};
+use crate::history::{memo::Memo, message::Content, tool_error_kind::ToolErrorKind};
 use serde_json::Value;
 use smol_str::SmolStr;
 use std::{any::Any, fmt, sync::Arc};
@@ -25,16 +25,16 @@ impl ToolSpec {
 
 /// What a tool answered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Output {
+pub struct ToolOutput {
     /// What the model gets.
     pub content: Content,
     /// What renderers show instead; never sent to a provider.
     pub render_data: Option<Value>,
 }
 
-impl<C: Into<Content>> From<C> for Output {
+impl<C: Into<Content>> From<C> for ToolOutput {
     fn from(content: C) -> Self {
-        Output { content: content.into(), render_data: None }
+        ToolOutput { content: content.into(), render_data: None }
     }
 }
 
@@ -42,20 +42,20 @@ impl<C: Into<Content>> From<C> for Output {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
     /// What kind of failure.
-    pub kind: ErrorKind,
+    pub kind: ToolErrorKind,
     /// The failure in words.
     pub message: String,
 }
 
 impl ToolError {
     /// A failure of some kind.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
         ToolError { kind, message: message.into() }
     }
 
     /// The tool tried and failed.
     pub fn failed(message: impl Into<String>) -> Self {
-        ToolError::new(ErrorKind::Failed, message)
+        ToolError::new(ToolErrorKind::Failed, message)
     }
 }
 
@@ -70,12 +70,12 @@ impl std::error::Error for ToolError {}
 /// The tools as a request shows them to the model: how they present themselves, and nothing of the
 /// tools themselves, so that a request keeps none of them alive.
 #[derive(Default)]
-pub struct ShownTools {
+pub struct ToolList {
     pub(crate) specs: Vec<Arc<ToolSpec>>,
-    pub(crate) kept: Kept,
+    pub(crate) kept: Memo,
 }
 
-impl ShownTools {
+impl ToolList {
     /// How the tools present themselves, in order.
     pub fn specs(&self) -> impl ExactSizeIterator<Item = &ToolSpec> {
         self.specs.iter().map(|spec| &**spec)
@@ -93,13 +93,13 @@ impl ShownTools {
     }
 }
 
-impl FromIterator<ToolSpec> for ShownTools {
+impl FromIterator<ToolSpec> for ToolList {
     fn from_iter<I: IntoIterator<Item = ToolSpec>>(specs: I) -> Self {
-        ShownTools { specs: specs.into_iter().map(Arc::new).collect(), kept: Kept::default() }
+        ToolList { specs: specs.into_iter().map(Arc::new).collect(), kept: Memo::default() }
     }
 }
 
-impl fmt::Debug for ShownTools {
+impl fmt::Debug for ToolList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.specs().map(|spec| &spec.name)).finish()
     }

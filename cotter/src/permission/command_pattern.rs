@@ -2,7 +2,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::permission::facts::{Command, Word, WordKind};
+use crate::permission::facts::{CommandWord, CommandWordKind, SimpleCommand};
 
 /// A pattern over one command, or over a pipeline of them.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl CommandPattern {
     /// Whether a command among those of a call is one the pattern is about, whatever its order of
     /// options and the case of letters. Of a pipeline, whether its commands follow each other in one,
     /// near or far.
-    pub(crate) fn hits(&self, commands: &[Command]) -> bool {
+    pub(crate) fn hits(&self, commands: &[SimpleCommand]) -> bool {
         let first = &self.0[0];
         commands.iter().enumerate().any(|(at, command)| {
             let mut rest = commands[at + 1..].iter().filter(|c| c.pipeline == command.pipeline);
@@ -40,7 +40,7 @@ impl CommandPattern {
     }
 
     /// Whether a command is covered, word by word. A pipeline is covered only as a whole.
-    pub(crate) fn covers(&self, commands: &[Command], index: usize) -> bool {
+    pub(crate) fn covers(&self, commands: &[SimpleCommand], index: usize) -> bool {
         if let [only] = &self.0[..] {
             return only.covers(&commands[index]);
         }
@@ -74,7 +74,7 @@ impl OneCommand {
     /// What forbids is about a command with these operands in this order, whatever follows, and with
     /// these options anywhere. What stands after an option that nobody knows may be its value or not:
     /// either way counts.
-    fn hits(&self, command: &Command) -> bool {
+    fn hits(&self, command: &SimpleCommand) -> bool {
         let is_option = |text: &str| text.len() > 1 && text.starts_with('-');
         let (options, operands): (Vec<_>, Vec<_>) =
             self.words.iter().partition(|word| is_option(&word.text));
@@ -84,7 +84,8 @@ impl OneCommand {
             let mut may_be_value = false;
             for (at, word) in words.by_ref() {
                 if is_option(&word.text) {
-                    may_be_value = word.kind == WordKind::UnknownOption && !word.text.contains('=');
+                    may_be_value =
+                        word.kind == CommandWordKind::UnknownOption && !word.text.contains('=');
                 } else if wanted.hits(word, at == 0) {
                     return true;
                 } else if !may_be_value {
@@ -98,7 +99,7 @@ impl OneCommand {
         operands.iter().all(&mut follows) && options.iter().all(has)
     }
 
-    fn covers(&self, command: &Command) -> bool {
+    fn covers(&self, command: &SimpleCommand) -> bool {
         let Some((head, rest)) = command.words.split_at_checked(self.words.len()) else {
             return false;
         };
@@ -134,14 +135,14 @@ impl OneWord {
         Ok(OneWord { text: text.into(), globs })
     }
 
-    fn covers(&self, word: &Word) -> bool {
+    fn covers(&self, word: &CommandWord) -> bool {
         match &self.globs {
             Some((glob, _)) => is_plain(word) && glob.is_match(&word.text),
-            None => word.kind != WordKind::Open && word.text == self.text,
+            None => word.kind != CommandWordKind::Open && word.text == self.text,
         }
     }
 
-    fn hits(&self, word: &Word, is_name: bool) -> bool {
+    fn hits(&self, word: &CommandWord, is_name: bool) -> bool {
         let base = word.text.rsplit('/').next().filter(|_| is_name);
         std::iter::once(word.text.as_str()).chain(base).any(|text| match &self.globs {
             Some((_, glob)) => glob.is_match(text),
@@ -150,7 +151,7 @@ impl OneWord {
     }
 
     /// Whether a word has this option: by itself, with a value, or as a letter among others.
-    fn is_option_in(&self, word: &Word) -> bool {
+    fn is_option_in(&self, word: &CommandWord) -> bool {
         if self.hits(word, false) {
             return true;
         }
@@ -164,8 +165,8 @@ impl OneWord {
 }
 
 /// What `*` covers: operands, and options known to change nothing of what the command may do.
-fn is_plain(word: &Word) -> bool {
-    matches!(word.kind, WordKind::Operand | WordKind::Option | WordKind::Name)
+fn is_plain(word: &CommandWord) -> bool {
+    matches!(word.kind, CommandWordKind::Operand | CommandWordKind::Option | CommandWordKind::Name)
 }
 
 #[cfg(test)]
@@ -174,19 +175,19 @@ mod tests {
     use crate::permission::Zone;
 
     /// Commands in words; `~x` is an option nobody knows, `$x` only known when it runs.
-    fn commands(line: &str) -> Vec<Command> {
+    fn commands(line: &str) -> Vec<SimpleCommand> {
         let word = |text: &str| {
             let (text, kind) = match text.split_at(1) {
-                ("~", rest) => (rest, WordKind::UnknownOption),
-                ("$", _) => (text, WordKind::Open),
-                ("-", _) => (text, WordKind::Option),
-                _ => (text, WordKind::Operand),
+                ("~", rest) => (rest, CommandWordKind::UnknownOption),
+                ("$", _) => (text, CommandWordKind::Open),
+                ("-", _) => (text, CommandWordKind::Option),
+                _ => (text, CommandWordKind::Operand),
             };
-            Word { text: text.into(), kind }
+            CommandWord { text: text.into(), kind }
         };
         let pipelines = line.split("; ").enumerate();
         let commands = pipelines.flat_map(|(number, pipeline)| {
-            pipeline.split(" | ").map(move |command| Command {
+            pipeline.split(" | ").map(move |command| SimpleCommand {
                 words: command.split(' ').map(word).collect(),
                 zone: Zone::Build,
                 writes_to: vec![],

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 
 use crate::{
-    fs::{paths, workspace::Place},
+    fs::{paths, workspace::Workspace},
     permission::Zone,
 };
 
@@ -20,7 +20,7 @@ pub struct Facts {
     pub hosts: Vec<String>,
     /// Commands run, one simple command each, those within others included.
     #[serde(serialize_with = "as_lines")]
-    pub commands: Vec<Command>,
+    pub commands: Vec<SimpleCommand>,
     /// The most serious zone of it all.
     pub zone: Zone,
     /// What a person should be asked about, whatever rules say.
@@ -66,7 +66,7 @@ impl Facts {
 
     /// Reads these paths and writes those, as a model spells them, `~/` being the home folder. The zone
     /// follows from where they lie: inside the roots, elsewhere, or where nobody may write.
-    pub fn of_paths(reads: &[&str], writes: &[&str], place: &Place) -> Self {
+    pub fn of_paths(reads: &[&str], writes: &[&str], place: &Workspace) -> Self {
         let touched = |spelled: &[&str]| -> Vec<PathBuf> {
             let spelled = spelled.iter().map(|path| paths::from_home(path, place));
             spelled.flat_map(|path| paths::touched(&path, place)).collect()
@@ -91,9 +91,9 @@ impl Facts {
 
 /// One simple command that a call would run, as far as it is known beforehand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct SimpleCommand {
     /// Its words, quotes taken off, its name first.
-    pub words: Vec<Word>,
+    pub words: Vec<CommandWord>,
     /// What it touches by itself. What its redirections write is told apart, in `writes_to`.
     pub zone: Zone,
     /// Where its output is redirected to, resolved like [`Facts::writes`], which has these too.
@@ -104,17 +104,17 @@ pub struct Command {
 
 /// One word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct CommandWord {
     /// The word, quotes taken off; as it is written where it is not known before it runs.
     pub text: String,
     /// What it is to the command.
-    pub kind: WordKind,
+    pub kind: CommandWordKind,
 }
 
 /// What a word is to its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum WordKind {
+pub enum CommandWordKind {
     /// The command's name, or that of a command within it: `git`, `diff`.
     Name,
     /// What it works on.
@@ -138,7 +138,7 @@ pub enum Doubt {
     NotUnderstood(String),
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for SimpleCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, word) in self.words.iter().enumerate() {
             if index > 0 {
@@ -151,10 +151,12 @@ impl fmt::Display for Command {
 }
 
 /// A word as it could be typed: in quotes where it must be.
-impl fmt::Display for Word {
+impl fmt::Display for CommandWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+~^".contains(c);
-        if self.kind == WordKind::Open || (!self.text.is_empty() && self.text.chars().all(plain)) {
+        if self.kind == CommandWordKind::Open
+            || (!self.text.is_empty() && self.text.chars().all(plain))
+        {
             f.write_str(&self.text)
         } else {
             write!(f, "'{}'", self.text.replace('\'', r"'\''"))
@@ -162,7 +164,7 @@ impl fmt::Display for Word {
     }
 }
 
-fn as_lines<S: Serializer>(commands: &[Command], to: S) -> Result<S::Ok, S::Error> {
+fn as_lines<S: Serializer>(commands: &[SimpleCommand], to: S) -> Result<S::Ok, S::Error> {
     let mut lines = to.serialize_seq(Some(commands.len()))?;
     for command in commands {
         lines.serialize_element(&command.to_string())?;

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::fs::workspace::Place;
+use crate::fs::workspace::Workspace;
 
 /// A pattern over paths. It holds for what it names and for everything below.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
-    base: Base,
+    base: PatternBase,
     /// The pattern itself, and everything below it.
     globs: [GlobMatcher; 2],
     /// The path, where the pattern is one path and no more. What it means now is compared by what it
@@ -18,7 +18,7 @@ pub(crate) struct PathPattern {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Base {
+enum PatternBase {
     Project,
     Home,
     Root,
@@ -29,15 +29,15 @@ impl PathPattern {
     /// Reads a pattern. One that forbids does so whatever the case of letters.
     pub(crate) fn parse(spec: &str, forbids: bool) -> Result<Self, String> {
         let (base, pattern) = if let Some(rest) = spec.strip_prefix("./") {
-            (Base::Project, rest.to_owned())
+            (PatternBase::Project, rest.to_owned())
         } else if let Some(rest) = spec.strip_prefix("//") {
-            (Base::Root, rest.to_owned())
+            (PatternBase::Root, rest.to_owned())
         } else if let Some(rest) = spec.strip_prefix("~/") {
-            (Base::Home, rest.to_owned())
+            (PatternBase::Home, rest.to_owned())
         } else if spec.contains('/') {
-            (Base::Project, spec.trim_start_matches('/').to_owned())
+            (PatternBase::Project, spec.trim_start_matches('/').to_owned())
         } else {
-            (Base::Anywhere, format!("**/{spec}"))
+            (PatternBase::Anywhere, format!("**/{spec}"))
         };
         let pattern = pattern.trim_end_matches('/');
         let glob = |pattern: &str| {
@@ -57,12 +57,12 @@ impl PathPattern {
         })
     }
 
-    pub(crate) fn matches(&self, path: &Path, place: &Place) -> bool {
+    pub(crate) fn matches(&self, path: &Path, place: &Workspace) -> bool {
         let base = match self.base {
-            Base::Project => Some(place.project()),
-            Base::Home => place.home(),
-            Base::Root => Some(Path::new("/")),
-            Base::Anywhere => Some(Path::new("")),
+            PatternBase::Project => Some(place.project()),
+            PatternBase::Home => place.home(),
+            PatternBase::Root => Some(Path::new("/")),
+            PatternBase::Anywhere => Some(Path::new("")),
         };
         let Some(base) = base else { return false };
         let relative = path.strip_prefix(base).ok();

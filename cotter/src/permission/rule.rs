@@ -6,9 +6,9 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::permission::{command_pattern::CommandPattern, path_pattern::PathPattern};
 use crate::{
-    fs::workspace::Place,
+    fs::workspace::Workspace,
     permission::{
-        facts::{Command, Facts},
+        facts::{Facts, SimpleCommand},
         tool_names::{OTHER_NAMES, our_name},
     },
 };
@@ -54,16 +54,16 @@ pub struct Rule {
     pub kind: RuleKind,
     text: String,
     tool: GlobMatcher,
-    about: About,
+    about: RuleSubject,
 }
 
 /// What a rule is about.
 #[derive(Clone, Debug)]
-enum About {
+enum RuleSubject {
     /// Every call of the tool; and, where it asks or denies, every call that does what the tool does.
-    Calls(Option<Touch>),
+    Calls(Option<AccessKind>),
     Commands(CommandPattern),
-    Paths(Touch, PathPattern),
+    Paths(AccessKind, PathPattern),
     Hosts(GlobMatcher),
     /// Whatever calls of that tool touch.
     Anything(PathPattern, GlobMatcher),
@@ -71,7 +71,7 @@ enum About {
 
 /// A way of touching something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Touch {
+enum AccessKind {
     Runs,
     Reads,
     Writes,
@@ -79,12 +79,12 @@ enum Touch {
 }
 
 /// What calls of our tools do.
-const TOUCHES: [(&str, Touch); 5] = [
-    ("bash", Touch::Runs),
-    ("read", Touch::Reads),
-    ("write", Touch::Writes),
-    ("edit", Touch::Writes),
-    ("fetch", Touch::Fetches),
+const TOUCHES: [(&str, AccessKind); 5] = [
+    ("bash", AccessKind::Runs),
+    ("read", AccessKind::Reads),
+    ("write", AccessKind::Writes),
+    ("edit", AccessKind::Writes),
+    ("fetch", AccessKind::Fetches),
 ];
 
 /// Whether calls of a tool name nothing that a spec could be held against: skills, subagents, and what servers
@@ -120,19 +120,21 @@ impl Rule {
         let touch = TOUCHES.iter().find(|(name, _)| *name == tool).map(|(_, touch)| *touch);
         let path = |spec: &str| PathPattern::parse(spec, kind != RuleKind::Allow);
         let about = match (spec, touch) {
-            (None, touch) => About::Calls(touch),
-            (Some(spec), Some(Touch::Runs)) => {
-                About::Commands(CommandPattern::parse(spec).map_err(error)?)
+            (None, touch) => RuleSubject::Calls(touch),
+            (Some(spec), Some(AccessKind::Runs)) => {
+                RuleSubject::Commands(CommandPattern::parse(spec).map_err(error)?)
             }
-            (Some(spec), Some(Touch::Fetches)) => {
+            (Some(spec), Some(AccessKind::Fetches)) => {
                 let host = spec.strip_prefix("domain:").unwrap_or(spec);
-                About::Hosts(flat(&crate::permission::host::pattern(host)).map_err(error)?)
+                RuleSubject::Hosts(flat(&crate::permission::host::pattern(host)).map_err(error)?)
             }
-            (Some(spec), Some(touch)) => About::Paths(touch, path(spec).map_err(error)?),
+            (Some(spec), Some(touch)) => RuleSubject::Paths(touch, path(spec).map_err(error)?),
             // What nothing is known to be touched by, it cannot be held against: it is about every call.
-            (Some(_), None) if kind != RuleKind::Allow && is_blind(tool) => About::Calls(None),
+            (Some(_), None) if kind != RuleKind::Allow && is_blind(tool) => {
+                RuleSubject::Calls(None)
+            }
             (Some(spec), None) => {
-                About::Anything(path(spec).map_err(error)?, flat(spec).map_err(error)?)
+                RuleSubject::Anything(path(spec).map_err(error)?, flat(spec).map_err(error)?)
             }
         };
         Ok(Rule { kind, text: text.into(), tool: flat(tool).map_err(error)?, about })
@@ -160,7 +162,7 @@ impl Rule {
 
     /// Whether the rule speaks about a call: one that asks or denies about anything in it, one that allows
     /// about all of it.
-    pub fn matches(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+    pub fn matches(&self, tool: &str, facts: &Facts, place: &Workspace) -> bool {
         if !self.loosens() {
             return self.hits(tool, facts, place);
         }
@@ -170,17 +172,19 @@ impl Rule {
     }
 
     /// Whether anything about a call matches: how rules that ask or deny hold.
-    pub(crate) fn hits(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+    pub(crate) fn hits(&self, tool: &str, facts: &Facts, place: &Workspace) -> bool {
         let path = |pattern: &PathPattern, path: &_| pattern.matches(path, place);
         match &self.about {
-            About::Calls(touch) => {
+            RuleSubject::Calls(touch) => {
                 self.tool.is_match(tool) || touch.is_some_and(|t| t.is_in(facts))
             }
-            About::Commands(pattern) => pattern.hits(&facts.commands),
-            About::Paths(Touch::Reads, pattern) => facts.reads.iter().any(|p| path(pattern, p)),
-            About::Paths(_, pattern) => facts.writes.iter().any(|p| path(pattern, p)),
-            About::Hosts(host) => facts.hosts.iter().any(|h| is_host(host, h)),
-            About::Anything(pattern, words) => {
+            RuleSubject::Commands(pattern) => pattern.hits(&facts.commands),
+            RuleSubject::Paths(AccessKind::Reads, pattern) => {
+                facts.reads.iter().any(|p| path(pattern, p))
+            }
+            RuleSubject::Paths(_, pattern) => facts.writes.iter().any(|p| path(pattern, p)),
+            RuleSubject::Hosts(host) => facts.hosts.iter().any(|h| is_host(host, h)),
+            RuleSubject::Anything(pattern, words) => {
                 self.tool.is_match(tool)
                     && (facts.reads.iter().chain(&facts.writes).any(|p| path(pattern, p))
                         || facts.hosts.iter().any(|host| words.is_match(host))
@@ -190,20 +194,22 @@ impl Rule {
     }
 
     /// Whether the rule asks about or denies reading one file, which a call came across.
-    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Place) -> bool {
+    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Workspace) -> bool {
         match &self.about {
             _ if self.loosens() => false,
-            About::Paths(Touch::Reads, pattern) => pattern.matches(path, place),
-            About::Anything(pattern, _) => self.tool.is_match(tool) && pattern.matches(path, place),
+            RuleSubject::Paths(AccessKind::Reads, pattern) => pattern.matches(path, place),
+            RuleSubject::Anything(pattern, _) => {
+                self.tool.is_match(tool) && pattern.matches(path, place)
+            }
             _ => false,
         }
     }
 
     /// Whether the rule covers all of a call by itself.
-    pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, place: &Place) -> bool {
+    pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, place: &Workspace) -> bool {
         match &self.about {
-            About::Calls(_) => self.tool.is_match(tool),
-            About::Anything(pattern, words) => {
+            RuleSubject::Calls(_) => self.tool.is_match(tool),
+            RuleSubject::Anything(pattern, words) => {
                 let mut paths = facts.reads.iter().chain(&facts.writes);
                 let mut lines = facts.commands.iter().map(ToString::to_string);
                 let named = paths.clone().count() + facts.hosts.len() + facts.commands.len();
@@ -218,38 +224,41 @@ impl Rule {
     }
 
     /// Whether the rule covers a part of a call.
-    pub(crate) fn covers(&self, part: &Part<'_>, place: &Place) -> bool {
+    pub(crate) fn covers(&self, part: &CallPart<'_>, place: &Workspace) -> bool {
         match (&self.about, part) {
-            (About::Commands(pattern), Part::Command(commands, index)) => {
+            (RuleSubject::Commands(pattern), CallPart::Command(commands, index)) => {
                 pattern.covers(commands, *index)
             }
-            (About::Paths(Touch::Reads, pattern), Part::Read(path)) => pattern.matches(path, place),
-            // Whoever may write a file may look at what stands in it.
-            (About::Paths(Touch::Writes, pattern), Part::Read(path) | Part::Write(path)) => {
+            (RuleSubject::Paths(AccessKind::Reads, pattern), CallPart::Read(path)) => {
                 pattern.matches(path, place)
             }
-            (About::Hosts(host), Part::Host(name)) => is_host(host, name),
+            // Whoever may write a file may look at what stands in it.
+            (
+                RuleSubject::Paths(AccessKind::Writes, pattern),
+                CallPart::Read(path) | CallPart::Write(path),
+            ) => pattern.matches(path, place),
+            (RuleSubject::Hosts(host), CallPart::Host(name)) => is_host(host, name),
             _ => false,
         }
     }
 }
 
 /// A part of a call, which a rule covers or does not.
-pub(crate) enum Part<'a> {
+pub(crate) enum CallPart<'a> {
     /// A command, by its number among those of the call.
-    Command(&'a [Command], usize),
+    Command(&'a [SimpleCommand], usize),
     Read(&'a Path),
     Write(&'a Path),
     Host(&'a str),
 }
 
-impl Touch {
+impl AccessKind {
     fn is_in(self, facts: &Facts) -> bool {
         match self {
-            Touch::Runs => !facts.commands.is_empty(),
-            Touch::Reads => !facts.reads.is_empty(),
-            Touch::Writes => !facts.writes.is_empty(),
-            Touch::Fetches => !facts.hosts.is_empty(),
+            AccessKind::Runs => !facts.commands.is_empty(),
+            AccessKind::Reads => !facts.reads.is_empty(),
+            AccessKind::Writes => !facts.writes.is_empty(),
+            AccessKind::Fetches => !facts.hosts.is_empty(),
         }
     }
 }
@@ -303,11 +312,11 @@ mod tests {
 
     /// Whether `allow` covers each path of a read, and whether `deny` hits any.
     fn check(rule: &str, paths: &[&str]) -> (bool, bool) {
-        let place = Place::new(Path::new("/srv/project")).with_home("/home/u");
+        let place = Workspace::new(Path::new("/srv/project")).with_home("/home/u");
         let facts = Facts::reads(paths.iter().map(PathBuf::from));
         let allow = Rule::parse(RuleKind::Allow, rule).unwrap();
         let deny = Rule::parse(RuleKind::Deny, rule).unwrap();
-        let covered = facts.reads.iter().all(|path| allow.covers(&Part::Read(path), &place));
+        let covered = facts.reads.iter().all(|path| allow.covers(&CallPart::Read(path), &place));
         (covered && !paths.is_empty(), deny.hits("read", &facts, &place))
     }
 
@@ -335,7 +344,7 @@ mod tests {
 
     #[test]
     fn l12_a_rule_is_about_what_is_touched_whatever_the_tool_is_called() {
-        let place = Place::new(Path::new("/p"));
+        let place = Workspace::new(Path::new("/p"));
         let facts = Facts {
             reads: vec!["/p/.env".into()],
             writes: vec!["/p/out".into()],
@@ -353,7 +362,7 @@ mod tests {
 
     #[test]
     fn l12_a_rule_that_forbids_is_never_blind() {
-        let place = Place::new(Path::new("/p"));
+        let place = Workspace::new(Path::new("/p"));
         let holds = |kind, rule: &str, tool: &str| {
             Rule::parse(kind, rule).unwrap().matches(tool, &Facts::zone(Zone::External), &place)
         };

@@ -4,20 +4,20 @@
 use std::path::Path;
 
 use crate::permission::{
-    Asked, Policy, Zone,
+    Policy, PolicyInput, Zone,
     rule::{Rule, RuleKind},
 };
 use crate::{
     fs::paths,
     permission::{
-        facts::{Command, WordKind},
+        facts::{CommandWordKind, SimpleCommand},
         verdict::Verdict,
     },
 };
 
 /// The allow rules with which this call would run unasked, as narrow as is useful. Empty where no rule
 /// would do.
-pub(crate) fn offer(policy: &Policy, asked: &Asked<'_>) -> Vec<String> {
+pub(crate) fn offer(policy: &Policy, asked: &PolicyInput<'_>) -> Vec<String> {
     let Some(texts) = candidates(asked) else { return vec![] };
     let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
     match rules.collect::<Result<Vec<_>, _>>() {
@@ -27,14 +27,14 @@ pub(crate) fn offer(policy: &Policy, asked: &Asked<'_>) -> Vec<String> {
 }
 
 /// Whether a call would run unasked with these rules besides those in force.
-pub(crate) fn answers(policy: &Policy, asked: &Asked<'_>, rules: &[Rule]) -> bool {
+pub(crate) fn answers(policy: &Policy, asked: &PolicyInput<'_>, rules: &[Rule]) -> bool {
     let approvals = [asked.approvals, rules].concat();
-    policy.decide(&Asked { approvals: &approvals, ..*asked }).verdict == Verdict::Pass
+    policy.decide(&PolicyInput { approvals: &approvals, ..*asked }).verdict == Verdict::Pass
 }
 
 /// Nothing where a rule about a command would be about others too.
-fn candidates(asked: &Asked<'_>) -> Option<Vec<String>> {
-    let Asked { tool, facts, place, .. } = *asked;
+fn candidates(asked: &PolicyInput<'_>) -> Option<Vec<String>> {
+    let PolicyInput { tool, facts, place, .. } = *asked;
     let mut texts = vec![];
     for command in facts.commands.iter().filter(|command| command.zone != Zone::Safe) {
         texts.push(format!("bash({})", pattern(command)?));
@@ -57,9 +57,9 @@ fn candidates(asked: &Asked<'_>) -> Option<Vec<String>> {
 }
 
 /// A command within another stays open for operands; any other is offered as it is.
-fn pattern(command: &Command) -> Option<String> {
-    let names = command.words.iter().take_while(|word| word.kind == WordKind::Name).count();
-    let is_plain = |kind| matches!(kind, WordKind::Operand | WordKind::Option);
+fn pattern(command: &SimpleCommand) -> Option<String> {
+    let names = command.words.iter().take_while(|word| word.kind == CommandWordKind::Name).count();
+    let is_plain = |kind| matches!(kind, CommandWordKind::Operand | CommandWordKind::Option);
     let open = names > 1
         && names < command.words.len()
         && command.words[names..].iter().all(|word| is_plain(word.kind));
@@ -78,7 +78,7 @@ fn pattern(command: &Command) -> Option<String> {
 }
 
 /// The folder of a file, or the file itself where it lies at the top.
-fn write_rule(path: &Path, asked: &Asked<'_>) -> Option<String> {
+fn write_rule(path: &Path, asked: &PolicyInput<'_>) -> Option<String> {
     let inside = path.strip_prefix(asked.place.project()).ok()?;
     match inside.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => Some(format!("write(./{}/**)", folder.display())),
@@ -92,19 +92,21 @@ mod tests {
 
     use super::*;
     use crate::{
-        fs::workspace::Place,
-        permission::facts::{Facts, Word},
+        fs::workspace::Workspace,
+        permission::facts::{CommandWord, Facts},
     };
 
     fn offered(names: usize, words: &[&str]) -> Vec<String> {
-        let kind = |at: usize| if at < names { WordKind::Name } else { WordKind::Operand };
+        let kind =
+            |at: usize| if at < names { CommandWordKind::Name } else { CommandWordKind::Operand };
         let words = words.iter().enumerate();
-        let words = words.map(|(at, text)| Word { text: (*text).into(), kind: kind(at) }).collect();
-        let command = Command { words, zone: Zone::Build, writes_to: vec![], pipeline: 0 };
+        let words =
+            words.map(|(at, text)| CommandWord { text: (*text).into(), kind: kind(at) }).collect();
+        let command = SimpleCommand { words, zone: Zone::Build, writes_to: vec![], pipeline: 0 };
         let facts = Facts { commands: vec![command], ..Facts::zone(Zone::Build) };
-        let place = Place::new(Path::new("/p"));
+        let place = Workspace::new(Path::new("/p"));
         let (input, approvals) = (&Value::Null, &[][..]);
-        let asked = Asked { tool: "bash", input, facts: &facts, place: &place, approvals };
+        let asked = PolicyInput { tool: "bash", input, facts: &facts, place: &place, approvals };
         offer(&Policy::default(), &asked)
     }
 

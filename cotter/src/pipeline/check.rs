@@ -5,20 +5,20 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    agent::step_cx::Scene,
-    history::{message::ToolCall, outcome::Outcome},
+    agent::step_cx::StepCx,
+    history::{message::ToolCall, outcome::ToolOutcome},
     hooks::points::{
-        Fold, Stop,
-        tool_post::{ToolPost, ToolRan},
-        tool_pre::{ToolCalled, ToolPre},
+        ChainStop, RankedAnswer,
+        tool_post::{ToolPost, ToolPostEvent},
+        tool_pre::{ToolPre, ToolPreEvent},
     },
 };
-use crate::{model::tools::Output, permission::facts::Facts};
+use crate::{model::tools::ToolOutput, permission::facts::Facts};
 
 /// What the hooks before a tool said about a call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct PreChecked {
+pub struct PreCheckReport {
     /// `pass`, `ask`, `block`, or `answer` where a hook would answer in the tool's stead.
     pub verdict: &'static str,
     /// The hook that decided, where one did.
@@ -30,9 +30,9 @@ pub struct PreChecked {
 }
 
 /// Fires `tool.pre` at the hooks that match the tool, which need not exist.
-pub(crate) async fn run_pre(scene: &Scene, call: ToolCall) -> PreChecked {
+pub(crate) async fn run_pre(scene: &StepCx, call: ToolCall) -> PreCheckReport {
     let chain = scene.generation().chain::<ToolPre>().filtered(|meta| meta.matches(&call.name));
-    let event = Arc::new(ToolCalled {
+    let event = Arc::new(ToolPreEvent {
         call_id: call.id,
         tool_name: call.name,
         tool_input: call.input,
@@ -41,24 +41,24 @@ pub(crate) async fn run_pre(scene: &Scene, call: ToolCall) -> PreChecked {
     let decided = scene.fire_on(&chain, event).await;
     let input = Value::clone(&decided.event.tool_input);
     let said = match &decided.stop {
-        Some((meta, Stop::Block(reason))) => Some((meta, "block", Some(reason.clone()))),
-        Some((meta, Stop::Answer(_))) => Some((meta, "answer", None)),
+        Some((meta, ChainStop::Block(reason))) => Some((meta, "block", Some(reason.clone()))),
+        Some((meta, ChainStop::Answer(_))) => Some((meta, "answer", None)),
         None => decided
             .strictest()
             .map(|(meta, verdict)| (meta, verdict.word(), verdict.reason().map(str::to_owned))),
     };
     match said {
-        None => PreChecked { verdict: "pass", by: None, reason: None, input },
+        None => PreCheckReport { verdict: "pass", by: None, reason: None, input },
         Some((meta, verdict, reason)) => {
-            PreChecked { verdict, by: Some(meta.name.to_string()), reason, input }
+            PreCheckReport { verdict, by: Some(meta.name.to_string()), reason, input }
         }
     }
 }
 
 /// Fires `tool.post` at the hooks that match the tool; gives the result as they left it.
-pub(crate) async fn run_post(scene: &Scene, call: ToolCall, result: &str) -> String {
+pub(crate) async fn run_post(scene: &StepCx, call: ToolCall, result: &str) -> String {
     let chain = scene.generation().chain::<ToolPost>().filtered(|meta| meta.matches(&call.name));
-    let event = Arc::new(ToolRan {
+    let event = Arc::new(ToolPostEvent {
         call_id: call.id,
         tool_name: call.name,
         tool_input: call.input,
@@ -66,9 +66,9 @@ pub(crate) async fn run_post(scene: &Scene, call: ToolCall, result: &str) -> Str
         facts: Arc::new(Facts::unknown()),
         result: result.into(),
         is_error: false,
-        outcome: Outcome::Ok,
+        outcome: ToolOutcome::Ok,
         duration_ms: 0,
-        output: Arc::new(Ok(Output::from(result))),
+        output: Arc::new(Ok(ToolOutput::from(result))),
     });
     scene.fire_on(&chain, event).await.event.result.to_string()
 }

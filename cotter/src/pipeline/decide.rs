@@ -10,45 +10,45 @@ use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
-    agent::step_cx::Scene,
-    history::{ask::Ask, message::ToolCall},
+    agent::step_cx::StepCx,
+    history::{ask::AskReason, message::ToolCall},
     hooks::{
-        chain::Meta,
-        dispatch::{Decided, Ran},
+        chain::HandlerMeta,
+        dispatch::{HandlerRun, PointOutcome},
         notes::blocked_words,
         points::{
-            Fold, Stop,
-            tool_pre::{ToolCalled, ToolPre},
+            ChainStop, RankedAnswer,
+            tool_pre::{ToolPre, ToolPreEvent},
         },
     },
-    permission::{Asked, Decider, Ruling, Zone, mode::Mode, origin::Owner, verdict::Verdict},
-    registry::generation::{Generation, ToolRow},
+    permission::{Decider, PolicyInput, Ruling, Zone, mode::Mode, origin::Owner, verdict::Verdict},
+    registry::generation::{Generation, ToolEntry},
     text,
 };
 use crate::{
-    history::tool_error_kind::ErrorKind, model::tools::Output, permission::facts::Facts,
+    history::tool_error_kind::ToolErrorKind, model::tools::ToolOutput, permission::facts::Facts,
     tool::ToolSet,
 };
 
 /// A call and what was decided about it.
-pub(crate) struct Judged {
+pub(crate) struct CallDecision {
     pub(crate) call: ToolCall,
     /// The tool, where there is one.
-    pub(crate) row: Option<Arc<ToolRow>>,
+    pub(crate) row: Option<Arc<ToolEntry>>,
     /// The input as it would run.
     pub(crate) input: Arc<Value>,
     pub(crate) facts: Arc<Facts>,
-    pub(crate) stand: Stand,
+    pub(crate) stand: CallState,
     /// Who decided.
     pub(crate) by: SmolStr,
     pub(crate) approved_by: Option<SmolStr>,
     /// The questions that were answered with yes.
-    pub(crate) answered: Vec<Ask>,
+    pub(crate) answered: Vec<AskReason>,
     /// Who changed the input: name, before, after.
     pub(crate) rewrites: Vec<(SmolStr, Arc<Value>, Arc<Value>)>,
     /// A transform's answer in the tool's stead.
-    pub(crate) answer: Option<Output>,
-    pub(crate) ran: Vec<Ran>,
+    pub(crate) answer: Option<ToolOutput>,
+    pub(crate) ran: Vec<HandlerRun>,
     /// The generation whose word was heard last.
     pub(crate) generation: u64,
     /// Whether a secret had been read by then.
@@ -58,29 +58,29 @@ pub(crate) struct Judged {
 }
 
 /// How things stand with a call.
-pub(crate) enum Stand {
+pub(crate) enum CallState {
     Pass,
     /// A person must say yes first. `open` where a hook may answer for them.
     Ask {
-        asks: Vec<Ask>,
+        asks: Vec<AskReason>,
         open: bool,
     },
     /// It does not run. `words` are for the model.
     Refused {
-        kind: ErrorKind,
+        kind: ToolErrorKind,
         reason: String,
         words: String,
     },
 }
 
-impl Judged {
+impl CallDecision {
     fn new(call: ToolCall) -> Self {
-        Judged {
+        CallDecision {
             input: call.input.clone(),
             call,
             row: None,
             facts: Arc::new(Facts::unknown()),
-            stand: Stand::Pass,
+            stand: CallState::Pass,
             by: SmolStr::default(),
             approved_by: None,
             answered: vec![],
@@ -95,38 +95,38 @@ impl Judged {
 
     /// A call that is not looked at any more.
     pub(crate) fn cancelled(call: ToolCall) -> Self {
-        let mut judged = Judged::new(call);
+        let mut judged = CallDecision::new(call);
         judged.cancel();
         judged
     }
 
     fn cancel(&mut self) {
         let words = "Cancelled: the run ended before this call started.";
-        self.refuse("run", ErrorKind::Cancelled, words, words);
+        self.refuse("run", ToolErrorKind::Cancelled, words, words);
     }
 
     pub(crate) fn refuse(
         &mut self,
         by: impl Into<SmolStr>,
-        kind: ErrorKind,
+        kind: ToolErrorKind,
         reason: impl Into<String>,
         words: impl Into<String>,
     ) {
         self.by = by.into();
-        self.stand = Stand::Refused { kind, reason: reason.into(), words: words.into() };
+        self.stand = CallState::Refused { kind, reason: reason.into(), words: words.into() };
     }
 
-    fn blocked_by(&mut self, meta: &Meta, reason: &str, scene: &Scene) {
+    fn blocked_by(&mut self, meta: &HandlerMeta, reason: &str, scene: &StepCx) {
         if scene.is_cancelled() {
             return self.cancel();
         }
         let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
         let words = blocked_words(&meta.name, reason);
-        self.refuse(meta.name.clone(), ErrorKind::Denied, reason, words);
+        self.refuse(meta.name.clone(), ToolErrorKind::Denied, reason, words);
     }
 
-    pub(crate) fn event(&self) -> Arc<ToolCalled> {
-        Arc::new(ToolCalled {
+    pub(crate) fn event(&self) -> Arc<ToolPreEvent> {
+        Arc::new(ToolPreEvent {
             call_id: self.call.id.clone(),
             tool_name: self.call.name.clone(),
             tool_input: self.input.clone(),
@@ -136,21 +136,22 @@ impl Judged {
 }
 
 /// Takes a call through every stage that decides about it.
-pub(crate) async fn prepare(scene: &Scene, tools: &ToolSet, call: ToolCall) -> Judged {
+pub(crate) async fn prepare(scene: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
     let mut judged = begin(scene, tools, call);
     let Some(row) = judged.row.clone() else { return judged };
-    if check_schema(&mut judged, &row) && look_at_effects(&mut judged, &row, scene) {
+    if check_schema(&mut judged, &row) && compute_facts(&mut judged, &row, scene) {
         if !row.shaping.is_empty() && !transform(&mut judged, &row, scene).await {
             return judged;
         }
-        judge(&mut judged, &row, scene).await;
+        decide(&mut judged, &row, scene).await;
     }
     judged
 }
 
 /// Finds the tool of a call; one that is not shown is refused.
-pub(crate) fn begin(scene: &Scene, tools: &ToolSet, call: ToolCall) -> Judged {
-    let mut judged = Judged { generation: scene.generation().number, ..Judged::new(call) };
+pub(crate) fn begin(scene: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
+    let mut judged =
+        CallDecision { generation: scene.generation().number, ..CallDecision::new(call) };
     judged.row = tools.row(&judged.call.name).cloned();
     if judged.row.is_none() {
         out_of_scope(&mut judged, tools, scene.generation());
@@ -159,11 +160,11 @@ pub(crate) fn begin(scene: &Scene, tools: &ToolSet, call: ToolCall) -> Judged {
 }
 
 /// What is shown to the model is what may be called.
-fn out_of_scope(judged: &mut Judged, tools: &ToolSet, generation: &Generation) {
+fn out_of_scope(judged: &mut CallDecision, tools: &ToolSet, generation: &Generation) {
     let name = text::clip(&text::show_line(&judged.call.name), 80).into_owned();
     if generation.tools.row(&judged.call.name).is_some() {
         let words = format!("The tool `{name}` is not available to this agent.");
-        return judged.refuse("scope", ErrorKind::Denied, words.clone(), words);
+        return judged.refuse("scope", ToolErrorKind::Denied, words.clone(), words);
     }
     let names = || tools.specs().map(|spec| spec.name.as_str());
     let hint = match text::nearest(&name, names()) {
@@ -172,22 +173,22 @@ fn out_of_scope(judged: &mut Judged, tools: &ToolSet, generation: &Generation) {
         None => format!(" There are: {}.", names().collect::<Vec<_>>().join(", ")),
     };
     let words = format!("Unknown tool: {name}.{hint}");
-    judged.refuse("scope", ErrorKind::NotFound, words.clone(), words);
+    judged.refuse("scope", ToolErrorKind::NotFound, words.clone(), words);
 }
 
-pub(crate) fn check_schema(judged: &mut Judged, row: &ToolRow) -> bool {
+pub(crate) fn check_schema(judged: &mut CallDecision, row: &ToolEntry) -> bool {
     let Err(faults) = row.schema.check(&judged.input) else { return true };
     let words = format!("Invalid arguments for `{}`: {faults}.", judged.call.name);
-    judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
+    judged.refuse("schema", ToolErrorKind::InvalidArgs, words.clone(), words);
     false
 }
 
-pub(crate) fn look_at_effects(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
+pub(crate) fn compute_facts(judged: &mut CallDecision, row: &ToolEntry, scene: &StepCx) -> bool {
     let place = &scene.cx.run.place;
     match catch_unwind(AssertUnwindSafe(|| row.tool.effects(&judged.input, place))) {
         Ok(Facts { invalid: Some(why), .. }) => {
             let words = format!("Invalid arguments for `{}`: {why}.", judged.call.name);
-            judged.refuse("schema", ErrorKind::InvalidArgs, words.clone(), words);
+            judged.refuse("schema", ToolErrorKind::InvalidArgs, words.clone(), words);
             false
         }
         Ok(facts) => {
@@ -196,16 +197,16 @@ pub(crate) fn look_at_effects(judged: &mut Judged, row: &ToolRow, scene: &Scene)
         }
         Err(_) => {
             let words = "It could not be worked out what this call touches.";
-            judged.refuse("effects", ErrorKind::Denied, words, words);
+            judged.refuse("effects", ToolErrorKind::Denied, words, words);
             false
         }
     }
 }
 
 /// Runs the transforms; what they made is checked like the model's own input.
-pub(crate) async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene) -> bool {
+pub(crate) async fn transform(judged: &mut CallDecision, row: &ToolEntry, scene: &StepCx) -> bool {
     let decided = scene.fire_on(&row.shaping, judged.event()).await;
-    let Decided { event, replaced, stop, ran, .. } = decided;
+    let PointOutcome { event, replaced, stop, ran, .. } = decided;
     judged.ran.extend(ran);
     let after = replaced.iter().skip(1).map(|(_, event)| event).chain([&event]);
     judged.rewrites = replaced
@@ -217,25 +218,30 @@ pub(crate) async fn transform(judged: &mut Judged, row: &ToolRow, scene: &Scene)
         .collect();
     judged.input = event.tool_input.clone();
     match stop {
-        Some((meta, Stop::Block(reason))) => {
+        Some((meta, ChainStop::Block(reason))) => {
             judged.blocked_by(&meta, &reason, scene);
             return false;
         }
-        Some((_, Stop::Answer(output))) => judged.answer = Some(output),
+        Some((_, ChainStop::Answer(output))) => judged.answer = Some(output),
         None => {}
     }
-    judged.rewrites.is_empty() || (check_schema(judged, row) && look_at_effects(judged, row, scene))
+    judged.rewrites.is_empty() || (check_schema(judged, row) && compute_facts(judged, row, scene))
 }
 
 /// The floor and the gates, side by side: the strictest stands.
-async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
+async fn decide(judged: &mut CallDecision, row: &ToolEntry, scene: &StepCx) {
     judged.after_secret = judged.facts.has_effects() && scene.cx.has_read_secret();
     let ruling = rule(judged, scene);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return judged.refuse(format_smolstr!("{}", ruling.by), ErrorKind::Denied, reason, words);
+        return judged.refuse(
+            format_smolstr!("{}", ruling.by),
+            ToolErrorKind::Denied,
+            reason,
+            words,
+        );
     }
-    let decided: Decided<ToolPre> = scene.fire_on(&row.judging, judged.event()).await;
+    let decided: PointOutcome<ToolPre> = scene.fire_on(&row.judging, judged.event()).await;
     judged.ran.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
         return judged.blocked_by(meta, reason, scene);
@@ -246,16 +252,17 @@ async fn judge(judged: &mut Judged, row: &ToolRow, scene: &Scene) {
     if scene.generation().policy.mode() == Mode::Auto {
         let reason = format!("{}, and mode `auto` asks nobody", first.reason);
         let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return judged.refuse(first.by.clone(), ErrorKind::Denied, reason, words);
+        return judged.refuse(first.by.clone(), ToolErrorKind::Denied, reason, words);
     }
-    judged.stand = Stand::Ask { asks, open };
+    judged.stand = CallState::Ask { asks, open };
 }
 
-pub(crate) fn rule(judged: &Judged, scene: &Scene) -> Ruling {
+pub(crate) fn rule(judged: &CallDecision, scene: &StepCx) -> Ruling {
     let (tool, place) = (judged.call.name.as_str(), &scene.cx.run.place);
     let approvals = &*scene.cx.root_session().approvals();
     let (input, facts) = (&judged.input, &judged.facts);
-    let ruling = scene.generation().policy.decide(&Asked { tool, input, facts, place, approvals });
+    let ruling =
+        scene.generation().policy.decide(&PolicyInput { tool, input, facts, place, approvals });
     let may = facts.zone == Zone::Safe || matches!(ruling.verdict, Verdict::Block(_));
     match !may && scene.session().agent.only_looks() {
         true => Ruling { verdict: Verdict::block("this agent only looks"), by: Decider::Mode },
@@ -264,16 +271,16 @@ pub(crate) fn rule(judged: &Judged, scene: &Scene) -> Ruling {
 }
 
 /// Everybody who wants the call asked; whether only mode or zone do.
-fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, bool) {
+fn questions(ruling: &Ruling, verdicts: &[(Arc<HandlerMeta>, Verdict)]) -> (Vec<AskReason>, bool) {
     let floor = match &ruling.verdict {
         Verdict::Ask(reason) => {
             let by = format_smolstr!("{}", ruling.by);
-            Some(Ask { by, reason: reason.clone(), hook: None })
+            Some(AskReason { by, reason: reason.clone(), hook: None })
         }
         _ => None,
     };
     let open = ruling.by.leaves_the_answer_open() && verdicts.is_empty();
-    let gates = verdicts.iter().map(|(meta, verdict)| Ask {
+    let gates = verdicts.iter().map(|(meta, verdict)| AskReason {
         by: meta.name.clone(),
         reason: verdict.reason().unwrap_or_default().to_owned(),
         hook: Some(meta.id),
@@ -282,25 +289,25 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<Meta>, Verdict)]) -> (Vec<Ask>, b
 }
 
 /// Somebody who asks, by name.
-pub(crate) fn asks(by: &str, verdict: &Verdict) -> Ask {
+pub(crate) fn asks(by: &str, verdict: &Verdict) -> AskReason {
     let reason = verdict.reason().unwrap_or_default().to_owned();
-    Ask { by: by.into(), reason, hook: None }
+    AskReason { by: by.into(), reason, hook: None }
 }
 
 /// Asks gates and floor once more, of the newest generation: before an approval counts, and before a
 /// permit when the registry has changed. What was asked and answered is not asked again; anything
 /// new that is stricter refuses.
-pub(crate) async fn judge_again(judged: &mut Judged, scene: &Scene) {
+pub(crate) async fn recheck(judged: &mut CallDecision, scene: &StepCx) {
     judged.generation = scene.generation().number;
     judged.after_secret = scene.cx.has_read_secret();
     let Some(row) = scene.face.tools.row(&judged.call.name).cloned() else {
         let words = "The tool is no longer there.";
-        return judged.refuse("scope", ErrorKind::NotFound, words, words);
+        return judged.refuse("scope", ToolErrorKind::NotFound, words, words);
     };
-    let decided_on = |decided: &Arc<ToolRow>| decided.is_same_tool(&row);
+    let decided_on = |decided: &Arc<ToolEntry>| decided.is_same_tool(&row);
     if !judged.row.as_ref().is_some_and(decided_on) {
         let words = "The tool is no longer the one this call was decided on.";
-        return judged.refuse("scope", ErrorKind::Unavailable, words, words);
+        return judged.refuse("scope", ToolErrorKind::Unavailable, words, words);
     }
     let row = match &judged.caller {
         Some(caller) => Arc::new(row.without(caller)),
@@ -309,7 +316,12 @@ pub(crate) async fn judge_again(judged: &mut Judged, scene: &Scene) {
     let ruling = rule(judged, scene);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return judged.refuse(format_smolstr!("{}", ruling.by), ErrorKind::Denied, reason, words);
+        return judged.refuse(
+            format_smolstr!("{}", ruling.by),
+            ToolErrorKind::Denied,
+            reason,
+            words,
+        );
     }
     let decided = scene.fire_on(&row.judging.gates_only(), judged.event()).await;
     judged.ran.extend(decided.ran.iter().cloned());
@@ -317,11 +329,11 @@ pub(crate) async fn judge_again(judged: &mut Judged, scene: &Scene) {
         return judged.blocked_by(meta, reason, scene);
     }
     let (asks, _) = questions(&ruling, &decided.verdicts);
-    let known = |ask: &&Ask| {
+    let known = |ask: &&AskReason| {
         judged.answered.iter().any(|known| known.by == ask.by && known.hook == ask.hook)
     };
     if let Some(ask) = asks.iter().find(|ask| !known(ask)) {
         let words = format!("Denied: {} asks for it only now: {}.", ask.by, ask.reason);
-        judged.refuse(ask.by.clone(), ErrorKind::Denied, ask.reason.clone(), words);
+        judged.refuse(ask.by.clone(), ToolErrorKind::Denied, ask.reason.clone(), words);
     }
 }

@@ -1,5 +1,5 @@
 //! Hooks, tried: a point is fired at the hooks that are loaded, and nothing else happens. What each of them
-//! said is a report ([`Tried`]).
+//! said is a report ([`DryRunReport`]).
 //!
 //! There is no scope, no schema and no floor here, and the kernel's own gates are not asked: what becomes of
 //! a call as a whole is [`Agent::explain`](crate::agent::Agent::explain)'s to tell. Hooks are asked by the one
@@ -9,22 +9,22 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Verdict, hooks::points::{PointId, ToolCalled, ToolPre}, named, pipeline::dry_run::Trial};
+//! use cotter::{Agent, Verdict, hooks::points::{PointId, ToolPreEvent, ToolPre}, named, pipeline::dry_run::DryRun};
 //! use cotter_test::Scripted;
 //! use serde_json::json;
 //!
-//! let guard = |call: &ToolCalled| match call.tool_input["path"].as_str() {
+//! let guard = |call: &ToolPreEvent| match call.tool_input["path"].as_str() {
 //!     Some("prod.env") => Verdict::block("not in production"),
 //!     _ => Verdict::Pass,
 //! };
 //! let guard = named("guard", guard).tools(["write"]);
 //! let agent = Agent::builder(Scripted::new([])).on(ToolPre, guard).build()?;
 //!
-//! let write = Trial::at(PointId::ToolPre).with_call("write", json!({"path": "prod.env"}));
+//! let write = DryRun::at(PointId::ToolPre).with_call("write", json!({"path": "prod.env"}));
 //! let tried = agent.try_hooks(write).await;
 //! assert_eq!((tried.verdict, &*tried.reason), ("block", "not in production"));
 //!
-//! let read = Trial::at(PointId::ToolPre).with_call("read", json!({"path": "prod.env"}));
+//! let read = DryRun::at(PointId::ToolPre).with_call("read", json!({"path": "prod.env"}));
 //! let tried = agent.try_hooks(read).await;
 //! assert_eq!((tried.verdict, tried.hooks[0].matched), ("pass", false));
 //! # Ok(())
@@ -38,14 +38,14 @@ use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
 use crate::{
-    agent::step_cx::Scene,
+    agent::step_cx::StepCx,
     hooks::{
-        chain::{Chain, Meta},
-        dispatch::{Decided, Ran, strictest},
-        events::{EventKind, Events},
-        external::per_point::Foreign,
+        chain::{Chain, HandlerMeta},
+        dispatch::{HandlerRun, PointOutcome, strictest},
+        events::{EventKind, EventStream},
+        external::per_point::ExternalPoint,
         notes,
-        points::{self, Fold, PointId, Stop},
+        points::{self, ChainStop, PointId, RankedAnswer},
     },
     permission::{origin::Origin, verdict::Power},
 };
@@ -53,7 +53,7 @@ use crate::{
 /// What happens at a point, to see what hooks say to it. What is not said is made up, plausibly: a run that
 /// just began, a reply without tools, a tool that gave nothing.
 #[derive(Clone, Debug)]
-pub struct Trial {
+pub struct DryRun {
     point: PointId,
     pub(crate) tool: SmolStr,
     pub(crate) input: Arc<Value>,
@@ -61,11 +61,11 @@ pub struct Trial {
     pub(crate) result: String,
 }
 
-impl Trial {
+impl DryRun {
     /// Something at this point.
     pub fn at(point: PointId) -> Self {
         let input = Arc::new(Value::Object(Map::new()));
-        Trial {
+        DryRun {
             point,
             tool: SmolStr::default(),
             input,
@@ -98,7 +98,7 @@ impl Trial {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Tried {
+pub struct DryRunReport {
     /// `pass`, `ask` or `block`; `answer` where a hook would answer in the tool's stead, `go_on` at
     /// `turn.end`, `yes` or `no` at `permission.ask`.
     pub verdict: &'static str,
@@ -112,18 +112,18 @@ pub struct Tried {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// What the model would be told.
-    pub notes: Vec<Noted>,
+    pub notes: Vec<DryRunNote>,
     /// What the person would be told.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
     /// Every hook at the point, the kernel's aside, in the order of origins and registration.
-    pub hooks: Vec<TriedHook>,
+    pub hooks: Vec<DryRunRow>,
 }
 
 /// Words to the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Noted {
+pub struct DryRunNote {
     /// Who says them.
     pub owner: SmolStr,
     /// The words as they would be sent.
@@ -133,7 +133,7 @@ pub struct Noted {
 /// One hook, and what it said.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct TriedHook {
+pub struct DryRunRow {
     /// Its name.
     pub name: SmolStr,
     /// Who registered it.
@@ -167,31 +167,31 @@ fn as_word<S: serde::Serializer>(power: &Power, serializer: S) -> Result<S::Ok, 
 pub(crate) const NOT_REACHED: &str = "not reached";
 
 /// Fires a point at the loaded hooks.
-pub(crate) async fn try_hooks(scene: Scene, trial: Trial) -> Tried {
+pub(crate) async fn try_hooks(scene: StepCx, trial: DryRun) -> DryRunReport {
     let heard = scene.session().events();
-    let tried = points::visit(trial.point, Fire { scene: &scene, trial: &trial }).await;
-    Tried { notes: noted(&scene), notices: notices(heard), ..tried }
+    let tried = points::visit(trial.point, DryRunVisitor { scene: &scene, trial: &trial }).await;
+    DryRunReport { notes: noted(&scene), notices: notices(heard), ..tried }
 }
 
-struct Fire<'a> {
-    scene: &'a Scene,
-    trial: &'a Trial,
+struct DryRunVisitor<'a> {
+    scene: &'a StepCx,
+    trial: &'a DryRun,
 }
 
-impl<'a> points::Visit for Fire<'a> {
-    type Out = Pin<Box<dyn Future<Output = Tried> + Send + 'a>>;
+impl<'a> points::PointVisitor for DryRunVisitor<'a> {
+    type Out = Pin<Box<dyn Future<Output = DryRunReport> + Send + 'a>>;
 
-    fn at<P: Foreign>(self) -> Self::Out {
+    fn at<P: ExternalPoint>(self) -> Self::Out {
         Box::pin(fire::<P>(self.scene, self.trial))
     }
 }
 
 /// Transforms, then everybody else on what they made, with what it touches worked out anew.
-async fn fire<P: Foreign>(scene: &Scene, trial: &Trial) -> Tried {
+async fn fire<P: ExternalPoint>(scene: &StepCx, trial: &DryRun) -> DryRunReport {
     let loaded = scene.generation().chain::<P>();
     let loaded = loaded.filtered(|meta| meta.owner.origin != Origin::Kernel);
     let about_tools = P::ID.row().is_about_tools();
-    let matches = |meta: &Meta| !about_tools || meta.matches(&trial.tool);
+    let matches = |meta: &HandlerMeta| !about_tools || meta.matches(&trial.tool);
     let asked = loaded.filtered(matches);
     let happening = Arc::new(P::happening(trial, scene));
     let shaping = asked.filtered(|meta| meta.power == Power::Transform);
@@ -212,14 +212,14 @@ async fn fire<P: Foreign>(scene: &Scene, trial: &Trial) -> Tried {
         ran.extend(decided.ran.iter().cloned());
     }
     let hooks = rows(&loaded, scene, &matches, &ran);
-    Tried { hooks, ..concluded(&decided) }
+    DryRunReport { hooks, ..concluded(&decided) }
 }
 
 /// What all of them come to.
-fn concluded<P: Foreign>(decided: &Decided<P>) -> Tried {
+fn concluded<P: ExternalPoint>(decided: &PointOutcome<P>) -> DryRunReport {
     let said = match (&decided.stop, decided.strictest(), strictest(&decided.answers)) {
-        (Some((meta, Stop::Block(reason))), ..) => Some((meta, "block", reason.as_str())),
-        (Some((meta, Stop::Answer(_))), ..) => Some((meta, "answer", "")),
+        (Some((meta, ChainStop::Block(reason))), ..) => Some((meta, "block", reason.as_str())),
+        (Some((meta, ChainStop::Answer(_))), ..) => Some((meta, "answer", "")),
         (None, Some((meta, verdict)), _) => {
             Some((meta, verdict.word(), verdict.reason().unwrap_or_default()))
         }
@@ -233,30 +233,32 @@ fn concluded<P: Foreign>(decided: &Decided<P>) -> Tried {
         None => (SmolStr::default(), "pass", String::new()),
     };
     let text = match &decided.stop {
-        Some((_, Stop::Answer(output))) => Some(output.content.text().into_owned()),
+        Some((_, ChainStop::Answer(output))) => Some(output.content.text().into_owned()),
         _ => P::text(&decided.event),
     };
     let input = P::input(&decided.event).map_or(Value::Null, |input| Value::clone(&input));
     let (notes, notices, hooks) = (vec![], vec![], vec![]);
-    Tried { verdict, reason, decided_by, input, text, notes, notices, hooks }
+    DryRunReport { verdict, reason, decided_by, input, text, notes, notices, hooks }
 }
 
 /// A row per hook, whichever of its sides was asked. Those that are asked about everything and had nothing
 /// to say are left out.
-fn rows<P: Foreign>(
+fn rows<P: ExternalPoint>(
     loaded: &Chain<P>,
-    scene: &Scene,
-    matches: &impl Fn(&Meta) -> bool,
-    ran: &[Ran],
-) -> Vec<TriedHook> {
+    scene: &StepCx,
+    matches: &impl Fn(&HandlerMeta) -> bool,
+    ran: &[HandlerRun],
+) -> Vec<DryRunRow> {
     let sides = sides(scene.generation().metas().filter(|meta| loaded.has(meta.id)));
     let rows = sides.iter().map(|sides| (sides, row(sides, matches(sides[0]), ran)));
     rows.filter(|(sides, row)| !is_silent(sides, row)).map(|(_, row)| row).collect()
 }
 
 /// Hooks with all their sides: one that may change something is registered twice.
-pub(crate) fn sides<'a>(metas: impl Iterator<Item = &'a Arc<Meta>>) -> Vec<Vec<&'a Arc<Meta>>> {
-    let mut hooks: Vec<Vec<&Arc<Meta>>> = vec![];
+pub(crate) fn sides<'a>(
+    metas: impl Iterator<Item = &'a Arc<HandlerMeta>>,
+) -> Vec<Vec<&'a Arc<HandlerMeta>>> {
+    let mut hooks: Vec<Vec<&Arc<HandlerMeta>>> = vec![];
     for meta in metas {
         match hooks.iter_mut().find(|sides| sides[0].is_side_of(meta)) {
             Some(sides) => sides.push(meta),
@@ -267,13 +269,13 @@ pub(crate) fn sides<'a>(metas: impl Iterator<Item = &'a Arc<Meta>>) -> Vec<Vec<&
 }
 
 /// Whether a hook is asked about everything and had nothing to say.
-pub(crate) fn is_silent(sides: &[&Arc<Meta>], row: &TriedHook) -> bool {
+pub(crate) fn is_silent(sides: &[&Arc<HandlerMeta>], row: &DryRunRow) -> bool {
     row.matched && row.verdict == NOT_REACHED && sides.iter().all(|meta| meta.quiet)
 }
 
 /// What one hook said, whichever of its sides did.
-pub(crate) fn row(sides: &[&Arc<Meta>], matched: bool, ran: &[Ran]) -> TriedHook {
-    let of_hook = |ran: &&Ran| sides.iter().any(|meta| meta.id == ran.handler);
+pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]) -> DryRunRow {
+    let of_hook = |ran: &&HandlerRun| sides.iter().any(|meta| meta.id == ran.handler);
     let told: Vec<_> = ran.iter().filter(of_hook).collect();
     let judges = sides.iter().any(|meta| meta.power == Power::Gate);
     let verdict = match (matched, told.last().map(|ran| ran.word)) {
@@ -285,9 +287,10 @@ pub(crate) fn row(sides: &[&Arc<Meta>], matched: bool, ran: &[Ran]) -> TriedHook
     };
     #[expect(clippy::cast_precision_loss, reason = "a duration of a hook, for people")]
     let ms = told.iter().map(|ran| ran.nanos).sum::<u64>() as f64 / 1e6;
-    let words =
-        |of: fn(&Ran) -> Option<&str>| told.iter().rev().find_map(|ran| of(ran)).map(str::to_owned);
-    TriedHook {
+    let words = |of: fn(&HandlerRun) -> Option<&str>| {
+        told.iter().rev().find_map(|ran| of(ran)).map(str::to_owned)
+    };
+    DryRunRow {
         name: sides[0].name.clone(),
         origin: sides[0].owner.origin.to_string(),
         power: sides.iter().map(|meta| meta.power).max().unwrap_or(Power::Observe),
@@ -300,13 +303,13 @@ pub(crate) fn row(sides: &[&Arc<Meta>], matched: bool, ran: &[Ran]) -> TriedHook
     }
 }
 
-fn noted(scene: &Scene) -> Vec<Noted> {
+fn noted(scene: &StepCx) -> Vec<DryRunNote> {
     let waiting = scene.session().shared.notes.waiting();
     let (_, sent) = notes::render(&waiting, scene.generation());
-    sent.into_iter().map(|sent| Noted { owner: sent.owner, text: sent.text }).collect()
+    sent.into_iter().map(|sent| DryRunNote { owner: sent.owner, text: sent.text }).collect()
 }
 
-fn notices(mut heard: Events) -> Vec<String> {
+fn notices(mut heard: EventStream) -> Vec<String> {
     std::iter::from_fn(|| heard.try_next())
         .filter_map(|event| match &event.kind {
             EventKind::UiRequest { text, .. } => Some(text.clone()),

@@ -10,33 +10,33 @@ use smol_str::{SmolStr, format_smolstr};
 use tokio::time::Instant;
 
 use crate::{
-    agent::step_cx::Scene,
+    agent::step_cx::StepCx,
     history::{
-        entry::{Body, Timestamp},
+        entry::{EntryBody, Timestamp},
         ledger::{DecisionRow, OutcomeRow, Record},
         line_format::is_too_deep,
         message::{Content, Message, ToolCall, ToolResultMessage},
-        outcome::Outcome,
+        outcome::ToolOutcome,
         store::StoreError,
     },
     hooks::{
-        dispatch::Ran,
+        dispatch::HandlerRun,
         events::EventKind,
         points::{
             PointId,
-            tool_post::{ToolPost, ToolRan},
-            tool_refused::Refused,
+            tool_post::{ToolPost, ToolPostEvent},
+            tool_refused::ToolRefusedEvent,
         },
     },
-    registry::generation::ToolRow,
-    run::agent_loop::Exit,
+    registry::generation::ToolEntry,
+    run::agent_loop::RunExit,
 };
 use crate::{
-    history::tool_error_kind::ErrorKind,
-    model::tools::{Output, ToolError},
+    history::tool_error_kind::ToolErrorKind,
+    model::tools::{ToolError, ToolOutput},
     pipeline::{
         batch,
-        decide::{Judged, Stand, judge_again, prepare},
+        decide::{CallDecision, CallState, prepare, recheck},
         question as ask,
     },
     tool::{
@@ -51,13 +51,13 @@ const SIDE_BY_SIDE: usize = 32;
 /// Takes the calls of a step through the pipeline. Every call gets exactly one result, in call order.
 /// Of an interrupted step, those that were asked about go on.
 pub(crate) async fn run_step(
-    scene: &Scene,
+    scene: &StepCx,
     calls: Vec<ToolCall>,
     resumed: Option<Vec<SmolStr>>,
-) -> Result<(), Exit> {
+) -> Result<(), RunExit> {
     let mut judged = decide(scene, calls, resumed).await?;
     let question = format_smolstr!("{}.{}", scene.run_id(), scene.cx.step());
-    ask::one_question(scene, &mut judged, question).await?;
+    ask::ask_about_step(scene, &mut judged, question).await?;
     let parallel: Vec<_> = judged.iter().map(runs_beside_others).collect();
     let mut judged = judged.into_iter();
     for segment in batch::segments(&parallel) {
@@ -69,11 +69,11 @@ pub(crate) async fn run_step(
         stored.fold(told, Result::and)?;
     }
     scene.state().commit_behind()?;
-    if scene.is_cancelled() { Err(Exit::aborted()) } else { Ok(()) }
+    if scene.is_cancelled() { Err(RunExit::aborted()) } else { Ok(()) }
 }
 
 /// Answers calls that were left open, so that history is always well paired.
-pub(crate) fn close_open_calls(scene: &Scene) {
+pub(crate) fn close_open_calls(scene: &StepCx) {
     // Providers reject a call without a result.
     let open = scene.state().open_calls();
     for call in open {
@@ -81,19 +81,19 @@ pub(crate) fn close_open_calls(scene: &Scene) {
         let (kind, words) = if at_work {
             let words = "The outcome is unknown: the run failed while this call ran. \
                          Look before you repeat it.";
-            (ErrorKind::Unavailable, words)
+            (ToolErrorKind::Unavailable, words)
         } else {
-            (ErrorKind::Cancelled, "Cancelled: the run ended before this call started.")
+            (ToolErrorKind::Cancelled, "Cancelled: the run ended before this call started.")
         };
         scene.close_call(&call, kind, words);
     }
 }
 
 async fn decide(
-    scene: &Scene,
+    scene: &StepCx,
     calls: Vec<ToolCall>,
     resumed: Option<Vec<SmolStr>>,
-) -> Result<Vec<Judged>, StoreError> {
+) -> Result<Vec<CallDecision>, StoreError> {
     let tools = &scene.face.tools;
     let watched = |call: &ToolCall| tools.row(&call.name).is_some_and(|row| row.watched);
     if calls.iter().any(watched) {
@@ -101,7 +101,9 @@ async fn decide(
     }
     let each = |call: ToolCall| {
         let gone = resumed.as_ref().is_some_and(|asked: &Vec<SmolStr>| !asked.contains(&call.id));
-        async move { if gone { Judged::cancelled(call) } else { prepare(scene, tools, call).await } }
+        async move {
+            if gone { CallDecision::cancelled(call) } else { prepare(scene, tools, call).await }
+        }
     };
     let mut calls = calls;
     if calls.len() == 1 {
@@ -111,10 +113,10 @@ async fn decide(
     Ok(join_all(calls.into_iter().map(each)).await)
 }
 
-fn runs_beside_others(judged: &Judged) -> bool {
+fn runs_beside_others(judged: &CallDecision) -> bool {
     match (&judged.stand, &judged.row, &judged.answer) {
         // A tool that panics here runs alone.
-        (Stand::Pass, Some(row), None) => {
+        (CallState::Pass, Some(row), None) => {
             catch_unwind(AssertUnwindSafe(|| row.tool.parallel())).unwrap_or(false)
         }
         _ => true,
@@ -123,14 +125,14 @@ fn runs_beside_others(judged: &Judged) -> bool {
 
 /// Runs calls side by side. Gives their results in call order, and whether all was stored and told.
 pub(crate) async fn run_segment(
-    scene: &Scene,
-    mut judged: Vec<Judged>,
+    scene: &StepCx,
+    mut judged: Vec<CallDecision>,
 ) -> Result<(Vec<ToolResultMessage>, Result<(), StoreError>), StoreError> {
     for judged in &mut judged {
-        overtake(judged, scene).await;
+        recheck_until_stable(judged, scene).await;
         store_decision(scene, decision(judged, scene));
     }
-    let effects = |judged: &Judged| judged.runs() && judged.facts.has_effects();
+    let effects = |judged: &CallDecision| judged.runs() && judged.facts.has_effects();
     if judged.iter().any(effects) {
         let syncing = scene.state().commit_synced()?;
         syncing.await?;
@@ -138,7 +140,7 @@ pub(crate) async fn run_segment(
         scene.state().commit()?;
     }
     let running = judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone());
-    scene.state().go_to_work(running);
+    scene.state().mark_calls_running(running);
     if judged.len() == 1 {
         let only = judged.remove(0);
         let (result, told) = finish(scene, only).await.store(scene);
@@ -158,26 +160,26 @@ pub(crate) async fn run_segment(
     Ok((results.into_iter().flatten().collect(), told))
 }
 
-fn store_result(scene: &Scene, result: ToolResultMessage) -> Result<(), StoreError> {
-    let entry = scene.state().append(Body::Message(Message::ToolResult(result)));
+fn store_result(scene: &StepCx, result: ToolResultMessage) -> Result<(), StoreError> {
+    let entry = scene.state().append(EntryBody::Message(Message::ToolResult(result)));
     scene.tell(|| EventKind::Message { entry })
 }
 
-impl Judged {
+impl CallDecision {
     /// Whether its tool will run.
     fn runs(&self) -> bool {
-        matches!(self.stand, Stand::Pass) && self.answer.is_none()
+        matches!(self.stand, CallState::Pass) && self.answer.is_none()
     }
 }
 
 /// A call that passed may be overtaken until it runs: by an abort, or by a registry that has become
 /// stricter.
-async fn overtake(judged: &mut Judged, scene: &Scene) {
-    while matches!(judged.stand, Stand::Pass) {
+async fn recheck_until_stable(judged: &mut CallDecision, scene: &StepCx) {
+    while matches!(judged.stand, CallState::Pass) {
         if scene.is_cancelled() {
-            *judged = Judged::cancelled(judged.call.clone());
+            *judged = CallDecision::cancelled(judged.call.clone());
         } else if scene.agent().live().number() != judged.generation || has_learnt(judged, scene) {
-            judge_again(judged, &scene.newest()).await;
+            recheck(judged, &scene.newest()).await;
         } else {
             return;
         }
@@ -185,14 +187,14 @@ async fn overtake(judged: &mut Judged, scene: &Scene) {
 }
 
 /// Whether another call has read a secret since this one was decided on.
-fn has_learnt(judged: &Judged, scene: &Scene) -> bool {
+fn has_learnt(judged: &CallDecision, scene: &StepCx) -> bool {
     judged.facts.has_effects() && !judged.after_secret && scene.cx.has_read_secret()
 }
 
 /// The ledger row of a call: the decision and, where it passed, the start.
-fn decision(judged: &mut Judged, scene: &Scene) -> Box<DecisionRow> {
+fn decision(judged: &mut CallDecision, scene: &StepCx) -> Box<DecisionRow> {
     let (verdict, reason) = match &judged.stand {
-        Stand::Refused { reason, .. } => ("block", Some(reason.clone())),
+        CallState::Refused { reason, .. } => ("block", Some(reason.clone())),
         _ if judged.answer.is_some() => ("answer", None),
         _ => ("pass", None),
     };
@@ -216,7 +218,7 @@ fn decision(judged: &mut Judged, scene: &Scene) -> Box<DecisionRow> {
 }
 
 /// Stages a ledger row.
-fn store_decision(scene: &Scene, row: Box<DecisionRow>) {
+fn store_decision(scene: &StepCx, row: Box<DecisionRow>) {
     if !row.ran.is_empty() {
         scene.store_tables();
     }
@@ -224,32 +226,32 @@ fn store_decision(scene: &Scene, row: Box<DecisionRow>) {
 }
 
 /// A call that is over.
-struct Finished {
+struct FinishedCall {
     call: ToolCall,
-    told: Told,
+    told: CallEnd,
     result: ToolResultMessage,
-    ran: Vec<Ran>,
+    ran: Vec<HandlerRun>,
     /// The second row of a call that was overtaken after its first was stored.
     overtaken: Option<Box<DecisionRow>>,
 }
 
-enum Told {
-    Ran { outcome: Outcome, ms: u64 },
+enum CallEnd {
+    Ran { outcome: ToolOutcome, ms: u64 },
     Refused { by: SmolStr, reason: String },
     Answered,
 }
 
-impl Finished {
+impl FinishedCall {
     /// Stores the outcome and tells it; the result follows in call order.
-    fn store(self, scene: &Scene) -> (ToolResultMessage, Result<(), StoreError>) {
-        let Finished { call, told, result, ran, overtaken } = self;
+    fn store(self, scene: &StepCx) -> (ToolResultMessage, Result<(), StoreError>) {
+        let FinishedCall { call, told, result, ran, overtaken } = self;
         if let Some(row) = overtaken {
             store_decision(scene, row);
         }
         let (call_id, name) = (call.id, call.name);
         let error = result.error;
         let told = match told {
-            Told::Ran { outcome, ms } => {
+            CallEnd::Ran { outcome, ms } => {
                 let run = scene.run_id().clone();
                 scene.state().record(Record::Outcome(OutcomeRow {
                     at: Timestamp::now(),
@@ -263,10 +265,10 @@ impl Finished {
                 let output = || result.content.text().as_ref().into();
                 scene.tell(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
             }
-            Told::Refused { by, reason } => {
+            CallEnd::Refused { by, reason } => {
                 scene.tell(|| EventKind::ToolRefused { call_id, name, by, reason })
             }
-            Told::Answered => {
+            CallEnd::Answered => {
                 let output = || result.content.text().as_ref().into();
                 let ms = 0;
                 scene.tell(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
@@ -277,25 +279,32 @@ impl Finished {
 }
 
 /// Runs a call that may run; answers one that may not.
-async fn finish(scene: &Scene, mut judged: Judged) -> Finished {
-    let passed = matches!(judged.stand, Stand::Pass);
-    overtake(&mut judged, scene).await;
-    let refused = matches!(judged.stand, Stand::Refused { .. });
+async fn finish(scene: &StepCx, mut judged: CallDecision) -> FinishedCall {
+    let passed = matches!(judged.stand, CallState::Pass);
+    recheck_until_stable(&mut judged, scene).await;
+    let refused = matches!(judged.stand, CallState::Refused { .. });
     let overtaken = (passed && refused).then(|| decision(&mut judged, scene));
     let cap = scene.agent().cap(&scene.cx);
-    let Judged { call, row, input, facts, stand, by, rewrites, answer, .. } = judged;
-    if let Stand::Refused { kind, reason, words } = stand {
+    let CallDecision { call, row, input, facts, stand, by, rewrites, answer, .. } = judged;
+    if let CallState::Refused { kind, reason, words } = stand {
         let refused = refuse(scene, call, row, input, by, (kind, reason, words)).await;
-        return Finished { overtaken, ..refused };
+        return FinishedCall { overtaken, ..refused };
     }
     let Some(row) = row else {
         let words = "The tool is no longer there.".to_owned();
-        return refuse(scene, call, None, input, by, (ErrorKind::NotFound, words.clone(), words))
-            .await;
+        return refuse(
+            scene,
+            call,
+            None,
+            input,
+            by,
+            (ToolErrorKind::NotFound, words.clone(), words),
+        )
+        .await;
     };
     if let Some(output) = answer {
         let result = result_of(&call, Ok(output), &cap);
-        return Finished { call, told: Told::Answered, result, ran: vec![], overtaken };
+        return FinishedCall { call, told: CallEnd::Answered, result, ran: vec![], overtaken };
     }
     if scene.is_heard() {
         let (call_id, name) = (call.id.clone(), call.name.clone());
@@ -307,13 +316,14 @@ async fn finish(scene: &Scene, mut judged: Judged) -> Finished {
     let output = work(&row, permit, scene).await;
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let original = rewrites.first().map(|(_, before, _)| before.clone());
-    let outcome = output.as_ref().map_or_else(|error| Outcome::of(error.kind), |_| Outcome::Ok);
-    let told = Told::Ran { outcome, ms };
+    let outcome =
+        output.as_ref().map_or_else(|error| ToolOutcome::of(error.kind), |_| ToolOutcome::Ok);
+    let told = CallEnd::Ran { outcome, ms };
     if row.post.is_empty() {
         let result = result_of(&call, output, &cap);
-        return Finished { call, told, result, ran: vec![], overtaken };
+        return FinishedCall { call, told, result, ran: vec![], overtaken };
     }
-    let event = Arc::new(ToolRan {
+    let event = Arc::new(ToolPostEvent {
         call_id: call.id.clone(),
         tool_name: call.name.clone(),
         tool_input: input,
@@ -329,11 +339,11 @@ async fn finish(scene: &Scene, mut judged: Judged) -> Finished {
     settle(&row, &call, &decided.event, scene).await;
     let output = Result::clone(&decided.event.output);
     let result = result_of(&call, output, &cap);
-    Finished { call, told, result, ran: decided.ran, overtaken }
+    FinishedCall { call, told, result, ran: decided.ran, overtaken }
 }
 
 /// The tool at work. A panic is its failure; an abort drops it.
-async fn work(row: &ToolRow, permit: Permit, scene: &Scene) -> Result<Output, ToolError> {
+async fn work(row: &ToolEntry, permit: Permit, scene: &StepCx) -> Result<ToolOutput, ToolError> {
     let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
     tokio::select! {
         biased;
@@ -342,28 +352,28 @@ async fn work(row: &ToolRow, permit: Permit, scene: &Scene) -> Result<Output, To
             Err(ToolError::failed(format!("the tool panicked: {words}")))
         }),
         () = scene.cx.run.cancel.cancelled() => {
-            Err(ToolError::new(ErrorKind::Cancelled, "Cancelled while it ran."))
+            Err(ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran."))
         }
     }
 }
 
 /// The tool looks after what the hooks did. A panic changes nothing.
-async fn settle(row: &ToolRow, call: &ToolCall, ran: &ToolRan, scene: &Scene) {
+async fn settle(row: &ToolEntry, call: &ToolCall, ran: &ToolPostEvent, scene: &StepCx) {
     let cx = spoken_by_tool(call, &row.owner, &scene.cx);
     let settling = async { row.tool.settled(ran, &cx).await };
     let _ = AssertUnwindSafe(settling).catch_unwind().await;
 }
 
 async fn refuse(
-    scene: &Scene,
+    scene: &StepCx,
     call: ToolCall,
-    row: Option<Arc<ToolRow>>,
+    row: Option<Arc<ToolEntry>>,
     tool_input: Arc<serde_json::Value>,
     by: SmolStr,
-    (kind, reason, words): (ErrorKind, String, String),
-) -> Finished {
+    (kind, reason, words): (ToolErrorKind, String, String),
+) -> FinishedCall {
     if scene.generation().has(PointId::ToolRefused) {
-        let event = Arc::new(Refused {
+        let event = Arc::new(ToolRefusedEvent {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),
             tool_input,
@@ -384,17 +394,27 @@ async fn refuse(
         error: Some(kind),
         render_data: None,
     };
-    Finished { call, told: Told::Refused { by, reason }, result, ran: vec![], overtaken: None }
+    FinishedCall {
+        call,
+        told: CallEnd::Refused { by, reason },
+        result,
+        ran: vec![],
+        overtaken: None,
+    }
 }
 
-fn text_of(output: &Result<Output, ToolError>) -> Arc<str> {
+fn text_of(output: &Result<ToolOutput, ToolError>) -> Arc<str> {
     match output {
         Ok(output) => output.content.text().as_ref().into(),
         Err(error) => error.message.as_str().into(),
     }
 }
 
-fn result_of(call: &ToolCall, output: Result<Output, ToolError>, cap: &Cap) -> ToolResultMessage {
+fn result_of(
+    call: &ToolCall,
+    output: Result<ToolOutput, ToolError>,
+    cap: &Cap,
+) -> ToolResultMessage {
     let (content, error, render_data) = match output {
         Ok(output) => (output.content, None, output.render_data),
         Err(error) => (Content::Text(error.message), Some(error.kind), None),

@@ -6,29 +6,29 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    agent::step_cx::Scene,
+    agent::step_cx::StepCx,
     history::message::ToolCall,
     hooks::{
-        chain::Meta,
+        chain::HandlerMeta,
         points::{
-            Fold,
-            tool_pre::{ToolCalled, ToolPre},
+            RankedAnswer,
+            tool_pre::{ToolPre, ToolPreEvent},
         },
     },
     permission::{
-        Asked, Ruling,
+        PolicyInput, Ruling,
         mode::Mode,
         origin::Origin,
         verdict::{Power, Verdict},
     },
     pipeline::dry_run as trial,
-    registry::generation::ToolRow,
+    registry::generation::ToolEntry,
 };
 use crate::{
     permission::facts::Facts,
     pipeline::{
         decide as prepare,
-        decide::{Judged, Stand},
+        decide::{CallDecision, CallState},
     },
 };
 
@@ -36,7 +36,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Explained {
+pub struct ExplainReport {
     /// `pass`, `ask` or `block`.
     pub verdict: &'static str,
     /// Why, where it does not simply pass.
@@ -49,13 +49,13 @@ pub struct Explained {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// Everything that was looked at, in order.
-    pub considered: Vec<Considered>,
+    pub considered: Vec<ExplainRow>,
 }
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Considered {
+pub struct ExplainRow {
     /// Its name, or its words where it is a rule.
     pub name: String,
     /// Who registered it.
@@ -72,9 +72,9 @@ pub struct Considered {
     pub reason: String,
 }
 
-impl Considered {
+impl ExplainRow {
     fn new(kind: &'static str, name: impl Into<String>, origin: &Origin, said: &Verdict) -> Self {
-        Considered {
+        ExplainRow {
             name: name.into(),
             origin: origin.to_string(),
             kind,
@@ -87,7 +87,7 @@ impl Considered {
 
 /// What becomes of hooks that may do more than look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hooks {
+pub(crate) enum HookMode {
     /// They are named.
     Listed,
     /// They are asked, and told that it is a trial.
@@ -96,7 +96,7 @@ pub(crate) enum Hooks {
 
 /// Decides about a call as far as that can be done without asking a person or running anything. The
 /// kernel's gates are asked, and those that say that they only look; other hooks as `hooks` says.
-pub(crate) async fn explain(scene: &Scene, call: ToolCall, hooks: Hooks) -> Explained {
+pub(crate) async fn explain(scene: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainReport {
     let tools = &scene.face.tools;
     let mut judged = prepare::begin(scene, tools, call);
     let mut considered = vec![];
@@ -104,12 +104,12 @@ pub(crate) async fn explain(scene: &Scene, call: ToolCall, hooks: Hooks) -> Expl
     considered.push(scope);
     let Some(row) = judged.row.clone() else { return told(judged, considered) };
     let fits = prepare::check_schema(&mut judged, &row)
-        && prepare::look_at_effects(&mut judged, &row, scene);
+        && prepare::compute_facts(&mut judged, &row, scene);
     considered.push(stage(&judged, "schema", fits));
     if !fits {
         return told(judged, considered);
     }
-    if hooks == Hooks::Asked && !prepare::transform(&mut judged, &row, scene).await {
+    if hooks == HookMode::Asked && !prepare::transform(&mut judged, &row, scene).await {
         considered.extend(asked_or_listed(&judged, scene, hooks).map(|(_, one)| one));
         if judged.by == "schema" {
             considered.push(stage(&judged, "schema", false));
@@ -119,10 +119,10 @@ pub(crate) async fn explain(scene: &Scene, call: ToolCall, hooks: Hooks) -> Expl
     let ruling = prepare::rule(&judged, scene);
     let mut gates = ask_pure_gates(&judged, &row, scene).await;
     let kernel = gates.iter().map(|(meta, said)| {
-        Considered::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, said)
+        ExplainRow::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, said)
     });
     let kernel: Vec<_> = kernel.collect();
-    if hooks == Hooks::Asked {
+    if hooks == HookMode::Asked {
         let others = row.judging.gates_only().filtered(|meta| !is_pure(meta));
         let decided = scene.fire_on(&others, judged.event()).await;
         judged.ran.extend(decided.ran);
@@ -140,24 +140,24 @@ pub(crate) async fn explain(scene: &Scene, call: ToolCall, hooks: Hooks) -> Expl
 
 /// The hooks that may do more than look, a row each, with the most that each may do.
 fn asked_or_listed<'a>(
-    judged: &'a Judged,
-    scene: &'a Scene,
-    hooks: Hooks,
-) -> impl Iterator<Item = (Power, Considered)> + 'a {
+    judged: &'a CallDecision,
+    scene: &'a StepCx,
+    hooks: HookMode,
+) -> impl Iterator<Item = (Power, ExplainRow)> + 'a {
     let chain = scene.generation().chain::<ToolPre>();
-    let decides = |meta: &Meta| matches!(meta.power, Power::Transform | Power::Gate);
+    let decides = |meta: &HandlerMeta| matches!(meta.power, Power::Transform | Power::Gate);
     let metas = scene.generation().metas();
     let metas = metas.filter(move |meta| chain.has(meta.id) && decides(meta) && !is_pure(meta));
     trial::sides(metas).into_iter().filter_map(move |sides| {
         let matched = sides[0].matches(&judged.call.name);
         let said = trial::row(&sides, matched, &judged.ran);
         let verdict = match hooks {
-            Hooks::Listed if matched => "would be asked",
-            Hooks::Asked if trial::is_silent(&sides, &said) => return None,
+            HookMode::Listed if matched => "would be asked",
+            HookMode::Asked if trial::is_silent(&sides, &said) => return None,
             _ => said.verdict,
         };
         let kind = if said.power == Power::Transform { "transform" } else { "gate" };
-        let one = Considered {
+        let one = ExplainRow {
             name: said.name.to_string(),
             origin: said.origin,
             kind,
@@ -169,24 +169,24 @@ fn asked_or_listed<'a>(
     })
 }
 
-fn is_pure(meta: &Meta) -> bool {
+fn is_pure(meta: &HandlerMeta) -> bool {
     meta.pure || meta.owner.origin == Origin::Kernel
 }
 
-fn kind_of(meta: &Meta) -> &'static str {
+fn kind_of(meta: &HandlerMeta) -> &'static str {
     if meta.owner.origin == Origin::Kernel { "kernel" } else { "gate" }
 }
 
 async fn ask_pure_gates(
-    judged: &Judged,
-    row: &ToolRow,
-    scene: &Scene,
-) -> Vec<(Arc<Meta>, Verdict)> {
+    judged: &CallDecision,
+    row: &ToolEntry,
+    scene: &StepCx,
+) -> Vec<(Arc<HandlerMeta>, Verdict)> {
     let chain = row.judging.gates_only().filtered(is_pure);
     let mut said = vec![];
     for gate in &chain.gates {
         let one = chain.filtered(|meta| meta.id == gate.meta.id);
-        let event: Arc<ToolCalled> = judged.event();
+        let event: Arc<ToolPreEvent> = judged.event();
         let verdict = scene.fire_on(&one, event).await.verdicts.into_iter().next();
         said.push((gate.meta.clone(), verdict.map_or(Verdict::Pass, |(_, verdict)| verdict)));
     }
@@ -194,27 +194,32 @@ async fn ask_pure_gates(
 }
 
 /// Rules, approvals, zone and mode, each with what it says.
-fn on_the_floor(judged: &Judged, scene: &Scene, ruling: &Ruling) -> Vec<Considered> {
+fn on_the_floor(judged: &CallDecision, scene: &StepCx, ruling: &Ruling) -> Vec<ExplainRow> {
     let (policy, place) = (&scene.generation().policy, &scene.cx.run.place);
     let approvals = scene.cx.root_session().approvals();
     let tool = judged.call.name.as_str();
     let (input, facts) = (&judged.input, &judged.facts);
-    let asked = Asked { tool, input, facts, place, approvals: &approvals };
+    let asked = PolicyInput { tool, input, facts, place, approvals: &approvals };
     let rules = policy.speaking(&asked).into_iter();
     let mut considered: Vec<_> =
-        rules.map(|(text, origin, said)| Considered::new("rule", text, origin, &said)).collect();
+        rules.map(|(text, origin, said)| ExplainRow::new("rule", text, origin, &said)).collect();
     let (zone, mode) = (facts.zone.as_str(), policy.mode());
     let by_zone = policy.by_zone(facts).verdict;
     let confined = if facts.confined { ", confined" } else { "" };
     let zone = format!("{zone} at level {}{confined}", policy.level().as_str());
-    considered.push(Considered::new("zone", zone, &Origin::Kernel, &by_zone));
+    considered.push(ExplainRow::new("zone", zone, &Origin::Kernel, &by_zone));
     let by_mode = if ruling.by.kind() == "mode" { &ruling.verdict } else { &Verdict::Pass };
-    considered.push(Considered::new("mode", mode.as_str(), &Origin::Kernel, by_mode));
+    considered.push(ExplainRow::new("mode", mode.as_str(), &Origin::Kernel, by_mode));
     considered
 }
 
 /// The strictest of floor and gates, as a run would take it.
-fn settle(judged: &mut Judged, scene: &Scene, ruling: Ruling, gates: &[(Arc<Meta>, Verdict)]) {
+fn settle(
+    judged: &mut CallDecision,
+    scene: &StepCx,
+    ruling: Ruling,
+    gates: &[(Arc<HandlerMeta>, Verdict)],
+) {
     let floor = [(ruling.by.to_string(), ruling.verdict)];
     let gates = gates.iter().map(|(meta, verdict)| (meta.name.to_string(), verdict.clone()));
     let all: Vec<_> = floor.into_iter().chain(gates).collect();
@@ -227,46 +232,46 @@ fn settle(judged: &mut Judged, scene: &Scene, ruling: Ruling, gates: &[(Arc<Meta
             let reason = format!("{reason}, and mode `auto` asks nobody");
             judged.refuse(
                 by.clone(),
-                crate::history::tool_error_kind::ErrorKind::Denied,
+                crate::history::tool_error_kind::ToolErrorKind::Denied,
                 reason,
                 "",
             );
         }
         Verdict::Block(reason) => judged.refuse(
             by.clone(),
-            crate::history::tool_error_kind::ErrorKind::Denied,
+            crate::history::tool_error_kind::ToolErrorKind::Denied,
             reason,
             "",
         ),
         Verdict::Ask(_) => {
             let asks = all.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Ask(_)));
             let asks = asks.map(|(by, verdict)| prepare::asks(by, verdict)).collect();
-            judged.stand = Stand::Ask { asks, open: false };
+            judged.stand = CallState::Ask { asks, open: false };
         }
         Verdict::Pass => {}
     }
 }
 
-fn stage(judged: &Judged, kind: &'static str, passed: bool) -> Considered {
+fn stage(judged: &CallDecision, kind: &'static str, passed: bool) -> ExplainRow {
     let said = match &judged.stand {
-        Stand::Refused { reason, .. } if !passed => Verdict::block(reason.clone()),
+        CallState::Refused { reason, .. } if !passed => Verdict::block(reason.clone()),
         _ => Verdict::Pass,
     };
-    Considered::new(kind, kind, &Origin::Kernel, &said)
+    ExplainRow::new(kind, kind, &Origin::Kernel, &said)
 }
 
-fn told(judged: Judged, considered: Vec<Considered>) -> Explained {
+fn told(judged: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
     let (verdict, reason) = match judged.stand {
-        Stand::Pass => ("pass", String::new()),
-        Stand::Ask { asks, .. } => {
+        CallState::Pass => ("pass", String::new()),
+        CallState::Ask { asks, .. } => {
             let reasons: Vec<_> = asks.iter().map(|ask| ask.reason.as_str()).collect();
             ("ask", reasons.join("; "))
         }
-        Stand::Refused { reason, .. } => ("block", reason),
+        CallState::Refused { reason, .. } => ("block", reason),
     };
     let facts = Facts::clone(&judged.facts);
     let input = (!judged.rewrites.is_empty()).then(|| Value::clone(&judged.input));
-    Explained { verdict, reason, decided_by: judged.by.to_string(), facts, input, considered }
+    ExplainReport { verdict, reason, decided_by: judged.by.to_string(), facts, input, considered }
 }
 
 /// What somebody would ask the tool whose input is this, for one who writes it.

@@ -9,16 +9,16 @@ use crate::{
     agent::{
         child::{DEEPEST, depth},
         cx::Cx,
-        step_cx::Scene,
+        step_cx::StepCx,
     },
     history::{message::ToolCall, store::StoreError},
-    hooks::notes::Speaker,
+    hooks::notes::NoteAuthor,
 };
 use crate::{
-    history::tool_error_kind::ErrorKind,
-    model::tools::{Output, ToolError},
+    history::tool_error_kind::ToolErrorKind,
+    model::tools::{ToolError, ToolOutput},
     pipeline::{
-        decide::{Judged, prepare},
+        decide::{CallDecision, prepare},
         execute::run_segment,
         question as ask,
     },
@@ -26,19 +26,22 @@ use crate::{
 };
 
 /// Takes one call through the pipeline. Its result is the caller's and no part of the conversation.
-pub(crate) async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<Output, ToolError> {
+pub(crate) async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
     if depth(cx) >= DEEPEST {
         let words = format!("calls are nested {DEEPEST} deep, and may not be deeper");
-        return Err(ToolError::new(ErrorKind::Denied, words));
+        return Err(ToolError::new(ToolErrorKind::Denied, words));
     }
     if cx.is_dry_run() {
-        return Err(ToolError::new(ErrorKind::Denied, "hooks are only tried here: nothing runs"));
+        return Err(ToolError::new(
+            ToolErrorKind::Denied,
+            "hooks are only tried here: nothing runs",
+        ));
     }
-    let mut scene = Scene::of(cx);
+    let mut scene = StepCx::of(cx);
     scene.cx.depth += 1;
     let number = cx.run.next_started();
     let within = match &cx.speaker {
-        Speaker::Tool(calling) => calling.call_id.clone(),
+        NoteAuthor::Tool(calling) => calling.call_id.clone(),
         _ => scene.run_id().clone(),
     };
     let id = format_smolstr!("{within}/{number}");
@@ -48,10 +51,10 @@ pub(crate) async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<Outp
 }
 
 async fn take(
-    scene: &Scene,
+    scene: &StepCx,
     call: ToolCall,
     number: u32,
-) -> Result<Result<Output, ToolError>, StoreError> {
+) -> Result<Result<ToolOutput, ToolError>, StoreError> {
     // That owner's own hooks are not asked about it.
     let caller = scene.speaker();
     let own = match (&caller, scene.face.tools.row(&call.name)) {
@@ -59,16 +62,16 @@ async fn take(
         _ => ToolSet::new(scene.face.tools.rows().cloned().collect()),
     };
     let judged = prepare(scene, &own, call).await;
-    let mut judged = [Judged { caller, ..judged }];
+    let mut judged = [CallDecision { caller, ..judged }];
     let question = format_smolstr!("{}.{}.{number}", scene.run_id(), scene.cx.step());
-    ask::one_question(scene, &mut judged, question).await?;
+    ask::ask_about_step(scene, &mut judged, question).await?;
     let (results, told) = run_segment(scene, judged.into()).await?;
     told?;
     let Some(result) = results.into_iter().next() else {
         return Ok(Err(ToolError::failed("there was no result")));
     };
     Ok(match result.error {
-        None => Ok(Output { content: result.content, render_data: result.render_data }),
+        None => Ok(ToolOutput { content: result.content, render_data: result.render_data }),
         Some(kind) => Err(ToolError::new(kind, result.content.text())),
     })
 }

@@ -6,9 +6,9 @@ use std::{fmt::Write as _, sync::Arc};
 use smol_str::SmolStr;
 
 use crate::{
-    hooks::chain::Meta,
+    hooks::chain::HandlerMeta,
     permission::origin::{Origin, Owner},
-    registry::{Item, RegisterError, Registry, generation::Unit},
+    registry::{RegisterError, Registration, Registry, generation::OwnerUnit},
 };
 use crate::{
     permission::{
@@ -25,16 +25,16 @@ use crate::{
 /// An owner that was there and loads nothing is dropped. What would make anything looser waits for a
 /// person: until they agree, what the owner had stays, and of the new only what tightens is added.
 #[derive(Default)]
-pub struct Change {
+pub struct RegistryChange {
     pub(crate) units: Vec<(Registry, bool)>,
     pub(crate) of_files: bool,
     pub(crate) agreed_to: Vec<String>,
 }
 
-impl Change {
+impl RegistryChange {
     /// A change of nothing.
     pub fn new() -> Self {
-        Change::default()
+        RegistryChange::default()
     }
 
     /// What an owner has from now on.
@@ -58,7 +58,7 @@ impl Change {
         self
     }
 
-    /// A person agreed to what [`Reload::Held`] listed in these words. Whatever else would loosen waits.
+    /// A person agreed to what [`ChangeResult::Held`] listed in these words. Whatever else would loosen waits.
     pub fn agreed_to(mut self, looser: impl IntoIterator<Item = String>) -> Self {
         self.agreed_to.extend(looser);
         self
@@ -92,7 +92,7 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
-pub enum Reload {
+pub enum ChangeResult {
     /// It is in force.
     Applied,
     /// Some of it would loosen, and waits until a person agrees. The rest is in force.
@@ -105,9 +105,9 @@ pub enum Reload {
 /// Puts the units of a change, each with whether a person agreed to it, in the place of what their owners
 /// had. Gives what waits.
 pub(crate) fn apply(
-    changed: &[(Unit, bool)],
+    changed: &[(OwnerUnit, bool)],
     agreed_to: &[String],
-    units: &mut Vec<Unit>,
+    units: &mut Vec<OwnerUnit>,
 ) -> Vec<String> {
     let (mut looser, mut held) = (vec![], vec![]);
     // As it would be with what was agreed to and nothing else.
@@ -142,7 +142,7 @@ pub(crate) fn apply(
 }
 
 /// Takes out what an owner has: where it stood, and what it was.
-fn take(units: &mut Vec<Unit>, owner: &Owner) -> Option<(usize, Vec<Item>)> {
+fn take(units: &mut Vec<OwnerUnit>, owner: &Owner) -> Option<(usize, Vec<Registration>)> {
     let at = units.iter().position(|unit| unit.owner.is(owner))?;
     let theirs = units.extract_if(.., |unit| unit.owner.is(owner));
     let items = theirs.flat_map(|unit| unit.items).collect();
@@ -151,11 +151,11 @@ fn take(units: &mut Vec<Unit>, owner: &Owner) -> Option<(usize, Vec<Item>)> {
 
 /// Puts a unit where its owner stood. A new owner stands before those of the same origin that come later in
 /// the change: of what several say, the nearest counts.
-fn place(units: &mut Vec<Unit>, at: Option<usize>, unit: Unit, later: &[&Owner]) {
+fn place(units: &mut Vec<OwnerUnit>, at: Option<usize>, unit: OwnerUnit, later: &[&Owner]) {
     if unit.items.is_empty() {
         return;
     }
-    let is_later = |other: &Unit| {
+    let is_later = |other: &OwnerUnit| {
         let same = other.owner.origin == unit.owner.origin;
         same && later.iter().any(|owner| owner.is(&other.owner))
     };
@@ -166,9 +166,9 @@ fn place(units: &mut Vec<Unit>, at: Option<usize>, unit: Unit, later: &[&Owner])
 /// Where mode or level come to less than they would without what nobody agreed to, those of the changed
 /// units stay as they were.
 fn hold_modes(
-    units: &mut Vec<Unit>,
-    agreed: &[Unit],
-    changed: &[(Unit, bool)],
+    units: &mut Vec<OwnerUnit>,
+    agreed: &[OwnerUnit],
+    changed: &[(OwnerUnit, bool)],
     agreed_to: &[String],
     looser: &mut Vec<String>,
 ) {
@@ -182,9 +182,9 @@ fn hold_modes(
         looser.extend(waits.then_some(words));
         waits
     });
-    let is_it = |item: &Item| match item {
-        Item::Mode(_) => waits[0],
-        Item::Level(_) => waits[1],
+    let is_it = |item: &Registration| match item {
+        Registration::Mode(_) => waits[0],
+        Registration::Level(_) => waits[1],
         _ => false,
     };
     if !waits.contains(&true) {
@@ -201,7 +201,7 @@ fn hold_modes(
             }
             None if !kept.is_empty() => {
                 let at = agreed.iter().position(|unit| unit.owner.is(&new.owner));
-                place(units, at, Unit { owner: new.owner.clone(), items: kept }, &[]);
+                place(units, at, OwnerUnit { owner: new.owner.clone(), items: kept }, &[]);
             }
             None => {}
         }
@@ -212,34 +212,35 @@ fn hold_modes(
 /// What an owner has after a change that nobody agreed to, and what of it waits. What is strict elsewhere
 /// is not lost. Modes and levels are judged by what they come to, all of them together.
 pub(crate) fn tightened(
-    old: Vec<Item>,
-    new: Unit,
-    elsewhere: &[Item],
+    old: Vec<Registration>,
+    new: OwnerUnit,
+    elsewhere: &[Registration],
     agreed_to: &[String],
-) -> (Unit, Vec<String>) {
+) -> (OwnerUnit, Vec<String>) {
     let mut looser = loosened(&old, &new.items, elsewhere);
     looser.retain(|line| !agreed_to.contains(line));
     if looser.is_empty() {
         return (new, looser);
     }
-    let Unit { owner, items: new } = new;
-    let is_set = |item: &Item| matches!(item, Item::Mode(_) | Item::Level(_));
+    let OwnerUnit { owner, items: new } = new;
+    let is_set =
+        |item: &Registration| matches!(item, Registration::Mode(_) | Registration::Level(_));
     // What was switched off and is no longer is stricter.
-    let stays = |item: &Item| match item {
-        Item::Off(_) => has_same(&new, item),
+    let stays = |item: &Registration| match item {
+        Registration::Off(_) => has_same(&new, item),
         item => !is_set(item),
     };
     let mut items: Vec<_> = old.into_iter().filter(stays).collect();
     let added = new.into_iter().filter(|item| is_set(item) || tightens(item, &items));
     let added: Vec<_> = added.map(|item| beside(item, &items)).collect();
     items.extend(added);
-    (Unit { owner, items }, looser)
+    (OwnerUnit { owner, items }, looser)
 }
 
 /// What was there that is no longer (what can block, rules), and what would let pass that nobody let pass
 /// before.
-fn loosened(old: &[Item], new: &[Item], elsewhere: &[Item]) -> Vec<String> {
-    let is_gone = |item: &&Item| !is_kept(item, new) && !is_kept(item, elsewhere);
+fn loosened(old: &[Registration], new: &[Registration], elsewhere: &[Registration]) -> Vec<String> {
+    let is_gone = |item: &&Registration| !is_kept(item, new) && !is_kept(item, elsewhere);
     let gone = old.iter().filter(is_gone).map(|item| format!("gone: {}", describe(item)));
     let come = new.iter().filter(|item| loosens(item, old));
     let come = come.map(|item| format!("new: {}", describe(item)));
@@ -254,50 +255,59 @@ fn loosened(old: &[Item], new: &[Item], elsewhere: &[Item]) -> Vec<String> {
 }
 
 /// Whether something as strict is there.
-fn is_kept(item: &Item, new: &[Item]) -> bool {
+fn is_kept(item: &Registration, new: &[Registration]) -> bool {
     match item {
-        Item::Handler { meta, .. } if matches!(meta.power, Power::Observe | Power::Answer) => true,
-        Item::Rule(rule) if rule.loosens() => true,
-        Item::Handler { .. } | Item::Rule(_) => has_same(new, item),
-        Item::Guard(guard) => {
-            new.iter().any(|other| matches!(other, Item::Guard(g) if guard.is_kept_by(g)))
+        Registration::Handler { meta, .. }
+            if matches!(meta.power, Power::Observe | Power::Answer) =>
+        {
+            true
         }
-        Item::Mode(_) | Item::Level(_) => true,
-        Item::Tool { .. } | Item::Called(_) | Item::Section(_) | Item::Off(_) => true,
+        Registration::Rule(rule) if rule.loosens() => true,
+        Registration::Handler { .. } | Registration::Rule(_) => has_same(new, item),
+        Registration::Guard(guard) => {
+            new.iter().any(|other| matches!(other, Registration::Guard(g) if guard.is_kept_by(g)))
+        }
+        Registration::Mode(_) | Registration::Level(_) => true,
+        Registration::Tool { .. }
+        | Registration::Called(_)
+        | Registration::Section(_)
+        | Registration::Off(_) => true,
         // What it registered is judged item by item.
-        Item::Hook(_) => true,
+        Registration::Hook(_) => true,
     }
 }
 
 /// Whether it would let something pass that did not pass before.
-fn loosens(item: &Item, old: &[Item]) -> bool {
+fn loosens(item: &Registration, old: &[Registration]) -> bool {
     match item {
-        Item::Handler { meta, .. } => meta.power == Power::Answer && !has_same(old, item),
-        Item::Rule(rule) => rule.loosens() && !has_same(old, item),
-        Item::Off(_) => !has_same(old, item),
+        Registration::Handler { meta, .. } => meta.power == Power::Answer && !has_same(old, item),
+        Registration::Rule(rule) => rule.loosens() && !has_same(old, item),
+        Registration::Off(_) => !has_same(old, item),
         _ => false,
     }
 }
 
 /// Whether it only adds to what is refused or asked.
-fn tightens(item: &Item, beside: &[Item]) -> bool {
+fn tightens(item: &Registration, beside: &[Registration]) -> bool {
     match item {
-        Item::Handler { meta, .. } => meta.power == Power::Gate && !has_same(beside, item),
-        Item::Rule(rule) => !rule.loosens() && !has_same(beside, item),
-        Item::Guard(guard) => !beside
+        Registration::Handler { meta, .. } => meta.power == Power::Gate && !has_same(beside, item),
+        Registration::Rule(rule) => !rule.loosens() && !has_same(beside, item),
+        Registration::Guard(guard) => !beside
             .iter()
-            .any(|other| matches!(other, Item::Guard(known) if guard.is_kept_by(known))),
+            .any(|other| matches!(other, Registration::Guard(known) if guard.is_kept_by(known))),
         _ => false,
     }
 }
 
 /// The same where something of its name stays: a gate that became another is asked besides, and both must
 /// let a call pass.
-fn beside(item: Item, others: &[Item]) -> Item {
+fn beside(item: Registration, others: &[Registration]) -> Registration {
     match item {
-        Item::Handler { meta, install } if others.iter().any(|other| other.is_hook(&meta.name)) => {
-            let meta = Meta { named: false, quiet: false, ..Meta::clone(&meta) };
-            Item::Handler { meta: Arc::new(meta), install }
+        Registration::Handler { meta, install }
+            if others.iter().any(|other| other.is_hook(&meta.name)) =>
+        {
+            let meta = HandlerMeta { named: false, quiet: false, ..HandlerMeta::clone(&meta) };
+            Registration::Handler { meta: Arc::new(meta), install }
         }
         other => other,
     }
@@ -305,20 +315,20 @@ fn beside(item: Item, others: &[Item]) -> Item {
 
 /// Which hooks of a unit have the name of one that another unit of the origin keeps: they wait with it, but
 /// for gates.
-fn wait_for_names(units: &mut [Unit], held: &[Owner], waiting: &mut Vec<String>) {
-    let is_held = |unit: &Unit| held.iter().any(|owner| owner.is(&unit.owner));
+fn wait_for_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<String>) {
+    let is_held = |unit: &OwnerUnit| held.iter().any(|owner| owner.is(&unit.owner));
     let kept: Vec<_> = units.iter().filter(|unit| is_held(unit)).cloned().collect();
     for unit in units.iter_mut().filter(|unit| !is_held(unit)) {
         let others = kept.iter().filter(|kept| kept.owner.origin == unit.owner.origin);
         let others: Vec<_> = others.flat_map(|kept| kept.items.clone()).collect();
         let is_taken = |name: &SmolStr| {
-            let of_name = |item: &Item| matches!(item, Item::Handler { meta, .. } if meta.named && meta.name == *name);
+            let of_name = |item: &Registration| matches!(item, Registration::Handler { meta, .. } if meta.named && meta.name == *name);
             others.iter().any(of_name)
         };
         unit.items = std::mem::take(&mut unit.items)
             .into_iter()
             .filter_map(|item| match &item {
-                Item::Handler { meta, .. } if is_taken(&meta.name) => {
+                Registration::Handler { meta, .. } if is_taken(&meta.name) => {
                     if tightens(&item, &others) {
                         return Some(beside(item, &others));
                     }
@@ -332,15 +342,15 @@ fn wait_for_names(units: &mut [Unit], held: &[Owner], waiting: &mut Vec<String>)
 }
 
 /// The mode and level that units come to.
-pub(crate) fn settled(units: &[Unit]) -> (Mode, Level) {
+pub(crate) fn settled(units: &[OwnerUnit]) -> (Mode, Level) {
     let mut policy = Policy::default();
     let mut units: Vec<_> = units.iter().collect();
     units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
     for unit in units {
         for item in &unit.items {
             match item {
-                Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
-                Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
+                Registration::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
+                Registration::Level(level) => policy.set_level(*level, &unit.owner.origin),
                 _ => {}
             }
         }
@@ -348,11 +358,13 @@ pub(crate) fn settled(units: &[Unit]) -> (Mode, Level) {
     (policy.mode(), policy.level())
 }
 
-fn has_same(items: &[Item], item: &Item) -> bool {
+fn has_same(items: &[Registration], item: &Registration) -> bool {
     items.iter().any(|other| match (item, other) {
-        (Item::Handler { meta, .. }, Item::Handler { meta: other, .. }) => meta.guards_as(other),
-        (Item::Rule(rule), Item::Rule(other)) => rule == other,
-        (Item::Off(name), Item::Off(other)) => name == other,
+        (Registration::Handler { meta, .. }, Registration::Handler { meta: other, .. }) => {
+            meta.guards_as(other)
+        }
+        (Registration::Rule(rule), Registration::Rule(other)) => rule == other,
+        (Registration::Off(name), Registration::Off(other)) => name == other,
         _ => false,
     })
 }
@@ -360,9 +372,9 @@ fn has_same(items: &[Item], item: &Item) -> bool {
 /// The most that is shown of what a hook does.
 const DEFINITION_CHARS: usize = 120;
 
-fn describe(item: &Item) -> String {
+fn describe(item: &Registration) -> String {
     match item {
-        Item::Handler { meta, .. } => {
+        Registration::Handler { meta, .. } => {
             let mut words = format!("{} `{}` at `{}`", meta.power.as_str(), meta.name, meta.point);
             if !meta.definition.is_empty() {
                 let definition = meta.definition.lines().next().unwrap_or_default();
@@ -371,26 +383,26 @@ fn describe(item: &Item) -> String {
             }
             words
         }
-        Item::Tool { spec, .. } => format!("tool `{}`", spec.name),
-        Item::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
-        Item::Hook(installed) => format!("hook `{}`", installed.name),
-        Item::Section(section) => format!("words of `{}`", section.0),
-        Item::Rule(rule) => format!("rule `{rule}`"),
-        Item::Guard(guard) => guard.to_string(),
-        Item::Mode(mode) => format!("mode `{}`", mode.as_str()),
-        Item::Level(level) => format!("level `{}`", level.as_str()),
-        Item::Off(name) => format!("hook `{name}` switched off"),
+        Registration::Tool { spec, .. } => format!("tool `{}`", spec.name),
+        Registration::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
+        Registration::Hook(installed) => format!("hook `{}`", installed.name),
+        Registration::Section(section) => format!("words of `{}`", section.0),
+        Registration::Rule(rule) => format!("rule `{rule}`"),
+        Registration::Guard(guard) => guard.to_string(),
+        Registration::Mode(mode) => format!("mode `{}`", mode.as_str()),
+        Registration::Level(level) => format!("level `{}`", level.as_str()),
+        Registration::Off(name) => format!("hook `{name}` switched off"),
     }
 }
 
 /// The units of a change, checked one by one.
-pub(crate) fn units(change: Change) -> Result<Vec<(Unit, bool)>, RegisterError> {
-    let mut units: Vec<(Unit, bool)> = vec![];
+pub(crate) fn units(change: RegistryChange) -> Result<Vec<(OwnerUnit, bool)>, RegisterError> {
+    let mut units: Vec<(OwnerUnit, bool)> = vec![];
     for (registry, agreed) in change.units {
         if let Some(error) = registry.error {
             return Err(error);
         }
-        let unit = Unit { owner: registry.owner, items: registry.items };
+        let unit = OwnerUnit { owner: registry.owner, items: registry.items };
         if units.iter().any(|(known, _)| known.owner.is(&unit.owner)) {
             return Err(RegisterError::new(format!("{} is loaded twice", unit.owner)));
         }

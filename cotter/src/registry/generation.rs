@@ -13,26 +13,26 @@ use smol_str::SmolStr;
 
 use crate::{
     hooks::points::{
-        Chains, Hosted, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
+        ChainSlot, Chains, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
         tool_refused::ToolRefused,
     },
-    invoke::{agent_config::Arriving, trigger::TriggerSet},
+    invoke::{agent_config::PendingAgents, trigger::TriggerSet},
     model::tools::ToolSpec,
     permission::{Policy, guard::Guard, rule::Rule, verdict::Power},
-    registry::subsystem::{Hook, Installed},
-    tool::{Tool, ToolSet, schema::Schema},
+    registry::subsystem::{Hook, InstalledHook},
+    tool::{Tool, ToolSet, schema::ToolSchema},
 };
 use crate::{
     hooks::{
-        chain::{Chain, Meta},
+        chain::{Chain, HandlerMeta},
         handler::HandlerId,
     },
-    invoke::named_item::{Called, Kind},
+    invoke::named_item::{NameKind, NamedItem},
     permission::origin::{Origin, Owner},
     registry::{
-        Item, RegisterError, Registry,
-        change::{self, Change, Reload, is_called},
-        names::{Directory, is_built_in},
+        RegisterError, Registration, Registry,
+        change::{self, ChangeResult, RegistryChange, is_called},
+        names::{NameTable, is_built_in},
     },
 };
 
@@ -49,30 +49,30 @@ pub(crate) struct Generation {
     /// The rules of the floor, compiled.
     pub(crate) policy: Policy,
     /// What can be called by name besides tools.
-    pub(crate) names: Directory,
+    pub(crate) names: NameTable,
     /// What brings skills in by itself.
     pub(crate) triggers: Arc<TriggerSet>,
     /// The subsystems, in the order of registration.
-    pub(crate) hooks: Vec<Arc<Installed>>,
+    pub(crate) hooks: Vec<Arc<InstalledHook>>,
     /// Standing words for the system prompt: whose, and the words.
     pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
     /// The handlers that are there and do not run.
     off: Vec<HandlerId>,
-    units: Vec<Unit>,
+    units: Vec<OwnerUnit>,
 }
 
 /// What one owner registered.
 #[derive(Clone)]
-pub(crate) struct Unit {
+pub(crate) struct OwnerUnit {
     pub(crate) owner: Owner,
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<Registration>,
 }
 
 /// A tool and the handlers that apply to it, matched once per generation.
-pub(crate) struct ToolRow {
+pub(crate) struct ToolEntry {
     pub(crate) tool: Arc<dyn Tool>,
     pub(crate) spec: Arc<ToolSpec>,
-    pub(crate) schema: Arc<Schema>,
+    pub(crate) schema: Arc<ToolSchema>,
     pub(crate) owner: Owner,
     /// The subsystem that owns it.
     pub(crate) hook: Option<Arc<dyn Hook>>,
@@ -123,19 +123,19 @@ impl Generation {
     }
 
     /// The handlers of a point.
-    pub(crate) fn chain<P: Point + Hosted>(&self) -> &Chain<P> {
+    pub(crate) fn chain<P: Point + ChainSlot>(&self) -> &Chain<P> {
         P::chain(&self.chains)
     }
 
     /// The handler of that number, where it is still there.
-    pub(crate) fn meta(&self, id: HandlerId) -> Option<&Arc<Meta>> {
+    pub(crate) fn meta(&self, id: HandlerId) -> Option<&Arc<HandlerMeta>> {
         self.metas().find(|meta| meta.id == id)
     }
 
     /// Every handler, in the order of origins and registration.
-    pub(crate) fn metas(&self) -> impl Iterator<Item = &Arc<Meta>> {
+    pub(crate) fn metas(&self) -> impl Iterator<Item = &Arc<HandlerMeta>> {
         self.units.iter().flat_map(|unit| &unit.items).filter_map(|item| match item {
-            Item::Handler { meta, .. } => Some(meta),
+            Registration::Handler { meta, .. } => Some(meta),
             _ => None,
         })
     }
@@ -146,16 +146,18 @@ impl Generation {
     }
 
     /// The row of a tool: the handlers that apply to it.
-    pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolRow> {
+    pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolEntry> {
         let spec = Arc::new(tool.spec().clone());
-        let schema = Arc::new(Schema::of_our_own(&spec.schema));
-        let item = Item::Tool { tool, spec, schema, hook: None };
-        Arc::new(ToolRow::new(&self.chains, &item, crate::builtin::owner()).expect("it is a tool"))
+        let schema = Arc::new(ToolSchema::of_our_own(&spec.schema));
+        let item = Registration::Tool { tool, spec, schema, hook: None };
+        Arc::new(
+            ToolEntry::new(&self.chains, &item, crate::builtin::owner()).expect("it is a tool"),
+        )
     }
 
     fn build(
         number: u64,
-        mut units: Vec<Unit>,
+        mut units: Vec<OwnerUnit>,
         off: &[HandlerId],
         before: Option<&Generation>,
     ) -> Self {
@@ -164,25 +166,27 @@ impl Generation {
         let mut chains = Chains::default();
         let mut tools = vec![];
         let mut policy = Policy::default();
-        let (mut names, mut hooks, mut sections) = (Directory::default(), vec![], vec![]);
+        let (mut names, mut hooks, mut sections) = (NameTable::default(), vec![], vec![]);
         for unit in &units {
             for item in &unit.items {
                 match item {
-                    Item::Handler { meta, .. } if off.contains(&meta.id) => {}
-                    Item::Handler { meta, install } => install(&mut chains, meta.clone()),
-                    Item::Tool { .. } => tools.push((item, &unit.owner)),
-                    Item::Called(called) => names.add(&unit.owner, called),
-                    Item::Hook(installed) => hooks.push(installed.clone()),
-                    Item::Section(section) => sections.push(section.clone()),
-                    Item::Rule(rule) => policy.add(Rule::clone(rule), &unit.owner.origin),
-                    Item::Guard(guard) => policy.add_guard(Guard::clone(guard), &unit.owner.origin),
-                    Item::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
-                    Item::Level(level) => policy.set_level(*level, &unit.owner.origin),
-                    Item::Off(_) => {}
+                    Registration::Handler { meta, .. } if off.contains(&meta.id) => {}
+                    Registration::Handler { meta, install } => install(&mut chains, meta.clone()),
+                    Registration::Tool { .. } => tools.push((item, &unit.owner)),
+                    Registration::Called(called) => names.add(&unit.owner, called),
+                    Registration::Hook(installed) => hooks.push(installed.clone()),
+                    Registration::Section(section) => sections.push(section.clone()),
+                    Registration::Rule(rule) => policy.add(Rule::clone(rule), &unit.owner.origin),
+                    Registration::Guard(guard) => {
+                        policy.add_guard(Guard::clone(guard), &unit.owner.origin)
+                    }
+                    Registration::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
+                    Registration::Level(level) => policy.set_level(*level, &unit.owner.origin),
+                    Registration::Off(_) => {}
                 }
             }
         }
-        let row = |(item, owner): (_, &Owner)| ToolRow::new(&chains, item, owner.clone());
+        let row = |(item, owner): (_, &Owner)| ToolEntry::new(&chains, item, owner.clone());
         let rows = tools.into_iter().filter_map(row).map(Arc::new);
         let tools = Arc::new(ToolSet::new(rows.collect()));
         let triggers = triggers_of(&names, before);
@@ -206,19 +210,19 @@ impl Generation {
 
 /// The handlers that do not run: those of the given numbers, and those that somebody switched off by
 /// name. The kernel's stay.
-fn switched_off(units: &[Unit], numbers: &[HandlerId]) -> Vec<HandlerId> {
+fn switched_off(units: &[OwnerUnit], numbers: &[HandlerId]) -> Vec<HandlerId> {
     let items = || units.iter().flat_map(|unit| &unit.items);
     let names = items().filter_map(|item| match item {
-        Item::Off(name) => Some(name),
+        Registration::Off(name) => Some(name),
         _ => None,
     });
     let names: Vec<_> = names.collect();
-    let is_off = |meta: &Meta| {
+    let is_off = |meta: &HandlerMeta| {
         numbers.contains(&meta.id)
             || names.iter().any(|name| is_called(&meta.name, &meta.owner.origin, name))
     };
     let off = items().filter_map(|item| match item {
-        Item::Handler { meta, .. } if meta.owner.origin != Origin::Kernel => {
+        Registration::Handler { meta, .. } if meta.owner.origin != Origin::Kernel => {
             is_off(meta).then_some(meta.id)
         }
         _ => None,
@@ -227,9 +231,9 @@ fn switched_off(units: &[Unit], numbers: &[HandlerId]) -> Vec<HandlerId> {
 }
 
 /// The triggers of the skills in force. What was compiled before is kept while nothing of it changed.
-fn triggers_of(names: &Directory, before: Option<&Generation>) -> Arc<TriggerSet> {
+fn triggers_of(names: &NameTable, before: Option<&Generation>) -> Arc<TriggerSet> {
     let skills = names.in_force().filter_map(|(_, called)| match called {
-        Called::Skill(skill) => Some(skill),
+        NamedItem::Skill(skill) => Some(skill),
         _ => None,
     });
     let triggers = TriggerSet::new(skills);
@@ -240,13 +244,13 @@ fn triggers_of(names: &Directory, before: Option<&Generation>) -> Arc<TriggerSet
     }
 }
 
-impl ToolRow {
+impl ToolEntry {
     /// The row of an item, where that is a tool.
-    fn new(chains: &Chains, item: &Item, owner: Owner) -> Option<Self> {
-        let Item::Tool { tool, spec, schema, hook } = item else { return None };
+    fn new(chains: &Chains, item: &Registration, owner: Owner) -> Option<Self> {
+        let Registration::Tool { tool, spec, schema, hook } = item else { return None };
         let name = &spec.name;
         let pre = ToolPre::chain(chains).filtered(|meta| meta.matches(name));
-        Some(ToolRow {
+        Some(ToolEntry {
             tool: tool.clone(),
             spec: spec.clone(),
             schema: schema.clone(),
@@ -262,16 +266,17 @@ impl ToolRow {
 
     /// Whether it is still the tool a call was decided on. Of the runtime's own, the description tells
     /// what there is just now.
-    pub(crate) fn is_same_tool(&self, other: &ToolRow) -> bool {
+    pub(crate) fn is_same_tool(&self, other: &ToolEntry) -> bool {
         let (ours, theirs) = (&self.spec, &other.spec);
-        let is_own = |row: &ToolRow| row.owner.origin == Origin::Kernel;
+        let is_own = |row: &ToolEntry| row.owner.origin == Origin::Kernel;
         ours == theirs || (is_own(self) && is_own(other) && ours.schema == theirs.schema)
     }
 
     /// The same without the hooks of one owner: for a call that owner makes itself. The kernel's stay.
     pub(crate) fn without(&self, owner: &Owner) -> Self {
-        let kept = |meta: &Meta| meta.owner.origin == Origin::Kernel || !meta.owner.is(owner);
-        ToolRow {
+        let kept =
+            |meta: &HandlerMeta| meta.owner.origin == Origin::Kernel || !meta.owner.is(owner);
+        ToolEntry {
             tool: self.tool.clone(),
             spec: self.spec.clone(),
             schema: self.schema.clone(),
@@ -287,29 +292,29 @@ impl ToolRow {
 }
 
 /// The newest generation and the way to a newer one.
-pub(crate) struct Live {
+pub(crate) struct LiveRegistry {
     /// Names no tool may have: those of the runtime's own.
     reserved: Vec<SmolStr>,
     number: AtomicU64,
     current: RwLock<Arc<Generation>>,
-    writing: Mutex<Writing>,
-    pub(crate) arriving: Arriving,
+    writing: Mutex<WriterState>,
+    pub(crate) arriving: PendingAgents,
 }
 
 #[derive(Default)]
-struct Writing {
+struct WriterState {
     next_handler: u32,
     off: Vec<HandlerId>,
 }
 
-impl Live {
+impl LiveRegistry {
     pub(crate) fn new(reserved: Vec<SmolStr>) -> Self {
-        Live {
+        LiveRegistry {
             reserved,
             number: AtomicU64::new(0),
             current: RwLock::new(Arc::new(Generation::build(0, vec![], &[], None))),
-            writing: Mutex::new(Writing::default()),
-            arriving: Arriving::default(),
+            writing: Mutex::new(WriterState::default()),
+            arriving: PendingAgents::default(),
         }
     }
 
@@ -329,7 +334,7 @@ impl Live {
             return Err(error);
         }
         // Dropped after the lock where it is refused: what it held may use the registry as it goes.
-        let mut unit = Unit { owner: unit.owner, items: unit.items };
+        let mut unit = OwnerUnit { owner: unit.owner, items: unit.items };
         self.publish(|writing, units| {
             let ids = writing.number_handlers(&mut unit.items);
             units.push(unit.clone());
@@ -340,7 +345,7 @@ impl Live {
 
     /// Puts units in the place of what their owners had, all of them or none. What would loosen and
     /// nobody agreed to is held.
-    pub(crate) fn apply(&self, change: Change) -> Result<Reload, RegisterError> {
+    pub(crate) fn apply(&self, change: RegistryChange) -> Result<ChangeResult, RegisterError> {
         let (by_hand, agreed_to) = (!change.of_files, change.agreed_to.clone());
         let mut changed = change::units(change)?;
         let looser = self.publish_by(by_hand, |writing, units| {
@@ -351,7 +356,7 @@ impl Live {
             self.check_names(units)?;
             Ok(looser)
         })?;
-        Ok(if looser.is_empty() { Reload::Applied } else { Reload::Held { looser } })
+        Ok(if looser.is_empty() { ChangeResult::Applied } else { ChangeResult::Held { looser } })
     }
 
     /// Drops what an owner registered; whether there was anything.
@@ -361,13 +366,13 @@ impl Live {
 
     /// Drops one handler; whether it was there.
     pub(crate) fn remove(&self, id: HandlerId) -> bool {
-        self.retain(|_, item| !matches!(item, Item::Handler { meta, .. } if meta.id == id))
+        self.retain(|_, item| !matches!(item, Registration::Handler { meta, .. } if meta.id == id))
     }
 
     /// Drops what a program gave a name; whether there was anything.
-    pub(crate) fn remove_called(&self, kind: Kind, name: &str) -> bool {
+    pub(crate) fn remove_called(&self, kind: NameKind, name: &str) -> bool {
         self.retain(|owner, item| match item {
-            Item::Called(called) => {
+            Registration::Called(called) => {
                 owner.origin != Origin::Embedder || called.kind() != kind || called.name() != name
             }
             _ => true,
@@ -376,7 +381,7 @@ impl Live {
 
     /// Drops one tool; whether it was there.
     pub(crate) fn remove_tool(&self, name: &str) -> bool {
-        self.retain(|_, item| !matches!(item, Item::Tool { spec, .. } if spec.name == name))
+        self.retain(|_, item| !matches!(item, Registration::Tool { spec, .. } if spec.name == name))
     }
 
     /// Switches a handler off or on; whether it is there. Kernel gates stay on.
@@ -398,7 +403,7 @@ impl Live {
     /// Every hook, as lists show it.
     pub(crate) fn hooks(&self) -> Vec<HookInfo> {
         let current = self.current();
-        let info = |meta: &Arc<Meta>| HookInfo {
+        let info = |meta: &Arc<HandlerMeta>| HookInfo {
             id: meta.id,
             name: meta.name.clone(),
             description: meta.description.clone(),
@@ -411,9 +416,10 @@ impl Live {
         current.metas().map(info).collect()
     }
 
-    fn retain(&self, keep: impl Fn(&Owner, &Item) -> bool) -> bool {
+    fn retain(&self, keep: impl Fn(&Owner, &Registration) -> bool) -> bool {
         self.publish(|_, units| {
-            let count = |units: &[Unit]| units.iter().map(|unit| unit.items.len()).sum::<usize>();
+            let count =
+                |units: &[OwnerUnit]| units.iter().map(|unit| unit.items.len()).sum::<usize>();
             let before = count(units);
             for unit in units.iter_mut() {
                 let owner = unit.owner.clone();
@@ -429,9 +435,11 @@ impl Live {
         .unwrap_or(false)
     }
 
-    fn check_names(&self, units: &[Unit]) -> Result<(), RegisterError> {
+    fn check_names(&self, units: &[OwnerUnit]) -> Result<(), RegisterError> {
         let reserved = units.iter().flat_map(|unit| &unit.items).find_map(|item| match item {
-            Item::Tool { spec, .. } => self.reserved.iter().find(|name| **name == spec.name),
+            Registration::Tool { spec, .. } => {
+                self.reserved.iter().find(|name| **name == spec.name)
+            }
             _ => None,
         });
         match reserved {
@@ -443,7 +451,7 @@ impl Live {
     /// One writer at a time makes the next generation from the current one. An `Err` publishes none.
     fn publish<T>(
         &self,
-        change: impl FnOnce(&mut Writing, &mut Vec<Unit>) -> Result<T, RegisterError>,
+        change: impl FnOnce(&mut WriterState, &mut Vec<OwnerUnit>) -> Result<T, RegisterError>,
     ) -> Result<T, RegisterError> {
         self.publish_by(true, change)
     }
@@ -451,7 +459,7 @@ impl Live {
     fn publish_by<T>(
         &self,
         by_hand: bool,
-        change: impl FnOnce(&mut Writing, &mut Vec<Unit>) -> Result<T, RegisterError>,
+        change: impl FnOnce(&mut WriterState, &mut Vec<OwnerUnit>) -> Result<T, RegisterError>,
     ) -> Result<T, RegisterError> {
         // Dropped after the lock: what only the old generation held may use the registry as it goes.
         let current;
@@ -467,11 +475,11 @@ impl Live {
     }
 }
 
-impl Writing {
-    fn number_handlers(&mut self, items: &mut [Item]) -> Vec<HandlerId> {
+impl WriterState {
+    fn number_handlers(&mut self, items: &mut [Registration]) -> Vec<HandlerId> {
         let mut ids = vec![];
         for item in items {
-            if let Item::Handler { meta, .. } = item {
+            if let Registration::Handler { meta, .. } = item {
                 self.next_handler += 1;
                 let id = HandlerId(self.next_handler);
                 let fresh = Arc::get_mut(meta).expect("a unit on its way in is not shared");
@@ -484,17 +492,17 @@ impl Writing {
 }
 
 /// Within one origin the second of a name is refused; tools are never shadowed.
-fn check_names(units: &[Unit]) -> Result<(), RegisterError> {
+fn check_names(units: &[OwnerUnit]) -> Result<(), RegisterError> {
     let mut tools = BTreeMap::new();
     let mut hooks = BTreeMap::new();
     let mut names = BTreeMap::new();
     for unit in units {
         for item in &unit.items {
             let clash = match item {
-                Item::Tool { spec, .. } => tools
+                Registration::Tool { spec, .. } => tools
                     .insert(spec.name.clone(), &unit.owner)
                     .map(|owner| ("tool", spec.name.clone(), owner)),
-                Item::Called(called) => {
+                Registration::Called(called) => {
                     let key = (called.kind(), called.name().clone());
                     let by_origin = names.entry(key).or_insert_with(BTreeMap::new);
                     let clash = by_origin.insert(unit.owner.origin.clone(), &unit.owner);
@@ -502,12 +510,12 @@ fn check_names(units: &[Unit]) -> Result<(), RegisterError> {
                         .iter()
                         .find(|(origin, _)| is_built_in(origin) && **origin != unit.owner.origin)
                         .map(|(_, owner)| *owner)
-                        .filter(|_| called.kind() == Kind::Command);
+                        .filter(|_| called.kind() == NameKind::Command);
                     clash
                         .or(built_in)
                         .map(|owner| (called.kind().as_str(), called.name().clone(), owner))
                 }
-                Item::Handler { meta, .. } if meta.named => hooks
+                Registration::Handler { meta, .. } if meta.named => hooks
                     .insert((unit.owner.origin.clone(), meta.name.clone()), &unit.owner)
                     .map(|owner| ("hook", meta.name.clone(), owner)),
                 _ => None,

@@ -2,9 +2,9 @@
 //! rule for all of them: within one origin the second of a name is refused; across origins the nearer
 //! one is found and the other is shown as shadowed.
 
-use crate::invoke::named_item::Called;
-use crate::invoke::named_item::Kind;
 use crate::invoke::named_item::NameInfo;
+use crate::invoke::named_item::NameKind;
+use crate::invoke::named_item::NamedItem;
 use crate::invoke::named_item::nearness;
 use std::collections::BTreeMap;
 
@@ -14,49 +14,49 @@ use crate::permission::origin::{Origin, Owner};
 
 /// The names of one generation.
 #[derive(Default)]
-pub(crate) struct Directory {
-    found: BTreeMap<(Kind, SmolStr), (Owner, Called)>,
+pub(crate) struct NameTable {
+    found: BTreeMap<(NameKind, SmolStr), (Owner, NamedItem)>,
     /// In the order of registration.
-    all: Vec<(Owner, Called)>,
+    all: Vec<(Owner, NamedItem)>,
 }
 
-impl Directory {
-    pub(crate) fn add(&mut self, owner: &Owner, called: &Called) {
+impl NameTable {
+    pub(crate) fn add(&mut self, owner: &Owner, called: &NamedItem) {
         self.all.push((owner.clone(), called.clone()));
         let key = (called.kind(), called.name().clone());
         let nearer =
-            |(other, _): &(Owner, Called)| nearness(&other.origin) > nearness(&owner.origin);
+            |(other, _): &(Owner, NamedItem)| nearness(&other.origin) > nearness(&owner.origin);
         if !self.found.get(&key).is_some_and(nearer) {
             self.found.insert(key, (owner.clone(), called.clone()));
         }
     }
 
     /// What a name of a kind stands for, and whose it is.
-    pub(crate) fn find(&self, kind: Kind, name: &str) -> Option<&(Owner, Called)> {
+    pub(crate) fn find(&self, kind: NameKind, name: &str) -> Option<&(Owner, NamedItem)> {
         // Nothing registered costs nothing.
         if self.found.is_empty() { None } else { self.found.get(&(kind, name.into())) }
     }
 
     /// Whether there is anything of a kind.
-    pub(crate) fn has(&self, kind: Kind) -> bool {
+    pub(crate) fn has(&self, kind: NameKind) -> bool {
         self.all.iter().any(|(_, called)| called.kind() == kind)
     }
 
     /// Whatever can be found, in the order of registration.
-    pub(crate) fn in_force(&self) -> impl Iterator<Item = &(Owner, Called)> {
+    pub(crate) fn in_force(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
         self.all.iter().filter(|(owner, called)| {
             self.find(called.kind(), called.name()).is_some_and(|(found, _)| found.is(owner))
         })
     }
 
     /// Everything that has a name, also the shadowed, in the order of registration.
-    pub(crate) fn every(&self) -> impl Iterator<Item = &(Owner, Called)> {
+    pub(crate) fn every(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
         self.all.iter()
     }
 
     /// Every name of a kind, also the shadowed.
-    pub(crate) fn list(&self, kind: Kind) -> Vec<NameInfo> {
-        let info = |(owner, called): &(Owner, Called)| {
+    pub(crate) fn list(&self, kind: NameKind) -> Vec<NameInfo> {
+        let info = |(owner, called): &(Owner, NamedItem)| {
             let found = self.find(kind, called.name()).map(|(found, _)| found);
             NameInfo {
                 kind,
@@ -64,9 +64,9 @@ impl Directory {
                 description: called.description().to_owned(),
                 owner: owner.clone(),
                 exposed: match called {
-                    Called::Skill(skill) => skill.exposed,
-                    Called::Subagent(_) => true,
-                    Called::Hook(_) | Called::Command(_) => false,
+                    NamedItem::Skill(skill) => skill.exposed,
+                    NamedItem::Subagent(_) => true,
+                    NamedItem::Hook(_) | NamedItem::Command(_) => false,
                 },
                 shadowed_by: found.filter(|found| !found.is(owner)).cloned(),
             }

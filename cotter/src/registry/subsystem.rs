@@ -9,8 +9,8 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Mutex;
-//! use cotter::{Agent, Hook, Permit, Place, ToolSpec, permission::Zone};
-//! use cotter::{permission::facts::Facts, tool::Working};
+//! use cotter::{Agent, Hook, Permit, Workspace, ToolSpec, permission::Zone};
+//! use cotter::{permission::facts::Facts, tool::ToolFuture};
 //! use cotter_test::{Recording, Scripted, Step};
 //! use serde_json::{Value, json};
 //!
@@ -28,12 +28,12 @@
 //!         Some("There is a slate to write on.".into())
 //!     }
 //!
-//!     fn effects(&self, _: &str, _: &Value, _: &Place) -> Facts {
+//!     fn effects(&self, _: &str, _: &Value, _: &Workspace) -> Facts {
 //!         Facts::zone(Zone::Safe)
 //!     }
 //!
-//!     fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
-//!         (name == "chalk").then(|| -> Working<'a> {
+//!     fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
+//!         (name == "chalk").then(|| -> ToolFuture<'a> {
 //!             Box::pin(async move {
 //!                 *self.0.lock().expect("nobody panics") = call.input()["words"].to_string();
 //!                 Ok("written".into())
@@ -64,23 +64,23 @@ use smol_str::SmolStr;
 
 use crate::{
     agent::cx::Cx,
-    fs::workspace::Place,
-    history::tool_error_kind::ErrorKind,
+    fs::workspace::Workspace,
+    history::tool_error_kind::ToolErrorKind,
     hooks::{
         dispatch::panic_words,
         events::Event,
-        points::user_prompt_submit::{Prompt, PromptChange},
+        points::user_prompt_submit::{UserPromptSubmitChange, UserPromptSubmitEvent},
     },
     invoke::agent_config::AgentConfig,
     model::tools::{ToolError, ToolSpec},
     permission::facts::Facts,
     registry::Registry,
     text,
-    tool::{Tool, Working, permit::Permit},
+    tool::{Tool, ToolFuture, permit::Permit},
 };
 
 /// A hook's future.
-pub type Hooking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type SubsystemFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A subsystem: tools it owns, words for the system prompt, state it keeps per agent.
 ///
@@ -102,18 +102,22 @@ pub trait Hook: Send + Sync + 'static {
 
     /// Changes an agent's config before it is registered. Hooks are asked in the order of
     /// registration, each on what the one before it made.
-    fn on_build_agent(&self, config: AgentConfig) -> Hooking<'_, AgentConfig> {
+    fn on_build_agent(&self, config: AgentConfig) -> SubsystemFuture<'_, AgentConfig> {
         Box::pin(ready(config))
     }
 
     /// An agent is about to be visible: what the hook keeps for it is to be in place afterwards.
-    fn on_register_agent<'a>(&'a self, name: &'a str, config: &'a AgentConfig) -> Hooking<'a, ()> {
+    fn on_register_agent<'a>(
+        &'a self,
+        name: &'a str,
+        config: &'a AgentConfig,
+    ) -> SubsystemFuture<'a, ()> {
         let _ = (name, config);
         Box::pin(ready(()))
     }
 
     /// An agent is about to be invisible, and no run of it is under way.
-    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> Hooking<'a, ()> {
+    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> SubsystemFuture<'a, ()> {
         let _ = name;
         Box::pin(ready(()))
     }
@@ -138,14 +142,14 @@ pub trait Hook: Send + Sync + 'static {
     }
 
     /// Runs a call of one of this hook's tools; `None` where it is not this hook's.
-    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         let _ = (name, call);
         None
     }
 
     /// What a call of one of this hook's tools touches. A hook that does not say is taken to run
     /// unknown code.
-    fn effects(&self, name: &str, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, name: &str, input: &Value, place: &Workspace) -> Facts {
         let _ = (name, input, place);
         Facts::unknown()
     }
@@ -163,7 +167,7 @@ impl Hook for () {}
 const FRAGMENT_BYTES: usize = 64 * 1024;
 
 /// A hook in the registry.
-pub(crate) struct Installed {
+pub(crate) struct InstalledHook {
     pub(crate) name: SmolStr,
     pub(crate) hook: Arc<dyn Hook>,
     /// Its words for the system prompt.
@@ -189,13 +193,13 @@ pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
     let fragment = fragment.filter(|words| !words.trim().is_empty());
     let fragment = fragment.map(|words| text::cut(&words, FRAGMENT_BYTES));
     let preprocessing = hook.clone();
-    unit.preprocess(&name, move |prompt: &Prompt, cx: &Cx| {
+    unit.preprocess(&name, move |prompt: &UserPromptSubmitEvent, cx: &Cx| {
         match preprocessing.preprocess(cx.agent_id(), &prompt.prompt) {
-            Some(text) if text != prompt.prompt => PromptChange::Prompt(text),
-            _ => PromptChange::Keep,
+            Some(text) if text != prompt.prompt => UserPromptSubmitChange::Prompt(text),
+            _ => UserPromptSubmitChange::Keep,
         }
     });
-    unit.installed(Installed { name, hook, fragment });
+    unit.installed(InstalledHook { name, hook, fragment });
 }
 
 /// A tool that a hook owns.
@@ -209,7 +213,7 @@ impl Tool for HookTool {
         &self.spec
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         self.hook.effects(&self.spec.name, input, place)
     }
 
@@ -217,15 +221,15 @@ impl Tool for HookTool {
         self.hook.parallel(&self.spec.name)
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         self.hook.dispatch(&self.spec.name, permit).unwrap_or_else(|| {
             let why = format!("`{}` was declared by a hook that does not run it", self.spec.name);
-            Box::pin(ready(Err(ToolError::new(ErrorKind::Unavailable, why))))
+            Box::pin(ready(Err(ToolError::new(ToolErrorKind::Unavailable, why))))
         })
     }
 }
 
-impl Installed {
+impl InstalledHook {
     /// Which of its tools an agent may call; a hook that panics lets it call none.
     pub(crate) fn scoped(&self, config: &AgentConfig) -> (Vec<String>, Option<String>) {
         catch_unwind(AssertUnwindSafe(|| self.hook.scoped_tools(config))).unwrap_or_default()

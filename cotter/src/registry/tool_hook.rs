@@ -5,15 +5,15 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::hooks::points::{
-    tool_post::{ToolPost, ToolRan},
-    tool_pre::{CallChange, ToolCalled, ToolPre},
+    tool_post::{ToolPost, ToolPostEvent},
+    tool_pre::{ToolPre, ToolPreChange, ToolPreEvent},
 };
 use crate::{hooks::handler::named, registry::Registry};
 
 /// What a check before a tool says.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Checked {
+pub enum ToolCheck {
     /// Nothing against it.
     Pass,
     /// The call does not run, for this reason.
@@ -30,24 +30,24 @@ pub struct ToolHook {
     id: SmolStr,
     description: SmolStr,
     tools: Option<Vec<String>>,
-    phase: Phase,
+    phase: ToolHookPhase,
 }
 
-type Check = dyn Fn(&str, &Value) -> Checked + Send + Sync;
-type Look = dyn Fn(&str, &Value, &str) + Send + Sync;
+type ToolCheckFn = dyn Fn(&str, &Value) -> ToolCheck + Send + Sync;
+type ToolObserveFn = dyn Fn(&str, &Value, &str) + Send + Sync;
 
-enum Phase {
-    Pre(Box<Check>),
-    Post(Box<Look>),
+enum ToolHookPhase {
+    Pre(Box<ToolCheckFn>),
+    Post(Box<ToolObserveFn>),
 }
 
 impl ToolHook {
     /// A check of tool and input before the tool runs.
     pub fn pre(
         id: impl Into<SmolStr>,
-        check: impl Fn(&str, &Value) -> Checked + Send + Sync + 'static,
+        check: impl Fn(&str, &Value) -> ToolCheck + Send + Sync + 'static,
     ) -> Self {
-        ToolHook::new(id, Phase::Pre(Box::new(check)))
+        ToolHook::new(id, ToolHookPhase::Pre(Box::new(check)))
     }
 
     /// A look at tool, input and result after the tool ran.
@@ -55,10 +55,10 @@ impl ToolHook {
         id: impl Into<SmolStr>,
         look: impl Fn(&str, &Value, &str) + Send + Sync + 'static,
     ) -> Self {
-        ToolHook::new(id, Phase::Post(Box::new(look)))
+        ToolHook::new(id, ToolHookPhase::Post(Box::new(look)))
     }
 
-    fn new(id: impl Into<SmolStr>, phase: Phase) -> Self {
+    fn new(id: impl Into<SmolStr>, phase: ToolHookPhase) -> Self {
         ToolHook { id: id.into(), description: SmolStr::default(), tools: None, phase }
     }
 
@@ -77,18 +77,19 @@ impl ToolHook {
     pub(crate) fn register(self, registry: &mut Registry) {
         let tools = self.tools.unwrap_or_else(|| vec!["*".into()]);
         match self.phase {
-            Phase::Pre(check) => {
-                let change = move |call: &ToolCalled| match check(&call.tool_name, &call.tool_input)
-                {
-                    Checked::Pass => CallChange::Keep,
-                    Checked::Block(reason) => CallChange::Block(reason),
-                    Checked::Modified(input) => CallChange::Input(input),
-                };
+            ToolHookPhase::Pre(check) => {
+                let change =
+                    move |call: &ToolPreEvent| match check(&call.tool_name, &call.tool_input) {
+                        ToolCheck::Pass => ToolPreChange::Keep,
+                        ToolCheck::Block(reason) => ToolPreChange::Block(reason),
+                        ToolCheck::Modified(input) => ToolPreChange::Input(input),
+                    };
                 let hook = named(self.id, change).tools(tools).description(self.description);
                 registry.transform(ToolPre, hook);
             }
-            Phase::Post(look) => {
-                let look = move |ran: &ToolRan| look(&ran.tool_name, &ran.tool_input, &ran.result);
+            ToolHookPhase::Post(look) => {
+                let look =
+                    move |ran: &ToolPostEvent| look(&ran.tool_name, &ran.tool_input, &ran.result);
                 let hook = named(self.id, look).tools(tools).description(self.description);
                 registry.observe(ToolPost, hook);
             }

@@ -1,4 +1,4 @@
-//! The loop. Everything hangs on [`Turn::go`]: prompt, then request, tools, request, … until the
+//! The loop. Everything hangs on [`RunLoop::run_to_exit`]: prompt, then request, tools, request, … until the
 //! model stops, a limit is reached or somebody aborts. One entrance, one exit.
 
 use std::{
@@ -16,34 +16,34 @@ use crate::{
         Agent, Limits,
         session::{
             Session,
-            budget::{self, Spent},
-            recovery::Interrupted,
+            budget::{self, Spending},
+            recovery::InterruptedRun,
         },
-        step_cx::Scene,
+        step_cx::StepCx,
     },
     history::{
-        end_reason::Reason,
+        end_reason::EndReason,
         entry::{Entry, Timestamp},
         ledger::Record,
         message::{Message, StopReason, ToolCall},
         store::StoreError,
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
     hooks::{
-        dispatch::{Decided, panic_words},
+        dispatch::{PointOutcome, panic_words},
         events::EventKind,
         points::{
             Point,
-            error::{Error, RunFailed},
-            session::{SessionEnd, SessionEnded, SessionStart, SessionStarted},
-            turn_end::{TurnEnd, TurnEnding, TurnVerdict},
+            error::{Error, RunFailure},
+            session::{SessionEnd, SessionEndEvent, SessionStart, SessionStartEvent},
+            turn_end::{TurnEnd, TurnEndEvent, TurnEndVerdict},
         },
     },
     model::Model,
     pipeline::execute,
     run::{
         Reply,
-        prompt::{self, Input, Staged},
+        prompt::{self, PromptInput, StagedPrompt},
     },
 };
 
@@ -52,21 +52,21 @@ const GO_ON: u32 = 8;
 const CUT_OFF: u32 = 3;
 
 /// How a run begins.
-pub(crate) enum Begin {
-    Prompt(Input),
-    Resume(Interrupted),
+pub(crate) enum RunInput {
+    Prompt(PromptInput),
+    Resume(InterruptedRun),
 }
 
 /// A run from its entrance to its single exit. It gets its `id` when its turn comes.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` would keep each argument twice")]
 pub(crate) fn run(
     session: Session,
-    mut begin: Begin,
+    mut begin: RunInput,
     cancel: CancellationToken,
     id: Arc<OnceLock<SmolStr>>,
 ) -> impl Future<Output = Reply> + Send + 'static {
     async move {
-        if let Begin::Prompt(input) = &mut begin
+        if let RunInput::Prompt(input) = &mut begin
             && prompt::may_be_command(input)
             && let Err(reply) = Box::pin(prompt::run_command(&session, input, &cancel)).await
         {
@@ -74,15 +74,15 @@ pub(crate) fn run(
         }
         let _turn = session.shared.turn.lock().await;
         // Boxed, so that a run's future stays small enough for the allocator's quick way.
-        let mut turn = Box::new(Turn::new(&session, begin, cancel));
+        let mut turn = Box::new(RunLoop::new(&session, begin, cancel));
         id.get_or_init(|| turn.scene.run_id().clone());
         // A model, a store or a person's ui that panics ends the run; it does not leave it open.
-        let exit = match AssertUnwindSafe(turn.go()).catch_unwind().await {
+        let exit = match AssertUnwindSafe(turn.run_to_exit()).catch_unwind().await {
             Ok(Ok(never)) => match never {},
             Ok(Err(exit)) => exit,
             Err(panic) => {
                 let words = format!("something panicked: {}", panic_words(&*panic));
-                Exit::coded(Reason::Error, "panic", words)
+                RunExit::coded(EndReason::Error, "panic", words)
             }
         };
         turn.end(exit).await
@@ -90,10 +90,10 @@ pub(crate) fn run(
 }
 
 /// One run under way.
-pub(crate) struct Turn {
-    pub(crate) scene: Scene,
+pub(crate) struct RunLoop {
+    pub(crate) scene: StepCx,
     /// Taken at the start.
-    begin: Option<Begin>,
+    begin: Option<RunInput>,
     /// The models the next request may go to, in order.
     pub(crate) models: Arc<[Arc<dyn Model>]>,
     /// The models that others had to answer for in this run: they are not asked again.
@@ -110,15 +110,15 @@ pub(crate) struct Turn {
 
 /// Why the loop was left.
 #[derive(Debug)]
-pub(crate) struct Exit {
-    pub(crate) reason: Reason,
-    pub(crate) failed: Option<RunFailed>,
+pub(crate) struct RunExit {
+    pub(crate) reason: EndReason,
+    pub(crate) failed: Option<RunFailure>,
 }
 
-impl Turn {
+impl RunLoop {
     /// The loop.
-    async fn go(&mut self) -> Result<Never, Exit> {
-        let mut patience = Patience::default();
+    async fn run_to_exit(&mut self) -> Result<NoReturn, RunExit> {
+        let mut patience = StallCounts::default();
         let mut calls = self.start().await?;
         loop {
             if calls.is_empty() {
@@ -131,40 +131,40 @@ impl Turn {
                     continue;
                 }
             }
-            patience = Patience::default();
+            patience = StallCounts::default();
             let (calls, resumed) = (std::mem::take(&mut calls), self.resumed.take());
             Box::pin(execute::run_step(&self.scene, calls, resumed)).await?;
         }
     }
 
     /// Stores the start and the prompt, or takes up an interrupted step: the calls still open.
-    async fn start(&mut self) -> Result<Vec<ToolCall>, Exit> {
+    async fn start(&mut self) -> Result<Vec<ToolCall>, RunExit> {
         match self.begin.take() {
             None => Ok(vec![]),
-            Some(Begin::Resume(interrupted)) => {
+            Some(RunInput::Resume(interrupted)) => {
                 self.scene.state().check_writable()?;
                 self.started = true;
                 self.step = interrupted.step;
                 self.scene.cx.run.set_step(self.step);
                 self.take_up(&interrupted)
             }
-            Some(Begin::Prompt(input)) => {
+            Some(RunInput::Prompt(input)) => {
                 self.close_what_is_open().await?;
                 let (at, model) = (Timestamp::now(), self.models[0].name().clone());
                 let (run, agent) = (self.scene.run_id().clone(), self.agent().id().clone());
                 let record = Record::RunStart { run, at, model: model.clone(), agent };
                 self.scene.state().record(record);
                 self.scene.tell(|| EventKind::SessionStart { model: model.clone() })?;
-                self.scene.fire_stored::<SessionStart>(|| SessionStarted { model }).await?;
+                self.scene.fire_stored::<SessionStart>(|| SessionStartEvent { model }).await?;
                 self.started = true;
                 if self.scene.is_cancelled() {
-                    return Err(Exit::aborted());
+                    return Err(RunExit::aborted());
                 }
                 match prompt::stage(&self.scene, input).await? {
-                    Staged::Asked => Ok(vec![]),
-                    Staged::Answered(replies) => {
+                    StagedPrompt::Asked => Ok(vec![]),
+                    StagedPrompt::Answered(replies) => {
                         self.replies = replies;
-                        Err(Exit::plain(Reason::ShortCircuit))
+                        Err(RunExit::plain(EndReason::ShortCircuit))
                     }
                 }
             }
@@ -173,12 +173,12 @@ impl Turn {
 
     /// A step is one request and the calls it led to; it reads one generation from start to end. What
     /// others have for the conversation is added before it.
-    async fn next_step(&mut self) -> Result<(), Exit> {
+    async fn next_step(&mut self) -> Result<(), RunExit> {
         self.step = self.step.saturating_add(1);
         self.scene.cx.run.set_step(self.step);
         let (settled, steering) = {
             let mut state = self.scene.state();
-            (state.settle(), state.take_steering())
+            (state.add_pending_entries(), state.take_steering())
         };
         if !self.scene.session().still_shows(&self.scene.face) {
             self.scene = self.scene.newest();
@@ -200,33 +200,37 @@ impl Turn {
         Ok(())
     }
 
-    fn check_limits(&self) -> Result<(), Exit> {
+    fn check_limits(&self) -> Result<(), RunExit> {
         let Limits { max_steps, .. } = *self.agent().limits();
         if self.scene.is_cancelled() {
-            return Err(Exit::aborted());
+            return Err(RunExit::aborted());
         }
         if max_steps.is_some_and(|max| self.step >= max) {
             let message = format!("the run took as many steps as it may: {}", self.step);
-            return Err(Exit::failed(Reason::MaxTurns, message));
+            return Err(RunExit::failed(EndReason::MaxTurns, message));
         }
         match budget::exhausted(&self.scene.cx) {
-            Some(why) => Err(Exit::failed(Reason::BudgetExceeded, why)),
+            Some(why) => Err(RunExit::failed(EndReason::BudgetExceeded, why)),
             None => Ok(()),
         }
     }
 
     /// The model called nothing: it is done, was cut off, or is sent on.
-    async fn stop_or_go_on(&mut self, reply: &Entry, patience: &mut Patience) -> Result<(), Exit> {
+    async fn stop_or_go_on(
+        &mut self,
+        reply: &Entry,
+        patience: &mut StallCounts,
+    ) -> Result<(), RunExit> {
         let Some(Message::Assistant(reply)) = reply.message() else { return Ok(()) };
         match reply.stop_reason {
-            StopReason::Refusal => return Err(Exit::plain(Reason::Refusal)),
-            StopReason::Aborted => return Err(Exit::aborted()),
+            StopReason::Refusal => return Err(RunExit::plain(EndReason::Refusal)),
+            StopReason::Aborted => return Err(RunExit::aborted()),
             StopReason::MaxTokens if patience.cut_off < CUT_OFF => {
                 patience.cut_off += 1;
                 for call in reply.calls() {
                     let words = "Not run: the reply reached its length limit; send complete \
                                  arguments, smaller if they were cut off.";
-                    self.scene.close_call(call, ErrorKind::InvalidArgs, words);
+                    self.scene.close_call(call, ToolErrorKind::InvalidArgs, words);
                 }
                 let words = "Your reply was cut off at its length limit. Go on where it stopped.";
                 self.say(words.into());
@@ -234,7 +238,7 @@ impl Turn {
             }
             StopReason::MaxTokens => {
                 let message = "the reply did not fit into its length limit";
-                return Err(Exit::failed(Reason::MaxTokens, message));
+                return Err(RunExit::failed(EndReason::MaxTokens, message));
             }
             StopReason::EndTurn | StopReason::ToolUse => {}
         }
@@ -243,32 +247,32 @@ impl Turn {
         }
         let gone_on = patience.gone_on;
         let sent_on = self.sent_on;
-        let text = || TurnEnding { text: reply.text(), gone_on, sent_on };
+        let text = || TurnEndEvent { text: reply.text(), gone_on, sent_on };
         let decided = self.scene.fire_stored::<TurnEnd>(text).await?;
-        match decided.as_ref().and_then(Decided::strictest) {
-            Some((meta, TurnVerdict::GoOn(why))) if gone_on < GO_ON => {
+        match decided.as_ref().and_then(PointOutcome::strictest) {
+            Some((meta, TurnEndVerdict::GoOn(why))) if gone_on < GO_ON => {
                 patience.gone_on += 1;
                 self.sent_on += 1;
                 self.say(format!("Hook \"{}\" asks you to go on: {why}", meta.name));
                 Ok(())
             }
-            _ if self.scene.is_cancelled() => Err(Exit::aborted()),
+            _ if self.scene.is_cancelled() => Err(RunExit::aborted()),
             // Somebody who was just asked had something to say.
             _ if self.scene.state().is_steered() => Ok(()),
-            _ => Err(Exit::plain(Reason::EndTurn)),
+            _ => Err(RunExit::plain(EndReason::EndTurn)),
         }
     }
 
     /// The single exit.
-    async fn end(mut self: Box<Self>, mut exit: Exit) -> Reply {
-        let is_aborted = exit.reason == Reason::Aborted;
+    async fn end(mut self: Box<Self>, mut exit: RunExit) -> Reply {
+        let is_aborted = exit.reason == EndReason::Aborted;
         if let (true, Some(why)) = (is_aborted, self.scene.state().ended()) {
-            exit = Exit::failed(Reason::Blocked, why);
+            exit = RunExit::failed(EndReason::Blocked, why);
         }
         // History is always well paired, whatever happened.
         execute::close_open_calls(&self.scene);
         let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
-        let Spent { usage, cost, .. } = self.scene.cx.run.budget.spent();
+        let Spending { usage, cost, .. } = self.scene.cx.run.budget.spent();
         let gone = self.scene.state().take_gone_models();
         drop(gone);
         let (reason, steps) = (exit.reason, self.step);
@@ -285,7 +289,7 @@ impl Turn {
                 let told = settled.into_iter().map(|entry| EventKind::Message { entry });
                 told.for_each(|event| self.scene.emit(event));
             }
-            Err(error) => exit = Exit::from(error),
+            Err(error) => exit = RunExit::from(error),
         }
         let reason = exit.reason;
         self.tell_end(reason, exit.failed.as_ref()).await;
@@ -305,7 +309,7 @@ impl Turn {
     }
 }
 
-impl Turn {
+impl RunLoop {
     /// What came too late for this run is the next prompt; whoever aborted it wants none of it.
     fn send_on(&self, is_aborted: bool) {
         let late = self.scene.state().take_steering();
@@ -315,7 +319,7 @@ impl Turn {
     }
 
     /// Tells of the end also where nothing can be stored any more; hooks, of a start they were told.
-    async fn tell_end(&mut self, reason: Reason, failed: Option<&RunFailed>) {
+    async fn tell_end(&mut self, reason: EndReason, failed: Option<&RunFailure>) {
         let scene = &self.scene;
         let heard = scene.is_heard();
         let points = [Error::ID, SessionEnd::ID];
@@ -329,7 +333,7 @@ impl Turn {
             }
         }
         if self.started {
-            scene.fire::<SessionEnd>(|| SessionEnded { reason }).await;
+            scene.fire::<SessionEnd>(|| SessionEndEvent { reason }).await;
         }
         scene.emit(EventKind::SessionEnd { reason });
     }
@@ -337,7 +341,7 @@ impl Turn {
 
 /// What the loop has put up with since the last tool call.
 #[derive(Default)]
-struct Patience {
+struct StallCounts {
     gone_on: u32,
     cut_off: u32,
 }
@@ -354,21 +358,21 @@ fn called_by(reply: &Entry) -> Vec<ToolCall> {
     }
 }
 
-/// The loop is only ever left by an [`Exit`].
-enum Never {}
+/// The loop is only ever left by a [`RunExit`].
+enum NoReturn {}
 
-impl Turn {
-    fn new(session: &Session, begin: Begin, cancel: CancellationToken) -> Self {
+impl RunLoop {
+    fn new(session: &Session, begin: RunInput, cancel: CancellationToken) -> Self {
         let run_id = match &begin {
-            Begin::Resume(interrupted) => interrupted.run.clone(),
-            Begin::Prompt(_) => session.next_run_id(),
+            RunInput::Resume(interrupted) => interrupted.run.clone(),
+            RunInput::Prompt(_) => session.next_run_id(),
         };
         session.state().begin_run(cancel.clone());
         let models = session.models();
-        let scene = Scene::of(&session.cx(run_id, cancel));
+        let scene = StepCx::of(&session.cx(run_id, cancel));
         scene.watch();
         let begin = Some(begin);
-        Turn {
+        RunLoop {
             scene,
             begin,
             models,
@@ -395,22 +399,22 @@ impl Turn {
             (pending, state.open_calls())
         };
         if let Some(interrupted) = pending {
-            let crashed = || SessionEnded { reason: Reason::Crashed };
+            let crashed = || SessionEndEvent { reason: EndReason::Crashed };
             self.scene.session().scene(interrupted.run).fire::<SessionEnd>(crashed).await;
         }
         for call in open {
             let words = "The result of this call is not on this branch of the session.";
-            self.scene.close_call(&call, ErrorKind::Unavailable, words);
+            self.scene.close_call(&call, ToolErrorKind::Unavailable, words);
         }
         Ok(())
     }
 
     /// The calls of an interrupted step: those that were asked about go on, the others are closed.
-    fn take_up(&mut self, interrupted: &Interrupted) -> Result<Vec<ToolCall>, Exit> {
+    fn take_up(&mut self, interrupted: &InterruptedRun) -> Result<Vec<ToolCall>, RunExit> {
         let open = self.scene.state().open_calls();
         let asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
         if Timestamp::now() >= interrupted.deadline || !open.iter().any(asked) {
-            return Err(Exit::aborted());
+            return Err(RunExit::aborted());
         }
         self.resumed = Some(interrupted.asked.clone());
         Ok(open)
@@ -425,9 +429,9 @@ impl Turn {
     }
 }
 
-impl Scene {
+impl StepCx {
     /// Answers a call that will get no answer of its own. A store that fails is told elsewhere.
-    pub(crate) fn close_call(&self, call: &ToolCall, kind: ErrorKind, words: &str) {
+    pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, words: &str) {
         let entry = self.state().close_call(call, kind, words);
         let _ = self.tell(|| EventKind::Message { entry });
     }
@@ -446,35 +450,35 @@ impl Session {
     }
 }
 
-impl Exit {
-    pub(crate) fn plain(reason: Reason) -> Self {
-        Exit { reason, failed: None }
+impl RunExit {
+    pub(crate) fn plain(reason: EndReason) -> Self {
+        RunExit { reason, failed: None }
     }
 
     pub(crate) fn aborted() -> Self {
-        Exit::plain(Reason::Aborted)
+        RunExit::plain(EndReason::Aborted)
     }
 
-    pub(crate) fn failed(reason: Reason, message: impl Into<String>) -> Self {
-        Exit::coded(reason, reason.as_str(), message)
+    pub(crate) fn failed(reason: EndReason, message: impl Into<String>) -> Self {
+        RunExit::coded(reason, reason.as_str(), message)
     }
 
-    pub(crate) fn coded(reason: Reason, code: &str, message: impl Into<String>) -> Self {
-        let failed = RunFailed { code: code.into(), message: message.into() };
-        Exit { reason, failed: Some(failed) }
+    pub(crate) fn coded(reason: EndReason, code: &str, message: impl Into<String>) -> Self {
+        let failed = RunFailure { code: code.into(), message: message.into() };
+        RunExit { reason, failed: Some(failed) }
     }
 }
 
-impl From<StoreError> for Exit {
+impl From<StoreError> for RunExit {
     fn from(error: StoreError) -> Self {
-        Exit::from(&error)
+        RunExit::from(&error)
     }
 }
 
-impl From<&StoreError> for Exit {
+impl From<&StoreError> for RunExit {
     fn from(error: &StoreError) -> Self {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let message = format!("{error}{}", cause.unwrap_or_default());
-        Exit::coded(Reason::Error, "store", message)
+        RunExit::coded(EndReason::Error, "store", message)
     }
 }

@@ -3,61 +3,66 @@
 
 use std::sync::Arc;
 
-use crate::run::agent_loop::{Exit, Turn};
+use crate::run::agent_loop::{RunExit, RunLoop};
 use crate::{
     agent::{
         session::{
             budget,
-            cache_break::{Answered, Built},
+            cache_break::{AnsweredRequest, BuiltContext},
         },
-        step_cx::Scene,
+        step_cx::StepCx,
     },
     history::{
-        end_reason::Reason,
-        entry::{Body, Entry},
+        end_reason::EndReason,
+        entry::{Entry, EntryBody},
         message::{
-            AssistantMessage, AssistantPart, Content, Mark, Message, StopReason, Usage, UserMessage,
+            AssistantMessage, AssistantPart, Content, Message, StopReason, Usage, UserMessage,
+            UserMessageKind,
         },
     },
     hooks::{
         events::EventKind,
-        notes::{self, Sent},
+        notes::{self, SentNote},
         points::{
-            Stop,
-            context::{Context, ContextBuild},
-            model::{CacheBreak, ModelPre, Requesting},
+            ChainStop,
+            context::{Context, ContextEvent},
+            model::{CacheBreak, ModelPre, ModelPreEvent},
         },
     },
     model::{Model, ModelError, ModelErrorKind, Request},
     run::{
         compaction as compact,
-        request::{Ended, Hearing, Overflow, Tries},
+        request::{OverflowPolicy, RetryPlan, StreamEnd, StreamReader},
     },
 };
 
-impl Turn {
+impl RunLoop {
     /// The next reply of the model, stored.
-    pub(crate) async fn request(&mut self) -> Result<Arc<Entry>, Exit> {
+    pub(crate) async fn request(&mut self) -> Result<Arc<Entry>, RunExit> {
         if let Some(cause) = compact::due(&self.scene, &self.models[0]) {
             Box::pin(compact::before_request(&self.scene, cause)).await?;
         }
-        let mut error = match self.ask(Overflow::ToTheCaller).await? {
+        let mut error = match self.ask(OverflowPolicy::ToTheCaller).await? {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
         if error.kind == ModelErrorKind::ContextOverflow
-            && Box::pin(compact::before_request(&self.scene, compact::Cause::overflow())).await?
+            && Box::pin(compact::before_request(&self.scene, compact::CompactionCause::overflow()))
+                .await?
         {
-            error = match Box::pin(self.ask(Overflow::ToTheNext)).await? {
+            error = match Box::pin(self.ask(OverflowPolicy::ToTheNext)).await? {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
         }
-        Err(Exit::coded(Reason::Error, error.kind.as_str(), error.message))
+        Err(RunExit::coded(EndReason::Error, error.kind.as_str(), error.message))
     }
 
-    async fn ask(&mut self, overflow: Overflow) -> Result<Result<Arc<Entry>, ModelError>, Exit> {
-        let mut tries = Tries::new(self.models.clone(), self.scene.agent().limits(), overflow);
+    async fn ask(
+        &mut self,
+        overflow: OverflowPolicy,
+    ) -> Result<Result<Arc<Entry>, ModelError>, RunExit> {
+        let mut tries = RetryPlan::new(self.models.clone(), self.scene.agent().limits(), overflow);
         loop {
             match self.attempt(&tries).await? {
                 Ok(reply) => {
@@ -73,13 +78,16 @@ impl Turn {
     }
 
     /// One attempt. The outer error ends the run, the inner one is the provider's.
-    async fn attempt(&mut self, tries: &Tries) -> Result<Result<Arc<Entry>, ModelError>, Exit> {
+    async fn attempt(
+        &mut self,
+        tries: &RetryPlan,
+    ) -> Result<Result<Arc<Entry>, ModelError>, RunExit> {
         let (model, attempt) = (tries.model(), tries.number);
         let scene = &self.scene;
-        let Built { mut messages, shaped } = scene.context().await?;
+        let BuiltContext { mut messages, shaped } = scene.context().await?;
         let message_count = messages.len();
         let name = || model.name().clone();
-        let pre = || Requesting { model: name(), message_count, attempt };
+        let pre = || ModelPreEvent { model: name(), message_count, attempt };
         scene.fire_stored::<ModelPre>(pre).await?;
         // No hook runs while it is held: one that asks a model itself would wait for its own run.
         let leave = scene.leave(model).await?;
@@ -105,20 +113,21 @@ impl Turn {
             thinking,
             max_tokens: None,
         };
-        let sent = is_told
-            .then(|| Box::new(Answered::new(model, request.clone(), &scene.face, limited, shaped)));
-        let mut hearing = Hearing::new(scene.is_heard().then_some(scene));
+        let sent = is_told.then(|| {
+            Box::new(AnsweredRequest::new(model, request.clone(), &scene.face, limited, shaped))
+        });
+        let mut hearing = StreamReader::new(scene.is_heard().then_some(scene));
         match hearing.listen(model.stream(request), &scene.cx.run.cancel).await {
-            Ended::Failed(error) => {
+            StreamEnd::Failed(error) => {
                 hearing.settle_broken(leave, model);
                 return Ok(Err(error));
             }
-            Ended::Cancelled => {
+            StreamEnd::Cancelled => {
                 hearing.settle_broken(leave, model);
                 let parts = hearing.parts;
                 return Err(self.keep_partial(model, parts));
             }
-            Ended::Whole => {}
+            StreamEnd::Whole => {}
         }
         let reply = hearing.reply(model, scene);
         let cost = budget::cost_of(model, &reply.usage);
@@ -133,7 +142,7 @@ impl Turn {
     }
 
     /// Remembers what was sent; who broke the provider's cache with it, where somebody did.
-    fn note_sent(&self, sent: Answered, model: &Arc<dyn Model>) -> Option<CacheBreak> {
+    fn note_sent(&self, sent: AnsweredRequest, model: &Arc<dyn Model>) -> Option<CacheBreak> {
         let before = self.scene.state().choose().sent.take(sent.model());
         let broken = before.and_then(|before| sent.broken_since(&before, model));
         self.scene.state().choose().sent.remember(sent);
@@ -141,37 +150,38 @@ impl Turn {
     }
 
     /// The notes that wait, as the message that would come next. They stay in the queue.
-    fn notes(&self) -> Option<Box<Noted>> {
+    fn notes(&self) -> Option<Box<RenderedNotes>> {
         let waiting = self.scene.session().shared.notes.waiting();
         if waiting.is_empty() {
             return None;
         }
         let (text, sent) = notes::render(&waiting, self.scene.generation());
-        let message = Message::User(UserMessage::marked(Content::Text(text), Mark::Note));
-        Some(Box::new(Noted { message, sent, count: waiting.len() }))
+        let message =
+            Message::User(UserMessage::marked(Content::Text(text), UserMessageKind::Note));
+        Some(Box::new(RenderedNotes { message, sent, count: waiting.len() }))
     }
 
     /// The notes were delivered: they leave the queue and stay in history where they were sent.
-    fn acknowledge(&mut self, notes: Option<Box<Noted>>) -> Result<(), Exit> {
+    fn acknowledge(&mut self, notes: Option<Box<RenderedNotes>>) -> Result<(), RunExit> {
         let Some(notes) = notes else { return Ok(()) };
-        let Noted { message, sent, count } = *notes;
-        let entry = self.scene.state().append(Body::Message(message));
+        let RenderedNotes { message, sent, count } = *notes;
+        let entry = self.scene.state().append(EntryBody::Message(message));
         self.scene.session().shared.notes.acknowledge(count);
-        for Sent { owner, text } in sent {
+        for SentNote { owner, text } in sent {
             self.scene.tell(|| EventKind::Note { owner, text })?;
         }
         Ok(self.scene.tell(|| EventKind::Message { entry })?)
     }
 
-    fn store_reply(&mut self, reply: AssistantMessage) -> Result<Arc<Entry>, Exit> {
-        let entry = self.scene.state().append(Body::Message(Message::Assistant(reply)));
+    fn store_reply(&mut self, reply: AssistantMessage) -> Result<Arc<Entry>, RunExit> {
+        let entry = self.scene.state().append(EntryBody::Message(Message::Assistant(reply)));
         self.replies.push(entry.clone());
         self.scene.tell(|| EventKind::Message { entry: entry.clone() })?;
         Ok(entry)
     }
 
     /// What the model had said when it was aborted is kept; half a tool call is not.
-    fn keep_partial(&mut self, model: &Arc<dyn Model>, parts: Vec<AssistantPart>) -> Exit {
+    fn keep_partial(&mut self, model: &Arc<dyn Model>, parts: Vec<AssistantPart>) -> RunExit {
         let said =
             |part: &AssistantPart| matches!(part, AssistantPart::Text(text) if !text.is_empty());
         let parts: Vec<_> = parts.into_iter().filter(said).collect();
@@ -186,33 +196,33 @@ impl Turn {
                 return exit;
             }
         }
-        Exit::aborted()
+        RunExit::aborted()
     }
 }
 
-struct Noted {
+struct RenderedNotes {
     message: Message,
-    sent: Vec<Sent>,
+    sent: Vec<SentNote>,
     count: usize,
 }
 
-impl Scene {
+impl StepCx {
     /// What the model gets: the session's messages, as the transforms made them.
-    pub(crate) async fn context(&self) -> Result<Built, Exit> {
+    pub(crate) async fn context(&self) -> Result<BuiltContext, RunExit> {
         let messages = self.state().tree.messages().clone();
-        let event = || ContextBuild::new(messages.clone(), self.session().clone());
+        let event = || ContextEvent::new(messages.clone(), self.session().clone());
         let Some(decided) = self.fire_stored::<Context>(event).await? else {
-            return Ok(Built { messages, shaped: vec![] });
+            return Ok(BuiltContext { messages, shaped: vec![] });
         };
-        if let Some((meta, Stop::Block(reason))) = &decided.stop {
+        if let Some((meta, ChainStop::Block(reason))) = &decided.stop {
             if self.is_cancelled() {
-                return Err(Exit::aborted());
+                return Err(RunExit::aborted());
             }
             let message = format!("hook \"{}\" failed to build the context: {reason}", meta.name);
-            return Err(Exit::coded(Reason::Error, "context", message));
+            return Err(RunExit::coded(EndReason::Error, "context", message));
         }
         let shaped = decided.replaced.iter();
         let shaped = shaped.map(|(meta, before)| (meta.name.clone(), before.messages.clone()));
-        Ok(Built { messages: decided.event.messages.clone(), shaped: shaped.collect() })
+        Ok(BuiltContext { messages: decided.event.messages.clone(), shaped: shaped.collect() })
     }
 }

@@ -3,30 +3,30 @@
 //!
 //! History itself is kept; what changes is what the model gets.
 
-use crate::agent::session::estimate::Left;
+use crate::agent::session::estimate::SizeAfterCompaction;
 use std::sync::Arc;
 
 use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
-    agent::{session::Session, step_cx::Scene},
+    agent::{session::Session, step_cx::StepCx},
     history::{
-        end_reason::Reason,
-        entry::{Body, Compaction, Entry},
-        message::{AssistantPart, Content, Mark, Message, Part, UserMessage},
-        message_list::Messages,
+        end_reason::EndReason,
+        entry::{Compaction, Entry, EntryBody},
+        message::{AssistantPart, Content, ContentPart, Message, UserMessage, UserMessageKind},
+        message_list::MessageList,
     },
     hooks::{
         events::EventKind,
         points::{
-            Admit, Stop,
-            compact::{CompactPost, CompactPre, Compacted, Compacting},
+            Admission, ChainStop,
+            compact::{CompactPost, CompactPostEvent, CompactPre, CompactPreEvent},
         },
     },
     invoke::directives::{escape_skill_tags, format_skill_message},
     model::{Model, ModelErrorKind, Request, Thinking},
-    run::agent_loop::Exit,
+    run::agent_loop::RunExit,
 };
 
 const FORCED: &str = "forced";
@@ -56,32 +56,33 @@ const SUMMARY_START: &str = "[Summary of the conversation so far]";
 const SUMMARY_END: &str = "[End of the summary; the conversation goes on from here]";
 
 /// Why the conversation is to be summed up, and what its author is told besides.
-pub(crate) struct Cause {
+pub(crate) struct CompactionCause {
     trigger: &'static str,
     words: String,
 }
 
-impl Cause {
+impl CompactionCause {
     /// Somebody wants it, with words for its author or without.
     pub(crate) fn forced(words: &str) -> Self {
-        Cause { trigger: FORCED, words: words.trim().to_owned() }
+        CompactionCause { trigger: FORCED, words: words.trim().to_owned() }
     }
 
     /// A request did not fit.
     pub(crate) fn overflow() -> Self {
-        Cause { trigger: OVERFLOW, words: String::new() }
+        CompactionCause { trigger: OVERFLOW, words: String::new() }
     }
 }
 
 /// Why the conversation is to be summed up before the next request, if it is.
-pub(crate) fn due(scene: &Scene, model: &Arc<dyn Model>) -> Option<Cause> {
+pub(crate) fn due(scene: &StepCx, model: &Arc<dyn Model>) -> Option<CompactionCause> {
     if let Some(words) = scene.state().take_compact() {
-        return Some(Cause::forced(&words));
+        return Some(CompactionCause::forced(&words));
     }
-    is_near_the_end(scene, model).then(|| Cause { trigger: THRESHOLD, words: String::new() })
+    is_near_the_end(scene, model)
+        .then(|| CompactionCause { trigger: THRESHOLD, words: String::new() })
 }
 
-fn is_near_the_end(scene: &Scene, model: &Arc<dyn Model>) -> bool {
+fn is_near_the_end(scene: &StepCx, model: &Arc<dyn Model>) -> bool {
     let agent = scene.agent();
     let Some(share) = agent.limits().compact_at else { return false };
     let Some(window) = model.context_window() else { return false };
@@ -97,8 +98,9 @@ fn is_near_the_end(scene: &Scene, model: &Arc<dyn Model>) -> bool {
     let last = scene.state().choices().summed_up;
     match last {
         None => is_near,
-        Some(Left::Unknown) => {
-            scene.state().choose().summed_up = is_near.then_some(Left::TooMuch(tokens));
+        Some(SizeAfterCompaction::Unknown) => {
+            scene.state().choose().summed_up =
+                is_near.then_some(SizeAfterCompaction::TooMuch(tokens));
             if is_near {
                 scene
                     .cx
@@ -107,16 +109,23 @@ fn is_near_the_end(scene: &Scene, model: &Arc<dyn Model>) -> bool {
             false
         }
         // It has to grow by a quarter before it is worth another try.
-        Some(Left::TooMuch(left)) => is_near && tokens.saturating_mul(4) > left.saturating_mul(5),
+        Some(SizeAfterCompaction::TooMuch(left)) => {
+            is_near && tokens.saturating_mul(4) > left.saturating_mul(5)
+        }
     }
 }
 
 /// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
 /// it is.
-pub(crate) async fn before_request(scene: &Scene, cause: Cause) -> Result<bool, Exit> {
+pub(crate) async fn before_request(
+    scene: &StepCx,
+    cause: CompactionCause,
+) -> Result<bool, RunExit> {
     match compact(scene, cause).await {
         Ok(()) => Ok(true),
-        Err(exit) if exit.reason == Reason::Aborted || exit.reason == Reason::BudgetExceeded => {
+        Err(exit)
+            if exit.reason == EndReason::Aborted || exit.reason == EndReason::BudgetExceeded =>
+        {
             Err(exit)
         }
         Err(exit) => {
@@ -128,38 +137,39 @@ pub(crate) async fn before_request(scene: &Scene, cause: Cause) -> Result<bool, 
 }
 
 /// Sums up the conversation. Nothing changes unless all of it succeeds.
-pub(crate) async fn compact(scene: &Scene, cause: Cause) -> Result<(), Exit> {
+pub(crate) async fn compact(scene: &StepCx, cause: CompactionCause) -> Result<(), RunExit> {
     scene.tell(|| EventKind::CompactionStart { trigger: cause.trigger })?;
     let done = Box::pin(summed_up(scene, cause)).await;
     let status = match &done {
         Ok(_) => "success",
-        Err(exit) if exit.reason == Reason::Blocked => "refused",
-        Err(exit) if exit.reason == Reason::Aborted => "cancelled",
+        Err(exit) if exit.reason == EndReason::Blocked => "refused",
+        Err(exit) if exit.reason == EndReason::Aborted => "cancelled",
         Err(_) => "failed",
     };
     scene.tell(|| EventKind::CompactionEnd { status })?;
     let compacted = done?;
-    scene.state().choose().summed_up = Some(Left::Unknown);
+    scene.state().choose().summed_up = Some(SizeAfterCompaction::Unknown);
     scene.fire_stored::<CompactPost>(|| compacted).await?;
     Ok(())
 }
 
-async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
-    let Cause { trigger, words } = cause;
+async fn summed_up(scene: &StepCx, cause: CompactionCause) -> Result<CompactPostEvent, RunExit> {
+    let CompactionCause { trigger, words } = cause;
     let context = scene.context().await?.messages;
     let tokens_before = context_tokens(scene.session());
     let keep =
         scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
-    let Cut { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger)
-        .ok_or_else(|| Exit::coded(Reason::Error, NOTHING, "there is nothing to sum up"))?;
-    let event = || Compacting { trigger, tokens_before, messages, first_kept_id, summary: None };
+    let HistorySplit { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger)
+        .ok_or_else(|| RunExit::coded(EndReason::Error, NOTHING, "there is nothing to sum up"))?;
+    let event =
+        || CompactPreEvent { trigger, tokens_before, messages, first_kept_id, summary: None };
     let (event, by) = ask_hooks(scene, event()).await?;
     let summary = match event.summary.clone() {
         Some(summary) => summary,
         None => ask_model(scene, &event.messages, &words).await?,
     };
     if scene.is_cancelled() {
-        return Err(Exit::aborted());
+        return Err(RunExit::aborted());
     }
     let attached = active_skills(&event.messages, &scene.agent().invoking_tools()[0]);
     let summary = plain_words(summary.trim());
@@ -169,7 +179,7 @@ async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
         Compaction::new(stored.clone(), event.first_kept_id.clone(), event.tokens_before);
     let entry = {
         let mut state = scene.state();
-        let entry = state.append(Body::Compaction(Box::new(compaction)));
+        let entry = state.append(EntryBody::Compaction(Box::new(compaction)));
         state.commit()?;
         // What is before the conversation may change with it.
         state.shown = None;
@@ -177,7 +187,7 @@ async fn summed_up(scene: &Scene, cause: Cause) -> Result<Compacted, Exit> {
     };
     scene.tell(|| EventKind::Message { entry })?;
     let first_kept_id = event.first_kept_id.clone();
-    Ok(Compacted {
+    Ok(CompactPostEvent {
         trigger,
         tokens_before: event.tokens_before,
         first_kept_id,
@@ -195,33 +205,32 @@ fn plain_words(summary: &str) -> String {
 
 /// Lets hooks refuse the summing-up or give the summary; who gave it, where one did.
 async fn ask_hooks(
-    scene: &Scene,
-    event: Compacting,
-) -> Result<(Arc<Compacting>, Option<SmolStr>), Exit> {
+    scene: &StepCx,
+    event: CompactPreEvent,
+) -> Result<(Arc<CompactPreEvent>, Option<SmolStr>), RunExit> {
     let untouched = Arc::new(event);
-    let event = || Compacting::clone(&untouched);
+    let event = || CompactPreEvent::clone(&untouched);
     let Some(decided) = scene.fire_stored::<CompactPre>(event).await? else {
         return Ok((untouched, None));
     };
     let stopped = match (&decided.stop, decided.strictest()) {
-        (Some((meta, Stop::Block(reason))), _) | (None, Some((meta, Admit::Block(reason)))) => {
-            Some((meta, reason))
-        }
+        (Some((meta, ChainStop::Block(reason))), _)
+        | (None, Some((meta, Admission::Block(reason)))) => Some((meta, reason)),
         _ => None,
     };
     if let Some((meta, reason)) = stopped {
         if scene.is_cancelled() {
-            return Err(Exit::aborted());
+            return Err(RunExit::aborted());
         }
         let message = format!("hook \"{}\" refused the compaction: {reason}", meta.name);
-        return Err(Exit::coded(Reason::Blocked, "compaction", message));
+        return Err(RunExit::coded(EndReason::Blocked, "compaction", message));
     }
     let by = decided.replaced.last().map(|(meta, _)| meta.name.clone());
     Ok((decided.event.clone(), by))
 }
 
 /// The built-in summary: the model is asked for one.
-async fn ask_model(scene: &Scene, messages: &Messages, words: &str) -> Result<String, Exit> {
+async fn ask_model(scene: &StepCx, messages: &MessageList, words: &str) -> Result<String, RunExit> {
     let conversation = serialise(messages);
     let mut ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
     if !words.is_empty() {
@@ -240,28 +249,28 @@ async fn ask_model(scene: &Scene, messages: &Messages, words: &str) -> Result<St
     let text = reply.map(|reply| reply.text());
     match text {
         Ok(text) if !text.trim().is_empty() => Ok(text),
-        Ok(_) => Err(Exit::coded(Reason::Error, "compaction", "the model gave no summary")),
-        Err(error) if error.kind == ModelErrorKind::Cancelled => Err(Exit::aborted()),
+        Ok(_) => Err(RunExit::coded(EndReason::Error, "compaction", "the model gave no summary")),
+        Err(error) if error.kind == ModelErrorKind::Cancelled => Err(RunExit::aborted()),
         Err(error) => {
             let message = format!("the conversation could not be summed up: {}", error.message);
-            Err(Exit::coded(Reason::Error, error.kind.as_str(), message))
+            Err(RunExit::coded(EndReason::Error, error.kind.as_str(), message))
         }
     }
 }
 
 /// Where a conversation is cut in two.
-struct Cut {
-    messages: Messages,
+struct HistorySplit {
+    messages: MessageList,
     first_kept_id: SmolStr,
 }
 
 /// What a summary is to stand for: all but recent messages of about so many tokens. A call stays
 /// with its results. Where all of it is recent: forced, everything; else as much as leaves the newest
 /// message, since what fills the window is not always the conversation.
-fn cut(context: &Messages, keep: u64, trigger: &'static str) -> Option<Cut> {
+fn cut(context: &MessageList, keep: u64, trigger: &'static str) -> Option<HistorySplit> {
     let forced = trigger == FORCED;
     let entries: Vec<_> = context.entries().collect();
-    let is_summary = |entry: &&Arc<Entry>| matches!(entry.body(), Body::Compaction(_));
+    let is_summary = |entry: &&Arc<Entry>| matches!(entry.body(), EntryBody::Compaction(_));
     let nothing_before = |first: usize| entries[..first].iter().all(is_summary);
     let mut keep = keep;
     let mut first = first_kept(&entries, keep, trigger);
@@ -276,10 +285,10 @@ fn cut(context: &Messages, keep: u64, trigger: &'static str) -> Option<Cut> {
         return None;
     }
     let older = &entries[..first];
-    let mut messages = Messages::default();
+    let mut messages = MessageList::default();
     older.iter().for_each(|entry| messages.push_entry(Arc::clone(entry)));
     let first_kept_id = entries.get(first).map(|entry| entry.id().clone()).unwrap_or_default();
-    Some(Cut { messages, first_kept_id })
+    Some(HistorySplit { messages, first_kept_id })
 }
 
 /// The first of the recent messages that have so many tokens together. Where a request did not fit they
@@ -312,7 +321,7 @@ pub(crate) fn context_tokens(session: &Session) -> u64 {
 
 /// What the last reply's provider counted and an estimate of what came after. A reply from before a
 /// summary counts nothing; where none of the last has a count, none is looked for.
-fn counted(messages: &Messages) -> Option<u64> {
+fn counted(messages: &MessageList) -> Option<u64> {
     let mut after = 0;
     for entry in messages.entries().rev().take(RECENT) {
         match entry.in_context() {
@@ -329,9 +338,9 @@ fn counted(messages: &Messages) -> Option<u64> {
 }
 
 /// Whether an entry was kept beside a summary that was made after it.
-fn is_before_summary(messages: &Messages, entry: &Arc<Entry>) -> bool {
+fn is_before_summary(messages: &MessageList, entry: &Arc<Entry>) -> bool {
     let summary =
-        messages.entries().next().filter(|first| matches!(first.body(), Body::Compaction(_)));
+        messages.entries().next().filter(|first| matches!(first.body(), EntryBody::Compaction(_)));
     summary.is_some_and(|summary| entry.id().as_str() < summary.id().as_str())
 }
 
@@ -342,8 +351,8 @@ pub(crate) fn message_tokens(message: &Message) -> u64 {
         Content::Parts(parts) => parts
             .iter()
             .map(|part| match part {
-                Part::Text(text) | Part::Data(text) => text.len(),
-                Part::Image { .. } => 4800,
+                ContentPart::Text(text) | ContentPart::Data(text) => text.len(),
+                ContentPart::Image { .. } => 4800,
             })
             .sum(),
     };
@@ -363,12 +372,12 @@ pub(crate) fn message_tokens(message: &Message) -> u64 {
 }
 
 /// A conversation as text, for whoever sums it up.
-fn serialise(messages: &Messages) -> String {
+fn serialise(messages: &MessageList) -> String {
     let mut lines = vec![];
     for message in messages.iter() {
         match message {
-            Message::User(user) if user.mark == Mark::SkillInjection => {}
-            Message::User(user) if user.mark == Mark::Compaction => {
+            Message::User(user) if user.mark == UserMessageKind::SkillInjection => {}
+            Message::User(user) if user.mark == UserMessageKind::Compaction => {
                 let text = user.content.text();
                 let end = text.find(SUMMARY_END).unwrap_or(text.len());
                 lines.push(text[..end].trim_end().to_owned());
@@ -399,7 +408,7 @@ fn serialise(messages: &Messages) -> String {
 
 /// The skills that were part of what is summed up, whoever called for them, the newest of each name,
 /// within a budget.
-fn active_skills(messages: &Messages, invoking: &str) -> String {
+fn active_skills(messages: &MessageList, invoking: &str) -> String {
     let mut seen = vec![];
     let mut attached = vec![];
     let mut room = SKILL_BYTES;
@@ -419,10 +428,10 @@ fn active_skills(messages: &Messages, invoking: &str) -> String {
 /// The skills a message brought, each as the text that brings it.
 fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
     match message {
-        Message::User(UserMessage { mark: Mark::SkillInjection, content, .. }) => {
+        Message::User(UserMessage { mark: UserMessageKind::SkillInjection, content, .. }) => {
             vec![content.text().into_owned()]
         }
-        Message::User(UserMessage { mark: Mark::Compaction, content, .. }) => {
+        Message::User(UserMessage { mark: UserMessageKind::Compaction, content, .. }) => {
             attached_to(&content.text())
         }
         Message::ToolResult(result) if result.tool_name == invoking => {

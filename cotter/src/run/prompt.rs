@@ -10,42 +10,42 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{session::Session, step_cx::Scene},
+    agent::{session::Session, step_cx::StepCx},
     history::{
-        end_reason::Reason,
-        entry::{Body, Entry},
+        end_reason::EndReason,
+        entry::{Entry, EntryBody},
         message::{
-            AssistantMessage, AssistantPart, Content, Message, Part, Rewrite, Rewritten,
+            AssistantMessage, AssistantPart, Content, ContentPart, Message, Rewrite, RewriteLog,
             StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
         },
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
     hooks::{
-        dispatch::Decided,
+        dispatch::PointOutcome,
         events::EventKind,
-        handler::Failure,
-        notes::Speaker,
+        handler::HandlerFailure,
+        notes::NoteAuthor,
         points::{
-            Admit, Stop,
-            error::RunFailed,
-            user_prompt_submit::{Prompt, UserPromptSubmit},
+            Admission, ChainStop,
+            error::RunFailure,
+            user_prompt_submit::{UserPromptSubmit, UserPromptSubmitEvent},
         },
     },
     invoke::{
         command::{self, CommandResult},
         directive_hook::{HookCx, HookResult, ShortCircuit},
-        directives::{Token, leading::leading_mention, parse_tokens},
-        named_item::{Called, Kind},
-        skill::{self, Triggered},
+        directives::{DirectiveToken, leading::leading_mention, parse_tokens},
+        named_item::{NameKind, NamedItem},
+        skill::{self, TriggeredSkill},
         subagent::MentionMode,
     },
     permission::{origin::Owner, verdict::Power},
     pipeline::execute,
-    run::{Reply, agent_loop::Exit, request::with_ids},
+    run::{Reply, agent_loop::RunExit, request::with_ids},
 };
 
 /// What a run begins with.
-pub(crate) enum Input {
+pub(crate) enum PromptInput {
     /// What a person typed: `/name` binds in it.
     Typed(Content),
     /// What a program or a model gave: nothing binds in it.
@@ -53,7 +53,7 @@ pub(crate) enum Input {
 }
 
 /// What became of it.
-pub(crate) enum Staged {
+pub(crate) enum StagedPrompt {
     /// It is stored, and the model is to be asked.
     Asked,
     /// It is stored with an answer in the model's stead.
@@ -61,14 +61,14 @@ pub(crate) enum Staged {
 }
 
 /// Whether a prompt may begin with a command. Most do not begin with a slash.
-pub(crate) fn may_be_command(input: &Input) -> bool {
+pub(crate) fn may_be_command(input: &PromptInput) -> bool {
     let begins = |text: &str| text.trim_start().starts_with('/');
     match input {
-        Input::Typed(Content::Text(text)) => begins(text),
-        Input::Typed(Content::Parts(parts)) => {
-            matches!(parts.first(), Some(Part::Text(text)) if begins(text))
+        PromptInput::Typed(Content::Text(text)) => begins(text),
+        PromptInput::Typed(Content::Parts(parts)) => {
+            matches!(parts.first(), Some(ContentPart::Text(text)) if begins(text))
         }
-        Input::Plain(_) => false,
+        PromptInput::Plain(_) => false,
     }
 }
 
@@ -76,39 +76,39 @@ pub(crate) fn may_be_command(input: &Input) -> bool {
 /// be asked. The error is what came of it without a run.
 pub(crate) async fn run_command(
     session: &Session,
-    input: &mut Input,
+    input: &mut PromptInput,
     cancel: &CancellationToken,
 ) -> Result<(), Reply> {
-    let Input::Typed(prompt) = &*input else { return Ok(()) };
+    let PromptInput::Typed(prompt) = &*input else { return Ok(()) };
     let Some((command, given)) = command::led_by(session, prompt) else { return Ok(()) };
-    let reply = Reply::without_a_run(session.id().clone(), Reason::EndTurn);
+    let reply = Reply::without_a_run(session.id().clone(), EndReason::EndTurn);
     match command::invoke(session, &command, given, cancel).await {
         Ok(CommandResult::Prompt(prompt)) => {
-            *input = Input::Plain(prompt);
+            *input = PromptInput::Plain(prompt);
             Ok(())
         }
         Ok(CommandResult::Status(status)) => Err(Reply { status: Some(status), ..reply }),
         Ok(CommandResult::Nothing) => Err(reply),
-        Err(Failure::Cancelled) => Err(Reply { reason: Reason::Aborted, ..reply }),
+        Err(HandlerFailure::Cancelled) => Err(Reply { reason: EndReason::Aborted, ..reply }),
         Err(failure) => {
             let message = format!("command \"/{}\" failed: {failure}", command.name);
-            let error = Some(RunFailed { code: "command".into(), message });
-            Err(Reply { reason: Reason::Error, error, ..reply })
+            let error = Some(RunFailure { code: "command".into(), message });
+            Err(Reply { reason: EndReason::Error, error, ..reply })
         }
     }
 }
 
 /// Takes a prompt into the session, whole or not at all.
-pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
+pub(crate) async fn stage(scene: &StepCx, input: PromptInput) -> Result<StagedPrompt, RunExit> {
     let staged = match input {
-        Input::Typed(content) if scene.has_directives() => {
+        PromptInput::Typed(content) if scene.has_directives() => {
             Box::pin(stage_typed(scene, content)).await
         }
-        Input::Plain(content) if scene.is_given_tasks() => {
-            Box::pin(stage_task(scene, content)).await.map(|()| Staged::Asked)
+        PromptInput::Plain(content) if scene.is_given_tasks() => {
+            Box::pin(stage_task(scene, content)).await.map(|()| StagedPrompt::Asked)
         }
-        Input::Typed(content) | Input::Plain(content) => {
-            stage_plain(scene, content).await.map(|()| Staged::Asked)
+        PromptInput::Typed(content) | PromptInput::Plain(content) => {
+            stage_plain(scene, content).await.map(|()| StagedPrompt::Asked)
         }
     };
     if staged.is_err() {
@@ -118,9 +118,9 @@ pub(crate) async fn stage(scene: &Scene, input: Input) -> Result<Staged, Exit> {
 }
 
 /// Tells the model something within a run. A prompt that is refused is not told.
-pub(crate) async fn steer(scene: &Scene, content: Content) -> Result<(), Exit> {
+pub(crate) async fn steer(scene: &StepCx, content: Content) -> Result<(), RunExit> {
     match stage_plain(scene, content).await {
-        Err(Exit { reason: Reason::Blocked, failed: Some(why) }) => {
+        Err(RunExit { reason: EndReason::Blocked, failed: Some(why) }) => {
             scene.cx.notify(&why.message);
             Ok(())
         }
@@ -128,26 +128,26 @@ pub(crate) async fn steer(scene: &Scene, content: Content) -> Result<(), Exit> {
     }
 }
 
-async fn stage_plain(scene: &Scene, content: Content) -> Result<(), Exit> {
+async fn stage_plain(scene: &StepCx, content: Content) -> Result<(), RunExit> {
     let mut message = UserMessage::new(content);
     admit(scene, &mut message).await?;
-    store(scene, [Body::Message(Message::User(message))]).map(drop)
+    store(scene, [EntryBody::Message(Message::User(message))]).map(drop)
 }
 
 /// What an agent that works for another is given: nothing binds in it, and skills may be for it.
-async fn stage_task(scene: &Scene, content: Content) -> Result<(), Exit> {
+async fn stage_task(scene: &StepCx, content: Content) -> Result<(), RunExit> {
     let mut message = UserMessage::new(content);
     let task = typed_text(&message.content).into_owned();
     admit(scene, &mut message).await?;
     let mut stored = triggered(scene, &task, &[]).await;
     if scene.is_cancelled() {
-        return Err(Exit::aborted());
+        return Err(RunExit::aborted());
     }
-    stored.push(Body::Message(Message::User(message)));
+    stored.push(EntryBody::Message(Message::User(message)));
     store(scene, stored).map(drop)
 }
 
-impl Scene {
+impl StepCx {
     /// Whether a prompt is a task that may bring skills in.
     fn is_given_tasks(&self) -> bool {
         self.agent().parent().is_some() && !self.generation().triggers.is_empty()
@@ -157,20 +157,22 @@ impl Scene {
     fn has_directives(&self) -> bool {
         let names = &self.generation().names;
         let dispatches = self.agent().mention_mode() == MentionMode::Dispatch;
-        names.has(Kind::Hook) || names.has(Kind::Skill) || (dispatches && names.has(Kind::Subagent))
+        names.has(NameKind::Hook)
+            || names.has(NameKind::Skill)
+            || (dispatches && names.has(NameKind::Subagent))
     }
 }
 
-async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
+async fn stage_typed(scene: &StepCx, content: Content) -> Result<StagedPrompt, RunExit> {
     let raw = typed_text(&content).into_owned();
     let parsed = parse_tokens(&raw, |name| {
-        scene.face.find(Kind::Hook, name).is_some() || scene.face.skill(name).is_some()
+        scene.face.find(NameKind::Hook, name).is_some() || scene.face.skill(name).is_some()
     });
     let mention = called_mention(scene, &parsed.text);
     let mut message = UserMessage::new(content);
     if let Cow::Owned(text) = &parsed.text {
         replace_typed(&mut message, text.clone());
-        message.rewritten = Some(Box::new(Rewritten { raw: raw.clone(), rewrites: vec![] }));
+        message.rewritten = Some(Box::new(RewriteLog { raw: raw.clone(), rewrites: vec![] }));
     }
     let answer = run_hooks(scene, &raw, &parsed.tokens, &mut message).await?;
     // What came as data matches no trigger, also where a transform made one text of it all.
@@ -185,48 +187,48 @@ async fn stage_typed(scene: &Scene, content: Content) -> Result<Staged, Exit> {
     if let Some(task) = task {
         stored = triggered(scene, &task, &parsed.tokens).await;
     }
-    for Token { name, .. } in &parsed.tokens {
-        if scene.face.find(Kind::Hook, name).is_some() {
+    for DirectiveToken { name, .. } in &parsed.tokens {
+        if scene.face.find(NameKind::Hook, name).is_some() {
             continue;
         }
         match skill::materialise(scene, name, &text).await {
-            Some(Ok(message)) => stored.push(Body::Message(Message::User(message))),
+            Some(Ok(message)) => stored.push(EntryBody::Message(Message::User(message))),
             Some(Err(failure)) => return Err(failed(scene, "skill", name, &failure)),
             None => {}
         }
     }
     if scene.is_cancelled() {
-        return Err(Exit::aborted());
+        return Err(RunExit::aborted());
     }
     // What came as data is part of the task.
     let called = mention.map(|name| {
         let prompt = prompt_for(&name, &message.content.text()).to_owned();
         (name, prompt)
     });
-    stored.push(Body::Message(Message::User(message)));
+    stored.push(EntryBody::Message(Message::User(message)));
     match called {
-        None => store(scene, stored).map(|_| Staged::Asked),
+        None => store(scene, stored).map(|_| StagedPrompt::Asked),
         Some((name, prompt)) => dispatch_mention(scene, stored, &name, &prompt).await,
     }
 }
 
 /// The skills that a task brings in: at the end of the system prompt while nothing was said yet, else as
 /// messages, so that what a provider keeps of the conversation stays true.
-async fn triggered(scene: &Scene, task: &str, tokens: &[Token]) -> Vec<Body> {
+async fn triggered(scene: &StepCx, task: &str, tokens: &[DirectiveToken]) -> Vec<EntryBody> {
     let named: Vec<_> = tokens.iter().map(|token| token.name.clone()).collect();
     let brought = skill::triggered(scene, task, &named).await;
     let is_first = scene.state().tree.messages().is_empty();
     let mut stored = vec![];
-    for Triggered { name, content } in brought {
+    for TriggeredSkill { name, content } in brought {
         let in_system = |message: &UserMessage| matches!(message.content, Content::Text(_));
         match content {
             Some(message) if is_first && in_system(&message) => {
                 let text = message.content.text().into_owned();
-                stored.push(Body::SkillActive { name, text });
+                stored.push(EntryBody::SkillActive { name, text });
             }
             content => {
-                stored.push(Body::SkillActive { name, text: String::new() });
-                stored.extend(content.map(|message| Body::Message(Message::User(message))));
+                stored.push(EntryBody::SkillActive { name, text: String::new() });
+                stored.extend(content.map(|message| EntryBody::Message(Message::User(message))));
             }
         }
     }
@@ -239,7 +241,7 @@ fn typed_text(content: &Content) -> Cow<'_, str> {
         Content::Text(text) => Cow::Borrowed(text),
         Content::Parts(parts) => {
             let typed = parts.iter().filter_map(|part| match part {
-                Part::Text(text) => Some(text.as_str()),
+                ContentPart::Text(text) => Some(text.as_str()),
                 _ => None,
             });
             Cow::Owned(typed.collect::<Vec<_>>().join("\n"))
@@ -253,8 +255,8 @@ fn replace_typed(message: &mut UserMessage, text: String) {
     message.content = match content {
         Content::Text(_) => Content::Text(text),
         Content::Parts(parts) => {
-            let others = parts.into_iter().filter(|part| !matches!(part, Part::Text(_)));
-            Content::Parts(std::iter::once(Part::Text(text)).chain(others).collect())
+            let others = parts.into_iter().filter(|part| !matches!(part, ContentPart::Text(_)));
+            Content::Parts(std::iter::once(ContentPart::Text(text)).chain(others).collect())
         }
     };
 }
@@ -262,16 +264,16 @@ fn replace_typed(message: &mut UserMessage, text: String) {
 /// Runs the hooks on directives in text order, each on what the one before it left; the first answer
 /// in the model's stead ends it.
 async fn run_hooks(
-    scene: &Scene,
+    scene: &StepCx,
     raw: &str,
-    tokens: &[Token],
+    tokens: &[DirectiveToken],
     message: &mut UserMessage,
-) -> Result<Option<ShortCircuit>, Exit> {
-    for Token { name, args } in tokens {
-        let Some(Called::Hook(hook)) = scene.face.find(Kind::Hook, name) else { continue };
-        let owner = scene.face.owner_of(Kind::Hook, name);
+) -> Result<Option<ShortCircuit>, RunExit> {
+    for DirectiveToken { name, args } in tokens {
+        let Some(NamedItem::Hook(hook)) = scene.face.find(NameKind::Hook, name) else { continue };
+        let owner = scene.face.owner_of(NameKind::Hook, name);
         let origin = owner.origin.to_string();
-        let cx = scene.cx.spoken_by(Speaker::called("hook", name, owner.clone()));
+        let cx = scene.cx.spoken_by(NoteAuthor::called("hook", name, owner.clone()));
         let told = HookCx {
             name: name.clone(),
             raw_text: raw.to_owned(),
@@ -312,10 +314,10 @@ async fn run_hooks(
 }
 
 /// Whoever may not transform may not change or answer a prompt either; it may do all else.
-fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, Failure> {
+fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, HandlerFailure> {
     let changes = result.rewrite.is_some() || result.short_circuit.is_some();
     if changes && !owner.may(Power::Transform) {
-        return Err(Failure::Error(format!("{owner} may not change or answer a prompt")));
+        return Err(HandlerFailure::Error(format!("{owner} may not change or answer a prompt")));
     }
     Ok(result)
 }
@@ -324,33 +326,33 @@ fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, Fai
 fn rewritten(message: &mut UserMessage, raw: &str, by: SmolStr, text: &str) {
     let kept = message
         .rewritten
-        .get_or_insert_with(|| Box::new(Rewritten { raw: raw.to_owned(), rewrites: vec![] }));
+        .get_or_insert_with(|| Box::new(RewriteLog { raw: raw.to_owned(), rewrites: vec![] }));
     kept.rewrites.push(Rewrite { by, text: text.to_owned() });
 }
 
-fn failed(scene: &Scene, what: &str, name: &str, failure: &Failure) -> Exit {
+fn failed(scene: &StepCx, what: &str, name: &str, failure: &HandlerFailure) -> RunExit {
     if scene.is_cancelled() {
-        return Exit::aborted();
+        return RunExit::aborted();
     }
     let message = format!("{what} \"{name}\" failed: {failure}");
-    Exit::coded(Reason::Error, what, message)
+    RunExit::coded(EndReason::Error, what, message)
 }
 
 /// Lets gates and transforms see the prompt; whoever refuses it ends the turn.
-async fn admit(scene: &Scene, message: &mut UserMessage) -> Result<(), Exit> {
+async fn admit(scene: &StepCx, message: &mut UserMessage) -> Result<(), RunExit> {
     let content = &message.content;
     let raw = || match &message.rewritten {
         Some(rewritten) => rewritten.raw.clone(),
         None => content.text().into_owned(),
     };
-    let event = || Prompt { prompt: content.text().into_owned(), raw_prompt: raw() };
+    let event = || UserPromptSubmitEvent { prompt: content.text().into_owned(), raw_prompt: raw() };
     let Some(decided) = scene.fire_stored::<UserPromptSubmit>(event).await? else { return Ok(()) };
     if let Some((name, reason)) = refused(&decided) {
         if scene.is_cancelled() {
-            return Err(Exit::aborted());
+            return Err(RunExit::aborted());
         }
         let message = format!("hook \"{name}\" refused the prompt: {reason}");
-        return Err(Exit::coded(Reason::Blocked, "blocked", message));
+        return Err(RunExit::coded(EndReason::Blocked, "blocked", message));
     }
     if decided.replaced.is_empty() {
         return Ok(());
@@ -370,26 +372,29 @@ async fn admit(scene: &Scene, message: &mut UserMessage) -> Result<(), Exit> {
     message.content = if parts.is_empty() {
         Content::Text(text)
     } else {
-        Content::Parts(std::iter::once(Part::Text(text)).chain(parts).collect())
+        Content::Parts(std::iter::once(ContentPart::Text(text)).chain(parts).collect())
     };
     Ok(())
 }
 
-fn refused(decided: &Decided<UserPromptSubmit>) -> Option<(&str, &str)> {
-    if let Some((meta, Stop::Block(reason))) = &decided.stop {
+fn refused(decided: &PointOutcome<UserPromptSubmit>) -> Option<(&str, &str)> {
+    if let Some((meta, ChainStop::Block(reason))) = &decided.stop {
         return Some((&meta.name, reason));
     }
     match decided.strictest()? {
-        (meta, Admit::Block(reason)) => Some((&meta.name, reason)),
-        (_, Admit::Pass) => None,
+        (meta, Admission::Block(reason)) => Some((&meta.name, reason)),
+        (_, Admission::Pass) => None,
     }
 }
 
 /// Stores the turn in one append, after what hooks had for it.
-fn store(scene: &Scene, bodies: impl IntoIterator<Item = Body>) -> Result<Vec<Arc<Entry>>, Exit> {
+fn store(
+    scene: &StepCx,
+    bodies: impl IntoIterator<Item = EntryBody>,
+) -> Result<Vec<Arc<Entry>>, RunExit> {
     let entries: Vec<_> = {
         let mut state = scene.state();
-        let settled = state.settle();
+        let settled = state.add_pending_entries();
         let stored: Vec<_> = bodies.into_iter().map(|body| state.append(body)).collect();
         settled.into_iter().chain(stored).collect()
     };
@@ -400,32 +405,36 @@ fn store(scene: &Scene, bodies: impl IntoIterator<Item = Body>) -> Result<Vec<Ar
 }
 
 /// Stores the prompt with a hook's answer.
-fn answered(scene: &Scene, message: UserMessage, answer: ShortCircuit) -> Result<Staged, Exit> {
+fn answered(
+    scene: &StepCx,
+    message: UserMessage,
+    answer: ShortCircuit,
+) -> Result<StagedPrompt, RunExit> {
     crate::agent::session::budget::book(&scene.cx, answer.usage, Some(0.0));
     let numbered = (0..).zip(answer.messages);
     let replies = numbered.flat_map(|(number, reply)| paired(scene, number, reply));
     let replies: Vec<_> = replies.collect();
     let count = replies.len();
-    let bodies = std::iter::once(Message::User(message)).chain(replies).map(Body::Message);
+    let bodies = std::iter::once(Message::User(message)).chain(replies).map(EntryBody::Message);
     let mut entries = store(scene, bodies)?;
     let mut entries = entries.split_off(entries.len() - count);
     entries.retain(|entry| matches!(entry.message(), Some(Message::Assistant(_))));
-    Ok(Staged::Answered(entries))
+    Ok(StagedPrompt::Answered(entries))
 }
 
 /// A hook's reply, and a result for each call in it: nobody runs what no model called for.
-fn paired(scene: &Scene, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
+fn paired(scene: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
     reply.parts = with_ids(reply.parts, scene, number);
     let words = "Not run: it was part of a hook's answer.";
     let results = reply.calls().map(|call| {
-        Message::ToolResult(ToolResultMessage::closing(call, ErrorKind::Cancelled, words))
+        Message::ToolResult(ToolResultMessage::closing(call, ToolErrorKind::Cancelled, words))
     });
     let results: Vec<_> = results.collect();
     std::iter::once(Message::Assistant(reply)).chain(results).collect()
 }
 
 /// The subagent a leading `@name` calls without asking the model, where that is wanted.
-fn called_mention(scene: &Scene, text: &str) -> Option<SmolStr> {
+fn called_mention(scene: &StepCx, text: &str) -> Option<SmolStr> {
     if scene.agent().mention_mode() != MentionMode::Dispatch {
         return None;
     }
@@ -444,18 +453,18 @@ fn prompt_for<'a>(name: &str, text: &'a str) -> &'a str {
 
 /// Calls a subagent as the model would, and takes its answer for the model's.
 async fn dispatch_mention(
-    scene: &Scene,
-    mut stored: Vec<Body>,
+    scene: &StepCx,
+    mut stored: Vec<EntryBody>,
     name: &str,
     prompt: &str,
-) -> Result<Staged, Exit> {
+) -> Result<StagedPrompt, RunExit> {
     let call = ToolCall {
         id: format_smolstr!("mention_{}", scene.run_id()),
         name: scene.agent().invoking_tools()[1].clone(),
         input: Arc::new(json!({"name": name, "prompt": prompt})),
     };
     let reply = |part, stop_reason| {
-        Body::Message(Message::Assistant(AssistantMessage {
+        EntryBody::Message(Message::Assistant(AssistantMessage {
             parts: vec![part],
             model: "mention".into(),
             usage: Usage::default(),
@@ -467,11 +476,11 @@ async fn dispatch_mention(
     execute::run_step(scene, vec![call.clone()], None).await?;
     let answer = reply(AssistantPart::Text(mention_answer(scene)), StopReason::EndTurn);
     let mut entries = store(scene, [answer])?;
-    Ok(Staged::Answered(entries.split_off(entries.len() - 1)))
+    Ok(StagedPrompt::Answered(entries.split_off(entries.len() - 1)))
 }
 
 /// What a subagent answered, or why it did not: the words in the result that was stored last.
-fn mention_answer(scene: &Scene) -> String {
+fn mention_answer(scene: &StepCx) -> String {
     let messages = scene.session().messages();
     let Some(Message::ToolResult(result)) = messages.last() else { return String::new() };
     let parts = result.render_data.as_ref().and_then(|data| data["parts"].as_array());

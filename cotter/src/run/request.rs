@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     agent::{
         Limits,
-        session::budget::{self, Leave},
-        step_cx::Scene,
+        session::budget::{self, RequestSlot},
+        step_cx::StepCx,
     },
     history::{
-        end_reason::Reason,
+        end_reason::EndReason,
         line_format::is_too_deep,
         message::{AssistantMessage, AssistantPart, StopReason, ToolCall, Usage},
     },
@@ -21,11 +21,11 @@ use crate::{
         events::EventKind,
         points::{
             Point,
-            model::{CacheBreak, ModelPost, ModelPre, Replied, Requesting},
+            model::{CacheBreak, ModelPost, ModelPostEvent, ModelPre, ModelPreEvent},
         },
     },
-    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
-    run::agent_loop::Exit,
+    model::{Delta, Model, ModelError, ModelErrorKind, ReplyStream, Request},
+    run::agent_loop::RunExit,
 };
 
 /// Nobody is made to wait longer, whatever the provider asks for.
@@ -34,36 +34,36 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 /// Whose a conversation is that does not fit a model: the caller's, who may sum it up, or the next
 /// model's.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Overflow {
+pub(crate) enum OverflowPolicy {
     ToTheCaller,
     ToTheNext,
 }
 
-impl Scene {
+impl StepCx {
     /// Waits for the leave to send a request to a model.
-    pub(crate) async fn leave(&self, model: &Arc<dyn Model>) -> Result<Leave, Exit> {
+    pub(crate) async fn leave(&self, model: &Arc<dyn Model>) -> Result<RequestSlot, RunExit> {
         match budget::free_leave(&self.cx) {
             Some(leave) => Ok(leave),
             None => Box::pin(self.wait_for_leave(model)).await,
         }
     }
 
-    async fn wait_for_leave(&self, model: &Arc<dyn Model>) -> Result<Leave, Exit> {
+    async fn wait_for_leave(&self, model: &Arc<dyn Model>) -> Result<RequestSlot, RunExit> {
         let asked = budget::leave(&self.cx, model);
         let leave = tokio::select! {
             biased;
-            () = self.cx.run.cancel.cancelled() => return Err(Exit::aborted()),
+            () = self.cx.run.cancel.cancelled() => return Err(RunExit::aborted()),
             leave = asked => leave,
         };
-        leave.map_err(|why| Exit::failed(Reason::BudgetExceeded, why))
+        leave.map_err(|why| RunExit::failed(EndReason::BudgetExceeded, why))
     }
 
     /// Waits until the next attempt may be made.
     pub(crate) async fn wait_before_retry(
         &self,
-        tries: &mut Tries,
+        tries: &mut RetryPlan,
         wait: Duration,
-    ) -> Result<(), Exit> {
+    ) -> Result<(), RunExit> {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let (attempt, kind) = (tries.number, tries.last.kind.as_str());
         let model = tries.has_moved_on.then(|| tries.model().name().clone());
@@ -71,7 +71,7 @@ impl Scene {
         tries.number += 1;
         tokio::select! {
             () = tokio::time::sleep(wait) => Ok(()),
-            () = self.cx.run.cancel.cancelled() => Err(Exit::aborted()),
+            () = self.cx.run.cancel.cancelled() => Err(RunExit::aborted()),
         }
     }
 
@@ -86,12 +86,12 @@ impl Scene {
         reply: &AssistantMessage,
         cost: Option<f64>,
         cache_break: Option<CacheBreak>,
-    ) -> Result<(), Exit> {
+    ) -> Result<(), RunExit> {
         if !self.is_told_of_replies() {
             return Ok(());
         }
-        let replied = Box::new(Replied { cache_break, ..Replied::of(reply, cost) });
-        self.tell(|| EventKind::ModelPost(Replied::clone(&replied)))?;
+        let replied = Box::new(ModelPostEvent { cache_break, ..ModelPostEvent::of(reply, cost) });
+        self.tell(|| EventKind::ModelPost(ModelPostEvent::clone(&replied)))?;
         self.fire_stored::<ModelPost>(|| *replied).await?;
         Ok(())
     }
@@ -101,8 +101,8 @@ impl Scene {
         &self,
         models: Arc<[Arc<dyn Model>]>,
         request: Request,
-    ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
-        let mut tries = Tries::new(models, self.agent().limits(), Overflow::ToTheNext);
+    ) -> Result<Result<AssistantMessage, ModelError>, RunExit> {
+        let mut tries = RetryPlan::new(models, self.agent().limits(), OverflowPolicy::ToTheNext);
         loop {
             match self.try_aside(&tries, request.clone()).await? {
                 Ok(reply) => return Ok(Ok(reply)),
@@ -116,26 +116,26 @@ impl Scene {
 
     async fn try_aside(
         &self,
-        tries: &Tries,
+        tries: &RetryPlan,
         request: Request,
-    ) -> Result<Result<AssistantMessage, ModelError>, Exit> {
+    ) -> Result<Result<AssistantMessage, ModelError>, RunExit> {
         let (model, attempt) = (tries.model(), tries.number);
         let message_count = request.messages.len();
-        let pre = || Requesting { model: model.name().clone(), message_count, attempt };
+        let pre = || ModelPreEvent { model: model.name().clone(), message_count, attempt };
         self.fire_stored::<ModelPre>(pre).await?;
         let leave = self.leave(model).await?;
         self.state().commit()?;
-        let mut hearing = Hearing::new(None);
+        let mut hearing = StreamReader::new(None);
         match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
-            Ended::Failed(error) => {
+            StreamEnd::Failed(error) => {
                 hearing.settle_broken(leave, model);
                 return Ok(Err(error));
             }
-            Ended::Cancelled => {
+            StreamEnd::Cancelled => {
                 hearing.settle_broken(leave, model);
-                return Err(Exit::aborted());
+                return Err(RunExit::aborted());
             }
-            Ended::Whole => {}
+            StreamEnd::Whole => {}
         }
         let reply = hearing.reply(model, self);
         let cost = budget::cost_of(model, &reply.usage);
@@ -146,11 +146,11 @@ impl Scene {
 }
 
 /// Which model is tried next, and when: each again after passing failures, then the ones behind it.
-pub(crate) struct Tries {
+pub(crate) struct RetryPlan {
     models: Arc<[Arc<dyn Model>]>,
     retries: u32,
     backoff: Duration,
-    overflow: Overflow,
+    overflow: OverflowPolicy,
     index: usize,
     retry: u32,
     /// The attempt under way, from 1.
@@ -160,12 +160,16 @@ pub(crate) struct Tries {
     has_moved_on: bool,
 }
 
-impl Tries {
+impl RetryPlan {
     /// At least one model is always there.
-    pub(crate) fn new(models: Arc<[Arc<dyn Model>]>, limits: &Limits, overflow: Overflow) -> Self {
+    pub(crate) fn new(
+        models: Arc<[Arc<dyn Model>]>,
+        limits: &Limits,
+        overflow: OverflowPolicy,
+    ) -> Self {
         let last = ModelError::new(ModelErrorKind::Other, "nothing was tried yet");
         let (retries, backoff) = (limits.retries, limits.backoff);
-        Tries {
+        RetryPlan {
             models,
             retries,
             backoff,
@@ -200,7 +204,7 @@ impl Tries {
             wait
         } else {
             let does_not_fit = error.kind == ModelErrorKind::ContextOverflow;
-            let is_callers = does_not_fit && self.overflow == Overflow::ToTheCaller;
+            let is_callers = does_not_fit && self.overflow == OverflowPolicy::ToTheCaller;
             if is_callers || self.index + 1 >= self.models.len() {
                 return Err(error);
             }
@@ -211,11 +215,11 @@ impl Tries {
     }
 }
 
-impl Replied {
+impl ModelPostEvent {
     /// What `model.post` tells of a reply.
     pub(crate) fn of(reply: &AssistantMessage, cost_usd: Option<f64>) -> Self {
         let Usage { input_tokens, output_tokens, cache_read, cache_write } = reply.usage;
-        Replied {
+        ModelPostEvent {
             model: reply.model.clone(),
             stop_reason: reply.stop_reason,
             input_tokens,
@@ -233,7 +237,7 @@ impl Replied {
 /// Some give the same ids in every reply, and others refuse a conversation in which one comes twice.
 pub(crate) fn with_ids(
     mut parts: Vec<AssistantPart>,
-    scene: &Scene,
+    scene: &StepCx,
     step: u32,
 ) -> Vec<AssistantPart> {
     let run = scene.run_id();
@@ -254,43 +258,43 @@ pub(crate) fn with_ids(
 }
 
 /// How a stream ended.
-pub(crate) enum Ended {
+pub(crate) enum StreamEnd {
     Whole,
     Failed(ModelError),
     Cancelled,
 }
 
 /// A reply as it comes in. At most one of text and thinking is open at a time.
-pub(crate) struct Hearing<'a> {
+pub(crate) struct StreamReader<'a> {
     /// Where pieces are told, where anybody listens.
-    heard: Option<&'a Scene>,
+    heard: Option<&'a StepCx>,
     pub(crate) parts: Vec<AssistantPart>,
     done: Option<(StopReason, Usage)>,
     /// What was used so far, as far as it was told.
     counted: Usage,
-    open: Option<Open>,
+    open: Option<OpenPart>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Open {
+enum OpenPart {
     Text,
     Thinking,
 }
 
-impl<'a> Hearing<'a> {
-    pub(crate) fn new(heard: Option<&'a Scene>) -> Self {
-        Hearing { heard, parts: vec![], done: None, counted: Usage::default(), open: None }
+impl<'a> StreamReader<'a> {
+    pub(crate) fn new(heard: Option<&'a StepCx>) -> Self {
+        StreamReader { heard, parts: vec![], done: None, counted: Usage::default(), open: None }
     }
 
     /// The reply that was heard to its end.
-    pub(crate) fn reply(self, model: &Arc<dyn Model>, scene: &Scene) -> AssistantMessage {
+    pub(crate) fn reply(self, model: &Arc<dyn Model>, scene: &StepCx) -> AssistantMessage {
         let (stop_reason, usage) = self.done.unwrap_or((StopReason::EndTurn, Usage::default()));
         let parts = with_ids(self.parts, scene, scene.cx.step());
         AssistantMessage { parts, model: model.name().clone(), usage, stop_reason }
     }
 
     /// Books what a stream that broke off is known to have used.
-    pub(crate) fn settle_broken(&self, leave: Leave, model: &Arc<dyn Model>) {
+    pub(crate) fn settle_broken(&self, leave: RequestSlot, model: &Arc<dyn Model>) {
         if self.counted != Usage::default() {
             leave.settle(self.counted, model.cost_usd(&self.counted));
         }
@@ -298,28 +302,28 @@ impl<'a> Hearing<'a> {
 
     pub(crate) async fn listen(
         &mut self,
-        mut stream: Streaming,
+        mut stream: ReplyStream,
         cancel: &CancellationToken,
-    ) -> Ended {
+    ) -> StreamEnd {
         let ended = loop {
             if cancel.is_cancelled() {
-                break Ended::Cancelled;
+                break StreamEnd::Cancelled;
             }
             let delta = tokio::select! {
                 biased;
                 delta = poll_fn(|task| stream.as_mut().poll_next(task)) => delta,
-                () = cancel.cancelled() => break Ended::Cancelled,
+                () = cancel.cancelled() => break StreamEnd::Cancelled,
             };
             match delta {
                 Some(Ok(delta)) => self.take(delta),
                 Some(Err(error)) if error.kind == ModelErrorKind::Cancelled => {
-                    break Ended::Cancelled;
+                    break StreamEnd::Cancelled;
                 }
-                Some(Err(error)) => break Ended::Failed(error),
-                None if self.done.is_some() => break Ended::Whole,
+                Some(Err(error)) => break StreamEnd::Failed(error),
+                None if self.done.is_some() => break StreamEnd::Whole,
                 None => {
                     let message = "the stream ended before the reply did";
-                    break Ended::Failed(ModelError::new(ModelErrorKind::Network, message));
+                    break StreamEnd::Failed(ModelError::new(ModelErrorKind::Network, message));
                 }
             }
         };
@@ -330,7 +334,7 @@ impl<'a> Hearing<'a> {
     fn take(&mut self, delta: Delta) {
         match delta {
             Delta::Text(text) => {
-                self.open(Open::Text);
+                self.open(OpenPart::Text);
                 self.tell(|| EventKind::TextDelta { text: text.clone() });
                 match self.parts.last_mut() {
                     Some(AssistantPart::Text(so_far)) => so_far.push_str(&text),
@@ -338,7 +342,7 @@ impl<'a> Hearing<'a> {
                 }
             }
             Delta::Thinking(text) => {
-                self.open(Open::Thinking);
+                self.open(OpenPart::Thinking);
                 self.tell(|| EventKind::ThinkingDelta { text: text.clone() });
                 match self.parts.last_mut() {
                     Some(AssistantPart::Thinking { text: so_far, signature: None }) => {
@@ -370,23 +374,23 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    fn open(&mut self, kind: Open) {
+    fn open(&mut self, kind: OpenPart) {
         if self.open == Some(kind) {
             return;
         }
         self.close();
         self.open = Some(kind);
         self.tell(|| match kind {
-            Open::Text => EventKind::TextStart,
-            Open::Thinking => EventKind::ThinkingStart,
+            OpenPart::Text => EventKind::TextStart,
+            OpenPart::Thinking => EventKind::ThinkingStart,
         });
     }
 
     fn close(&mut self) {
         match self.open.take() {
             None => {}
-            Some(Open::Text) => self.tell(|| EventKind::TextEnd),
-            Some(Open::Thinking) => self.tell(|| EventKind::ThinkingEnd),
+            Some(OpenPart::Text) => self.tell(|| EventKind::TextEnd),
+            Some(OpenPart::Thinking) => self.tell(|| EventKind::ThinkingEnd),
         }
     }
 

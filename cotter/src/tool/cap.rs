@@ -10,7 +10,7 @@ use std::{
 #[cfg(unix)]
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
-use crate::history::message::{Content, Part};
+use crate::history::message::{Content, ContentPart};
 
 /// How much of a result the model gets.
 #[derive(Clone, Debug)]
@@ -32,18 +32,18 @@ impl Cap {
     }
 
     /// Texts that are too long together become one, before the pictures.
-    fn parts(&self, parts: Vec<Part>, name: &str) -> Vec<Part> {
+    fn parts(&self, parts: Vec<ContentPart>, name: &str) -> Vec<ContentPart> {
         let parts: Vec<_> = parts.into_iter().map(without_huge_picture).collect();
         let texts = parts.iter().filter_map(|part| match part {
-            Part::Text(text) | Part::Data(text) => Some(text.as_str()),
-            Part::Image { .. } => None,
+            ContentPart::Text(text) | ContentPart::Data(text) => Some(text.as_str()),
+            ContentPart::Image { .. } => None,
         });
         if texts.clone().map(str::len).sum::<usize>() <= self.bytes {
             return parts;
         }
         let text = self.text(texts.collect::<Vec<_>>().join("\n"), name);
-        let pictures = parts.into_iter().filter(|part| matches!(part, Part::Image { .. }));
-        std::iter::once(Part::Text(text)).chain(pictures).collect()
+        let pictures = parts.into_iter().filter(|part| matches!(part, ContentPart::Image { .. }));
+        std::iter::once(ContentPart::Text(text)).chain(pictures).collect()
     }
 
     fn text(&self, text: String, name: &str) -> String {
@@ -66,10 +66,10 @@ impl Cap {
 /// The most of one picture that is sent, in base64.
 const PICTURE_BYTES: usize = 8 * 1024 * 1024;
 
-fn without_huge_picture(part: Part) -> Part {
+fn without_huge_picture(part: ContentPart) -> ContentPart {
     match part {
-        Part::Image { data, .. } if data.len() > PICTURE_BYTES => {
-            Part::Text(format!("[a picture of {} bytes in base64 left out]", data.len()))
+        ContentPart::Image { data, .. } if data.len() > PICTURE_BYTES => {
+            ContentPart::Text(format!("[a picture of {} bytes in base64 left out]", data.len()))
         }
         part => part,
     }
@@ -129,11 +129,14 @@ mod tests {
     #[test]
     fn however_many_parts_keep_to_the_cap_together() {
         let cap = Cap { bytes: 1000, spill: None };
-        let picture = |size| Part::Image { media_type: "image/png".into(), data: "A".repeat(size) };
-        let mut parts = vec![Part::Text("x".into()); 10_000];
+        let picture =
+            |size| ContentPart::Image { media_type: "image/png".into(), data: "A".repeat(size) };
+        let mut parts = vec![ContentPart::Text("x".into()); 10_000];
         parts.extend([picture(4), picture(PICTURE_BYTES + 1)]);
         let Content::Parts(parts) = cap.apply(Content::Parts(parts), "c") else { panic!() };
-        let [Part::Text(text), Part::Image { data, .. }] = &parts[..] else { panic!("{parts:?}") };
+        let [ContentPart::Text(text), ContentPart::Image { data, .. }] = &parts[..] else {
+            panic!("{parts:?}")
+        };
         assert!(text.len() < 1100 && text.contains("bytes left out"), "{text}");
         assert_eq!(data.len(), 4);
     }

@@ -7,11 +7,11 @@ use smol_str::SmolStr;
 
 use crate::permission::facts::Facts;
 use crate::{
-    agent::{cx::Cx, step_cx::Scene},
+    agent::{cx::Cx, step_cx::StepCx},
     history::message::ToolCall,
     hooks::{
         events::EventKind,
-        notes::{Calling, Speaker},
+        notes::{NoteAuthor, ToolCallRef},
     },
     permission::origin::Owner,
 };
@@ -61,7 +61,7 @@ impl Permit {
     /// Shows a piece of what the tool makes while it is at work. Only whoever listens gets it; the
     /// model gets what the tool answers.
     pub fn stream(&self, text: &str) {
-        let scene = Scene::of(&self.cx.spoken_by(Speaker::Runtime));
+        let scene = StepCx::of(&self.cx.spoken_by(NoteAuthor::Runtime));
         if scene.is_heard() && !text.is_empty() {
             scene.emit(EventKind::ToolOutput { call_id: self.call_id.clone(), text: text.into() });
         }
@@ -85,7 +85,7 @@ impl Permit {
 /// The same place with the tool of a call speaking.
 pub(crate) fn spoken_by_tool(call: &ToolCall, owner: &Owner, cx: &Cx) -> Cx {
     let (tool, call_id) = (call.name.clone(), call.id.clone());
-    cx.spoken_by(Speaker::Tool(Arc::new(Calling { tool, owner: owner.clone(), call_id })))
+    cx.spoken_by(NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner: owner.clone(), call_id })))
 }
 
 impl fmt::Debug for Permit {

@@ -13,29 +13,29 @@ use crate::{history::line_format::is_too_deep, text};
 const FAULTS: usize = 4;
 
 /// The schema of a tool's input.
-pub(crate) struct Schema {
+pub(crate) struct ToolSchema {
     schema: Value,
-    compiled: OnceLock<Result<Compiled, String>>,
+    compiled: OnceLock<Result<CompiledSchema, String>>,
 }
 
-struct Compiled {
+struct CompiledSchema {
     validator: Validator,
     /// Whether checking may take longer than schema and input are long.
     repeats: bool,
 }
 
-impl Schema {
+impl ToolSchema {
     /// A schema that is not yet looked at, but for its kind: tools take objects.
     pub(crate) fn new(schema: &Value) -> Result<Self, &'static str> {
         match schema.get("type").and_then(Value::as_str) {
-            Some("object") => Ok(Schema::of_our_own(schema)),
+            Some("object") => Ok(ToolSchema::of_our_own(schema)),
             _ => Err("its schema must have \"type\": \"object\""),
         }
     }
 
     /// The schema of a tool of our own making, known to be an object's.
     pub(crate) fn of_our_own(schema: &Value) -> Self {
-        Schema { schema: schema.clone(), compiled: OnceLock::new() }
+        ToolSchema { schema: schema.clone(), compiled: OnceLock::new() }
     }
 
     /// What is wrong with an input, in words for the model. A schema that cannot be compiled refuses
@@ -51,7 +51,7 @@ impl Schema {
         }
         let broken = |cause: &String| format!("the tool's own schema is broken: {cause}");
         let compiled = self.compiled.get_or_init(|| compile(&self.schema));
-        let Compiled { validator, repeats } = compiled.as_ref().map_err(broken)?;
+        let CompiledSchema { validator, repeats } = compiled.as_ref().map_err(broken)?;
         if *repeats {
             crate::tool::schema::cost::bounded(&self.schema, input)
                 .map_err(|cause| broken(&cause))?;
@@ -99,12 +99,12 @@ const NEWER: [&str; 10] = [
 
 /// A schema that says the same in every draft is read as draft 7, whose own schema is checked several
 /// times faster than the newest one's: that is most of a short run's time.
-fn compile(schema: &Value) -> Result<Compiled, String> {
+fn compile(schema: &Value) -> Result<CompiledSchema, String> {
     let options = jsonschema::options().should_validate_formats(false);
     let options =
         if mentions(schema, &NEWER) { options } else { options.with_draft(Draft::Draft7) };
     let validator = options.build(schema).map_err(|cause| cause.to_string())?;
-    Ok(Compiled { validator, repeats: mentions(schema, &crate::tool::schema::cost::REPEATS) })
+    Ok(CompiledSchema { validator, repeats: mentions(schema, &crate::tool::schema::cost::REPEATS) })
 }
 
 fn mentions(schema: &Value, words: &[&str]) -> bool {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn check(schema: Value, input: Value, expected: Expect) {
-        let schema = Schema::new(&schema).unwrap();
+        let schema = ToolSchema::new(&schema).unwrap();
         expected.assert_eq(&schema.check(&input).err().unwrap_or_default());
     }
 
@@ -169,7 +169,7 @@ mod tests {
     fn s17_a_schema_that_would_take_for_ever_refuses() {
         let refused = |schema: Value, input: Value| {
             let expected = "it would take too long to check anything against it";
-            let said = Schema::new(&schema).unwrap().check(&input).unwrap_err();
+            let said = ToolSchema::new(&schema).unwrap().check(&input).unwrap_err();
             assert_eq!(said, format!("the tool's own schema is broken: {expected}"));
         };
         let twice = |next: Value| json!({"anyOf": [next, next]});
@@ -216,15 +216,15 @@ mod tests {
         let itself = json!({"type": "object", "properties": {"x": {"$ref": "#"}}});
         check(itself, json!({"x": {"x": {}}}), expect![""]);
         let round = json!({"type": "object", "allOf": [{"$ref": "#"}]});
-        let fault = Schema::new(&round).unwrap().check(&json!({})).unwrap_err();
+        let fault = ToolSchema::new(&round).unwrap().check(&json!({})).unwrap_err();
         assert!(fault.starts_with("the tool's own schema is broken: "), "{fault}");
     }
 
     #[test]
     fn a_broken_schema_lets_nothing_pass() {
         let broken = json!({"type": "object", "properties": {"n": {"type": "numbr"}}});
-        let fault = Schema::new(&broken).unwrap().check(&json!({"n": 1})).unwrap_err();
+        let fault = ToolSchema::new(&broken).unwrap().check(&json!({"n": 1})).unwrap_err();
         assert!(fault.starts_with("the tool's own schema is broken: "), "{fault}");
-        assert!(Schema::new(&json!({"type": "string"})).is_err());
+        assert!(ToolSchema::new(&json!({"type": "string"})).is_err());
     }
 }

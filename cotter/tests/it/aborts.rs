@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use cotter::{
-    Agent, AgentBuilder, At, Cx, Reason, Session, Verdict,
+    Agent, AgentBuilder, At, Cx, EndReason, Session, Verdict,
     hooks::{
         events::EventKind,
         points::{
-            self, Admit, ModelPre, Requesting, SessionEnd, SessionEnded, SessionStart,
-            SessionStarted, ToolPre, TurnVerdict, UserPromptSubmit,
+            self, Admission, ModelPre, ModelPreEvent, SessionEnd, SessionEndEvent, SessionStart,
+            SessionStartEvent, ToolPre, TurnEndVerdict, UserPromptSubmit,
         },
     },
     model::ModelErrorKind,
@@ -25,8 +25,9 @@ use crate::kit::{Diary, echo, ending, fresh, nap, probe, to_the_end};
 /// The agent with every start and end of a run in the diary.
 fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
     let (starts, ends) = (diary.clone(), diary.clone());
-    let started = move |_: &SessionStarted, cx: &Cx| starts.add(format!("{} starts", cx.run_id()));
-    let ended = move |ended: &SessionEnded, cx: &Cx| {
+    let started =
+        move |_: &SessionStartEvent, cx: &Cx| starts.add(format!("{} starts", cx.run_id()));
+    let ended = move |ended: &SessionEndEvent, cx: &Cx| {
         ends.add(format!("{} ends: {}", cx.run_id(), ended.reason.as_str()));
     };
     builder
@@ -195,11 +196,11 @@ async fn l6_aborted_during_the_back_off_the_wait_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn l6_aborted_during_a_gate_on_the_prompt_it_is_not_stored() {
-    async fn slow(at: At<UserPromptSubmit>) -> Admit {
+    async fn slow(at: At<UserPromptSubmit>) -> Admission {
         if at.prompt == "go" {
             tokio::time::sleep(Duration::from_secs(4)).await;
         }
-        Admit::Pass
+        Admission::Pass
     }
     let model = Scripted::new([Step::text("as if nothing had been")]);
     check(
@@ -215,11 +216,11 @@ async fn l6_aborted_during_a_gate_on_the_prompt_it_is_not_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn l6_aborted_while_a_gate_holds_the_end_of_the_turn() {
-    async fn slow(at: At<points::TurnEnd>) -> TurnVerdict {
+    async fn slow(at: At<points::TurnEnd>) -> TurnEndVerdict {
         if at.text == "done" {
             tokio::time::sleep(Duration::from_secs(30)).await;
         }
-        TurnVerdict::Stop
+        TurnEndVerdict::Stop
     }
     check(
         Agent::builder(script(Step::text("done"))).on(points::TurnEnd, slow),
@@ -238,7 +239,7 @@ async fn l6_aborted_while_a_gate_holds_the_end_of_the_turn() {
 #[tokio::test]
 async fn l6_aborted_before_the_model_call_no_reply_is_kept() {
     let model = Scripted::new([Step::text("unheard")]);
-    let stop = |_: &Requesting, cx: &Cx| cx.cancel().cancel();
+    let stop = |_: &ModelPreEvent, cx: &Cx| cx.cancel().cancel();
     let diary = Diary::default();
     let agent = watched(Agent::builder(model).observe(ModelPre, named("stop", stop)), &diary);
     let session = fresh(&agent).await;
@@ -252,9 +253,9 @@ async fn l6_aborted_before_the_model_call_no_reply_is_kept() {
 async fn l6_aborted_before_it_starts_a_run_has_its_start_and_its_end() {
     let (diary, gate) = (Diary::default(), Diary::default());
     let called = gate.clone();
-    let seen = move |_: &points::Prompt| {
+    let seen = move |_: &points::UserPromptSubmitEvent| {
         called.add("called");
-        Admit::Pass
+        Admission::Pass
     };
     let model = Scripted::new([Step::text("unheard")]);
     let agent = watched(Agent::builder(model.clone()).on(UserPromptSubmit, seen), &diary);
@@ -279,7 +280,7 @@ async fn dropped_after_the_first_delta() {
     }
     drop(run);
     // The next run is served after the dropped one has ended.
-    assert_eq!(session.prompt("again").await.unwrap().reason, Reason::EndTurn);
+    assert_eq!(session.prompt("again").await.unwrap().reason, EndReason::EndTurn);
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: aborted\nr2 starts\nr2 ends: end_turn\n");
     let kept = transcript(&session);
     assert!(kept.starts_with("user: go\nassistant: one "), "{kept}");
@@ -388,7 +389,7 @@ async fn many_prompts_from_many_threads_keep_starts_and_ends_in_pairs() {
         })
         .collect();
     for run in runs {
-        assert_eq!(run.await.unwrap().unwrap(), Reason::EndTurn);
+        assert_eq!(run.await.unwrap().unwrap(), EndReason::EndTurn);
     }
     let pairs = (1..=40).map(|n| format!("r{n} starts\nr{n} ends: end_turn\n"));
     assert_eq!(diary.shown(), pairs.collect::<String>());

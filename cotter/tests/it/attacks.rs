@@ -10,7 +10,7 @@ use std::{
 };
 
 use cotter::{
-    Agent, At, FnTool, Origin, Owner, Permit, Place, Tool, ToolSpec, Verdict,
+    Agent, At, FnTool, Origin, Owner, Permit, Tool, ToolSpec, Verdict, Workspace,
     builtin::Read,
     history::{
         message::{StopReason, Usage},
@@ -18,12 +18,12 @@ use cotter::{
     },
     hooks::{
         points::{
-            Answer, CallChange, PermissionAsk, SessionEnd, SessionEnded, SessionStart,
-            SessionStarted, ToolCalled, ToolPre,
+            PermissionAnswer, PermissionAsk, SessionEnd, SessionEndEvent, SessionStart,
+            SessionStartEvent, ToolPre, ToolPreChange, ToolPreEvent,
         },
-        ui::{Answered, Asking, Decision, Question, Ui},
+        ui::{CallApproval, Question, QuestionAnswer, Ui, UiFuture},
     },
-    model::{Delta, Model, Request, Streaming},
+    model::{Delta, Model, ReplyStream, Request},
     named,
     permission::{
         Zone,
@@ -32,7 +32,7 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
     registry::RegisterError,
-    tool::Working,
+    tool::ToolFuture,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use expect_test::expect;
@@ -65,7 +65,7 @@ impl Model for Raw {
         &self.name
     }
 
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         let last = || vec![Delta::Text("done".into())];
         let mut reply = self.replies.lock().unwrap().pop().unwrap_or_else(last);
         reply.push(Delta::Done { stop_reason: StopReason::EndTurn, usage: Usage::default() });
@@ -105,7 +105,9 @@ async fn s2_a_gate_that_comes_while_the_row_is_synced_still_blocks() {
         if moment == Moment::Synced
             && let Some(agent) = late.lock().unwrap().take()
         {
-            agent.on(ToolPre, named("late", |_: &ToolCalled| Verdict::block("too late"))).unwrap();
+            agent
+                .on(ToolPre, named("late", |_: &ToolPreEvent| Verdict::block("too late")))
+                .unwrap();
         }
     });
     let agent = Agent::builder(Scripted::new([Step::call("write", json!({})), Step::text("done")]))
@@ -218,7 +220,7 @@ struct Stumbling {
 impl cotter::history::store::Store for Stumbling {
     fn create(
         &self,
-        header: &cotter::history::header::Header,
+        header: &cotter::history::header::SessionHeader,
     ) -> Result<Box<dyn cotter::history::store::Log>, cotter::history::store::StoreError> {
         let log = self.store.create(header)?;
         Ok(Box::new(StumblingLog { log, when: self.when.clone() }))
@@ -226,7 +228,7 @@ impl cotter::history::store::Store for Stumbling {
     fn open(
         &self,
         id: &str,
-    ) -> Result<cotter::history::store::Opened, cotter::history::store::StoreError> {
+    ) -> Result<cotter::history::store::StoredSession, cotter::history::store::StoreError> {
         self.store.open(id)
     }
     fn new_id(&self) -> SmolStr {
@@ -234,7 +236,8 @@ impl cotter::history::store::Store for Stumbling {
     }
     fn list(
         &self,
-    ) -> Result<Vec<cotter::history::store::Summary>, cotter::history::store::StoreError> {
+    ) -> Result<Vec<cotter::history::store::SessionSummary>, cotter::history::store::StoreError>
+    {
         self.store.list()
     }
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, cotter::history::store::StoreError> {
@@ -250,14 +253,14 @@ struct StumblingLog {
 impl cotter::history::store::Log for StumblingLog {
     fn append(
         &mut self,
-        lines: &[cotter::history::store::Line],
+        lines: &[cotter::history::store::StoreLine],
     ) -> Result<(), cotter::history::store::StoreError> {
         if (self.when)() {
             return Err(cotter::history::store::StoreError::new("the disk is full"));
         }
         self.log.append(lines)
     }
-    fn sync(&mut self) -> cotter::history::store::Syncing {
+    fn sync(&mut self) -> cotter::history::store::SyncFuture {
         self.log.sync()
     }
 }
@@ -274,11 +277,11 @@ async fn l6_session_end_fires_when_the_store_is_gone() {
             store: MemoryStore::new(),
             when: Arc::new(move || is_broken.load(Ordering::Relaxed)),
         })
-        .observe(SessionStart, move |_: &SessionStarted| {
+        .observe(SessionStart, move |_: &SessionStartEvent| {
             started.add("start");
             breaks.store(true, Ordering::Relaxed);
         })
-        .observe(SessionEnd, move |end: &SessionEnded| ended.add(end.reason.as_str()))
+        .observe(SessionEnd, move |end: &SessionEndEvent| ended.add(end.reason.as_str()))
         .build()
         .unwrap();
     let (events, _) = to_the_end(fresh(&agent).await.prompt("go")).await;
@@ -291,13 +294,13 @@ impl Tool for Panics {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
-    fn effects(&self, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
     fn parallel(&self) -> bool {
         panic!("which way is up?")
     }
-    fn run(&self, _: Permit) -> Working<'_> {
+    fn run(&self, _: Permit) -> ToolFuture<'_> {
         Box::pin(async { Ok("ran".into()) })
     }
 }
@@ -307,7 +310,7 @@ impl Model for PanickyModel {
     fn name(&self) -> &SmolStr {
         &self.0
     }
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         panic!("no stream")
     }
 }
@@ -317,7 +320,7 @@ impl Ui for PanickyUi {
     fn present(&self) -> bool {
         true
     }
-    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, _: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         Box::pin(async { panic!("no person") })
     }
 }
@@ -336,7 +339,7 @@ async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
         let ends = Diary::default();
         let ended = ends.clone();
         let agent = builder
-            .observe(SessionEnd, move |end: &SessionEnded| ended.add(end.reason.as_str()))
+            .observe(SessionEnd, move |end: &SessionEndEvent| ended.add(end.reason.as_str()))
             .build()
             .unwrap();
         let session = fresh(&agent).await;
@@ -370,7 +373,7 @@ fn a_unit_is_the_same_with_and_without_its_grant() {
     let kernel = agent.hooks();
     let plain = || Owner::new(Origin::Project, "hooks");
     let keep = |unit: &mut cotter::Registry| {
-        _ = unit.transform(ToolPre, named("keep", |_: &ToolCalled| CallChange::Keep));
+        _ = unit.transform(ToolPre, named("keep", |_: &ToolPreEvent| ToolPreChange::Keep));
     };
     agent.extend(plain().with_rewrite(), keep).unwrap();
     assert!(agent.unload(&plain()), "revoked trust must find it");
@@ -385,7 +388,7 @@ async fn mode_auto_refuses_what_a_gate_would_ask() {
     let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
         .ui(ui.clone())
         .mode(Mode::Auto)
-        .on(ToolPre, named("wary", |_: &ToolCalled| Verdict::ask("sure?")))
+        .on(ToolPre, named("wary", |_: &ToolPreEvent| Verdict::ask("sure?")))
         .tool(probe("look", Zone::Safe, &diary))
         .build()
         .unwrap();
@@ -406,7 +409,7 @@ async fn a_deny_rule_names_a_link_by_either_end() {
         let model =
             Scripted::new([Step::call("read", json!({"path": "link.txt"})), Step::text("done")]);
         let agent = Agent::builder(model)
-            .place(Place::new(&root))
+            .place(Workspace::new(&root))
             .rule(Rule::parse(RuleKind::Deny, denied).unwrap())
             .tool(Read::default())
             .build()
@@ -462,7 +465,7 @@ async fn s2_a_revoked_answer_is_none() {
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
         .on(
             ToolPre,
-            named("revoker", move |_: &ToolCalled| {
+            named("revoker", move |_: &ToolPreEvent| {
                 if let Some((agent, id)) = revoke.lock().unwrap().take() {
                     assert!(agent.remove(id));
                 }
@@ -472,7 +475,9 @@ async fn s2_a_revoked_answer_is_none() {
         .tool(probe("risky", Zone::External, &diary))
         .build()
         .unwrap();
-    let id = agent.answer(PermissionAsk, named("yes-man", |_: &Question| Answer::Yes)).unwrap();
+    let id = agent
+        .answer(PermissionAsk, named("yes-man", |_: &Question| PermissionAnswer::Yes))
+        .unwrap();
     *slot.lock().unwrap() = Some((agent.clone(), id));
     let session = fresh(&agent).await;
     let _ = session.prompt("go").await;
@@ -485,11 +490,11 @@ impl Ui for Meanwhile {
     fn present(&self) -> bool {
         true
     }
-    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         if let Some(act) = self.0.lock().unwrap().take() {
             act();
         }
-        Box::pin(async move { Some(Answered::all(&question, Decision::Yes, "test")) })
+        Box::pin(async move { Some(QuestionAnswer::all(&question, CallApproval::Yes, "test")) })
     }
 }
 
@@ -501,12 +506,12 @@ async fn s4_a_second_asker_of_a_known_name_is_not_answered() {
     let late = slot.clone();
     let ui = Meanwhile(Mutex::new(Some(Box::new(move || {
         let agent = late.lock().unwrap().take().unwrap();
-        let more = named("guard", |_: &ToolCalled| Verdict::ask("this deletes everything"));
+        let more = named("guard", |_: &ToolPreEvent| Verdict::ask("this deletes everything"));
         agent.extend(Owner::new(Origin::Project, "p"), |unit| _ = unit.on(ToolPre, more)).unwrap();
     }))));
     let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
         .ui(ui)
-        .on(ToolPre, named("guard", |_: &ToolCalled| Verdict::ask("a formality")))
+        .on(ToolPre, named("guard", |_: &ToolPreEvent| Verdict::ask("a formality")))
         .tool(probe("look", Zone::Safe, &diary))
         .build()
         .unwrap();
@@ -524,7 +529,7 @@ async fn read_counts_a_long_line_once() {
     std::fs::write(root.join("a.txt"), format!("{}\nsecond\n", "x".repeat(40_000))).unwrap();
     let input = json!({"path": "a.txt", "offset": 2});
     let agent = Agent::builder(Scripted::new([Step::call("read", input), Step::text("done")]))
-        .place(Place::new(Path::new(&root)))
+        .place(Workspace::new(Path::new(&root)))
         .tool(Read::default())
         .build()
         .unwrap();
@@ -577,7 +582,7 @@ async fn s20_no_spelling_of_the_tag_gets_through() {
 #[tokio::test]
 async fn globs_that_are_none_are_refused_not_ignored() {
     let builder = || Agent::builder(Scripted::new([]));
-    let gate = named("guard", |_: &ToolCalled| Verdict::block("no")).tools(["wri[te"]);
+    let gate = named("guard", |_: &ToolPreEvent| Verdict::block("no")).tools(["wri[te"]);
     let error = |built: Result<Agent, _>| built.err().map(|error: RegisterError| error.to_string());
     assert_eq!(
         error(builder().on(ToolPre, gate).build()).as_deref(),

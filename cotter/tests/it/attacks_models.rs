@@ -7,7 +7,7 @@ use std::sync::{
 
 use cotter::{
     Agent, FnTool, Origin, Owner, ToolSpec,
-    hooks::points::{ModelPost, Replied},
+    hooks::points::{ModelPost, ModelPostEvent},
 };
 use cotter_test::{Scripted, Step};
 use serde_json::json;
@@ -37,7 +37,7 @@ async fn r6_an_unloaded_tool_is_gone_while_a_session_is_idle() {
         let model = Scripted::new([Step::call("held", json!({})), Step::text("ok")]);
         let agent = Agent::builder(model).build().unwrap();
         if listens {
-            agent.observe(ModelPost, |_: &Replied| {}).unwrap();
+            agent.observe(ModelPost, |_: &ModelPostEvent| {}).unwrap();
         }
         let owner = Owner::new(Origin::User, "settings");
         agent.extend(owner.clone(), |unit| _ = unit.tool(tool)).unwrap();

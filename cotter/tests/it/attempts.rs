@@ -8,8 +8,8 @@ use std::{
 use cotter::{
     Agent, AgentBuilder, Cx,
     history::message::{StopReason, Usage},
-    hooks::points::{ModelPost, ModelPre, Replied, Requesting},
-    model::{Delta, Model, ModelError, ModelErrorKind, Request, Streaming},
+    hooks::points::{ModelPost, ModelPostEvent, ModelPre, ModelPreEvent},
+    model::{Delta, Model, ModelError, ModelErrorKind, ReplyStream, Request},
     named,
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
@@ -133,7 +133,7 @@ impl Model for Breaking {
         &self.name
     }
 
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         let usage = Usage { input_tokens: 1000, ..Usage::default() };
         let breaks = self.left.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
         let last = match breaks {
@@ -231,7 +231,7 @@ async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
     let diary = Diary::default();
     let seen = {
         let diary = diary.clone();
-        move |request: &Requesting| {
+        move |request: &ModelPreEvent| {
             diary.add(format!("{} {}", request.attempt, request.model));
         }
     };
@@ -285,7 +285,7 @@ async fn a_stream_that_ends_before_the_reply_did_is_a_network_failure() {
             const NAME: &smol_str::SmolStr = &smol_str::SmolStr::new_static("test/cut");
             NAME
         }
-        fn stream(&self, _: cotter::model::Request) -> cotter::model::Streaming {
+        fn stream(&self, _: cotter::model::Request) -> cotter::model::ReplyStream {
             let half = cotter::model::Delta::Text("half".into());
             Box::pin(futures_util::stream::iter([Ok(half)]))
         }
@@ -322,7 +322,7 @@ async fn l9_notes_are_kept_across_retries_and_delivered_once() {
         Step::text("one"),
         Step::text("two"),
     ]));
-    let remark = |request: &Requesting, cx: &Cx| {
+    let remark = |request: &ModelPreEvent, cx: &Cx| {
         if cx.run_id() == "r1" {
             cx.note(format!("attempt {}", request.attempt));
         }
@@ -395,7 +395,7 @@ async fn l5_model_post_tells_of_each_recorded_reply() {
     let diary = Diary::default();
     let meter = {
         let diary = diary.clone();
-        move |replied: &Replied| diary.add(serde_json::to_string(replied).unwrap())
+        move |replied: &ModelPostEvent| diary.add(serde_json::to_string(replied).unwrap())
     };
     let usage = Usage { input_tokens: 10, output_tokens: 5, cache_read: 3, cache_write: 1 };
     let script = [
@@ -421,9 +421,9 @@ async fn l5_an_abort_does_not_hide_a_recorded_reply_from_the_meter() {
     let diary = Diary::default();
     let meter = {
         let diary = diary.clone();
-        move |replied: &Replied| diary.add(replied.model.as_str())
+        move |replied: &ModelPostEvent| diary.add(replied.model.as_str())
     };
-    let stop = |_: &Replied, cx: &Cx| cx.cancel().cancel();
+    let stop = |_: &ModelPostEvent, cx: &Cx| cx.cancel().cancel();
     let agent = Agent::builder(Scripted::new([Step::text("done")]))
         .observe(ModelPost, named("stop", stop))
         .observe(ModelPost, named("meter", meter))

@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use cotter::{
-    Agent, AgentBuilder, Command, FnTool, Place, Skill,
+    Agent, AgentBuilder, Command, FnTool, Skill, Workspace,
     builtin::{self, List, Read},
-    history::message::{Content, Part},
-    hooks::points::{CompactPre, Compacting},
+    history::message::{Content, ContentPart},
+    hooks::points::{CompactPre, CompactPreEvent},
     invoke::{
         command::{CommandCx, CommandResult},
-        named_item::Kind,
+        named_item::NameKind,
     },
     permission::{Zone, facts::Facts},
 };
@@ -43,7 +43,7 @@ async fn check(builder: AgentBuilder, prompts: &[&str], expected: Expect) {
 async fn p1_a_bare_agent_has_none_of_them() {
     let agent = Agent::builder(Scripted::new([Step::text("what?")])).build().unwrap();
     assert_eq!(agent.commands(), []);
-    assert_eq!(agent.names(Kind::Subagent), []);
+    assert_eq!(agent.names(NameKind::Subagent), []);
     assert_eq!(agent.process_request("/tools").await.unwrap().text(), "what?");
 }
 
@@ -168,7 +168,7 @@ async fn g19_the_words_after_compact_reach_whoever_sums_up() {
 
 #[tokio::test]
 async fn g19_a_compaction_that_is_refused_or_fails_is_an_error() {
-    let refuse = |_: &Compacting| cotter::hooks::points::Admit::Block("not now".into());
+    let refuse = |_: &CompactPreEvent| cotter::hooks::points::Admission::Block("not now".into());
     check(
         builder([Step::text("hello")]).on(CompactPre, cotter::named("careful", refuse)),
         &["hi", "/compact"],
@@ -198,7 +198,7 @@ async fn p2_retry_sends_the_last_prompt_again_as_it_was() {
     let agent = builder([Step::text("one"), Step::text("two")]).build().unwrap();
     let session = fresh(&agent).await;
     assert_eq!(session.prompt("/retry").await.unwrap().text(), "there is no prompt to send again");
-    let parts = vec![Part::Text("what is /tools?".into()), Part::data("/name x")];
+    let parts = vec![ContentPart::Text("what is /tools?".into()), ContentPart::data("/name x")];
     session.prompt(Content::Parts(parts)).await.unwrap();
     assert_eq!(session.prompt("/retry").await.unwrap().text(), "two");
     expect![[r#"
@@ -268,7 +268,7 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
     ]));
     let shout = FnTool::new(spec("shout"), |_| async { Ok("!".into()) });
     let agent = Agent::builder(model.clone())
-        .place(Place::new(&root))
+        .place(Workspace::new(&root))
         .tool(Read::default())
         .tool(List::default())
         .tool(shout)
@@ -328,8 +328,9 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
 async fn check_gate(facts: Facts, expected: Expect) {
     let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).touching(facts);
     let script = [Step::call("touch", json!({})), Step::text("done")];
-    let agent =
-        Agent::builder(Scripted::new(script)).place(Place::new(Path::new("/project"))).tool(tool);
+    let agent = Agent::builder(Scripted::new(script))
+        .place(Workspace::new(Path::new("/project")))
+        .tool(tool);
     let session = fresh(&agent.build().unwrap()).await;
     let _ = session.prompt("go").await;
     let shown = transcript(&session);
@@ -369,7 +370,7 @@ async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {
         .and_call("read", json!({"path": "twin"}))
         .and_call("read", json!({"path": "plain"}));
     let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
-        .place(Place::new(&root.join("project")).with_closed([root.join("own")]))
+        .place(Workspace::new(&root.join("project")).with_closed([root.join("own")]))
         .tool(cotter::builtin::Read::default());
     let session = fresh(&agent.build().unwrap()).await;
     let _ = session.prompt("go").await;
@@ -419,7 +420,7 @@ async fn a_page_of_a_long_file_is_whole() {
 
 async fn read_page(root: &Path, input: serde_json::Value, bytes: usize) -> String {
     let agent = Agent::builder(Scripted::new([Step::call("read", input), Step::text("done")]))
-        .place(Place::new(root))
+        .place(Workspace::new(root))
         .limits(|limits| limits.result_bytes = bytes)
         .tool(Read::default());
     let session = fresh(&agent.build().unwrap()).await;

@@ -6,23 +6,23 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, Command, FnTool, Hook, Mention, Message, Origin, Owner,
-    Registry, Session, Skill, ToolSpec,
+    Agent, AgentBuilder, AgentConfig, Command, FnTool, Hook, Message, Origin, Owner, Registry,
+    Session, Skill, Subagent, ToolSpec,
     agent::controls::ModelScope,
     history::{
         entry::Compaction,
-        message::{Mark, UserMessage},
+        message::{UserMessage, UserMessageKind},
         message_change::MessageChange,
     },
     hooks::{
         events::EventKind,
         points::{
-            CacheBreak, Context, ContextBuild, ContextChange, ModelPost, ModelPre, Replied,
+            CacheBreak, Context, ContextChange, ContextEvent, ModelPost, ModelPostEvent, ModelPre,
             each_message,
         },
     },
     invoke::command::CommandCx,
-    model::{Model, ModelErrorKind, Request, Streaming, tools::ShownTools},
+    model::{Model, ModelErrorKind, ReplyStream, Request, tools::ToolList},
     named,
     permission::{Zone, facts::Facts},
 };
@@ -59,7 +59,7 @@ impl Model for Plain {
         self.0.name()
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         self.0.stream(request)
     }
 
@@ -91,7 +91,7 @@ impl Watched {
         let told = Diary::default();
         let builder = make(Agent::builder(model.clone()).system_prompt("Be brief."));
         let (requests, writes) = (model.0.clone(), told.clone());
-        let builder = builder.observe(ModelPost, move |reply: &Replied| {
+        let builder = builder.observe(ModelPost, move |reply: &ModelPostEvent| {
             let Some(CacheBreak { by, part, byte }) = &reply.cache_break else {
                 return writes.add("as before");
             };
@@ -176,10 +176,10 @@ async fn b0_a_skill_or_a_subagent_names_its_owner() {
     all.say("the first skill").await;
     all.agent.define_skill(exposed("kind")).unwrap();
     all.say("another").await;
-    all.agent.define_mention(Mention::new("sub", |_| async { Ok("did".into()) })).unwrap();
+    all.agent.define_mention(Subagent::new("sub", |_| async { Ok("did".into()) })).unwrap();
     all.say("the first subagent").await;
     let project = Owner::new(Origin::Project, "agents");
-    let other = Mention::new("other", |_| async { Ok("did".into()) });
+    let other = Subagent::new("other", |_| async { Ok("did".into()) });
     all.agent.extend(project.clone(), |unit| _ = unit.define_mention(other)).unwrap();
     all.say("another subagent").await;
     all.agent.register_agent(AgentConfig::new("third")).await.unwrap();
@@ -326,7 +326,7 @@ fn rewriting(
     after: usize,
 ) -> impl Fn(AgentBuilder) -> AgentBuilder {
     move |builder| {
-        let change = move |build: &ContextBuild| {
+        let change = move |build: &ContextEvent| {
             if build.messages.len() < after {
                 return ContextChange::Keep;
             }
@@ -423,7 +423,7 @@ async fn b0_of_two_transforms_at_once_the_first_change_counts() {
 /// B0: a transform that ends what is sent with words of its own moves them each time.
 #[tokio::test]
 async fn b0_words_at_the_end_of_every_request_are_their_transforms() {
-    let remind = |build: &ContextBuild| {
+    let remind = |build: &ContextEvent| {
         let mut messages = build.messages.clone();
         messages.push(Message::user("be kind"));
         ContextChange::Messages(messages)
@@ -462,11 +462,11 @@ async fn b0_words_at_the_end_of_every_request_are_their_transforms() {
 /// B0: what is not sent may change: who marked a message, what it cost, what renderers show.
 #[tokio::test]
 async fn b0_a_change_that_no_model_reads_breaks_nothing() {
-    let marked = |build: &ContextBuild| {
+    let marked = |build: &ContextEvent| {
         let changed = build.messages.each(|_, message| match message {
             Message::User(user) if build.messages.len() > 4 => {
                 let content = user.content.clone();
-                let marked = UserMessage::marked(content, Mark::SkillInjection);
+                let marked = UserMessage::marked(content, UserMessageKind::SkillInjection);
                 MessageChange::Replace(Message::User(marked))
             }
             Message::Assistant(reply) if build.messages.len() > 2 => {
@@ -565,7 +565,7 @@ async fn b0_notes_and_retries_break_nothing() {
         let attempts = Mutex::new(0);
         builder.tool(probe("probe", Zone::Safe, &Diary::default())).observe(
             ModelPre,
-            move |_: &cotter::hooks::points::Requesting, cx: &cotter::Cx| {
+            move |_: &cotter::hooks::points::ModelPreEvent, cx: &cotter::Cx| {
                 let mut attempts = attempts.lock().unwrap();
                 *attempts += 1;
                 cx.note(format!("attempt {attempts}"));
@@ -586,10 +586,9 @@ async fn b0_notes_and_retries_break_nothing() {
         as before
     "#]]);
     let last = all.model.0.requests().pop().unwrap();
-    let noted = last
-        .messages
-        .iter()
-        .filter(|message| matches!(message, Message::User(UserMessage { mark: Mark::Note, .. })));
+    let noted = last.messages.iter().filter(|message| {
+        matches!(message, Message::User(UserMessage { mark: UserMessageKind::Note, .. }))
+    });
     assert_eq!(noted.count(), 4, "every reply had notes");
 }
 
@@ -607,7 +606,7 @@ async fn b0_plain_turns_break_nothing() {
     .await;
     all.say("one").await;
     all.say("two /terse").await;
-    all.agent.observe(ModelPre, |_: &cotter::hooks::points::Requesting| ()).unwrap();
+    all.agent.observe(ModelPre, |_: &cotter::hooks::points::ModelPreEvent| ()).unwrap();
     all.say("a hook that changes nothing").await;
     all.agent.define_command(only()).unwrap();
     all.say("a command").await;
@@ -675,7 +674,7 @@ async fn b0_what_is_told_as_json() {
     let writes = payloads.clone();
     let agent =
         Agent::builder(Plain(Recording::new(Scripted::new([Step::text("ok"), Step::text("ok")]))))
-            .observe(ModelPost, move |reply: &Replied| {
+            .observe(ModelPost, move |reply: &ModelPostEvent| {
                 writes.add(serde_json::to_string(reply).unwrap());
             })
             .build()
@@ -707,7 +706,9 @@ async fn b0_a_model_that_does_not_know_gives_no_byte() {
     let told = Diary::default();
     let writes = told.clone();
     let agent = Agent::builder(model)
-        .observe(ModelPost, move |reply: &Replied| writes.add(format!("{:?}", reply.cache_break)))
+        .observe(ModelPost, move |reply: &ModelPostEvent| {
+            writes.add(format!("{:?}", reply.cache_break))
+        })
         .build()
         .unwrap();
     let session = fresh(&agent).await;
@@ -722,7 +723,7 @@ async fn b0_a_model_that_does_not_know_gives_no_byte() {
 }
 
 /// The tools of every request, for as long as anybody has them.
-type Shown = Arc<Mutex<Vec<Weak<ShownTools>>>>;
+type Shown = Arc<Mutex<Vec<Weak<ToolList>>>>;
 
 /// Keeps nothing of a request alive.
 struct Forgetful(Scripted, Shown);
@@ -732,14 +733,14 @@ impl Model for Forgetful {
         self.0.name()
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         self.1.lock().unwrap().push(Arc::downgrade(&request.tools));
         self.0.stream(request)
     }
 }
 
 /// What the next reply's event tells of the cache.
-async fn next_told(events: &mut cotter::hooks::events::Events) -> String {
+async fn next_told(events: &mut cotter::hooks::events::EventStream) -> String {
     let told = async {
         loop {
             if let EventKind::ModelPost(reply) = &events.next().await.kind {
@@ -772,7 +773,9 @@ async fn b0_what_nobody_hears_of_is_not_remembered() {
     let told = Diary::default();
     let writes = told.clone();
     let hook = agent
-        .observe(ModelPost, move |reply: &Replied| writes.add(format!("{:?}", reply.cache_break)))
+        .observe(ModelPost, move |reply: &ModelPostEvent| {
+            writes.add(format!("{:?}", reply.cache_break))
+        })
         .unwrap();
     ask("somebody does").await;
     agent.tool(tool("two", "2")).unwrap();

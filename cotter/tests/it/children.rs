@@ -12,12 +12,13 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, At, Cx, FnTool, Limits, Mention, Verdict,
+    Agent, AgentBuilder, AgentConfig, At, Cx, FnTool, Limits, Subagent, Verdict,
     history::{ledger, message::Usage},
     hooks::points::{
-        self, SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted, ToolCalled, ToolPre,
+        self, SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent, ToolPre,
+        ToolPreEvent,
     },
-    invoke::subagent::MentionCx,
+    invoke::subagent::SubagentCx,
     named,
     permission::{
         Zone,
@@ -38,9 +39,9 @@ const WAYS: [&str; 2] = ["agent", "child"];
 
 fn with_sub(builder: AgentBuilder, way: &str, config: AgentConfig) -> AgentBuilder {
     if way == "agent" {
-        return builder.define_mention(Mention::agent(config));
+        return builder.define_mention(Subagent::agent(config));
     }
-    builder.define_mention(Mention::new("sub", move |cx: MentionCx| {
+    builder.define_mention(Subagent::new("sub", move |cx: SubagentCx| {
         let child = cx.child().config(config.clone()).build();
         async move { Ok(child?.process_request(cx.prompt.as_str()).await?.text().into()) }
     }))
@@ -103,7 +104,7 @@ async fn g16_a_subagents_call_is_refused_by_the_parents_gate() {
     let gate = |builder: AgentBuilder| {
         builder.on(
             ToolPre,
-            named("no-write", |call: &ToolCalled| match &*call.tool_name {
+            named("no-write", |call: &ToolPreEvent| match &*call.tool_name {
                 "write" => Verdict::block("not today"),
                 _ => Verdict::Pass,
             }),
@@ -269,7 +270,7 @@ async fn g16_a_subagents_call_is_refused_by_the_parents_scope() {
     .await;
 }
 
-fn limit(_: &points::SessionStarted, cx: &Cx) {
+fn limit(_: &points::SessionStartEvent, cx: &Cx) {
     if cx.agent_id() == "main" {
         cx.controls().set_active_tools(["invoke_subagent"]);
     }
@@ -323,7 +324,7 @@ async fn g16_an_abort_of_the_parent_ends_the_children() {
         let script = [sub_call("one"), Step::call("hang", json!({}))];
         let builder = Agent::builder(Scripted::new(script))
             .tool(hang.touching(Facts::zone(Zone::Safe)))
-            .observe(SubagentEnd, move |ended: &SubagentEnded| {
+            .observe(SubagentEnd, move |ended: &SubagentEndEvent| {
                 ends.add(format!("{} {}: {}", ended.name, ended.status, ended.text));
             });
         let agent = with_sub(builder, way, AgentConfig::new("sub")).build().unwrap();
@@ -364,21 +365,21 @@ async fn l1_subagent_start_and_end_and_their_powers() {
     let (starts, ends) = (diary.clone(), diary.clone());
     let script = ["fine", "no", "burst"].map(sub_call).into_iter().chain([Step::text("done")]);
     let agent = Agent::builder(Scripted::new(script))
-        .define_mention(Mention::new("sub", |cx: MentionCx| async move {
+        .define_mention(Subagent::new("sub", |cx: SubagentCx| async move {
             assert!(cx.prompt != "burst", "boo");
             Ok(format!("did {}", cx.prompt).into())
         }))
         .on(
             SubagentStart,
-            named("doorman", |event: &SubagentStarted| match &*event.prompt {
-                "no" => points::Admit::Block("not now".into()),
-                _ => points::Admit::Pass,
+            named("doorman", |event: &SubagentStartEvent| match &*event.prompt {
+                "no" => points::Admission::Block("not now".into()),
+                _ => points::Admission::Pass,
             }),
         )
-        .observe(SubagentStart, move |event: &SubagentStarted| {
+        .observe(SubagentStart, move |event: &SubagentStartEvent| {
             starts.add(format!("start {} {} {}", event.call_id, event.name, event.prompt));
         })
-        .observe(SubagentEnd, move |event: &SubagentEnded| {
+        .observe(SubagentEnd, move |event: &SubagentEndEvent| {
             ends.add(format!("end {} {} {}", event.call_id, event.status, event.text));
         })
         .build()
@@ -510,7 +511,7 @@ async fn check_budget(limit: fn(&mut Limits), first: u64, each: u64) -> (String,
     let model =
         Scripted::new([calls.and_usage(used(first))].into_iter().chain(children)).priced(1.0);
     let agent = Agent::builder(model.clone())
-        .define_mention(Mention::agent(AgentConfig::new("sub")))
+        .define_mention(Subagent::agent(AgentConfig::new("sub")))
         .limits(limit)
         .build()
         .unwrap();
@@ -593,9 +594,9 @@ fn crew(home: &Path, doom: &'static str) -> AgentBuilder {
     Agent::builder(Scripted::new(steps))
         .store(files(home))
         .tool(write.touching(Facts::zone(Zone::Workspace)))
-        .define_mention(Mention::agent(AgentConfig::new("sub")))
-        .define_mention(Mention::agent(AgentConfig::new("deep")))
-        .observe(points::ModelPre, move |_: &points::Requesting, cx: &Cx| {
+        .define_mention(Subagent::agent(AgentConfig::new("sub")))
+        .define_mention(Subagent::agent(AgentConfig::new("deep")))
+        .observe(points::ModelPre, move |_: &points::ModelPreEvent, cx: &Cx| {
             if doom == "model" && cx.agent_id() == "sub" && cx.step() == 2 {
                 stand_still();
             }

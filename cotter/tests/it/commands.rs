@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cotter::{
     Agent, Command, FnTool, Message, Origin, Owner,
-    history::message::Part,
+    history::message::ContentPart,
     invoke::command::{CommandCx, CommandResult},
     permission::{Zone, facts::Facts},
 };
@@ -115,7 +115,7 @@ async fn p1_commands_are_listed_completed_and_taken_out() {
 /// P1, P2: by name, without a text round it; nothing is stored and no model asked.
 #[tokio::test]
 async fn p1_p2_invoke_command_gives_the_result_itself() {
-    let picture = Part::Image { media_type: "image/png".into(), data: "AA==".into() };
+    let picture = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
     let shot = picture.clone();
     let agent = Agent::builder(Scripted::new([]))
         .define_command(told("say"))
@@ -279,8 +279,11 @@ async fn p3_arguments_and_where_a_command_begins() {
 async fn p2_attachments_travel_with_the_prompt() {
     let model = Recording::new(Scripted::new([Step::text("a cat")]));
     let shot = |_| async {
-        let picture = Part::Image { media_type: "image/png".into(), data: "AA==".into() };
-        CommandResult::prompt_with("/shot what is it?", [picture, Part::Data("/shot".into())])
+        let picture = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
+        CommandResult::prompt_with(
+            "/shot what is it?",
+            [picture, ContentPart::Data("/shot".into())],
+        )
     };
     let agent =
         Agent::builder(model.clone()).define_command(Command::new("shot", shot)).build().unwrap();
@@ -446,7 +449,7 @@ async fn p2_a_command_sees_attachments_and_moves_the_leaf() {
         .unwrap();
     let _ = agent.process_request("first").await;
     let _ = agent.process_request("second").await;
-    let parts = vec![Part::Text("/undo".into()), Part::data("some data")];
+    let parts = vec![ContentPart::Text("/undo".into()), ContentPart::data("some data")];
     assert_eq!(agent.process_request(parts).await.unwrap().text(), "2 left, 1 parts");
     let session = agent.main_session().await.unwrap();
     assert_eq!(transcript(&session), "user: first\nassistant: one\n");

@@ -3,13 +3,15 @@
 
 use cotter::{
     Agent, Command, FnTool, HookCx, Message, Permit, Session, Skill,
-    history::message::{Mark, Usage},
+    history::message::{Usage, UserMessageKind},
     hooks::{
         events::EventKind,
-        points::{Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+        points::{
+            Admission, CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent,
+        },
     },
     invoke::command::{CommandCx, CommandResult},
-    model::{Model, ModelErrorKind, Request, Streaming},
+    model::{Model, ModelErrorKind, ReplyStream, Request},
     named,
     permission::{Zone, facts::Facts},
 };
@@ -39,7 +41,7 @@ impl Model for Windowed {
         self.0.name()
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         self.0.stream(request)
     }
 
@@ -425,7 +427,7 @@ async fn g19_l21_a_request_that_does_not_fit_is_tried_once_more() {
 #[tokio::test]
 async fn p12_g19_a_gate_may_refuse() {
     let model = Windowed::new(100, [text("one", 90), text("two", 90)]);
-    let no = |_: &Compacting| Admit::Block("not today".into());
+    let no = |_: &CompactPreEvent| Admission::Block("not today".into());
     let agent = with_compacting(Agent::builder(model.clone()).on(CompactPre, named("keeper", no)))
         .build()
         .unwrap();
@@ -455,7 +457,7 @@ async fn p12_g19_a_gate_may_refuse() {
     "#]]).await;
 }
 
-fn post(diary: &Diary) -> impl Fn(&Compacted) + Send + Sync + 'static + use<> {
+fn post(diary: &Diary) -> impl Fn(&CompactPostEvent) + Send + Sync + 'static + use<> {
     let diary = diary.clone();
     move |done| {
         diary.add(format!(
@@ -469,8 +471,8 @@ fn post(diary: &Diary) -> impl Fn(&Compacted) + Send + Sync + 'static + use<> {
 async fn p12_a_transform_may_give_the_summary() {
     let diary = Diary::default();
     let model = Windowed::unknown([text("one", 10), text("two", 4)]);
-    let ours = |event: &Compacting| {
-        CompactChange::Summary(format!("ours of {} for {}", event.messages.len(), event.trigger))
+    let ours = |event: &CompactPreEvent| {
+        CompactPreChange::Summary(format!("ours of {} for {}", event.messages.len(), event.trigger))
     };
     let agent = with_compacting(
         Agent::builder(model.clone())
@@ -524,7 +526,7 @@ async fn p12_a_transform_that_fails_leaves_it_to_the_model() {
             match way {
                 "fails" => Err("no luck"),
                 "panics" => panic!("no luck"),
-                _ => Ok(std::future::pending::<CompactChange>().await),
+                _ => Ok(std::future::pending::<CompactPreChange>().await),
             }
         };
         let agent = with_compacting(
@@ -608,7 +610,7 @@ async fn g19_g22_history_is_kept_and_the_summary_marked() {
     let messages =
         |session: &Session| -> Vec<Message> { session.messages().iter().cloned().collect() };
     let before = messages(&session);
-    assert!(matches!(&before[0], Message::User(user) if user.mark == Mark::Compaction));
+    assert!(matches!(&before[0], Message::User(user) if user.mark == UserMessageKind::Compaction));
     assert_eq!(before.len(), 3);
     drop(session);
     let session = agent.session(&id).await.unwrap();
@@ -819,7 +821,7 @@ async fn g19_active_skills_keep_to_a_budget() {
 #[tokio::test]
 async fn p5_p7_g19_compaction_sees_what_transforms_left() {
     let model = Windowed::unknown([text("one", 1), text("SUM", 1), text("two", 1)]);
-    let hide = |build: &cotter::hooks::points::ContextBuild| {
+    let hide = |build: &cotter::hooks::points::ContextEvent| {
         cotter::hooks::points::ContextChange::messages(
             build.messages.iter().filter(|m| !m.text().contains("secret")).cloned(),
         )

@@ -7,15 +7,16 @@ use std::sync::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, At, Command, Cx, Mention, Message, Messages, Origin, Owner,
+    Agent, AgentBuilder, AgentConfig, At, Command, Cx, Message, MessageList, Origin, Owner,
+    Subagent,
     history::{message::Usage, message_change::MessageChange},
     hooks::points::{
-        Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting, Context,
-        ContextBuild, ContextChange, Prompt, PromptChange, TurnEnd, TurnEnding, TurnVerdict,
-        UserPromptSubmit, each_message,
+        Admission, CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent,
+        Context, ContextChange, ContextEvent, TurnEnd, TurnEndEvent, TurnEndVerdict,
+        UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent, each_message,
     },
     invoke::command::CommandCx,
-    model::{Model, ModelErrorKind, Request, Streaming},
+    model::{Model, ModelErrorKind, ReplyStream, Request},
     named,
     permission::Zone,
 };
@@ -35,7 +36,7 @@ impl Model for Windowed {
         self.0.name()
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         self.0.stream(request)
     }
 
@@ -53,8 +54,8 @@ fn compact_command() -> Command {
 }
 
 /// A transform that tags the end.
-fn tag(tag: &'static str) -> impl Fn(&ContextBuild) -> ContextChange + Send + Sync + 'static {
-    move |build: &ContextBuild| {
+fn tag(tag: &'static str) -> impl Fn(&ContextEvent) -> ContextChange + Send + Sync + 'static {
+    move |build: &ContextEvent| {
         let mut messages = build.messages.clone();
         messages.push(Message::user(tag));
         ContextChange::Messages(messages)
@@ -99,8 +100,8 @@ async fn p5_context_handlers_chain_by_origin() {
 async fn p5_entries_messages_and_where_each_comes_from() {
     let (model, diary) = (said(2), Diary::default());
     let writes = diary.clone();
-    let shape = |build: &ContextBuild| {
-        let mut messages = Messages::default();
+    let shape = |build: &ContextEvent| {
+        let mut messages = MessageList::default();
         for (id, message) in build.messages.sourced() {
             match (id, message.text()) {
                 (_, text) if text.contains("secret") => {}
@@ -111,7 +112,7 @@ async fn p5_entries_messages_and_where_each_comes_from() {
         messages.push(Message::user("made up"));
         ContextChange::Messages(messages)
     };
-    let look = move |build: &ContextBuild| {
+    let look = move |build: &ContextEvent| {
         for entry in build.entries().iter() {
             writes.add(format!("entry {} {}", entry.id(), entry.to_json()["type"]));
         }
@@ -163,7 +164,7 @@ async fn p6_rebuild_context_builds_and_fires() {
     };
     let agent = Agent::builder(model.clone())
         .define_command(Command::new("rebuild", rebuild))
-        .transform(Context, move |build: &ContextBuild| {
+        .transform(Context, move |build: &ContextEvent| {
             count.fetch_add(1, Ordering::SeqCst);
             tag("tagged")(build)
         })
@@ -174,7 +175,7 @@ async fn p6_rebuild_context_builds_and_fires() {
     assert_eq!(session.prompt("/rebuild").await.unwrap().text(), "hello | answer 1 | tagged");
     assert_eq!(fired.load(Ordering::SeqCst), 2);
     assert_eq!(transcript(&session), "user: hello\nassistant: answer 1\n");
-    let burst = |_: &ContextBuild| -> ContextChange { panic!("boo") };
+    let burst = |_: &ContextEvent| -> ContextChange { panic!("boo") };
     agent.transform(Context, named("burst", burst)).unwrap();
     let failed = "context: hook \"burst\" failed to build the context: it panicked: boo";
     let reply = session.prompt("/rebuild").await;
@@ -211,7 +212,7 @@ async fn p7_context_fires_on_every_build() {
             .store(files(home.path()))
             .tool(probe("look", Zone::Safe, &Diary::default()))
             .define_command(compact_command())
-            .observe(Context, move |build: &ContextBuild, cx: &Cx| {
+            .observe(Context, move |build: &ContextEvent, cx: &Cx| {
                 let first = build.messages.iter().next().map(|message| message.text().into_owned());
                 let first = first.unwrap_or_default().lines().next().unwrap_or_default().to_owned();
                 let (count, all) = (build.messages.len(), build.entries().len());
@@ -266,7 +267,7 @@ async fn p5_p7_each_message_is_asked_once_and_is_right() {
     });
     let agent = Agent::builder(model.clone())
         .transform(Context, change)
-        .transform(CompactPre, |_: &Compacting| CompactChange::Summary("the sum".into()))
+        .transform(CompactPre, |_: &CompactPreEvent| CompactPreChange::Summary("the sum".into()))
         .define_command(compact_command())
         .build()
         .unwrap();
@@ -322,7 +323,7 @@ async fn p5_each_message_is_asked_once_also_beside_a_child() {
     let turn = || [call(), Step::text("from the aide"), Step::text("done")];
     let agent = Agent::builder(Scripted::new((0..4).flat_map(|_| turn())))
         .transform(Context, change)
-        .define_mention(Mention::agent(AgentConfig::new("aide")))
+        .define_mention(Subagent::agent(AgentConfig::new("aide")))
         .build()
         .unwrap();
     let session = fresh(&agent).await;
@@ -374,7 +375,7 @@ async fn check_compaction(register: impl FnOnce(AgentBuilder) -> AgentBuilder, e
     let writes = diary.clone();
     let builder = Agent::builder(model.clone()).define_command(compact_command()).observe(
         CompactPost,
-        move |event: &Compacted| {
+        move |event: &CompactPostEvent| {
             let summary = event.summary.replace('\n', " ");
             writes.add(format!("{} by {:?}: {summary}", event.trigger, event.by));
         },
@@ -398,8 +399,8 @@ async fn check_compaction(register: impl FnOnce(AgentBuilder) -> AgentBuilder, e
 /// P12, L1: a hook gives the summary: the model is not asked for one.
 #[tokio::test]
 async fn p12_l1_compact_pre_may_give_the_summary() {
-    let give = |event: &Compacting| {
-        CompactChange::Summary(format!("{} messages, {}", event.messages.len(), event.trigger))
+    let give = |event: &CompactPreEvent| {
+        CompactPreChange::Summary(format!("{} messages, {}", event.messages.len(), event.trigger))
     };
     check_compaction(|builder| builder.transform(CompactPre, named("mine", give)), expect![[r#"
         end_turn after 2 requests
@@ -428,7 +429,7 @@ async fn p12_l1_compact_pre_may_give_the_summary() {
 /// P12, L1: a hook refuses: nothing changes.
 #[tokio::test]
 async fn p12_l1_compact_pre_may_refuse() {
-    let gate = |_: &Compacting| Admit::Block("not while we count".into());
+    let gate = |_: &CompactPreEvent| Admission::Block("not while we count".into());
     check_compaction(|builder| builder.on(CompactPre, named("counter", gate)), expect![[r#"
         error: command: command "/compact" failed: hook "counter" refused the compaction: not while we count after 2 requests
         user: one
@@ -444,7 +445,7 @@ async fn p12_l1_compact_pre_may_refuse() {
         user: three
         assistant: answer 3
     "#]]).await;
-    let stop = |_: &Compacting| CompactChange::Block("no".into());
+    let stop = |_: &CompactPreEvent| CompactPreChange::Block("no".into());
     check_compaction(|builder| builder.transform(CompactPre, named("stop", stop)), expect![[r#"
         error: command: command "/compact" failed: hook "stop" refused the compaction: no after 2 requests
         user: one
@@ -465,7 +466,7 @@ async fn p12_l1_compact_pre_may_refuse() {
 /// P12: a hook that fails leaves the built-in summary.
 #[tokio::test]
 async fn p12_a_sick_summary_is_the_built_in_one() {
-    let burst = |_: &Compacting| -> CompactChange { panic!("boo") };
+    let burst = |_: &CompactPreEvent| -> CompactPreChange { panic!("boo") };
     check_compaction(|builder| builder.transform(CompactPre, burst), expect![[r#"
         end_turn after 3 requests
         forced by None: [Summary of the conversation so far]  answer 3  [End of the summary; the conversation goes on from here]
@@ -505,14 +506,14 @@ async fn p7_p12_threshold_and_overflow_take_the_same_way() {
     let writes = diary.clone();
     let long = "words ".repeat(100);
     let agent = Agent::builder(model.clone())
-        .transform(CompactPre, move |event: &Compacting| {
+        .transform(CompactPre, move |event: &CompactPreEvent| {
             writes.add(format!(
                 "{} {} of {}",
                 event.trigger,
                 event.messages.len(),
                 event.tokens_before
             ));
-            CompactChange::Summary("the sum".into())
+            CompactPreChange::Summary("the sum".into())
         })
         .build()
         .unwrap();
@@ -548,25 +549,27 @@ async fn l1_user_prompt_submit_and_its_powers() {
     let agent = Agent::builder(model.clone())
         .transform(
             UserPromptSubmit,
-            named("polite", |event: &Prompt| {
-                PromptChange::Prompt(format!("{}, please", event.prompt))
+            named("polite", |event: &UserPromptSubmitEvent| {
+                UserPromptSubmitChange::Prompt(format!("{}, please", event.prompt))
             }),
         )
         .transform(
             UserPromptSubmit,
-            named("shout", |event: &Prompt| match event.raw_prompt.contains("quiet") {
-                true => PromptChange::Keep,
-                false => PromptChange::Prompt(event.prompt.to_uppercase()),
+            named("shout", |event: &UserPromptSubmitEvent| {
+                match event.raw_prompt.contains("quiet") {
+                    true => UserPromptSubmitChange::Keep,
+                    false => UserPromptSubmitChange::Prompt(event.prompt.to_uppercase()),
+                }
             }),
         )
         .on(
             UserPromptSubmit,
-            named("guard", |event: &Prompt| match event.prompt.contains("NO") {
-                true => Admit::Block("not that".into()),
-                false => Admit::Pass,
+            named("guard", |event: &UserPromptSubmitEvent| match event.prompt.contains("NO") {
+                true => Admission::Block("not that".into()),
+                false => Admission::Pass,
             }),
         )
-        .observe(UserPromptSubmit, move |event: &Prompt| {
+        .observe(UserPromptSubmit, move |event: &UserPromptSubmitEvent| {
             writes.add(format!("{:?} was {:?}", event.prompt, event.raw_prompt));
         })
         .build()
@@ -600,7 +603,7 @@ async fn l1_user_prompt_submit_and_its_powers() {
 #[tokio::test]
 async fn l1_turn_end_sends_the_model_on_for_a_while() {
     let model = said(30);
-    let more = |event: &TurnEnding| TurnVerdict::GoOn(format!("{} so far", event.gone_on));
+    let more = |event: &TurnEndEvent| TurnEndVerdict::GoOn(format!("{} so far", event.gone_on));
     let agent = Agent::builder(model.clone()).on(TurnEnd, named("more", more)).build().unwrap();
     let session = fresh(&agent).await;
     let reply = session.prompt("go").await.unwrap();

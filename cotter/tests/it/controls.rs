@@ -7,16 +7,16 @@ use std::{
 
 use cotter::{
     Agent, Command, Controls, FnTool, HookCx, Message, Skill, ToolSpec, Verdict,
-    agent::controls::{Completion, ModelScope, When},
+    agent::controls::{Completion, ModelScope, SendTime},
     history::message::{
         AssistantMessage, AssistantPart, StopReason, ToolCall, ToolResultMessage, Usage,
     },
     hooks::{
         points::{
-            Context, ContextBuild, ContextChange, ModelPost, ModelPre, Replied, Requesting,
-            ToolCalled, ToolPre,
+            Context, ContextChange, ContextEvent, ModelPost, ModelPostEvent, ModelPre,
+            ModelPreEvent, ToolPre, ToolPreEvent,
         },
-        ui::{Answered, Asking, Question, Ui},
+        ui::{Question, QuestionAnswer, Ui, UiFuture},
     },
     invoke::{
         callable::BoxError,
@@ -97,7 +97,7 @@ async fn g17_p8_a_command_adds_at_once() {
 async fn g17_p6_the_context_is_rebuilt() {
     let diary = Diary::default();
     let told = diary.clone();
-    let shout = |build: &ContextBuild| {
+    let shout = |build: &ContextEvent| {
         ContextChange::messages(
             build.messages.iter().map(|m| Message::user(m.text().to_uppercase())),
         )
@@ -230,10 +230,10 @@ async fn g17_p8_counts_and_complete() {
     let (told, pre, post) = (diary.clone(), diary.clone(), diary.clone());
     let builder = Agent::builder(model.clone())
         .system_prompt("Main.")
-        .observe(ModelPre, move |event: &Requesting| {
+        .observe(ModelPre, move |event: &ModelPreEvent| {
             pre.add(format!("pre {}", event.message_count))
         })
-        .observe(ModelPost, move |event: &Replied| {
+        .observe(ModelPost, move |event: &ModelPostEvent| {
             post.add(format!("post {}", event.input_tokens))
         });
     let agent = doing(builder, move |controls| {
@@ -321,12 +321,13 @@ async fn g17_l21_complete_is_under_the_runs_budget_and_cancel() {
 /// Steering reaches the run under way; a follow-up comes after it; `now` takes its place.
 #[tokio::test]
 async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
-    for (when, word) in [(When::Steer, "steer"), (When::FollowUp, "follow up"), (When::Now, "now")]
+    for (when, word) in
+        [(SendTime::Steer, "steer"), (SendTime::FollowUp, "follow up"), (SendTime::Now, "now")]
     {
         let spec = ToolSpec::new("work", "Works.", json!({"type": "object"}));
         let work = FnTool::new(spec, move |permit| async move {
             permit.cx().controls().send(format!("/do {word}"), when);
-            if when == When::Now {
+            if when == SendTime::Now {
                 std::future::pending::<()>().await;
             }
             Ok("worked".into())
@@ -341,7 +342,7 @@ async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
         session.idle().await;
         let shown = format!("{}\n{}", ending(&reply), transcript(&session));
         match when {
-            When::Steer => expect![[r#"
+            SendTime::Steer => expect![[r#"
                 end_turn
                 user: go
                 call c1.1: work {}
@@ -350,7 +351,7 @@ async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
                 assistant: one
             "#]]
             .assert_eq(&shown),
-            When::FollowUp => expect![[r#"
+            SendTime::FollowUp => expect![[r#"
                 end_turn
                 user: go
                 call c1.1: work {}
@@ -448,7 +449,7 @@ async fn g17_a_run_is_aborted() {
 async fn g17_b1_a_tool_is_run_through_the_pipeline() {
     let diary = Diary::default();
     let told = diary.clone();
-    let gate = |call: &ToolCalled| match call.tool_input["text"] == "bad" {
+    let gate = |call: &ToolPreEvent| match call.tool_input["text"] == "bad" {
         true => Verdict::block("not that"),
         false => Verdict::Pass,
     };
@@ -549,21 +550,21 @@ impl Ui for Obliging {
         true
     }
 
-    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, _: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         Box::pin(async { None })
     }
 
-    fn confirm(&self, _: &str) -> Asking<'_, bool> {
+    fn confirm(&self, _: &str) -> UiFuture<'_, bool> {
         Box::pin(async { true })
     }
 
-    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         Box::pin(
             async move { Some(if title == "beyond" { options.len() } else { options.len() - 1 }) },
         )
     }
 
-    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+    fn input<'a>(&'a self, title: &'a str) -> UiFuture<'a, Option<String>> {
         Box::pin(async move { Some(format!("{title}: tulip")) })
     }
 

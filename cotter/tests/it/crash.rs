@@ -25,14 +25,14 @@ use cotter::{
     history::{
         jsonl::JsonlStore,
         ledger,
-        message::{Mark, StopReason, Usage},
+        message::{StopReason, Usage, UserMessageKind},
         store::Store,
     },
     hooks::{
         events::EventKind,
-        points::{SessionEnd, SessionEnded},
+        points::{SessionEnd, SessionEndEvent},
     },
-    model::{Delta, Model, Request, Streaming},
+    model::{Delta, Model, ReplyStream, Request},
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{Said, ScriptedUi, transcript};
@@ -362,7 +362,7 @@ impl cotter::hooks::ui::Ui for Standing {
     fn ask(
         &self,
         _: Arc<cotter::hooks::ui::Question>,
-    ) -> cotter::hooks::ui::Asking<'_, Option<cotter::hooks::ui::Answered>> {
+    ) -> cotter::hooks::ui::UiFuture<'_, Option<cotter::hooks::ui::QuestionAnswer>> {
         stand_still()
     }
 }
@@ -385,7 +385,7 @@ type Reached = Arc<dyn Fn(Option<Moment>) + Send + Sync>;
 /// The same agent, with every end of a run in the diary.
 fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
     let diary = diary.clone();
-    let ended = move |ended: &SessionEnded, cx: &cotter::Cx| {
+    let ended = move |ended: &SessionEndEvent, cx: &cotter::Cx| {
         diary.add(format!("{} {}", cx.run_id(), ended.reason.as_str()));
     };
     builder.observe(SessionEnd, ended).build().expect("the agent is sound")
@@ -416,7 +416,7 @@ impl<T: Tool> Tool for Beside<T> {
         self.0.spec()
     }
 
-    fn effects(&self, input: &Value, place: &cotter::Place) -> Facts {
+    fn effects(&self, input: &Value, place: &cotter::Workspace) -> Facts {
         self.0.effects(input, place)
     }
 
@@ -424,7 +424,7 @@ impl<T: Tool> Tool for Beside<T> {
         true
     }
 
-    fn run(&self, permit: Permit) -> cotter::tool::Working<'_> {
+    fn run(&self, permit: Permit) -> cotter::tool::ToolFuture<'_> {
         self.0.run(permit)
     }
 }
@@ -438,7 +438,7 @@ impl Planner {
         let mut prompt = String::new();
         for message in request.messages.iter() {
             match message {
-                Message::User(user) if user.mark == Mark::Typed => {
+                Message::User(user) if user.mark == UserMessageKind::Typed => {
                     in_turn = 0;
                     prompt = user.content.text().into_owned();
                 }
@@ -464,7 +464,7 @@ impl Model for Planner {
         NAME
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         let replies = |message: &&Message| matches!(message, Message::Assistant(_));
         let n = request.messages.iter().filter(replies).count();
         let calls = Planner::calls(&request);
@@ -537,7 +537,7 @@ async fn check_history(session: &Session, home: &Path, when: &str) {
             assert_eq!(result.call_id, call.id, "{when}\n{shown}");
             assert!(results.next().is_some());
             let ran = effects.contains_key(call.id.as_str());
-            match result.error.map(cotter::history::tool_error_kind::ErrorKind::as_str) {
+            match result.error.map(cotter::history::tool_error_kind::ToolErrorKind::as_str) {
                 None => assert!(ran, "{when}: {} did not run\n{shown}", call.id),
                 Some("cancelled") => assert!(!ran, "{when}: {} did run\n{shown}", call.id),
                 Some(kind) => assert_eq!(kind, "unavailable", "{when}\n{shown}"),

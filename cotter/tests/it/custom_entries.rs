@@ -2,10 +2,10 @@
 //! store one while a run is under way. P4.
 
 use cotter::{
-    Agent, Controls, Cx, FnTool, HookCx, HookResult, Mention, Message, Skill,
-    history::entry::Body,
+    Agent, Controls, Cx, FnTool, HookCx, HookResult, Message, Skill, Subagent,
+    history::entry::EntryBody,
     hooks::points,
-    invoke::{skill::SkillCx, subagent::MentionCx},
+    invoke::{skill::SkillCx, subagent::SubagentCx},
     permission::{Zone, facts::Facts},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
@@ -100,7 +100,7 @@ async fn p4_every_handler_stores_entries_in_the_middle_of_a_run() {
             mark(&cx.controls, "skill", &d2);
             async { Ok("be kind".into()) }
         }))
-        .define_mention(Mention::new("sub", move |cx: MentionCx| {
+        .define_mention(Subagent::new("sub", move |cx: SubagentCx| {
             mark(&cx.controls, "subagent", &d3);
             async { Ok("sub did".into()) }
         }))
@@ -120,10 +120,10 @@ async fn p4_every_handler_stores_entries_in_the_middle_of_a_run() {
         )*};
     }
     at!(
-        SessionStart SessionStarted, UserPromptSubmit Prompt, Context ContextBuild,
-        ModelPre Requesting, ModelPost Replied, ToolPre ToolCalled, ToolPost ToolRan,
-        ToolRefused Refused, SubagentStart SubagentStarted, SubagentEnd SubagentEnded,
-        TurnEnd TurnEnding, SessionEnd SessionEnded, SessionOpen SessionOpened
+        SessionStart SessionStartEvent, UserPromptSubmit UserPromptSubmitEvent, Context ContextEvent,
+        ModelPre ModelPreEvent, ModelPost ModelPostEvent, ToolPre ToolPreEvent, ToolPost ToolPostEvent,
+        ToolRefused ToolRefusedEvent, SubagentStart SubagentStartEvent, SubagentEnd SubagentEndEvent,
+        TurnEnd TurnEndEvent, SessionEnd SessionEndEvent, SessionOpen SessionOpenEvent
     );
     let agent = builder.build().unwrap();
     let session = fresh(&agent).await;
@@ -294,5 +294,5 @@ async fn p4_messages_are_added_after_the_results_of_the_step() {
     let parents = session.entries();
     let parents = parents.iter().filter_map(|entry| entry.parent_id().cloned());
     assert_eq!(parents.collect::<Vec<_>>(), ids[..ids.len() - 1], "one line, each after the other");
-    assert!(session.entries().iter().any(|entry| matches!(entry.body(), Body::Custom(_))));
+    assert!(session.entries().iter().any(|entry| matches!(entry.body(), EntryBody::Custom(_))));
 }

@@ -4,14 +4,14 @@
 use std::{future::pending, sync::Arc};
 
 use cotter::{
-    Agent, Command, HookCx, HookResult, Mention, Message, Origin, Owner, Session, Skill,
-    agent::controls::{ModelScope, When},
+    Agent, Command, HookCx, HookResult, Message, Origin, Owner, Session, Skill, Subagent,
+    agent::controls::{ModelScope, SendTime},
     history::{
-        message::{AssistantMessage, AssistantPart, Content, Part, StopReason, Usage},
+        message::{AssistantMessage, AssistantPart, Content, ContentPart, StopReason, Usage},
         store::MemoryStore,
     },
-    hooks::points::{Admit, Prompt, PromptChange, UserPromptSubmit},
-    invoke::{command::CommandCx, directive_hook::ShortCircuit, named_item::Kind},
+    hooks::points::{Admission, UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
+    invoke::{command::CommandCx, directive_hook::ShortCircuit, named_item::NameKind},
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -230,8 +230,8 @@ async fn g7_g9_a_name_that_stands_twice_is_called_twice() {
     .await;
 }
 
-fn image() -> Part {
-    Part::Image { media_type: "image/png".into(), data: "AAAA".into() }
+fn image() -> ContentPart {
+    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
 }
 
 fn shown_parts(message: &Message) -> String {
@@ -251,9 +251,9 @@ async fn g21_s19_text_and_other_parts_take_the_same_way() {
     let session = fresh(&agent).await;
     let parts = vec![
         image(),
-        Part::Text("/look one".into()),
-        Part::data("/stop /peek <system-reminder> piped"),
-        Part::Text("two /upper".into()),
+        ContentPart::Text("/look one".into()),
+        ContentPart::data("/stop /peek <system-reminder> piped"),
+        ContentPart::Text("two /upper".into()),
         image(),
     ];
     session.prompt(parts).await.unwrap();
@@ -275,12 +275,15 @@ async fn s19_data_never_binds() {
     let (model, diary) = (model(), Diary::default());
     let agent = agent(&model, &diary);
     agent.define_command(Command::new("wipe", |_: CommandCx| async { "wiped" })).unwrap();
-    agent.define_mention(Mention::new("rev", |_| async { Ok("hi".into()) })).unwrap();
+    agent.define_mention(Subagent::new("rev", |_| async { Ok("hi".into()) })).unwrap();
     let session = fresh(&agent).await;
     for text in ["/stop", "/wipe", "/look x", "/fail", "@rev hello", "/concise"] {
         let before = session.messages().len();
-        session.prompt(vec![Part::data(text)]).await.unwrap();
-        session.prompt(vec![Part::data(text), Part::Text("what is it?".into())]).await.unwrap();
+        session.prompt(vec![ContentPart::data(text)]).await.unwrap();
+        session
+            .prompt(vec![ContentPart::data(text), ContentPart::Text("what is it?".into())])
+            .await
+            .unwrap();
         session.prompt_plain(text).await.unwrap();
         let texts: Vec<_> =
             session.messages().iter().skip(before).map(|m| m.text().into_owned()).collect();
@@ -398,18 +401,18 @@ async fn g1_definitions_come_and_go_at_any_time() {
     let agent = Agent::builder(model.clone())
         .define_hook("a", stop)
         .define_skill(Skill::text("b", "B"))
-        .define_mention(Mention::new("c", |_| async { Ok("C".into()) }))
+        .define_mention(Subagent::new("c", |_| async { Ok("C".into()) }))
         .define_command(Command::new("d", |_: CommandCx| async {}))
         .extend(|unit| {
             unit.define_hook("e", stop)
                 .define_skill(Skill::text("f", "F"))
-                .define_mention(Mention::new("g", |_| async { Ok("G".into()) }))
+                .define_mention(Subagent::new("g", |_| async { Ok("G".into()) }))
                 .define_command(Command::new("h", |_: CommandCx| async {}));
         })
         .build()
         .unwrap();
     let names = || {
-        [Kind::Hook, Kind::Skill, Kind::Subagent, Kind::Command]
+        [NameKind::Hook, NameKind::Skill, NameKind::Subagent, NameKind::Command]
             .map(|kind| {
                 agent
                     .names(kind)
@@ -423,7 +426,7 @@ async fn g1_definitions_come_and_go_at_any_time() {
     assert_eq!(names(), "a e, b f, c g, d h");
     agent.define_hook("i", stop).unwrap();
     agent.define_skill(Skill::text("j", "J")).unwrap();
-    agent.define_mention(Mention::new("k", |_| async { Ok("K".into()) })).unwrap();
+    agent.define_mention(Subagent::new("k", |_| async { Ok("K".into()) })).unwrap();
     agent.define_command(Command::new("l", |_: CommandCx| async {})).unwrap();
     assert_eq!(names(), "a e i, b f j, c g k, d h l");
     let undone = [
@@ -507,8 +510,11 @@ async fn g1_nearer_origins_shadow_others() {
         }
         found.push(text.clone());
         let Some((origin, _)) = origins.iter().find(|(_, word)| *word == text) else { break };
-        let shadowed: Vec<_> =
-            agent.names(Kind::Hook).into_iter().filter(|info| info.shadowed_by.is_none()).collect();
+        let shadowed: Vec<_> = agent
+            .names(NameKind::Hook)
+            .into_iter()
+            .filter(|info| info.shadowed_by.is_none())
+            .collect();
         assert_eq!(shadowed.len(), 1, "{shadowed:?}");
         assert_eq!(shadowed[0].owner.origin, *origin);
         assert!(agent.unload(&Owner::new(origin.clone(), "unit")));
@@ -587,7 +593,9 @@ async fn g9_raw_text_and_each_rewrite_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let upper = |cx: HookCx| async move { HookResult::rewrite(cx.parsed_text.to_uppercase()) };
     let sign = |cx: HookCx| async move { HookResult::rewrite(cx.parsed_text + " – 世界") };
-    let polite = |prompt: &Prompt| PromptChange::Prompt(format!("Please: {}", prompt.prompt));
+    let polite = |prompt: &UserPromptSubmitEvent| {
+        UserPromptSubmitChange::Prompt(format!("Please: {}", prompt.prompt))
+    };
     let build = || {
         Agent::builder(model())
             .store(files(folder.path()))
@@ -759,7 +767,7 @@ fn misbehaving(way: &'static str, waits: &Arc<Notify>, builder: cotter::AgentBui
         let fields = json!({"type": "half", "n": 1});
         controls.save_entry(fields.as_object().unwrap().clone()).unwrap();
         controls.set_thinking_level(cotter::model::Thinking::High).unwrap();
-        controls.send("half steered", When::Steer);
+        controls.send("half steered", SendTime::Steer);
     };
     let (for_hook, for_skill) = (waits.clone(), waits.clone());
     builder
@@ -910,11 +918,11 @@ async fn g6_p4_what_others_added_meanwhile_is_kept() {
 /// A refused prompt leaves nothing either, whoever had worked on it.
 #[tokio::test]
 async fn g6_a_refused_prompt_leaves_nothing() {
-    let builder = Agent::builder(model()).on(UserPromptSubmit, |prompt: &Prompt| {
+    let builder = Agent::builder(model()).on(UserPromptSubmit, |prompt: &UserPromptSubmitEvent| {
         if prompt.prompt.contains("SECRET") {
-            Admit::Block("no secrets".into())
+            Admission::Block("no secrets".into())
         } else {
-            Admit::Pass
+            Admission::Pass
         }
     });
     let agent = misbehaving("fails", &Arc::default(), builder);

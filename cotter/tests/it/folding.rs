@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use cotter::{
     Agent, At, Verdict,
-    hooks::points::{ToolCalled, ToolPre},
+    hooks::points::{ToolPre, ToolPreEvent},
     named,
     permission::Zone,
 };
@@ -71,7 +71,7 @@ async fn judge(gates: &[Gate]) -> (Outcome, Vec<String>, u128) {
         let (own, called) = (gate.clone(), called.clone());
         builder = match gate.when {
             When::AtOnce => {
-                let plain = move |_: &ToolCalled| {
+                let plain = move |_: &ToolPreEvent| {
                     called.add(own.name.clone());
                     own.verdict()
                 };

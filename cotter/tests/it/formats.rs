@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use cotter::{
-    Agent, AgentConfig, At, Command, Cx, HookCx, Mention, Output, Session, Skill, Verdict,
+    Agent, AgentConfig, At, Command, Cx, HookCx, Session, Skill, Subagent, ToolOutput, Verdict,
     agent::controls::ModelScope,
     history::{
         entry::Compaction,
-        message::{Content, Part},
+        message::{Content, ContentPart},
     },
     hooks::points::{
-        CallChange, Prompt, PromptChange, ToolCalled, ToolPost, ToolPre, UserPromptSubmit,
+        ToolPost, ToolPre, ToolPreChange, ToolPreEvent, UserPromptSubmit, UserPromptSubmitChange,
+        UserPromptSubmitEvent,
     },
     invoke::command::{CommandCx, CommandResult},
     named,
@@ -38,7 +39,7 @@ async fn the_page_names_what_is_called_by_name() {
     for prompt in ["/about me", "/terse go", "/shrink on"] {
         session.prompt(prompt).await.expect("the run works");
     }
-    let data = vec![Part::Text("look".into()), Part::data("/terse")];
+    let data = vec![ContentPart::Text("look".into()), ContentPart::data("/terse")];
     session.prompt(Content::Parts(data)).await.expect("the run works");
     let told = std::iter::from_fn(|| events.try_next());
     let told = told.map(|event| serde_json::from_str(&event.to_json()).expect("it is JSON"));
@@ -69,7 +70,7 @@ fn called_agent() -> Agent {
         .tool(probe("write", Zone::Safe, &Diary::default()))
         .define_command(Command::new("about", about))
         .define_skill(Skill::text("terse", "Be terse."))
-        .define_mention(Mention::agent(AgentConfig::new("aide")))
+        .define_mention(Subagent::agent(AgentConfig::new("aide")))
         .define_hook("shrink", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .build()
         .expect("the agent builds")
@@ -97,19 +98,21 @@ fn busy_agent() -> Agent {
         Step::call("echo", json!({"text": "a"})).and_call("picture", json!({})),
         Step::text("done").and_thinking("so"),
     ];
-    let asks = |_: &ToolCalled, cx: &Cx| {
+    let asks = |_: &ToolPreEvent, cx: &Cx| {
         cx.note("mind the gap");
         Verdict::ask("it pushes")
     };
     let blocks = |_: At<ToolPre>| async { Verdict::block("not that") };
-    let again = |_: &ToolCalled| CallChange::Input(json!({"text": "b"}));
-    let polite = |prompt: &Prompt| PromptChange::Prompt(format!("{}, please", prompt.prompt));
+    let again = |_: &ToolPreEvent| ToolPreChange::Input(json!({"text": "b"}));
+    let polite = |prompt: &UserPromptSubmitEvent| {
+        UserPromptSubmitChange::Prompt(format!("{}, please", prompt.prompt))
+    };
     let picture = cotter::FnTool::new(spec("picture"), |_| async {
-        let part = cotter::history::message::Part::Image {
+        let part = cotter::history::message::ContentPart::Image {
             media_type: "image/png".into(),
             data: "".into(),
         };
-        Ok(Output { content: Content::Parts(vec![part]), render_data: Some(json!({})) })
+        Ok(ToolOutput { content: Content::Parts(vec![part]), render_data: Some(json!({})) })
     });
     let zone = |zone| cotter::permission::facts::Facts::zone(zone);
     Agent::builder(Scripted::new(script))
@@ -123,7 +126,7 @@ fn busy_agent() -> Agent {
         .on(ToolPre, named("blocks", blocks).tools(["write"]))
         .transform(ToolPre, named("again", again).tools(["echo"]))
         .transform(UserPromptSubmit, named("polite", polite))
-        .observe(ToolPost, named("sees", |_: &cotter::hooks::points::ToolRan| {}))
+        .observe(ToolPost, named("sees", |_: &cotter::hooks::points::ToolPostEvent| {}))
         .build()
         .expect("the agent builds")
 }

@@ -5,13 +5,14 @@
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, AgentBuilder, At, Cx, HookCx, Mention, Output, Verdict,
+    Agent, AgentBuilder, At, Cx, HookCx, Subagent, ToolOutput, Verdict,
     hooks::{
         points::{
-            self, Admit, Answer, CallChange, ContextChange, POINTS, Point, PointId, PromptChange,
-            ResultChange, ToolCalled, ToolPre, TurnVerdict,
+            self, Admission, ContextChange, POINTS, PermissionAnswer, Point, PointId,
+            ToolPostChange, ToolPre, ToolPreChange, ToolPreEvent, TurnEndVerdict,
+            UserPromptSubmitChange,
         },
-        ui::{Answered, Asking, Question, Ui},
+        ui::{Question, QuestionAnswer, Ui, UiFuture},
     },
     model::ModelErrorKind,
     named,
@@ -87,7 +88,7 @@ async fn check(register: impl Fn(AgentBuilder, Ill) -> AgentBuilder, expected: E
 #[tokio::test(start_paused = true)]
 async fn l1_a_sick_gate_at_user_prompt_submit_refuses_the_prompt() {
     let gate = |builder: AgentBuilder, ill| {
-        builder.on(points::UserPromptSubmit, named("sick", sick(ill, || Admit::Pass)))
+        builder.on(points::UserPromptSubmit, named("sick", sick(ill, || Admission::Pass)))
     };
     check(gate, expect![[r##"
         # Errs: blocked: blocked: hook "sick" refused the prompt: out of order, 0 ran
@@ -135,7 +136,7 @@ async fn l2_a_sick_gate_at_tool_pre_blocks_the_call() {
 #[tokio::test(start_paused = true)]
 async fn a_sick_gate_at_permission_ask_is_a_no() {
     let gate = |builder: AgentBuilder, ill| {
-        builder.on(points::PermissionAsk, named("sick", sick(ill, || Admit::Pass)))
+        builder.on(points::PermissionAsk, named("sick", sick(ill, || Admission::Pass)))
     };
     check(gate, expect![[r#"
         # Errs: end_turn, 0 ran
@@ -168,7 +169,7 @@ async fn a_sick_gate_at_permission_ask_is_a_no() {
 #[tokio::test(start_paused = true)]
 async fn a_sick_gate_at_turn_end_lets_the_model_stop() {
     let gate = |builder: AgentBuilder, ill| {
-        let late = || TurnVerdict::GoOn("you are not done".into());
+        let late = || TurnEndVerdict::GoOn("you are not done".into());
         builder.on(points::TurnEnd, named("sick", sick(ill, late)))
     };
     check(
@@ -207,7 +208,7 @@ async fn a_sick_gate_at_turn_end_lets_the_model_stop() {
 #[tokio::test(start_paused = true)]
 async fn a_sick_transform_at_user_prompt_submit_refuses_the_turn() {
     let transform = |builder: AgentBuilder, ill| {
-        let late = || PromptChange::Prompt("late".into());
+        let late = || UserPromptSubmitChange::Prompt("late".into());
         builder.transform(points::UserPromptSubmit, named("sick", sick(ill, late)))
     };
     check(transform, expect![[r##"
@@ -242,7 +243,7 @@ async fn a_sick_transform_at_context_ends_the_run_and_is_named() {
 #[tokio::test(start_paused = true)]
 async fn l11_a_sick_transform_at_tool_pre_refuses_the_call() {
     let transform = |builder: AgentBuilder, ill| {
-        builder.transform(ToolPre, named("sick", sick(ill, || CallChange::Keep)))
+        builder.transform(ToolPre, named("sick", sick(ill, || ToolPreChange::Keep)))
     };
     check(transform, expect![[r##"
         # Errs: end_turn, 0 ran
@@ -276,7 +277,7 @@ async fn l11_a_sick_transform_at_tool_pre_refuses_the_call() {
 #[tokio::test(start_paused = true)]
 async fn l3_a_sick_transform_at_tool_post_withholds_the_result() {
     let transform = |builder: AgentBuilder, ill| {
-        let late = || ResultChange::Result(Ok(Output::from("late")));
+        let late = || ToolPostChange::Result(Ok(ToolOutput::from("late")));
         builder.transform(points::ToolPost, named("sick", sick(ill, late)))
     };
     check(transform, expect![[r#"
@@ -310,7 +311,7 @@ async fn l3_a_sick_transform_at_tool_post_withholds_the_result() {
 #[tokio::test(start_paused = true)]
 async fn a_sick_answer_leaves_the_question_to_the_person() {
     let answer = |builder: AgentBuilder, ill| {
-        builder.answer(points::PermissionAsk, named("sick", sick(ill, || Answer::Yes)))
+        builder.answer(points::PermissionAsk, named("sick", sick(ill, || PermissionAnswer::Yes)))
     };
     check(answer, expect![[r#"
         # Errs: end_turn, 1 ran
@@ -343,10 +344,10 @@ async fn a_sick_answer_leaves_the_question_to_the_person() {
 /// A plain function that fails is no different from one that answers later.
 #[tokio::test]
 async fn l10_a_plain_gate_that_errs_or_panics_blocks() {
-    fn errs(_: &ToolCalled) -> Result<Verdict, String> {
+    fn errs(_: &ToolPreEvent) -> Result<Verdict, String> {
         Err("out of order".into())
     }
-    fn panics(_: &ToolCalled) -> Verdict {
+    fn panics(_: &ToolPreEvent) -> Verdict {
         panic!("boo")
     }
     let diary = Diary::default();
@@ -377,12 +378,12 @@ async fn l10_a_gate_that_comes_after_a_cancel_is_not_called() {
     let diary = Diary::default();
     let second = {
         let diary = diary.clone();
-        move |_: &ToolCalled| {
+        move |_: &ToolPreEvent| {
             diary.add("the second gate was called");
             Verdict::Pass
         }
     };
-    let first = |_: &ToolCalled, cx: &Cx| {
+    let first = |_: &ToolPreEvent, cx: &Cx| {
         cx.cancel().cancel();
         Verdict::Pass
     };
@@ -411,10 +412,10 @@ async fn a_handlers_clock_stands_still_while_it_waits_for_a_person() {
         fn present(&self) -> bool {
             true
         }
-        fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+        fn ask(&self, _: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
             Box::pin(async { None })
         }
-        fn confirm(&self, _: &str) -> Asking<'_, bool> {
+        fn confirm(&self, _: &str) -> UiFuture<'_, bool> {
             Box::pin(async {
                 tokio::time::sleep(Duration::from_secs(3600)).await;
                 true
@@ -511,7 +512,7 @@ async fn grand_tour(register: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Str
     let script =
         [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
     let builder = Agent::builder(Scripted::new(script))
-        .define_mention(Mention::new("helper", |_| async { Ok("helped".into()) }))
+        .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .ui(ScriptedUi::new([Said::Yes]))
         .tool(probe("free", Zone::Safe, &diary))

@@ -7,11 +7,11 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentConfig, Environment, Hook, Message, Permit, Place, Reason, Skill, ToolSpec,
+    Agent, AgentConfig, EndReason, Environment, Hook, Message, Permit, Skill, ToolSpec, Workspace,
     hooks::events::Event,
     permission::{Zone, facts::Facts},
-    registry::subsystem::Hooking,
-    tool::Working,
+    registry::subsystem::SubsystemFuture,
+    tool::ToolFuture,
 };
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use expect_test::{Expect, expect};
@@ -62,7 +62,7 @@ impl Hook for Witness {
         Some(format!("Words of {}.", self.name))
     }
 
-    fn on_build_agent(&self, mut config: AgentConfig) -> Hooking<'_, AgentConfig> {
+    fn on_build_agent(&self, mut config: AgentConfig) -> SubsystemFuture<'_, AgentConfig> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.panic_at(&format!("build {}", config.name));
@@ -74,7 +74,11 @@ impl Hook for Witness {
         })
     }
 
-    fn on_register_agent<'a>(&'a self, name: &'a str, config: &'a AgentConfig) -> Hooking<'a, ()> {
+    fn on_register_agent<'a>(
+        &'a self,
+        name: &'a str,
+        config: &'a AgentConfig,
+    ) -> SubsystemFuture<'a, ()> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.panic_at(&format!("register {name}"));
@@ -83,7 +87,7 @@ impl Hook for Witness {
         })
     }
 
-    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> Hooking<'a, ()> {
+    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> SubsystemFuture<'a, ()> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.diary.add(format!("{} unregisters {name}", self.name));
@@ -110,13 +114,14 @@ impl Hook for Witness {
         }
     }
 
-    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         self.panic_at("dispatch");
         let said = format!("{} runs {name} {}", self.name, call.input());
-        name.starts_with(self.name).then(|| -> Working<'a> { Box::pin(async { Ok(said.into()) }) })
+        name.starts_with(self.name)
+            .then(|| -> ToolFuture<'a> { Box::pin(async { Ok(said.into()) }) })
     }
 
-    fn effects(&self, _: &str, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &str, _: &Value, _: &Workspace) -> Facts {
         self.panic_at("effects");
         Facts::zone(Zone::Safe)
     }
@@ -349,7 +354,7 @@ async fn r4_r1_a_hook_that_panics_leaves_nothing_half_done() {
         shown += &format!("late, {panics}: {}\n", hooked.unwrap_err());
         assert_eq!(late.kept(), [""; 0], "{panics}");
         let system = agent.process_request("hello").await.map(|reply| reply.reason);
-        assert_eq!(system.unwrap(), Reason::EndTurn);
+        assert_eq!(system.unwrap(), EndReason::EndTurn);
     }
     for panics in ["event", "preprocess", "scoped_tools", "dispatch", "effects"] {
         let script = [Step::call("a_look", json!({})), Step::text("done")];
@@ -487,7 +492,7 @@ async fn r4_a_dropped_wait_leaves_no_half_gone_agent() {
         tokio::task::yield_now().await;
     }
     let visible: Vec<_> = agent
-        .names(cotter::invoke::named_item::Kind::Subagent)
+        .names(cotter::invoke::named_item::NameKind::Subagent)
         .iter()
         .map(|info| info.name.to_string())
         .collect();
@@ -580,7 +585,7 @@ impl Hook for Notebook {
         vec![tool("recall"), tool("remember"), tool("forget")]
     }
 
-    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         if name == "forget" {
             return None;
         }
@@ -594,7 +599,7 @@ impl Hook for Notebook {
         }))
     }
 
-    fn effects(&self, name: &str, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, name: &str, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(if name == "recall" { Zone::Safe } else { Zone::External })
     }
 

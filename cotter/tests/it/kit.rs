@@ -9,15 +9,15 @@ use std::{
 };
 
 use cotter::{
-    Agent, At, Command, Controls, FnTool, HookCx, Mention, Registry, Reply, Run, RunError, Session,
-    Skill, Tool, ToolSpec, Verdict,
+    Agent, At, Command, Controls, FnTool, HookCx, Registry, Reply, Run, RunError, Session, Skill,
+    Subagent, Tool, ToolSpec, Verdict,
     history::{
-        header::Header,
+        header::SessionHeader,
         jsonl::JsonlStore,
-        store::{Line, Log, Opened, Store, StoreError, Summary, Syncing},
+        store::{Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture},
     },
     hooks::points::ToolPre,
-    invoke::{command::CommandCx, skill::SkillCx, subagent::MentionCx},
+    invoke::{command::CommandCx, skill::SkillCx, subagent::SubagentCx},
     named,
     permission::{Zone, facts::Facts},
 };
@@ -84,7 +84,7 @@ pub(crate) fn solo(diary: &Diary) -> impl Tool {
 async fn napping(
     permit: cotter::Permit,
     diary: Diary,
-) -> Result<cotter::Output, cotter::ToolError> {
+) -> Result<cotter::ToolOutput, cotter::ToolError> {
     diary.add(format!("{} starts", permit.call_id()));
     tokio::time::sleep(Duration::from_millis(permit.input()["ms"].as_u64().unwrap_or(0))).await;
     diary.add(format!("{} ends", permit.call_id()));
@@ -131,7 +131,7 @@ where
                 })
                 .expose_to_agent(),
             )
-            .define_mention(Mention::new("sub", move |cx: MentionCx| {
+            .define_mention(Subagent::new("sub", move |cx: SubagentCx| {
                 let done = d("subagent", cx.controls);
                 async move {
                     done.await;
@@ -270,12 +270,12 @@ impl<S: Store> Spy<S> {
 }
 
 impl<S: Store> Store for Spy<S> {
-    fn create(&self, header: &Header) -> Result<Box<dyn Log>, StoreError> {
+    fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError> {
         let log = self.store.create(header)?;
         Ok(Box::new(SpyLog { log, told: self.told.clone() }))
     }
 
-    fn open(&self, id: &str) -> Result<Opened, StoreError> {
+    fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
         let told = self.told.clone();
         Ok(self.store.open(id)?.map_log(|log| Box::new(SpyLog { log, told })))
     }
@@ -284,7 +284,7 @@ impl<S: Store> Store for Spy<S> {
         self.store.new_id()
     }
 
-    fn list(&self) -> Result<Vec<Summary>, StoreError> {
+    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         self.store.list()
     }
 
@@ -299,14 +299,14 @@ struct SpyLog {
 }
 
 impl Log for SpyLog {
-    fn append(&mut self, lines: &[Line]) -> Result<(), StoreError> {
+    fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
         (self.told)(Moment::Appending);
         self.log.append(lines)?;
         (self.told)(Moment::Appended);
         Ok(())
     }
 
-    fn sync(&mut self) -> Syncing {
+    fn sync(&mut self) -> SyncFuture {
         (self.told)(Moment::Syncing);
         let (synced, told) = (self.log.sync(), self.told.clone());
         Box::pin(async move {

@@ -6,8 +6,8 @@ use cotter::{
     Agent, FnTool, Permit, Verdict,
     history::{jsonl::JsonlStore, ledger::verify, store::MemoryStore},
     hooks::points::{
-        Error, RunFailed, SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolCalled,
-        ToolPre,
+        Error, RunFailure, SessionEnd, SessionEndEvent, SessionStart, SessionStartEvent, ToolPre,
+        ToolPreEvent,
     },
     named,
     permission::{Zone, facts::Facts},
@@ -108,14 +108,17 @@ async fn l6_session_end_fires_once_for_every_start_whatever_the_store_does() {
         let agent = Agent::builder(Scripted::new([calls(), calls(), Step::text("done")]))
             .store(FaultyStore::new(MemoryStore::new(), Fault::Append(nth)))
             .tool(probe("write", Zone::Workspace, &Diary::default()))
-            .observe(SessionStart, named("starts", move |_: &SessionStarted| starts.add("start")))
+            .observe(
+                SessionStart,
+                named("starts", move |_: &SessionStartEvent| starts.add("start")),
+            )
             .observe(
                 Error,
-                named("fails", move |failed: &RunFailed| fails.add(failed.code.as_str())),
+                named("fails", move |failed: &RunFailure| fails.add(failed.code.as_str())),
             )
             .observe(
                 SessionEnd,
-                named("ends", move |ended: &SessionEnded| {
+                named("ends", move |ended: &SessionEndEvent| {
                     ends.add(ended.reason.as_str());
                 }),
             )
@@ -181,7 +184,7 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
         .ui(ScriptedUi::new([Said::Yes]))
         .tool(probe("risky", Zone::External, &diary))
-        .on(ToolPre, named("first", |_: &ToolCalled| Verdict::ask("sure?")))
+        .on(ToolPre, named("first", |_: &ToolPreEvent| Verdict::ask("sure?")))
         .build()
         .unwrap();
     // Registered while the person is being asked: it is heard when the gates run again.
@@ -190,8 +193,8 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
         .on(
             cotter::hooks::points::PermissionAsk,
             named("meanwhile", move |_: &cotter::hooks::ui::Question| {
-                late.on(ToolPre, named("late", |_: &ToolCalled| Verdict::Pass)).unwrap();
-                cotter::hooks::points::Admit::Pass
+                late.on(ToolPre, named("late", |_: &ToolPreEvent| Verdict::Pass)).unwrap();
+                cotter::hooks::points::Admission::Pass
             }),
         )
         .unwrap();

@@ -1,11 +1,11 @@
 //! When a run ends by itself: steps, money, tokens, refusal, gates that send the model on.
 
 use cotter::{
-    Agent, AgentBuilder, FnTool, HookCx, Mention,
+    Agent, AgentBuilder, FnTool, HookCx, Subagent,
     agent::controls::Completion,
     history::message::{StopReason, Usage},
-    hooks::points::{self, RunFailed, SessionEnded, TurnEnd, TurnEnding, TurnVerdict},
-    invoke::subagent::MentionCx,
+    hooks::points::{self, RunFailure, SessionEndEvent, TurnEnd, TurnEndEvent, TurnEndVerdict},
+    invoke::subagent::SubagentCx,
     model::ModelErrorKind,
     named,
     permission::{Zone, facts::Facts},
@@ -27,9 +27,9 @@ fn endless() -> Scripted {
 async fn check(builder: AgentBuilder, expected: Expect) {
     let diary = Diary::default();
     let (failures, ends) = (diary.clone(), diary.clone());
-    let failed = move |failed: &RunFailed| failures.add(format!("error hook: {}", failed.code));
+    let failed = move |failed: &RunFailure| failures.add(format!("error hook: {}", failed.code));
     let ended =
-        move |ended: &SessionEnded| ends.add(format!("end hook: {}", ended.reason.as_str()));
+        move |ended: &SessionEndEvent| ends.add(format!("end hook: {}", ended.reason.as_str()));
     let agent = builder
         .tool(echo())
         .observe(points::Error, named("failed", failed))
@@ -139,7 +139,7 @@ async fn l21_a_fallback_without_a_price_is_not_asked() {
 async fn l21_a_child_without_a_price_is_not_asked() {
     let helper = Scripted::new([Step::text("hello")]).named("test/helper");
     let asked = helper.clone();
-    let mention = Mention::new("helper", move |cx: MentionCx| {
+    let mention = Subagent::new("helper", move |cx: SubagentCx| {
         let helper = helper.clone();
         async move {
             let child = cx.child().model(helper).build()?;
@@ -281,9 +281,9 @@ async fn a_gate_sends_the_model_on_at_most_eight_times() {
     let diary = Diary::default();
     let pushy = {
         let diary = diary.clone();
-        move |ending: &TurnEnding| {
+        move |ending: &TurnEndEvent| {
             diary.add(format!("{} {}", ending.gone_on, ending.text));
-            TurnVerdict::GoOn("there is more".into())
+            TurnEndVerdict::GoOn("there is more".into())
         }
     };
     let script = (1..=20).map(|n| Step::text(format!("reply {n}")));

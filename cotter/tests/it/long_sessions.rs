@@ -4,7 +4,7 @@
 use std::{cell::Cell, collections::HashSet, sync::Arc};
 
 use cotter::{
-    Agent, Message, Messages,
+    Agent, Message, MessageList,
     history::{entry::Compaction, jsonl::JsonlStore, message_change::MessageChange},
 };
 use cotter_test::{Scripted, Step, transcript};
@@ -102,9 +102,9 @@ proptest! {
     /// now, and each is made once for each key.
     #[test]
     fn what_is_kept_is_what_would_be_made_anew(changes in changes()) {
-        let (mut lists, mut n) = (vec![Messages::default()], 0);
+        let (mut lists, mut n) = (vec![MessageList::default()], 0);
         let (made, mut asked) = (Cell::new(0), HashSet::new());
-        let mut ask = |messages: &Messages, key: &'static str| {
+        let mut ask = |messages: &MessageList, key: &'static str| {
             let (blocks, tail) = messages.blocks();
             let mut all = String::new();
             for block in blocks {

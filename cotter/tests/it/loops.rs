@@ -2,7 +2,7 @@
 
 use cotter::{
     Agent, Cx, FnTool, Permit, ToolSpec, Verdict,
-    hooks::points::{ToolCalled, ToolPre},
+    hooks::points::{ToolPre, ToolPreEvent},
     named,
     permission::{Zone, facts::Facts},
 };
@@ -50,7 +50,7 @@ async fn a_call_runs_and_its_result_goes_back() {
     .await;
 }
 
-fn no_a(call: &ToolCalled) -> Verdict {
+fn no_a(call: &ToolPreEvent) -> Verdict {
     if call.tool_input["text"] == "a" { Verdict::block("no a here") } else { Verdict::Pass }
 }
 
@@ -95,7 +95,7 @@ async fn a_tool_speaks_under_its_own_name() {
 async fn a_gate_that_is_asked_again_before_an_approval_counts_is_heard_once() {
     let spec = ToolSpec::new("push", "pushes", json!({"type":"object"}));
     let push = FnTool::new(spec, |_| async { Ok("pushed".into()) });
-    let warns = |_: &ToolCalled, cx: &Cx| {
+    let warns = |_: &ToolPreEvent, cx: &Cx| {
         cx.note("it is Friday");
         Verdict::Pass
     };

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use cotter::{
-    Agent, AgentConfig, FnTool, HookCx, HookResult, Mention, Message, Skill,
-    history::message::{Content, Part, Usage},
+    Agent, AgentConfig, FnTool, HookCx, HookResult, Message, Skill, Subagent,
+    history::message::{Content, ContentPart, Usage},
     hooks::points::{
-        Admit, Prompt, PromptChange, SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted,
-        UserPromptSubmit,
+        Admission, SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent,
+        UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent,
     },
-    invoke::subagent::{MentionCx, MentionMode},
+    invoke::subagent::{MentionMode, SubagentCx},
     named,
     permission::{Zone, facts::Facts},
 };
@@ -31,20 +31,24 @@ fn call(name: &str, prompt: &str) -> Value {
 }
 
 fn with_subagents(builder: cotter::AgentBuilder) -> Agent {
-    let image = || Part::Image { media_type: "image/png".into(), data: "AAAA".into() };
+    let image = || ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() };
     let parts = move |_| async move {
-        Ok(Content::Parts(vec![Part::Text("a".into()), image(), Part::Text("b".into())]))
+        Ok(Content::Parts(vec![
+            ContentPart::Text("a".into()),
+            image(),
+            ContentPart::Text("b".into()),
+        ]))
     };
-    let echo = |cx: MentionCx| async move {
+    let echo = |cx: SubagentCx| async move {
         assert!(!cx.cancel().is_cancelled());
         Ok(format!("{} heard {:?}", cx.name, cx.prompt).into())
     };
     builder
-        .define_mention(Mention::new("echo", echo).description("Says\nit again."))
-        .define_mention(Mention::new("parts", parts))
-        .define_mention(Mention::new("none", |_| async { Ok(vec![].into()) }))
-        .define_mention(Mention::new("fail", |_| async { Err("no luck".into()) }))
-        .define_mention(Mention::new("panic", |_| async { panic!("no luck") }))
+        .define_mention(Subagent::new("echo", echo).description("Says\nit again."))
+        .define_mention(Subagent::new("parts", parts))
+        .define_mention(Subagent::new("none", |_| async { Ok(vec![].into()) }))
+        .define_mention(Subagent::new("fail", |_| async { Err("no luck".into()) }))
+        .define_mention(Subagent::new("panic", |_| async { panic!("no luck") }))
         .build()
         .unwrap()
 }
@@ -112,7 +116,7 @@ async fn g16_the_tool_is_there_from_the_first_definition_to_the_last() {
     };
     let hi = |_| async { Ok(Content::from("hi")) };
     ask("none").await;
-    agent.define_mention(Mention::new("a", hi).description("Does\n A.")).unwrap();
+    agent.define_mention(Subagent::new("a", hi).description("Does\n A.")).unwrap();
     ask("one").await;
     agent.register_agent(AgentConfig::new("b").with_description("Does B.")).await.unwrap();
     ask("two").await;
@@ -151,9 +155,9 @@ async fn g4_mentions_reach_the_model_verbatim() {
 /// What a prompt comes to where a leading mention calls at once.
 async fn check_dispatch(prompt: &str, expected: Expect) {
     let model = model([Step::text("the model")]);
-    let polite = |prompt: &Prompt| match prompt.prompt.contains("secret") {
-        true => PromptChange::Prompt(prompt.prompt.replace("secret", "[gone]")),
-        false => PromptChange::Keep,
+    let polite = |prompt: &UserPromptSubmitEvent| match prompt.prompt.contains("secret") {
+        true => UserPromptSubmitChange::Prompt(prompt.prompt.replace("secret", "[gone]")),
+        false => UserPromptSubmitChange::Keep,
     };
     let builder = Agent::builder(model.clone())
         .mention_mode(MentionMode::Dispatch)
@@ -309,7 +313,7 @@ async fn g16_a_subagent_sees_only_its_prompt() {
 #[tokio::test]
 async fn g16_several_subagents_work_at_once() {
     let all = Arc::new(Barrier::new(20));
-    let wait = move |cx: MentionCx| {
+    let wait = move |cx: SubagentCx| {
         let all = all.clone();
         async move {
             all.wait().await;
@@ -320,7 +324,7 @@ async fn g16_several_subagents_work_at_once() {
         step.and_call("invoke_subagent", call("wait", &n.to_string()))
     });
     let agent = Agent::builder(model([step, Step::text("ok")]))
-        .define_mention(Mention::new("wait", wait))
+        .define_mention(Subagent::new("wait", wait))
         .build()
         .unwrap();
     let session = fresh(&agent).await;
@@ -352,7 +356,7 @@ async fn g16_nothing_is_retried() {
     };
     let steps = [Step::call("invoke_subagent", call("fail", "x")), Step::text("ok")];
     let agent =
-        Agent::builder(model(steps)).define_mention(Mention::new("fail", fail)).build().unwrap();
+        Agent::builder(model(steps)).define_mention(Subagent::new("fail", fail)).build().unwrap();
     agent.process_request("go").await.unwrap();
     assert_eq!(diary.shown(), "called\n");
 }
@@ -376,7 +380,7 @@ async fn g16_a_child_is_under_its_parents_policy_ledger_and_budget() {
     ]);
     let work = {
         let inner = inner.clone();
-        move |cx: MentionCx| {
+        move |cx: SubagentCx| {
             let child = cx.child().id("worker").system_prompt("Work.").model(inner.clone()).build();
             async move { Ok(child?.process_request(cx.prompt).await?.text().into()) }
         }
@@ -385,7 +389,7 @@ async fn g16_a_child_is_under_its_parents_policy_ledger_and_budget() {
         [Step::call("invoke_subagent", call("work", "x")), Step::text("ok").and_usage(usage)];
     let agent = Agent::builder(model(steps))
         .tool(tool)
-        .define_mention(Mention::new("work", work))
+        .define_mention(Subagent::new("work", work))
         .build()
         .unwrap();
     let session = fresh(&agent).await;
@@ -417,13 +421,13 @@ async fn g16_a_child_is_under_its_parents_policy_ledger_and_budget() {
 #[tokio::test]
 async fn g16_l20_points_and_events_stand_round_a_subagent() {
     let diary = Diary::default();
-    let gate = |started: &SubagentStarted| match started.prompt.contains("rm") {
-        true => Admit::Block("too risky".into()),
-        false => Admit::Pass,
+    let gate = |started: &SubagentStartEvent| match started.prompt.contains("rm") {
+        true => Admission::Block("too risky".into()),
+        false => Admission::Pass,
     };
     let ended = {
         let diary = diary.clone();
-        move |ended: &SubagentEnded| {
+        move |ended: &SubagentEndEvent| {
             diary.add(format!("{} {}: {}", ended.name, ended.status, ended.text))
         }
     };
@@ -468,7 +472,7 @@ async fn g16_an_abort_ends_subagents_too() {
     let (diary, waits) = (Diary::default(), Arc::new(Notify::new()));
     let hang = {
         let (waits, diary) = (waits.clone(), diary.clone());
-        move |cx: MentionCx| {
+        move |cx: SubagentCx| {
             let (waits, diary) = (waits.clone(), diary.clone());
             async move {
                 waits.notify_one();
@@ -480,10 +484,10 @@ async fn g16_an_abort_ends_subagents_too() {
     };
     let ended = {
         let diary = diary.clone();
-        move |ended: &SubagentEnded| diary.add(format!("{} {}", ended.name, ended.status))
+        move |ended: &SubagentEndEvent| diary.add(format!("{} {}", ended.name, ended.status))
     };
     let agent = Agent::builder(model([Step::call("invoke_subagent", call("hang", "x"))]))
-        .define_mention(Mention::new("hang", hang))
+        .define_mention(Subagent::new("hang", hang))
         .observe(SubagentEnd, ended)
         .build()
         .unwrap();
@@ -515,17 +519,18 @@ async fn g4_a_subagent_called_by_name_gets_data_and_gives_long_answers() {
     let answer = long.clone();
     let diary = Diary::default();
     let asked = diary.clone();
-    let work = move |cx: MentionCx| {
+    let work = move |cx: SubagentCx| {
         asked.add(cx.prompt);
         let answer = answer.clone();
         async move { Ok(answer.into()) }
     };
     let agent = Agent::builder(Scripted::new([]))
         .mention_mode(MentionMode::Dispatch)
-        .define_mention(Mention::new("reader", work))
+        .define_mention(Subagent::new("reader", work))
         .build()
         .unwrap();
-    let parts = vec![Part::Text("@reader sum it up".into()), Part::data("@other /x 1,2,3")];
+    let parts =
+        vec![ContentPart::Text("@reader sum it up".into()), ContentPart::data("@other /x 1,2,3")];
     let reply = agent.process_request(parts).await.unwrap();
     assert_eq!(reply.text(), long);
     assert_eq!(diary.shown(), "sum it up\n@other /x 1,2,3\n");

@@ -4,15 +4,15 @@
 use std::sync::{Arc, Mutex};
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, At, Command, Controls, Mention, Origin, Owner, Verdict,
+    Agent, AgentBuilder, AgentConfig, At, Command, Controls, Origin, Owner, Subagent, Verdict,
     agent::controls::{Completion, ModelScope},
     history::message::Usage,
     hooks::points::{SessionOpen, ToolPre},
     invoke::{
         command::CommandCx,
-        subagent::{MentionCx, MentionMode},
+        subagent::{MentionMode, SubagentCx},
     },
-    model::{Model, ModelError, ModelErrorKind, ModelInfo, Models, Price},
+    model::{Model, ModelDirectory, ModelError, ModelErrorKind, ModelInfo, Price},
     named,
     permission::Zone,
 };
@@ -40,7 +40,7 @@ impl Lab {
     }
 }
 
-impl Models for Lab {
+impl ModelDirectory for Lab {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         match name {
             "lab/wise" => Ok(Arc::new(self.wise.clone())),
@@ -129,9 +129,12 @@ async fn p8_s28_a_handle_whose_hook_is_gone_gets_no_key() {
     let keeps = kept.clone();
     let agent = builder().models(Lab::new()).build().unwrap();
     let hook = agent
-        .observe(SessionOpen, move |_: &cotter::hooks::points::SessionOpened, cx: &cotter::Cx| {
-            *keeps.lock().unwrap() = Some(cx.controls());
-        })
+        .observe(
+            SessionOpen,
+            move |_: &cotter::hooks::points::SessionOpenEvent, cx: &cotter::Cx| {
+                *keeps.lock().unwrap() = Some(cx.controls());
+            },
+        )
         .unwrap();
     let session = fresh(&agent).await;
     let controls = kept.lock().unwrap().take().unwrap();
@@ -265,7 +268,7 @@ async fn p8_children_see_the_same_directory() {
         Step::text("written"),
         Step::text("done"),
     ];
-    let hands = Mention::new("hands", |cx: MentionCx| async move {
+    let hands = Subagent::new("hands", |cx: SubagentCx| async move {
         let child = cx.child().build()?;
         Ok(child.process_request("write").await?.text().into())
     });
@@ -273,9 +276,9 @@ async fn p8_children_see_the_same_directory() {
         .models(lab.clone())
         .tool(probe("write", Zone::Safe, &Diary::default()))
         .on(ToolPre, named("gate", gate).tools(["write"]))
-        .define_mention(Mention::agent(sub("thinker", "lab/wise")))
-        .define_mention(Mention::agent(sub("ghost", "lab/none")))
-        .define_mention(Mention::agent(sub("own", "test/scripted")))
+        .define_mention(Subagent::agent(sub("thinker", "lab/wise")))
+        .define_mention(Subagent::agent(sub("ghost", "lab/none")))
+        .define_mention(Subagent::agent(sub("own", "test/scripted")))
         .define_mention(hands)
         .build()
         .unwrap();

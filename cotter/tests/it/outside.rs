@@ -10,11 +10,11 @@ use std::{
 };
 
 use cotter::{
-    Agent, HookCx, Mention, Origin, Owner, Place, Session,
+    Agent, HookCx, Origin, Owner, Session, Subagent, Workspace,
     hooks::{
-        external::{Answer, Asked, Asking, Declared, Outside},
+        external::{ExternalHook, ExternalHookSpec, HookAnswer, HookFuture, HookRequest},
         points::{POINTS, PointId},
-        ui::{self, Answered, Question, Ui},
+        ui::{self, Question, QuestionAnswer, Ui},
     },
     model::ModelErrorKind,
     permission::{
@@ -30,7 +30,7 @@ use tokio::sync::Barrier;
 
 use crate::kit::{Diary, ending, fresh, probe, records};
 
-type Says = dyn Fn(&Asked) -> Result<Value, String> + Send + Sync;
+type Says = dyn Fn(&HookRequest) -> Result<Value, String> + Send + Sync;
 
 /// A hook that answers with JSON, and writes down each time it is asked.
 struct Fake {
@@ -39,8 +39,8 @@ struct Fake {
     says: Arc<Says>,
 }
 
-impl Outside for Fake {
-    fn ask(&self, asked: Asked) -> Asking {
+impl ExternalHook for Fake {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
         let what = match asked.point {
             PointId::ToolPre => asked.payload["toolInput"].to_string(),
             _ => asked.point.to_string(),
@@ -54,12 +54,12 @@ impl Outside for Fake {
     }
 }
 
-fn read(point: PointId, said: &Value) -> Result<Answer, String> {
-    Answer::read(point, said.as_object().expect("the test's answer is an object"))
+fn read(point: PointId, said: &Value) -> Result<HookAnswer, String> {
+    HookAnswer::read(point, said.as_object().expect("the test's answer is an object"))
 }
 
-fn called(name: &'static str) -> Declared {
-    Declared { name: Some(name.into()), ..Declared::default() }
+fn called(name: &'static str) -> ExternalHookSpec {
+    ExternalHookSpec { name: Some(name.into()), ..ExternalHookSpec::default() }
 }
 
 fn user() -> Owner {
@@ -95,7 +95,7 @@ impl Ui for Person {
         true
     }
 
-    fn ask(&self, question: Arc<Question>) -> ui::Asking<'_, Option<Answered>> {
+    fn ask(&self, question: Arc<Question>) -> ui::UiFuture<'_, Option<QuestionAnswer>> {
         for call in &question.calls {
             let asks = call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason));
             let asks = asks.collect::<Vec<_>>().join("; ");
@@ -119,7 +119,7 @@ async fn everything(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String
     let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; 8]), diary: diary.clone() };
     let agent = Agent::builder(Scripted::new([calls].into_iter().chain(steps)))
         .ui(person)
-        .define_mention(Mention::new("helper", |_| async { Ok("helped".into()) }))
+        .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .tool(probe("risky", Zone::External, &diary))
         .tool(probe("no", Zone::Safe, &diary))
@@ -174,7 +174,7 @@ async fn check(point: PointId, answers: &[Value], expected: Expect) {
         let mut rows: Vec<(String, String)> = vec![];
         for (who, owner) in owners() {
             let said = answer.clone();
-            let says = move |asked: &Asked| match &said {
+            let says = move |asked: &HookRequest| match &said {
                 Value::String(_) => Err("out of order".into()),
                 // Once is enough to see that the model is sent on.
                 _ if asked.payload["goneOn"].as_u64() > Some(0) => Ok(json!({})),
@@ -935,7 +935,7 @@ fn guard(
     owner: Owner,
     says: impl Fn(&Value) -> Value + Send + Sync + 'static,
 ) -> Guard {
-    (name, owner, Arc::new(move |asked: &Asked| Ok(says(&asked.payload["toolInput"]))))
+    (name, owner, Arc::new(move |asked: &HookRequest| Ok(says(&asked.payload["toolInput"]))))
 }
 
 /// A run with one call, in a zone; what happened, then what is on record.
@@ -1193,12 +1193,12 @@ async fn s4_a_verdict_of_one_session_is_not_taken_for_another() {
     let diary = Diary::default();
     let (agent, first) = call(Zone::Safe, &diary, 1).await;
     let session = first.id().to_owned();
-    let in_first = move |asked: &Asked| asked.payload["sessionId"] == session.as_str();
+    let in_first = move |asked: &HookRequest| asked.payload["sessionId"] == session.as_str();
     let in_first = Arc::new(in_first);
     let (a, b) = (in_first.clone(), in_first);
     let careful =
-        move |asked: &Asked| Ok(if a(asked) { json!({}) } else { json!({"ask": "sure?"}) });
-    let closes = move |asked: &Asked| {
+        move |asked: &HookRequest| Ok(if a(asked) { json!({}) } else { json!({"ask": "sure?"}) });
+    let closes = move |asked: &HookRequest| {
         Ok(if b(asked) { json!({"block": true, "reason": "closed"}) } else { json!({}) })
     };
     let guards: Vec<Guard> =
@@ -1231,12 +1231,12 @@ async fn s4_a_verdict_of_one_session_is_not_taken_for_another() {
 /// A hook that answers when as many are asked as the barrier wants.
 struct Together(Arc<Barrier>);
 
-impl Outside for Together {
-    fn ask(&self, _: Asked) -> Asking {
+impl ExternalHook for Together {
+    fn ask(&self, _: HookRequest) -> HookFuture {
         let barrier = self.0.clone();
         Box::pin(async move {
             barrier.wait().await;
-            Ok(Answer::default())
+            Ok(HookAnswer::default())
         })
     }
 }
@@ -1270,8 +1270,8 @@ async fn l10_ten_hooks_at_a_point_are_asked_at_the_same_time() {
 /// A hook that never answers.
 struct Silent;
 
-impl Outside for Silent {
-    fn ask(&self, _: Asked) -> Asking {
+impl ExternalHook for Silent {
+    fn ask(&self, _: HookRequest) -> HookFuture {
         Box::pin(std::future::pending())
     }
 }
@@ -1315,8 +1315,8 @@ async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
     let diary = Diary::default();
     let (agent, session) = call(Zone::Safe, &diary, 1).await;
     let refuses = guard("refuses", user(), |_| json!({"continue": false, "input": {"n": 2}}));
-    let silent: Arc<dyn Outside> = Arc::new(Silent);
-    let refuses: Arc<dyn Outside> =
+    let silent: Arc<dyn ExternalHook> = Arc::new(Silent);
+    let refuses: Arc<dyn ExternalHook> =
         Arc::new(Fake { name: refuses.0, diary: diary.clone(), says: refuses.2 });
     let put = agent.extend(user(), |unit| {
         for (name, hook) in [("silent", silent), ("refuses", refuses)] {
@@ -1344,11 +1344,11 @@ async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
 async fn l8_payloads_are_as_the_formats_say() {
     #[derive(Clone, Default)]
     struct Told(Arc<Mutex<Vec<Value>>>);
-    impl Outside for Told {
-        fn ask(&self, asked: Asked) -> Asking {
+    impl ExternalHook for Told {
+        fn ask(&self, asked: HookRequest) -> HookFuture {
             assert_eq!(asked.payload["event"], asked.point.name());
             self.0.lock().unwrap().push(asked.payload);
-            Box::pin(async { Ok(Answer::default()) })
+            Box::pin(async { Ok(HookAnswer::default()) })
         }
     }
     let diary = Diary::default();
@@ -1359,9 +1359,9 @@ async fn l8_payloads_are_as_the_formats_say() {
         [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
     let told = Told::default();
     let mut builder = Agent::builder(Scripted::new(steps).priced(0.5))
-        .place(Place::new(Path::new("/project")))
+        .place(Workspace::new(Path::new("/project")))
         .ui(ScriptedUi::new([Said::Yes]))
-        .define_mention(Mention::new("helper", |_| async { Ok("helped".into()) }))
+        .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .tool(probe("risky", Zone::External, &diary))
         .tool(probe("no", Zone::Safe, &diary))

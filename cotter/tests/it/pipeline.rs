@@ -1,14 +1,14 @@
 //! A call's way to its tool and back: scope, schema, rewrites, gates, the run, the cap, the result.
 
 use cotter::{
-    Agent, AgentBuilder, At, FnTool, Output, ToolError, ToolSpec, Verdict,
+    Agent, AgentBuilder, At, FnTool, ToolError, ToolOutput, ToolSpec, Verdict,
     history::{
-        message::{Content, Part},
-        tool_error_kind::ErrorKind,
+        message::{Content, ContentPart},
+        tool_error_kind::ToolErrorKind,
     },
     hooks::{
         events::EventKind,
-        points::{CallChange, ResultChange, ToolCalled, ToolPost, ToolPre, ToolRan},
+        points::{ToolPost, ToolPostChange, ToolPostEvent, ToolPre, ToolPreChange, ToolPreEvent},
     },
     named,
     permission::{
@@ -125,21 +125,21 @@ async fn c2_rewrites_chain_and_gates_see_what_will_run() {
     let diary = Diary::default();
     let seen = {
         let diary = diary.clone();
-        move |call: &ToolCalled| {
+        move |call: &ToolPreEvent| {
             diary.add(format!("gate saw {}", call.tool_input));
             Verdict::Pass
         }
     };
     let plus = |key: &'static str| {
-        move |call: &ToolCalled| {
+        move |call: &ToolPreEvent| {
             let mut input = Value::clone(&call.tool_input);
             input[key] = json!(input[key].as_i64().unwrap_or(0) + 10);
-            CallChange::Input(input)
+            ToolPreChange::Input(input)
         }
     };
     let ran = {
         let diary = diary.clone();
-        move |ran: &ToolRan| {
+        move |ran: &ToolPostEvent| {
             let original = ran.original_input.as_ref().map(|input| input.to_string());
             diary.add(format!("post saw {} of {original:?}", ran.tool_input));
         }
@@ -178,11 +178,11 @@ async fn c2_rewrites_chain_and_gates_see_what_will_run() {
 /// L11: what a rewrite makes is checked like the model's own input.
 #[tokio::test]
 async fn l11_a_rewrite_that_does_not_fit_the_schema_is_refused() {
-    let spoil = |_: &ToolCalled| CallChange::Input(json!({"a": "x"}));
+    let spoil = |_: &ToolPreEvent| ToolPreChange::Input(json!({"a": "x"}));
     let diary = Diary::default();
     let gate = {
         let diary = diary.clone();
-        move |_: &ToolCalled| {
+        move |_: &ToolPreEvent| {
             diary.add("gate");
             Verdict::Pass
         }
@@ -207,13 +207,16 @@ async fn l11_a_rewrite_that_does_not_fit_the_schema_is_refused() {
 async fn c2_a_transform_can_veto_and_ends_the_chain() {
     let diary = Diary::default();
     let after = diary.clone();
-    let next = move |_: &ToolCalled| {
+    let next = move |_: &ToolPreEvent| {
         after.add("called after the veto");
-        CallChange::Keep
+        ToolPreChange::Keep
     };
     let builder = agent()
         .tool(probe("tool", Zone::Safe, &diary))
-        .transform(ToolPre, named("veto", |_: &ToolCalled| CallChange::Block("not today".into())))
+        .transform(
+            ToolPre,
+            named("veto", |_: &ToolPreEvent| ToolPreChange::Block("not today".into())),
+        )
         .transform(ToolPre, named("next", next));
     check(builder, Step::call("tool", json!({})), expect![[r#"
         user: go
@@ -232,7 +235,8 @@ async fn c2_a_transform_can_veto_and_ends_the_chain() {
 #[tokio::test]
 async fn l11_an_answer_in_the_tools_stead_is_judged_like_a_call() {
     let diary = Diary::default();
-    let cache = |call: &ToolCalled| CallChange::Answer(format!("cached {}", call.tool_name).into());
+    let cache =
+        |call: &ToolPreEvent| ToolPreChange::Answer(format!("cached {}", call.tool_name).into());
     let builder = agent()
         .ui(ScriptedUi::new([Said::Each(vec![true, false])]))
         .tool(probe("free", Zone::Safe, &diary))
@@ -241,7 +245,7 @@ async fn l11_an_answer_in_the_tools_stead_is_judged_like_a_call() {
         .tool(probe("asked", Zone::External, &diary))
         .tool(probe("asked_too", Zone::External, &diary))
         .transform(ToolPre, named("cache", cache))
-        .on(ToolPre, named("gate", |_: &ToolCalled| Verdict::block("no")).tools(["gated"]))
+        .on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")).tools(["gated"]))
         .rule(Rule::parse(RuleKind::Deny, "denied").unwrap());
     let calls = Step::call("free", json!({}))
         .and_call("gated", json!({}))
@@ -281,18 +285,18 @@ async fn l3_r6_a_failed_tool_has_a_result_and_a_post() {
     let diary = Diary::default();
     let post = {
         let diary = diary.clone();
-        move |ran: &ToolRan| {
+        move |ran: &ToolPostEvent| {
             diary.add(format!("{} {} {}", ran.tool_name, ran.outcome.as_str(), ran.is_error));
         }
     };
-    let failing = |name: &'static str, kind: ErrorKind| {
+    let failing = |name: &'static str, kind: ToolErrorKind| {
         let run = move |_| async move { Err(ToolError::new(kind, format!("{name} it is"))) };
         FnTool::new(spec(name), run).touching(Facts::zone(Zone::Safe))
     };
     let panics = FnTool::new(spec("panics"), |_| async { panic!("boo") });
     let builder = agent()
-        .tool(failing("late", ErrorKind::Timeout))
-        .tool(failing("missing", ErrorKind::NotFound))
+        .tool(failing("late", ToolErrorKind::Timeout))
+        .tool(failing("missing", ToolErrorKind::NotFound))
         .tool(panics.touching(Facts::zone(Zone::Safe)))
         .tool(
             FnTool::new(spec("mute"), |_| async { Ok("".into()) })
@@ -341,7 +345,7 @@ async fn l3_r6_a_failed_tool_has_a_result_and_a_post() {
 /// R6: the difference reaches the wire.
 #[tokio::test]
 async fn r6_is_error_and_its_kind_are_on_the_wire() {
-    let fails = |_| async { Err(ToolError::new(ErrorKind::NotFound, "no such thing")) };
+    let fails = |_| async { Err(ToolError::new(ToolErrorKind::NotFound, "no such thing")) };
     let tool = FnTool::new(spec("look"), fails).touching(Facts::zone(Zone::Safe));
     let agent = agent().tool(tool).build().unwrap();
     agent.set_model(Scripted::new([Step::call("look", json!({})), Step::text("done")]));
@@ -359,8 +363,8 @@ async fn r6_is_error_and_its_kind_are_on_the_wire() {
 /// L11: a result can be rewritten too, and never turns into a block.
 #[tokio::test]
 async fn l11_a_transform_at_tool_post_rewrites_the_result() {
-    let mask = |ran: &ToolRan| {
-        ResultChange::Result(Ok(Output::from(ran.result.replace("secret", "******"))))
+    let mask = |ran: &ToolPostEvent| {
+        ToolPostChange::Result(Ok(ToolOutput::from(ran.result.replace("secret", "******"))))
     };
     let builder = agent().tool(echo()).transform(ToolPost, named("mask", mask));
     check(
@@ -520,8 +524,8 @@ async fn s28_a_long_result_is_capped_and_spilled_into_a_private_file() {
 #[tokio::test]
 async fn a_result_of_many_parts_keeps_to_the_cap() {
     let parts = |_| async {
-        let part = |_| Part::Text("y".repeat(500));
-        Ok(Output::from(Content::Parts((0..10).map(part).collect())))
+        let part = |_| ContentPart::Text("y".repeat(500));
+        Ok(ToolOutput::from(Content::Parts((0..10).map(part).collect())))
     };
     let builder = agent()
         .limits(|limits| limits.result_bytes = 1000)

@@ -2,7 +2,7 @@
 //! nobody is registered.
 
 use cotter::{
-    Agent, AgentBuilder, At, HookCx, Mention,
+    Agent, AgentBuilder, At, HookCx, Subagent,
     hooks::points::{self, POINTS, Point},
     model::ModelErrorKind,
     permission::{
@@ -38,7 +38,7 @@ async fn l1_every_point_fires_with_its_payload() {
         [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
     let mut builder = Agent::builder(Scripted::new(script).priced(0.5))
         .ui(ScriptedUi::new([Said::Yes]))
-        .define_mention(Mention::new("helper", |_| async { Ok("helped".into()) }))
+        .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .tool(probe("risky", Zone::External, &ran))
         .tool(probe("no", Zone::Safe, &ran))
@@ -53,7 +53,7 @@ async fn l1_every_point_fires_with_its_payload() {
     let _ = session.prompt("/compact again").await;
     session.close().await;
     let shown = diary.shown();
-    let missing = |row: &&points::Row| !shown.contains(&format!("{} ", row.name));
+    let missing = |row: &&points::PointSpec| !shown.contains(&format!("{} ", row.name));
     assert_eq!(
         POINTS.iter().filter(missing).map(|row| row.name).collect::<Vec<_>>(),
         [""; 0],

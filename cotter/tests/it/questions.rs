@@ -3,10 +3,13 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, AgentBuilder, Place, ToolSpec, Verdict,
+    Agent, AgentBuilder, ToolSpec, Verdict, Workspace,
     hooks::{
-        points::{Admit, Answer, PermissionAsk, SessionStart, SessionStarted, ToolCalled, ToolPre},
-        ui::{Answered, Asking, Decision, Question, Ui},
+        points::{
+            Admission, PermissionAnswer, PermissionAsk, SessionStart, SessionStartEvent, ToolPre,
+            ToolPreEvent,
+        },
+        ui::{CallApproval, Question, QuestionAnswer, Ui, UiFuture},
     },
     named,
     permission::{
@@ -39,7 +42,7 @@ async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, 
 /// SECURITY 4: every call and every asker, in one question.
 #[tokio::test]
 async fn s4_one_question_lists_every_call_and_every_asker() {
-    let cautious = |call: &ToolCalled| match call.tool_input["n"].as_i64() {
+    let cautious = |call: &ToolPreEvent| match call.tool_input["n"].as_i64() {
         Some(2) => Verdict::ask("two is a lot"),
         _ => Verdict::Pass,
     };
@@ -196,7 +199,7 @@ async fn nobody_there_is_a_no_and_says_so() {
 #[tokio::test]
 async fn a_hook_answers_what_zone_or_mode_asked() {
     let yes = |builder: AgentBuilder| {
-        builder.answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes))
+        builder.answer(PermissionAsk, named("yes", |_: &Question| PermissionAnswer::Yes))
     };
     check(
         Said::No("the person was asked".into()),
@@ -221,9 +224,10 @@ async fn a_hook_answers_what_zone_or_mode_asked() {
 #[tokio::test]
 async fn of_two_hooks_that_answer_the_stricter_stands() {
     let both = |builder: AgentBuilder| {
-        builder
-            .answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes))
-            .answer(PermissionAsk, named("no", |_: &Question| Answer::No("not now".into())))
+        builder.answer(PermissionAsk, named("yes", |_: &Question| PermissionAnswer::Yes)).answer(
+            PermissionAsk,
+            named("no", |_: &Question| PermissionAnswer::No("not now".into())),
+        )
     };
     check(
         Said::Yes,
@@ -245,9 +249,9 @@ async fn of_two_hooks_that_answer_the_stricter_stands() {
 /// What a gate or a rule asked is the person's to answer.
 #[tokio::test]
 async fn no_hook_answers_what_a_gate_or_a_rule_asked() {
-    let yes = || named("yes", |_: &Question| Answer::Yes);
+    let yes = || named("yes", |_: &Question| PermissionAnswer::Yes);
     let gate = |builder: AgentBuilder| {
-        let asks = |_: &ToolCalled| Verdict::ask("sure?");
+        let asks = |_: &ToolPreEvent| Verdict::ask("sure?");
         builder.answer(PermissionAsk, yes()).on(ToolPre, named("gate", asks))
     };
     check(Said::No("I was asked".into()), gate, expect![[r#"
@@ -282,7 +286,7 @@ async fn no_hook_answers_what_a_gate_or_a_rule_asked() {
 #[tokio::test]
 async fn a_gate_on_the_question_refuses_before_anybody_is_asked() {
     let quiet = |builder: AgentBuilder| {
-        let gate = |_: &Question| Admit::block("no questions at night");
+        let gate = |_: &Question| Admission::block("no questions at night");
         builder.on(PermissionAsk, named("quiet", gate))
     };
     check(Said::Yes, quiet, expect![[r#"
@@ -320,10 +324,10 @@ impl<F: Fn() + Send + Sync + 'static> Ui for Busy<F> {
         true
     }
 
-    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         self.0.add("asked");
         (self.1)();
-        Box::pin(async move { Some(Answered::all(&question, Decision::Yes, "person")) })
+        Box::pin(async move { Some(QuestionAnswer::all(&question, CallApproval::Yes, "person")) })
     }
 }
 
@@ -351,7 +355,7 @@ async fn check_meanwhile(meanwhile: fn(&Agent), expected: Expect) {
 #[tokio::test]
 async fn s4_a_gate_registered_during_the_question_blocks() {
     let meanwhile = |agent: &Agent| {
-        let gate = named("late", |_: &ToolCalled| Verdict::block("not any more"));
+        let gate = named("late", |_: &ToolPreEvent| Verdict::block("not any more"));
         agent.on(ToolPre, gate).unwrap();
     };
     check_meanwhile(meanwhile, expect![[r#"
@@ -372,7 +376,7 @@ async fn s4_a_gate_registered_during_the_question_blocks() {
 #[tokio::test]
 async fn s4_a_gate_that_asks_only_now_refuses() {
     let meanwhile = |agent: &Agent| {
-        agent.on(ToolPre, named("late", |_: &ToolCalled| Verdict::ask("really?"))).unwrap();
+        agent.on(ToolPre, named("late", |_: &ToolPreEvent| Verdict::ask("really?"))).unwrap();
     };
     check_meanwhile(meanwhile, expect![[r#"
         asked
@@ -453,7 +457,7 @@ async fn s4_a_tool_redefined_during_the_question_does_not_run() {
 #[tokio::test]
 async fn s4_an_unrelated_registration_does_not_undo_a_yes() {
     let meanwhile = |agent: &Agent| {
-        agent.observe(SessionStart, named("other", |_: &SessionStarted| ())).unwrap();
+        agent.observe(SessionStart, named("other", |_: &SessionStartEvent| ())).unwrap();
     };
     check_meanwhile(meanwhile, expect![[r#"
         asked
@@ -490,7 +494,7 @@ async fn s4_the_digest_changes_with_everything_an_answer_is_bound_to() {
         let step = || Step::call(tool, json!({"key": input}));
         let agent =
             Agent::builder(Scripted::new([step(), Step::text("x"), step(), Step::text("x")]))
-                .place(Place::new(Path::new(folder)))
+                .place(Workspace::new(Path::new(folder)))
                 .ui(ui.clone())
                 .tool(cotter::FnTool::new(spec, run).touching(Facts::zone(Zone::External)))
                 .build()

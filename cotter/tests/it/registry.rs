@@ -7,10 +7,10 @@ use cotter::{
     Agent, AgentBuilder, Command, FnTool, Origin, Owner, Permit, Registry, Verdict,
     hooks::{
         events::EventKind,
-        external::{Asked, Asking, Declared, Outside},
+        external::{ExternalHook, ExternalHookSpec, HookFuture, HookRequest},
         points::{
-            Answer, CallChange, PermissionAsk, PointId, SessionStart, SessionStarted, ToolCalled,
-            ToolPost, ToolPre, ToolRan,
+            PermissionAnswer, PermissionAsk, PointId, SessionStart, SessionStartEvent, ToolPost,
+            ToolPostEvent, ToolPre, ToolPreChange, ToolPreEvent,
         },
         ui::Question,
     },
@@ -22,8 +22,8 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
     registry::{
-        change::{Change, Reload},
-        tool_hook::{Checked, ToolHook},
+        change::{ChangeResult, RegistryChange},
+        tool_hook::{ToolCheck, ToolHook},
     },
 };
 use cotter_test::{Scripted, Step, transcript};
@@ -69,7 +69,7 @@ async fn check_mid_step(change: fn(&Agent), expected: Expect) {
 #[tokio::test]
 async fn s2_a_gate_registered_mid_step_blocks_the_calls_still_to_run() {
     let change = |agent: &Agent| {
-        let gate = named("late", |_: &ToolCalled| Verdict::block("closed")).tools(["write"]);
+        let gate = named("late", |_: &ToolPreEvent| Verdict::block("closed")).tools(["write"]);
         agent.on(ToolPre, gate).unwrap();
     };
     check_mid_step(change, expect![[r#"
@@ -169,13 +169,13 @@ fn check_reload(
     let agent = builder.build().unwrap();
     agent.extend(user(), before).unwrap();
     let shown = match agent.reload(user(), false, after).unwrap() {
-        Reload::Applied => "applied\n".to_owned(),
-        Reload::Held { looser } => looser.iter().map(|line| format!("{line}\n")).collect(),
+        ChangeResult::Applied => "applied\n".to_owned(),
+        ChangeResult::Held { looser } => looser.iter().map(|line| format!("{line}\n")).collect(),
         other => format!("{other:?}\n"),
     };
     expected.assert_eq(&shown);
     // A person agreed.
-    assert_eq!(agent.reload(user(), true, after).unwrap(), Reload::Applied);
+    assert_eq!(agent.reload(user(), true, after).unwrap(), ChangeResult::Applied);
 }
 
 fn plain() -> AgentBuilder {
@@ -183,7 +183,7 @@ fn plain() -> AgentBuilder {
 }
 
 fn gate(unit: &mut Registry) {
-    unit.on(ToolPre, named("gate", |_: &ToolCalled| Verdict::block("no")));
+    unit.on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")));
 }
 
 /// SECURITY 2: within a session no file change makes anything looser.
@@ -199,7 +199,7 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
     "#]],
     );
     let narrower = |unit: &mut Registry| {
-        let gate = named("gate", |_: &ToolCalled| Verdict::block("no")).tools(["write"]);
+        let gate = named("gate", |_: &ToolPreEvent| Verdict::block("no")).tools(["write"]);
         unit.on(ToolPre, gate);
     };
     check_reload(
@@ -211,7 +211,7 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
     "#]],
     );
     let only_looks = |unit: &mut Registry| {
-        unit.observe(ToolPre, named("gate", |_: &ToolCalled| ()));
+        unit.observe(ToolPre, named("gate", |_: &ToolPreEvent| ()));
     };
     check_reload(
         gate,
@@ -246,7 +246,7 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
 #[test]
 fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
     let check = |unit: &mut Registry| {
-        unit.tool_hook(ToolHook::pre("no-prod", |_, _| Checked::Block("prod".into())));
+        unit.tool_hook(ToolHook::pre("no-prod", |_, _| ToolCheck::Block("prod".into())));
     };
     check_reload(
         check,
@@ -262,7 +262,7 @@ fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
 #[test]
 fn s2_a_reload_that_adds_what_loosens_is_held() {
     let yes = |unit: &mut Registry| {
-        unit.answer(PermissionAsk, named("yes", |_: &Question| Answer::Yes));
+        unit.answer(PermissionAsk, named("yes", |_: &Question| PermissionAnswer::Yes));
     };
     check_reload(
         gate,
@@ -335,9 +335,9 @@ fn s2_a_reload_that_tightens_is_applied() {
 async fn s2_a_held_reload_changes_nothing() {
     let agent = plain().tool(echo()).build().unwrap();
     agent.extend(user(), gate).unwrap();
-    assert!(matches!(agent.reload(user(), false, |_| {}), Ok(Reload::Held { .. })));
+    assert!(matches!(agent.reload(user(), false, |_| {}), Ok(ChangeResult::Held { .. })));
     assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "block");
-    assert_eq!(agent.reload(user(), true, |_| {}), Ok(Reload::Applied));
+    assert_eq!(agent.reload(user(), true, |_| {}), Ok(ChangeResult::Applied));
     assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "pass");
 }
 
@@ -348,12 +348,12 @@ async fn s2_of_a_held_reload_what_tightens_is_in_force() {
     let tools = ["echo", "rm", "push"].map(|name| probe(name, Zone::Safe, &diary));
     let agent = tools.into_iter().fold(plain(), AgentBuilder::tool).build().unwrap();
     let before = |unit: &mut Registry| {
-        unit.on(ToolPre, named("gate", |_: &ToolCalled| Verdict::Pass));
+        unit.on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::Pass));
         unit.rule(rule(RuleKind::Deny, "rm")).switch_off("project/lint");
     };
     let after = |unit: &mut Registry| {
         unit.rule(rule(RuleKind::Deny, "push")).rule(rule(RuleKind::Allow, "echo"));
-        unit.on(ToolPre, named("second", |_: &ToolCalled| Verdict::Pass)).mode(Mode::Plan);
+        unit.on(ToolPre, named("second", |_: &ToolPreEvent| Verdict::Pass)).mode(Mode::Plan);
     };
     agent.extend(user(), before).unwrap();
     async fn shown(agent: &Agent) -> String {
@@ -365,12 +365,12 @@ async fn s2_of_a_held_reload_what_tightens_is_in_force() {
         words.push(agent.policy().mode().as_str().into());
         words.join(", ")
     }
-    assert!(matches!(agent.reload(user(), false, after), Ok(Reload::Held { .. })));
+    assert!(matches!(agent.reload(user(), false, after), Ok(ChangeResult::Held { .. })));
     assert_eq!(shown(&agent).await, "gate, second, rm: rule deny rm, push: rule deny push, plan");
     // Again and again it is the same.
-    assert!(matches!(agent.reload(user(), false, after), Ok(Reload::Held { .. })));
+    assert!(matches!(agent.reload(user(), false, after), Ok(ChangeResult::Held { .. })));
     assert_eq!(shown(&agent).await, "gate, second, rm: rule deny rm, push: rule deny push, plan");
-    assert_eq!(agent.reload(user(), true, after), Ok(Reload::Applied));
+    assert_eq!(agent.reload(user(), true, after), Ok(ChangeResult::Applied));
     assert_eq!(shown(&agent).await, "second, rm: zone, push: rule deny push, plan");
 }
 
@@ -378,17 +378,17 @@ async fn s2_of_a_held_reload_what_tightens_is_in_force() {
 #[test]
 fn s2_a_gate_that_runs_something_else_is_held() {
     struct Yes;
-    impl Outside for Yes {
-        fn ask(&self, _: Asked) -> Asking {
-            Box::pin(async { Ok(cotter::hooks::external::Answer::default()) })
+    impl ExternalHook for Yes {
+        fn ask(&self, _: HookRequest) -> HookFuture {
+            Box::pin(async { Ok(cotter::hooks::external::HookAnswer::default()) })
         }
     }
     fn running(unit: &mut Registry, definition: &str) {
-        let declared = Declared {
+        let declared = ExternalHookSpec {
             name: Some("no-prod".into()),
             definition: definition.into(),
             power: Some(cotter::permission::verdict::Power::Gate),
-            ..Declared::default()
+            ..ExternalHookSpec::default()
         };
         unit.outside(PointId::ToolPre, declared, Arc::new(Yes));
     }
@@ -415,20 +415,20 @@ fn s2_a_gate_that_runs_something_else_is_held() {
 #[tokio::test]
 async fn s2_a_gate_that_became_another_is_asked_besides() {
     struct Says(&'static str);
-    impl Outside for Says {
-        fn ask(&self, asked: Asked) -> Asking {
+    impl ExternalHook for Says {
+        fn ask(&self, asked: HookRequest) -> HookFuture {
             let is_it = asked.payload["toolInput"]["what"] == self.0;
             let block = is_it.then(|| format!("no {}", self.0));
-            let answer = cotter::hooks::external::Answer { block, ..Default::default() };
+            let answer = cotter::hooks::external::HookAnswer { block, ..Default::default() };
             Box::pin(async move { Ok(answer) })
         }
     }
     fn running(what: &'static str) -> impl Fn(&mut Registry) + Copy {
         move |unit: &mut Registry| {
-            let declared = Declared {
+            let declared = ExternalHookSpec {
                 name: Some("guard".into()),
                 definition: format!("refuses {what}").into(),
-                ..Declared::default()
+                ..ExternalHookSpec::default()
             };
             unit.outside(PointId::ToolPre, declared, Arc::new(Says(what)));
         }
@@ -447,20 +447,23 @@ async fn s2_a_gate_that_became_another_is_asked_besides() {
     let held = agent.reload(file.clone(), false, running("push")).unwrap();
     let gone = "gone: transform `guard` at `tool.pre` (refuses rm)".to_owned();
     let gate = "gone: gate `guard` at `tool.pre` (refuses rm)".to_owned();
-    assert_eq!(held, Reload::Held { looser: vec![gone.clone(), gate.clone()] });
+    assert_eq!(held, ChangeResult::Held { looser: vec![gone.clone(), gate.clone()] });
     assert_eq!(refused(&agent).await, "rm: block, push: block, mail: pass");
     // Once more is the same; a third is asked besides.
-    assert!(matches!(agent.reload(file.clone(), false, running("push")), Ok(Reload::Held { .. })));
+    assert!(matches!(
+        agent.reload(file.clone(), false, running("push")),
+        Ok(ChangeResult::Held { .. })
+    ));
     let guards = agent.hooks().into_iter().filter(|hook| hook.name == "guard");
     assert_eq!(guards.count(), 3, "what it may change, its verdict, and the other's");
     // It moves to another file.
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(file.clone(), |_| {}).load(other.clone(), running("mail"));
-    assert!(matches!(agent.apply(change), Ok(Reload::Held { .. })));
+    assert!(matches!(agent.apply(change), Ok(ChangeResult::Held { .. })));
     assert_eq!(refused(&agent).await, "rm: block, push: block, mail: block");
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load_agreed(file, |_| {}).load_agreed(other, running("mail"));
-    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    assert_eq!(agent.apply(change), Ok(ChangeResult::Applied));
     assert_eq!(refused(&agent).await, "rm: pass, push: pass, mail: block");
 }
 
@@ -481,7 +484,7 @@ async fn s30_hooks_are_switched_off_by_name() {
     assert_eq!(off(&agent), ["project/gate"]);
     assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "pass");
     // Loaded again it is another, of the same name.
-    assert_eq!(agent.reload(project.clone(), false, gate), Ok(Reload::Applied));
+    assert_eq!(agent.reload(project.clone(), false, gate), Ok(ChangeResult::Applied));
     assert_eq!(off(&agent), ["project/gate"]);
     check_reload(
         gate,
@@ -512,30 +515,30 @@ fn several_units_change_in_one_step() {
             agent.commands().into_iter().map(|info| format!("{} {}", info.name, info.owner.unit));
         names.collect::<Vec<_>>().join(", ")
     };
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(owner("a"), command("one")).load(owner("b"), command("two"));
-    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    assert_eq!(agent.apply(change), Ok(ChangeResult::Applied));
     // A name moves from one unit to another.
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(owner("a"), command("two")).load(owner("b"), command("three"));
-    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    assert_eq!(agent.apply(change), Ok(ChangeResult::Applied));
     assert_eq!(names(&agent), "two a, three b");
     // One of them cannot be: neither is.
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(owner("a"), command("four")).load(owner("b"), command("four"));
     expect!["command `four` is already registered by user (a)"]
         .assert_eq(&agent.apply(change).unwrap_err().to_string());
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(owner("a"), command("four")).load(owner("b"), command("not a name"));
     assert!(agent.apply(change).is_err());
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(owner("a"), command("four")).load(owner("a"), command("five"));
     expect!["user (a) is loaded twice"].assert_eq(&agent.apply(change).unwrap_err().to_string());
     assert_eq!(names(&agent), "two a, three b");
     // Who loads nothing is gone.
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(owner("a"), |_| {}).load(owner("b"), command("three"));
-    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    assert_eq!(agent.apply(change), Ok(ChangeResult::Applied));
     assert_eq!(names(&agent), "three b");
 }
 
@@ -546,7 +549,7 @@ fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
     let level = |level: Level| move |unit: &mut Registry| _ = unit.level(level);
     let agent = plain().build().unwrap();
     let load = |units: &[(&str, Option<Level>)], agreed_to: &[&str]| {
-        let mut change = Change::new().agreed_to(agreed_to.iter().map(ToString::to_string));
+        let mut change = RegistryChange::new().agreed_to(agreed_to.iter().map(ToString::to_string));
         for (name, said) in units {
             match said {
                 Some(said) => change.load(owner(name), level(*said)),
@@ -554,8 +557,8 @@ fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
             };
         }
         let held = match agent.apply(change).unwrap() {
-            Reload::Applied => "applied".to_owned(),
-            Reload::Held { looser } => looser.join(", "),
+            ChangeResult::Applied => "applied".to_owned(),
+            ChangeResult::Held { looser } => looser.join(", "),
             other => format!("{other:?}"),
         };
         format!("{held}; {}", agent.policy().level().as_str())
@@ -588,17 +591,17 @@ fn s2_a_gate_moves_from_unit_to_unit() {
     let owner = |name: &str| Owner::new(Origin::User, name);
     let agent = plain().build().unwrap();
     agent.extend(owner("settings"), gate).unwrap();
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(owner("settings"), |_| {}).load(owner("hooks"), gate);
-    assert_eq!(agent.apply(change), Ok(Reload::Applied));
+    assert_eq!(agent.apply(change), Ok(ChangeResult::Applied));
     let narrower = |unit: &mut Registry| {
-        unit.on(ToolPre, named("gate", |_: &ToolCalled| Verdict::block("no")).tools(["write"]));
+        unit.on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")).tools(["write"]));
     };
-    let mut change = Change::new();
+    let mut change = RegistryChange::new();
     change.load(owner("settings"), narrower).load(owner("hooks"), |unit| {
         unit.rule(rule(RuleKind::Deny, "push"));
     });
-    let Ok(Reload::Held { looser }) = agent.apply(change) else { panic!("it must be held") };
+    let Ok(ChangeResult::Held { looser }) = agent.apply(change) else { panic!("it must be held") };
     expect![[r#"["gone: gate `gate` at `tool.pre`", "new: gate `gate` at `tool.pre`"]"#]]
         .assert_eq(&format!("{looser:?}"));
     let hooks = agent.hooks().into_iter().filter(|hook| hook.name == "gate");
@@ -614,7 +617,7 @@ fn what_is_loaded_again_keeps_its_place() {
     agent.extend(owner("settings"), |unit| _ = unit.mode(Mode::Plan)).unwrap();
     agent.extend(owner("command line"), |unit| _ = unit.mode(Mode::AcceptEdits)).unwrap();
     let again = agent.reload(owner("settings"), true, |unit| _ = unit.mode(Mode::Plan));
-    assert_eq!((again, agent.policy().mode()), (Ok(Reload::Applied), Mode::AcceptEdits));
+    assert_eq!((again, agent.policy().mode()), (Ok(ChangeResult::Applied), Mode::AcceptEdits));
 }
 
 /// Everything an owner brought goes with it, in one step.
@@ -632,7 +635,7 @@ async fn unloading_drops_everything_of_an_owner() {
     agent
         .extend(space.clone(), |unit| {
             gate(unit);
-            unit.observe(SessionStart, named("seen", |_: &SessionStarted| ()));
+            unit.observe(SessionStart, named("seen", |_: &SessionStartEvent| ()));
             unit.tool(probe("ship", Zone::Safe, &diary)).rule(rule(RuleKind::Deny, "echo"));
             unit.mode(Mode::Plan);
         })
@@ -653,7 +656,7 @@ fn a_unit_with_an_error_leaves_nothing() {
     let agent = plain().tool(echo()).build().unwrap();
     let kernel = agent.hooks();
     let project = Owner::new(Origin::Project, "settings.json");
-    let change = |_: &ToolCalled| CallChange::Keep;
+    let change = |_: &ToolPreEvent| ToolPreChange::Keep;
     let error = agent.extend(project.clone(), |unit| {
         gate(unit);
         unit.transform(ToolPre, named("rewrite", change));
@@ -709,11 +712,11 @@ async fn c1_c3_c4_tool_hooks_are_registered_run_and_taken_out() {
     let diary = Diary::default();
     let double = |_: &str, input: &Value| {
         let n = input["n"].as_i64().unwrap_or(0);
-        Checked::Modified(json!({"n": n * 2}))
+        ToolCheck::Modified(json!({"n": n * 2}))
     };
     let small = |_: &str, input: &Value| match input["n"].as_i64() {
-        Some(n) if n > 10 => Checked::Block(format!("{n} is too much")),
-        _ => Checked::Pass,
+        Some(n) if n > 10 => ToolCheck::Block(format!("{n} is too much")),
+        _ => ToolCheck::Pass,
     };
     let post = {
         let diary = diary.clone();
@@ -751,8 +754,8 @@ async fn c1_c3_c4_tool_hooks_are_registered_run_and_taken_out() {
 async fn l20_r8_events_show_each_hook_and_all_that_happens() {
     let agent = plain()
         .tool(echo())
-        .on(ToolPre, named("no", |_: &ToolCalled| Verdict::block("not this")))
-        .observe(ToolPost, named("post", |_: &ToolRan| ()))
+        .on(ToolPre, named("no", |_: &ToolPreEvent| Verdict::block("not this")))
+        .observe(ToolPost, named("post", |_: &ToolPostEvent| ()))
         .build()
         .unwrap();
     agent.set_model(Scripted::new([Step::call("echo", json!({})), Step::text("done")]));

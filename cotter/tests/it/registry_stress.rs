@@ -6,15 +6,15 @@ use std::sync::{
 };
 
 use cotter::{
-    Agent, Command, FnTool, Hook, HookCx, HookResult, Mention, Origin, Owner, Registry, Skill,
+    Agent, Command, FnTool, Hook, HookCx, HookResult, Origin, Owner, Registry, Skill, Subagent,
     ToolSpec, Verdict,
     history::message::{StopReason, Usage},
-    hooks::points::{ToolCalled, ToolPre},
+    hooks::points::{ToolPre, ToolPreEvent},
     invoke::command::CommandResult,
-    model::{Delta, Model, Request, Streaming},
+    model::{Delta, Model, ReplyStream, Request},
     named,
     permission::{Zone, facts::Facts},
-    registry::change::{Change, Reload},
+    registry::change::{ChangeResult, RegistryChange},
 };
 use futures_util::stream;
 use serde_json::json;
@@ -24,15 +24,15 @@ use crate::kit::{fresh, spec};
 
 /// Two units whose parts all say the same number: a tool's schema and a gate that lets only that number
 /// pass; a skill, a subagent, a command, a hook on a directive.
-fn both(version: u64) -> Change {
-    let mut change = Change::new();
+fn both(version: u64) -> RegistryChange {
+    let mut change = RegistryChange::new();
     change.load(owner("tools"), |unit| tools(unit, version));
     change.load(owner("names"), |unit| names(unit, version));
     change.agreed()
 }
 
-fn neither() -> Change {
-    let mut change = Change::new();
+fn neither() -> RegistryChange {
+    let mut change = RegistryChange::new();
     change.load(owner("tools"), |_| {}).load(owner("names"), |_| {});
     change.agreed()
 }
@@ -50,7 +50,7 @@ fn tools(unit: &mut Registry, version: u64) {
     };
     unit.tool(FnTool::new(tool, run).touching(Facts::zone(Zone::Safe))).on(
         ToolPre,
-        named("gate", move |call: &ToolCalled| match call.tool_input["v"].as_u64() {
+        named("gate", move |call: &ToolPreEvent| match call.tool_input["v"].as_u64() {
             Some(v) if v != version => Verdict::block(format!("half: {v} at {version}")),
             _ => Verdict::Pass,
         })
@@ -65,7 +65,7 @@ fn names(unit: &mut Registry, version: u64) {
             .expose_to_agent(),
     )
     .define_mention(
-        Mention::new("sub", move |_| async move { Ok(format!("sub {version}").into()) })
+        Subagent::new("sub", move |_| async move { Ok(format!("sub {version}").into()) })
             .description(format!("v{version}")),
     )
     .define_command(Command::new("cmd", move |_| async move {
@@ -90,7 +90,7 @@ impl Model for Reader {
         NAME
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         let described = |name: &str| {
             let spec = request.tools.specs().find(|spec| spec.name == name)?;
             number(&spec.description)
@@ -129,7 +129,7 @@ fn churn(agent: &Agent, n: u64) {
     let _ = agent.define_hook("extra", |_| async {});
     let _ = agent.define_skill(Skill::text("extra", "x").expose_to_agent().description("x"));
     let _ = agent.define_command(Command::new("extra", |_| async {}));
-    let gate = agent.on(ToolPre, |_: &ToolCalled| Verdict::Pass);
+    let gate = agent.on(ToolPre, |_: &ToolPreEvent| Verdict::Pass);
     let space = Owner::new(Origin::User, "hooks");
     let _ = agent.reload(space.clone(), true, |unit| _ = unit.hook(Passing(n)));
     agent.undefine_tool("extra");
@@ -151,7 +151,7 @@ fn churn(agent: &Agent, n: u64) {
 async fn g1_r4_c4_a_registry_in_motion_never_shows_half_a_generation() {
     let disagreed = Arc::new(AtomicU64::new(0));
     let agent = Agent::builder(Reader(disagreed.clone())).build().unwrap();
-    assert_eq!(agent.apply(both(0)), Ok(Reload::Applied));
+    assert_eq!(agent.apply(both(0)), Ok(ChangeResult::Applied));
     let over = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..2u64)
         .map(|thread| {
@@ -225,13 +225,13 @@ fn check(transcript: &str) {
 async fn hot_reload_a_session_reloads_a_thousand_times_and_never_sees_half_a_generation() {
     let disagreed = Arc::new(AtomicU64::new(0));
     let agent = Agent::builder(Reader(disagreed.clone())).build().unwrap();
-    assert_eq!(agent.apply(both(0)), Ok(Reload::Applied));
+    assert_eq!(agent.apply(both(0)), Ok(ChangeResult::Applied));
     let reloads = Arc::new(AtomicU64::new(0));
     let thread = {
         let (agent, reloads) = (agent.clone(), reloads.clone());
         std::thread::spawn(move || {
             for n in 1..=1000 {
-                assert_eq!(agent.apply(both(n)), Ok(Reload::Applied));
+                assert_eq!(agent.apply(both(n)), Ok(ChangeResult::Applied));
                 reloads.store(n, Ordering::SeqCst);
                 std::thread::yield_now();
             }

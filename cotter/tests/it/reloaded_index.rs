@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use cotter::{
     Agent, Origin, Owner, Registry, Session, Skill, builtin,
-    hooks::points::{ModelPost, Replied},
-    registry::change::Change,
+    hooks::points::{ModelPost, ModelPostEvent},
+    registry::change::RegistryChange,
 };
 use cotter_test::{Recording, Scripted, Step};
 use expect_test::{Expect, expect};
@@ -15,7 +15,7 @@ use crate::kit::fresh;
 
 /// The skills of a person's folder, as name and description.
 fn skills(agent: &Agent, skills: &[(&'static str, &'static str)]) {
-    let mut change = Change::new().of_files();
+    let mut change = RegistryChange::new().of_files();
     change.load(Owner::new(Origin::User, "skills"), |unit: &mut Registry| {
         for (name, words) in skills {
             unit.define_skill(Skill::text(*name, "text").description(*words).expose_to_agent());
@@ -38,7 +38,7 @@ impl Told {
         let heard = broken.clone();
         let agent = Agent::builder(model.clone())
             .extend(builtin::commands)
-            .observe(ModelPost, move |reply: &Replied| {
+            .observe(ModelPost, move |reply: &ModelPostEvent| {
                 let words = reply.cache_break.as_ref().map(|broken| broken.by.to_string());
                 heard.lock().unwrap().push(words.unwrap_or_else(|| "whole".into()));
             })

@@ -2,11 +2,11 @@
 
 use cotter::{
     Agent, HookCx, HookResult, Message, Origin, Owner, Skill, Tool,
-    history::message::{Content, Mark, Part},
+    history::message::{Content, ContentPart, UserMessageKind},
     invoke::{
         directives::{format_skill_message, parse_tokens},
-        named_item::Kind,
-        skill::{SkillCx, Source, create_skill_invoke_tool},
+        named_item::NameKind,
+        skill::{SkillCaller, SkillCx, create_skill_invoke_tool},
     },
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
@@ -21,8 +21,8 @@ fn model(steps: impl IntoIterator<Item = Step>) -> Model {
     Recording::new(Scripted::new(steps))
 }
 
-fn image() -> Part {
-    Part::Image { media_type: "image/png".into(), data: "AAAA".into() }
+fn image() -> ContentPart {
+    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
 }
 
 /// Skills of every kind; `ask` and `tell` write down what they are told.
@@ -33,13 +33,17 @@ fn with_skills(builder: cotter::AgentBuilder, diary: &Diary) -> Agent {
             let SkillCx { name, parsed_text, args, source, .. } = &cx;
             diary.add(format!("{name}: {parsed_text:?} {args:?} {}", source.as_str()));
             assert!(!cx.cancel().is_cancelled());
-            assert_eq!(*source == Source::User, args.is_none() && cx.controls.cx().step() == 0);
+            assert_eq!(
+                *source == SkillCaller::User,
+                args.is_none() && cx.controls.cx().step() == 0
+            );
             let text = format!("{name} for {parsed_text}");
             async move { Ok(text.into()) }
         }
     };
-    let parts =
-        |_| async { Ok(vec![Part::Text("a".into()), image(), Part::Text("b".into())].into()) };
+    let parts = |_| async {
+        Ok(vec![ContentPart::Text("a".into()), image(), ContentPart::Text("b".into())].into())
+    };
     builder
         .define_skill(Skill::new("ask", told(diary)).description("Asks.").expose_to_agent())
         .define_skill(Skill::new("tell", told(diary)).description("Hidden."))
@@ -162,8 +166,11 @@ async fn g12_text_parts_are_joined_for_the_model_and_other_parts_kept() {
     agent.process_request("/parts x").await.unwrap();
     let request = model.requests().remove(0);
     let Some(Message::User(user)) = request.messages.iter().next() else { panic!() };
-    let wanted = vec![Part::Text("<skill name=\"parts\">\na\nb\n</skill>".into()), image()];
-    assert_eq!((&user.content, user.mark), (&Content::Parts(wanted), Mark::SkillInjection));
+    let wanted = vec![ContentPart::Text("<skill name=\"parts\">\na\nb\n</skill>".into()), image()];
+    assert_eq!(
+        (&user.content, user.mark),
+        (&Content::Parts(wanted), UserMessageKind::SkillInjection)
+    );
 }
 
 #[tokio::test]
@@ -337,7 +344,7 @@ async fn g14_the_tool_lists_exposed_skills_and_follows_them() {
 async fn c12_skills_are_registered_unregistered_found_and_listed() {
     let agent = with_skills(Agent::builder(model([])), &Diary::default());
     let list = || -> String {
-        let infos = agent.names(Kind::Skill);
+        let infos = agent.names(NameKind::Skill);
         infos
             .iter()
             .map(|info| {
@@ -465,7 +472,7 @@ async fn g22_injections_are_marked_in_the_file() {
             })
             .collect()
     };
-    assert_eq!(marks(&reopened), [Mark::Compaction, Mark::Typed]);
+    assert_eq!(marks(&reopened), [UserMessageKind::Compaction, UserMessageKind::Typed]);
     assert_eq!(transcript(&reopened), shown);
 }
 

@@ -9,7 +9,10 @@ use cotter::{
         jsonl::JsonlStore,
         store::{MemoryStore, Store},
     },
-    hooks::points::{Prompt, PromptChange, SessionStart, SessionStarted, UserPromptSubmit},
+    hooks::points::{
+        SessionStart, SessionStartEvent, UserPromptSubmit, UserPromptSubmitChange,
+        UserPromptSubmitEvent,
+    },
     named,
     permission::Zone,
 };
@@ -53,8 +56,10 @@ fn builder(diary: &Diary) -> cotter::AgentBuilder {
     let calls = Step::call("echo", json!({"text": "é\n\"x\""})).and_call("risky", json!({"n": 1}));
     let script =
         [calls, Step::text("one"), Step::text("two"), Step::text("three"), Step::text("four")];
-    let note = |_: &SessionStarted, cx: &cotter::Cx| cx.note("be brief");
-    let louder = |prompt: &Prompt| PromptChange::Prompt(prompt.prompt.to_uppercase());
+    let note = |_: &SessionStartEvent, cx: &cotter::Cx| cx.note("be brief");
+    let louder = |prompt: &UserPromptSubmitEvent| {
+        UserPromptSubmitChange::Prompt(prompt.prompt.to_uppercase())
+    };
     Agent::builder(Scripted::new(script))
         .ui(ScriptedUi::new([Said::No("no".into())]))
         .tool(echo())
@@ -83,7 +88,8 @@ async fn p10_memory_and_files_keep_the_same_lines() {
         assert_eq!(transcript(session), shown, "opened again");
         assert_eq!(session.diagnostics(), Vec::<String>::new());
     }
-    let messages = |messages: cotter::Messages| messages.iter().cloned().collect::<Vec<Message>>();
+    let messages =
+        |messages: cotter::MessageList| messages.iter().cloned().collect::<Vec<Message>>();
     assert_eq!(messages(again.messages()), messages(from_file.messages()));
     expect![[r#"
         user: GO

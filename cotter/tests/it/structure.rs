@@ -105,7 +105,7 @@ fn r12_the_loop_and_the_pipeline_name_no_subsystem() {
 #[test]
 fn the_loop_is_one_screen() {
     let source = read(&package().join("src/run/agent_loop.rs"));
-    let start = source.find("    async fn go(").expect("the loop is called `go`");
+    let start = source.find("    async fn run_to_exit(").expect("the loop is called `run_to_exit`");
     let body = source[start..].split("\n    }\n").next().expect("it ends");
     let lines = body.lines().count() + 1;
     assert!(lines <= 40, "the loop has {lines} lines:\n{body}");

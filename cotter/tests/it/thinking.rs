@@ -9,7 +9,7 @@ use std::{
 use cotter::{
     Agent, Message,
     history::message::{AssistantPart, StopReason, Usage},
-    model::{Delta, Model, Request, Streaming},
+    model::{Delta, Model, ReplyStream, Request},
 };
 use cotter_test::{Recording, transcript};
 use expect_test::{Expect, expect};
@@ -38,7 +38,7 @@ impl Model for Says {
         &self.0
     }
 
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         let pieces = self.1.lock().unwrap().pop_front();
         let pieces = pieces.unwrap_or_else(|| vec![text("ok"), done()]);
         Box::pin(stream::iter(pieces.into_iter().map(Ok)))
@@ -283,7 +283,7 @@ async fn an_abort_keeps_words_and_no_thoughts() {
             self.0.name()
         }
 
-        fn stream(&self, request: Request) -> Streaming {
+        fn stream(&self, request: Request) -> ReplyStream {
             Box::pin(self.0.stream(request).chain(stream::pending()))
         }
     }

@@ -9,15 +9,15 @@ use std::{
 };
 
 use cotter::{
-    Agent, FnTool, Origin, Owner, Permit, Place, Registry, Tool, ToolError, ToolSpec,
-    history::message::{Part, Usage},
+    Agent, FnTool, Origin, Owner, Permit, Registry, Tool, ToolError, ToolSpec, Workspace,
+    history::message::{ContentPart, Usage},
     permission::{
         Zone,
         facts::Facts,
         rule::{Rule, RuleKind},
     },
-    registry::change::Reload,
-    tool::Working,
+    registry::change::ChangeResult,
+    tool::ToolFuture,
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use expect_test::{Expect, expect};
@@ -36,8 +36,9 @@ fn weather() -> impl Tool {
         match permit.input()["city"].as_str() {
             Some("Oban") => Ok("rain".into()),
             Some("Skye") => {
-                let image = Part::Image { media_type: "image/png".into(), data: "AAAA".into() };
-                Ok(vec![Part::Text("mist".into()), image].into())
+                let image =
+                    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() };
+                Ok(vec![ContentPart::Text("mist".into()), image].into())
             }
             Some("panic") => panic!("no luck"),
             city => Err(ToolError::failed(format!("no such city: {city:?}"))),
@@ -211,11 +212,11 @@ impl Tool for Shifty {
         &self.specs[self.asked.fetch_add(1, Ordering::Relaxed).min(2)]
     }
 
-    fn effects(&self, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move { Ok(format!("got {}", permit.input()).into()) })
     }
 }
@@ -289,7 +290,7 @@ fn g23_a_tool_may_look_at_the_agent_as_it_comes_and_goes() {
         let deny = |unit: &mut Registry| _ = unit.tool(shifty()).rule(no_shifty.clone());
         let _ = agent.reload(owner.clone(), true, deny).unwrap();
         let held = agent.reload(owner.clone(), false, |unit| _ = unit.tool(shifty())).unwrap();
-        assert!(matches!(held, Reload::Held { .. }), "{held:?}");
+        assert!(matches!(held, ChangeResult::Held { .. }), "{held:?}");
         assert!(agent.unload(&owner));
         told.send(()).unwrap();
     });

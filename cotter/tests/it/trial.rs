@@ -6,18 +6,19 @@ use std::sync::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, At, Cx, FnTool, Output, Permit, Place, Tool, ToolSpec, Verdict,
+    Agent, AgentBuilder, At, Cx, FnTool, Permit, Tool, ToolOutput, ToolSpec, Verdict, Workspace,
     hooks::{
-        external::{Answer, Asked, Asking, Declared, Outside},
+        external::{ExternalHook, ExternalHookSpec, HookAnswer, HookFuture, HookRequest},
         points::{
-            CallChange, Context, ContextBuild, ModelPre, POINTS, PointId, Prompt, Requesting,
-            ToolCalled, ToolPost, ToolPre, ToolRan, UserPromptSubmit,
+            Context, ContextEvent, ModelPre, ModelPreEvent, POINTS, PointId, ToolPost,
+            ToolPostEvent, ToolPre, ToolPreChange, ToolPreEvent, UserPromptSubmit,
+            UserPromptSubmitEvent,
         },
     },
     named,
     permission::facts::Facts,
-    pipeline::dry_run::{Trial, Tried},
-    tool::Working,
+    pipeline::dry_run::{DryRun, DryRunReport},
+    tool::ToolFuture,
 };
 use cotter_test::{Scripted, Step};
 use expect_test::{Expect, expect};
@@ -31,12 +32,12 @@ impl Tool for Send {
         &self.0
     }
 
-    fn effects(&self, input: &Value, _: &Place) -> Facts {
+    fn effects(&self, input: &Value, _: &Workspace) -> Facts {
         Facts::reads([format!("/{}", input["to"].as_str().unwrap_or("nowhere")).into()])
     }
 
-    fn run(&self, _: Permit) -> Working<'_> {
-        Box::pin(async { Ok(Output::from("sent")) })
+    fn run(&self, _: Permit) -> ToolFuture<'_> {
+        Box::pin(async { Ok(ToolOutput::from("sent")) })
     }
 }
 
@@ -45,12 +46,13 @@ fn builder() -> AgentBuilder {
     Agent::builder(Scripted::new([Step::text("Done.")])).tool(Send(spec))
 }
 
-fn send(to: &str) -> Trial {
-    Trial::at(PointId::ToolPre).with_call("send", json!({"to": to}))
+fn send(to: &str) -> DryRun {
+    DryRun::at(PointId::ToolPre).with_call("send", json!({"to": to}))
 }
 
-fn shown(tried: &Tried) -> String {
-    let Tried { verdict, reason, decided_by, input, text, notes, notices, hooks, .. } = tried;
+fn shown(tried: &DryRunReport) -> String {
+    let DryRunReport { verdict, reason, decided_by, input, text, notes, notices, hooks, .. } =
+        tried;
     let mut out = format!("{verdict} {reason:?} by {decided_by:?}, {input}, {text:?}\n");
     notes.iter().for_each(|note| out += &format!("note {}: {}\n", note.owner, note.text));
     notices.iter().for_each(|words| out += &format!("notice: {words}\n"));
@@ -64,15 +66,15 @@ fn shown(tried: &Tried) -> String {
     out
 }
 
-async fn check(agent: &Agent, trial: Trial, expected: Expect) {
+async fn check(agent: &Agent, trial: DryRun, expected: Expect) {
     expected.assert_eq(&shown(&agent.try_hooks(trial).await));
 }
 
 #[tokio::test]
 async fn c2_gates_judge_what_transforms_made_and_what_it_touches_then() {
-    let moved = |_: &ToolCalled| CallChange::Input(json!({"to": "etc"}));
-    let gate = |call: &ToolCalled| Verdict::ask(format!("it reads {:?}", call.facts.reads));
-    let other = named("other", |_: &ToolCalled| Verdict::Pass).tools(["x*"]);
+    let moved = |_: &ToolPreEvent| ToolPreChange::Input(json!({"to": "etc"}));
+    let gate = |call: &ToolPreEvent| Verdict::ask(format!("it reads {:?}", call.facts.reads));
+    let other = named("other", |_: &ToolPreEvent| Verdict::Pass).tools(["x*"]);
     let agent = builder()
         .transform(ToolPre, named("moved", moved))
         .on(ToolPre, named("gate", gate))
@@ -90,7 +92,7 @@ async fn c2_gates_judge_what_transforms_made_and_what_it_touches_then() {
     "#]],
     )
     .await;
-    let unknown = Trial::at(PointId::ToolPre).with_call("xyz", json!({}));
+    let unknown = DryRun::at(PointId::ToolPre).with_call("xyz", json!({}));
     check(
         &agent,
         unknown,
@@ -106,8 +108,8 @@ async fn c2_gates_judge_what_transforms_made_and_what_it_touches_then() {
 
 #[tokio::test]
 async fn a_transform_that_ends_it_leaves_the_rest_alone() {
-    let cached = |_: &ToolCalled| CallChange::Answer(Output::from("from the cache"));
-    let gate = |_: &ToolCalled| Verdict::Pass;
+    let cached = |_: &ToolPreEvent| ToolPreChange::Answer(ToolOutput::from("from the cache"));
+    let gate = |_: &ToolPreEvent| Verdict::Pass;
     let agent = builder()
         .transform(ToolPre, named("cached", cached))
         .on(ToolPre, named("gate", gate))
@@ -133,7 +135,7 @@ async fn nothing_runs_on_behalf_of_a_hook_that_is_tried() {
     let spec = ToolSpec::new("count", "Counts.", json!({"type": "object"}));
     let tool = FnTool::new(spec, move |_: Permit| {
         count.fetch_add(1, Ordering::Relaxed);
-        async { Ok(Output::from("counted")) }
+        async { Ok(ToolOutput::from("counted")) }
     });
     let busy = async |call: At<ToolPre>| {
         let cx = call.cx();
@@ -163,13 +165,13 @@ async fn who_works_alone_is_waited_for_and_failures_are_told() {
         tokio::task::yield_now().await;
         ran.cx().note(format!("it said {}", ran.result));
     };
-    let broken = |_: &ToolRan| -> () { panic!("ouch") };
+    let broken = |_: &ToolPostEvent| -> () { panic!("ouch") };
     let agent = builder()
         .observe(ToolPost, named("alone", alone).detached())
         .observe(ToolPost, named("broken", broken))
         .build()
         .unwrap();
-    let trial = Trial::at(PointId::ToolPost).with_call("send", json!({})).with_result("sent");
+    let trial = DryRun::at(PointId::ToolPost).with_call("send", json!({})).with_result("sent");
     check(
         &agent,
         trial,
@@ -186,10 +188,11 @@ async fn who_works_alone_is_waited_for_and_failures_are_told() {
 /// Every point can be tried, and nobody who is there for nothing objects.
 #[tokio::test]
 async fn every_point_can_be_tried() {
-    let heard = |_: &Requesting, cx: &Cx| cx.note("heard");
-    let seen = |prompt: &Prompt, cx: &Cx| cx.note(format!("typed: {}", prompt.prompt));
+    let heard = |_: &ModelPreEvent, cx: &Cx| cx.note("heard");
+    let seen =
+        |prompt: &UserPromptSubmitEvent, cx: &Cx| cx.note(format!("typed: {}", prompt.prompt));
     let built =
-        |build: &ContextBuild, cx: &Cx| cx.note(format!("{} messages", build.messages.len()));
+        |build: &ContextEvent, cx: &Cx| cx.note(format!("{} messages", build.messages.len()));
     let agent = builder()
         .observe(ModelPre, named("heard", heard))
         .observe(UserPromptSubmit, named("seen", seen))
@@ -198,7 +201,7 @@ async fn every_point_can_be_tried() {
         .unwrap();
     let mut rows = String::new();
     for row in POINTS {
-        let trial = Trial::at(row.id).with_prompt("hello");
+        let trial = DryRun::at(row.id).with_prompt("hello");
         let tried = agent.try_hooks(trial).await;
         assert_eq!(tried.verdict, "pass", "{}", row.name);
         let notes: Vec<_> = tried.notes.iter().map(|note| note.text.as_str()).collect();
@@ -239,8 +242,8 @@ async fn every_point_can_be_tried() {
 /// A hook within the program costs no line; one that fails is on record wherever it is asked.
 #[tokio::test]
 async fn l9_an_observer_that_fails_is_on_record() {
-    let fine = |_: &Requesting| {};
-    let broken = |_: &Requesting| Err::<(), _>(std::io::Error::other("no meter"));
+    let fine = |_: &ModelPreEvent| {};
+    let broken = |_: &ModelPreEvent| Err::<(), _>(std::io::Error::other("no meter"));
     let agent = builder()
         .observe(ModelPre, named("fine", fine))
         .observe(ModelPre, named("broken", broken))
@@ -265,13 +268,13 @@ async fn l9_an_observer_that_fails_is_on_record() {
 /// Asked over a channel, so that it answers when the test says so.
 struct Slow(Arc<tokio::sync::Notify>);
 
-impl Outside for Slow {
-    fn ask(&self, asked: Asked) -> Asking {
+impl ExternalHook for Slow {
+    fn ask(&self, asked: HookRequest) -> HookFuture {
         let answer = self.0.clone();
         Box::pin(async move {
             answer.notified().await;
             asked.cx.remark("  took my time\n");
-            Ok(Answer::default())
+            Ok(HookAnswer::default())
         })
     }
 }
@@ -281,7 +284,7 @@ impl Outside for Slow {
 async fn l9_what_nobody_waited_for_is_on_record_when_it_is_done() {
     let release = Arc::new(tokio::sync::Notify::new());
     let hook = Arc::new(Slow(release.clone()));
-    let mut declared = Declared::default();
+    let mut declared = ExternalHookSpec::default();
     (declared.name, declared.detached) = (Some("slow".into()), true);
     let agent = builder()
         .extend(|unit| _ = unit.outside(PointId::SessionStart, declared, hook))

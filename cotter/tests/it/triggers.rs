@@ -2,13 +2,15 @@
 //! it changes any more.
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, Mention, Message, Session, Skill,
+    Agent, AgentBuilder, AgentConfig, Message, Session, Skill, Subagent,
     history::{
-        entry::Body,
+        entry::EntryBody,
         jsonl::JsonlStore,
-        message::{Content, Part},
+        message::{Content, ContentPart},
     },
-    hooks::points::{ModelPost, Prompt, PromptChange, Replied, UserPromptSubmit},
+    hooks::points::{
+        ModelPost, ModelPostEvent, UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent,
+    },
     invoke::{skill::SkillCx, trigger::Trigger},
     model::Request,
 };
@@ -32,8 +34,8 @@ fn trigger(pattern: &str) -> [Trigger; 1] {
 fn with_skills(builder: AgentBuilder) -> AgentBuilder {
     let fail = |_| async { Err("no luck".into()) };
     let picture = |_| async {
-        let image = Part::Image { media_type: "image/png".into(), data: "AAAA".into() };
-        Ok(vec![Part::Text("Look:".into()), image].into())
+        let image = ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() };
+        Ok(vec![ContentPart::Text("Look:".into()), image].into())
     };
     builder
         .system_prompt("BASE")
@@ -79,7 +81,7 @@ async fn check(prompts: &[&str], expected: Expect) {
     let agent = with_skills(Agent::builder(model.clone())).build().unwrap();
     let broken = Diary::default();
     let told = broken.clone();
-    let watch = move |reply: &Replied| {
+    let watch = move |reply: &ModelPostEvent| {
         reply.cache_break.iter().for_each(|by| told.add(format!("{by:?}")));
     };
     agent.observe(ModelPost, watch).unwrap();
@@ -272,13 +274,16 @@ async fn c10_what_a_skill_says_cannot_leave_its_block_and_failing_costs_nothing(
 #[tokio::test]
 async fn s19_data_matches_no_trigger() {
     let model = model(2);
-    let shout = |prompt: &Prompt| PromptChange::Prompt(format!("{} docker", prompt.prompt));
+    let shout = |prompt: &UserPromptSubmitEvent| {
+        UserPromptSubmitChange::Prompt(format!("{} docker", prompt.prompt))
+    };
     let agent = with_skills(Agent::builder(model.clone()))
         .transform(UserPromptSubmit, shout)
         .build()
         .unwrap();
     let session = fresh(&agent).await;
-    let parts = Content::Parts(vec![Part::Text("see".into()), Part::data("ship docker")]);
+    let parts =
+        Content::Parts(vec![ContentPart::Text("see".into()), ContentPart::data("ship docker")]);
     session.prompt(parts).await.unwrap();
     session.prompt_plain("ship docker").await.unwrap();
     let requests = model.requests();
@@ -288,9 +293,9 @@ async fn s19_data_matches_no_trigger() {
 
 fn entries(session: &Session) -> String {
     let line = |entry: &std::sync::Arc<cotter::history::entry::Entry>| match entry.body() {
-        Body::SkillActive { name, text } => format!("active {name} {text:?}\n"),
-        Body::Compaction(_) => "compaction\n".into(),
-        Body::Message(message) => said(message),
+        EntryBody::SkillActive { name, text } => format!("active {name} {text:?}\n"),
+        EntryBody::Compaction(_) => "compaction\n".into(),
+        EntryBody::Message(message) => said(message),
         other => format!("{other:?}\n"),
     };
     session.entries().iter().map(line).collect()
@@ -376,7 +381,7 @@ async fn c10_a_subagents_task_brings_in_what_is_for_it() {
     let model = Recording::new(Scripted::new(steps));
     let coder = AgentConfig::new("coder").with_system_prompt("YOU CODE");
     let agent = with_skills(Agent::builder(model.clone()))
-        .define_mention(Mention::agent(coder))
+        .define_mention(Subagent::agent(coder))
         .build()
         .unwrap();
     let session = fresh(&agent).await;

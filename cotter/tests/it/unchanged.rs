@@ -2,19 +2,20 @@
 //! nothing registered.
 
 use cotter::{
-    Agent, AgentBuilder, At, Command, FnTool, Hook, HookCx, HookResult, Mention, Message, Messages,
-    Skill, ToolError, ToolSpec,
+    Agent, AgentBuilder, At, Command, FnTool, Hook, HookCx, HookResult, Message, MessageList,
+    Skill, Subagent, ToolError, ToolSpec,
     history::{
         message::{
-            AssistantMessage, AssistantPart, Content, Mark, Part, StopReason, ToolCall,
-            ToolResultMessage, Usage, UserMessage,
+            AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
+            ToolResultMessage, Usage, UserMessage, UserMessageKind,
         },
-        tool_error_kind::ErrorKind,
+        tool_error_kind::ToolErrorKind,
     },
     hooks::points::{
-        self, Admit, CallChange, CompactChange, CompactPre, Compacting, Context, ContextBuild,
-        ContextChange, ModelPre, Point, Prompt, PromptChange, Requesting, ResultChange, ToolCalled,
-        ToolPost, ToolPre, ToolRan, UserPromptSubmit,
+        self, Admission, CompactPre, CompactPreChange, CompactPreEvent, Context, ContextChange,
+        ContextEvent, ModelPre, ModelPreEvent, Point, ToolPost, ToolPostChange, ToolPostEvent,
+        ToolPre, ToolPreChange, ToolPreEvent, UserPromptSubmit, UserPromptSubmitChange,
+        UserPromptSubmitEvent,
     },
     invoke::command::CommandCx,
     model::{Request, Thinking},
@@ -54,16 +55,16 @@ fn with_everything(model: Recording<Scripted>) -> Agent {
         .define_hook("compact", rewrite)
         .define_skill(Skill::text("concise", "Be terse."))
         .define_skill(Skill::text("exposed", "Be seen.").expose_to_agent())
-        .define_mention(Mention::new("weather", |_| async { Ok("sunny".into()) }))
+        .define_mention(Subagent::new("weather", |_| async { Ok("sunny".into()) }))
         .define_command(Command::new("pop", |_: CommandCx| async { "never" }))
         .hook(Idle)
         .hook(())
-        .on(UserPromptSubmit, |_: &Prompt| Admit::Pass)
-        .transform(UserPromptSubmit, |_: &Prompt| PromptChange::Keep)
-        .transform(Context, |_: &ContextBuild| ContextChange::Keep)
-        .transform(ToolPre, |_: &ToolCalled| CallChange::Keep)
-        .transform(ToolPost, |_: &ToolRan| ResultChange::Keep)
-        .transform(CompactPre, |_: &Compacting| CompactChange::Keep)
+        .on(UserPromptSubmit, |_: &UserPromptSubmitEvent| Admission::Pass)
+        .transform(UserPromptSubmit, |_: &UserPromptSubmitEvent| UserPromptSubmitChange::Keep)
+        .transform(Context, |_: &ContextEvent| ContextChange::Keep)
+        .transform(ToolPre, |_: &ToolPreEvent| ToolPreChange::Keep)
+        .transform(ToolPost, |_: &ToolPostEvent| ToolPostChange::Keep)
+        .transform(CompactPre, |_: &CompactPreEvent| CompactPreChange::Keep)
         .build()
         .unwrap()
 }
@@ -151,8 +152,8 @@ proptest! {
     #[test]
     fn g2_g21_parts_without_bound_tokens_stay_as_they_are(a in texts(), b in texts(), data in any::<String>()) {
         prop_assume!(!could_bind(&format!("{a}\n{b}")));
-        let image = Part::Image { media_type: "image/png".into(), data: "AAAA".into() };
-        let parts = Content::Parts(vec![Part::Text(a), image, Part::data(&data), Part::Text(b)]);
+        let image = ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() };
+        let parts = Content::Parts(vec![ContentPart::Text(a), image, ContentPart::data(&data), ContentPart::Text(b)]);
         let (sent, _) = asked(parts.clone());
         prop_assert_eq!(sent, Message::User(UserMessage::new(parts)));
     }
@@ -185,7 +186,7 @@ fn called(id: &str, name: &str, input: serde_json::Value) -> AssistantPart {
     AssistantPart::ToolCall(ToolCall { id: id.into(), name: name.into(), input: input.into() })
 }
 
-fn result(id: &str, name: &str, content: Content, error: Option<ErrorKind>) -> Message {
+fn result(id: &str, name: &str, content: Content, error: Option<ToolErrorKind>) -> Message {
     Message::ToolResult(ToolResultMessage {
         call_id: id.into(),
         tool_name: name.into(),
@@ -195,12 +196,12 @@ fn result(id: &str, name: &str, content: Content, error: Option<ErrorKind>) -> M
     })
 }
 
-fn marked(text: &str, mark: Mark) -> Message {
+fn marked(text: &str, mark: UserMessageKind) -> Message {
     Message::User(UserMessage::marked(text.into(), mark))
 }
 
 /// What a small adapter would send: every message, blocks by the bytes that are kept for them.
-fn wire(system: &str, messages: &Messages) -> Vec<u8> {
+fn wire(system: &str, messages: &MessageList) -> Vec<u8> {
     let one = |message: &Message| match message {
         Message::User(user) => format!("user {:?}\n", user.content),
         Message::Assistant(reply) => format!("assistant {:?}\n", reply.parts),
@@ -212,20 +213,20 @@ fn wire(system: &str, messages: &Messages) -> Vec<u8> {
     let mut bytes = format!("system {system:?}\n").into_bytes();
     let (blocks, tail) = messages.blocks();
     for block in blocks {
-        let make = |block: &cotter::Block| block.iter().map(one).collect::<String>();
+        let make = |block: &cotter::MessageBlock| block.iter().map(one).collect::<String>();
         bytes.extend_from_slice(block.keep("test", make).as_bytes());
     }
     tail.for_each(|message| bytes.extend(one(message).into_bytes()));
     bytes
 }
 
-fn image() -> Part {
-    Part::Image { media_type: "image/png".into(), data: "AAAA".into() }
+fn image() -> ContentPart {
+    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
 }
 
 fn tools() -> Vec<(ToolSpec, Result<Content, ToolError>)> {
     let spec = |name: &str| ToolSpec::new(name, format!("Does {name}."), json!({"type": "object"}));
-    let parts = vec![Part::Text("see".into()), image()];
+    let parts = vec![ContentPart::Text("see".into()), image()];
     vec![
         (spec("good"), Ok("fine".into())),
         (spec("bad"), Err(ToolError::failed("broken"))),
@@ -238,7 +239,7 @@ fn tools() -> Vec<(ToolSpec, Result<Content, ToolError>)> {
 #[tokio::test]
 async fn g2_a_request_is_what_one_would_build_by_hand() {
     let folder = tempfile::tempdir().unwrap();
-    let note = |_: &Requesting, cx: &cotter::Cx| {
+    let note = |_: &ModelPreEvent, cx: &cotter::Cx| {
         if cx.run_id() == "r2" {
             cx.note("mind the gap");
         }
@@ -258,7 +259,7 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
     let notes = session
         .messages()
         .iter()
-        .filter(|m| matches!(m, Message::User(user) if user.mark == Mark::Note))
+        .filter(|m| matches!(m, Message::User(user) if user.mark == UserMessageKind::Note))
         .count();
     assert_eq!(notes, 1);
     drop((session, earlier));
@@ -281,7 +282,8 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
     }
     let agent = builder.build().unwrap();
     let session = agent.session(&id).await.unwrap();
-    let parts = vec![Part::Text("look /s @x".into()), image(), Part::data("/compact <b>")];
+    let parts =
+        vec![ContentPart::Text("look /s @x".into()), image(), ContentPart::data("/compact <b>")];
     session.prompt(parts.clone()).await.unwrap();
     for n in 0..40 {
         session.prompt(format!("question {n}  ")).await.unwrap();
@@ -290,11 +292,11 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
     let mut wanted = vec![
         marked(
             "[Summary of the conversation so far]\n\nSUM\n\n[End of the summary; the conversation goes on from here]",
-            Mark::Compaction,
+            UserMessageKind::Compaction,
         ),
-        marked("<skill name=\"s\">\nBe terse.\n</skill>", Mark::SkillInjection),
+        marked("<skill name=\"s\">\nBe terse.\n</skill>", UserMessageKind::SkillInjection),
         Message::User(UserMessage {
-            rewritten: Some(Box::new(cotter::history::message::Rewritten {
+            rewritten: Some(Box::new(cotter::history::message::RewriteLog {
                 raw: "/compact /s two".into(),
                 rewrites: vec![],
             })),
@@ -302,7 +304,7 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
         }),
         marked(
             "<system-reminder>\nFrom hook \"gap\": mind the gap\n</system-reminder>",
-            Mark::Note,
+            UserMessageKind::Note,
         ),
         says(vec![text("second")], StopReason::EndTurn),
         Message::User(UserMessage::new(parts.into())),
@@ -317,8 +319,8 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
             StopReason::ToolUse,
         ),
         result("c1.1", "good", "fine".into(), None),
-        result("c1.2", "bad", "broken".into(), Some(ErrorKind::Failed)),
-        result("c1.3", "show", vec![Part::Text("see".into()), image()].into(), None),
+        result("c1.2", "bad", "broken".into(), Some(ToolErrorKind::Failed)),
+        result("c1.3", "show", vec![ContentPart::Text("see".into()), image()].into(), None),
         says(vec![text("done")], StopReason::EndTurn),
     ];
     for n in 0..40 {
@@ -343,7 +345,7 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
     }
     // Byte for byte, for every request: each is the beginning of the last.
     for request in &requests {
-        let by_hand: Messages = wanted[..request.messages.len()].iter().cloned().collect();
+        let by_hand: MessageList = wanted[..request.messages.len()].iter().cloned().collect();
         let (sent, direct) =
             (wire(&request.system, &request.messages), wire("Be good.\n", &by_hand));
         assert!(

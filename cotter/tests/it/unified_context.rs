@@ -3,17 +3,17 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use cotter::{
-    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, Limits, Output, Place, ToolSpec,
-    Verdict,
+    Agent, AgentBuilder, At, Command, Controls, Cx, FnTool, Limits, ToolOutput, ToolSpec, Verdict,
+    Workspace,
     agent::{
-        controls::{Completion, ModelScope, When},
+        controls::{Completion, ModelScope, SendTime},
         exec::ExecOptions,
-        session::Allowance,
+        session::TaskAllowance,
     },
     history::message::Usage,
     hooks::{
-        points::{self, ToolPre, TurnVerdict},
-        ui::{Answered, Asking, Question, Ui},
+        points::{self, ToolPre, TurnEndVerdict},
+        ui::{Question, QuestionAnswer, Ui, UiFuture},
     },
     invoke::command::CommandCx,
     model::Thinking,
@@ -67,7 +67,7 @@ async fn p8_every_handler_sees_the_same_state() {
     };
     let builder = Agent::builder(Scripted::new(calls_all()))
         .system_prompt("Be brief.")
-        .place(Place::new(Path::new("/somewhere")));
+        .place(Workspace::new(Path::new("/somewhere")));
     let agent = builder.extend(everywhere(act)).build().unwrap();
     let session = fresh(&agent).await;
     for prompt in PROMPTS {
@@ -144,10 +144,10 @@ async fn p8_every_handler_may_ask_a_model_beside_the_conversation() {
     };
     let (pre, post) = (diary.clone(), diary.clone());
     let builder = Agent::builder(Scripted::new(calls_all()))
-        .observe(points::ModelPre, move |event: &points::Requesting| {
+        .observe(points::ModelPre, move |event: &points::ModelPreEvent| {
             pre.add(format!("  pre {}", event.message_count));
         })
-        .observe(points::ModelPost, move |event: &points::Replied| {
+        .observe(points::ModelPost, move |event: &points::ModelPostEvent| {
             post.add(format!("  post {}", event.output_tokens));
         });
     let agent = builder.extend(everywhere(act)).build().unwrap();
@@ -203,7 +203,7 @@ fn fake_bash(data: Option<Value>) -> impl cotter::Tool {
         if let Some(data) = &mut data {
             data["stdout"] = permit.input().to_string().into();
         }
-        async move { Ok(Output { content: "said".into(), render_data: data }) }
+        async move { Ok(ToolOutput { content: "said".into(), render_data: data }) }
     });
     bash.touching(Facts::zone(Zone::Safe))
 }
@@ -336,7 +336,7 @@ async fn p8_a_share_is_spent_by_its_task_alone() {
                 diary.add(format!("{who}: {}", done.map_or_else(|e| e.message, |done| done.text)));
             };
             let controls = permit.cx().controls();
-            let wants = |usd: f64| [Allowance::default().with_max_budget_usd(usd)];
+            let wants = |usd: f64| [TaskAllowance::default().with_max_budget_usd(usd)];
             // Five of six dollars are left: two are set aside, and two of the rest for another.
             let first = controls.reserve(&wants(2.0)).unwrap().remove(0);
             let paid = controls.spending(&first);
@@ -563,22 +563,22 @@ impl Ui for Here {
         true
     }
 
-    fn ask(&self, _: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, _: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         Box::pin(async { None })
     }
 
-    fn confirm(&self, text: &str) -> Asking<'_, bool> {
+    fn confirm(&self, text: &str) -> UiFuture<'_, bool> {
         self.0.add(format!("confirm {text}"));
         Box::pin(async { true })
     }
 
-    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> Asking<'a, Option<usize>> {
+    fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         self.0.add(format!("select {title} of {}", options.len()));
         // A ui that answers beyond the list has chosen nothing.
         Box::pin(async move { Some(options.len() - usize::from(title == "in range")) })
     }
 
-    fn input<'a>(&'a self, title: &'a str) -> Asking<'a, Option<String>> {
+    fn input<'a>(&'a self, title: &'a str) -> UiFuture<'a, Option<String>> {
         self.0.add(format!("input {title}"));
         Box::pin(async { Some("typed".into()) })
     }
@@ -654,13 +654,13 @@ async fn p11_p8_the_person_from_every_handler_and_nobody() {
 /// P8, G17: what a `turn.end` hook sends to the model is not left lying about.
 #[tokio::test]
 async fn p8_a_text_sent_as_the_run_ends_reaches_the_model() {
-    for when in [When::Steer, When::FollowUp] {
+    for when in [SendTime::Steer, SendTime::FollowUp] {
         let model = Recording::new(Scripted::new([Step::text("one"), Step::text("two")]));
-        let send = move |ending: &points::TurnEnding, cx: &Cx| {
+        let send = move |ending: &points::TurnEndEvent, cx: &Cx| {
             if ending.text == "one" {
                 cx.controls().send("and then?", when);
             }
-            TurnVerdict::Stop
+            TurnEndVerdict::Stop
         };
         let agent = Agent::builder(model.clone()).on(points::TurnEnd, send).build().unwrap();
         let session = fresh(&agent).await;

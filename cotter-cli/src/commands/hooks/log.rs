@@ -12,16 +12,16 @@ use cotter::text;
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::hooks::{log_printer::Telling, tail::Tail};
+use crate::commands::hooks::{log_printer::HookLogPrinter, tail::Tail};
 use crate::{
-    args::LogArgs,
+    args::HooksLogArgs,
     commands::{explain::block_on, run::abort_on_signal},
-    error::Failure,
+    error::CliError,
     say,
     setup::{self, sessions::Sessions},
     terminal::{
         screen,
-        style::{Style, When},
+        style::{ColorChoice, Style},
     },
 };
 
@@ -32,31 +32,33 @@ const EVERY: Duration = Duration::from_millis(100);
 const FOLLOWED: usize = 16;
 
 /// `cotter hooks log [SESSION]`.
-pub(crate) fn log(args: &LogArgs, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn log(args: &HooksLogArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
     let place = setup::place(None)?;
-    let telling = Telling::new(args, Style::on_stdout(when));
+    let telling = HookLogPrinter::new(args, Style::on_stdout(when));
     if args.follow {
-        let follow = Follow::new(sessions, place.cwd(), args.session.as_deref(), telling)?;
+        let follow = LogFollower::new(sessions, place.cwd(), args.session.as_deref(), telling)?;
         return block_on(follow.go())?;
     }
     let id = sessions.find_or_last(args.session.as_deref())?;
-    let mut one = One::new(&sessions, id, telling)?;
+    let mut one = FollowedSession::new(&sessions, id, telling)?;
     match one.tell_more(&mut io::stdout().lock())? {
-        Said::Nothing if !args.json => Ok(say(&format!("no hook ran in session {}\n", one.id))),
+        PrintResult::Nothing if !args.json => {
+            Ok(say(&format!("no hook ran in session {}\n", one.id)))
+        }
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
 /// What hooks did in the last sessions of a folder, the newest session first: the rows of `--json`.
-pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value>, Failure> {
+pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value>, CliError> {
     let sessions = Sessions::open()?;
-    let args = LogArgs { session: None, follow: false, all: false, json: true };
+    let args = HooksLogArgs { session: None, follow: false, all: false, json: true };
     let all = cotter::history::store::Store::list(&sessions.store)?;
     let mut rows = vec![];
     for session in all.into_iter().filter(|session| session.cwd == cwd).take(most) {
-        let telling = Telling::new(&args, Style::on_stdout(When::Never));
-        let mut one = One::new(&sessions, session.id, telling)?;
+        let telling = HookLogPrinter::new(&args, Style::on_stdout(ColorChoice::Never));
+        let mut one = FollowedSession::new(&sessions, session.id, telling)?;
         let mut out = vec![];
         one.tell_more(&mut out)?;
         let lines = out.split(|byte| *byte == b'\n');
@@ -67,7 +69,7 @@ pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value
 
 /// What came of telling.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum PrintResult {
     Nothing,
     Something,
     /// The reader has left. That is no error.
@@ -75,25 +77,25 @@ enum Said {
 }
 
 /// One session that is told of.
-struct One {
+struct FollowedSession {
     id: SmolStr,
     tail: Tail,
-    telling: Telling,
+    telling: HookLogPrinter,
 }
 
-impl One {
-    fn new(sessions: &Sessions, id: SmolStr, telling: Telling) -> Result<Self, Failure> {
+impl FollowedSession {
+    fn new(sessions: &Sessions, id: SmolStr, telling: HookLogPrinter) -> Result<Self, CliError> {
         let tail = Tail::new(sessions.store.path(&id)?);
-        Ok(One { telling: telling.of(&id), id, tail })
+        Ok(FollowedSession { telling: telling.of(&id), id, tail })
     }
 
     /// Takes what is there already as known: who is named in it, and nothing is told.
-    fn pass_over(&mut self, length: u64) -> Result<(), Failure> {
-        let One { tail, telling, .. } = self;
+    fn pass_over(&mut self, length: u64) -> Result<(), CliError> {
+        let FollowedSession { tail, telling, .. } = self;
         let path = tail.path().display().to_string();
         while tail
             .more_until(length, |line| telling.line(line))
-            .map_err(|cause| Failure::new(format!("cannot read {path}")).with_cause(cause))?
+            .map_err(|cause| CliError::new(format!("cannot read {path}")).with_cause(cause))?
         {
         }
         telling.take();
@@ -101,23 +103,23 @@ impl One {
     }
 
     /// Tells what came since.
-    fn tell_more(&mut self, out: &mut impl Write) -> Result<Said, Failure> {
-        let One { tail, telling, .. } = self;
-        let mut said = Said::Nothing;
+    fn tell_more(&mut self, out: &mut impl Write) -> Result<PrintResult, CliError> {
+        let FollowedSession { tail, telling, .. } = self;
+        let mut said = PrintResult::Nothing;
         loop {
             let path = tail.path().display().to_string();
             let more = tail
                 .more(|line| telling.line(line))
-                .map_err(|cause| Failure::new(format!("cannot read {path}")).with_cause(cause))?;
+                .map_err(|cause| CliError::new(format!("cannot read {path}")).with_cause(cause))?;
             let words = telling.take();
             if !words.is_empty() {
-                said = Said::Something;
+                said = PrintResult::Something;
                 match out.write_all(words.as_bytes()).and_then(|()| out.flush()) {
                     Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
-                        return Ok(Said::ToNobody);
+                        return Ok(PrintResult::ToNobody);
                     }
                     done => done.map_err(|cause| {
-                        Failure::new("the log cannot be written").with_cause(cause)
+                        CliError::new("the log cannot be written").with_cause(cause)
                     })?,
                 }
             }
@@ -129,25 +131,25 @@ impl One {
 }
 
 /// Several sessions that are told of as they grow.
-struct Follow {
+struct LogFollower {
     sessions: Sessions,
     /// The folder whose new sessions are followed, too; `None` where one was named.
     folder: Option<String>,
-    telling: Telling,
-    followed: Vec<One>,
+    telling: HookLogPrinter,
+    followed: Vec<FollowedSession>,
     /// The others, by the length of their files when they were last looked at; `None` of another folder's.
     known: HashMap<SmolStr, Option<u64>>,
     /// The one that was told of last.
     last: Option<SmolStr>,
 }
 
-impl Follow {
+impl LogFollower {
     fn new(
         sessions: Sessions,
         cwd: &Path,
         named: Option<&str>,
-        telling: Telling,
-    ) -> Result<Self, Failure> {
+        telling: HookLogPrinter,
+    ) -> Result<Self, CliError> {
         let known = sessions.lengths().into_iter();
         let known = known.map(|(id, length)| (id, Some(length))).collect();
         let first = match named {
@@ -155,7 +157,7 @@ impl Follow {
                 // It may be about to begin.
                 sessions.store.path(typed).map_err(|_| failure)?;
                 waiting(&format!("there is no session {} yet", text::show_line(typed)), "it");
-                Ok::<_, Failure>(typed.into())
+                Ok::<_, CliError>(typed.into())
             })?),
             None => {
                 let all = cotter::history::store::Store::list(&sessions.store)?;
@@ -167,7 +169,8 @@ impl Follow {
             }
         };
         let folder = named.is_none().then(|| cwd.display().to_string());
-        let mut follow = Follow { sessions, folder, telling, followed: vec![], known, last: None };
+        let mut follow =
+            LogFollower { sessions, folder, telling, followed: vec![], known, last: None };
         if let Some(id) = first {
             follow.add(id, 0)?;
         }
@@ -175,8 +178,8 @@ impl Follow {
     }
 
     /// Follows a session from there on.
-    fn add(&mut self, id: SmolStr, from: u64) -> Result<(), Failure> {
-        let mut one = One::new(&self.sessions, id, self.telling.clone())?;
+    fn add(&mut self, id: SmolStr, from: u64) -> Result<(), CliError> {
+        let mut one = FollowedSession::new(&self.sessions, id, self.telling.clone())?;
         one.pass_over(from)?;
         self.followed.push(one);
         let over = self.followed.len().saturating_sub(FOLLOWED);
@@ -186,7 +189,7 @@ impl Follow {
     }
 
     /// Until a signal ends it.
-    async fn go(mut self) -> Result<ExitCode, Failure> {
+    async fn go(mut self) -> Result<ExitCode, CliError> {
         let ended = CancellationToken::new();
         let signals = tokio::spawn(abort_on_signal(ended.clone())?);
         while self.look_round()? {
@@ -200,7 +203,7 @@ impl Follow {
     }
 
     /// Tells what came since; whether anybody is there to hear it.
-    fn look_round(&mut self) -> Result<bool, Failure> {
+    fn look_round(&mut self) -> Result<bool, CliError> {
         self.look_for_new()?;
         let mut out = io::stdout().lock();
         for one in &mut self.followed {
@@ -208,16 +211,16 @@ impl Follow {
                 one.telling.say_which();
             }
             match one.tell_more(&mut out)? {
-                Said::Nothing => {}
-                Said::Something => self.last = Some(one.id.clone()),
-                Said::ToNobody => return Ok(false),
+                PrintResult::Nothing => {}
+                PrintResult::Something => self.last = Some(one.id.clone()),
+                PrintResult::ToNobody => return Ok(false),
             }
         }
         Ok(true)
     }
 
     /// Takes up the sessions of the folder that have begun since, or go on.
-    fn look_for_new(&mut self) -> Result<(), Failure> {
+    fn look_for_new(&mut self) -> Result<(), CliError> {
         let Some(folder) = self.folder.clone() else { return Ok(()) };
         for (id, length) in self.sessions.lengths() {
             let before = match self.known.get(&id) {

@@ -8,7 +8,7 @@ use cotter::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{args::LogArgs, commands::redactor, terminal::style::Style};
+use crate::{args::HooksLogArgs, commands::redactor, terminal::style::Style};
 
 /// The most tables of hooks that are remembered: a call may be of an older one than the last.
 const TABLES: usize = 16;
@@ -18,7 +18,7 @@ const FAILED: &str = "failed_passed";
 
 /// The log of a session in the making.
 #[derive(Clone)]
-pub(crate) struct Telling {
+pub(crate) struct HookLogPrinter {
     /// Whether the program's own hooks are told of, too.
     all: bool,
     json: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Telling {
     /// Whether it was said which session it is.
     named: bool,
     /// The tables of hooks, by generation, and the number of the last.
-    tables: HashMap<u64, Arc<Vec<Listed>>>,
+    tables: HashMap<u64, Arc<Vec<LoggedHook>>>,
     last: u64,
     /// The calls under way: step, tool and generation.
     calls: HashMap<String, (Value, String, u64)>,
@@ -39,7 +39,7 @@ pub(crate) struct Telling {
 
 /// A hook of a table, with all its sides.
 #[derive(Clone)]
-struct Listed {
+struct LoggedHook {
     ids: Vec<u64>,
     name: String,
     origin: String,
@@ -51,7 +51,7 @@ struct Listed {
     is_async: bool,
 }
 
-impl Listed {
+impl LoggedHook {
     /// Whether it came from a file, not with the program.
     fn is_loaded(&self) -> bool {
         !matches!(self.origin.as_str(), "kernel" | "embedder")
@@ -59,7 +59,7 @@ impl Listed {
 }
 
 /// Where hooks ran.
-struct Moment<'a> {
+struct HookMoment<'a> {
     record: &'a Value,
     step: &'a Value,
     point: &'a str,
@@ -68,8 +68,8 @@ struct Moment<'a> {
 }
 
 /// What is told of one hook.
-struct Told<'a> {
-    hook: &'a Listed,
+struct HookLogRow<'a> {
+    hook: &'a LoggedHook,
     matched: bool,
     verdict: &'a str,
     /// Whether it was asked before about the same: gates are, once somebody answered.
@@ -81,9 +81,9 @@ struct Told<'a> {
     stderr: Option<&'a str>,
 }
 
-impl Telling {
-    pub(crate) fn new(args: &LogArgs, style: Style) -> Self {
-        Telling {
+impl HookLogPrinter {
+    pub(crate) fn new(args: &HooksLogArgs, style: Style) -> Self {
+        HookLogPrinter {
             all: args.all,
             json: args.json,
             style,
@@ -100,7 +100,7 @@ impl Telling {
 
     /// The same, of that session.
     pub(crate) fn of(self, session: &str) -> Self {
-        Telling { session: session.into(), ..self }
+        HookLogPrinter { session: session.into(), ..self }
     }
 
     /// Says once more which session it is, before anything else: another was told of meanwhile.
@@ -139,14 +139,14 @@ impl Telling {
     }
 
     fn table(&mut self, record: &Value) {
-        let mut hooks: Vec<Listed> = vec![];
+        let mut hooks: Vec<LoggedHook> = vec![];
         for hook in list(record, "hooks") {
             let Some(id) = hook["id"].as_u64() else { continue };
             let key = |name| text_of(hook, name).to_owned();
             let (name, origin, point, power) =
                 (key("name"), key("origin"), key("point"), key("power"));
             let judges = power == "gate";
-            let same = |known: &&mut Listed| {
+            let same = |known: &&mut LoggedHook| {
                 (&known.name, &known.origin, &known.point) == (&name, &origin, &point)
             };
             if let Some(known) = hooks.iter_mut().find(same) {
@@ -156,7 +156,7 @@ impl Telling {
             }
             let tools = hook["tools"].as_array();
             let tools = tools.map(|globs| globs.iter().filter_map(Value::as_str));
-            hooks.push(Listed {
+            hooks.push(LoggedHook {
                 ids: vec![id],
                 name,
                 origin,
@@ -183,7 +183,7 @@ impl Telling {
         let call = (record["step"].clone(), tool.to_owned(), generation);
         self.calls.insert(text_of(record, "callId").to_owned(), call);
         let step = &record["step"];
-        let moment = Moment { record, step, point: "tool.pre", tool: Some(tool), generation };
+        let moment = HookMoment { record, step, point: "tool.pre", tool: Some(tool), generation };
         self.moment(&moment, text_of(record, "verdict") == "block");
     }
 
@@ -191,7 +191,7 @@ impl Telling {
         let call = self.calls.remove(text_of(record, "callId"));
         let (step, tool, generation) = call.unwrap_or((Value::Null, String::new(), self.last));
         let (step, tool) = (&step, Some(tool.as_str()));
-        self.moment(&Moment { record, step, point: "tool.post", tool, generation }, false);
+        self.moment(&HookMoment { record, step, point: "tool.post", tool, generation }, false);
     }
 
     fn elsewhere(&mut self, record: &Value) {
@@ -201,11 +201,11 @@ impl Telling {
         let (step, point, tool) = (&record["step"], text_of(record, "point"), tool.as_deref());
         let is_stop = |ran: &Value| matches!(text_of(ran, "verdict"), "block" | "no");
         let blocked = list(record, "ran").any(is_stop);
-        self.moment(&Moment { record, step, point, tool, generation }, blocked);
+        self.moment(&HookMoment { record, step, point, tool, generation }, blocked);
     }
 
     /// Every hook that ran, in order; then those of the point that did not, and why.
-    fn moment(&mut self, moment: &Moment<'_>, blocked: bool) {
+    fn moment(&mut self, moment: &HookMoment<'_>, blocked: bool) {
         let table = self.tables.get(&moment.generation).or(self.tables.get(&self.last));
         let table = table.cloned().unwrap_or_default();
         let (mut seen, mut before): (Vec<usize>, Vec<(u64, &str, &str)>) = (vec![], vec![]);
@@ -221,7 +221,7 @@ impl Telling {
             }
             let known = table.iter().position(|hook| hook.ids.contains(&id));
             seen.extend(known);
-            let unknown = Listed::unknown(id, moment.point);
+            let unknown = LoggedHook::unknown(id, moment.point);
             let hook = known.map_or(&unknown, |index| &table[index]);
             let verdict = match text_of(ran, "verdict") {
                 // Its judgement was that nothing is the matter, or it would be told.
@@ -230,7 +230,7 @@ impl Telling {
             };
             let quiet = matches!(verdict, "pass" | "seen" | "keep" | "not_run");
             if hook.is_loaded() || self.all || !quiet {
-                let told = Told {
+                let told = HookLogRow {
                     hook,
                     matched: true,
                     verdict,
@@ -257,7 +257,7 @@ impl Telling {
         }
     }
 
-    fn tell(&mut self, moment: &Moment<'_>, told: &Told<'_>) {
+    fn tell(&mut self, moment: &HookMoment<'_>, told: &HookLogRow<'_>) {
         if self.json {
             let row = self.json_row(moment, told);
             self.out += &format!("{row}\n");
@@ -277,7 +277,7 @@ impl Telling {
             (run, Some(step)) => format!("{run}.{step}  "),
             (run, None) => format!("{run}  "),
         };
-        let Listed { name, origin, .. } = told.hook;
+        let LoggedHook { name, origin, .. } = told.hook;
         let tool = moment.tool.map(|tool| format!(" {tool}")).unwrap_or_default();
         let at = text_of(moment.record, "at").get(11..23).unwrap_or_default();
         let said = match &told.why_not {
@@ -311,8 +311,8 @@ impl Telling {
         self.out.push('\n');
     }
 
-    fn json_row(&self, moment: &Moment<'_>, told: &Told<'_>) -> Value {
-        let Listed { name, origin, power, .. } = told.hook;
+    fn json_row(&self, moment: &HookMoment<'_>, told: &HookLogRow<'_>) -> Value {
+        let LoggedHook { name, origin, power, .. } = told.hook;
         let redacted = |words: &str| self.redactor.redact(words).into_owned();
         let mut row = Map::new();
         let mut put = |key: &str, value: Value| _ = row.insert(key.into(), value);
@@ -342,10 +342,10 @@ impl Telling {
     }
 }
 
-impl Listed {
+impl LoggedHook {
     /// A hook whose table was not stored, or cannot be read.
     fn unknown(id: u64, point: &str) -> Self {
-        Listed {
+        LoggedHook {
             ids: vec![id],
             name: format!("hook {id}"),
             origin: "unknown".into(),
@@ -360,7 +360,11 @@ impl Listed {
 }
 
 /// Why a hook of the point did not run; nothing where it did, out of sight.
-fn missing<'a>(hook: &'a Listed, moment: &Moment<'a>, blocked: bool) -> Option<Told<'a>> {
+fn missing<'a>(
+    hook: &'a LoggedHook,
+    moment: &HookMoment<'a>,
+    blocked: bool,
+) -> Option<HookLogRow<'a>> {
     let matched = match (&hook.tools, moment.tool) {
         (Some(globs), Some(tool)) => tool_glob::matches_tool(globs, tool),
         _ => true,
@@ -377,7 +381,7 @@ fn missing<'a>(hook: &'a Listed, moment: &Moment<'a>, blocked: bool) -> Option<T
     };
     let why_not = Some(why);
     let again = false;
-    Some(Told { hook, matched, verdict, again, why_not, ms: 0.0, reason: None, stderr: None })
+    Some(HookLogRow { hook, matched, verdict, again, why_not, ms: 0.0, reason: None, stderr: None })
 }
 
 fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {

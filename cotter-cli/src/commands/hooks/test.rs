@@ -8,20 +8,20 @@ use std::{
 
 use cotter::{
     hooks::points::{POINTS, PointId},
-    pipeline::dry_run::{Trial, Tried, TriedHook},
+    pipeline::dry_run::{DryRun, DryRunReport, DryRunRow},
     text,
 };
 use cotter_files::claude;
 use serde_json::Value;
 
 use crate::{
-    args::TrialArgs,
-    commands::{explain, run::unless_aborted},
-    error::Failure,
+    args::HooksTestArgs,
+    commands::{explain, run::or_abort_on_signal},
+    error::CliError,
     say, setup,
     terminal::{
         screen,
-        style::{Style, When},
+        style::{ColorChoice, Style},
     },
 };
 
@@ -29,7 +29,7 @@ use crate::{
 const INPUT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// `cotter hooks test POINT`.
-pub(crate) fn test(args: &TrialArgs, when: When) -> Result<ExitCode, Failure> {
+pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
     let point = point_of(&args.point)?;
     fits(point, args)?;
     let place = setup::place(None)?;
@@ -41,7 +41,7 @@ pub(crate) fn test(args: &TrialArgs, when: When) -> Result<ExitCode, Failure> {
     let (trial, about) = trial_of(point, args, &agent)?;
     // The agent goes within: programs that stay are ended while there is somebody to do it.
     let tried = explain::block_on(async move {
-        unless_aborted(async { Ok(agent.try_hooks(trial).await) }, explain::HOOKS_ENDED).await
+        or_abort_on_signal(async { Ok(agent.try_hooks(trial).await) }, explain::HOOKS_ENDED).await
     })??;
     let shown = match args.json {
         true => serde_json::to_string(&tried).unwrap_or_default() + "\n",
@@ -52,12 +52,12 @@ pub(crate) fn test(args: &TrialArgs, when: When) -> Result<ExitCode, Failure> {
 }
 
 /// The point that was typed. At `context` there is no hook that is a program.
-fn point_of(typed: &str) -> Result<PointId, Failure> {
+fn point_of(typed: &str) -> Result<PointId, CliError> {
     let known = || POINTS.iter().map(|row| row.id).filter(|point| *point != PointId::Context);
     if let Some(point) = known().find(|point| point.name() == typed) {
         return Ok(point);
     }
-    let failure = Failure::usage(format!("there is no point `{}`", text::show_line(typed)));
+    let failure = CliError::usage(format!("there is no point `{}`", text::show_line(typed)));
     if let Some(point) = claude::point_of(typed) {
         let hint = format!("what Claude Code calls so is `{point}` here");
         return Err(failure.with_hint(hint));
@@ -72,7 +72,7 @@ fn point_of(typed: &str) -> Result<PointId, Failure> {
 }
 
 /// Whether what was typed makes sense at the point, and nothing is missing.
-fn fits(point: PointId, args: &TrialArgs) -> Result<(), Failure> {
+fn fits(point: PointId, args: &HooksTestArgs) -> Result<(), CliError> {
     let about_tools = point.row().is_about_tools();
     let takes = [
         ("tool", args.tool.is_some(), about_tools || point == PointId::PermissionAsk),
@@ -81,17 +81,17 @@ fn fits(point: PointId, args: &TrialArgs) -> Result<(), Failure> {
         ("prompt", args.prompt.is_some(), point == PointId::UserPromptSubmit),
     ];
     if let Some((flag, ..)) = takes.iter().find(|(_, given, taken)| *given && !taken) {
-        return Err(Failure::usage(format!("`{point}` takes no `--{flag}`")));
+        return Err(CliError::usage(format!("`{point}` takes no `--{flag}`")));
     }
     match (about_tools, point) {
         (true, _) if args.tool.is_none() => {
-            Err(Failure::usage(format!("`{point}` is about a call, and there is no `--tool`"))
+            Err(CliError::usage(format!("`{point}` is about a call, and there is no `--tool`"))
                 .with_hint(format!(
                     "cotter hooks test {point} --tool bash --input '{{\"command\": \"git push\"}}'"
                 )))
         }
         (_, PointId::UserPromptSubmit) if args.prompt.is_none() => {
-            Err(Failure::usage(format!("`{point}` is about a prompt, and there is no `--prompt`"))
+            Err(CliError::usage(format!("`{point}` is about a prompt, and there is no `--prompt`"))
                 .with_hint(format!("cotter hooks test {point} --prompt 'deploy it'")))
         }
         _ => Ok(()),
@@ -101,11 +101,11 @@ fn fits(point: PointId, args: &TrialArgs) -> Result<(), Failure> {
 /// What is tried, and the same in a few words.
 fn trial_of(
     point: PointId,
-    args: &TrialArgs,
+    args: &HooksTestArgs,
     agent: &cotter::Agent,
-) -> Result<(Trial, String), Failure> {
+) -> Result<(DryRun, String), CliError> {
     let mut about = point.name().to_owned();
-    let mut trial = Trial::at(point);
+    let mut trial = DryRun::at(point);
     if let Some(tool) = &args.tool {
         if let Some(hint) = explain::called_otherwise(&agent.tools(), tool) {
             let shown = text::show_line(tool);
@@ -129,7 +129,7 @@ fn trial_of(
 }
 
 /// An input as it was typed, out of a file (`@FILE`), or piped in (`-`).
-fn read(typed: &str) -> Result<String, Failure> {
+fn read(typed: &str) -> Result<String, CliError> {
     let mut text = String::new();
     let done = match typed.strip_prefix('@') {
         None if typed == "-" => io::stdin().take(INPUT_BYTES).read_to_string(&mut text),
@@ -142,12 +142,12 @@ fn read(typed: &str) -> Result<String, Failure> {
         Ok(_) => Ok(text),
         Err(cause) => {
             let from = typed.strip_prefix('@').unwrap_or("standard input");
-            Err(Failure::new(format!("cannot read the input from {from}")).with_cause(cause))
+            Err(CliError::new(format!("cannot read the input from {from}")).with_cause(cause))
         }
     }
 }
 
-fn text_of(about: &str, tried: &Tried, style: Style) -> String {
+fn text_of(about: &str, tried: &DryRunReport, style: Style) -> String {
     let word = match tried.verdict {
         "pass" => style.strong(tried.verdict),
         verdict => style.warning(verdict),
@@ -161,8 +161,8 @@ fn text_of(about: &str, tried: &Tried, style: Style) -> String {
         out += &format!("decided by {}\n", text::show_line(&tried.decided_by));
     }
     // The program's own are told of where they have something to say.
-    let quiet = |hook: &TriedHook| matches!(hook.verdict, "pass" | "seen" | "keep" | "not reached");
-    let own = |hook: &TriedHook| hook.origin == "embedder" && quiet(hook);
+    let quiet = |hook: &DryRunRow| matches!(hook.verdict, "pass" | "seen" | "keep" | "not reached");
+    let own = |hook: &DryRunRow| hook.origin == "embedder" && quiet(hook);
     let hooks: Vec<_> = tried.hooks.iter().filter(|hook| !own(hook)).collect();
     out +=
         &if hooks.is_empty() { "no hook is at this point\n".into() } else { rows(&hooks, style) };
@@ -189,10 +189,10 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-fn rows(hooks: &[&TriedHook], style: Style) -> String {
-    let name = |hook: &TriedHook| text::show_line(&hook.name).into_owned();
-    let origin = |hook: &TriedHook| format!("({})", text::show_line(&hook.origin));
-    let width = |of: &dyn Fn(&TriedHook) -> String| {
+fn rows(hooks: &[&DryRunRow], style: Style) -> String {
+    let name = |hook: &DryRunRow| text::show_line(&hook.name).into_owned();
+    let origin = |hook: &DryRunRow| format!("({})", text::show_line(&hook.origin));
+    let width = |of: &dyn Fn(&DryRunRow) -> String| {
         hooks.iter().map(|hook| of(hook).chars().count()).max().unwrap_or_default()
     };
     let (names, origins) = (width(&name), width(&origin));
@@ -215,7 +215,7 @@ fn rows(hooks: &[&TriedHook], style: Style) -> String {
 }
 
 /// What a hook said and how long it took, or why it was not asked.
-fn said(hook: &TriedHook) -> String {
+fn said(hook: &DryRunRow) -> String {
     if !hook.matched {
         let globs = hook.tools.as_ref().map(|globs| globs.join(", ")).unwrap_or_default();
         return format!("did not match: it is for {}", text::show_line(&globs));

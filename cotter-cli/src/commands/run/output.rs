@@ -6,7 +6,7 @@ use std::{
 };
 
 use cotter::{
-    Reason, Reply, Run, Session,
+    EndReason, Reply, Run, Session,
     hooks::events::{Event, EventKind},
     text,
 };
@@ -17,22 +17,22 @@ use tokio_util::sync::CancellationToken;
 use crate::terminal::spinner::Spinner;
 use crate::{
     args::Format,
-    error::Failure,
+    error::CliError,
     terminal::{
         screen::Screen,
-        style::{Style, When},
+        style::{ColorChoice, Style},
     },
 };
 
 /// Where a run is told.
-pub(crate) struct Output {
+pub(crate) struct RunOutput {
     format: Format,
     /// Of standard error.
     style: Style,
     spinner: Spinner,
     screen: Screen,
     /// Who may be asked.
-    asks: Asks,
+    asks: QuestionMode,
     /// The calls somebody was to be asked about, by id, and who wanted that: nobody has seen them where
     /// nobody is asked.
     asked: HashMap<SmolStr, (String, String)>,
@@ -42,7 +42,7 @@ pub(crate) struct Output {
 
 /// Whether anybody sees the questions of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asks {
+pub(crate) enum QuestionMode {
     /// Nobody wanted to be asked.
     Unwanted,
     /// Somebody wanted to, and there is no terminal.
@@ -54,24 +54,24 @@ pub(crate) enum Asks {
 /// The most of a call that nobody was asked about, in letters.
 const CALL_CHARS: usize = 200;
 
-impl Output {
-    pub(crate) fn new(format: Format, when: When) -> Self {
+impl RunOutput {
+    pub(crate) fn new(format: Format, when: ColorChoice) -> Self {
         let screen = Screen::default();
         let spinner = Spinner::new(format == Format::Text, screen.clone());
         let style = Style::on_stderr(when);
-        Output {
+        RunOutput {
             format,
             style,
             spinner,
             screen,
-            asks: Asks::Unwanted,
+            asks: QuestionMode::Unwanted,
             asked: HashMap::new(),
             origins: HashMap::new(),
         }
     }
 
     /// Says who may be asked.
-    pub(crate) fn set_asks(&mut self, asks: Asks) {
+    pub(crate) fn set_asks(&mut self, asks: QuestionMode) {
         self.asks = asks;
     }
 
@@ -92,7 +92,7 @@ impl Output {
     }
 
     /// Tells that a session was opened: the first event of it, before any run.
-    pub(crate) fn opened(&mut self, session: &Session) -> Result<(), Failure> {
+    pub(crate) fn opened(&mut self, session: &Session) -> Result<(), CliError> {
         let opening = match self.format {
             Format::StreamJson => session.events().try_next(),
             _ => None,
@@ -120,13 +120,13 @@ impl Output {
     }
 
     /// Tells what came of it, with what may help where it failed. A reader who left is no error, a full disk is.
-    pub(crate) fn finish(&mut self, reply: &Reply, hint: Option<String>) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self, reply: &Reply, hint: Option<String>) -> Result<(), CliError> {
         let written = match self.format {
             Format::Json | Format::StreamJson => write_line(&result(reply).to_string()),
             Format::Text => answer(&reply.text()),
         };
         if let (Format::Text, Some(failure)) = (self.format, told(reply)) {
-            hint.into_iter().fold(failure, Failure::with_hint).report(self.style);
+            hint.into_iter().fold(failure, CliError::with_hint).report(self.style);
         }
         finished(written)
     }
@@ -156,7 +156,7 @@ impl Output {
     /// What a person should know besides the answer.
     fn aside(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::PermissionRequest { question } if self.asks != Asks::OnTerminal => {
+            EventKind::PermissionRequest { question } if self.asks != QuestionMode::OnTerminal => {
                 for call in &question.calls {
                     let hooks = call.asks.iter().filter(|ask| self.origins.contains_key(&ask.by));
                     let hooks: Vec<_> = hooks.map(|ask| self.whose(&ask.by)).collect();
@@ -178,7 +178,9 @@ impl Output {
                 let label = self.style.warning("refused:");
                 let asked = self.asked.remove(call_id).filter(|_| by == "nobody");
                 let hint = match (&asked, self.asks) {
-                    (Some(_), Asks::Unwanted) => "; with `--ask` it is put to you on the terminal",
+                    (Some(_), QuestionMode::Unwanted) => {
+                        "; with `--ask` it is put to you on the terminal"
+                    }
                     _ => "",
                 };
                 let (call, by) = asked.unwrap_or_else(|| (name.to_string(), self.whose(by)));
@@ -222,10 +224,10 @@ fn answer(said: &str) -> io::Result<()> {
 }
 
 /// A reader who left is no error, a full disk is.
-fn finished(written: io::Result<()>) -> Result<(), Failure> {
+fn finished(written: io::Result<()>) -> Result<(), CliError> {
     match written {
         Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new("the answer could not be written").with_cause(cause))
+            Err(CliError::new("the answer could not be written").with_cause(cause))
         }
         _ => Ok(()),
     }
@@ -265,22 +267,22 @@ fn duration(ms: u64) -> String {
 }
 
 /// Why there may be no answer, and what to do about it.
-fn told(reply: &Reply) -> Option<Failure> {
+fn told(reply: &Reply) -> Option<CliError> {
     let words = reply.error.as_ref().map(|failed| failed.message.clone());
-    let failure = |plain: &str| Failure::new(words.clone().unwrap_or_else(|| plain.into()));
+    let failure = |plain: &str| CliError::new(words.clone().unwrap_or_else(|| plain.into()));
     Some(match reply.reason {
-        Reason::EndTurn | Reason::ShortCircuit => return None,
-        Reason::Aborted => failure("the run was aborted"),
-        Reason::Refusal => failure("the model declined"),
-        Reason::MaxTurns => {
+        EndReason::EndTurn | EndReason::ShortCircuit => return None,
+        EndReason::Aborted => failure("the run was aborted"),
+        EndReason::Refusal => failure("the model declined"),
+        EndReason::MaxTurns => {
             failure("the run took as many steps as it may").with_hint("`--max-turns N` allows more")
         }
-        Reason::BudgetExceeded if reply.cost_usd.is_none() => failure("a price is not known")
+        EndReason::BudgetExceeded if reply.cost_usd.is_none() => failure("a price is not known")
             .with_hint("leave the limit out, or use a model whose prices are known"),
-        Reason::BudgetExceeded => {
+        EndReason::BudgetExceeded => {
             failure("the run cost as much as it may").with_hint("`--max-budget-usd X` allows more")
         }
-        Reason::Error => {
+        EndReason::Error => {
             let code = reply.error.as_ref().map_or("", |failed| failed.code.as_str());
             if code == "command" {
                 return Some(
@@ -288,7 +290,9 @@ fn told(reply: &Reply) -> Option<Failure> {
                         .with_hint("`cotter commands list` shows what each command is for"),
                 );
             }
-            words.iter().fold(Failure::new(format!("the run failed ({code})")), Failure::with_cause)
+            words
+                .iter()
+                .fold(CliError::new(format!("the run failed ({code})")), CliError::with_cause)
         }
         _ => failure("the run did not end well"),
     })

@@ -25,11 +25,11 @@ fn shown(plugin: Result<Plugin, Diagnostic>) -> String {
         Err(why) => return format!("none: {why}\n"),
     };
     let mut out = format!("name {}\n", plugin.name);
-    let (hooks, told) = plugin.command_hooks(|path| claude::Source::new(path));
+    let (hooks, told) = plugin.command_hooks(|path| claude::ClaudeFile::new(path));
     for hook in hooks {
         out += &format!("hook {} at {}\n", hook.name, hook.point.name());
     }
-    for Brought { path, text } in &plugin.servers {
+    for PluginFile { path, text } in &plugin.servers {
         let document = Document::parse("servers", text).map(|document| document.root().to_json());
         let mut said = document.unwrap_or_else(|_| text.as_str().into());
         let servers = said.get_mut("mcpServers").and_then(Value::as_object_mut);
@@ -562,8 +562,9 @@ fn s7_the_folder_of_a_plugin_is_put_in_as_it_is_called() {
     let mut out = String::new();
     for root in ["/plugins/${KEY}", "/plugins/${PLUGIN_ROOT}/${CLAUDE_PLUGIN_ROOT}", "/plugins/$"] {
         let plugin = Plugin::read(Path::new(root), &reads);
-        let hooks =
-            plugin.as_ref().map(|plugin| plugin.command_hooks(|path| claude::Source::new(path)).0);
+        let hooks = plugin
+            .as_ref()
+            .map(|plugin| plugin.command_hooks(|path| claude::ClaudeFile::new(path)).0);
         for hook in hooks.unwrap_or_default() {
             out += &format!("{:?}\n", hook.command);
         }

@@ -28,13 +28,13 @@ fn put(folder: &TempDir, name: &str, bytes: &[u8]) {
     }
 }
 
-fn shown(root: &Path, read: Result<HookFiles, BrokenHooks>) -> String {
+fn shown(root: &Path, read: Result<HookFiles, HookFileErrors>) -> String {
     let mut out = String::new();
     let diagnostics = match read {
         Ok(HookFiles { files, diagnostics }) => {
             for HookFile { hook, path, enabled } in files {
                 let CommandHook { name, point, declared, command, dialect, .. } = hook;
-                let Declared { tools, limit, power, description, .. } = declared;
+                let ExternalHookSpec { tools, limit, power, description, .. } = declared;
                 assert_eq!(dialect, Dialect::Space);
                 let off = if enabled { "" } else { ", off" };
                 let _ = writeln!(

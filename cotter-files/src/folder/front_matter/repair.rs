@@ -1,6 +1,6 @@
 //! Front matter that is not YAML, read all the same: with values in quotes, or line by line.
 
-use crate::folder::front_matter::{Field, FieldError, Fields, Value};
+use crate::folder::front_matter::{FieldError, YamlField, YamlFields, YamlValue};
 use cotter::text;
 
 /// The same with values in quotes that YAML takes for something else, and without tabs at the start of
@@ -81,8 +81,8 @@ fn closes_at_end(value: &str, open: char, close: char) -> bool {
 }
 
 /// The fields of lines `key: value` and the lists and texts below them. What is nested is unread.
-pub(crate) fn by_line(front: &str, after: usize) -> Result<Fields, FieldError> {
-    let mut fields: Vec<Field> = vec![];
+pub(crate) fn by_line(front: &str, after: usize) -> Result<YamlFields, FieldError> {
+    let mut fields: Vec<YamlField> = vec![];
     let mut below: Vec<(usize, &str)> = vec![];
     for (number, line) in (after + 1..).zip(front.lines()) {
         let is_top = !line.starts_with([' ', '\t', '-']);
@@ -102,25 +102,25 @@ pub(crate) fn by_line(front: &str, after: usize) -> Result<Fields, FieldError> {
             return Err(FieldError::new(number, format!("the key `{key}` is there twice")));
         }
         finish(&mut fields, std::mem::take(&mut below));
-        fields.push(Field { key: key.to_owned(), line: number, value: inline(value, number) });
+        fields.push(YamlField { key: key.to_owned(), line: number, value: inline(value, number) });
     }
     finish(&mut fields, below);
-    Ok(Fields(fields))
+    Ok(YamlFields(fields))
 }
 
 /// What a value says that stands on the line of its key.
-fn inline(value: &str, line: usize) -> Value {
+fn inline(value: &str, line: usize) -> YamlValue {
     match value {
-        "" => Value::Empty,
-        "true" => Value::Flag(true),
-        "false" => Value::Flag(false),
+        "" => YamlValue::Empty,
+        "true" => YamlValue::Flag(true),
+        "false" => YamlValue::Flag(false),
         _ => match value.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
             Some(list) if !list.contains(['[', '{']) => {
                 let words = list.split(',').map(unquoted).filter(|word| !word.is_empty());
-                Value::List(words.map(|word| (line, Value::Text(word))).collect())
+                YamlValue::List(words.map(|word| (line, YamlValue::Text(word))).collect())
             }
-            _ if value.starts_with(['[', '{']) && !value.starts_with("{{") => Value::Unread,
-            _ => Value::Text(unquoted(value)),
+            _ if value.starts_with(['[', '{']) && !value.starts_with("{{") => YamlValue::Unread,
+            _ => YamlValue::Text(unquoted(value)),
         },
     }
 }
@@ -134,32 +134,34 @@ fn unquoted(value: &str) -> String {
 }
 
 /// Gives the last field what stands below its line.
-fn finish(fields: &mut [Field], below: Vec<(usize, &str)>) {
+fn finish(fields: &mut [YamlField], below: Vec<(usize, &str)>) {
     let Some(field) = fields.last_mut() else { return };
     let said: Vec<_> = below.iter().filter(|(_, line)| !line.is_empty()).collect();
     if said.is_empty() {
         return;
     }
     field.value = match &field.value {
-        Value::Empty => listed(&said),
-        Value::Text(mark) if mark.starts_with(['|', '>']) && mark.len() <= 3 => {
+        YamlValue::Empty => listed(&said),
+        YamlValue::Text(mark) if mark.starts_with(['|', '>']) && mark.len() <= 3 => {
             let lines: Vec<_> = said.iter().map(|(_, line)| line.trim()).collect();
-            Value::Text(lines.join(if mark.starts_with('|') { "\n" } else { " " }))
+            YamlValue::Text(lines.join(if mark.starts_with('|') { "\n" } else { " " }))
         }
-        Value::Text(text) => {
+        YamlValue::Text(text) => {
             let more = said.iter().map(|(_, line)| line.trim());
-            Value::Text(std::iter::once(text.as_str()).chain(more).collect::<Vec<_>>().join(" "))
+            YamlValue::Text(
+                std::iter::once(text.as_str()).chain(more).collect::<Vec<_>>().join(" "),
+            )
         }
-        _ => Value::Unread,
+        _ => YamlValue::Unread,
     };
 }
 
 /// A list of plain texts, or something that is not read.
-fn listed(said: &[&(usize, &str)]) -> Value {
+fn listed(said: &[&(usize, &str)]) -> YamlValue {
     let item = |(number, line): &&(usize, &str)| {
         let text = line.trim().strip_prefix("- ")?.trim();
         let is_plain = split_key(text).is_none() && !text.starts_with(['[', '{', '-']);
-        is_plain.then(|| (*number, Value::Text(unquoted(text))))
+        is_plain.then(|| (*number, YamlValue::Text(unquoted(text))))
     };
-    said.iter().map(item).collect::<Option<Vec<_>>>().map_or(Value::Unread, Value::List)
+    said.iter().map(item).collect::<Option<Vec<_>>>().map_or(YamlValue::Unread, YamlValue::List)
 }

@@ -7,22 +7,22 @@ use proptest::prelude::*;
 
 use crate::folder::front_matter::*;
 
-fn shown(value: &Value) -> String {
+fn shown(value: &YamlValue) -> String {
     match value {
-        Value::Empty => "-".into(),
-        Value::Flag(flag) => flag.to_string(),
-        Value::Text(text) => format!("{text:?}"),
-        Value::List(list) => {
+        YamlValue::Empty => "-".into(),
+        YamlValue::Flag(flag) => flag.to_string(),
+        YamlValue::Text(text) => format!("{text:?}"),
+        YamlValue::List(list) => {
             let items = list.iter().map(|(line, value)| format!("{line}:{}", shown(value)));
             format!("[{}]", items.collect::<Vec<_>>().join(", "))
         }
-        Value::Fields(fields) => {
+        YamlValue::Fields(fields) => {
             let fields = fields
                 .iter()
                 .map(|field| format!("{}:{} {}", field.line, field.key, shown(&field.value)));
             format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
         }
-        Value::Unread => "?".into(),
+        YamlValue::Unread => "?".into(),
     }
 }
 
@@ -30,7 +30,7 @@ fn told(bytes: &[u8]) -> String {
     match read(Path::new("f.md"), bytes) {
         Err(diagnostic) => format!("{}: {diagnostic}\n", diagnostic.severity.as_str()),
         Ok(read) => {
-            let mut out = shown(&Value::Fields(read.fields)) + "\n";
+            let mut out = shown(&YamlValue::Fields(read.fields)) + "\n";
             for diagnostic in read.diagnostics {
                 out += &format!("{}: {diagnostic}\n", diagnostic.severity.as_str());
             }

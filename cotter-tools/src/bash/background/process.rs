@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     bash,
-    process::{Ended, Job, Runner, running::Running},
+    process::{Job, ProcessEnd, Runner, running::RunningProcess},
 };
 
 /// The most of a log: a quarter of a gigabyte, with all that run and all that are remembered.
@@ -29,11 +29,11 @@ const READ_SECRET: &str = "it could reach beyond this machine, and was ended whe
                            this session; starting it again asks";
 
 /// One process. Dropped, it is ended, and its log is gone.
-pub(crate) struct Process {
+pub(crate) struct BackgroundProcess {
     pub(crate) command: String,
     pub(crate) log: PathBuf,
-    pub(crate) ended: watch::Receiver<Option<End>>,
-    tell: mpsc::UnboundedSender<Word>,
+    pub(crate) ended: watch::Receiver<Option<BackgroundEnd>>,
+    tell: mpsc::UnboundedSender<LogMessage>,
     listening: JoinHandle<()>,
     /// What ends it, where it may carry a secret out.
     secret: Option<CancellationToken>,
@@ -45,19 +45,19 @@ pub(crate) struct Process {
 }
 
 /// What is said to whoever listens to a process.
-enum Word {
+enum LogMessage {
     Stop,
     Approved(Vec<PathBuf>),
 }
 
 /// How it ended.
 #[derive(Clone, Debug)]
-pub(crate) struct End {
+pub(crate) struct BackgroundEnd {
     how: String,
     remarks: Vec<String>,
 }
 
-impl End {
+impl BackgroundEnd {
     /// All of it in a line.
     pub(crate) fn told(&self) -> String {
         let all: Vec<_> =
@@ -66,14 +66,14 @@ impl End {
     }
 }
 
-impl Drop for Process {
+impl Drop for BackgroundProcess {
     fn drop(&mut self) {
         self.listening.abort();
         let _ = fs::remove_file(&self.log);
     }
 }
 
-impl Process {
+impl BackgroundProcess {
     pub(crate) async fn start(
         command: &str,
         (log, file): (PathBuf, File),
@@ -97,7 +97,7 @@ impl Process {
             end.send_replace(Some(how));
         });
         let command = command.into();
-        Ok(Process {
+        Ok(BackgroundProcess {
             command,
             log,
             ended,
@@ -120,8 +120,8 @@ impl Process {
     }
 
     /// Ends it. What is given tells when it has ended.
-    pub(crate) fn stop(&self) -> watch::Receiver<Option<End>> {
-        let _ = self.tell.send(Word::Stop);
+    pub(crate) fn stop(&self) -> watch::Receiver<Option<BackgroundEnd>> {
+        let _ = self.tell.send(LogMessage::Stop);
         self.ended.clone()
     }
 
@@ -130,7 +130,7 @@ impl Process {
         self.absent.retain(|path| {
             !paths.iter().any(|written| written.starts_with(path) || path.starts_with(written))
         });
-        let _ = self.tell.send(Word::Approved(paths.into()));
+        let _ = self.tell.send(LogMessage::Approved(paths.into()));
     }
 
     pub(crate) fn status(&self, name: &str) -> String {
@@ -168,11 +168,11 @@ fn told(name: &str, what: &str) -> String {
 
 /// Writes what a process says to its log until it ends, and says how that was.
 async fn listen(
-    mut running: Running,
+    mut running: RunningProcess,
     mut log: File,
-    mut told: mpsc::UnboundedReceiver<Word>,
+    mut told: mpsc::UnboundedReceiver<LogMessage>,
     mut secret: Option<CancellationToken>,
-) -> End {
+) -> BackgroundEnd {
     let mut room = MOST_LOG;
     let (mut full, mut knows) = (false, false);
     loop {
@@ -180,8 +180,8 @@ async fn listen(
             biased;
             Some(word) = told.recv() => {
                 match word {
-                    Word::Stop => running.end(),
-                    Word::Approved(paths) => running.approve(&paths),
+                    LogMessage::Stop => running.end(),
+                    LogMessage::Approved(paths) => running.approve(&paths),
                 }
                 continue;
             }
@@ -202,10 +202,10 @@ async fn listen(
         room -= length as u64;
     }
     let mut end = match running.ended().await {
-        Err(cause) => End { how: cause.to_string(), remarks: vec![] },
-        Ok(Ended { exit, remarks }) => {
+        Err(cause) => BackgroundEnd { how: cause.to_string(), remarks: vec![] },
+        Ok(ProcessEnd { exit, remarks }) => {
             let how = bash::ending(exit).unwrap_or_else(|| "exit code 0".into());
-            End { how, remarks }
+            BackgroundEnd { how, remarks }
         }
     };
     if knows {

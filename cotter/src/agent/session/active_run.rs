@@ -7,51 +7,51 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::session::State,
+    agent::session::SessionState,
     history::{
-        entry::{Body, Entries, Entry, EntryKind},
+        entry::{Entries, Entry, EntryBody, EntryKind},
         ledger::Record,
         store::StoreError,
     },
 };
 use crate::{
     agent::{
-        listing::Index,
+        listing::NameListing,
         session::{
-            cache_break::{Limited, Sent},
-            estimate::{Estimate, Left},
+            cache_break::{RequestLog, ToolLimit},
+            estimate::{SizeAfterCompaction, TokenEstimate},
         },
     },
     history::{
-        message::{Content, Mark, Message, ToolResultMessage, UserMessage},
-        message_list::Messages,
+        message::{Content, Message, ToolResultMessage, UserMessage, UserMessageKind},
+        message_list::MessageList,
     },
     model::{Model, Thinking},
     permission::rule::Rule,
 };
 
 /// The run under way.
-pub(crate) struct UnderWay {
+pub(crate) struct ActiveRun {
     cancel: CancellationToken,
     /// The calls that had leave to run last: without a result, nobody knows what came of them.
     at_work: Vec<SmolStr>,
     /// Entries of others that wait for the run's next safe moment.
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingEntry>,
     /// Why a hook ended it.
     ended: Option<String>,
 }
 
 /// An entry that waits for a safe moment of the run under way.
-struct Waiting {
+struct PendingEntry {
     /// The id it was promised.
     id: SmolStr,
-    body: Body,
-    by: By,
+    body: EntryBody,
+    by: EntrySource,
 }
 
 /// Whose an entry or a choice is.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum By {
+pub(crate) enum EntrySource {
     /// Of somebody who works on the prompt that is being staged: it is stored with the prompt, or not
     /// at all.
     Prompt,
@@ -61,25 +61,25 @@ pub(crate) enum By {
 
 /// What was set for one session instead of what its agent has.
 #[derive(Default)]
-pub(crate) struct Choices {
+pub(crate) struct SessionOverrides {
     /// The model of the run under way, or of the next one.
     pub(crate) turn_model: Option<Arc<dyn Model>>,
     pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) thinking: Thinking,
     /// The tools it is limited to, by name.
-    pub(crate) active_tools: Limited,
+    pub(crate) active_tools: ToolLimit,
     /// The conversation is to be summed up before the next request, minding these words.
     pub(crate) compact: Option<String>,
     /// What the run under way is to be told before its next request.
-    steering: Vec<(By, Content)>,
+    steering: Vec<(EntrySource, Content)>,
     /// What was set before the prompt that is being staged changed it.
-    before_prompt: Option<Box<BeforePrompt>>,
+    before_prompt: Option<Box<OverrideBackup>>,
     /// How long the conversation is, where no provider counts.
-    estimate: Option<Box<Estimate>>,
+    estimate: Option<Box<TokenEstimate>>,
     /// What was left of the conversation when it was last summed up.
-    pub(crate) summed_up: Option<Left>,
+    pub(crate) summed_up: Option<SizeAfterCompaction>,
     /// What was sent last, where somebody hears of replies.
-    pub(crate) sent: Sent,
+    pub(crate) sent: RequestLog,
     /// What a person said yes to for the rest of the session, as allow rules.
     pub(crate) approvals: Vec<Rule>,
     /// Whether a secret was read; unknown until somebody looks.
@@ -87,7 +87,7 @@ pub(crate) struct Choices {
     /// The skills that triggers brought in; unknown until somebody looks.
     pub(crate) skills: Option<Arc<ActiveSkills>>,
     /// The lists that its model was told of last, where those it is shown are older.
-    pub(crate) told: Option<Arc<Index>>,
+    pub(crate) told: Option<Arc<NameListing>>,
     /// Models that no longer count.
     gone: Vec<Arc<dyn Model>>,
 }
@@ -109,7 +109,7 @@ impl ActiveSkills {
         let mut follows = false;
         for entry in path.iter() {
             if entry.kind() == EntryKind::SkillActive
-                && let Body::SkillActive { name, text } = entry.body()
+                && let EntryBody::SkillActive { name, text } = entry.body()
             {
                 active.names.push(name.clone());
                 active.bytes += text.len();
@@ -119,7 +119,9 @@ impl ActiveSkills {
                 }
             } else if std::mem::take(&mut follows)
                 && let Some(Message::User(UserMessage {
-                    mark: Mark::SkillInjection, content, ..
+                    mark: UserMessageKind::SkillInjection,
+                    content,
+                    ..
                 })) = entry.message()
             {
                 active.bytes += content.text().len();
@@ -130,30 +132,30 @@ impl ActiveSkills {
 }
 
 /// What a prompt that comes to nothing gives back.
-struct BeforePrompt {
+struct OverrideBackup {
     model: Option<Arc<dyn Model>>,
     thinking: Thinking,
-    active_tools: Limited,
+    active_tools: ToolLimit,
 }
 
-impl Choices {
+impl SessionOverrides {
     /// About how many tokens these messages have.
-    pub(crate) fn estimate(&mut self, messages: Messages) -> u64 {
+    pub(crate) fn estimate(&mut self, messages: MessageList) -> u64 {
         self.estimate.get_or_insert_default().take(messages)
     }
 }
 
-static NOTHING_CHOSEN: Choices = Choices {
+static NOTHING_CHOSEN: SessionOverrides = SessionOverrides {
     turn_model: None,
     model: None,
     thinking: Thinking::Off,
-    active_tools: Limited::NOT,
+    active_tools: ToolLimit::NOT,
     compact: None,
     steering: Vec::new(),
     before_prompt: None,
     estimate: None,
     summed_up: None,
-    sent: Sent::NOTHING,
+    sent: RequestLog::NOTHING,
     approvals: Vec::new(),
     secret_read: None,
     skills: None,
@@ -161,10 +163,10 @@ static NOTHING_CHOSEN: Choices = Choices {
     gone: Vec::new(),
 };
 
-impl State {
+impl SessionState {
     /// A run begins: others' entries wait for its safe moments from now on.
     pub(crate) fn begin_run(&mut self, cancel: CancellationToken) {
-        let run = UnderWay { cancel, at_work: vec![], waiting: vec![], ended: None };
+        let run = ActiveRun { cancel, at_work: vec![], waiting: vec![], ended: None };
         self.under_way = Some(Box::new(run));
     }
 
@@ -174,7 +176,7 @@ impl State {
         end: impl FnOnce() -> Record,
     ) -> Result<Vec<Arc<Entry>>, StoreError> {
         let writable = self.check_writable().is_ok();
-        let settled = if writable { self.settle() } else { vec![] };
+        let settled = if writable { self.add_pending_entries() } else { vec![] };
         self.under_way = None;
         if writable {
             self.record(end());
@@ -218,12 +220,12 @@ impl State {
     }
 
     /// Adds somebody's entry: at once, or at the next safe moment of the run under way. Gives its id.
-    pub(crate) fn add(&mut self, body: Body, by: By) -> Result<SmolStr, StoreError> {
+    pub(crate) fn add(&mut self, body: EntryBody, by: EntrySource) -> Result<SmolStr, StoreError> {
         self.check_writable()?;
         if self.is_busy() {
             let id = self.next_id();
             if let Some(run) = &mut self.under_way {
-                run.waiting.push(Waiting { id: id.clone(), body, by });
+                run.waiting.push(PendingEntry { id: id.clone(), body, by });
             }
             return Ok(id);
         }
@@ -259,34 +261,34 @@ impl State {
     }
 
     /// A safe moment: what waited is added. Gives the entries.
-    pub(crate) fn settle(&mut self) -> Vec<Arc<Entry>> {
+    pub(crate) fn add_pending_entries(&mut self) -> Vec<Arc<Entry>> {
         if let Some(chosen) = &mut self.chosen {
             chosen.gone.extend(chosen.before_prompt.take().and_then(|before| before.model));
         }
         let waiting = self.under_way.as_mut().map(|run| std::mem::take(&mut run.waiting));
         let waiting = waiting.unwrap_or_default();
-        waiting.into_iter().map(|Waiting { id, body, .. }| self.append_as(id, body)).collect()
+        waiting.into_iter().map(|PendingEntry { id, body, .. }| self.append_as(id, body)).collect()
     }
 
     /// A prompt that comes to nothing takes with it what was added and set for it.
     pub(crate) fn forget_prompt(&mut self) {
         if let Some(run) = &mut self.under_way {
-            run.waiting.retain(|waiting| waiting.by != By::Prompt);
+            run.waiting.retain(|waiting| waiting.by != EntrySource::Prompt);
         }
         if let Some(chosen) = &mut self.chosen
             && let Some(before) = chosen.before_prompt.take()
         {
-            let BeforePrompt { model, thinking, active_tools } = *before;
+            let OverrideBackup { model, thinking, active_tools } = *before;
             chosen.gone.extend(std::mem::replace(&mut chosen.model, model));
             (chosen.thinking, chosen.active_tools) = (thinking, active_tools);
         }
         if let Some(chosen) = &mut self.chosen {
-            chosen.steering.retain(|(by, _)| *by != By::Prompt);
+            chosen.steering.retain(|(by, _)| *by != EntrySource::Prompt);
         }
     }
 
     /// The calls that are about to run, besides those that already do.
-    pub(crate) fn go_to_work(&mut self, calls: impl Iterator<Item = SmolStr>) {
+    pub(crate) fn mark_calls_running(&mut self, calls: impl Iterator<Item = SmolStr>) {
         if let Some(run) = &mut self.under_way {
             run.at_work.extend(calls);
         }
@@ -315,20 +317,20 @@ impl State {
     }
 
     /// What was set for this session.
-    pub(crate) fn choices(&self) -> &Choices {
+    pub(crate) fn choices(&self) -> &SessionOverrides {
         self.chosen.as_deref().unwrap_or(&NOTHING_CHOSEN)
     }
 
     /// The same, to be changed.
-    pub(crate) fn choose(&mut self) -> &mut Choices {
+    pub(crate) fn choose(&mut self) -> &mut SessionOverrides {
         self.chosen.get_or_insert_default()
     }
 
     /// The same, for somebody whose changes may go with a prompt.
-    pub(crate) fn choose_by(&mut self, by: By) -> &mut Choices {
+    pub(crate) fn choose_by(&mut self, by: EntrySource) -> &mut SessionOverrides {
         let chosen = self.choose();
-        if by == By::Prompt && chosen.before_prompt.is_none() {
-            chosen.before_prompt = Some(Box::new(BeforePrompt {
+        if by == EntrySource::Prompt && chosen.before_prompt.is_none() {
+            chosen.before_prompt = Some(Box::new(OverrideBackup {
                 model: chosen.model.clone(),
                 thinking: chosen.thinking,
                 active_tools: chosen.active_tools.clone(),
@@ -340,7 +342,7 @@ impl State {
     /// Nobody hears of replies any more: what was sent need not be known.
     pub(crate) fn forget_sent(&mut self) {
         if let Some(chosen) = &mut self.chosen {
-            chosen.sent = Sent::NOTHING;
+            chosen.sent = RequestLog::NOTHING;
         }
     }
 
@@ -351,7 +353,7 @@ impl State {
     }
 
     /// Words for the model that are to reach it in the run under way.
-    pub(crate) fn steer(&mut self, content: Content, by: By) {
+    pub(crate) fn steer(&mut self, content: Content, by: EntrySource) {
         self.choose().steering.push((by, content));
     }
 

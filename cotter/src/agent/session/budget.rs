@@ -1,7 +1,7 @@
 //! What a run may spend, and has spent: its own requests, those its hooks make, those of the agents
 //! that work for it.
 //!
-//! A request is sent only with a [`Leave`]. Near the end of a budget leaves are given one at a time,
+//! A request is sent only with a [`RequestSlot`]. Near the end of a budget leaves are given one at a time,
 //! so that many children at once spend no more than one agent would: at most the last request goes
 //! over, unless a reply costs more than twice what any before it did.
 //!
@@ -15,7 +15,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-pub(crate) use crate::agent::session::reservation::{SetAside, reserve};
+pub(crate) use crate::agent::session::reservation::{Reservation, reserve};
 use crate::{
     agent::{
         Limits,
@@ -32,14 +32,14 @@ pub(crate) struct Budget {
     whose: &'static str,
     pub(crate) max_usd: Option<f64>,
     pub(crate) max_tokens: Option<u64>,
-    spent: Mutex<Spent>,
+    spent: Mutex<Spending>,
     /// Told when a leave is given back.
     pub(crate) settled: Notify,
 }
 
 /// What was spent so far.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spent {
+pub(crate) struct Spending {
     pub(crate) usage: Usage,
     /// `None` once a price was not known.
     pub(crate) cost: Option<f64>,
@@ -74,7 +74,7 @@ impl Amount {
 
 /// What a request is paid from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Paid {
+pub(crate) enum FundedBy {
     /// Something that was set aside. It spends no more than its own, and all of that is there for it.
     FromShare,
     /// What nothing was set aside of.
@@ -87,7 +87,7 @@ impl Budget {
     }
 
     pub(crate) fn of(whose: &'static str, max_usd: Option<f64>, max_tokens: Option<u64>) -> Self {
-        let spent = Spent {
+        let spent = Spending {
             usage: Usage::default(),
             cost: Some(0.0),
             out: 0,
@@ -98,11 +98,11 @@ impl Budget {
         Budget { whose, max_usd, max_tokens, spent: Mutex::new(spent), settled: Notify::new() }
     }
 
-    pub(crate) fn spent(&self) -> Spent {
+    pub(crate) fn spent(&self) -> Spending {
         *self.lock()
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Spent> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Spending> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl Budget {
     }
 
     /// Why no further request may be sent, where none may.
-    pub(crate) fn exhausted(&self, spent: &Spent, paid: Paid) -> Option<String> {
+    pub(crate) fn exhausted(&self, spent: &Spending, paid: FundedBy) -> Option<String> {
         let (whose, aside) = (self.whose, spent.aside_for_others(paid));
         let tokens = spent.usage.total();
         if let Some(max) = self.max_tokens.filter(|max| tokens.saturating_add(aside.tokens) >= *max)
@@ -150,7 +150,7 @@ impl Budget {
 
     /// Whether what is under way may use up what is left. A request under way is taken to cost twice
     /// the dearest reply so far; while no reply has cost anything, nobody knows.
-    fn is_tight(&self, spent: &Spent, paid: Paid) -> bool {
+    fn is_tight(&self, spent: &Spending, paid: FundedBy) -> bool {
         let aside = spent.aside_for_others(paid);
         let tokens = spent.largest_tokens.saturating_mul(2 * u64::from(spent.out));
         let usd = spent.dearest_usd * 2.0 * f64::from(spent.out);
@@ -160,7 +160,7 @@ impl Budget {
         spent.out > 0 && (self.max_tokens.is_some_and(over) || self.max_usd.is_some_and(dear))
     }
 
-    async fn take(&self, paid: Paid) -> Result<(), String> {
+    async fn take(&self, paid: FundedBy) -> Result<(), String> {
         loop {
             let settled = self.settled.notified();
             {
@@ -183,11 +183,11 @@ impl Budget {
     }
 }
 
-impl Spent {
-    fn aside_for_others(&self, paid: Paid) -> Amount {
+impl Spending {
+    fn aside_for_others(&self, paid: FundedBy) -> Amount {
         match paid {
-            Paid::FromShare => Amount::default(),
-            Paid::FromRest => self.aside,
+            FundedBy::FromShare => Amount::default(),
+            FundedBy::FromRest => self.aside,
         }
     }
 }
@@ -199,16 +199,16 @@ pub(crate) fn usd(amount: f64) -> String {
 
 /// Whose budget something counts against.
 #[derive(Clone)]
-pub(crate) enum Purse {
+pub(crate) enum BudgetScope {
     Run(Arc<RunCx>),
-    Share(Arc<SetAside>),
+    Share(Arc<Reservation>),
 }
 
-impl Purse {
+impl BudgetScope {
     pub(crate) fn budget(&self) -> &Budget {
         match self {
-            Purse::Run(run) => &run.budget,
-            Purse::Share(share) => &share.budget,
+            BudgetScope::Run(run) => &run.budget,
+            BudgetScope::Share(share) => &share.budget,
         }
     }
 }
@@ -216,16 +216,16 @@ impl Purse {
 /// Every purse that something spent here counts against, the nearest first: a share where it is paid
 /// from one, the run, and the same of whoever that works for. With each, what a request from here is
 /// to it.
-pub(crate) fn purses(cx: &Cx) -> impl Iterator<Item = (Purse, Paid)> {
-    let mut paid = Paid::FromRest;
+pub(crate) fn purses(cx: &Cx) -> impl Iterator<Item = (BudgetScope, FundedBy)> {
+    let mut paid = FundedBy::FromRest;
     let all = cx.lineage().flat_map(|cx| {
-        let shares = cx.shares().map(|share| Purse::Share(share.clone()));
-        shares.chain(iter::once_with(|| Purse::Run(cx.run.clone())))
+        let shares = cx.shares().map(|share| BudgetScope::Share(share.clone()));
+        shares.chain(iter::once_with(|| BudgetScope::Run(cx.run.clone())))
     });
     all.map(move |purse| {
         let below = paid;
-        if matches!(purse, Purse::Share(_)) {
-            paid = Paid::FromShare;
+        if matches!(purse, BudgetScope::Share(_)) {
+            paid = FundedBy::FromShare;
         }
         (purse, below)
     })
@@ -239,20 +239,20 @@ fn is_limited(cx: &Cx) -> bool {
 
 /// The leave to send one request; given back when it goes.
 #[must_use]
-pub(crate) struct Leave {
+pub(crate) struct RequestSlot {
     cx: Cx,
     /// Those of its lineage that have a limit.
-    limited: Vec<Purse>,
+    limited: Vec<BudgetScope>,
 }
 
-impl Leave {
+impl RequestSlot {
     /// Books what the reply used, then gives the leave back: whoever waits for it sees the sum.
     pub(crate) fn settle(self, usage: Usage, cost: Option<f64>) {
         book(&self.cx, usage, cost);
     }
 }
 
-impl Drop for Leave {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         self.limited.iter().for_each(|purse| purse.budget().give_back());
     }
@@ -270,13 +270,13 @@ pub(crate) fn exhausted(cx: &Cx) -> Option<String> {
 }
 
 /// The leave to send a request where nobody has a limit: there is nothing to wait for.
-pub(crate) fn free_leave(cx: &Cx) -> Option<Leave> {
-    (!is_limited(cx)).then(|| Leave { cx: cx.clone(), limited: vec![] })
+pub(crate) fn free_leave(cx: &Cx) -> Option<RequestSlot> {
+    (!is_limited(cx)).then(|| RequestSlot { cx: cx.clone(), limited: vec![] })
 }
 
 /// Waits for the leave to send a request, or says why there will be none. Whoever this run works for
 /// is asked first.
-pub(crate) async fn leave(cx: &Cx, model: &Arc<dyn Model>) -> Result<Leave, String> {
+pub(crate) async fn leave(cx: &Cx, model: &Arc<dyn Model>) -> Result<RequestSlot, String> {
     let mut limited: Vec<_> = purses(cx).filter(|(purse, _)| purse.budget().is_limited()).collect();
     let has_price = || model.cost_usd(&Usage::default()).is_some();
     if limited.iter().any(|(purse, _)| purse.budget().max_usd.is_some()) && !has_price() {
@@ -284,7 +284,7 @@ pub(crate) async fn leave(cx: &Cx, model: &Arc<dyn Model>) -> Result<Leave, Stri
         return Err(format!("the price of `{name}` is not known, so the budget cannot be kept"));
     }
     limited.reverse();
-    let mut leave = Leave { cx: cx.clone(), limited: Vec::with_capacity(limited.len()) };
+    let mut leave = RequestSlot { cx: cx.clone(), limited: Vec::with_capacity(limited.len()) };
     for (purse, paid) in limited {
         purse.budget().take(paid).await?;
         leave.limited.push(purse);

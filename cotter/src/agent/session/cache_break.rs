@@ -11,42 +11,42 @@ use std::{
 use smol_str::{SmolStr, ToSmolStr};
 
 use crate::{
-    agent::view::Face,
+    agent::view::AgentView,
     history::{
-        message::{Mark, Message, UserMessage},
-        message_list::Messages,
+        message::{Message, UserMessage, UserMessageKind},
+        message_list::MessageList,
     },
     hooks::points::model::CacheBreak,
     model::{Model, Request, tools::ToolSpec},
 };
 
 /// A request that was answered: what the next one to that model should begin with.
-pub(crate) struct Answered {
+pub(crate) struct AnsweredRequest {
     model: SmolStr,
     request: Request,
     outline: Arc<Outline>,
-    limited: Limited,
+    limited: ToolLimit,
     /// The transforms that made its messages, each with what it was given.
-    shaped: Vec<(SmolStr, Messages)>,
+    shaped: Vec<(SmolStr, MessageList)>,
 }
 
 /// The last requests that were answered, one a model: each has a cache of its own.
 #[derive(Default)]
-pub(crate) struct Sent(Vec<Answered>);
+pub(crate) struct RequestLog(Vec<AnsweredRequest>);
 
 /// A session takes turns with a few models, never with many.
 const MODELS: usize = 4;
 
-impl Sent {
-    pub(crate) const NOTHING: Sent = Sent(Vec::new());
+impl RequestLog {
+    pub(crate) const NOTHING: RequestLog = RequestLog(Vec::new());
 
     /// What this model answered last, no longer remembered.
-    pub(crate) fn take(&mut self, model: &str) -> Option<Answered> {
+    pub(crate) fn take(&mut self, model: &str) -> Option<AnsweredRequest> {
         let at = self.0.iter().position(|answered| answered.model == model)?;
         Some(self.0.remove(at))
     }
 
-    pub(crate) fn remember(&mut self, answered: Answered) {
+    pub(crate) fn remember(&mut self, answered: AnsweredRequest) {
         if self.0.len() == MODELS {
             self.0.remove(0);
         }
@@ -56,13 +56,13 @@ impl Sent {
 
 /// The tools a session was limited to, and who limited them, or lifted that, last.
 #[derive(Clone, Default)]
-pub(crate) struct Limited {
+pub(crate) struct ToolLimit {
     pub(crate) to: Option<Arc<[SmolStr]>>,
     pub(crate) by: SmolStr,
 }
 
-impl Limited {
-    pub(crate) const NOT: Limited = Limited { to: None, by: SmolStr::new_static("") };
+impl ToolLimit {
+    pub(crate) const NOT: ToolLimit = ToolLimit { to: None, by: SmolStr::new_static("") };
 
     fn hides(&self, tool: &str) -> bool {
         self.to.as_ref().is_some_and(|names| !names.iter().any(|name| name == tool))
@@ -70,16 +70,16 @@ impl Limited {
 }
 
 /// Messages as they were built, and what they were before each transform that changed them.
-pub(crate) struct Built {
-    pub(crate) messages: Messages,
-    pub(crate) shaped: Vec<(SmolStr, Messages)>,
+pub(crate) struct BuiltContext {
+    pub(crate) messages: MessageList,
+    pub(crate) shaped: Vec<(SmolStr, MessageList)>,
 }
 
 /// What is before the conversation, piece by piece, in the order in which providers read it.
-pub(crate) type Outline = [Piece];
+pub(crate) type Outline = [OutlinePart];
 
 /// One piece: a tool, a name in a list, a section of the system prompt.
-pub(crate) struct Piece {
+pub(crate) struct OutlinePart {
     part: &'static str,
     /// The tool it is of; none where it is of the system prompt.
     tool: Option<SmolStr>,
@@ -88,16 +88,21 @@ pub(crate) struct Piece {
     hash: u64,
 }
 
-impl Piece {
+impl OutlinePart {
     fn of_tool(tool: &SmolStr, by: impl ToSmolStr, words: impl Hash) -> Self {
-        Piece { part: "tools", tool: Some(tool.clone()), by: by.to_smolstr(), hash: hash(words) }
+        OutlinePart {
+            part: "tools",
+            tool: Some(tool.clone()),
+            by: by.to_smolstr(),
+            hash: hash(words),
+        }
     }
 
     fn of_system(by: impl ToSmolStr, words: impl Hash) -> Self {
-        Piece { part: "system", tool: None, by: by.to_smolstr(), hash: hash(words) }
+        OutlinePart { part: "system", tool: None, by: by.to_smolstr(), hash: hash(words) }
     }
 
-    fn says_the_same(&self, other: &Piece) -> bool {
+    fn says_the_same(&self, other: &OutlinePart) -> bool {
         self.hash == other.hash && self.part == other.part
     }
 }
@@ -109,42 +114,48 @@ fn hash(words: impl Hash) -> u64 {
 }
 
 /// The pieces of what an agent shows its model.
-pub(crate) fn outline(face: &Face) -> Arc<Outline> {
+pub(crate) fn outline(face: &AgentView) -> Arc<Outline> {
     let index = face.shown.as_ref().unwrap_or(&face.index);
     let tools = face.tools.rows().flat_map(|row| {
         let ToolSpec { name, description, schema } = &*row.spec;
         let schema = schema.to_string();
         match face.lists(name) {
-            None => vec![Piece::of_tool(name, &row.owner, (name, description, schema))],
+            None => vec![OutlinePart::of_tool(name, &row.owner, (name, description, schema))],
             // It is there for the names in its list, which are their owners'.
             Some(kind) => {
-                let own = Piece::of_tool(name, &row.owner, (name, schema));
+                let own = OutlinePart::of_tool(name, &row.owner, (name, schema));
                 let listed = index
                     .listed(kind)
-                    .map(|one| Piece::of_tool(name, &one.owner, (&*one.name, &*one.words)));
+                    .map(|one| OutlinePart::of_tool(name, &one.owner, (&*one.name, &*one.words)));
                 listed.chain([own]).collect()
             }
         }
     });
     let system = face.sections.iter().flat_map(|section| match section.lists {
-        None => vec![Piece::of_system(&section.by, &section.text)],
+        None => vec![OutlinePart::of_system(&section.by, &section.text)],
         Some(kind) => {
             let names = index.listed(kind);
-            names.map(|one| Piece::of_system(&one.owner, &*one.name)).collect()
+            names.map(|one| OutlinePart::of_system(&one.owner, &*one.name)).collect()
         }
     });
     tools.chain(system).collect()
 }
 
-impl Answered {
+impl AnsweredRequest {
     pub(crate) fn new(
         model: &Arc<dyn Model>,
         request: Request,
-        face: &Face,
-        limited: Limited,
-        shaped: Vec<(SmolStr, Messages)>,
+        face: &AgentView,
+        limited: ToolLimit,
+        shaped: Vec<(SmolStr, MessageList)>,
     ) -> Self {
-        Answered { model: model.name().clone(), request, outline: face.outline(), limited, shaped }
+        AnsweredRequest {
+            model: model.name().clone(),
+            request,
+            outline: face.outline(),
+            limited,
+            shaped,
+        }
     }
 
     pub(crate) fn model(&self) -> &SmolStr {
@@ -154,7 +165,7 @@ impl Answered {
     /// Who made this request begin otherwise than the one before it, where anybody did.
     pub(crate) fn broken_since(
         &self,
-        before: &Answered,
+        before: &AnsweredRequest,
         model: &Arc<dyn Model>,
     ) -> Option<CacheBreak> {
         let (part, by) = self.changer(before).or_else(|| {
@@ -165,9 +176,9 @@ impl Answered {
     }
 
     /// Who changed what is before the conversation.
-    fn changer(&self, before: &Answered) -> Option<(&'static str, SmolStr)> {
+    fn changer(&self, before: &AnsweredRequest) -> Option<(&'static str, SmolStr)> {
         let (then, now) = (&before.outline, &self.outline);
-        let is_same = |(then, now): &(&Piece, &Piece)| then.says_the_same(now);
+        let is_same = |(then, now): &(&OutlinePart, &OutlinePart)| then.says_the_same(now);
         let same = then.iter().zip(now.iter()).take_while(is_same).count();
         let (then, now) = (&then[same..], &now[same..]);
         let (piece, limited) = match (then.first(), now.first()) {
@@ -186,7 +197,7 @@ impl Answered {
 
     /// Who made the message at that place another: the last transform that was given the same and made
     /// something else of it, or history itself.
-    fn shaper(&self, before: &Answered, mut at: usize) -> SmolStr {
+    fn shaper(&self, before: &AnsweredRequest, mut at: usize) -> SmolStr {
         let stages = self.stages(before);
         for stage in stages.iter().rev() {
             match stage.inherited(at) {
@@ -196,22 +207,24 @@ impl Answered {
         }
         let history = stages.first().map_or(&self.request.messages, |stage| stage.given.1);
         match history.entries().nth(at).and_then(|entry| entry.in_context()) {
-            Some(Message::User(UserMessage { mark: Mark::Compaction, .. })) => "compaction".into(),
+            Some(Message::User(UserMessage { mark: UserMessageKind::Compaction, .. })) => {
+                "compaction".into()
+            }
             _ => "session".into(),
         }
     }
 
     /// The transforms of both requests, in order; who changed nothing of one made what it was given.
-    fn stages<'a>(&'a self, before: &'a Answered) -> Vec<Stage<'a>> {
+    fn stages<'a>(&'a self, before: &'a AnsweredRequest) -> Vec<TransformStage<'a>> {
         let (mut then, mut now) = (before.shaped.as_slice(), self.shaped.as_slice());
-        let mut stages: Vec<Stage<'a>> = vec![];
+        let mut stages: Vec<TransformStage<'a>> = vec![];
         loop {
-            let has = |shaped: &[(SmolStr, Messages)], name: &SmolStr| {
+            let has = |shaped: &[(SmolStr, MessageList)], name: &SmolStr| {
                 shaped.iter().any(|(other, _)| other == name)
             };
             let is_gone = then.first().filter(|(name, _)| !has(now, name));
             let Some((name, _)) = is_gone.or(now.first()) else { break };
-            let next = |shaped: &mut &'a [(SmolStr, Messages)], sent: &'a Messages| {
+            let next = |shaped: &mut &'a [(SmolStr, MessageList)], sent: &'a MessageList| {
                 let given = shaped.first().map_or(sent, |(_, given)| given);
                 if shaped.first().is_some_and(|(other, _)| other == name) {
                     *shaped = &shaped[1..];
@@ -221,24 +234,24 @@ impl Answered {
             let (given_then, made_then) = next(&mut then, &before.request.messages);
             let (given_now, made_now) = next(&mut now, &self.request.messages);
             let (given, made) = ((given_then, given_now), (made_then, made_now));
-            stages.push(Stage { name, given, made });
+            stages.push(TransformStage { name, given, made });
         }
         stages
     }
 }
 
 /// A transform in two requests: what it was given, and what it made of it.
-struct Stage<'a> {
+struct TransformStage<'a> {
     name: &'a SmolStr,
-    given: (&'a Messages, &'a Messages),
-    made: (&'a Messages, &'a Messages),
+    given: (&'a MessageList, &'a MessageList),
+    made: (&'a MessageList, &'a MessageList),
 }
 
-impl Stage<'_> {
+impl TransformStage<'_> {
     /// Where what it was given differed, where that is why the message at this place differs.
     fn inherited(&self, at: usize) -> Option<usize> {
         let differs = self.given.0.ends_being(self.given.1)?;
-        let source = |given: &Messages, made: &Messages| {
+        let source = |given: &MessageList, made: &MessageList| {
             let entry = made.entries().nth(at)?;
             given.entries().position(|given| given.is_source_of(entry))
         };

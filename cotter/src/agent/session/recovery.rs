@@ -7,22 +7,22 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::history::{
-    end_reason::Reason,
+    end_reason::EndReason,
     ledger::{OutcomeRow, Record},
     message::{Message, ToolCall, ToolResultMessage, Usage},
-    tool_error_kind::ErrorKind,
+    tool_error_kind::ToolErrorKind,
 };
 use crate::{
-    agent::session::State,
+    agent::session::SessionState,
     history::{
-        entry::{Body, Entry, Timestamp},
+        entry::{Entry, EntryBody, Timestamp},
         store::{StoreError, StoredRecord},
     },
 };
 
 /// A run that waited for a person when its process died, and may still be answered.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupted {
+pub(crate) struct InterruptedRun {
     pub(crate) run: SmolStr,
     pub(crate) step: u32,
     pub(crate) deadline: Timestamp,
@@ -31,7 +31,10 @@ pub(crate) struct Interrupted {
 }
 
 /// Closes what is open, but for a question that can still be answered.
-pub(crate) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(), StoreError> {
+pub(crate) fn recover(
+    state: &mut SessionState,
+    records: &[StoredRecord],
+) -> Result<(), StoreError> {
     let last = LastRun::read(records);
     state.next_run = last.number + 1;
     if last.ended {
@@ -52,16 +55,16 @@ pub(crate) fn recover(state: &mut State, records: &[StoredRecord]) -> Result<(),
     state.commit_behind()
 }
 
-impl State {
+impl SessionState {
     /// Gives up on a question that could still be answered: its calls and its run are closed.
-    pub(crate) fn abandon(&mut self, interrupted: &Interrupted) {
+    pub(crate) fn abandon(&mut self, interrupted: &InterruptedRun) {
         let last = LastRun { run: interrupted.run.clone(), ..LastRun::default() };
         close_calls(self, &last);
         self.end_crashed(interrupted.run.clone());
     }
 
     fn end_crashed(&mut self, run: SmolStr) {
-        let (at, reason) = (Timestamp::now(), Reason::Crashed);
+        let (at, reason) = (Timestamp::now(), EndReason::Crashed);
         let usage = Usage::default();
         self.record(Record::RunEnd { run, at, reason, steps: 0, usage, cost: None });
     }
@@ -86,11 +89,11 @@ impl State {
     pub(crate) fn close_call(
         &mut self,
         call: &ToolCall,
-        kind: ErrorKind,
+        kind: ToolErrorKind,
         words: &str,
     ) -> Arc<Entry> {
         let result = ToolResultMessage::closing(call, kind, words);
-        self.append(Body::Message(Message::ToolResult(result)))
+        self.append(EntryBody::Message(Message::ToolResult(result)))
     }
 }
 
@@ -101,7 +104,7 @@ fn unknown(run: &SmolStr, call: &SmolStr) -> Record {
         run: run.clone(),
         call_id: call.clone(),
         outcome: OutcomeRow::UNKNOWN,
-        error: Some(ErrorKind::Unavailable),
+        error: Some(ToolErrorKind::Unavailable),
         ms: 0,
         ran: vec![],
     })
@@ -109,7 +112,7 @@ fn unknown(run: &SmolStr, call: &SmolStr) -> Record {
 
 /// Calls within calls, and those of agents that worked for the run, are in nobody's history: what is
 /// open of them is their outcome.
-fn close_inner_calls(state: &mut State, last: &LastRun) {
+fn close_inner_calls(state: &mut SessionState, last: &LastRun) {
     let open = state.open_calls();
     let is_models = |run: &SmolStr, call: &SmolStr| {
         *run == last.run && open.iter().any(|open| open.id == *call)
@@ -119,20 +122,20 @@ fn close_inner_calls(state: &mut State, last: &LastRun) {
     }
 }
 
-fn close_calls(state: &mut State, last: &LastRun) {
+fn close_calls(state: &mut SessionState, last: &LastRun) {
     for call in state.open_calls() {
         if last.started.contains(&call.id) && !last.finished.contains(&call.id) {
             state.record(unknown(&last.run, &call.id));
             let words = "The outcome is unknown: the process ended while this call ran. \
                          It was not run again. Look before you repeat it.";
-            state.close_call(&call, ErrorKind::Unavailable, words);
+            state.close_call(&call, ToolErrorKind::Unavailable, words);
         } else if last.finished.contains(&call.id) {
             let words = "The call ran to its end, but its result was lost with the process. \
                          It was not run again.";
-            state.close_call(&call, ErrorKind::Unavailable, words);
+            state.close_call(&call, ToolErrorKind::Unavailable, words);
         } else {
             let words = "Cancelled: the process ended before this call started.";
-            state.close_call(&call, ErrorKind::Cancelled, words);
+            state.close_call(&call, ToolErrorKind::Cancelled, words);
         }
     }
 }
@@ -217,7 +220,7 @@ impl LastRun {
         last
     }
 
-    fn interrupted(&self, now: Timestamp) -> Option<Interrupted> {
+    fn interrupted(&self, now: Timestamp) -> Option<InterruptedRun> {
         let question = self.question.as_ref()?;
         let id = SmolStr::from(question["id"].as_str()?);
         let deadline = Timestamp::parse(question["deadline"].as_str()?)?;
@@ -227,6 +230,6 @@ impl LastRun {
         let calls = question["calls"].as_array()?.iter();
         let asked = calls.filter_map(|call| call["callId"].as_str().map(SmolStr::from)).collect();
         let step = question["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(self.step);
-        Some(Interrupted { run: self.run.clone(), step, deadline, asked })
+        Some(InterruptedRun { run: self.run.clone(), step, deadline, asked })
     }
 }

@@ -6,42 +6,42 @@ use std::{
 };
 
 use crate::agent::cx::Cx;
-use crate::agent::session::budget::{Amount, Budget, Paid, Purse, purses};
+use crate::agent::session::budget::{Amount, Budget, BudgetScope, FundedBy, purses};
 
 /// What one task may spend. Nothing said is a fair part of what is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Allowance {
+pub struct TaskAllowance {
     /// The most requests of each agent that works on it.
     pub max_turns: Option<u32>,
     /// The most it may cost, in dollars.
     pub max_budget_usd: Option<f64>,
 }
 
-impl Allowance {
+impl TaskAllowance {
     /// The same with so many requests.
     pub fn with_max_turns(self, max_turns: u32) -> Self {
-        Allowance { max_turns: Some(max_turns), ..self }
+        TaskAllowance { max_turns: Some(max_turns), ..self }
     }
 
     /// The same with so much money.
     pub fn with_max_budget_usd(self, max_budget_usd: f64) -> Self {
-        Allowance { max_budget_usd: Some(max_budget_usd), ..self }
+        TaskAllowance { max_budget_usd: Some(max_budget_usd), ..self }
     }
 }
 
 /// A part of a run's budget, set aside for one task until this is dropped. What is left of it then is
 /// the run's again. Made by [`Controls::reserve`](crate::agent::controls::Controls::reserve).
 #[must_use]
-pub struct Share(pub(crate) Arc<SetAside>);
+pub struct BudgetShare(pub(crate) Arc<Reservation>);
 
-impl Drop for Share {
+impl Drop for BudgetShare {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
-impl fmt::Debug for Share {
+impl fmt::Debug for BudgetShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Budget { max_usd, max_tokens, .. } = &self.0.budget;
         write!(f, "share of {max_usd:?} USD, {max_tokens:?} tokens")
@@ -49,17 +49,17 @@ impl fmt::Debug for Share {
 }
 
 /// What a share stands for. Whoever works on its task spends from here.
-pub(crate) struct SetAside {
+pub(crate) struct Reservation {
     pub(crate) budget: Budget,
     pub(crate) max_turns: Option<u32>,
     /// The share it is a part of.
-    pub(crate) within: Option<Arc<SetAside>>,
+    pub(crate) within: Option<Arc<Reservation>>,
     /// What is set aside and not spent yet, the same at each of `at`.
     rest: Mutex<Amount>,
-    at: Vec<Purse>,
+    at: Vec<BudgetScope>,
 }
 
-impl SetAside {
+impl Reservation {
     /// Takes what a reply used out of what is set aside, and says how much of it was.
     pub(crate) fn use_up(&self, used: Amount) -> Amount {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ impl SetAside {
 
 /// Sets aside a part of what is left for each task, or says why that cannot be. One part more stays
 /// for whoever asks: they have to make something of what comes of it.
-pub(crate) fn reserve(cx: &Cx, tasks: &[Allowance]) -> Result<Vec<Share>, String> {
+pub(crate) fn reserve(cx: &Cx, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShare>, String> {
     let is_sum = |usd: f64| usd.is_finite() && usd > 0.0;
     if let Some(wrong) = tasks.iter().filter_map(|t| t.max_budget_usd).find(|usd| !is_sum(*usd)) {
         return Err(format!("{wrong} USD is not a sum that can be spent"));
@@ -91,16 +91,16 @@ pub(crate) fn reserve(cx: &Cx, tasks: &[Allowance]) -> Result<Vec<Share>, String
     let mut is_within = true;
     let near = purses(cx).take_while(|(purse, _)| {
         let is_next = is_within;
-        is_within = !matches!(purse, Purse::Share(_));
+        is_within = !matches!(purse, BudgetScope::Share(_));
         is_next
     });
     let at: Vec<_> = near.map(|(p, _)| p).filter(|purse| purse.budget().is_limited()).collect();
     // From the nearest to the farthest, as everybody does who takes several.
     let mut locked: Vec<_> = at.iter().map(|purse| purse.budget().lock()).collect();
-    let mut left = Left::default();
+    let mut left = RemainingBudget::default();
     for (purse, spent) in at.iter().zip(&locked) {
         let budget = purse.budget();
-        if let Some(why) = budget.exhausted(spent, Paid::FromRest) {
+        if let Some(why) = budget.exhausted(spent, FundedBy::FromRest) {
             return Err(why);
         }
         let spent_usd = spent.cost.unwrap_or(f64::INFINITY) + spent.aside.usd;
@@ -113,22 +113,22 @@ pub(crate) fn reserve(cx: &Cx, tasks: &[Allowance]) -> Result<Vec<Share>, String
         spent.aside = parts.iter().fold(spent.aside, |all, (_, part)| all.and(*part));
     }
     drop(locked);
-    let share = |(allowance, (budget, part)): (&Allowance, (Budget, Amount))| {
+    let share = |(allowance, (budget, part)): (&TaskAllowance, (Budget, Amount))| {
         let rest = Mutex::new(part);
         let (max_turns, within) = (allowance.max_turns, cx.share.clone());
-        Share(Arc::new(SetAside { budget, max_turns, within, rest, at: at.clone() }))
+        BudgetShare(Arc::new(Reservation { budget, max_turns, within, rest, at: at.clone() }))
     };
     Ok(tasks.iter().zip(parts).map(share).collect())
 }
 
 /// What is left to be set aside; `None` where nobody has a limit.
 #[derive(Default)]
-struct Left {
+struct RemainingBudget {
     usd: Option<f64>,
     tokens: Option<u64>,
 }
 
-impl Left {
+impl RemainingBudget {
     fn cap_usd(&mut self, cap: Option<f64>) {
         self.usd = self.usd.map_or(cap, |usd| Some(cap.map_or(usd, |cap| usd.min(cap))));
     }
@@ -138,7 +138,7 @@ impl Left {
     }
 
     /// A budget for each task, and what is set aside for it.
-    fn parts(&self, tasks: &[Allowance]) -> Result<Vec<(Budget, Amount)>, String> {
+    fn parts(&self, tasks: &[TaskAllowance]) -> Result<Vec<(Budget, Amount)>, String> {
         let named: f64 = tasks.iter().filter_map(|task| task.max_budget_usd).sum();
         let unnamed = tasks.iter().filter(|task| task.max_budget_usd.is_none()).count();
         let fair_usd = match self.usd {
@@ -156,7 +156,7 @@ impl Left {
         };
         let shares = u64::try_from(tasks.len()).unwrap_or(u64::MAX).saturating_add(1);
         let fair_tokens = self.tokens.map(|tokens| tokens / shares);
-        let part = |task: &Allowance| {
+        let part = |task: &TaskAllowance| {
             let max_usd = task.max_budget_usd.or(fair_usd);
             let usd = self.usd.and(max_usd).unwrap_or(0.0);
             let aside = Amount { usd, tokens: fair_tokens.unwrap_or(0) };

@@ -5,7 +5,7 @@ use crate::{
     agent::cx::Cx,
     hooks::{
         handler::named,
-        points::tool_pre::{ToolCalled, ToolPre},
+        points::tool_pre::{ToolPre, ToolPreEvent},
     },
     permission::{facts::Doubt, verdict::Verdict},
     registry::Registry,
@@ -20,14 +20,14 @@ pub(crate) fn register(registry: &mut Registry) {
     registry.on(ToolPre, destructive).on(ToolPre, unclear);
 }
 
-fn destructive_commands(call: &ToolCalled, _: &Cx) -> Verdict {
+fn destructive_commands(call: &ToolPreEvent, _: &Cx) -> Verdict {
     ask(call, |doubt| match doubt {
         Doubt::Destructive(what) => Some(what.clone()),
         Doubt::NotUnderstood(_) => None,
     })
 }
 
-fn not_understood(call: &ToolCalled, _: &Cx) -> Verdict {
+fn not_understood(call: &ToolPreEvent, _: &Cx) -> Verdict {
     ask(call, |doubt| match doubt {
         Doubt::NotUnderstood(why) => Some(format!("it cannot be told what it does: {why}")),
         Doubt::Destructive(_) => None,
@@ -35,7 +35,7 @@ fn not_understood(call: &ToolCalled, _: &Cx) -> Verdict {
 }
 
 /// Asks with the first doubt of a kind, and tells how many there are.
-fn ask(call: &ToolCalled, of_kind: impl Fn(&Doubt) -> Option<String>) -> Verdict {
+fn ask(call: &ToolPreEvent, of_kind: impl Fn(&Doubt) -> Option<String>) -> Verdict {
     let mut doubts = call.facts.doubts.iter().filter_map(of_kind);
     match (doubts.next(), doubts.count()) {
         (None, _) => Verdict::Pass,

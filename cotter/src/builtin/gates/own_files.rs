@@ -5,10 +5,10 @@ use std::path::Path;
 
 use crate::{
     agent::cx::Cx,
-    fs::workspace::Place,
+    fs::workspace::Workspace,
     hooks::{
         handler::named,
-        points::tool_pre::{ToolCalled, ToolPre},
+        points::tool_pre::{ToolPre, ToolPreEvent},
     },
     permission::verdict::Verdict,
     registry::Registry,
@@ -23,7 +23,7 @@ pub(crate) fn register(registry: &mut Registry) {
     registry.on(ToolPre, gate);
 }
 
-fn own_files(call: &ToolCalled, cx: &Cx) -> Verdict {
+fn own_files(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let (place, facts) = (cx.place(), &call.facts);
     let closed = facts.reads.iter().find(|path| place.is_closed(path));
     let written = || facts.writes.iter().find(|path| place.is_closed_to_writes(path));
@@ -45,7 +45,7 @@ const MOST: usize = 20_000;
 
 /// Whether a file with several names is one of those that are closed.
 #[cfg(unix)]
-fn is_another_name(path: &Path, place: &Place) -> bool {
+fn is_another_name(path: &Path, place: &Workspace) -> bool {
     use std::{fs, os::unix::fs::MetadataExt};
     let Ok(about) = fs::metadata(path) else { return false };
     if !about.is_file() || about.nlink() < 2 {
@@ -68,13 +68,13 @@ fn is_another_name(path: &Path, place: &Place) -> bool {
 }
 
 #[cfg(not(unix))]
-fn is_another_name(_: &Path, _: &Place) -> bool {
+fn is_another_name(_: &Path, _: &Workspace) -> bool {
     false
 }
 
 /// A folder that holds something closed cannot be moved away with it; and where nothing confines a
 /// command, it could read all that such a folder holds, the one it runs in included.
-fn above(call: &ToolCalled, place: &Place) -> Verdict {
+fn above(call: &ToolPreEvent, place: &Workspace) -> Verdict {
     let facts = &call.facts;
     let holds = |path: &Path| place.closed().any(|closed| closed.starts_with(path));
     let is_root = |path: &Path| place.write_roots().any(|root| root == path);

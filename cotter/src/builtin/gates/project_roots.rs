@@ -5,7 +5,7 @@ use crate::{
     agent::cx::Cx,
     hooks::{
         handler::named,
-        points::tool_pre::{ToolCalled, ToolPre},
+        points::tool_pre::{ToolPre, ToolPreEvent},
     },
     permission::verdict::Verdict,
     registry::Registry,
@@ -19,7 +19,7 @@ pub(crate) fn register(registry: &mut Registry) {
 }
 
 /// Paths are compared by component; tools give them absolute, with links resolved.
-fn project_roots(call: &ToolCalled, cx: &Cx) -> Verdict {
+fn project_roots(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let (place, facts) = (cx.place(), &call.facts);
     let outside = facts.reads.iter().find(|path| !place.is_readable(path));
     match outside.or_else(|| facts.writes.iter().find(|path| !place.is_writable(path))) {

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::{
     agent::cx::Cx,
-    fs::workspace::Place,
+    fs::workspace::Workspace,
     hooks::{
         handler::named,
-        points::tool_pre::{ToolCalled, ToolPre},
+        points::tool_pre::{ToolPre, ToolPreEvent},
     },
     permission::verdict::Verdict,
     registry::Registry,
@@ -53,7 +53,7 @@ pub const PROTECTED: [&str; 26] = [
 
 /// Whether a path decides what runs later: our own and other agents' folders, git's, editors' and CI's,
 /// memory files. Compared by component and whatever the case of letters.
-pub fn is_protected(path: &Path, place: &Place) -> bool {
+pub fn is_protected(path: &Path, place: &Workspace) -> bool {
     let Some(inside) = place.write_roots().find_map(|root| path.strip_prefix(root).ok()) else {
         return false;
     };
@@ -69,7 +69,7 @@ pub fn is_protected(path: &Path, place: &Place) -> bool {
         || holds_workflows
 }
 
-fn protected_paths(call: &ToolCalled, cx: &Cx) -> Verdict {
+fn protected_paths(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let place = cx.place();
     match call.facts.writes.iter().find(|path| is_protected(path, place)) {
         Some(path) => {

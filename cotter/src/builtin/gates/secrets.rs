@@ -7,7 +7,7 @@ use crate::{
     fs::paths,
     hooks::{
         handler::named,
-        points::tool_pre::{ToolCalled, ToolPre},
+        points::tool_pre::{ToolPre, ToolPreEvent},
     },
     permission::verdict::Verdict,
     registry::Registry,
@@ -21,7 +21,7 @@ pub(crate) fn register(registry: &mut Registry) {
     registry.observe(ToolPre, named("secret-reads", remember_secret));
 }
 
-fn secret_then_network(call: &ToolCalled, cx: &Cx) -> Verdict {
+fn secret_then_network(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let facts = &call.facts;
     let reaches_out = facts.reaches_out();
     let reads_one = facts.reads.iter().find(|path| is_secret(path));
@@ -38,7 +38,7 @@ fn secret_then_network(call: &ToolCalled, cx: &Cx) -> Verdict {
 }
 
 /// Runs after the gates, so what is refused at once does not count.
-fn remember_secret(call: &ToolCalled, cx: &Cx) {
+fn remember_secret(call: &ToolPreEvent, cx: &Cx) {
     if let Some(path) = call.facts.reads.iter().find(|path| is_secret(path)) {
         cx.mark_secret_read(&paths::shown(path, cx.place()));
     }

@@ -5,7 +5,7 @@ use crate::{
     fs::workspace::is_system,
     hooks::{
         handler::named,
-        points::tool_pre::{ToolCalled, ToolPre},
+        points::tool_pre::{ToolPre, ToolPreEvent},
     },
     permission::verdict::Verdict,
     registry::Registry,
@@ -19,7 +19,7 @@ pub(crate) fn register(registry: &mut Registry) {
     registry.on(ToolPre, gate);
 }
 
-fn system_directories(call: &ToolCalled, _: &Cx) -> Verdict {
+fn system_directories(call: &ToolPreEvent, _: &Cx) -> Verdict {
     match call.facts.writes.iter().find(|path| is_system(path)) {
         Some(path) => Verdict::block(format!("{} is the system's own", path.display())),
         None => Verdict::Pass,

@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::{
-    fs::{paths, workspace::Place},
-    history::tool_error_kind::ErrorKind,
-    model::tools::{Output, ToolError, ToolSpec},
+    fs::{paths, workspace::Workspace},
+    history::tool_error_kind::ToolErrorKind,
+    model::tools::{ToolError, ToolOutput, ToolSpec},
     permission::facts::Facts,
-    tool::{Tool, Working, permit::Permit},
+    tool::{Tool, ToolFuture, permit::Permit},
 };
 
 const MOST: usize = 1000;
@@ -37,7 +37,7 @@ impl Tool for List {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
     }
 
@@ -45,7 +45,7 @@ impl Tool for List {
         true
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let folder = permit.facts().reads.first().cloned().unwrap_or_default();
             let shown = paths::shown(&folder, permit.cx().place());
@@ -55,11 +55,11 @@ impl Tool for List {
     }
 }
 
-fn list(folder: &Path, shown: &str) -> Result<Output, ToolError> {
+fn list(folder: &Path, shown: &str) -> Result<ToolOutput, ToolError> {
     let cannot = |cause: std::io::Error| {
         let kind = match cause.kind() {
-            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            _ => ErrorKind::Failed,
+            std::io::ErrorKind::NotFound => ToolErrorKind::NotFound,
+            _ => ToolErrorKind::Failed,
         };
         ToolError::new(kind, format!("cannot list {shown}: {cause}"))
     };

@@ -11,14 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     fs::{
-        file_views::{COMPARED_BYTES, Mark, Seen},
+        file_views::{COMPARED_BYTES, FileStamp, FileViews},
         open, paths,
-        workspace::Place,
+        workspace::Workspace,
     },
-    history::{message::Part, tool_error_kind::ErrorKind},
-    model::tools::{Output, ToolError, ToolSpec},
+    history::{message::ContentPart, tool_error_kind::ToolErrorKind},
+    model::tools::{ToolError, ToolOutput, ToolSpec},
     permission::facts::Facts,
-    tool::{Tool, Working, permit::Permit},
+    tool::{Tool, ToolFuture, permit::Permit},
 };
 
 const DEFAULT_LINES: usize = 2000;
@@ -57,7 +57,7 @@ impl Tool for Read {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         Facts::of_paths(&[input["path"].as_str().unwrap_or_default()], &[], place)
     }
 
@@ -65,10 +65,10 @@ impl Tool for Read {
         true
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let number = |key: &str| permit.input()[key].as_u64().and_then(|n| n.try_into().ok());
-            let wanted = Wanted {
+            let wanted = ReadRequest {
                 // What was decided on is what is opened, not the path as the model spelled it.
                 path: permit.facts().reads.first().cloned().unwrap_or_default(),
                 offset: number("offset").unwrap_or(1),
@@ -83,7 +83,7 @@ impl Tool for Read {
     }
 }
 
-struct Wanted {
+struct ReadRequest {
     path: PathBuf,
     offset: usize,
     limit: usize,
@@ -91,16 +91,16 @@ struct Wanted {
     bytes: usize,
 }
 
-impl Wanted {
+impl ReadRequest {
     fn read(
         &self,
         shown: &str,
-        seen: &Seen,
+        seen: &FileViews,
         cancel: &CancellationToken,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let file = open::file(&self.path).map_err(|cause| cannot(shown, &cause))?;
         let about = file.metadata().map_err(|cause| cannot(shown, &cause))?;
-        let refused = |why: String| Err(ToolError::new(ErrorKind::InvalidArgs, why));
+        let refused = |why: String| Err(ToolError::new(ToolErrorKind::InvalidArgs, why));
         if about.is_dir() {
             return refused(format!("{shown} is a folder; `list` shows what is in it"));
         }
@@ -108,7 +108,7 @@ impl Wanted {
             return refused(format!("{shown} is {}, not a file", other_kind(&about)));
         }
         // What is compared later is what was shown, whatever becomes of the file meanwhile.
-        let note = |held: Option<&[u8]>| seen.note(&self.path, Mark::of(&about, held));
+        let note = |held: Option<&[u8]>| seen.note(&self.path, FileStamp::of(&about, held));
         if let Some(media_type) = picture(&self.path) {
             let output = show_picture(file, about.len(), media_type, shown)?;
             note(None);
@@ -134,7 +134,7 @@ impl Wanted {
         mut file: impl BufRead,
         shown: &str,
         cancel: &CancellationToken,
-    ) -> Result<Output, ToolError> {
+    ) -> Result<ToolOutput, ToolError> {
         let mut text = String::new();
         let mut line = vec![];
         let mut number = 0;
@@ -142,7 +142,7 @@ impl Wanted {
         loop {
             line.clear();
             if cancel.is_cancelled() {
-                return Err(ToolError::new(ErrorKind::Cancelled, "the run was aborted"));
+                return Err(ToolError::new(ToolErrorKind::Cancelled, "the run was aborted"));
             }
             // A line without an end is read no further than anybody would look.
             let taken = file.by_ref().take(LINE_CHARS as u64 * 8).read_until(b'\n', &mut line);
@@ -151,7 +151,7 @@ impl Wanted {
             }
             if line.contains(&0) {
                 let message = format!("{shown} is not text: line {} has a zero byte", number + 1);
-                return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+                return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
             }
             let rest_of_a_line = std::mem::replace(&mut within, !line.ends_with(b"\n"));
             if rest_of_a_line {
@@ -176,7 +176,7 @@ impl Wanted {
             (lines, true) => {
                 let message =
                     format!("{shown} has {lines} lines; offset {} is past its end", self.offset);
-                Err(ToolError::new(ErrorKind::InvalidArgs, message))
+                Err(ToolError::new(ToolErrorKind::InvalidArgs, message))
             }
             _ => Ok(text.into()),
         }
@@ -238,8 +238,8 @@ fn other_kind(about: &Metadata) -> &'static str {
 
 fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
     let kind = match cause.kind() {
-        std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-        _ => ErrorKind::Failed,
+        std::io::ErrorKind::NotFound => ToolErrorKind::NotFound,
+        _ => ToolErrorKind::Failed,
     };
     ToolError::new(kind, format!("cannot read {shown}: {cause}"))
 }
@@ -259,16 +259,16 @@ fn show_picture(
     size: u64,
     media_type: &str,
     shown: &str,
-) -> Result<Output, ToolError> {
+) -> Result<ToolOutput, ToolError> {
     if size > PICTURE_BYTES {
         let message =
             format!("{shown} has {size} bytes; pictures up to {PICTURE_BYTES} can be shown");
-        return Err(ToolError::new(ErrorKind::InvalidArgs, message));
+        return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
     }
     let mut bytes = vec![];
     file.take(PICTURE_BYTES).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
-    let picture = Part::picture(media_type, &bytes);
-    Ok(vec![Part::Text(format!("{shown}, {size} bytes")), picture].into())
+    let picture = ContentPart::picture(media_type, &bytes);
+    Ok(vec![ContentPart::Text(format!("{shown}, {size} bytes")), picture].into())
 }
 
 #[cfg(test)]
@@ -283,9 +283,9 @@ mod tests {
         std::fs::write(&file, "words").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         let read = |path: PathBuf| {
-            Wanted { path, offset: 1, limit: 1, bytes: 1000 }.read(
+            ReadRequest { path, offset: 1, limit: 1, bytes: 1000 }.read(
                 "it",
-                &Seen::default(),
+                &FileViews::default(),
                 &CancellationToken::new(),
             )
         };

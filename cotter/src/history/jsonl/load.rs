@@ -7,8 +7,8 @@ use smol_str::SmolStr;
 
 use crate::history::ledger::{Record, split_hash};
 use crate::history::{
-    entry::{Body, Entries, Entry, EntryKind, Raw},
-    header::Header,
+    entry::{Entries, Entry, EntryBody, EntryKind, RawLine},
+    header::SessionHeader,
     line_format as wire,
     store::StoredRecord,
     tree::Tree,
@@ -16,9 +16,9 @@ use crate::history::{
 
 /// What a session file holds. Every good line is in it; every other is reported with its number.
 #[derive(Default)]
-pub struct Loaded {
+pub struct LoadedSession {
     /// The first line, where it is a session's.
-    pub header: Option<Header>,
+    pub header: Option<SessionHeader>,
     /// The entries, in the order of the file.
     pub entries: Vec<Arc<Entry>>,
     pub(crate) records: Vec<StoredRecord>,
@@ -30,29 +30,29 @@ pub struct Loaded {
 }
 
 /// Reads the bytes of a session file. Never fails: what cannot be read is left out and reported.
-pub fn load(bytes: Vec<u8>) -> Loaded {
+pub fn load(bytes: Vec<u8>) -> LoadedSession {
     let end = memchr::memchr(b'\n', &bytes).unwrap_or(bytes.len());
     let header = wire::read_header(&bytes[..end]);
-    Loaded { header, ..load_lines(bytes, end + 1, 1) }
+    LoadedSession { header, ..load_lines(bytes, end + 1, 1) }
 }
 
 /// Reads lines from the middle of a session file.
-pub(crate) fn load_part(bytes: Vec<u8>) -> Loaded {
+pub(crate) fn load_part(bytes: Vec<u8>) -> LoadedSession {
     load_lines(bytes, 0, 0)
 }
 
-fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> Loaded {
+fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSession {
     let file = Arc::new(bytes);
     // One look at the whole is quicker than one at every line.
     let all_text = std::str::from_utf8(&file).is_ok();
     let torn = !file.is_empty() && !file.ends_with(b"\n");
-    let mut loaded = Loaded { torn, ..Loaded::default() };
+    let mut loaded = LoadedSession { torn, ..LoadedSession::default() };
     while start < file.len() {
         let end = memchr::memchr(b'\n', &file[start..]).map_or(file.len(), |offset| start + offset);
         number += 1;
         let line = &file[start..end];
         if !line.trim_ascii().is_empty() {
-            let raw = Raw { file: file.clone(), start, end };
+            let raw = RawLine { file: file.clone(), start, end };
             // A line that has its end is one of ours; what the file ends within is read whole.
             let ended = end < file.len();
             let text = all_text || std::str::from_utf8(line).is_ok();
@@ -72,7 +72,7 @@ pub(crate) fn first_words(bytes: &[u8]) -> Option<String> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let messages = lines.filter(|line| line.starts_with(b"{\"type\":\"message\""));
     let texts = messages.filter_map(|line| match wire::read_body(EntryKind::Message, line).1 {
-        Body::Message(message) => Some(message.text().into_owned()),
+        EntryBody::Message(message) => Some(message.text().into_owned()),
         _ => None,
     });
     texts.take(1).next()
@@ -83,31 +83,31 @@ pub(crate) fn last_name(bytes: &[u8]) -> Option<Option<String>> {
     let lines = bytes.rsplit(|byte| *byte == b'\n');
     let mut names = lines.filter(|line| line.starts_with(b"{\"type\":\"session_info\""));
     names.find_map(|line| match wire::read_body(EntryKind::SessionInfo, line).1 {
-        Body::SessionInfo(name) => Some(name),
+        EntryBody::SessionInfo(name) => Some(name),
         _ => None,
     })
 }
 
-impl Loaded {
+impl LoadedSession {
     /// The entries from the root to the leaf, oldest first.
     pub fn path(&self) -> Entries {
         Tree::load(self.entries.clone(), |_| {}).path()
     }
 
-    fn take(&mut self, line: &[u8], raw: Raw, ended: bool) -> Result<(), &'static str> {
+    fn take(&mut self, line: &[u8], raw: RawLine, ended: bool) -> Result<(), &'static str> {
         let head = if ended { head_by_position(line) } else { None };
         let Some(head) = head else { return self.take_slowly(line, raw) };
         match head {
-            Head::Entry { kind, id, parent } => {
+            LineHead::Entry { kind, id, parent } => {
                 self.entries.push(Arc::new(Entry::lazy(id, parent, kind, raw)));
             }
-            Head::Record(kind) => self.record(kind, line, raw),
+            LineHead::Record(kind) => self.record(kind, line, raw),
         }
         Ok(())
     }
 
     /// A line that is not in our own order of keys, or not one at all.
-    fn take_slowly(&mut self, line: &[u8], raw: Raw) -> Result<(), &'static str> {
+    fn take_slowly(&mut self, line: &[u8], raw: RawLine) -> Result<(), &'static str> {
         let value: Value = serde_json::from_slice(line).map_err(|_| "not a line of JSON")?;
         let kind = value["type"].as_str().ok_or("it has no `type`")?;
         if let Some(kind) = Record::KINDS.iter().find(|known| **known == kind) {
@@ -120,7 +120,7 @@ impl Loaded {
         Ok(())
     }
 
-    fn record(&mut self, kind: &'static str, line: &[u8], raw: Raw) {
+    fn record(&mut self, kind: &'static str, line: &[u8], raw: RawLine) {
         if let Some((_, hash)) = split_hash(line) {
             self.last_hash = Some(hash.into());
         }
@@ -128,17 +128,17 @@ impl Loaded {
     }
 }
 
-enum Head {
+enum LineHead {
     Entry { kind: EntryKind, id: SmolStr, parent: Option<SmolStr> },
     Record(&'static str),
 }
 
 /// The envelope of a line in our own order of keys. A line cut short is none.
-fn head_by_position(line: &[u8]) -> Option<Head> {
+fn head_by_position(line: &[u8]) -> Option<LineHead> {
     let line = line.strip_suffix(b"}")?;
     let (kind, rest) = plain_text(line.strip_prefix(b"{\"type\":\"")?)?;
     if let Some(kind) = Record::KINDS.iter().find(|known| **known == kind) {
-        return split_hash_inside(rest).then_some(Head::Record(kind));
+        return split_hash_inside(rest).then_some(LineHead::Record(kind));
     }
     let (id, rest) = plain_text(rest.strip_prefix(b",\"id\":\"")?)?;
     let rest = rest.strip_prefix(b",\"parentId\":")?;
@@ -153,7 +153,7 @@ fn head_by_position(line: &[u8]) -> Option<Head> {
     // The core's own bodies end in an object or a plain value; a cut within a text would leave an
     // odd end that only the slow way can judge.
     let whole = matches!(rest.last(), Some(b'}' | b'"' | b']' | b'0'..=b'9' | b'l' | b'e'));
-    whole.then(|| Head::Entry { kind: EntryKind::parse(kind), id: id.into(), parent })
+    whole.then(|| LineHead::Entry { kind: EntryKind::parse(kind), id: id.into(), parent })
 }
 
 fn split_hash_inside(rest: &[u8]) -> bool {

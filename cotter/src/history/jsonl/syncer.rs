@@ -17,18 +17,18 @@ const GATHER: Duration = Duration::from_millis(5);
 /// Syncs files behind their writers, or while they wait.
 #[derive(Default)]
 pub(crate) struct Syncer {
-    shared: Arc<Shared>,
+    shared: Arc<SyncerShared>,
 }
 
 #[derive(Default)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct SyncerShared {
+    queue: Mutex<SyncQueue>,
     work: Condvar,
 }
 
 #[derive(Default)]
-struct Queue {
-    jobs: Vec<Job>,
+struct SyncQueue {
+    jobs: Vec<SyncJob>,
     /// Files whose sync failed behind their writer: it is told at the next append.
     failed: Vec<(Arc<File>, io::ErrorKind)>,
     running: bool,
@@ -36,7 +36,7 @@ struct Queue {
     closed: bool,
 }
 
-struct Job {
+struct SyncJob {
     file: Arc<File>,
     waiters: Vec<oneshot::Sender<Result<(), io::ErrorKind>>>,
 }
@@ -69,7 +69,7 @@ impl Syncer {
         let job = match queue.jobs.iter_mut().position(|job| Arc::ptr_eq(&job.file, file)) {
             Some(index) => &mut queue.jobs[index],
             None => {
-                queue.jobs.push(Job { file: file.clone(), waiters: vec![] });
+                queue.jobs.push(SyncJob { file: file.clone(), waiters: vec![] });
                 queue.jobs.last_mut().expect("it was just pushed")
             }
         };
@@ -91,14 +91,14 @@ impl Syncer {
     }
 }
 
-impl Queue {
+impl SyncQueue {
     /// Whether somebody waits for a sync, or for the end.
     fn is_urgent(&self) -> bool {
         self.closed || self.jobs.iter().any(|job| !job.waiters.is_empty())
     }
 }
 
-impl Shared {
+impl SyncerShared {
     fn run(&self) {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -111,7 +111,7 @@ impl Shared {
                 queue.idle = false;
             }
             if !queue.is_urgent() {
-                let gathering = |queue: &mut Queue| !queue.is_urgent();
+                let gathering = |queue: &mut SyncQueue| !queue.is_urgent();
                 let waited = self.work.wait_timeout_while(queue, GATHER, gathering);
                 queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
@@ -126,13 +126,13 @@ impl Shared {
     }
 }
 
-impl Job {
-    fn run(self, queue: &mut Queue) {
+impl SyncJob {
+    fn run(self, queue: &mut SyncQueue) {
         let result = self.file.sync_data().map_err(|cause| cause.kind());
         self.tell(result, queue);
     }
 
-    fn tell(self, result: Result<(), io::ErrorKind>, queue: &mut Queue) {
+    fn tell(self, result: Result<(), io::ErrorKind>, queue: &mut SyncQueue) {
         if let (Err(kind), true) = (result, self.waiters.is_empty()) {
             queue.failed.push((self.file, kind));
         }

@@ -4,10 +4,10 @@
 use std::{fs::File, io, sync::Arc};
 
 use crate::history::{
-    entry::{Body, Entry, EntryKind},
-    jsonl::load::{Loaded, load, load_part},
+    entry::{Entry, EntryBody, EntryKind},
+    jsonl::load::{LoadedSession, load, load_part},
     line_format as wire,
-    store::Earlier,
+    store::EarlierEntries,
 };
 
 /// Files up to this size are read whole.
@@ -20,7 +20,7 @@ const COMPACTION: &[u8] = b"\n{\"type\":\"compaction\"";
 
 /// The tail of a session file from the last compaction's first kept entry on, where that is enough to
 /// go on, and the way to the rest. `None`: the file must be read whole.
-pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(Loaded, Earlier)>> {
+pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(LoadedSession, EarlierEntries)>> {
     let size = file.metadata()?.len();
     if size <= SHORT {
         return Ok(None);
@@ -59,14 +59,14 @@ fn last_compaction(file: &File, size: u64) -> io::Result<Option<u64>> {
 
 /// The index of the first kept entry, if the part is all a session needs to go on: a compaction and
 /// what it kept, in one line without branches, and the whole of the last run.
-fn enough(part: &Loaded) -> Option<usize> {
+fn enough(part: &LoadedSession) -> Option<usize> {
     let whole_run = part.records.iter().any(|record| record.kind() == "run.start");
     let ours = part.entries.last().is_some_and(|entry| u64::from_str_radix(entry.id(), 16).is_ok());
     if !whole_run || !ours || !part.diagnostics.is_empty() {
         return None;
     }
     let last = part.entries.iter().rfind(|entry| entry.kind() == EntryKind::Compaction)?;
-    let Body::Compaction(compaction) = last.body() else { return None };
+    let EntryBody::Compaction(compaction) = last.body() else { return None };
     let first = part.entries.iter().position(|entry| *entry.id() == compaction.first_kept)?;
     let straight = |pair: &[Arc<Entry>]| pair[1].parent_id() == Some(pair[0].id());
     let branches = |entry: &Arc<Entry>| entry.kind() == EntryKind::Leaf;
@@ -76,10 +76,10 @@ fn enough(part: &Loaded) -> Option<usize> {
 
 fn tail_of(
     file: &Arc<File>,
-    mut part: Loaded,
+    mut part: LoadedSession,
     kept: usize,
     start: u64,
-) -> io::Result<Option<(Loaded, Earlier)>> {
+) -> io::Result<Option<(LoadedSession, EarlierEntries)>> {
     let mut head = vec![0; HEADER];
     let length = read_some(file, &mut head)?;
     let line = head[..length].split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -89,12 +89,12 @@ fn tail_of(
     }
     let before: Vec<_> = part.entries.drain(..kept).collect();
     let file = file.clone();
-    let earlier: Earlier = Box::new(move || {
+    let earlier: EarlierEntries = Box::new(move || {
         let mut whole = match read_at(&file, 0, start) {
             Ok(bytes) => load(bytes),
             Err(cause) => {
                 let diagnostics = vec![format!("the beginning cannot be read: {cause}")];
-                Loaded { diagnostics, ..Loaded::default() }
+                LoadedSession { diagnostics, ..LoadedSession::default() }
             }
         };
         whole.entries.extend(before);

@@ -6,17 +6,17 @@ use crate::{agent::cx::Cx, hooks::points::PointId};
 
 /// What a hook said. Nothing at all is a pass.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answer {
+pub struct HookAnswer {
     /// It does not happen, for this reason, which may be empty.
     pub block: Option<String>,
     /// A person must say yes first, for this reason.
     pub ask: Option<String>,
     /// Something else happens instead.
-    pub change: Option<Change>,
+    pub change: Option<HookChange>,
     /// The model does not stop yet, for this reason.
     pub go_on: Option<String>,
     /// Its answer to a question, in the person's stead.
-    pub decision: Option<Decision>,
+    pub decision: Option<HookDecision>,
     /// What it printed, for the model.
     pub output: Option<String>,
     /// What the model should know.
@@ -26,7 +26,7 @@ pub struct Answer {
 /// What a hook would put in place of what happens.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Change {
+pub enum HookChange {
     /// Another input for the tool.
     Input(Value),
     /// A result: in the tool's stead before it runs, instead of its own after it ran.
@@ -40,17 +40,17 @@ pub enum Change {
 /// A hook's answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Decision {
+pub enum HookDecision {
     /// Yes.
     Yes,
     /// No.
     No,
 }
 
-impl Answer {
+impl HookAnswer {
     /// A refusal, with its reason.
     pub fn blocked(reason: impl Into<String>) -> Self {
-        Answer { block: Some(reason.into()), ..Answer::default() }
+        HookAnswer { block: Some(reason.into()), ..HookAnswer::default() }
     }
 
     /// Reads the object a hook answered with. Keys that are not known are left alone. What refuses or
@@ -60,10 +60,10 @@ impl Answer {
         let text = |key: &str| object.get(key).map(plain).filter(|text| !text.is_empty());
         let reason = text("reason");
         let decision = decision(point, object)?;
-        let gives_no = decision == Some(Decision::No) && reason.is_some();
+        let gives_no = decision == Some(HookDecision::No) && reason.is_some();
         let refuses = gives_no || is_no(object.get("continue")) || is_yes(object.get("block"));
         let asks = object.get("ask").filter(|ask| !ask.is_null() && **ask != Value::Bool(false));
-        Ok(Answer {
+        Ok(HookAnswer {
             block: refuses.then(|| reason.clone().unwrap_or_default()),
             ask: asks.map(|ask| match ask {
                 Value::String(reason) if !reason.trim().is_empty() => reason.clone(),
@@ -84,7 +84,7 @@ impl Answer {
     }
 }
 
-fn change(point: PointId, object: &Map<String, Value>) -> Result<Option<Change>, String> {
+fn change(point: PointId, object: &Map<String, Value>) -> Result<Option<HookChange>, String> {
     let has = |key: &str| object.get(key).filter(|value| !value.is_null());
     let text = |key: &'static str| -> Result<Option<String>, String> {
         match has(key) {
@@ -95,22 +95,22 @@ fn change(point: PointId, object: &Map<String, Value>) -> Result<Option<Change>,
     };
     Ok(match point {
         PointId::ToolPre => match has("input") {
-            Some(input @ Value::Object(_)) => Some(Change::Input(input.clone())),
+            Some(input @ Value::Object(_)) => Some(HookChange::Input(input.clone())),
             Some(_) => return Err("`input` in its answer is no object".into()),
-            None => text("result")?.map(Change::Result),
+            None => text("result")?.map(HookChange::Result),
         },
-        PointId::ToolPost => text("result")?.map(Change::Result),
-        PointId::UserPromptSubmit => text("prompt")?.map(Change::Prompt),
-        PointId::CompactPre => text("summary")?.map(Change::Summary),
+        PointId::ToolPost => text("result")?.map(HookChange::Result),
+        PointId::UserPromptSubmit => text("prompt")?.map(HookChange::Prompt),
+        PointId::CompactPre => text("summary")?.map(HookChange::Summary),
         _ => None,
     })
 }
 
-fn decision(point: PointId, object: &Map<String, Value>) -> Result<Option<Decision>, String> {
+fn decision(point: PointId, object: &Map<String, Value>) -> Result<Option<HookDecision>, String> {
     match object.get("answer").filter(|_| point == PointId::PermissionAsk) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(word)) if word == "yes" => Ok(Some(Decision::Yes)),
-        Some(Value::String(word)) if word == "no" => Ok(Some(Decision::No)),
+        Some(Value::String(word)) if word == "yes" => Ok(Some(HookDecision::Yes)),
+        Some(Value::String(word)) if word == "no" => Ok(Some(HookDecision::No)),
         Some(_) => Err("`answer` in its answer is neither \"yes\" nor \"no\"".into()),
     }
 }
@@ -153,12 +153,12 @@ mod tests {
 
     fn check(point: PointId, json: &str, expected: Expect) {
         let value: Value = serde_json::from_str(json).expect("the test's JSON");
-        let read = Answer::read(point, value.as_object().expect("an object"));
+        let read = HookAnswer::read(point, value.as_object().expect("an object"));
         let said = match read {
             Err(why) => format!("error: {why}"),
-            Ok(answer) if answer == Answer::default() => "pass".into(),
+            Ok(answer) if answer == HookAnswer::default() => "pass".into(),
             Ok(answer) => {
-                let Answer { block, ask, change, go_on, decision, output, additional_context } =
+                let HookAnswer { block, ask, change, go_on, decision, output, additional_context } =
                     answer;
                 let words = [
                     block.map(|why| format!("block {why:?}")),

@@ -1,44 +1,44 @@
 //! What an answer means at each point.
 
-use crate::hooks::external::answer::{Answer, Change, Decision};
+use crate::hooks::external::answer::{HookAnswer, HookChange, HookDecision};
 use crate::{
     agent::cx::Cx,
     hooks::{
-        external::sample::Happens,
+        external::sample::SampleEvent,
         points::{
-            Admit, Point,
-            compact::{CompactChange, CompactPost, CompactPre},
+            Admission, Point,
+            compact::{CompactPost, CompactPre, CompactPreChange},
             context::Context,
             error::Error,
             model::{ModelPost, ModelPre},
-            permission::{Answer as Given, PermissionAsk},
+            permission::{PermissionAnswer as Given, PermissionAsk},
             session::{SessionClose, SessionEnd, SessionOpen, SessionStart},
             subagent::{SubagentEnd, SubagentStart},
-            tool_post::{ResultChange, ToolPost},
-            tool_pre::{CallChange, ToolPre},
+            tool_post::{ToolPost, ToolPostChange},
+            tool_pre::{ToolPre, ToolPreChange},
             tool_refused::ToolRefused,
-            turn_end::{TurnEnd, TurnVerdict},
-            user_prompt_submit::{PromptChange, UserPromptSubmit},
+            turn_end::{TurnEnd, TurnEndVerdict},
+            user_prompt_submit::{UserPromptSubmit, UserPromptSubmitChange},
         },
     },
-    model::tools::Output,
+    model::tools::ToolOutput,
     permission::verdict::Verdict,
 };
 
 /// A point at which a hook outside the program can be asked.
-pub(crate) trait Foreign: Point + Happens {
+pub(crate) trait ExternalPoint: Point + SampleEvent {
     /// The verdict of an answer, where there are gates.
-    fn verdict(_: &Answer) -> Option<Self::Verdict> {
+    fn verdict(_: &HookAnswer) -> Option<Self::Verdict> {
         None
     }
 
     /// What an answer changes, where there are transforms. An error is what makes no sense.
-    fn change(_: &Answer) -> Result<Self::Change, String> {
+    fn change(_: &HookAnswer) -> Result<Self::Change, String> {
         Err(format!("nothing can be changed at `{}`", Self::ID))
     }
 
     /// The decision of an answer, where there are such.
-    fn answer(_: &Answer) -> Option<Self::Answer> {
+    fn answer(_: &HookAnswer) -> Option<Self::Answer> {
         None
     }
 
@@ -48,36 +48,36 @@ pub(crate) trait Foreign: Point + Happens {
     }
 
     /// Whether `now` is what a change made of `then`.
-    fn is_made_of(_then: &Self::Event, _: &Change, _now: &Self::Event) -> bool {
+    fn is_made_of(_then: &Self::Event, _: &HookChange, _now: &Self::Event) -> bool {
         false
     }
 
     /// Whether a change would leave things as they are.
-    fn leaves(_: &Self::Event, _: &Change) -> bool {
+    fn leaves(_: &Self::Event, _: &HookChange) -> bool {
         false
     }
 
     /// What a refusal amounts to where nothing can be refused: nothing, unless there is somebody to tell.
-    fn warn(_: &Answer, _: &Cx) {}
+    fn warn(_: &HookAnswer, _: &Cx) {}
 }
 
 /// At points whose gates say nothing but yes or no.
-fn admitted(answer: &Answer) -> Admit {
+fn admitted(answer: &HookAnswer) -> Admission {
     match answer.block.as_ref().or(answer.ask.as_ref()) {
-        Some(reason) => Admit::block(reason),
-        None => Admit::Pass,
+        Some(reason) => Admission::block(reason),
+        None => Admission::Pass,
     }
 }
 
-fn warned(answer: &Answer, cx: &Cx) {
+fn warned(answer: &HookAnswer, cx: &Cx) {
     if let Some(reason) = answer.block.as_ref().or(answer.ask.as_ref()) {
         let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
         cx.note(format!("Warning: {reason}"));
     }
 }
 
-impl Foreign for ToolPre {
-    fn verdict(answer: &Answer) -> Option<Verdict> {
+impl ExternalPoint for ToolPre {
+    fn verdict(answer: &HookAnswer) -> Option<Verdict> {
         Some(match (&answer.block, &answer.ask) {
             (Some(reason), _) => Verdict::block(reason),
             (None, Some(reason)) => Verdict::ask(reason),
@@ -85,15 +85,15 @@ impl Foreign for ToolPre {
         })
     }
 
-    fn change(answer: &Answer) -> Result<CallChange, String> {
+    fn change(answer: &HookAnswer) -> Result<ToolPreChange, String> {
         Ok(match (&answer.block, &answer.change) {
-            (Some(reason), _) => CallChange::Block(reason.clone()),
+            (Some(reason), _) => ToolPreChange::Block(reason.clone()),
             // Whoever wants a person asked does not answer in the tool's stead.
-            (None, Some(Change::Result(text))) if answer.ask.is_none() => {
-                CallChange::Answer(Output::from(text.as_str()))
+            (None, Some(HookChange::Result(text))) if answer.ask.is_none() => {
+                ToolPreChange::Answer(ToolOutput::from(text.as_str()))
             }
-            (None, Some(Change::Input(input))) => CallChange::Input(input.clone()),
-            _ => CallChange::Keep,
+            (None, Some(HookChange::Input(input))) => ToolPreChange::Input(input.clone()),
+            _ => ToolPreChange::Keep,
         })
     }
 
@@ -103,30 +103,32 @@ impl Foreign for ToolPre {
             && then.tool_input == now.tool_input
     }
 
-    fn is_made_of(then: &Self::Event, change: &Change, now: &Self::Event) -> bool {
+    fn is_made_of(then: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
         match change {
-            Change::Input(input) => then.call_id == now.call_id && *input == *now.tool_input,
+            HookChange::Input(input) => then.call_id == now.call_id && *input == *now.tool_input,
             // Whoever answers in the tool's stead leaves the call as it is.
-            Change::Result(_) => Self::is_same(then, now),
+            HookChange::Result(_) => Self::is_same(then, now),
             _ => false,
         }
     }
 
-    fn leaves(now: &Self::Event, change: &Change) -> bool {
-        matches!(change, Change::Input(input) if *input == *now.tool_input)
+    fn leaves(now: &Self::Event, change: &HookChange) -> bool {
+        matches!(change, HookChange::Input(input) if *input == *now.tool_input)
     }
 }
 
-impl Foreign for UserPromptSubmit {
-    fn verdict(answer: &Answer) -> Option<Admit> {
+impl ExternalPoint for UserPromptSubmit {
+    fn verdict(answer: &HookAnswer) -> Option<Admission> {
         Some(admitted(answer))
     }
 
-    fn change(answer: &Answer) -> Result<PromptChange, String> {
+    fn change(answer: &HookAnswer) -> Result<UserPromptSubmitChange, String> {
         Ok(match (admitted(answer), &answer.change) {
-            (Admit::Block(reason), _) => PromptChange::Block(reason),
-            (Admit::Pass, Some(Change::Prompt(prompt))) => PromptChange::Prompt(prompt.clone()),
-            _ => PromptChange::Keep,
+            (Admission::Block(reason), _) => UserPromptSubmitChange::Block(reason),
+            (Admission::Pass, Some(HookChange::Prompt(prompt))) => {
+                UserPromptSubmitChange::Prompt(prompt.clone())
+            }
+            _ => UserPromptSubmitChange::Keep,
         })
     }
 
@@ -134,25 +136,27 @@ impl Foreign for UserPromptSubmit {
         then.prompt == now.prompt
     }
 
-    fn is_made_of(_: &Self::Event, change: &Change, now: &Self::Event) -> bool {
+    fn is_made_of(_: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
         Self::leaves(now, change)
     }
 
-    fn leaves(now: &Self::Event, change: &Change) -> bool {
-        matches!(change, Change::Prompt(prompt) if *prompt == now.prompt)
+    fn leaves(now: &Self::Event, change: &HookChange) -> bool {
+        matches!(change, HookChange::Prompt(prompt) if *prompt == now.prompt)
     }
 }
 
-impl Foreign for CompactPre {
-    fn verdict(answer: &Answer) -> Option<Admit> {
+impl ExternalPoint for CompactPre {
+    fn verdict(answer: &HookAnswer) -> Option<Admission> {
         Some(admitted(answer))
     }
 
-    fn change(answer: &Answer) -> Result<CompactChange, String> {
+    fn change(answer: &HookAnswer) -> Result<CompactPreChange, String> {
         Ok(match (admitted(answer), &answer.change) {
-            (Admit::Block(reason), _) => CompactChange::Block(reason),
-            (Admit::Pass, Some(Change::Summary(text))) => CompactChange::Summary(text.clone()),
-            _ => CompactChange::Keep,
+            (Admission::Block(reason), _) => CompactPreChange::Block(reason),
+            (Admission::Pass, Some(HookChange::Summary(text))) => {
+                CompactPreChange::Summary(text.clone())
+            }
+            _ => CompactPreChange::Keep,
         })
     }
 
@@ -160,71 +164,73 @@ impl Foreign for CompactPre {
         then.summary == now.summary && then.first_kept_id == now.first_kept_id
     }
 
-    fn is_made_of(_: &Self::Event, change: &Change, now: &Self::Event) -> bool {
+    fn is_made_of(_: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
         Self::leaves(now, change)
     }
 
-    fn leaves(now: &Self::Event, change: &Change) -> bool {
-        matches!(change, Change::Summary(text) if now.summary.as_ref() == Some(text))
+    fn leaves(now: &Self::Event, change: &HookChange) -> bool {
+        matches!(change, HookChange::Summary(text) if now.summary.as_ref() == Some(text))
     }
 }
 
-impl Foreign for ToolPost {
-    fn change(answer: &Answer) -> Result<ResultChange, String> {
+impl ExternalPoint for ToolPost {
+    fn change(answer: &HookAnswer) -> Result<ToolPostChange, String> {
         Ok(match &answer.change {
-            Some(Change::Result(text)) => ResultChange::Result(Ok(Output::from(text.as_str()))),
-            _ => ResultChange::Keep,
+            Some(HookChange::Result(text)) => {
+                ToolPostChange::Result(Ok(ToolOutput::from(text.as_str())))
+            }
+            _ => ToolPostChange::Keep,
         })
     }
 
-    fn warn(answer: &Answer, cx: &Cx) {
+    fn warn(answer: &HookAnswer, cx: &Cx) {
         warned(answer, cx);
     }
 }
 
-impl Foreign for SessionStart {
-    fn warn(answer: &Answer, cx: &Cx) {
+impl ExternalPoint for SessionStart {
+    fn warn(answer: &HookAnswer, cx: &Cx) {
         warned(answer, cx);
     }
 }
 
-impl Foreign for SubagentStart {
-    fn verdict(answer: &Answer) -> Option<Admit> {
+impl ExternalPoint for SubagentStart {
+    fn verdict(answer: &HookAnswer) -> Option<Admission> {
         Some(admitted(answer))
     }
 }
 
-impl Foreign for PermissionAsk {
-    fn verdict(answer: &Answer) -> Option<Admit> {
+impl ExternalPoint for PermissionAsk {
+    fn verdict(answer: &HookAnswer) -> Option<Admission> {
         // Whoever wants a person asked has what they want.
         Some(match (&answer.block, answer.decision) {
-            (Some(reason), _) => Admit::block(reason),
-            (None, Some(Decision::No)) => Admit::block("it answered no"),
-            _ => Admit::Pass,
+            (Some(reason), _) => Admission::block(reason),
+            (None, Some(HookDecision::No)) => Admission::block("it answered no"),
+            _ => Admission::Pass,
         })
     }
 
-    fn answer(answer: &Answer) -> Option<Given> {
+    fn answer(answer: &HookAnswer) -> Option<Given> {
         Some(match (&answer.block, answer.decision) {
             (Some(reason), _) => Given::No(reason.clone()),
-            (None, Some(Decision::No)) => Given::No("it answered no".into()),
-            (None, Some(Decision::Yes)) if answer.ask.is_none() => Given::Yes,
+            (None, Some(HookDecision::No)) => Given::No("it answered no".into()),
+            (None, Some(HookDecision::Yes)) if answer.ask.is_none() => Given::Yes,
             _ => Given::Pass,
         })
     }
 }
 
-impl Foreign for TurnEnd {
-    fn verdict(answer: &Answer) -> Option<TurnVerdict> {
+impl ExternalPoint for TurnEnd {
+    fn verdict(answer: &HookAnswer) -> Option<TurnEndVerdict> {
         Some(match answer.go_on.as_ref().or(answer.block.as_ref()) {
-            Some(reason) => TurnVerdict::GoOn(reason.clone()),
-            None => TurnVerdict::Stop,
+            Some(reason) => TurnEndVerdict::GoOn(reason.clone()),
+            None => TurnEndVerdict::Stop,
         })
     }
 }
 
 macro_rules! observed_only {
-    ($($point:ident)*) => { $( impl Foreign for $point {} )* };
+    ($($point:ident)*) => { $( impl ExternalPoint for $point {} )* };
 }
 
 observed_only! {

@@ -5,44 +5,45 @@ use std::sync::Arc;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::pipeline::dry_run::Trial;
+use crate::pipeline::dry_run::DryRun;
 use crate::{
-    agent::step_cx::Scene,
+    agent::step_cx::StepCx,
     history::{
-        ask::Ask, end_reason::Reason, message::StopReason, message_list::Messages, outcome::Outcome,
+        ask::AskReason, end_reason::EndReason, message::StopReason, message_list::MessageList,
+        outcome::ToolOutcome,
     },
     hooks::{
         points::{
             Point,
-            compact::{CompactPost, CompactPre, Compacted, Compacting},
-            context::{Context, ContextBuild},
-            error::{Error, RunFailed},
-            model::{ModelPost, ModelPre, Replied, Requesting},
+            compact::{CompactPost, CompactPostEvent, CompactPre, CompactPreEvent},
+            context::{Context, ContextEvent},
+            error::{Error, RunFailure},
+            model::{ModelPost, ModelPostEvent, ModelPre, ModelPreEvent},
             permission::PermissionAsk,
             session::{
-                SessionClose, SessionClosed, SessionEnd, SessionEnded, SessionOpen, SessionOpened,
-                SessionStart, SessionStarted,
+                SessionClose, SessionCloseEvent, SessionEnd, SessionEndEvent, SessionOpen,
+                SessionOpenEvent, SessionStart, SessionStartEvent,
             },
-            subagent::{SubagentEnd, SubagentEnded, SubagentStart, SubagentStarted},
-            tool_post::{ToolPost, ToolRan},
-            tool_pre::{ToolCalled, ToolPre},
-            tool_refused::{Refused, ToolRefused},
-            turn_end::{TurnEnd, TurnEnding},
-            user_prompt_submit::{Prompt, UserPromptSubmit},
+            subagent::{SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent},
+            tool_post::{ToolPost, ToolPostEvent},
+            tool_pre::{ToolPre, ToolPreEvent},
+            tool_refused::{ToolRefused, ToolRefusedEvent},
+            turn_end::{TurnEnd, TurnEndEvent},
+            user_prompt_submit::{UserPromptSubmit, UserPromptSubmitEvent},
         },
-        ui::{AskedCall, OwnRule, Question},
+        ui::{Question, QuestionCall, RuleCheck},
     },
-    model::tools::Output,
+    model::tools::ToolOutput,
     permission::facts::Facts,
 };
 
 /// A point at which something can be made up, for hooks to be tried on.
-pub(crate) trait Happens: Point {
+pub(crate) trait SampleEvent: Point {
     /// What happens, as far as the trial says.
-    fn happening(trial: &Trial, scene: &Scene) -> Self::Event;
+    fn happening(trial: &DryRun, scene: &StepCx) -> Self::Event;
 
     /// What transforms made, with what follows from it worked out anew.
-    fn looked_at_again(event: &Arc<Self::Event>, _: &Scene) -> Arc<Self::Event> {
+    fn looked_at_again(event: &Arc<Self::Event>, _: &StepCx) -> Arc<Self::Event> {
         event.clone()
     }
 
@@ -60,19 +61,19 @@ pub(crate) trait Happens: Point {
 /// The id of a call that is made up.
 const CALL: SmolStr = SmolStr::new_static("trial");
 
-fn model(scene: &Scene) -> SmolStr {
+fn model(scene: &StepCx) -> SmolStr {
     scene.agent().model().name().clone()
 }
 
 /// What a call touches, as its tool says; of a tool that does not exist nobody knows.
-fn facts(scene: &Scene, tool: &str, input: &Value) -> Arc<Facts> {
+fn facts(scene: &StepCx, tool: &str, input: &Value) -> Arc<Facts> {
     let known = scene.agent().facts(tool, input).filter(|facts| facts.invalid.is_none());
     Arc::new(known.unwrap_or_else(Facts::unknown))
 }
 
-impl Happens for ToolPre {
-    fn happening(trial: &Trial, scene: &Scene) -> ToolCalled {
-        ToolCalled {
+impl SampleEvent for ToolPre {
+    fn happening(trial: &DryRun, scene: &StepCx) -> ToolPreEvent {
+        ToolPreEvent {
             call_id: CALL,
             tool_name: trial.tool.clone(),
             tool_input: trial.input.clone(),
@@ -80,19 +81,19 @@ impl Happens for ToolPre {
         }
     }
 
-    fn looked_at_again(event: &Arc<ToolCalled>, scene: &Scene) -> Arc<ToolCalled> {
+    fn looked_at_again(event: &Arc<ToolPreEvent>, scene: &StepCx) -> Arc<ToolPreEvent> {
         let facts = facts(scene, &event.tool_name, &event.tool_input);
-        Arc::new(ToolCalled { facts, ..ToolCalled::clone(event) })
+        Arc::new(ToolPreEvent { facts, ..ToolPreEvent::clone(event) })
     }
 
-    fn input(event: &ToolCalled) -> Option<Arc<Value>> {
+    fn input(event: &ToolPreEvent) -> Option<Arc<Value>> {
         Some(event.tool_input.clone())
     }
 }
 
-impl Happens for ToolPost {
-    fn happening(trial: &Trial, scene: &Scene) -> ToolRan {
-        ToolRan {
+impl SampleEvent for ToolPost {
+    fn happening(trial: &DryRun, scene: &StepCx) -> ToolPostEvent {
+        ToolPostEvent {
             call_id: CALL,
             tool_name: trial.tool.clone(),
             tool_input: trial.input.clone(),
@@ -100,24 +101,24 @@ impl Happens for ToolPost {
             facts: facts(scene, &trial.tool, &trial.input),
             result: trial.result.as_str().into(),
             is_error: false,
-            outcome: Outcome::Ok,
+            outcome: ToolOutcome::Ok,
             duration_ms: 0,
-            output: Arc::new(Ok(Output::from(trial.result.as_str()))),
+            output: Arc::new(Ok(ToolOutput::from(trial.result.as_str()))),
         }
     }
 
-    fn input(event: &ToolRan) -> Option<Arc<Value>> {
+    fn input(event: &ToolPostEvent) -> Option<Arc<Value>> {
         Some(event.tool_input.clone())
     }
 
-    fn text(event: &ToolRan) -> Option<String> {
+    fn text(event: &ToolPostEvent) -> Option<String> {
         Some(event.result.to_string())
     }
 }
 
-impl Happens for ToolRefused {
-    fn happening(trial: &Trial, _: &Scene) -> Refused {
-        Refused {
+impl SampleEvent for ToolRefused {
+    fn happening(trial: &DryRun, _: &StepCx) -> ToolRefusedEvent {
+        ToolRefusedEvent {
             call_id: CALL,
             tool_name: trial.tool.clone(),
             tool_input: trial.input.clone(),
@@ -126,22 +127,22 @@ impl Happens for ToolRefused {
         }
     }
 
-    fn input(event: &Refused) -> Option<Arc<Value>> {
+    fn input(event: &ToolRefusedEvent) -> Option<Arc<Value>> {
         Some(event.tool_input.clone())
     }
 }
 
-impl Happens for PermissionAsk {
-    fn happening(trial: &Trial, scene: &Scene) -> Question {
-        let ask = Ask { by: "trial".into(), reason: "hooks are tried".into(), hook: None };
-        let call = AskedCall {
+impl SampleEvent for PermissionAsk {
+    fn happening(trial: &DryRun, scene: &StepCx) -> Question {
+        let ask = AskReason { by: "trial".into(), reason: "hooks are tried".into(), hook: None };
+        let call = QuestionCall {
             call_id: CALL,
             name: trial.tool.clone(),
             preview: trial.input.to_string(),
             input: trial.input.clone(),
             asks: vec![ask],
             offer: vec![],
-            own_rule: OwnRule::default(),
+            own_rule: RuleCheck::default(),
             digest: SmolStr::default(),
         };
         let limit = scene.agent().limits().question;
@@ -153,35 +154,35 @@ impl Happens for PermissionAsk {
     }
 }
 
-impl Happens for UserPromptSubmit {
-    fn happening(trial: &Trial, _: &Scene) -> Prompt {
-        Prompt { prompt: trial.prompt.clone(), raw_prompt: trial.prompt.clone() }
+impl SampleEvent for UserPromptSubmit {
+    fn happening(trial: &DryRun, _: &StepCx) -> UserPromptSubmitEvent {
+        UserPromptSubmitEvent { prompt: trial.prompt.clone(), raw_prompt: trial.prompt.clone() }
     }
 
-    fn text(event: &Prompt) -> Option<String> {
+    fn text(event: &UserPromptSubmitEvent) -> Option<String> {
         Some(event.prompt.clone())
     }
 }
 
-impl Happens for CompactPre {
-    fn happening(_: &Trial, _: &Scene) -> Compacting {
-        Compacting {
+impl SampleEvent for CompactPre {
+    fn happening(_: &DryRun, _: &StepCx) -> CompactPreEvent {
+        CompactPreEvent {
             trigger: "forced",
             tokens_before: 0,
-            messages: Messages::default(),
+            messages: MessageList::default(),
             first_kept_id: SmolStr::default(),
             summary: None,
         }
     }
 
-    fn text(event: &Compacting) -> Option<String> {
+    fn text(event: &CompactPreEvent) -> Option<String> {
         event.summary.clone()
     }
 }
 
-impl Happens for CompactPost {
-    fn happening(trial: &Trial, _: &Scene) -> Compacted {
-        Compacted {
+impl SampleEvent for CompactPost {
+    fn happening(trial: &DryRun, _: &StepCx) -> CompactPostEvent {
+        CompactPostEvent {
             trigger: "forced",
             tokens_before: 0,
             first_kept_id: SmolStr::default(),
@@ -191,21 +192,21 @@ impl Happens for CompactPost {
     }
 }
 
-impl Happens for Context {
-    fn happening(_: &Trial, scene: &Scene) -> ContextBuild {
-        ContextBuild::new(scene.session().messages(), scene.session().clone())
+impl SampleEvent for Context {
+    fn happening(_: &DryRun, scene: &StepCx) -> ContextEvent {
+        ContextEvent::new(scene.session().messages(), scene.session().clone())
     }
 }
 
-impl Happens for ModelPre {
-    fn happening(_: &Trial, scene: &Scene) -> Requesting {
-        Requesting { model: model(scene), message_count: 1, attempt: 1 }
+impl SampleEvent for ModelPre {
+    fn happening(_: &DryRun, scene: &StepCx) -> ModelPreEvent {
+        ModelPreEvent { model: model(scene), message_count: 1, attempt: 1 }
     }
 }
 
-impl Happens for ModelPost {
-    fn happening(_: &Trial, scene: &Scene) -> Replied {
-        Replied {
+impl SampleEvent for ModelPost {
+    fn happening(_: &DryRun, scene: &StepCx) -> ModelPostEvent {
+        ModelPostEvent {
             model: model(scene),
             stop_reason: StopReason::EndTurn,
             input_tokens: 0,
@@ -219,51 +220,51 @@ impl Happens for ModelPost {
     }
 }
 
-impl Happens for SubagentStart {
-    fn happening(trial: &Trial, _: &Scene) -> SubagentStarted {
-        SubagentStarted { call_id: CALL, name: "trial".into(), prompt: trial.prompt.clone() }
+impl SampleEvent for SubagentStart {
+    fn happening(trial: &DryRun, _: &StepCx) -> SubagentStartEvent {
+        SubagentStartEvent { call_id: CALL, name: "trial".into(), prompt: trial.prompt.clone() }
     }
 }
 
-impl Happens for SubagentEnd {
-    fn happening(trial: &Trial, _: &Scene) -> SubagentEnded {
+impl SampleEvent for SubagentEnd {
+    fn happening(trial: &DryRun, _: &StepCx) -> SubagentEndEvent {
         let text = trial.result.clone();
-        SubagentEnded { call_id: CALL, name: "trial".into(), status: "success", text }
+        SubagentEndEvent { call_id: CALL, name: "trial".into(), status: "success", text }
     }
 }
 
-impl Happens for TurnEnd {
-    fn happening(trial: &Trial, _: &Scene) -> TurnEnding {
-        TurnEnding { text: trial.result.clone(), gone_on: 0, sent_on: 0 }
+impl SampleEvent for TurnEnd {
+    fn happening(trial: &DryRun, _: &StepCx) -> TurnEndEvent {
+        TurnEndEvent { text: trial.result.clone(), gone_on: 0, sent_on: 0 }
     }
 }
 
-impl Happens for Error {
-    fn happening(_: &Trial, _: &Scene) -> RunFailed {
-        RunFailed { code: "other".into(), message: "hooks are tried".into() }
+impl SampleEvent for Error {
+    fn happening(_: &DryRun, _: &StepCx) -> RunFailure {
+        RunFailure { code: "other".into(), message: "hooks are tried".into() }
     }
 }
 
-impl Happens for SessionOpen {
-    fn happening(_: &Trial, _: &Scene) -> SessionOpened {
-        SessionOpened { how: "created" }
+impl SampleEvent for SessionOpen {
+    fn happening(_: &DryRun, _: &StepCx) -> SessionOpenEvent {
+        SessionOpenEvent { how: "created" }
     }
 }
 
-impl Happens for SessionStart {
-    fn happening(_: &Trial, scene: &Scene) -> SessionStarted {
-        SessionStarted { model: model(scene) }
+impl SampleEvent for SessionStart {
+    fn happening(_: &DryRun, scene: &StepCx) -> SessionStartEvent {
+        SessionStartEvent { model: model(scene) }
     }
 }
 
-impl Happens for SessionEnd {
-    fn happening(_: &Trial, _: &Scene) -> SessionEnded {
-        SessionEnded { reason: Reason::EndTurn }
+impl SampleEvent for SessionEnd {
+    fn happening(_: &DryRun, _: &StepCx) -> SessionEndEvent {
+        SessionEndEvent { reason: EndReason::EndTurn }
     }
 }
 
-impl Happens for SessionClose {
-    fn happening(_: &Trial, _: &Scene) -> SessionClosed {
-        SessionClosed { runs: 1 }
+impl SampleEvent for SessionClose {
+    fn happening(_: &DryRun, _: &StepCx) -> SessionCloseEvent {
+        SessionCloseEvent { runs: 1 }
     }
 }

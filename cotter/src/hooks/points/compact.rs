@@ -3,11 +3,13 @@
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{Admit, Applied, Never, Point, PointId, Stop, session::observed};
-use crate::{history::message_list::Messages, hooks::handler::Failure};
+use crate::hooks::points::{
+    Admission, ChainStop, NoAnswer, Point, PointId, TransformEffect, session::observed,
+};
+use crate::{history::message_list::MessageList, hooks::handler::HandlerFailure};
 
-/// Fires before a conversation is summed up. Gates answer with [`Admit`], transforms with a
-/// [`CompactChange`]: each sees the summary of the one before it, and the last one given stands.
+/// Fires before a conversation is summed up. Gates answer with [`Admission`], transforms with a
+/// [`CompactPreChange`]: each sees the summary of the one before it, and the last one given stands.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactPre;
 
@@ -15,14 +17,14 @@ pub struct CompactPre;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Compacting {
+pub struct CompactPreEvent {
     /// `forced`, `threshold` or `overflow`.
     pub trigger: &'static str,
     /// How many tokens the context has, as far as is known.
     pub tokens_before: u64,
     /// What the summary is to stand for, as context transforms left it.
     #[serde(skip)]
-    pub messages: Messages,
+    pub messages: MessageList,
     /// The first entry that is kept beside it; empty where nothing is.
     pub first_kept_id: SmolStr,
     /// The summary a transform gave.
@@ -33,7 +35,7 @@ pub struct Compacting {
 /// What a transform makes of it.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum CompactChange {
+pub enum CompactPreChange {
     /// Leaves it as it is.
     Keep,
     /// Takes this summary; the model is not asked for one.
@@ -44,23 +46,24 @@ pub enum CompactChange {
 
 impl Point for CompactPre {
     const ID: PointId = PointId::CompactPre;
-    type Event = Compacting;
-    type Verdict = Admit;
-    type Change = CompactChange;
-    type Answer = Never;
+    type Event = CompactPreEvent;
+    type Verdict = Admission;
+    type Change = CompactPreChange;
+    type Answer = NoAnswer;
 
-    fn apply(event: &Compacting, change: CompactChange) -> Applied<Self> {
+    fn apply(event: &CompactPreEvent, change: CompactPreChange) -> TransformEffect<Self> {
         match change {
-            CompactChange::Keep => Applied::Kept,
-            CompactChange::Summary(summary) => {
-                Applied::Replaced(Compacting { summary: Some(summary), ..event.clone() })
-            }
-            CompactChange::Block(reason) => Applied::Stopped(Stop::Block(reason)),
+            CompactPreChange::Keep => TransformEffect::Kept,
+            CompactPreChange::Summary(summary) => TransformEffect::Replaced(CompactPreEvent {
+                summary: Some(summary),
+                ..event.clone()
+            }),
+            CompactPreChange::Block(reason) => TransformEffect::Stopped(ChainStop::Block(reason)),
         }
     }
 
-    fn transform_failed(_: &Compacting, _: &Failure) -> Applied<Self> {
-        Applied::Kept
+    fn transform_failed(_: &CompactPreEvent, _: &HandlerFailure) -> TransformEffect<Self> {
+        TransformEffect::Kept
     }
 }
 
@@ -72,7 +75,7 @@ pub struct CompactPost;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Compacted {
+pub struct CompactPostEvent {
     /// `forced`, `threshold` or `overflow`.
     pub trigger: &'static str,
     /// How many tokens the context had.
@@ -86,4 +89,4 @@ pub struct Compacted {
     pub by: Option<SmolStr>,
 }
 
-observed!(CompactPost, Compacted);
+observed!(CompactPost, CompactPostEvent);

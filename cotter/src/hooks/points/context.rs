@@ -9,10 +9,10 @@ use std::{
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{Applied, Never, Point, PointId};
+use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect};
 use crate::{
     agent::{cx::Cx, session::Session},
-    history::{entry::Entries, message::Message, message_list::Messages},
+    history::{entry::Entries, message::Message, message_list::MessageList},
 };
 
 /// Fires every time messages are built for a request. Transforms answer with a [`ContextChange`].
@@ -22,17 +22,17 @@ pub struct Context;
 /// The messages about to be sent. Cloning it copies no message.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ContextBuild {
+pub struct ContextEvent {
     /// The messages after compaction, each knowing the entry it came from.
     #[serde(skip)]
-    pub messages: Messages,
+    pub messages: MessageList,
     #[serde(skip)]
     session: Session,
 }
 
-impl ContextBuild {
-    pub(crate) fn new(messages: Messages, session: Session) -> Self {
-        ContextBuild { messages, session }
+impl ContextEvent {
+    pub(crate) fn new(messages: MessageList, session: Session) -> Self {
+        ContextEvent { messages, session }
     }
 
     /// Every entry from the root to the leaf, also those of other types. Read when it is asked for.
@@ -48,7 +48,7 @@ pub enum ContextChange {
     /// Leaves them as they are.
     Keep,
     /// Sends these instead. History is not touched.
-    Messages(Messages),
+    Messages(MessageList),
 }
 
 impl ContextChange {
@@ -87,17 +87,17 @@ const REMEMBERED: usize = 64;
 /// ```
 pub fn each_message(
     change: impl Fn(&Message) -> MessageChange + Send + Sync + 'static,
-) -> impl Fn(&ContextBuild, &Cx) -> ContextChange + Send + Sync + 'static {
-    let remembered: Mutex<VecDeque<Remembered>> = Mutex::default();
+) -> impl Fn(&ContextEvent, &Cx) -> ContextChange + Send + Sync + 'static {
+    let remembered: Mutex<VecDeque<MessageMemo>> = Mutex::default();
     move |build, cx| {
         let mut remembered = remembered.lock().unwrap_or_else(PoisonError::into_inner);
         // Those who work for a session have its id, and messages of their own.
         let whose = || (cx.session_id(), cx.agent_id());
         let known = remembered.iter().position(|known| known.is_of(whose()));
-        let new = || Remembered {
+        let new = || MessageMemo {
             session: whose().0.into(),
             agent: whose().1.into(),
-            ..Remembered::default()
+            ..MessageMemo::default()
         };
         let mut known = known.and_then(|index| remembered.remove(index)).unwrap_or_else(new);
         known.take(&build.messages, &change);
@@ -110,19 +110,19 @@ pub fn each_message(
 
 /// What was made of a session's messages so far.
 #[derive(Default)]
-struct Remembered {
+struct MessageMemo {
     session: SmolStr,
     agent: SmolStr,
-    before: Messages,
-    after: Messages,
+    before: MessageList,
+    after: MessageList,
 }
 
-impl Remembered {
+impl MessageMemo {
     fn is_of(&self, (session, agent): (&str, &str)) -> bool {
         self.session == session && self.agent == agent
     }
 
-    fn take(&mut self, messages: &Messages, change: impl Fn(&Message) -> MessageChange) {
+    fn take(&mut self, messages: &MessageList, change: impl Fn(&Message) -> MessageChange) {
         if messages.after(&self.before).is_none() {
             (self.before, self.after) = Default::default();
         }
@@ -135,16 +135,16 @@ impl Remembered {
 
 impl Point for Context {
     const ID: PointId = PointId::Context;
-    type Event = ContextBuild;
-    type Verdict = Never;
+    type Event = ContextEvent;
+    type Verdict = NoAnswer;
     type Change = ContextChange;
-    type Answer = Never;
+    type Answer = NoAnswer;
 
-    fn apply(event: &ContextBuild, change: ContextChange) -> Applied<Self> {
+    fn apply(event: &ContextEvent, change: ContextChange) -> TransformEffect<Self> {
         match change {
-            ContextChange::Keep => Applied::Kept,
+            ContextChange::Keep => TransformEffect::Kept,
             ContextChange::Messages(messages) => {
-                Applied::Replaced(ContextBuild { messages, session: event.session.clone() })
+                TransformEffect::Replaced(ContextEvent { messages, session: event.session.clone() })
             }
         }
     }

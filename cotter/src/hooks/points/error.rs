@@ -3,7 +3,7 @@
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{Applied, Never, Point, PointId, session::observed};
+use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect, session::observed};
 
 /// Fires just before `session.end` when a run fails or reaches a limit.
 #[derive(Clone, Copy, Debug)]
@@ -12,11 +12,11 @@ pub struct Error;
 /// Why a run could not go on.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RunFailed {
+pub struct RunFailure {
     /// What kind of failure, one word.
     pub code: SmolStr,
     /// The failure in words.
     pub message: String,
 }
 
-observed!(Error, RunFailed);
+observed!(Error, RunFailure);

@@ -4,7 +4,7 @@ use serde::Serialize;
 use smol_str::SmolStr;
 
 use crate::history::message::StopReason;
-use crate::hooks::points::{Applied, Never, Point, PointId, session::observed};
+use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect, session::observed};
 
 /// Fires before each provider attempt, retries included. Its notes ride on this very request.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub struct ModelPre;
 /// A request is about to be sent.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Requesting {
+pub struct ModelPreEvent {
     /// The model asked.
     pub model: SmolStr,
     /// How many messages the request has, its notes aside.
@@ -29,7 +29,7 @@ pub struct ModelPost;
 /// A reply was recorded.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Replied {
+pub struct ModelPostEvent {
     /// The model that answered.
     pub model: SmolStr,
     /// Why it stopped.
@@ -66,5 +66,5 @@ pub struct CacheBreak {
     pub byte: Option<u64>,
 }
 
-observed!(ModelPre, Requesting);
-observed!(ModelPost, Replied);
+observed!(ModelPre, ModelPreEvent);
+observed!(ModelPost, ModelPostEvent);

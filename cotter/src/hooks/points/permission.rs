@@ -1,10 +1,10 @@
 //! `permission.ask`: a human is about to be asked.
 
-use crate::hooks::points::{Admit, Applied, Fold, Never, Point, PointId};
-use crate::hooks::{handler::Failure, ui::Question};
+use crate::hooks::points::{Admission, NoAnswer, Point, PointId, RankedAnswer, TransformEffect};
+use crate::hooks::{handler::HandlerFailure, ui::Question};
 
-/// Fires before a question is put to a person. Gates answer with [`Admit`]; a handler with the power
-/// `answer` may give an [`Answer`] for the person, where no gate, ask rule or kernel gate raised the
+/// Fires before a question is put to a person. Gates answer with [`Admission`]; a handler with the power
+/// `answer` may give a [`PermissionAnswer`] for the person, where no gate, ask rule or kernel gate raised the
 /// question.
 #[derive(Clone, Copy, Debug)]
 pub struct PermissionAsk;
@@ -12,7 +12,7 @@ pub struct PermissionAsk;
 /// An answer in the person's stead: `Pass < Yes < No`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Answer {
+pub enum PermissionAnswer {
     /// The person is asked.
     Pass,
     /// Yes to every call of the question.
@@ -21,31 +21,31 @@ pub enum Answer {
     No(String),
 }
 
-impl Fold for Answer {
+impl RankedAnswer for PermissionAnswer {
     fn rank(&self) -> u8 {
         match self {
-            Answer::Pass => 0,
-            Answer::Yes => 1,
-            Answer::No(_) => 2,
+            PermissionAnswer::Pass => 0,
+            PermissionAnswer::Yes => 1,
+            PermissionAnswer::No(_) => 2,
         }
     }
     fn ends(&self) -> bool {
-        matches!(self, Answer::No(_))
+        matches!(self, PermissionAnswer::No(_))
     }
     fn reason(&self) -> Option<&str> {
         match self {
-            Answer::No(reason) => Some(reason),
-            Answer::Pass | Answer::Yes => None,
+            PermissionAnswer::No(reason) => Some(reason),
+            PermissionAnswer::Pass | PermissionAnswer::Yes => None,
         }
     }
     fn word(&self) -> &'static str {
         match self {
-            Answer::Pass => "pass",
-            Answer::Yes => "yes",
-            Answer::No(_) => "no",
+            PermissionAnswer::Pass => "pass",
+            PermissionAnswer::Yes => "yes",
+            PermissionAnswer::No(_) => "no",
         }
     }
-    fn failed(_: &Failure) -> Option<Self> {
+    fn failed(_: &HandlerFailure) -> Option<Self> {
         None
     }
 }
@@ -53,11 +53,11 @@ impl Fold for Answer {
 impl Point for PermissionAsk {
     const ID: PointId = PointId::PermissionAsk;
     type Event = Question;
-    type Verdict = Admit;
-    type Change = Never;
-    type Answer = Answer;
+    type Verdict = Admission;
+    type Change = NoAnswer;
+    type Answer = PermissionAnswer;
 
-    fn apply(_: &Question, change: Never) -> Applied<Self> {
+    fn apply(_: &Question, change: NoAnswer) -> TransformEffect<Self> {
         match change {}
     }
 }

@@ -4,8 +4,8 @@
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::history::end_reason::Reason;
-use crate::hooks::points::{Applied, Never, Point, PointId};
+use crate::history::end_reason::EndReason;
+use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect};
 
 /// Fires when a session is created, resumed or forked.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub struct SessionOpen;
 /// A session was opened.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionOpened {
+pub struct SessionOpenEvent {
     /// `created`, `resumed` or `forked`.
     pub how: &'static str,
 }
@@ -26,7 +26,7 @@ pub struct SessionClose;
 /// A session was closed.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionClosed {
+pub struct SessionCloseEvent {
     /// How many runs it had.
     pub runs: u32,
 }
@@ -38,7 +38,7 @@ pub struct SessionStart;
 /// A run began.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionStarted {
+pub struct SessionStartEvent {
     /// The model the run starts with.
     pub model: SmolStr,
 }
@@ -50,9 +50,9 @@ pub struct SessionEnd;
 /// A run ended.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionEnded {
+pub struct SessionEndEvent {
     /// Why it ended.
-    pub reason: Reason,
+    pub reason: EndReason,
 }
 
 macro_rules! observed {
@@ -60,11 +60,11 @@ macro_rules! observed {
         impl Point for $point {
             const ID: PointId = PointId::$point;
             type Event = $event;
-            type Verdict = Never;
-            type Change = Never;
-            type Answer = Never;
+            type Verdict = NoAnswer;
+            type Change = NoAnswer;
+            type Answer = NoAnswer;
 
-            fn apply(_: &$event, change: Never) -> Applied<Self> {
+            fn apply(_: &$event, change: NoAnswer) -> TransformEffect<Self> {
                 match change {}
             }
         }
@@ -73,7 +73,7 @@ macro_rules! observed {
 
 pub(crate) use observed;
 
-observed!(SessionOpen, SessionOpened);
-observed!(SessionClose, SessionClosed);
-observed!(SessionStart, SessionStarted);
-observed!(SessionEnd, SessionEnded);
+observed!(SessionOpen, SessionOpenEvent);
+observed!(SessionClose, SessionCloseEvent);
+observed!(SessionStart, SessionStartEvent);
+observed!(SessionEnd, SessionEndEvent);

@@ -3,9 +3,11 @@
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{Admit, Applied, Never, Point, PointId, session::observed};
+use crate::hooks::points::{
+    Admission, NoAnswer, Point, PointId, TransformEffect, session::observed,
+};
 
-/// Fires before a subagent works. Gates answer with [`Admit`].
+/// Fires before a subagent works. Gates answer with [`Admission`].
 #[derive(Clone, Copy, Debug)]
 pub struct SubagentStart;
 
@@ -13,7 +15,7 @@ pub struct SubagentStart;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct SubagentStarted {
+pub struct SubagentStartEvent {
     /// The call that asks for it.
     pub call_id: SmolStr,
     /// Its name.
@@ -24,12 +26,12 @@ pub struct SubagentStarted {
 
 impl Point for SubagentStart {
     const ID: PointId = PointId::SubagentStart;
-    type Event = SubagentStarted;
-    type Verdict = Admit;
-    type Change = Never;
-    type Answer = Never;
+    type Event = SubagentStartEvent;
+    type Verdict = Admission;
+    type Change = NoAnswer;
+    type Answer = NoAnswer;
 
-    fn apply(_: &SubagentStarted, change: Never) -> Applied<Self> {
+    fn apply(_: &SubagentStartEvent, change: NoAnswer) -> TransformEffect<Self> {
         match change {}
     }
 }
@@ -42,7 +44,7 @@ pub struct SubagentEnd;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct SubagentEnded {
+pub struct SubagentEndEvent {
     /// The call that asked for it.
     pub call_id: SmolStr,
     /// Its name.
@@ -53,4 +55,4 @@ pub struct SubagentEnded {
     pub text: String,
 }
 
-observed!(SubagentEnd, SubagentEnded);
+observed!(SubagentEnd, SubagentEndEvent);

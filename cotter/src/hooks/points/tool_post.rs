@@ -1,29 +1,29 @@
 //! `tool.post`: a tool ran, however it ended.
 
-use crate::history::outcome::Outcome;
+use crate::history::outcome::ToolOutcome;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{Applied, Never, Point, PointId};
+use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect};
 use crate::{
-    history::tool_error_kind::ErrorKind,
-    hooks::handler::Failure,
-    model::tools::{Output, ToolError},
+    history::tool_error_kind::ToolErrorKind,
+    hooks::handler::HandlerFailure,
+    model::tools::{ToolError, ToolOutput},
     permission::facts::Facts,
 };
 
 /// Fires after a tool that ran. Nothing can be blocked any more; transforms answer with a
-/// [`ResultChange`].
+/// [`ToolPostChange`].
 #[derive(Clone, Copy, Debug)]
 pub struct ToolPost;
 
 /// A call that ran and what came of it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolRan {
+pub struct ToolPostEvent {
     /// The id the model gave the call.
     pub call_id: SmolStr,
     /// The tool's name.
@@ -41,51 +41,53 @@ pub struct ToolRan {
     #[serde(rename = "is_error")]
     pub is_error: bool,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ToolOutcome,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
     /// The whole result, pictures included.
     #[serde(skip)]
-    pub output: Arc<Result<Output, ToolError>>,
+    pub output: Arc<Result<ToolOutput, ToolError>>,
 }
 
-impl ToolRan {
-    fn with(&self, output: Result<Output, ToolError>) -> Self {
+impl ToolPostEvent {
+    fn with(&self, output: Result<ToolOutput, ToolError>) -> Self {
         let (result, outcome) = match &output {
-            Ok(output) => (output.content.text().into(), Outcome::Ok),
-            Err(error) => (error.message.as_str().into(), Outcome::of(error.kind)),
+            Ok(output) => (output.content.text().into(), ToolOutcome::Ok),
+            Err(error) => (error.message.as_str().into(), ToolOutcome::of(error.kind)),
         };
         let is_error = output.is_err();
-        ToolRan { result, is_error, outcome, output: Arc::new(output), ..self.clone() }
+        ToolPostEvent { result, is_error, outcome, output: Arc::new(output), ..self.clone() }
     }
 }
 
 /// What a transform makes of a result.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ResultChange {
+pub enum ToolPostChange {
     /// Leaves it as it is.
     Keep,
     /// Tells the model this instead.
-    Result(Result<Output, ToolError>),
+    Result(Result<ToolOutput, ToolError>),
 }
 
 impl Point for ToolPost {
     const ID: PointId = PointId::ToolPost;
-    type Event = ToolRan;
-    type Verdict = Never;
-    type Change = ResultChange;
-    type Answer = Never;
+    type Event = ToolPostEvent;
+    type Verdict = NoAnswer;
+    type Change = ToolPostChange;
+    type Answer = NoAnswer;
 
-    fn apply(event: &ToolRan, change: ResultChange) -> Applied<Self> {
+    fn apply(event: &ToolPostEvent, change: ToolPostChange) -> TransformEffect<Self> {
         match change {
-            ResultChange::Keep => Applied::Kept,
-            ResultChange::Result(output) => Applied::Replaced(event.with(output)),
+            ToolPostChange::Keep => TransformEffect::Kept,
+            ToolPostChange::Result(output) => TransformEffect::Replaced(event.with(output)),
         }
     }
 
-    fn transform_failed(event: &ToolRan, failure: &Failure) -> Applied<Self> {
+    fn transform_failed(event: &ToolPostEvent, failure: &HandlerFailure) -> TransformEffect<Self> {
         let message = format!("the tool ran, but its result is withheld: {failure}");
-        Applied::Replaced(event.with(Err(ToolError::new(ErrorKind::Unavailable, message))))
+        TransformEffect::Replaced(
+            event.with(Err(ToolError::new(ToolErrorKind::Unavailable, message))),
+        )
     }
 }

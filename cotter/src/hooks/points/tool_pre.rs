@@ -8,19 +8,19 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
-    hooks::points::{Applied, Never, Point, PointId, Stop},
+    hooks::points::{ChainStop, NoAnswer, Point, PointId, TransformEffect},
     permission::verdict::Verdict,
 };
-use crate::{model::tools::Output, permission::facts::Facts};
+use crate::{model::tools::ToolOutput, permission::facts::Facts};
 
-/// Fires before a tool runs. Gates answer with a [`Verdict`], transforms with a [`CallChange`].
+/// Fires before a tool runs. Gates answer with a [`Verdict`], transforms with a [`ToolPreChange`].
 #[derive(Clone, Copy, Debug)]
 pub struct ToolPre;
 
 /// A call on its way to its tool, and what the floor worked out about it.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ToolCalled {
+pub struct ToolPreEvent {
     /// The id the model gave the call.
     pub call_id: SmolStr,
     /// The tool's name.
@@ -34,7 +34,7 @@ pub struct ToolCalled {
 /// What a transform makes of a call.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum CallChange {
+pub enum ToolPreChange {
     /// Leaves it as it is.
     Keep,
     /// Runs it with this input instead. The tool's schema is checked again.
@@ -42,24 +42,25 @@ pub enum CallChange {
     /// Does not run it, for this reason.
     Block(String),
     /// Answers in the tool's stead: a cache.
-    Answer(Output),
+    Answer(ToolOutput),
 }
 
 impl Point for ToolPre {
     const ID: PointId = PointId::ToolPre;
-    type Event = ToolCalled;
+    type Event = ToolPreEvent;
     type Verdict = Verdict;
-    type Change = CallChange;
-    type Answer = Never;
+    type Change = ToolPreChange;
+    type Answer = NoAnswer;
 
-    fn apply(event: &ToolCalled, change: CallChange) -> Applied<Self> {
+    fn apply(event: &ToolPreEvent, change: ToolPreChange) -> TransformEffect<Self> {
         match change {
-            CallChange::Keep => Applied::Kept,
-            CallChange::Input(input) => {
-                Applied::Replaced(ToolCalled { tool_input: Arc::new(input), ..event.clone() })
-            }
-            CallChange::Block(reason) => Applied::Stopped(Stop::Block(reason)),
-            CallChange::Answer(output) => Applied::Stopped(Stop::Answer(output)),
+            ToolPreChange::Keep => TransformEffect::Kept,
+            ToolPreChange::Input(input) => TransformEffect::Replaced(ToolPreEvent {
+                tool_input: Arc::new(input),
+                ..event.clone()
+            }),
+            ToolPreChange::Block(reason) => TransformEffect::Stopped(ChainStop::Block(reason)),
+            ToolPreChange::Answer(output) => TransformEffect::Stopped(ChainStop::Answer(output)),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{Applied, Never, Point, PointId, session::observed};
+use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect, session::observed};
 
 /// Fires for every call that was refused before its tool ran.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub struct ToolRefused;
 /// A refused call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Refused {
+pub struct ToolRefusedEvent {
     /// The id the model gave the call.
     pub call_id: SmolStr,
     /// The tool's name, which may be no tool's.
@@ -28,4 +28,4 @@ pub struct Refused {
     pub reason: String,
 }
 
-observed!(ToolRefused, Refused);
+observed!(ToolRefused, ToolRefusedEvent);

@@ -2,17 +2,17 @@
 
 use serde::Serialize;
 
-use crate::hooks::handler::Failure;
-use crate::hooks::points::{Applied, Fold, Never, Point, PointId};
+use crate::hooks::handler::HandlerFailure;
+use crate::hooks::points::{NoAnswer, Point, PointId, RankedAnswer, TransformEffect};
 
-/// Fires when the model would stop. Gates answer with a [`TurnVerdict`].
+/// Fires when the model would stop. Gates answer with a [`TurnEndVerdict`].
 #[derive(Clone, Copy, Debug)]
 pub struct TurnEnd;
 
 /// The model's last words, if nobody objects.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TurnEnding {
+pub struct TurnEndEvent {
     /// The text of the last reply.
     pub text: String,
     /// How often in a row a gate has sent the model on.
@@ -25,45 +25,45 @@ pub struct TurnEnding {
 /// Whether the model may stop. A gate that fails lets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum TurnVerdict {
+pub enum TurnEndVerdict {
     /// It may.
     Stop,
     /// It goes on, and is told this reason. At most eight in a row.
     GoOn(String),
 }
 
-impl Fold for TurnVerdict {
+impl RankedAnswer for TurnEndVerdict {
     fn rank(&self) -> u8 {
-        u8::from(matches!(self, TurnVerdict::GoOn(_)))
+        u8::from(matches!(self, TurnEndVerdict::GoOn(_)))
     }
     fn ends(&self) -> bool {
         false
     }
     fn reason(&self) -> Option<&str> {
         match self {
-            TurnVerdict::Stop => None,
-            TurnVerdict::GoOn(reason) => Some(reason),
+            TurnEndVerdict::Stop => None,
+            TurnEndVerdict::GoOn(reason) => Some(reason),
         }
     }
     fn word(&self) -> &'static str {
         match self {
-            TurnVerdict::Stop => "stop",
-            TurnVerdict::GoOn(_) => "go_on",
+            TurnEndVerdict::Stop => "stop",
+            TurnEndVerdict::GoOn(_) => "go_on",
         }
     }
-    fn failed(_: &Failure) -> Option<Self> {
+    fn failed(_: &HandlerFailure) -> Option<Self> {
         None
     }
 }
 
 impl Point for TurnEnd {
     const ID: PointId = PointId::TurnEnd;
-    type Event = TurnEnding;
-    type Verdict = TurnVerdict;
-    type Change = Never;
-    type Answer = Never;
+    type Event = TurnEndEvent;
+    type Verdict = TurnEndVerdict;
+    type Change = NoAnswer;
+    type Answer = NoAnswer;
 
-    fn apply(_: &TurnEnding, change: Never) -> Applied<Self> {
+    fn apply(_: &TurnEndEvent, change: NoAnswer) -> TransformEffect<Self> {
         match change {}
     }
 }

@@ -2,17 +2,17 @@
 
 use serde::Serialize;
 
-use crate::hooks::points::{Admit, Applied, Never, Point, PointId, Stop};
+use crate::hooks::points::{Admission, ChainStop, NoAnswer, Point, PointId, TransformEffect};
 
-/// Fires after directives, before the message is stored. Gates answer with [`Admit`], transforms
-/// with a [`PromptChange`].
+/// Fires after directives, before the message is stored. Gates answer with [`Admission`], transforms
+/// with a [`UserPromptSubmitChange`].
 #[derive(Clone, Copy, Debug)]
 pub struct UserPromptSubmit;
 
 /// A prompt on its way into the session.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Prompt {
+pub struct UserPromptSubmitEvent {
     /// The text as it would be stored.
     pub prompt: String,
     /// The text as the person gave it.
@@ -22,7 +22,7 @@ pub struct Prompt {
 /// What a transform makes of a prompt.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum PromptChange {
+pub enum UserPromptSubmitChange {
     /// Leaves it as it is.
     Keep,
     /// Stores this text; the raw one is kept beside it with the handler's name.
@@ -33,16 +33,23 @@ pub enum PromptChange {
 
 impl Point for UserPromptSubmit {
     const ID: PointId = PointId::UserPromptSubmit;
-    type Event = Prompt;
-    type Verdict = Admit;
-    type Change = PromptChange;
-    type Answer = Never;
+    type Event = UserPromptSubmitEvent;
+    type Verdict = Admission;
+    type Change = UserPromptSubmitChange;
+    type Answer = NoAnswer;
 
-    fn apply(event: &Prompt, change: PromptChange) -> Applied<Self> {
+    fn apply(
+        event: &UserPromptSubmitEvent,
+        change: UserPromptSubmitChange,
+    ) -> TransformEffect<Self> {
         match change {
-            PromptChange::Keep => Applied::Kept,
-            PromptChange::Prompt(prompt) => Applied::Replaced(Prompt { prompt, ..event.clone() }),
-            PromptChange::Block(reason) => Applied::Stopped(Stop::Block(reason)),
+            UserPromptSubmitChange::Keep => TransformEffect::Kept,
+            UserPromptSubmitChange::Prompt(prompt) => {
+                TransformEffect::Replaced(UserPromptSubmitEvent { prompt, ..event.clone() })
+            }
+            UserPromptSubmitChange::Block(reason) => {
+                TransformEffect::Stopped(ChainStop::Block(reason))
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn ranges(text: &str) -> Vec<Range<usize>> {
     if !text.contains('`') && !text.contains("~~~") {
         return ranges;
     }
-    let mut runs = Runs::default();
+    let mut runs = BacktickRuns::default();
     let mut open: Option<(Fence, usize)> = None;
     let mut end = 0;
     for part in text.split_inclusive(is_line_break) {
@@ -81,13 +81,13 @@ impl Fence {
 
 /// The runs of backticks of a paragraph.
 #[derive(Default)]
-struct Runs {
-    runs: Vec<Run>,
+struct BacktickRuns {
+    runs: Vec<BacktickRun>,
     /// For each length, one more than the place in `runs` of the nearest run behind.
     nearest: Vec<usize>,
 }
 
-struct Run {
+struct BacktickRun {
     start: usize,
     length: usize,
     /// How many backticks it opens a span with: a backslash takes the first one away.
@@ -96,7 +96,7 @@ struct Run {
     partner: usize,
 }
 
-impl Runs {
+impl BacktickRuns {
     /// Adds the runs of a line that starts there.
     fn add(&mut self, line: &str, at: usize) {
         let mut done = 0;
@@ -106,7 +106,7 @@ impl Runs {
             let backslashes = line.as_bytes()[done..start].iter().rev();
             let backslashes = backslashes.take_while(|byte| **byte == b'\\').count();
             let opens = length - backslashes % 2;
-            self.runs.push(Run { start: at + start, length, opens, partner: 0 });
+            self.runs.push(BacktickRun { start: at + start, length, opens, partner: 0 });
             done = start + length;
         }
     }

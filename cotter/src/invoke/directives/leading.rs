@@ -6,7 +6,7 @@ use crate::invoke::directives::{is_space, name_length};
 
 /// The command a text begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leading<'a> {
+pub struct LeadingCommand<'a> {
     /// The name, without the slash.
     pub name: &'a str,
     /// What follows the name, without whitespace at its ends.
@@ -17,9 +17,9 @@ pub struct Leading<'a> {
 ///
 /// Whitespace may stand before the slash. The name is an ASCII letter followed by ASCII letters, digits, `_`,
 /// `:` and `-`; any whitespace ends it, a line break too.
-pub fn leading_command(text: &str) -> Option<Leading<'_>> {
+pub fn leading_command(text: &str) -> Option<LeadingCommand<'_>> {
     let (name, args_raw) = leading(text, '/', |byte| byte == b':')?;
-    Some(Leading { name, args_raw })
+    Some(LeadingCommand { name, args_raw })
 }
 
 /// The `@name` a text begins with and the rest, without whitespace at its ends.

@@ -33,7 +33,7 @@ const ELEMENTS: [&str; 5] =
 pub(crate) fn bounded(schema: &Value, input: &Value) -> Result<(), String> {
     let mut wholes = vec![schema];
     named_within(schema, &mut wholes);
-    let mut work = Work { wholes, known: HashMap::new() };
+    let mut work = CheckCost { wholes, known: HashMap::new() };
     match work.of(schema, input, 0)? {
         steps if steps > MOST => Err(TOO_MUCH.into()),
         _ => Ok(()),
@@ -42,14 +42,14 @@ pub(crate) fn bounded(schema: &Value, input: &Value) -> Result<(), String> {
 
 const TOO_MUCH: &str = "it would take too long to check anything against it";
 
-struct Work<'a> {
+struct CheckCost<'a> {
     /// What a reference may be relative to: the schema, and those within it that have names.
     wholes: Vec<&'a Value>,
     /// What is known; `None` while it is being counted.
     known: HashMap<(usize, usize), Option<u64>>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> CheckCost<'a> {
     fn of(&mut self, schema: &'a Value, input: &Value, depth: usize) -> Result<u64, String> {
         let Value::Object(members) = schema else { return Ok(1) };
         let address = |value: &Value| std::ptr::from_ref(value) as usize;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use cotter::{
     Agent, Command, Origin, Owner,
-    agent::controls::When,
-    history::message::{Content, Part},
-    hooks::points::{Prompt, PromptChange, UserPromptSubmit},
+    agent::controls::SendTime,
+    history::message::{Content, ContentPart},
+    hooks::points::{UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
     invoke::command::CommandCx,
     named,
 };
@@ -82,7 +82,9 @@ pub(super) async fn a_command_is_no_prompt() {
     let stage = Stage::new([Step::text("ok")], |agent| {
         agent
             .define_command(command(&log, "c"))
-            .observe(UserPromptSubmit, move |prompt: &Prompt| seen.add(&prompt.prompt))
+            .observe(UserPromptSubmit, move |prompt: &UserPromptSubmitEvent| {
+                seen.add(&prompt.prompt)
+            })
     });
     stage.say("/c a").await;
     stage.say("plain").await;
@@ -116,7 +118,7 @@ pub(super) async fn a_command_is_not_queued() {
     let log = Log::default();
     let stage = Stage::new([call("t"), Step::text("done")], |agent| {
         let steers = safe("t", any_object(), |permit| {
-            permit.cx().controls().send("/c x", When::Steer);
+            permit.cx().controls().send("/c x", SendTime::Steer);
             async { Ok("ok".into()) }
         });
         agent.tool(steers).define_command(command(&log, "c"))
@@ -127,20 +129,25 @@ pub(super) async fn a_command_is_not_queued() {
 }
 
 /// A transform of prompts that puts words around them.
-fn around(before: &'static str, after: &'static str) -> impl Fn(&Prompt) -> PromptChange {
-    move |prompt: &Prompt| PromptChange::Prompt(format!("{before}{}{after}", prompt.prompt))
+fn around(
+    before: &'static str,
+    after: &'static str,
+) -> impl Fn(&UserPromptSubmitEvent) -> UserPromptSubmitChange {
+    move |prompt: &UserPromptSubmitEvent| {
+        UserPromptSubmitChange::Prompt(format!("{before}{}{after}", prompt.prompt))
+    }
 }
 
 pub(super) async fn a_rewrite_keeps_the_pictures() {
-    let picture = Part::Image { media_type: "image/png".into(), data: "orig".into() };
+    let picture = ContentPart::Image { media_type: "image/png".into(), data: "orig".into() };
     let stage =
         Stage::new([Step::text("ok")], |agent| agent.transform(UserPromptSubmit, around("T:", "")));
-    stage.say(vec![Part::Text("hi".into()), picture.clone()]).await;
+    stage.say(vec![ContentPart::Text("hi".into()), picture.clone()]).await;
     let requests = stage.model.requests();
     let Some(cotter::Message::User(sent)) = requests[0].messages.iter().next() else {
         panic!("a prompt")
     };
-    assert_eq!(sent.content, Content::Parts(vec![Part::Text("T:hi".into()), picture]));
+    assert_eq!(sent.content, Content::Parts(vec![ContentPart::Text("T:hi".into()), picture]));
 }
 
 /// A prompt that a transform or a gate takes for itself: nobody after it is asked, nor the model.
@@ -151,11 +158,13 @@ pub(super) async fn a_prompt_that_is_taken_goes_no_further() {
         agent
             .transform(
                 UserPromptSubmit,
-                named("taker", |_: &Prompt| PromptChange::Block("handled".into())),
+                named("taker", |_: &UserPromptSubmitEvent| {
+                    UserPromptSubmitChange::Block("handled".into())
+                }),
             )
-            .transform(UserPromptSubmit, move |_: &Prompt| {
+            .transform(UserPromptSubmit, move |_: &UserPromptSubmitEvent| {
                 seen.add("second");
-                PromptChange::Keep
+                UserPromptSubmitChange::Keep
             })
     });
     let played = stage.say("X").await;
@@ -167,7 +176,8 @@ pub(super) async fn a_prompt_that_is_taken_goes_no_further() {
 
 pub(super) async fn a_failing_rewrite_refuses_the_prompt() {
     let stage = Stage::new([], |agent| {
-        let fails = named("fails", |_: &Prompt| Err::<PromptChange, _>("boom"));
+        let fails =
+            named("fails", |_: &UserPromptSubmitEvent| Err::<UserPromptSubmitChange, _>("boom"));
         agent.transform(UserPromptSubmit, fails).transform(UserPromptSubmit, around("", "!"))
     });
     let played = stage.say("z").await;

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use cotter::{
     Agent, AgentBuilder, Command, HookCx, Message, Session, Skill,
     history::{
-        entry::{Body, Compaction},
+        entry::{Compaction, EntryBody},
         message::{
-            AssistantMessage, AssistantPart, Content, Part, StopReason, ToolCall,
+            AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
             ToolResultMessage, Usage,
         },
     },
-    hooks::points::{Admit, CompactChange, CompactPost, CompactPre, Compacted, Compacting},
+    hooks::points::{
+        Admission, CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent,
+    },
     invoke::command::{CommandCx, CommandResult},
-    model::{Model, Request, Streaming},
+    model::{Model, ReplyStream, Request},
     named,
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
@@ -31,7 +33,7 @@ impl Model for Windowed {
         self.0.name()
     }
 
-    fn stream(&self, request: Request) -> Streaming {
+    fn stream(&self, request: Request) -> ReplyStream {
         self.0.stream(request)
     }
 
@@ -124,7 +126,7 @@ pub(super) async fn tokens_are_estimated() {
         AssistantPart::Thinking { text: "12345678".into(), signature: None },
         tool_call("1"),
     ];
-    let picture = Part::Image { media_type: "i".into(), data: "x".into() };
+    let picture = ContentPart::Image { media_type: "i".into(), data: "x".into() };
     let Message::User(summary) = Compaction::new("12345678", "".into(), 0).message else {
         unreachable!("a summary stands in the person's place")
     };
@@ -175,7 +177,7 @@ pub(super) async fn cuts(keep: u64, first_kept: usize) {
     let session = holding(&agent, [turn("1"), turn("2")].concat()).await;
     session.prompt("/compact").await.expect("it is summed up");
     let entries = session.entries();
-    let Some(Body::Compaction(made)) = entries.last().map(|entry| entry.body()) else {
+    let Some(EntryBody::Compaction(made)) = entries.last().map(|entry| entry.body()) else {
         panic!("{}", transcript(&session));
     };
     assert_eq!(made.first_kept, *entries[first_kept].id());
@@ -229,13 +231,12 @@ pub(super) async fn a_refusal_leaves_all_as_it_is() {
     let log = Log::default();
     let seen = log.clone();
     let (played, stage) = compacted(|agent| {
-        agent.on(CompactPre, named("no", |_: &Compacting| Admit::Block("not now".into()))).on(
-            CompactPre,
-            move |_: &Compacting| {
+        agent
+            .on(CompactPre, named("no", |_: &CompactPreEvent| Admission::Block("not now".into())))
+            .on(CompactPre, move |_: &CompactPreEvent| {
                 seen.add("second");
-                Admit::Pass
-            },
-        )
+                Admission::Pass
+            })
     })
     .await;
     let told = played.reply.error.as_ref().map(|failed| failed.message.as_str());
@@ -257,14 +258,14 @@ pub(super) async fn summaries(
     let (played, stage) = compacted(|agent| {
         let agent = hooks.iter().copied().enumerate().fold(agent, |agent, (index, says)| {
             let name = format!("hook-{index}");
-            let says = move |_: &Compacting| {
+            let says = move |_: &CompactPreEvent| {
                 says.map(|says| {
-                    says.map_or(CompactChange::Keep, |s| CompactChange::Summary(s.into()))
+                    says.map_or(CompactPreChange::Keep, |s| CompactPreChange::Summary(s.into()))
                 })
             };
             agent.transform(CompactPre, named(&*name, says))
         });
-        agent.observe(CompactPost, move |done: &Compacted| {
+        agent.observe(CompactPost, move |done: &CompactPostEvent| {
             seen.add(format!("{} by {}", done.trigger, done.by.as_deref().unwrap_or("the model")));
         })
     })

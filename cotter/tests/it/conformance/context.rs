@@ -2,8 +2,8 @@
 
 use cotter::{
     Command, Message,
-    history::entry::Body,
-    hooks::points::{Context, ContextBuild, ContextChange},
+    history::entry::EntryBody,
+    hooks::points::{Context, ContextChange, ContextEvent},
     invoke::command::CommandCx,
     named,
 };
@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use super::kit::{Log, Played, Stage, any_object, call, play, safe, tool};
 
 /// A transform that adds a message.
-fn appends(text: &'static str) -> impl Fn(&ContextBuild) -> ContextChange {
-    move |build: &ContextBuild| {
+fn appends(text: &'static str) -> impl Fn(&ContextEvent) -> ContextChange {
+    move |build: &ContextEvent| {
         ContextChange::messages(build.messages.iter().cloned().chain([Message::user(text)]))
     }
 }
@@ -25,9 +25,9 @@ fn fields(value: Value) -> Map<String, Value> {
 
 fn types(played: &Played) -> Vec<String> {
     let types = played.session.entries().into_iter().map(|entry| match entry.body() {
-        Body::Message(Message::User(_)) => "user".into(),
-        Body::Message(Message::Assistant(_)) => "assistant".into(),
-        Body::Message(_) => "toolResult".into(),
+        EntryBody::Message(Message::User(_)) => "user".into(),
+        EntryBody::Message(Message::Assistant(_)) => "assistant".into(),
+        EntryBody::Message(_) => "toolResult".into(),
         _ => entry.to_json()["type"].as_str().unwrap_or_default().to_owned(),
     });
     types.collect()
@@ -36,7 +36,7 @@ fn types(played: &Played) -> Vec<String> {
 /// A failed transform might have been the one that keeps something from the model.
 pub(super) async fn a_failing_transform_ends_the_run() {
     let stage = Stage::new([], |agent| {
-        let fails = named("fails", |_: &ContextBuild| Err::<ContextChange, _>("ctxboom"));
+        let fails = named("fails", |_: &ContextEvent| Err::<ContextChange, _>("ctxboom"));
         let agent = agent.transform(Context, appends("A")).transform(Context, fails);
         agent.transform(Context, appends("C"))
     });
@@ -55,7 +55,7 @@ pub(super) async fn a_transform_adds_to_what_is_sent() {
 }
 
 pub(super) async fn a_transform_replaces_what_is_sent() {
-    let replaces = |_: &ContextBuild| ContextChange::messages([Message::user("MUT")]);
+    let replaces = |_: &ContextEvent| ContextChange::messages([Message::user("MUT")]);
     let stage = Stage::new([Step::text("ok")], |agent| agent.transform(Context, replaces));
     let played = stage.say("q").await;
     assert_eq!(stage.model.shown(), "user: MUT\n");
@@ -68,20 +68,20 @@ pub(super) async fn the_context_is_built_for_each_request() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &Log::default(), Ok("ok")))
-            .observe(Context, move |build: &ContextBuild| seen.add(build.messages.len()))
+            .observe(Context, move |build: &ContextEvent| seen.add(build.messages.len()))
     })
     .await;
     assert_eq!((log.lines(), played.requests.len()), (vec!["1".into(), "3".into()], 2));
 }
 
 /// Shows the model each branch that was left as its summary, where it was left.
-fn branches(build: &ContextBuild) -> ContextChange {
+fn branches(build: &ContextEvent) -> ContextChange {
     let shown = build.entries().into_iter().filter_map(|entry| match entry.body() {
-        Body::Custom(fields) if fields["type"] == "branch_summary" => {
+        EntryBody::Custom(fields) if fields["type"] == "branch_summary" => {
             let summary = fields["summary"].as_str().unwrap_or_default();
             Some(Message::user(format!("<summary>\n{summary}</summary>")))
         }
-        Body::Message(message) => Some(message.clone()),
+        EntryBody::Message(message) => Some(message.clone()),
         _ => None,
     });
     ContextChange::messages(shown)

@@ -2,7 +2,7 @@
 
 use std::future::ready;
 
-use cotter::{AgentBuilder, Message, Skill, history::entry::Body};
+use cotter::{AgentBuilder, Message, Skill, history::entry::EntryBody};
 use cotter_test::Step;
 
 use super::kit::{Log, Stage};
@@ -39,10 +39,10 @@ pub(super) async fn binds(text: &str, left: &str, called: &[&str]) {
     let sent = skills.collect::<String>() + &format!("user: {left}\n");
     assert_eq!(stage.model.shown(), sent);
     assert_eq!(played.transcript, sent + "assistant: ok\n");
-    let is_typed = |body: &Body| matches!(body, Body::Message(m) if m.text() == left);
+    let is_typed = |body: &EntryBody| matches!(body, EntryBody::Message(m) if m.text() == left);
     let entries = played.session.entries();
     let typed = entries.iter().find(|entry| is_typed(entry.body())).expect("it is stored");
-    let Body::Message(Message::User(message)) = typed.body() else { panic!("a prompt") };
+    let EntryBody::Message(Message::User(message)) = typed.body() else { panic!("a prompt") };
     let raw = message.rewritten.as_ref().map(|rewritten| rewritten.raw.as_str());
     assert_eq!(raw, (text != left).then_some(text));
 }

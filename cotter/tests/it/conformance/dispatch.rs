@@ -1,10 +1,10 @@
 //! A turn with directives: who is called in which order, and what is stored, sent and returned.
 
 use cotter::{
-    AgentBuilder, HookCx, HookResult, Mention, Message, Skill,
+    AgentBuilder, HookCx, HookResult, Message, Skill, Subagent,
     agent::controls::ModelScope,
     history::message::{
-        AssistantMessage, AssistantPart, Content, Part, Rewrite, StopReason, Usage,
+        AssistantMessage, AssistantPart, Content, ContentPart, Rewrite, StopReason, Usage,
     },
     invoke::{directive_hook::ShortCircuit, skill::SkillCx},
 };
@@ -262,8 +262,8 @@ pub(super) async fn a_skill_that_is_not_exposed_serves_the_person() {
 
 pub(super) async fn a_skill_of_parts_keeps_its_pictures() {
     let log = Log::default();
-    let picture = Part::Image { media_type: "image/png".into(), data: "AAAA".into() };
-    let parts = vec![Part::Text("a".into()), picture.clone(), Part::Text("b".into())];
+    let picture = ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() };
+    let parts = vec![ContentPart::Text("a".into()), picture.clone(), ContentPart::Text("b".into())];
     let stage = Stage::new([Step::text("ok")], |agent| skill(agent, &log, "n", parts.into()));
     let played = stage.say("/n go").await;
     let text = "<skill name=\"n\">\na\nb\n</skill>";
@@ -277,11 +277,11 @@ pub(super) async fn a_skill_of_parts_keeps_its_pictures() {
     let Some(Message::User(injected)) = played.requests[0].messages.iter().next() else {
         panic!("the skill comes first");
     };
-    assert_eq!(injected.content, Content::Parts(vec![Part::Text(text.into()), picture]));
+    assert_eq!(injected.content, Content::Parts(vec![ContentPart::Text(text.into()), picture]));
 }
 
 pub(super) async fn a_mention_stays_in_the_text() {
-    let weather = Mention::new("weather", |_| async { Ok("sunny".into()) });
+    let weather = Subagent::new("weather", |_| async { Ok("sunny".into()) });
     let played = {
         let build = |agent: AgentBuilder| agent.define_mention(weather.description("W"));
         let stage = Stage::new([Step::text("ok")], build);

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use cotter::{
-    Agent, At, Cx, Origin, Output, Owner, Verdict,
+    Agent, At, Cx, Origin, Owner, ToolOutput, Verdict,
     hooks::points::{
-        CallChange, ModelPost, ModelPre, PointId, Prompt, PromptChange, Refused, Replied,
-        Requesting, ResultChange, ToolCalled, ToolPost, ToolPre, ToolRan, ToolRefused,
-        UserPromptSubmit,
+        ModelPost, ModelPostEvent, ModelPre, ModelPreEvent, PointId, ToolPost, ToolPostChange,
+        ToolPostEvent, ToolPre, ToolPreChange, ToolPreEvent, ToolRefused, ToolRefusedEvent,
+        UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent,
     },
     model::ModelErrorKind,
     named,
     permission::{Zone, verdict::Power},
-    registry::tool_hook::{Checked, ToolHook},
+    registry::tool_hook::{ToolCheck, ToolHook},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
@@ -20,17 +20,17 @@ use serde_json::{Value, json};
 use super::kit::{Log, Played, call, holds, play, safe, tool, touching};
 
 /// A gate that notes that it was asked.
-fn gate(log: &Log, name: &str, verdict: Verdict) -> impl Fn(&ToolCalled) -> Verdict + use<> {
+fn gate(log: &Log, name: &str, verdict: Verdict) -> impl Fn(&ToolPreEvent) -> Verdict + use<> {
     let (log, name) = (log.clone(), name.to_owned());
-    move |_: &ToolCalled| {
+    move |_: &ToolPreEvent| {
         log.add(&name);
         verdict.clone()
     }
 }
 
 /// A gate that lets the call pass with a word.
-fn warns(words: &'static str) -> impl Fn(&ToolCalled, &Cx) -> Verdict {
-    move |_: &ToolCalled, cx: &Cx| {
+fn warns(words: &'static str) -> impl Fn(&ToolPreEvent, &Cx) -> Verdict {
+    move |_: &ToolPreEvent, cx: &Cx| {
         cx.output(words);
         Verdict::Pass
     }
@@ -46,7 +46,7 @@ pub(super) async fn a_block_is_told_with_its_reason() {
     let played = play([call("bash"), Step::text("done")], |agent| {
         agent
             .tool(tool("bash", &log, Ok("ok")))
-            .on(ToolPre, |_: &ToolCalled| Verdict::block("destructive command refused"))
+            .on(ToolPre, |_: &ToolPreEvent| Verdict::block("destructive command refused"))
     })
     .await;
     assert!(log.lines().is_empty());
@@ -71,7 +71,7 @@ pub(super) async fn no_hook_is_asked_about_an_unknown_tool() {
 pub(super) async fn words_after_a_tool_reach_the_next_request() {
     let log = Log::default();
     let seen = log.clone();
-    let post = named("post", move |_: &ToolRan, cx: &Cx| {
+    let post = named("post", move |_: &ToolPostEvent, cx: &Cx| {
         seen.add("post");
         cx.note("mind the gap");
     });
@@ -90,8 +90,8 @@ pub(super) async fn nothing_follows_a_tool_that_did_not_run() {
         agent
             .tool(touching("t", &log, Zone::External))
             .ui(ScriptedUi::new([Said::No("not today".into())]))
-            .observe(ToolPost, move |_: &ToolRan| post.add("post"))
-            .observe(ToolRefused, move |_: &Refused| refused.add("refused"))
+            .observe(ToolPost, move |_: &ToolPostEvent| post.add("post"))
+            .observe(ToolRefused, move |_: &ToolRefusedEvent| refused.add("refused"))
     })
     .await;
     assert_eq!(log.lines(), ["refused"]);
@@ -100,7 +100,7 @@ pub(super) async fn nothing_follows_a_tool_that_did_not_run() {
 
 pub(super) async fn words_before_a_request_ride_on_it() {
     let log = Log::default();
-    let once = |requesting: &Requesting, cx: &Cx| {
+    let once = |requesting: &ModelPreEvent, cx: &Cx| {
         if requesting.message_count == 1 {
             cx.note("inventory: 42 units");
         }
@@ -117,8 +117,8 @@ pub(super) async fn nothing_before_a_request_stops_it() {
     assert_eq!(PointId::ModelPre.row().powers, [Power::Observe]);
     let played = play([Step::text("done")], |agent| {
         agent
-            .observe(ModelPre, |_: &Requesting| Err::<(), _>("stop"))
-            .observe(ModelPre, |_: &Requesting| -> () { panic!("stop") })
+            .observe(ModelPre, |_: &ModelPreEvent| Err::<(), _>("stop"))
+            .observe(ModelPre, |_: &ModelPreEvent| -> () { panic!("stop") })
     })
     .await;
     assert_eq!((played.reason(), played.reply.text().as_str()), ("end_turn", "done"));
@@ -126,12 +126,14 @@ pub(super) async fn nothing_before_a_request_stops_it() {
 
 pub(super) async fn rewrites_of_a_prompt_chain() {
     let adds = |word: &'static str| {
-        move |prompt: &Prompt| PromptChange::Prompt(format!("{} {word}", prompt.prompt))
+        move |prompt: &UserPromptSubmitEvent| {
+            UserPromptSubmitChange::Prompt(format!("{} {word}", prompt.prompt))
+        }
     };
     let played = play([Step::text("done")], |agent| {
         agent
             .transform(UserPromptSubmit, adds("one"))
-            .transform(UserPromptSubmit, |_: &Prompt| PromptChange::Keep)
+            .transform(UserPromptSubmit, |_: &UserPromptSubmitEvent| UserPromptSubmitChange::Keep)
             .transform(UserPromptSubmit, adds("two"))
     })
     .await;
@@ -142,9 +144,9 @@ pub(super) async fn transforms_run_by_origin_and_registration() {
     let log = Log::default();
     let noting = |name: &'static str| {
         let log = log.clone();
-        named(name, move |_: &ToolCalled| {
+        named(name, move |_: &ToolPreEvent| {
             log.add(name);
-            CallChange::Keep
+            ToolPreChange::Keep
         })
     };
     let agent = asked(|agent| agent);
@@ -162,7 +164,7 @@ pub(super) async fn rewrites_of_an_input_chain() {
         ToolHook::pre(key, move |_, input| {
             let mut input = input.clone();
             input[key] = json!(true);
-            Checked::Modified(input)
+            ToolCheck::Modified(input)
         })
     };
     let agent =
@@ -179,11 +181,11 @@ pub(super) async fn a_block_ends_the_chain_of_transforms() {
         agent
             .tool_hook(ToolHook::pre("first", move |_, _| {
                 first.add("first");
-                Checked::Block("not this".into())
+                ToolCheck::Block("not this".into())
             }))
             .tool_hook(ToolHook::pre("second", move |_, _| {
                 second.add("second");
-                Checked::Pass
+                ToolCheck::Pass
             }))
     });
     let said = agent.run_pre("test", json!({})).await;
@@ -193,8 +195,8 @@ pub(super) async fn a_block_ends_the_chain_of_transforms() {
 
 pub(super) async fn rewrites_of_a_result_chain() {
     let adds = |words: &'static str| {
-        move |ran: &ToolRan| {
-            ResultChange::Result(Ok(Output::from(format!("{}{words}", ran.result))))
+        move |ran: &ToolPostEvent| {
+            ToolPostChange::Result(Ok(ToolOutput::from(format!("{}{words}", ran.result))))
         }
     };
     let agent = asked(|agent| {
@@ -222,10 +224,10 @@ pub(super) async fn an_invalid_input_meets_no_hook() {
     let schema = json!({"type": "object", "required": ["path"]});
     let strict = safe("t", schema, move |_| {
         ran.add("ran");
-        async { Ok(Output::from("ok")) }
+        async { Ok(ToolOutput::from("ok")) }
     });
     let played = play([call("t"), Step::text("done")], |agent| {
-        agent.tool(strict).observe(ToolPost, move |_: &ToolRan| post.add("post"))
+        agent.tool(strict).observe(ToolPost, move |_: &ToolPostEvent| post.add("post"))
     })
     .await;
     holds(played.results()[0], "c1.1 (invalid_args): ");
@@ -241,8 +243,8 @@ pub(super) async fn what_is_approved_is_what_runs() {
         agent
             .tool(touching("t", &log, Zone::External))
             .ui(ui.clone())
-            .transform(ToolPre, |_: &ToolCalled| CallChange::Input(json!({"path": "final"})))
-            .on(ToolPre, move |call: &ToolCalled| {
+            .transform(ToolPre, |_: &ToolPreEvent| ToolPreChange::Input(json!({"path": "final"})))
+            .on(ToolPre, move |call: &ToolPreEvent| {
                 seen.add(format!("gate {}", call.tool_input));
                 Verdict::Pass
             })
@@ -259,10 +261,10 @@ pub(super) async fn what_is_approved_is_what_runs() {
 }
 
 pub(super) async fn a_failing_gate_blocks_with_its_words() {
-    let agent = asked(|agent| agent.on(ToolPre, |_: &ToolCalled| Err::<Verdict, _>("nope")));
+    let agent = asked(|agent| agent.on(ToolPre, |_: &ToolPreEvent| Err::<Verdict, _>("nope")));
     let said = agent.run_pre("test", json!({})).await;
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("nope")));
-    let agent = asked(|agent| agent.on(ToolPre, |_: &ToolCalled| -> Verdict { panic!("nope") }));
+    let agent = asked(|agent| agent.on(ToolPre, |_: &ToolPreEvent| -> Verdict { panic!("nope") }));
     let said = agent.run_pre("test", json!({})).await;
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("it panicked: nope")));
 }
@@ -270,7 +272,7 @@ pub(super) async fn a_failing_gate_blocks_with_its_words() {
 /// The model hears why, and listeners hear which hook it was.
 pub(super) async fn a_failing_gate_blocks_and_is_named() {
     let log = Log::default();
-    let fails = named("fails", |_: &ToolCalled| Err::<Verdict, _>("gate down"));
+    let fails = named("fails", |_: &ToolPreEvent| Err::<Verdict, _>("gate down"));
     let played = play([call("t"), Step::text("done")], |agent| {
         agent.tool(tool("t", &log, Ok("ok"))).on(ToolPre, fails)
     })
@@ -285,7 +287,7 @@ pub(super) async fn no_hook_starts_after_an_abort() {
     let played = play([call("t")], |agent| {
         agent
             .tool(tool("t", &log, Ok("ok")))
-            .observe(ModelPost, |_: &Replied, cx: &Cx| cx.cancel().cancel())
+            .observe(ModelPost, |_: &ModelPostEvent, cx: &Cx| cx.cancel().cancel())
             .on(ToolPre, gate(&log, "asked", Verdict::Pass))
     })
     .await;
@@ -311,9 +313,9 @@ pub(super) async fn a_block_ends_the_chain_of_gates() {
 pub(super) async fn nothing_said_is_a_pass() {
     let agent = asked(|agent| {
         agent
-            .observe(ToolPre, |_: &ToolCalled| ())
-            .on(ToolPre, |_: &ToolCalled| Verdict::Pass)
-            .transform(ToolPre, |_: &ToolCalled| CallChange::Keep)
+            .observe(ToolPre, |_: &ToolPreEvent| ())
+            .on(ToolPre, |_: &ToolPreEvent| Verdict::Pass)
+            .transform(ToolPre, |_: &ToolPreEvent| ToolPreChange::Keep)
     });
     let said = agent.run_pre("bash", json!({"a": 1})).await;
     assert_eq!((said.verdict, said.by, said.input), ("pass", None, json!({"a": 1})));
@@ -324,7 +326,7 @@ pub(super) async fn a_block_without_a_reason_says_so() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &log, Ok("ok")))
-            .on(ToolPre, named("mute", |_: &ToolCalled| Verdict::block(" ")))
+            .on(ToolPre, named("mute", |_: &ToolPreEvent| Verdict::block(" ")))
     })
     .await;
     holds(played.results()[0], "Hook \"mute\" blocked the action: it gave no reason.");
@@ -373,7 +375,7 @@ pub(super) async fn checks(
             let log = log.clone();
             agent.tool_hook(ToolHook::pre(id, move |_, _| {
                 log.add(id);
-                blocks.map_or(Checked::Pass, |reason| Checked::Block(reason.into()))
+                blocks.map_or(ToolCheck::Pass, |reason| ToolCheck::Block(reason.into()))
             }))
         })
     });
@@ -418,7 +420,7 @@ pub(super) async fn a_failing_transform_refuses_the_call() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &log, Ok("ok")))
-            .transform(ToolPre, |_: &ToolCalled| Err::<CallChange, _>("boom"))
+            .transform(ToolPre, |_: &ToolPreEvent| Err::<ToolPreChange, _>("boom"))
     })
     .await;
     assert!(log.lines().is_empty());
@@ -428,7 +430,7 @@ pub(super) async fn a_failing_transform_refuses_the_call() {
 
 pub(super) async fn a_failing_observer_leaves_the_result() {
     let log = Log::default();
-    let fails = named("h", |_: &ToolRan| Err::<(), _>("exit 1"));
+    let fails = named("h", |_: &ToolPostEvent| Err::<(), _>("exit 1"));
     let played = play([call("t"), Step::text("done")], |agent| {
         agent.tool(tool("t", &log, Ok("out"))).observe(ToolPost, fails)
     })
@@ -461,14 +463,14 @@ pub(super) async fn the_second_hook_of_a_name_is_refused() {
 }
 
 pub(super) async fn filter(glob: &str, called: &str, matches: bool) {
-    let blocks = ToolHook::pre("h", |_: &str, _: &Value| Checked::Block("matched".into()));
+    let blocks = ToolHook::pre("h", |_: &str, _: &Value| ToolCheck::Block("matched".into()));
     let agent = asked(|agent| agent.tool_hook(blocks.tools([glob])));
     let said = agent.run_pre(called, json!({})).await;
     assert_eq!(said.verdict == "block", matches);
 }
 
 /// Plays one tool call and one reply, with an observer after the tool.
-async fn after_a_tool(says: impl Fn(&ToolRan, &Cx) + Send + Sync + 'static) -> Played {
+async fn after_a_tool(says: impl Fn(&ToolPostEvent, &Cx) + Send + Sync + 'static) -> Played {
     let log = Log::default();
     play([call("t"), Step::text("done")], |agent| {
         agent.tool(tool("t", &log, Ok("ok"))).observe(ToolPost, named("h", says))
@@ -493,7 +495,7 @@ pub(super) async fn output_and_context_are_two_notes() {
 
 pub(super) async fn a_note_is_delivered_once() {
     let log = Log::default();
-    let once = |ran: &ToolRan, cx: &Cx| {
+    let once = |ran: &ToolPostEvent, cx: &Cx| {
         if ran.call_id == "c1.1" {
             cx.note("only once");
         }
@@ -510,7 +512,7 @@ pub(super) async fn a_note_is_delivered_once() {
 
 pub(super) async fn a_flood_of_notes_hides_no_block() {
     let log = Log::default();
-    let floods = |_: &ToolCalled, cx: &Cx| {
+    let floods = |_: &ToolPreEvent, cx: &Cx| {
         (0..1000).for_each(|n| cx.note(format!("noise {n}")));
         Verdict::Pass
     };
@@ -518,7 +520,7 @@ pub(super) async fn a_flood_of_notes_hides_no_block() {
         agent
             .tool(tool("t", &log, Ok("ok")))
             .on(ToolPre, floods)
-            .on(ToolPre, |_: &ToolCalled| Verdict::block("still told"))
+            .on(ToolPre, |_: &ToolPreEvent| Verdict::block("still told"))
     })
     .await;
     holds(played.results()[0], "still told");
@@ -531,7 +533,7 @@ pub(super) async fn the_words_of_a_block() {
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &log, Ok("ok")))
-            .on(ToolPre, named("h", |_: &ToolCalled| Verdict::block("r")))
+            .on(ToolPre, named("h", |_: &ToolPreEvent| Verdict::block("r")))
     })
     .await;
     let words = "c1.1 (denied): Hook \"h\" blocked the action: r. \
@@ -542,7 +544,7 @@ pub(super) async fn the_words_of_a_block() {
 pub(super) async fn words_before_every_request_ride_on_each() {
     let log = Log::default();
     let played = play([call("t"), call("t"), Step::text("done")], |agent| {
-        let says = |_: &Requesting, cx: &Cx| cx.note("P");
+        let says = |_: &ModelPreEvent, cx: &Cx| cx.note("P");
         agent.tool(tool("t", &log, Ok("ok"))).observe(ModelPre, named("each", says))
     })
     .await;
@@ -555,7 +557,7 @@ pub(super) async fn a_retry_loses_no_note() {
     let log = Log::default();
     let steps = [call("t"), Step::error(ModelErrorKind::RateLimited), Step::text("done")];
     let played = play(steps, |agent| {
-        let says = |_: &ToolRan, cx: &Cx| cx.note("remember me");
+        let says = |_: &ToolPostEvent, cx: &Cx| cx.note("remember me");
         agent.tool(tool("t", &log, Ok("ok"))).observe(ToolPost, named("h", says))
     })
     .await;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use cotter::{
-    Agent, AgentBuilder, FnTool, Message, Output, Permit, Reply, Run, Session, Tool, ToolError,
+    Agent, AgentBuilder, FnTool, Message, Permit, Reply, Run, Session, Tool, ToolError, ToolOutput,
     ToolSpec,
     history::message::Content,
     hooks::events::Event,
@@ -35,7 +35,7 @@ impl Log {
 pub(super) fn safe<F, Fut>(name: &str, schema: Value, work: F) -> FnTool<F>
 where
     F: Fn(Permit) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
 {
     FnTool::new(ToolSpec::new(name, "for a test", schema), work).touching(Facts::zone(Zone::Safe))
 }
@@ -45,7 +45,7 @@ pub(super) fn tool(name: &str, log: &Log, answer: Result<&'static str, &'static 
     let (name, log) = (name.to_owned(), log.clone());
     safe(&name.clone(), any_object(), move |_| {
         log.add(&name);
-        async move { answer.map(Output::from).map_err(ToolError::failed) }
+        async move { answer.map(ToolOutput::from).map_err(ToolError::failed) }
     })
 }
 
@@ -59,7 +59,7 @@ pub(super) fn slow(name: &str, log: &Log, ms: u64) -> impl Tool {
             log.add(format!("{name} begins"));
             tokio::time::sleep(Duration::from_millis(ms)).await;
             log.add(format!("{name} is done"));
-            Ok(Output::from(name))
+            Ok(ToolOutput::from(name))
         }
     })
     .parallel()
@@ -70,7 +70,7 @@ pub(super) fn touching(name: &str, log: &Log, zone: Zone) -> impl Tool {
     let (name, log) = (name.to_owned(), log.clone());
     let work = move |permit: Permit| {
         log.add(format!("{} {}", permit.tool(), permit.input()));
-        async { Ok(Output::from("ok")) }
+        async { Ok(ToolOutput::from("ok")) }
     };
     FnTool::new(ToolSpec::new(name, "for a test", any_object()), work).touching(Facts::zone(zone))
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use cotter::{
-    Agent, AgentBuilder, Cx, Output, Permit, Place, Tool, ToolSpec, Verdict,
-    hooks::points::{ToolCalled, ToolPre},
+    Agent, AgentBuilder, Cx, Permit, Tool, ToolOutput, ToolSpec, Verdict, Workspace,
+    hooks::points::{ToolPre, ToolPreEvent},
     permission::{
         Zone,
         facts::Facts,
@@ -12,7 +12,7 @@ use cotter::{
         mode::{Level, Mode},
         rule::{Rule, RuleKind},
     },
-    tool::Working,
+    tool::ToolFuture,
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ pub(super) async fn nobody_is_there_to_be_asked() {
     let played = play([call("ask_user").and_call("t", json!({})), Step::text("done")], |agent| {
         agent.tool(touching("t", &log, Zone::External)).on(
             ToolPre,
-            move |_: &ToolCalled, cx: &Cx| {
+            move |_: &ToolPreEvent, cx: &Cx| {
                 noting.add(format!("has ui: {}", cx.has_ui()));
                 Verdict::Pass
             },
@@ -165,12 +165,12 @@ impl Tool for Confused {
         &self.0
     }
 
-    fn effects(&self, _: &Value, _: &Place) -> Facts {
+    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
         panic!("no idea")
     }
 
-    fn run(&self, _: Permit) -> Working<'_> {
-        Box::pin(async { Ok(Output::from("ran")) })
+    fn run(&self, _: Permit) -> ToolFuture<'_> {
+        Box::pin(async { Ok(ToolOutput::from("ran")) })
     }
 }
 
@@ -182,7 +182,7 @@ pub(super) async fn a_check_that_fails_refuses() {
 
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
-        let fails = |_: &ToolCalled| Err::<Verdict, _>("the classifier is ill");
+        let fails = |_: &ToolPreEvent| Err::<Verdict, _>("the classifier is ill");
         agent.tool(tool("t", &log, Ok("ran"))).on(ToolPre, fails)
     })
     .await;
@@ -256,7 +256,7 @@ impl Tool for Touches {
         &self.spec
     }
 
-    fn effects(&self, input: &Value, place: &Place) -> Facts {
+    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
         let given = input.as_object().into_iter().flat_map(|fields| fields.values());
         let paths: Vec<_> = given.filter_map(Value::as_str).collect();
         match self.writes {
@@ -265,9 +265,9 @@ impl Tool for Touches {
         }
     }
 
-    fn run(&self, permit: Permit) -> Working<'_> {
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
         self.log.add(permit.input().to_string());
-        Box::pin(async { Ok(Output::from("ok")) })
+        Box::pin(async { Ok(ToolOutput::from("ok")) })
     }
 }
 
@@ -276,7 +276,7 @@ impl Tool for Touches {
 pub(super) async fn rules_over_files(patterns: &[&str], input: Value, matches: bool) {
     let tool = Touches::new("t", false, &Log::default());
     let builder =
-        Agent::builder(Scripted::new([])).place(Place::new(Path::new("/srv/app"))).tool(tool);
+        Agent::builder(Scripted::new([])).place(Workspace::new(Path::new("/srv/app"))).tool(tool);
     let specs = patterns.iter().map(|pattern| format!("t({pattern})"));
     let rules = match patterns.is_empty() {
         true => vec!["t".to_owned()],
@@ -301,7 +301,7 @@ pub(super) async fn a_yes_for_the_session_covers_what_was_shown() {
     let steps = [write("1"), write("1"), write("2"), Step::text("done")];
     let played = play(steps, |agent| {
         agent
-            .place(Place::new(Path::new("/srv/app")))
+            .place(Workspace::new(Path::new("/srv/app")))
             .level(Level::Strict)
             .tool(Touches::new("w", true, &log))
             .ui(ui.clone())
@@ -319,7 +319,7 @@ pub(super) async fn a_yes_is_taken_back_once() {
     let ui = ScriptedUi::new([Said::YesForSession]);
     let step = Step::call("w", json!({"p": "1"}));
     let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
-        .place(Place::new(Path::new("/srv/app")))
+        .place(Workspace::new(Path::new("/srv/app")))
         .level(Level::Strict)
         .tool(Touches::new("w", true, &log))
         .ui(ui)

@@ -10,15 +10,15 @@ use std::{
 };
 
 use cotter::{
-    Agent, Origin, Reason, Registry,
-    hooks::ui::{Answered, Asking, Question, Ui},
-    registry::HooksOff,
+    Agent, EndReason, Origin, Registry,
+    hooks::ui::{Question, QuestionAnswer, Ui, UiFuture},
+    registry::DisabledHooks,
     text::redact::Redactor,
 };
 use cotter_files::{
-    command_hook::{Base, Job, Ran, Server, Starts},
+    command_hook::{HookHost, HookLocation, ProcessOutput, ProcessSpec, ResidentProcess},
     document::{Document, location::SettingsError},
-    profile::{Leave, Means, Posting, Posts, Profile},
+    profile::{ActionHost, PostFuture, Profile, ProfileGrants, WebhookPoster},
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 
@@ -27,12 +27,15 @@ use super::kit::{Log, call, holds, tool};
 /// Nobody who starts programs.
 struct Nobody;
 
-impl Starts for Nobody {
-    fn run(&self, _: Job) -> Pin<Box<dyn Future<Output = Result<Ran, String>> + Send>> {
+impl HookHost for Nobody {
+    fn run(
+        &self,
+        _: ProcessSpec,
+    ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>> {
         Box::pin(ready(Err("nothing is started here".into())))
     }
 
-    fn serve(&self, _: Job) -> Result<Box<dyn Server>, String> {
+    fn serve(&self, _: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String> {
         Err("nothing is started here".into())
     }
 }
@@ -41,7 +44,7 @@ impl Starts for Nobody {
 #[derive(Clone, Default)]
 struct Post(Arc<Mutex<Vec<String>>>);
 
-impl Posts for Post {
+impl WebhookPoster for Post {
     fn admits(&self, url: &str) -> Result<(), String> {
         match url.starts_with("https://hooks.example.com/") {
             true => Ok(()),
@@ -49,7 +52,7 @@ impl Posts for Post {
         }
     }
 
-    fn post(&self, url: &str, body: Arc<[u8]>) -> Posting {
+    fn post(&self, url: &str, body: Arc<[u8]>) -> PostFuture {
         let line = format!("{url} {}", String::from_utf8_lossy(&body));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         Box::pin(ready(Err("nobody is there".into())))
@@ -58,17 +61,27 @@ impl Posts for Post {
 
 fn read(text: &str, commands: bool) -> Result<Profile, SettingsError> {
     let document = Document::parse("agent.json", text)?;
-    Profile::from_document(&document, "audit", Leave { commands, posts: Some(&Post::default()) })
+    Profile::from_document(
+        &document,
+        "audit",
+        ProfileGrants { commands, posts: Some(&Post::default()) },
+    )
 }
 
-fn means(folder: &Path, posts: &Post) -> Means {
+fn means(folder: &Path, posts: &Post) -> ActionHost {
     let folder = folder.canonicalize().expect("the folder is there");
-    let commands = Base { folder: folder.clone(), confined: true, starts: Arc::new(Nobody) };
-    Means { folder, commands, posts: Arc::new(posts.clone()), redactor: Arc::new(Redactor::new()) }
+    let commands =
+        HookLocation { folder: folder.clone(), confined: true, starts: Arc::new(Nobody) };
+    ActionHost {
+        folder,
+        commands,
+        posts: Arc::new(posts.clone()),
+        redactor: Arc::new(Redactor::new()),
+    }
 }
 
 /// The hooks of a profile, as an agent has them.
-fn hooks(text: &str, off: Option<HooksOff>) -> Result<Vec<String>, String> {
+fn hooks(text: &str, off: Option<DisabledHooks>) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let profile = read(text, true).expect("the case's profile");
     let agent = Agent::builder(Scripted::new([])).build().expect("an agent");
@@ -94,10 +107,10 @@ pub(super) async fn switched_off_observers_go_and_gates_do_not_start() {
     let watches = r#"{"hooks": {"onStart": [{"action": "log"}]}}"#;
     let asks =
         r#"{"hooks": {"onStart": [{"action": "log"}], "onToolCall": [{"action": "approve"}]}}"#;
-    assert_eq!(hooks(watches, Some(HooksOff::Observers)), Ok(vec![]));
-    let refused = hooks(asks, Some(HooksOff::Observers)).expect_err("a gate is not lost");
+    assert_eq!(hooks(watches, Some(DisabledHooks::Observers)), Ok(vec![]));
+    let refused = hooks(asks, Some(DisabledHooks::Observers)).expect_err("a gate is not lost");
     holds(&refused, "has the gate `onToolCall.approve`, which decides");
-    assert_eq!(hooks(asks, Some(HooksOff::All)), Ok(vec![]));
+    assert_eq!(hooks(asks, Some(DisabledHooks::All)), Ok(vec![]));
 }
 
 pub(super) async fn seven_buckets_are_bound() {
@@ -145,7 +158,7 @@ pub(super) async fn two_events_are_two_lines() {
     let agent = agent.expect("an agent");
     agent.extend(profile.owner("x"), |unit| profile.register(unit, &means)).expect("it registers");
     let reply = agent.process_request("go").await.expect("what fails changes nothing");
-    assert_eq!(reply.reason, Reason::EndTurn);
+    assert_eq!(reply.reason, EndReason::EndTurn);
     let lines = fs::read_to_string(folder.path().join("runs/log.jsonl")).expect("the file");
     let events: Vec<_> = lines
         .lines()
@@ -224,7 +237,7 @@ impl Ui for Late {
         true
     }
 
-    fn ask(&self, question: Arc<Question>) -> Asking<'_, Option<Answered>> {
+    fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(150)).await;
             self.0.ask(question).await

@@ -8,12 +8,12 @@ use cotter::{
     hooks::{
         events::EventKind,
         points::{
-            Context, ContextBuild, ContextChange, Error, ModelPost, ModelPre, Point, RunFailed,
-            SessionEnd, SessionEnded, SessionStart, SessionStarted, ToolPost, ToolPre, ToolRefused,
-            TurnEnd, TurnEnding, TurnVerdict, UserPromptSubmit,
+            Context, ContextChange, ContextEvent, Error, ModelPost, ModelPre, Point, RunFailure,
+            SessionEnd, SessionEndEvent, SessionStart, SessionStartEvent, ToolPost, ToolPre,
+            ToolRefused, TurnEnd, TurnEndEvent, TurnEndVerdict, UserPromptSubmit,
         },
     },
-    model::{Delta, Model, ModelErrorKind, Request, Streaming},
+    model::{Delta, Model, ModelErrorKind, ReplyStream, Request},
     named,
     permission::Zone,
 };
@@ -25,9 +25,9 @@ use smol_str::SmolStr;
 use super::kit::{Log, Played, Stage, call, holds, play, tool, touching};
 
 /// Notes every `session.end` and its reason.
-fn ends(log: &Log) -> impl Fn(&SessionEnded) + use<> {
+fn ends(log: &Log) -> impl Fn(&SessionEndEvent) + use<> {
     let log = log.clone();
-    move |ended: &SessionEnded| log.add(format!("session.end {}", ended.reason.as_str()))
+    move |ended: &SessionEndEvent| log.add(format!("session.end {}", ended.reason.as_str()))
 }
 
 /// Reads the events of a run up to the first of a kind.
@@ -48,7 +48,7 @@ pub(super) async fn an_abort_before_the_first_request_ends_the_run() {
     let log = Log::default();
     let played = play([Step::text("never said")], |agent| {
         agent
-            .observe(SessionStart, |_: &SessionStarted, cx: &Cx| cx.cancel().cancel())
+            .observe(SessionStart, |_: &SessionStartEvent, cx: &Cx| cx.cancel().cancel())
             .observe(SessionEnd, ends(&log))
     })
     .await;
@@ -60,7 +60,7 @@ pub(super) async fn error_comes_before_session_end() {
     let log = Log::default();
     let noting = log.clone();
     let played = play([Step::error(ModelErrorKind::BadRequest)], |agent| {
-        let error = move |failed: &RunFailed| noting.add(format!("error {}", failed.code));
+        let error = move |failed: &RunFailure| noting.add(format!("error {}", failed.code));
         agent.observe(Error, error).observe(SessionEnd, ends(&log))
     })
     .await;
@@ -73,8 +73,8 @@ pub(super) async fn a_failing_observer_changes_no_end() {
     let log = Log::default();
     let played = play([Step::text("done")], |agent| {
         agent
-            .observe(SessionEnd, |_: &SessionEnded| Err::<(), _>("stop"))
-            .observe(SessionEnd, |_: &SessionEnded| -> () { panic!("stop") })
+            .observe(SessionEnd, |_: &SessionEndEvent| Err::<(), _>("stop"))
+            .observe(SessionEnd, |_: &SessionEndEvent| -> () { panic!("stop") })
             .observe(SessionEnd, ends(&log))
     })
     .await;
@@ -157,10 +157,10 @@ pub(super) async fn points_fire_in_the_order_of_a_turn() {
 }
 
 /// Sends the model on once, for this reason.
-fn once(reason: &'static str) -> impl Fn(&TurnEnding) -> TurnVerdict {
-    move |ending: &TurnEnding| match ending.gone_on {
-        0 => TurnVerdict::GoOn(reason.into()),
-        _ => TurnVerdict::Stop,
+fn once(reason: &'static str) -> impl Fn(&TurnEndEvent) -> TurnEndVerdict {
+    move |ending: &TurnEndEvent| match ending.gone_on {
+        0 => TurnEndVerdict::GoOn(reason.into()),
+        _ => TurnEndVerdict::Stop,
     }
 }
 
@@ -174,7 +174,7 @@ pub(super) async fn a_gate_at_the_turns_end_sends_the_model_on() {
 }
 
 pub(super) async fn what_context_leaves_out_stays_in_history() {
-    let forgets = |build: &ContextBuild| {
+    let forgets = |build: &ContextEvent| {
         let kept =
             build.messages.iter().filter(|message| !matches!(message, Message::Assistant(_)));
         ContextChange::messages(kept.cloned())
@@ -196,12 +196,14 @@ pub(super) async fn going_on_always_leaves_something_to_answer() {
     // A gate that never has enough is not asked for ever.
     let steps = [(); 9].map(|()| Step::text("more"));
     let played =
-        play(steps, |a| a.on(TurnEnd, |_: &TurnEnding| TurnVerdict::GoOn("more".into()))).await;
+        play(steps, |a| a.on(TurnEnd, |_: &TurnEndEvent| TurnEndVerdict::GoOn("more".into())))
+            .await;
     assert_eq!((played.requests.len(), played.reason()), (9, "end_turn"));
 }
 
 pub(super) async fn a_failing_gate_at_the_turns_end_changes_nothing() {
-    let fails = named("edits", |_: &TurnEnding| Err::<TurnVerdict, _>("there is no entry `nope`"));
+    let fails =
+        named("edits", |_: &TurnEndEvent| Err::<TurnEndVerdict, _>("there is no entry `nope`"));
     let played = play([Step::text("one"), Step::text("two")], |a| a.on(TurnEnd, fails)).await;
     assert_eq!((played.requests.len(), played.reason()), (1, "end_turn"));
     assert_eq!(played.transcript, "user: go\nassistant: one\n");
@@ -320,7 +322,7 @@ impl Model for Pieces {
         &self.0
     }
 
-    fn stream(&self, _: Request) -> Streaming {
+    fn stream(&self, _: Request) -> ReplyStream {
         Box::pin(stream::iter(self.1.clone().into_iter().map(Ok).collect::<Vec<_>>()))
     }
 }

@@ -5,12 +5,12 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use cotter::{
     Agent, Message, Session,
     history::{
-        entry::{Body, Entry},
+        entry::{Entry, EntryBody},
         jsonl::{JsonlStore, load},
-        message::Mark,
+        message::UserMessageKind,
         store::MemoryStore,
     },
-    hooks::points::{Context, ContextBuild, ContextChange},
+    hooks::points::{Context, ContextChange, ContextEvent},
 };
 use cotter_test::{Recording, Scripted, Step};
 use serde_json::{Map, Value, json};
@@ -174,7 +174,7 @@ pub(super) async fn a_long_file_with_two_compactions() {
     // The summary, the 77 it kept, and the 374 after it.
     assert_eq!(messages.len(), 1 + 77 + 374);
     let first = messages.iter().next();
-    assert!(matches!(first, Some(Message::User(user)) if user.mark == Mark::Compaction));
+    assert!(matches!(first, Some(Message::User(user)) if user.mark == UserMessageKind::Compaction));
     assert_eq!(session.model().as_deref(), Some("maker/m-1"));
 }
 
@@ -305,7 +305,7 @@ pub(super) async fn a_compaction_may_keep_nothing() {
 }
 
 pub(super) async fn a_transform_edits_messages_by_entry() {
-    let edits = |build: &ContextBuild| {
+    let edits = |build: &ContextEvent| {
         let edited = build.messages.sourced().filter_map(|(entry, message)| {
             match entry.map(SmolStr::as_str) {
                 Some("1") => None,
@@ -331,7 +331,7 @@ pub(super) async fn what_stands_after_the_leaf_does_not_count() {
     let entries =
         [user("1", None, "1"), assistant("2", Some("1"), "A"), edit, leaf_at("4", "3", Some("2"))];
     let session = Files::with(&entries).open().await;
-    let is_custom = |entry: &Arc<Entry>| matches!(entry.body(), Body::Custom(_));
+    let is_custom = |entry: &Arc<Entry>| matches!(entry.body(), EntryBody::Custom(_));
     assert!(!session.entries().iter().any(is_custom));
     assert_eq!(context(&session).await, ["user: 1", "assistant: A"]);
 }

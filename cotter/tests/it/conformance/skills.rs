@@ -1,17 +1,17 @@
 //! Skills and subagents as the model calls them: what it is shown, and what comes back.
 
 use cotter::{
-    Agent, AgentBuilder, AgentConfig, Hook, Mention, Message, Origin, Skill, Tool, ToolSpec,
-    history::message::{Content, Part},
+    Agent, AgentBuilder, AgentConfig, Hook, Message, Origin, Skill, Subagent, Tool, ToolSpec,
+    history::message::{Content, ContentPart},
     invoke::{
         skill::{SkillCx, create_skill_invoke_tool},
-        subagent::MentionCx,
+        subagent::SubagentCx,
     },
     permission::{Zone, facts::Facts},
-    registry::subsystem::Hooking,
-    tool::Working,
+    registry::subsystem::SubsystemFuture,
+    tool::ToolFuture,
 };
-use cotter_files::extensions::{self, Loading, Severity};
+use cotter_files::extensions::{self, LoadContext, Severity};
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ impl Says {
             Says::Text(text) => Ok((*text).into()),
             Says::Picture => {
                 let data = "AAAA".into();
-                Ok(vec![Part::Image { media_type: "image/png".into(), data }].into())
+                Ok(vec![ContentPart::Image { media_type: "image/png".into(), data }].into())
             }
             Says::Fail(words) => Err((*words).into()),
             Says::Panic(words) => panic!("{words}"),
@@ -50,9 +50,9 @@ fn skill(log: &Log, name: &'static str, says: Says) -> Skill {
     })
 }
 
-fn subagent(log: &Log, name: &'static str, says: Says) -> Mention {
+fn subagent(log: &Log, name: &'static str, says: Says) -> Subagent {
     let log = log.clone();
-    Mention::new(name, move |cx: MentionCx| {
+    Subagent::new(name, move |cx: SubagentCx| {
         log.add(format!("subagent {name} {:?}", cx.prompt));
         let says = says.clone();
         async move { says.content() }
@@ -272,20 +272,24 @@ impl Hook for Shelf {
         }
     }
 
-    fn effects(&self, _: &str, _: &Value, _: &cotter::Place) -> Facts {
+    fn effects(&self, _: &str, _: &Value, _: &cotter::Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
 
-    fn dispatch<'a>(&'a self, name: &'a str, _: cotter::Permit) -> Option<Working<'a>> {
+    fn dispatch<'a>(&'a self, name: &'a str, _: cotter::Permit) -> Option<ToolFuture<'a>> {
         self.0.add(name);
         Some(Box::pin(async { Ok("ok".into()) }))
     }
 
-    fn on_register_agent<'a>(&'a self, name: &'a str, _: &'a AgentConfig) -> Hooking<'a, ()> {
+    fn on_register_agent<'a>(
+        &'a self,
+        name: &'a str,
+        _: &'a AgentConfig,
+    ) -> SubsystemFuture<'a, ()> {
         Box::pin(async move { self.0.add(format!("{name} comes")) })
     }
 
-    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> Hooking<'a, ()> {
+    fn on_unregister_agent<'a>(&'a self, name: &'a str) -> SubsystemFuture<'a, ()> {
         Box::pin(async move { self.0.add(format!("{name} goes")) })
     }
 }
@@ -318,7 +322,7 @@ pub(super) async fn an_agent_leaves_once() {
     assert!(agent.unregister_agent("crab").await);
     assert!(!agent.unregister_agent("crab").await);
     assert_eq!(log.lines(), ["main comes", "crab comes", "crab goes"]);
-    assert!(agent.names(cotter::invoke::named_item::Kind::Subagent).is_empty());
+    assert!(agent.names(cotter::invoke::named_item::NameKind::Subagent).is_empty());
 }
 
 /// A skill in a file with these lines of front matter, registered with an agent.
@@ -327,7 +331,7 @@ fn with_skill_file(agent: AgentBuilder, front: &str, body: &str) -> AgentBuilder
     let path = folder.path().join("skills/docker-deploy.md");
     std::fs::create_dir_all(path.parent().expect("it is in a folder")).expect("folders are made");
     std::fs::write(path, format!("---\n{front}\n---\n{body}\n")).expect("it is written");
-    let loaded = extensions::load(folder.path(), &Loading::trusted(Origin::User));
+    let loaded = extensions::load(folder.path(), &LoadContext::trusted(Origin::User));
     let grave = loaded.diagnostics.iter().find(|told| told.severity > Severity::Warning);
     assert_eq!(grave, None);
     // Texts are read when they are first needed.

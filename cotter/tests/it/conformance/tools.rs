@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use cotter::{
-    Agent, Message, Origin, Output, Owner, Permit, Registry, ToolError,
+    Agent, Message, Origin, Owner, Permit, Registry, ToolError, ToolOutput,
     builtin::Read,
-    history::message::{Content, Part, StopReason},
+    history::message::{Content, ContentPart, StopReason},
     hooks::{
         events::{Event, EventKind},
-        points::{ResultChange, ToolCalled, ToolPost, ToolPre, ToolRan},
+        points::{ToolPost, ToolPostChange, ToolPostEvent, ToolPre, ToolPreEvent},
     },
     named,
 };
@@ -71,7 +71,7 @@ pub(super) async fn invalid_input(name: &str, fields: &[&str], input: Value, par
     let noting = log.clone();
     let strict = safe(name, schema, move |_| {
         noting.add("ran");
-        async { Ok(Output::from("ok")) }
+        async { Ok(ToolOutput::from("ok")) }
     });
     let played = play([Step::call(name, input), Step::text("done")], |a| a.tool(strict)).await;
     let refused = format!("c1.1 (invalid_args): Invalid arguments for `{name}`: ");
@@ -110,10 +110,10 @@ pub(super) async fn a_failure_is_told_and_not_retried(fails: Fails) {
 }
 
 pub(super) async fn parts_are_joined_for_the_model_and_kept() {
-    let picture = Part::Image { media_type: "image/png".into(), data: "AAAA".into() };
-    let parts = vec![Part::Text("a".into()), picture, Part::Text("b".into())];
+    let picture = ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() };
+    let parts = vec![ContentPart::Text("a".into()), picture, ContentPart::Text("b".into())];
     let shows = safe("t", any_object(), move |_| {
-        let output = Output::from(parts.clone());
+        let output = ToolOutput::from(parts.clone());
         async { Ok(output) }
     });
     let played = play([call("t"), Step::text("done")], |agent| agent.tool(shows)).await;
@@ -127,7 +127,7 @@ pub(super) async fn parts_are_joined_for_the_model_and_kept() {
 
 pub(super) async fn render_data_stays_at_home() {
     let shows = safe("t", any_object(), |_| async {
-        Ok(Output { content: "covered".into(), render_data: Some(json!({"colour": "mauve"})) })
+        Ok(ToolOutput { content: "covered".into(), render_data: Some(json!({"colour": "mauve"})) })
     });
     let played = play([call("t"), Step::text("done")], |agent| agent.tool(shows)).await;
     assert_eq!(played.sent(2).last().map(String::as_str), Some("toolResult: covered"));
@@ -230,7 +230,7 @@ pub(super) async fn results_stand_in_call_order() {
 /// Aborts the run it is part of and never answers.
 fn aborting(
     log: &Log,
-) -> impl Fn(Permit) -> std::future::Pending<Result<Output, ToolError>> + use<> {
+) -> impl Fn(Permit) -> std::future::Pending<Result<ToolOutput, ToolError>> + use<> {
     let log = log.clone();
     move |permit| {
         log.add(permit.call_id());
@@ -293,22 +293,25 @@ pub(super) async fn a_failed_call_on_the_wire() {
 pub(super) async fn a_failed_transform_withholds_the_result() {
     let log = Log::default();
     let adds = |words: &'static str| {
-        named(words, move |ran: &ToolRan| {
-            ResultChange::Result(Ok(Output::from(format!("{}{words}", ran.result))))
+        named(words, move |ran: &ToolPostEvent| {
+            ToolPostChange::Result(Ok(ToolOutput::from(format!("{}{words}", ran.result))))
         })
     };
     let played = play([call("t"), Step::text("done")], |agent| {
         agent
             .tool(tool("t", &log, Ok("base")))
             .transform(ToolPost, adds("|1"))
-            .transform(ToolPost, named("fails", |_: &ToolRan| Err::<ResultChange, _>("trboom")))
+            .transform(
+                ToolPost,
+                named("fails", |_: &ToolPostEvent| Err::<ToolPostChange, _>("trboom")),
+            )
             .transform(
                 ToolPost,
                 named("seen", {
                     let log = log.clone();
-                    move |ran: &ToolRan| {
+                    move |ran: &ToolPostEvent| {
                         log.add(&*ran.result);
-                        ResultChange::Keep
+                        ToolPostChange::Keep
                     }
                 }),
             )
@@ -383,14 +386,14 @@ pub(super) async fn calls_within_a_call() {
                 };
                 noting.add(format!("{name}: {answer}"));
             }
-            Ok(Output::from("ok"))
+            Ok(ToolOutput::from("ok"))
         }
     });
     let watching = Owner::new(Origin::User, "watch");
     let stage = Stage::new([call("outer"), Step::text("done")], |agent| {
         agent.tool(outer).tool(tool("inner", &Log::default(), Ok("ok")))
     });
-    let watch = move |called: &ToolCalled| {
+    let watch = move |called: &ToolPreEvent| {
         seen.add(format!("{} {} {}", called.tool_name, called.call_id, called.tool_input));
     };
     stage.agent.extend(watching, |unit| _ = unit.observe(ToolPre, watch)).expect("the user may");
