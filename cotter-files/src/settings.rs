@@ -655,10 +655,10 @@ mod tests {
             };
             expected.assert_eq(&outcome(settings.map(shown)));
         };
-        check("{}", expect!["Foreign { home: None, on_failure: None } []"]);
+        check("{}", expect!["ClaudeSettings { home: None, on_failure: None } []"]);
         check(
             r#"{"claude": {"home": true}, "claudeHooks": {"onFailure": "block"}, "plugins": ["~/a"]}"#,
-            expect![[r#"Foreign { home: Some(true), on_failure: Some(Block) } ["~/a"]"#]],
+            expect![[r#"ClaudeSettings { home: Some(true), on_failure: Some(Block) } ["~/a"]"#]],
         );
         check(
             r#"{"claude": {"home": "yes"}}"#,

@@ -589,8 +589,8 @@ async fn l1_user_prompt_submit_and_its_powers() {
         blocked: blocked: hook "guard" refused the prompt: not that
         "quiet now, please" was "quiet now"
         end_turn
-        Some(Rewritten { raw: "hello", rewrites: [Rewrite { by: "polite", text: "hello, please" }, Rewrite { by: "shout", text: "HELLO, PLEASE" }] })
-        Some(Rewritten { raw: "quiet now", rewrites: [Rewrite { by: "polite", text: "quiet now, please" }] })
+        Some(RewriteLog { raw: "hello", rewrites: [Rewrite { by: "polite", text: "hello, please" }, Rewrite { by: "shout", text: "HELLO, PLEASE" }] })
+        Some(RewriteLog { raw: "quiet now", rewrites: [Rewrite { by: "polite", text: "quiet now, please" }] })
         --
         user: HELLO, PLEASE
         assistant: answer 1

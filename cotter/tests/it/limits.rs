@@ -160,7 +160,7 @@ async fn l21_a_child_without_a_price_is_not_asked() {
     expect![[r#"
         user: go
         call c1.1: invoke_subagent {"name":"helper","prompt":"p"}
-        result c1.1: {"status":"success","data":{"subagent":"helper","content":"budget_exceeded: Some(RunFailed { code: \"budget_exceeded\", message: \"the price of `test/helper` is not known, so the budget cannot be kept\" })"}}
+        result c1.1: {"status":"success","data":{"subagent":"helper","content":"budget_exceeded: Some(RunFailure { code: \"budget_exceeded\", message: \"the price of `test/helper` is not known, so the budget cannot be kept\" })"}}
         assistant: done
     "#]].assert_eq(&transcript(&session));
 }

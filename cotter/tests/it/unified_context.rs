@@ -258,11 +258,11 @@ async fn p8_exec_runs_a_program_by_way_of_bash() {
         ("", vec![], plain()),
     ];
     check_exec(|agent| agent.tool(fake_bash(Some(said()))), programs, expect![[r#"
-        Executed { stdout: "{\"command\":\"git log -n 3 '--format=%h'\"}", stderr: "oh", code: Some(3), killed: false }
-        Executed { stdout: "{\"command\":\"echo 'a b' '' '$(rm x)' 'it'\\\\''s' '*' 'a;b' 'x\\ny' '~' 'é'\"}", stderr: "oh", code: Some(3), killed: false }
-        Executed { stdout: "{\"command\":\"'if' then\"}", stderr: "oh", code: Some(3), killed: false }
-        Executed { stdout: "{\"command\":\"'A=b' c\"}", stderr: "oh", code: Some(3), killed: false }
-        Executed { stdout: "{\"command\":\"./run.sh\",\"cwd\":\"/some where\",\"timeout_ms\":1}", stderr: "oh", code: Some(3), killed: false }
+        ExecResult { stdout: "{\"command\":\"git log -n 3 '--format=%h'\"}", stderr: "oh", code: Some(3), killed: false }
+        ExecResult { stdout: "{\"command\":\"echo 'a b' '' '$(rm x)' 'it'\\\\''s' '*' 'a;b' 'x\\ny' '~' 'é'\"}", stderr: "oh", code: Some(3), killed: false }
+        ExecResult { stdout: "{\"command\":\"'if' then\"}", stderr: "oh", code: Some(3), killed: false }
+        ExecResult { stdout: "{\"command\":\"'A=b' c\"}", stderr: "oh", code: Some(3), killed: false }
+        ExecResult { stdout: "{\"command\":\"./run.sh\",\"cwd\":\"/some where\",\"timeout_ms\":1}", stderr: "oh", code: Some(3), killed: false }
         invalid_args: "a\0b" has a zero byte, which no program can be given
         invalid_args: a program has a name
     "#]]).await;
@@ -312,7 +312,7 @@ async fn p8_exec_is_judged_like_bash() {
         |agent| agent.tool(fake_bash(Some(ended))),
         ls(),
         expect![[r#"
-            Executed { stdout: "{\"command\":\"ls\"}", stderr: "", code: None, killed: true }
+            ExecResult { stdout: "{\"command\":\"ls\"}", stderr: "", code: None, killed: true }
         "#]],
     )
     .await;
