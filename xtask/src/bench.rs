@@ -1,17 +1,25 @@
 //! `cargo xtask bench`: the benches of the core, of models and of the command line. They print their own tables.
+//!
+//! They are built as what is shipped (profile `dist`), or faster in CI (profile `ci`), where they only have to run.
+
+use std::env;
 
 use crate::{command, failure::Failure};
 
-const BENCHES: [&str; 3] = [
-    "cargo bench -p cotter --bench spine --locked",
-    "cargo bench -p cotter-models --bench bodies --locked",
-    "cargo bench -p cotter-cli --bench start --locked",
-];
+const BENCHES: [&str; 3] =
+    ["-p cotter --bench spine", "-p cotter-models --bench bodies", "-p cotter-cli --bench start"];
 
 pub(crate) fn run() -> Result<(), Failure> {
-    BENCHES.iter().try_for_each(|bench| command::run(bench, &[]))
+    run_all("")
 }
 
 pub(crate) fn run_matching(filter: &str) -> Result<(), Failure> {
-    BENCHES.iter().try_for_each(|bench| command::run(&format!("{bench} -- {filter}"), &[]))
+    run_all(&format!(" -- {filter}"))
+}
+
+fn run_all(filter: &str) -> Result<(), Failure> {
+    let profile = if env::var_os("CI").is_some() { "ci" } else { "dist" };
+    BENCHES.iter().try_for_each(|bench| {
+        command::run(&format!("cargo bench --profile {profile} {bench} --locked{filter}"), &[])
+    })
 }
