@@ -6,7 +6,7 @@
 //! (`\u{1b}`, `\u{202e}`), a byte that is not UTF-8 as `\xff`. A backslash stays as it is, so the
 //! result is for reading and cannot be turned back.
 
-pub(crate) mod tags;
+pub mod tags;
 pub mod redact;
 
 use std::{borrow::Cow, fmt::Write};

@@ -305,7 +305,7 @@ pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]
 
 fn noted(scene: &StepCx) -> Vec<DryRunNote> {
     let waiting = scene.session().shared.notes.waiting();
-    let (_, sent) = notes::render(&waiting, scene.generation());
+    let (_, sent) = notes::render(&waiting, |id| scene.generation().meta(id));
     sent.into_iter().map(|sent| DryRunNote { owner: sent.owner, text: sent.text }).collect()
 }
 
