@@ -10,7 +10,7 @@ use std::{
 
 use cotter::{
     Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     permission::{
         Zone,
         facts::{Doubt, Facts, SimpleCommand},

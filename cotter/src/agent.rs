@@ -34,14 +34,14 @@ use crate::{
     builtin,
     fs::workspace::Workspace,
     history::{
-        end_reason::EndReason,
-        entry::Entries,
-        header::SessionHeader,
+        entry::{Entries, SessionHeader},
+        ledger::HandlerId,
         message::{Content, ToolCall},
+        outcome::EndReason,
         store::{MemoryStore, Store, StoreError},
     },
     hooks::{
-        handler::{HandlerId, IntoHandler},
+        handler::IntoHandler,
         points::{
             Point, TakesAnswers, TakesGates, TakesTransforms,
             session::{SessionEnd, SessionEndEvent, SessionOpen, SessionOpenEvent},

@@ -139,6 +139,7 @@
 //! # Ok::<(), cotter::registry::RegisterError>(())
 //! ```
 
+pub(crate) mod clock;
 pub(crate) mod chain;
 pub(crate) mod dispatch;
 pub mod events;
@@ -148,6 +149,7 @@ pub(crate) mod notes;
 pub mod points;
 pub mod ui;
 
-pub use crate::hooks::handler::{
-    At, HandlerFailure, HandlerId, IntoAnswer, IntoHandler, NamedFn, named,
+pub use crate::{
+    history::ledger::HandlerId,
+    hooks::handler::{At, HandlerFailure, IntoAnswer, IntoHandler, NamedFn, named},
 };

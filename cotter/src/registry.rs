@@ -38,9 +38,10 @@ use crate::{
     tool::{Tool, schema::ToolSchema},
 };
 use crate::{
+    history::ledger::HandlerId,
     hooks::{
         chain::{BoundHandler, HandlerFn, HandlerMeta, ToolFilter},
-        handler::{HandlerId, HandlerOptions, IntoHandler},
+        handler::{HandlerOptions, IntoHandler},
     },
     invoke::{
         directive_hook::{DirectiveHook, HookCx, IntoHookResult},

@@ -15,7 +15,8 @@ use crate::{
     folder::walk::read,
 };
 use cotter::{
-    Registry, Workspace, permission::secret_files::is_secret,
+    Registry, Workspace,
+    permission::secret_files::is_secret,
     text::{self, tags::escape_tags_of},
 };
 

@@ -43,10 +43,10 @@ use crate::{
         step_cx::StepCx,
     },
     history::{
-        end_reason::EndReason,
         entry::{Entries, EntryBody},
         message::{Content, Message, Usage},
         message_list::MessageList,
+        outcome::EndReason,
         store::StoreError,
     },
     hooks::{events::EventStream, notes::NoteAuthor, points::PointId},

@@ -20,10 +20,11 @@ use crate::{
         step_cx::StepCx,
     },
     fs::file_views::FileViews,
+    history::ledger::HandlerRun,
     hooks::{
-        dispatch::HandlerRun,
+        clock::{ClockPause, HandlerClocks},
         events::EventKind,
-        handler::{CaveatKind, ClockPause, HandlerClocks},
+        handler::CaveatKind,
         notes::{NoteAuthor, NoteKind, NoteQueue},
         points::PointId,
         ui::Ui,

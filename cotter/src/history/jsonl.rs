@@ -26,8 +26,7 @@ pub use crate::history::jsonl::load::{LoadedSession, load};
 use crate::history::jsonl::syncer::Syncer;
 use crate::history::ledger::HashChain;
 use crate::history::{
-    entry::Timestamp,
-    header::{SessionHeader, VERSION},
+    entry::{SessionHeader, Timestamp, VERSION},
     line_format as wire,
     store::{
         EarlierEntries, Log, SessionSummary, Store, StoreError, StoreLine, StoredSession,

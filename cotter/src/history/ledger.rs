@@ -32,19 +32,54 @@
 
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
+use serde::{Serialize, de::IgnoredAny};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
 
-use crate::{
-    history::{
-        ask::AskReason, end_reason::EndReason, entry::Timestamp, message::Usage,
-        outcome::ToolOutcome, tool_error_kind::ToolErrorKind,
-    },
-    hooks::{dispatch::HandlerRun, points::PointId},
-    permission::verdict::Power,
+use crate::history::{
+    entry::Timestamp,
+    message::Usage,
+    outcome::{EndReason, ToolErrorKind, ToolOutcome},
 };
+
+/// The number of a registered handler, unique within one agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandlerId(pub(crate) u32);
+
+/// Somebody who wants a call asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AskReason {
+    /// A hook, a rule, the zone or the mode.
+    pub by: SmolStr,
+    /// Why.
+    pub reason: String,
+    /// The hook, where it is one: two may share a name.
+    #[serde(skip)]
+    pub(crate) hook: Option<HandlerId>,
+}
+
+/// One handler that ran: what the ledger keeps of it.
+#[derive(Clone, Debug)]
+pub(crate) struct HandlerRun {
+    pub(crate) handler: HandlerId,
+    pub(crate) nanos: u64,
+    pub(crate) word: &'static str,
+    pub(crate) reason: Option<Box<str>>,
+    /// What it remarked besides, for whoever looks after hooks.
+    pub(crate) remark: Option<Box<str>>,
+    /// Whether it is outside the program.
+    pub(crate) outside: bool,
+}
+
+impl HandlerRun {
+    /// Whether it is kept also where no row of a call tells of it: what was done outside the program, and
+    /// failures.
+    pub(crate) fn should_record(&self) -> bool {
+        self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
+    }
+}
 
 /// A record of a session: not part of the conversation.
 #[derive(Clone, Debug)]
@@ -110,8 +145,8 @@ pub(crate) struct HookTableRow {
     pub(crate) id: u32,
     pub(crate) name: SmolStr,
     pub(crate) origin: String,
-    pub(crate) point: PointId,
-    pub(crate) power: Power,
+    pub(crate) point: &'static str,
+    pub(crate) power: &'static str,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) enabled: bool,
     pub(crate) detached: bool,
@@ -186,7 +221,7 @@ pub(crate) struct HooksRow {
     pub(crate) at: Timestamp,
     pub(crate) run: SmolStr,
     pub(crate) step: u32,
-    pub(crate) point: PointId,
+    pub(crate) point: &'static str,
     /// The call it is about.
     pub(crate) call_id: Option<SmolStr>,
     pub(crate) generation: u64,

@@ -11,7 +11,8 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::{
-    hooks::{chain::HandlerMeta, handler::HandlerId},
+    history::ledger::HandlerId,
+    hooks::chain::HandlerMeta,
     permission::origin::{Origin, Owner},
     text::{
         self,

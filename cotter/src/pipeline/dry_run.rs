@@ -39,9 +39,10 @@ use smol_str::SmolStr;
 
 use crate::{
     agent::step_cx::StepCx,
+    history::ledger::HandlerRun,
     hooks::{
         chain::{Chain, HandlerMeta},
-        dispatch::{HandlerRun, PointOutcome, strictest},
+        dispatch::{PointOutcome, strictest},
         events::{EventKind, EventStream},
         external::per_point::ExternalPoint,
         notes,

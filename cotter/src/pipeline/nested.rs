@@ -15,7 +15,7 @@ use crate::{
     hooks::notes::NoteAuthor,
 };
 use crate::{
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     model::tools::{ToolError, ToolOutput},
     pipeline::{
         decide::{CallDecision, prepare},

@@ -12,6 +12,17 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::{
+    history::ledger::HandlerId,
+    hooks::chain::{Chain, HandlerMeta},
+    invoke::named_item::{NameKind, NamedItem},
+    permission::origin::{Origin, Owner},
+    registry::{
+        RegisterError, Registration, Registry,
+        change::{self, ChangeResult, RegistryChange, is_called},
+        names::{NameTable, is_built_in},
+    },
+};
+use crate::{
     hooks::points::{
         ChainSlot, Chains, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
         tool_refused::ToolRefused,
@@ -21,19 +32,6 @@ use crate::{
     permission::{Policy, guard::Guard, rule::Rule, verdict::Power},
     registry::subsystem::{Hook, InstalledHook},
     tool::{Tool, ToolSet, schema::ToolSchema},
-};
-use crate::{
-    hooks::{
-        chain::{Chain, HandlerMeta},
-        handler::HandlerId,
-    },
-    invoke::named_item::{NameKind, NamedItem},
-    permission::origin::{Origin, Owner},
-    registry::{
-        RegisterError, Registration, Registry,
-        change::{self, ChangeResult, RegistryChange, is_called},
-        names::{NameTable, is_built_in},
-    },
 };
 
 /// One snapshot of the registry.

@@ -13,12 +13,12 @@ use crate::{
         step_cx::StepCx,
     },
     history::{
-        end_reason::EndReason,
         entry::{Entry, EntryBody},
         message::{
             AssistantMessage, AssistantPart, Content, Message, StopReason, Usage, UserMessage,
             UserMessageKind,
         },
+        outcome::EndReason,
     },
     hooks::{
         events::EventKind,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::pipeline::dry_run::DryRun;
 use crate::{
     agent::step_cx::StepCx,
     history::{
-        ask::AskReason, end_reason::EndReason, message::StopReason, message_list::MessageList,
-        outcome::ToolOutcome,
+        ledger::AskReason,
+        message::StopReason,
+        message_list::MessageList,
+        outcome::{EndReason, ToolOutcome},
     },
     hooks::{
         points::{
@@ -35,6 +36,7 @@ use crate::{
     },
     model::tools::ToolOutput,
     permission::facts::Facts,
+    pipeline::dry_run::DryRun,
 };
 
 /// A point at which something can be made up, for hooks to be tried on.
