@@ -77,9 +77,10 @@ use crate::{
         generation::{Generation, HookInfo, LiveRegistry},
         subsystem::Hook,
         tool_hook::ToolHook,
+        tool_set::ToolSet,
     },
     run::{Reply, RunError},
-    tool::{Tool, ToolSet, cap::Cap},
+    tool::{Tool, cap::Cap},
 };
 
 /// An agent. Cheap to clone; every clone is the same agent.

@@ -2,10 +2,12 @@
 //! error changes nothing.
 
 pub mod change;
+mod external;
 pub mod generation;
 pub(crate) mod names;
 pub mod subsystem;
 pub mod tool_hook;
+pub mod tool_set;
 
 use crate::permission::tool_glob::tool_globs;
 use std::{fmt, future::Future, sync::Arc};

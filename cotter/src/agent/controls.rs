@@ -56,8 +56,8 @@ use crate::{
     },
     permission::origin::Origin,
     pipeline::nested,
+    registry::tool_set::ToolSet,
     run::{agent_loop::RunExit, compaction as compact, compaction::context_tokens},
-    tool::ToolSet,
 };
 
 /// The handle a handler acts through.

@@ -30,7 +30,7 @@ use crate::{
 };
 use crate::{
     history::outcome::ToolErrorKind, model::tools::ToolOutput, permission::facts::Facts,
-    tool::ToolSet,
+    registry::tool_set::ToolSet,
 };
 
 /// A call and what was decided about it.

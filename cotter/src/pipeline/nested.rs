@@ -22,7 +22,7 @@ use crate::{
         execute::run_segment,
         question as ask,
     },
-    tool::ToolSet,
+    registry::tool_set::ToolSet,
 };
 
 /// Takes one call through the pipeline. Its result is the caller's and no part of the conversation.

@@ -30,8 +30,11 @@ use crate::{
     invoke::{agent_config::PendingAgents, trigger::TriggerSet},
     model::tools::ToolSpec,
     permission::{Policy, guard::Guard, rule::Rule, verdict::Power},
-    registry::subsystem::{Hook, InstalledHook},
-    tool::{Tool, ToolSet, schema::ToolSchema},
+    registry::{
+        subsystem::{Hook, InstalledHook},
+        tool_set::ToolSet,
+    },
+    tool::{Tool, schema::ToolSchema},
 };
 
 /// One snapshot of the registry.
