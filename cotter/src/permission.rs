@@ -1,8 +1,11 @@
 //! The floor under every call: rules, zones, levels and modes, in one pure function.
 //!
 //! A deny rule, a guard, zone `never` or mode `plan` blocks; else an ask rule asks; else allow rules and
-//! remembered approvals pass what they cover; else zone, level and mode decide. An allow rule answers the zone's question and no other: gates are heard
-//! beside the floor, and the strictest of all stands.
+//! remembered approvals pass what they cover; else zone, level and mode decide. An allow rule answers the
+//! zone's question and no other: gates are heard beside the floor, and the strictest of all stands.
+//!
+//! The room holds the words of decisions (zones, verdicts, powers, origins) and the rules. It asks nobody
+//! and runs nothing.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -34,36 +37,38 @@
 //! # }
 //! ```
 
+mod zone;
+pub mod mode;
+pub mod facts;
+pub mod rule;
+mod command_pattern;
+mod path_pattern;
+pub mod host;
+pub mod guard;
+pub(crate) mod suggest;
+pub mod verdict;
+pub(crate) mod origin;
 pub mod secret_files;
 pub mod tool_glob;
-pub mod verdict;
-mod zone;
-pub(crate) mod command_pattern;
-pub mod facts;
-pub mod guard;
-pub mod host;
-pub mod mode;
-pub(crate) mod origin;
-pub(crate) mod path_pattern;
-pub mod rule;
-pub(crate) mod suggest;
 pub(crate) mod tool_names;
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::permission::rule::CallPart;
+use crate::{
+    fs::workspace::Workspace,
+    permission::{
+        facts::Facts, origin::Origin, rule::CallPart, secret_files::is_secret, verdict::Verdict,
+    },
+};
+
 pub use crate::permission::{
     guard::Guard,
     host::{host_address, host_name},
     mode::{Level, Mode, Sandbox, UnknownWord},
     rule::{Rule, RuleError, RuleKind},
     zone::Zone,
-};
-use crate::{
-    fs::workspace::Workspace,
-    permission::{facts::Facts, origin::Origin, secret_files::is_secret, verdict::Verdict},
 };
 
 /// The floor's answer, and what gave it.

@@ -1,4 +1,4 @@
-//! Tools: what the model can call, and the pipeline that takes every call to its tool.
+//! Tools: what the model can call. A call gets to its tool through the [`pipeline`](crate::pipeline).
 //!
 //! A tool is an [`FnTool`], or a type of one's own that implements [`Tool`]. It says what a call
 //! touches ([`Facts`]); floor and gates decide by that before it runs. Input is checked against the
@@ -37,9 +37,9 @@
 //! # }
 //! ```
 
-pub(crate) mod cap;
 pub(crate) mod permit;
 pub(crate) mod schema;
+pub(crate) mod cap;
 
 use std::{
     future::{Future, ready},

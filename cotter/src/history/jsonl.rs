@@ -5,9 +5,9 @@
 //! What could not be written whole, and was told to have failed, is taken back.
 //! Lines that cannot be read are kept and reported. One process writes a file at a time.
 
-pub(crate) mod load;
-pub(crate) mod syncer;
-pub(crate) mod tail;
+mod load;
+mod syncer;
+mod tail;
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},

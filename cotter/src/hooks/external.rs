@@ -6,8 +6,8 @@
 //! is not asked for again on an equal event.
 
 pub(crate) mod answer;
-pub(crate) mod binding;
 pub(crate) mod per_point;
+pub(crate) mod binding;
 pub(crate) mod sample;
 
 use std::{any::Any, future::Future, pin::Pin, sync::Arc, time::Duration};

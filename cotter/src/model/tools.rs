@@ -1,4 +1,4 @@
-//! tools
+//! Tools as a model knows them: their specs in a request, and the outputs and errors of calls.
 
 use std::{any::Any, fmt, sync::Arc};
 

@@ -3,14 +3,12 @@
 
 use std::path::Path;
 
-use crate::permission::{
-    Policy, PolicyInput, Zone,
-    rule::{Rule, RuleKind},
-};
 use crate::{
     fs::paths,
     permission::{
+        Policy, PolicyInput, Zone,
         facts::{CommandWordKind, SimpleCommand},
+        rule::{Rule, RuleKind},
         verdict::Verdict,
     },
 };
