@@ -23,10 +23,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use smol_str::SmolStr;
 
 pub use crate::history::jsonl::load::{LoadedSession, load};
-use crate::history::jsonl::syncer::Syncer;
-use crate::history::ledger::HashChain;
 use crate::history::{
     entry::{SessionHeader, Timestamp, VERSION},
+    jsonl::syncer::Syncer,
+    ledger::HashChain,
     line_format as wire,
     store::{
         EarlierEntries, Log, SessionSummary, Store, StoreError, StoreLine, StoredSession,

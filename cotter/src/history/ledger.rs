@@ -47,35 +47,36 @@ use crate::history::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(pub(crate) u32);
 
-/// Somebody who wants a call asked.
+/// A reason to ask a person about a call, and who gave it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AskReason {
-    /// A hook, a rule, the zone or the mode.
+    /// The hook, rule, zone or mode that asks.
     pub by: SmolStr,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// The hook, where it is one: two may share a name.
+    /// The number of the hook that asks: two hooks may share a name.
     #[serde(skip)]
     pub(crate) hook: Option<HandlerId>,
 }
 
-/// One handler that ran: what the ledger keeps of it.
+/// The record of one handler that ran.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerRun {
     pub(crate) handler: HandlerId,
     pub(crate) nanos: u64,
+    /// The answer or the failure, in one word.
     pub(crate) word: &'static str,
     pub(crate) reason: Option<Box<str>>,
-    /// What it remarked besides, for whoever looks after hooks.
+    /// The remark beside the answer, for the person who maintains the hook.
     pub(crate) remark: Option<Box<str>>,
-    /// Whether it is outside the program.
+    /// Set for a hook outside the program.
     pub(crate) outside: bool,
 }
 
 impl HandlerRun {
-    /// Whether it is kept also where no row of a call tells of it: what was done outside the program, and
-    /// failures.
+    /// Decides whether a run that no row of a call holds gets a row of its own: runs of hooks outside the
+    /// program and failures do.
     pub(crate) fn should_record(&self) -> bool {
         self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
     }

@@ -37,7 +37,7 @@ impl MessageBlock {
     }
 }
 
-/// What becomes of one message.
+/// The change to one message of a list.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MessageChange {

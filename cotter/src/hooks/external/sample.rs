@@ -1,4 +1,4 @@
-//! Sample events: what hooks are shown in a dry run, point by point.
+//! Sample events: the events that hooks are shown in a dry run, one per point.
 
 use std::{sync::Arc, time::Duration};
 
