@@ -10,7 +10,7 @@ use cotter::{
     Message, MessageList,
     history::{
         message::{AssistantMessage, Content, ToolCall, ToolResultMessage},
-        tool_error_kind::ToolErrorKind,
+        outcome::ToolErrorKind,
     },
 };
 use smol_str::SmolStr;

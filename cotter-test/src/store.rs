@@ -9,7 +9,7 @@ use std::{
 };
 
 use cotter::history::{
-    header::SessionHeader,
+    entry::SessionHeader,
     store::{Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture},
 };
 use smol_str::SmolStr;

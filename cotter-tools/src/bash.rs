@@ -10,7 +10,7 @@ use std::{
 
 use cotter::{
     Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     permission::{
         Zone,
         facts::{Doubt, Facts, SimpleCommand},
@@ -97,7 +97,8 @@ pub(crate) fn effects(input: &Value, place: &Workspace, runner: &Runner) -> Fact
     let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
     if let Some(cwd) = input["cwd"].as_str() {
         let there = cotter::fs::paths::touched(cwd, outer);
-        facts.zone = there.iter().map(|path| place.zone_of_read(path)).fold(facts.zone, Zone::max);
+        facts.zone =
+            there.iter().map(|path| Zone::of_read(path, &place)).fold(facts.zone, Zone::max);
         facts.reads.extend(there);
     }
     raise_git(&mut facts, &place);

@@ -18,7 +18,7 @@ use std::{
 
 use cotter::{
     Permit, Registry, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
-    history::{message::ContentPart, tool_error_kind::ToolErrorKind},
+    history::{message::ContentPart, outcome::ToolErrorKind},
     permission::{Zone, facts::Facts},
     text,
     tool::ToolFuture,

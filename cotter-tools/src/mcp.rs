@@ -44,7 +44,7 @@ use std::{
 
 use cotter::{
     AgentConfig, Hook, Permit, ToolError, ToolOutput, ToolSpec, Workspace,
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     permission::{Zone, facts::Facts, host::host_name},
     text,
     tool::ToolFuture,

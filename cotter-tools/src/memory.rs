@@ -47,7 +47,7 @@ use std::{
 
 use cotter::{
     AgentConfig, Cx, Hook, Permit, ToolError, ToolOutput, ToolSpec, Workspace,
-    history::{entry::Timestamp, tool_error_kind::ToolErrorKind},
+    history::{entry::Timestamp, outcome::ToolErrorKind},
     permission::{Zone, facts::Facts},
     text,
     tool::ToolFuture,

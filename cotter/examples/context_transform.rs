@@ -8,7 +8,7 @@ use cotter::{
     Agent, FnTool, Message, ToolSpec,
     history::{
         message::{Content, UserMessageKind},
-        message_change::MessageChange,
+        message_list::MessageChange,
     },
     hooks::points::{Context, ContextChange, ContextEvent, each_message},
     named,

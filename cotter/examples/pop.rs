@@ -15,7 +15,7 @@ use cotter::{
     history::{
         entry::{Entries, Entry, EntryBody},
         message::UserMessageKind,
-        message_change::MessageChange,
+        message_list::MessageChange,
     },
     hooks::points::{Context, ContextChange, ContextEvent},
     invoke::command::{CommandCx, CommandResult},

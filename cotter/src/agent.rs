@@ -34,14 +34,14 @@ use crate::{
     builtin,
     fs::workspace::Workspace,
     history::{
-        end_reason::EndReason,
-        entry::Entries,
-        header::SessionHeader,
+        entry::{Entries, SessionHeader},
+        ledger::HandlerId,
         message::{Content, ToolCall},
+        outcome::EndReason,
         store::{MemoryStore, Store, StoreError},
     },
     hooks::{
-        handler::{HandlerId, IntoHandler},
+        handler::IntoHandler,
         points::{
             Point, TakesAnswers, TakesGates, TakesTransforms,
             session::{SessionEnd, SessionEndEvent, SessionOpen, SessionOpenEvent},
@@ -77,9 +77,10 @@ use crate::{
         generation::{Generation, HookInfo, LiveRegistry},
         subsystem::Hook,
         tool_hook::ToolHook,
+        tool_set::ToolSet,
     },
     run::{Reply, RunError},
-    tool::{Tool, ToolSet, cap::Cap},
+    tool::{Tool, cap::Cap},
 };
 
 /// An agent. Cheap to clone; every clone is the same agent.

@@ -1,19 +1,17 @@
-//! history
+//! What a session holds and where it is stored: messages, entries, records of runs and decisions, stores.
+//!
+//! Everything here is data and its format. Nothing decides or runs anything.
 
-pub(crate) mod outcome;
-pub mod message_change;
-pub(crate) mod ask;
-pub mod tool_error_kind;
-pub(crate) mod end_reason;
-pub mod header;
-pub(crate) mod chunked_vec;
+pub mod message;
+pub mod message_list;
+pub mod outcome;
 pub mod entry;
+pub(crate) mod tree;
+pub mod ledger;
+pub mod store;
+mod memory_store;
 #[cfg(feature = "jsonl")]
 pub mod jsonl;
-pub mod ledger;
 pub(crate) mod line_format;
+mod chunked_vec;
 pub(crate) mod memo;
-pub mod message;
-pub(crate) mod message_list;
-pub mod store;
-pub(crate) mod tree;

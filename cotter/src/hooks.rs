@@ -1,10 +1,11 @@
-//! The one extension layer: who registers, what is registered, and how it is run.
+//! Hooks: the points of a run, the handlers at them and the one dispatch that runs them; notes to the model,
+//! events for listeners, questions to the person. Registrations are kept in [`registry`](crate::registry).
 //!
 //! A handler is a plain function over a shared event, which answers at once, or an `async` one over
 //! an owned handle ([`At`]). It is registered at a point with one of four powers. None can change
 //! what it is shown; what it answers is carried out by the runtime.
 //!
-//! What is called by name is registered here too: hooks on directives ([`HookCx`](crate::HookCx), [`HookResult`](crate::HookResult)),
+//! What is called by name is registered too: hooks on directives ([`HookCx`](crate::HookCx), [`HookResult`](crate::HookResult)),
 //! [skills](crate::invoke::skill), [subagents](crate::invoke::subagent) and [commands](crate::invoke::command). Within one
 //! origin the second of a name is refused; across origins the nearer one is found, and the other is
 //! shown as shadowed ([`NameInfo`](crate::invoke::named_item::NameInfo)).
@@ -139,15 +140,17 @@
 //! # Ok::<(), cotter::registry::RegisterError>(())
 //! ```
 
+pub mod points;
+pub mod handler;
 pub(crate) mod chain;
 pub(crate) mod dispatch;
-pub mod events;
+pub(crate) mod clock;
 pub mod external;
-pub mod handler;
 pub(crate) mod notes;
-pub mod points;
+pub mod events;
 pub mod ui;
 
-pub use crate::hooks::handler::{
-    At, HandlerFailure, HandlerId, IntoAnswer, IntoHandler, NamedFn, named,
+pub use crate::{
+    history::ledger::HandlerId,
+    hooks::handler::{At, HandlerFailure, IntoAnswer, IntoHandler, NamedFn, named},
 };

@@ -318,7 +318,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, Message, history::message_change::MessageChange, hooks::points::{Context, ContextEvent, ContextChange}};
+//! use cotter::{Agent, Message, history::message_list::MessageChange, hooks::points::{Context, ContextEvent, ContextChange}};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
 //! let last_only = |build: &ContextEvent| {
@@ -587,9 +587,9 @@ pub use crate::{
     },
     fs::workspace::Workspace,
     history::{
-        end_reason::EndReason,
         message::Message,
         message_list::{MessageBlock, MessageList},
+        outcome::EndReason,
     },
     hooks::handler::{At, named},
     invoke::{

@@ -1,5 +1,5 @@
-//! The model behind one trait. An adapter sends one request and streams one reply; retries, fallback
-//! and recording are the loop's.
+//! The model behind one trait, and what a request shows it ([`tools`]). An adapter sends one request and
+//! streams one reply; retries, fallback and recording are the loop's.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -31,6 +31,7 @@
 //! ```
 
 pub mod tools;
+
 use std::{fmt, pin::Pin, sync::Arc, time::Duration};
 
 use futures_core::Stream;

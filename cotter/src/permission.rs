@@ -1,8 +1,11 @@
 //! The floor under every call: rules, zones, levels and modes, in one pure function.
 //!
 //! A deny rule, a guard, zone `never` or mode `plan` blocks; else an ask rule asks; else allow rules and
-//! remembered approvals pass what they cover; else zone, level and mode decide. An allow rule answers the zone's question and no other: gates are heard
-//! beside the floor, and the strictest of all stands.
+//! remembered approvals pass what they cover; else zone, level and mode decide. An allow rule answers the
+//! zone's question and no other: gates are heard beside the floor, and the strictest of all stands.
+//!
+//! The room holds the words of decisions (zones, verdicts, powers, origins) and the rules. It asks nobody
+//! and runs nothing.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -34,72 +37,39 @@
 //! # }
 //! ```
 
+mod zone;
+pub mod mode;
+pub mod facts;
+pub mod rule;
+mod command_pattern;
+mod path_pattern;
+pub mod host;
+pub mod guard;
+pub(crate) mod suggest;
+pub mod verdict;
+pub(crate) mod origin;
 pub mod secret_files;
 pub mod tool_glob;
-pub mod verdict;
-pub(crate) mod command_pattern;
-pub mod facts;
-pub mod guard;
-pub mod host;
-pub mod mode;
-pub(crate) mod origin;
-pub(crate) mod path_pattern;
-pub mod rule;
-pub(crate) mod suggest;
 pub(crate) mod tool_names;
 
 use std::path::Path;
 
-use serde::Serialize;
 use serde_json::Value;
 
-use crate::permission::rule::CallPart;
+use crate::{
+    fs::workspace::Workspace,
+    permission::{
+        facts::Facts, origin::Origin, rule::CallPart, secret_files::is_secret, verdict::Verdict,
+    },
+};
+
 pub use crate::permission::{
     guard::Guard,
     host::{host_address, host_name},
     mode::{Level, Mode, Sandbox, UnknownWord},
     rule::{Rule, RuleError, RuleKind},
+    zone::Zone,
 };
-use crate::{
-    fs::workspace::Workspace,
-    permission::{facts::Facts, origin::Origin, secret_files::is_secret, verdict::Verdict},
-};
-
-/// What a call touches, from harmless to forbidden.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Zone {
-    /// Reads inside the roots; nothing changes.
-    Safe,
-    /// Writes inside the project.
-    Workspace,
-    /// Runs project code or an unknown program.
-    Build,
-    /// Outgoing traffic.
-    Network,
-    /// Changes something elsewhere.
-    External,
-    /// The system itself.
-    Machine,
-    /// Never, whoever asks.
-    Never,
-}
-
-impl Zone {
-    /// The zone's word in events and messages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Zone::Safe => "safe",
-            Zone::Workspace => "workspace",
-            Zone::Build => "build",
-            Zone::Network => "network",
-            Zone::External => "external",
-            Zone::Machine => "machine",
-            Zone::Never => "never",
-        }
-    }
-}
 
 /// The floor's answer, and what gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -357,12 +327,13 @@ fn parts<'a>(facts: &'a Facts, place: &Workspace) -> Vec<(CallPart<'a>, Zone)> {
     for (index, command) in facts.commands.iter().enumerate() {
         parts.push((CallPart::Command(&facts.commands, index), command.zone));
         let writes = command.writes_to.iter();
-        parts.extend(writes.map(|path| (CallPart::Write(path), place.zone_of_write(path))));
+        parts.extend(writes.map(|path| (CallPart::Write(path), Zone::of_write(path, place))));
     }
     if facts.commands.is_empty() {
-        let reads = facts.reads.iter().map(|path| (CallPart::Read(path), place.zone_of_read(path)));
+        let reads =
+            facts.reads.iter().map(|path| (CallPart::Read(path), Zone::of_read(path, place)));
         let writes =
-            facts.writes.iter().map(|path| (CallPart::Write(path), place.zone_of_write(path)));
+            facts.writes.iter().map(|path| (CallPart::Write(path), Zone::of_write(path, place)));
         let hosts = facts.hosts.iter().map(|host| (CallPart::Host(host), facts.zone));
         parts.extend(reads.chain(writes).chain(hosts));
     }
@@ -388,7 +359,11 @@ mod tests {
     }
 
     fn word(ruling: &Ruling) -> &'static str {
-        crate::hooks::points::RankedAnswer::word(&ruling.verdict)
+        match ruling.verdict {
+            Verdict::Pass => "pass",
+            Verdict::Ask(_) => "ask",
+            Verdict::Block(_) => "block",
+        }
     }
 
     #[test]

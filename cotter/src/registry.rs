@@ -2,10 +2,12 @@
 //! error changes nothing.
 
 pub mod change;
+mod external;
 pub mod generation;
 pub(crate) mod names;
 pub mod subsystem;
 pub mod tool_hook;
+pub mod tool_set;
 
 use crate::permission::tool_glob::tool_globs;
 use std::{fmt, future::Future, sync::Arc};
@@ -38,9 +40,10 @@ use crate::{
     tool::{Tool, schema::ToolSchema},
 };
 use crate::{
+    history::ledger::HandlerId,
     hooks::{
         chain::{BoundHandler, HandlerFn, HandlerMeta, ToolFilter},
-        handler::{HandlerId, HandlerOptions, IntoHandler},
+        handler::{HandlerOptions, IntoHandler},
     },
     invoke::{
         directive_hook::{DirectiveHook, HookCx, IntoHookResult},

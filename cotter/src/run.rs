@@ -9,7 +9,7 @@ pub(crate) mod compaction;
 pub(crate) mod prompt;
 pub(crate) mod request;
 
-use crate::history::end_reason::EndReason;
+use crate::history::outcome::EndReason;
 use std::{
     fmt,
     future::Future,

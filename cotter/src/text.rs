@@ -1,4 +1,5 @@
 //! Text from elsewhere, made fit to be seen: every hidden character becomes visible here, and only here.
+//! Our own tags in it are escaped ([`tags`]) and secrets taken out ([`redact`]). Nothing here reads or prints.
 //!
 //! Whatever a model, a tool, a file or a hook wrote goes through [`show`] (many lines), [`show_line`]
 //! (one line) or [`show_bytes`] before a person sees it. A character that is hidden, or that moves what
@@ -6,7 +7,7 @@
 //! (`\u{1b}`, `\u{202e}`), a byte that is not UTF-8 as `\xff`. A backslash stays as it is, so the
 //! result is for reading and cannot be turned back.
 
-pub(crate) mod tags;
+pub mod tags;
 pub mod redact;
 
 use std::{borrow::Cow, fmt::Write};

@@ -1,4 +1,4 @@
-//! Tools: what the model can call, and the pipeline that takes every call to its tool.
+//! Tools: what the model can call. A call gets to its tool through the [`pipeline`](crate::pipeline).
 //!
 //! A tool is an [`FnTool`], or a type of one's own that implements [`Tool`]. It says what a call
 //! touches ([`Facts`]); floor and gates decide by that before it runs. Input is checked against the
@@ -37,31 +37,26 @@
 //! # }
 //! ```
 
-pub(crate) mod cap;
 pub(crate) mod permit;
 pub(crate) mod schema;
+pub(crate) mod cap;
 
-use crate::model::tools::ToolError;
-use crate::model::tools::ToolList;
-use crate::model::tools::ToolOutput;
-use crate::model::tools::ToolSpec;
 use std::{
-    collections::HashMap,
-    fmt,
     future::{Future, ready},
     pin::Pin,
-    sync::Arc,
 };
 
 use serde_json::Value;
-use smol_str::SmolStr;
 
-use crate::permission::facts::Facts;
-pub use crate::tool::permit::Permit;
 use crate::{
-    agent::cx::Cx, fs::workspace::Workspace, history::memo::Memo,
-    hooks::points::tool_post::ToolPostEvent, registry::generation::ToolEntry,
+    agent::cx::Cx,
+    fs::workspace::Workspace,
+    hooks::points::tool_post::ToolPostEvent,
+    model::tools::{ToolError, ToolOutput, ToolSpec},
+    permission::facts::Facts,
 };
+
+pub use crate::tool::permit::Permit;
 
 /// The future of a tool at work.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
@@ -151,51 +146,5 @@ where
 
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin((self.function)(permit))
-    }
-}
-
-/// The tools of a request: what is shown to the model is what may be called.
-pub struct ToolSet {
-    rows: Vec<Arc<ToolEntry>>,
-    by_name: HashMap<SmolStr, usize>,
-    shown: Arc<ToolList>,
-}
-
-impl ToolSet {
-    pub(crate) fn new(rows: Vec<Arc<ToolEntry>>) -> Self {
-        let names = rows.iter().enumerate();
-        let by_name = names.map(|(index, row)| (row.spec.name.clone(), index)).collect();
-        let specs = rows.iter().map(|row| row.spec.clone()).collect();
-        ToolSet { by_name, shown: Arc::new(ToolList { specs, kept: Memo::default() }), rows }
-    }
-
-    /// The tools with whatever applies to them, in order.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
-        self.rows.iter()
-    }
-
-    pub(crate) fn row(&self, name: &str) -> Option<&Arc<ToolEntry>> {
-        self.by_name.get(name).map(|index| &self.rows[*index])
-    }
-
-    /// How the tools present themselves, in order.
-    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
-        self.shown.specs()
-    }
-
-    /// The tools as a request shows them.
-    pub fn shown(&self) -> &Arc<ToolList> {
-        &self.shown
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-}
-
-impl fmt::Debug for ToolSet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shown.fmt(f)
     }
 }

@@ -10,8 +10,8 @@ use std::{
 use cotter::{
     Agent,
     pipeline::explain::{ExplainReport, ExplainRow},
+    registry::tool_set::ToolSet,
     text,
-    tool::ToolSet,
 };
 use cotter_files::claude;
 use serde_json::{Value, json};

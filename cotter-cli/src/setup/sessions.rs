@@ -4,7 +4,7 @@ use std::{fs, future::ready, path::PathBuf, sync::Arc};
 
 use cotter::{
     history::{
-        header::SessionHeader,
+        entry::SessionHeader,
         jsonl::{JsonlStore, LoadedSession, load},
         store::{Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture},
     },

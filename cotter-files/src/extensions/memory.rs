@@ -15,8 +15,9 @@ use crate::{
     folder::walk::read,
 };
 use cotter::{
-    Registry, Workspace, invoke::directives::escape_tags_of, permission::secret_files::is_secret,
-    text,
+    Registry, Workspace,
+    permission::secret_files::is_secret,
+    text::{self, tags::escape_tags_of},
 };
 
 /// The names of memory files, in the order in which they are read.

@@ -3,7 +3,7 @@
 use cotter::{
     history::{
         message::{ToolCall, ToolResultMessage},
-        tool_error_kind::ToolErrorKind,
+        outcome::ToolErrorKind,
     },
     model::tools::ToolList,
     text,

@@ -8,7 +8,7 @@ use cotter::{
     history::{
         jsonl::JsonlStore,
         message::{AssistantPart, Content, ContentPart, StopReason, UserMessage},
-        message_change::MessageChange,
+        message_list::MessageChange,
     },
     hooks::{
         events::EventKind,

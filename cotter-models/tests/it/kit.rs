@@ -10,7 +10,7 @@ use cotter::{
             AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
             ToolResultMessage, Usage,
         },
-        tool_error_kind::ToolErrorKind,
+        outcome::ToolErrorKind,
     },
     model::{Delta, Model, ModelError, ReplyStream, Request, Thinking, tools::ToolList},
     permission::{Zone, facts::Facts},

@@ -6,7 +6,7 @@ use cotter::{
     history::{
         jsonl::JsonlStore,
         message::{AssistantPart, Content, ToolResultMessage},
-        tool_error_kind::ToolErrorKind,
+        outcome::ToolErrorKind,
     },
     model::{Model, Request},
 };

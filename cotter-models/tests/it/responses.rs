@@ -14,7 +14,7 @@ use cotter::{
             AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
             ToolResultMessage, Usage, UserMessage,
         },
-        tool_error_kind::ToolErrorKind,
+        outcome::ToolErrorKind,
     },
     model::{Delta, Model, Request, Thinking, tools::ToolList},
     permission::{Zone, facts::Facts},

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use cotter::{
     Cx, Hook, Permit, ToolError, ToolOutput, ToolSpec, Workspace,
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     permission::{Zone, facts::Facts},
     text,
     tool::ToolFuture,

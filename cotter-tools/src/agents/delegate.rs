@@ -28,7 +28,7 @@
 use cotter::{
     Controls, Hook, Permit, ToolError, ToolOutput, ToolSpec, Workspace,
     agent::session::{BudgetShare, TaskAllowance},
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     permission::{Zone, facts::Facts},
     tool::ToolFuture,
 };

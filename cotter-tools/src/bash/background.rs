@@ -17,7 +17,7 @@ use std::{
 use cotter::{
     At, Cx, Permit, Registry, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
     builtin::is_protected,
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     hooks::points::{ModelPre, SessionClose, SessionEnd, SessionEndEvent, ToolPost, ToolPostEvent},
     named,
     permission::{Zone, facts::Facts},

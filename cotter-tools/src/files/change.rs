@@ -10,7 +10,7 @@ use std::{
 use cotter::{
     Cx, Permit, ToolError,
     fs::{file_views::ViewState, paths},
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     hooks::points::ToolPostEvent,
     tool::SettleFuture,
 };

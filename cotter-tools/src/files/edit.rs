@@ -3,7 +3,7 @@
 use cotter::{
     Cx, Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
     fs::file_views::COMPARED_BYTES,
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     hooks::points::ToolPostEvent,
     permission::facts::Facts,
     tool::{SettleFuture, ToolFuture},

@@ -2,7 +2,7 @@
 
 use cotter::{
     Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace, fs::paths,
-    history::tool_error_kind::ToolErrorKind, permission::facts::Facts, tool::ToolFuture,
+    history::outcome::ToolErrorKind, permission::facts::Facts, tool::ToolFuture,
 };
 use rustix::fs::FileType;
 use serde_json::{Value, json};

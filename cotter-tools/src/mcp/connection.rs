@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use cotter::{Permit, ToolError, ToolOutput, history::tool_error_kind::ToolErrorKind, text};
+use cotter::{Permit, ToolError, ToolOutput, history::outcome::ToolErrorKind, text};
 use rmcp::{
     ClientHandler, RoleClient, ServiceError,
     model::{

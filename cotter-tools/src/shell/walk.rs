@@ -616,7 +616,7 @@ impl<'a> ScriptWalk<'a> {
                 }
                 let outside: Vec<_> = below.outside.into_iter().take(3).collect();
                 for path in &outside {
-                    self.facts.zone = self.facts.zone.max(self.place.zone_of_read(path));
+                    self.facts.zone = self.facts.zone.max(Zone::of_read(path, self.place));
                 }
                 let found = outside.into_iter().chain(below.secrets).take(50);
                 let found: Vec<_> = found.filter(|path| !self.facts.reads.contains(path)).collect();
@@ -760,7 +760,7 @@ impl<'a> ScriptWalk<'a> {
             let is_below = text.starts_with("./") || text.starts_with("../");
             let path = without_dots(&if is_below { folder.cwd() } else { root }.join(text));
             if path.starts_with(root) && !self.facts.reads.contains(&path) {
-                zone = zone.max(self.place.zone_of_read(&path));
+                zone = zone.max(Zone::of_read(&path, self.place));
                 self.facts.reads.push(path);
             }
         }
@@ -782,7 +782,7 @@ impl<'a> ScriptWalk<'a> {
                 }
             }
             for path in &targets {
-                zone = zone.max(self.place.zone_of_write(path));
+                zone = zone.max(Zone::of_write(path, self.place));
                 if !self.facts.writes.contains(path) {
                     self.facts.writes.push(path.clone());
                 }
@@ -891,7 +891,7 @@ impl<'a> ScriptWalk<'a> {
 
     pub(crate) fn reads(&mut self, field: &Field, state: &ShellState) -> Zone {
         let paths = self.touched(field, state);
-        let zone = paths.iter().map(|path| self.place.zone_of_read(path)).max();
+        let zone = paths.iter().map(|path| Zone::of_read(path, self.place)).max();
         for path in paths {
             if !self.facts.reads.contains(&path) {
                 self.facts.reads.push(path);
@@ -902,7 +902,7 @@ impl<'a> ScriptWalk<'a> {
 
     pub(crate) fn writes(&mut self, field: &Field, state: &ShellState) -> (Zone, Vec<PathBuf>) {
         let paths = self.touched(field, state);
-        let zone = paths.iter().map(|path| self.place.zone_of_write(path)).max();
+        let zone = paths.iter().map(|path| Zone::of_write(path, self.place)).max();
         for path in &paths {
             if !self.facts.writes.contains(path) {
                 self.facts.writes.push(path.clone());

@@ -5,7 +5,7 @@ use std::path::Path;
 use cotter::{
     Agent, AgentBuilder, Message, Session,
     history::{
-        entry::Compaction, jsonl::JsonlStore, message_change::MessageChange, store::MemoryStore,
+        entry::Compaction, jsonl::JsonlStore, message_list::MessageChange, store::MemoryStore,
     },
     hooks::points::{Context, each_message},
 };

@@ -12,7 +12,7 @@ use smol_str::SmolStr;
 use crate::{
     agent::{Agent, Limits, cx::Cx, session::Session},
     history::{
-        header::SessionHeader,
+        entry::SessionHeader,
         store::{
             LineKind, Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture,
         },

@@ -43,10 +43,10 @@ use crate::{
         step_cx::StepCx,
     },
     history::{
-        end_reason::EndReason,
         entry::{Entries, EntryBody},
         message::{Content, Message, Usage},
         message_list::MessageList,
+        outcome::EndReason,
         store::StoreError,
     },
     hooks::{events::EventStream, notes::NoteAuthor, points::PointId},
@@ -56,8 +56,8 @@ use crate::{
     },
     permission::origin::Origin,
     pipeline::nested,
+    registry::tool_set::ToolSet,
     run::{agent_loop::RunExit, compaction as compact, compaction::context_tokens},
-    tool::ToolSet,
 };
 
 /// The handle a handler acts through.

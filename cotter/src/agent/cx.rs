@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    path::Path,
     sync::{
         Arc, LazyLock, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -20,10 +21,11 @@ use crate::{
         step_cx::StepCx,
     },
     fs::file_views::FileViews,
+    history::ledger::HandlerRun,
     hooks::{
-        dispatch::HandlerRun,
+        clock::{ClockPause, HandlerClocks},
         events::EventKind,
-        handler::{CaveatKind, ClockPause, HandlerClocks},
+        handler::CaveatKind,
         notes::{NoteAuthor, NoteKind, NoteQueue},
         points::PointId,
         ui::Ui,
@@ -203,6 +205,21 @@ impl Cx {
         if scene.store_ran(point, None, vec![ran]) && self.run.is_over() {
             scene.store_late();
         }
+    }
+
+    /// Shows listeners a piece of what a tool makes while it is at work.
+    pub(crate) fn stream_output(&self, call_id: &SmolStr, text: &str) {
+        let scene = StepCx::of(&self.spoken_by(NoteAuthor::Runtime));
+        if scene.is_heard() && !text.is_empty() {
+            scene.emit(EventKind::ToolOutput { call_id: call_id.clone(), text: text.into() });
+        }
+    }
+
+    /// Whether a tool may read a file that its call does not name, by the newest rules.
+    pub(crate) fn may_look_into(&self, tool: &str, path: &Path) -> bool {
+        let place = self.place();
+        let policy = &self.session().agent.generation().policy;
+        place.is_readable(path) && !policy.keeps_back(tool, path, place)
     }
 
     /// What a handler can do here beyond its answer.

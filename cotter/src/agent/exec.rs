@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::agent::controls::Controls;
 use crate::{
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     model::tools::{ToolError, ToolOutput},
 };
 

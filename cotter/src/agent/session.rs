@@ -38,7 +38,7 @@ pub(crate) mod cache_break;
 pub(crate) mod recovery;
 pub(crate) mod reservation;
 
-use crate::history::header::SessionHeader;
+use crate::history::entry::SessionHeader;
 use std::{
     fmt,
     path::PathBuf,

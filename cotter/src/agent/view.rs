@@ -24,8 +24,9 @@ use crate::{
     registry::{
         generation::{Generation, ToolEntry},
         subsystem::{Hook, InstalledHook},
+        tool_set::ToolSet,
     },
-    tool::{Tool, ToolSet},
+    tool::Tool,
 };
 
 /// Where an agent runs, for its system prompt. Callers know; the library does not look.

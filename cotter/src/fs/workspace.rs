@@ -5,8 +5,6 @@ use std::{
     sync::Arc,
 };
 
-use crate::permission::Zone;
-
 /// The folders a run works in. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Workspace(Arc<WorkspaceFolders>);
@@ -154,24 +152,6 @@ impl Workspace {
         };
         self.closed().any(|closed| path.starts_with(closed) && !opened(closed))
     }
-
-    /// How far reading a path reaches.
-    pub fn zone_of_read(&self, path: &Path) -> Zone {
-        if self.is_readable(path) { Zone::Safe } else { Zone::Machine }
-    }
-
-    /// How far writing a path reaches.
-    pub fn zone_of_write(&self, path: &Path) -> Zone {
-        if is_harmless(path) {
-            Zone::Safe
-        } else if is_system(path) {
-            Zone::Never
-        } else if self.is_writable(path) {
-            Zone::Workspace
-        } else {
-            Zone::Machine
-        }
-    }
 }
 
 /// Whether a path is the system's: nothing is written there, whoever asks.
@@ -186,38 +166,4 @@ pub fn is_harmless(path: &Path) -> bool {
     let is_open_file =
         path.parent() == Some(Path::new("/dev/fd")) && path.file_name().is_some_and(is_number);
     HARMLESS.iter().any(|device| path == Path::new(device)) || is_open_file
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn c6_what_lies_where_decides_how_far_it_reaches() {
-        let place = Workspace::new(Path::new("/work"))
-            .with_read_roots(["/usr/include".into(), "/work/.data/s/spill".into()])
-            .with_roots(["/more".into()])
-            .with_closed(["/work/.data".into()]);
-        let check = |path: &str, read: Zone, write: Zone| {
-            let path = Path::new(path);
-            assert_eq!(
-                (place.zone_of_read(path), place.zone_of_write(path)),
-                (read, write),
-                "{path:?}"
-            );
-        };
-        check("/work/a", Zone::Safe, Zone::Workspace);
-        check("/more/a", Zone::Safe, Zone::Workspace);
-        check("/work-evil/x", Zone::Machine, Zone::Machine);
-        check("/usr/include/stdio.h", Zone::Safe, Zone::Never);
-        check("/etc/passwd", Zone::Machine, Zone::Never);
-        check("/etcetera", Zone::Machine, Zone::Machine);
-        check("/dev/null", Zone::Safe, Zone::Safe);
-        check("/dev/fd/1", Zone::Safe, Zone::Safe);
-        check("/dev/fd/3/etc/passwd", Zone::Machine, Zone::Never);
-        check("/dev/sda", Zone::Machine, Zone::Never);
-        check("/work/.data/settings.json", Zone::Machine, Zone::Machine);
-        check("/work/.data/s/spill/c1.txt", Zone::Safe, Zone::Machine);
-        check("/", Zone::Machine, Zone::Never);
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -9,9 +10,9 @@ use std::{
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
-use crate::history::line_format as wire;
 use crate::history::{
     chunked_vec::ChunkedVec,
+    line_format as wire,
     message::{Content, Message, UserMessage, UserMessageKind},
 };
 
@@ -39,6 +40,37 @@ impl fmt::Display for Timestamp {
         // The last moment that has a year of four digits.
         let millis = self.0.min(253_402_300_799_999);
         humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(millis)).fmt(f)
+    }
+}
+
+/// The version of the session format this library writes.
+pub(crate) const VERSION: u64 = 1;
+
+/// The first line of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionHeader {
+    /// The version of the format.
+    pub v: u64,
+    /// The session's id.
+    pub id: SmolStr,
+    /// The folder it was started in.
+    pub cwd: PathBuf,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// The session it was forked from.
+    pub parent: Option<SmolStr>,
+}
+
+impl SessionHeader {
+    /// A new session's.
+    pub fn new(id: SmolStr, cwd: &Path) -> Self {
+        SessionHeader {
+            v: VERSION,
+            id,
+            cwd: cwd.into(),
+            created_at: Timestamp::now(),
+            parent: None,
+        }
     }
 }
 

@@ -5,9 +5,9 @@
 //! What could not be written whole, and was told to have failed, is taken back.
 //! Lines that cannot be read are kept and reported. One process writes a file at a time.
 
-pub(crate) mod load;
-pub(crate) mod syncer;
-pub(crate) mod tail;
+mod load;
+mod syncer;
+mod tail;
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -23,11 +23,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use smol_str::SmolStr;
 
 pub use crate::history::jsonl::load::{LoadedSession, load};
-use crate::history::jsonl::syncer::Syncer;
-use crate::history::ledger::HashChain;
 use crate::history::{
-    entry::Timestamp,
-    header::{SessionHeader, VERSION},
+    entry::{SessionHeader, Timestamp, VERSION},
+    jsonl::syncer::Syncer,
+    ledger::HashChain,
     line_format as wire,
     store::{
         EarlierEntries, Log, SessionSummary, Store, StoreError, StoreLine, StoredSession,

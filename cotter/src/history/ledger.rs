@@ -32,19 +32,55 @@
 
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
+use serde::{Serialize, de::IgnoredAny};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
 
-use crate::{
-    history::{
-        ask::AskReason, end_reason::EndReason, entry::Timestamp, message::Usage,
-        outcome::ToolOutcome, tool_error_kind::ToolErrorKind,
-    },
-    hooks::{dispatch::HandlerRun, points::PointId},
-    permission::verdict::Power,
+use crate::history::{
+    entry::Timestamp,
+    message::Usage,
+    outcome::{EndReason, ToolErrorKind, ToolOutcome},
 };
+
+/// The number of a registered handler, unique within one agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HandlerId(pub(crate) u32);
+
+/// A reason to ask a person about a call, and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AskReason {
+    /// The hook, rule, zone or mode that asks.
+    pub by: SmolStr,
+    /// The reason.
+    pub reason: String,
+    /// The number of the hook that asks: two hooks may share a name.
+    #[serde(skip)]
+    pub(crate) hook: Option<HandlerId>,
+}
+
+/// The record of one handler that ran.
+#[derive(Clone, Debug)]
+pub(crate) struct HandlerRun {
+    pub(crate) handler: HandlerId,
+    pub(crate) nanos: u64,
+    /// The answer or the failure, in one word.
+    pub(crate) word: &'static str,
+    pub(crate) reason: Option<Box<str>>,
+    /// The remark beside the answer, for the person who maintains the hook.
+    pub(crate) remark: Option<Box<str>>,
+    /// Set for a hook outside the program.
+    pub(crate) outside: bool,
+}
+
+impl HandlerRun {
+    /// Decides whether a run that no row of a call holds gets a row of its own: runs of hooks outside the
+    /// program and failures do.
+    pub(crate) fn should_record(&self) -> bool {
+        self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
+    }
+}
 
 /// A record of a session: not part of the conversation.
 #[derive(Clone, Debug)]
@@ -110,8 +146,8 @@ pub(crate) struct HookTableRow {
     pub(crate) id: u32,
     pub(crate) name: SmolStr,
     pub(crate) origin: String,
-    pub(crate) point: PointId,
-    pub(crate) power: Power,
+    pub(crate) point: &'static str,
+    pub(crate) power: &'static str,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) enabled: bool,
     pub(crate) detached: bool,
@@ -186,7 +222,7 @@ pub(crate) struct HooksRow {
     pub(crate) at: Timestamp,
     pub(crate) run: SmolStr,
     pub(crate) step: u32,
-    pub(crate) point: PointId,
+    pub(crate) point: &'static str,
     /// The call it is about.
     pub(crate) call_id: Option<SmolStr>,
     pub(crate) generation: u64,

@@ -10,19 +10,13 @@ use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
 use crate::history::{
-    entry::{Compaction, Entry, EntryBody, EntryKind, Timestamp},
-    header::SessionHeader,
-};
-use crate::{
-    history::{
-        ledger::{DecisionRow, HashChain, Record},
-        message::{
-            AssistantMessage, AssistantPart, Content, ContentPart, Message, Rewrite, RewriteLog,
-            StopReason, ToolCall, ToolResultMessage, Usage, UserMessage, UserMessageKind,
-        },
-        tool_error_kind::ToolErrorKind,
+    entry::{Compaction, Entry, EntryBody, EntryKind, SessionHeader, Timestamp},
+    ledger::{DecisionRow, HandlerRun, HashChain, Record},
+    message::{
+        AssistantMessage, AssistantPart, Content, ContentPart, Message, Rewrite, RewriteLog,
+        StopReason, ToolCall, ToolResultMessage, Usage, UserMessage, UserMessageKind,
     },
-    hooks::dispatch::HandlerRun,
+    outcome::ToolErrorKind,
 };
 
 /// Writes one JSON object, key by key.
@@ -307,7 +301,7 @@ fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
             line.list("hooks", &table.hooks, |out, hook| {
                 object(out, |object| {
                     object.put("id", hook.id).put("name", &hook.name).put("origin", &hook.origin);
-                    object.put("point", hook.point.name()).put("power", hook.power.as_str());
+                    object.put("point", hook.point).put("power", hook.power);
                     object.opt("tools", hook.tools.as_ref());
                     object.opt("async", hook.detached.then_some(true));
                     object.opt("enabled", (!hook.enabled).then_some(false));
@@ -345,7 +339,7 @@ fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
         }
         Record::HooksRan(row) => {
             line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
-            line.put("point", row.point.name()).opt("callId", row.call_id.as_ref());
+            line.put("point", row.point).opt("callId", row.call_id.as_ref());
             line.put("generation", row.generation);
             write_ran(line, &row.ran);
         }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::history::tool_error_kind::ToolErrorKind;
+use crate::history::outcome::ToolErrorKind;
 
 /// One message of a conversation.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,6 @@ use crate::history::{
     chunked_vec::{Chunk, ChunkedVec},
     entry::Entry,
     message::{Message, ToolResultMessage},
-    message_change::MessageChange,
 };
 
 /// A list of messages that is cheap to clone and to extend.
@@ -36,6 +35,18 @@ impl MessageBlock {
     ) -> &T {
         self.kept(key, || make(self))
     }
+}
+
+/// The change to one message of a list.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MessageChange {
+    /// It stays.
+    Keep,
+    /// This goes in its place.
+    Replace(Message),
+    /// It is left out.
+    Drop,
 }
 
 /// One message and the entry it came from.

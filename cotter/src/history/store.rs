@@ -1,22 +1,16 @@
-//! Where sessions are kept: the traits, and the store that keeps them in memory.
+//! Where sessions are kept: the traits of a store, and the lines that go into one.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    future::Future,
-    path::PathBuf,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc};
 
-use smol_str::{SmolStr, format_smolstr};
+use smol_str::SmolStr;
 
-use crate::history::ledger::{HashChain, Record};
 use crate::history::{
-    entry::{Entry, EntryBody, Timestamp},
-    header::SessionHeader,
+    entry::{Entry, SessionHeader, Timestamp},
+    ledger::{HashChain, Record},
     line_format as wire,
 };
+
+pub use crate::history::memory_store::MemoryStore;
 
 /// The future of a sync.
 pub type SyncFuture = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
@@ -206,135 +200,5 @@ impl fmt::Display for StoreError {
 impl std::error::Error for StoreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_ref().map(|source| source as _)
-    }
-}
-
-/// Sessions in memory: gone with the process.
-#[derive(Clone, Default)]
-pub struct MemoryStore(Arc<Mutex<MemorySessions>>);
-
-#[derive(Default)]
-struct MemorySessions {
-    made: u64,
-    by_id: BTreeMap<SmolStr, MemorySession>,
-}
-
-#[derive(Clone)]
-struct MemorySession {
-    header: SessionHeader,
-    lines: Arc<Mutex<Vec<StoreLine>>>,
-}
-
-impl MemoryStore {
-    /// A store without sessions.
-    pub fn new() -> Self {
-        MemoryStore::default()
-    }
-
-    fn kept(&self, id: &str) -> Result<MemorySession, StoreError> {
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = sessions.by_id.get(id).cloned();
-        kept.ok_or_else(|| StoreError::new(format!("there is no session `{id}`")))
-    }
-}
-
-struct MemoryLog {
-    lines: Arc<Mutex<Vec<StoreLine>>>,
-}
-
-impl Store for MemoryStore {
-    fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError> {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sessions.by_id.contains_key(&header.id) {
-            return Err(StoreError::new(format!("session `{}` exists already", header.id)));
-        }
-        let lines = Arc::new(Mutex::new(vec![]));
-        let kept = MemorySession { header: header.clone(), lines: lines.clone() };
-        sessions.by_id.insert(header.id.clone(), kept);
-        Ok(Box::new(MemoryLog { lines }))
-    }
-
-    fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
-        let kept = self.kept(id)?;
-        // Two of them: the store's own, and this one. More is a session that is open.
-        if Arc::strong_count(&kept.lines) > 2 {
-            return Err(StoreError::new(format!("session `{id}` is open already")));
-        }
-        let (mut entries, mut records) = (vec![], vec![]);
-        for line in kept.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            match &line.0 {
-                LineKind::Entry(entry) => entries.push(entry.clone()),
-                LineKind::Record(record) => records.push(StoredRecord::Typed(record.clone())),
-            }
-        }
-        let log = Box::new(MemoryLog { lines: kept.lines });
-        let header = kept.header;
-        let (diagnostics, earlier, read_only) = (vec![], None, None);
-        Ok(StoredSession { header, entries, earlier, records, log, diagnostics, read_only })
-    }
-
-    fn new_id(&self) -> SmolStr {
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.made += 1;
-        format_smolstr!("s{}", sessions.made)
-    }
-
-    fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
-        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let summary = |kept: &MemorySession| {
-            let header = &kept.header;
-            let lines = kept.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            let first = lines.iter().find_map(|line| match &line.0 {
-                LineKind::Entry(entry) => {
-                    entry.message().map(|message| message.text().into_owned())
-                }
-                LineKind::Record(_) => None,
-            });
-            let name = lines.iter().rev().find_map(|line| match &line.0 {
-                LineKind::Entry(entry) => match entry.body() {
-                    EntryBody::SessionInfo(name) => Some(name.clone()),
-                    _ => None,
-                },
-                LineKind::Record(_) => None,
-            });
-            let name = name.flatten();
-            SessionSummary {
-                id: header.id.clone(),
-                cwd: header.cwd.clone(),
-                created_at: header.created_at,
-                modified_at: header.created_at,
-                title: name.or(first).unwrap_or_default(),
-                bytes: 0,
-            }
-        };
-        let mut all: Vec<_> = sessions.by_id.values().map(summary).collect();
-        all.sort_by_key(|summary| std::cmp::Reverse(summary.created_at));
-        Ok(all)
-    }
-
-    fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
-        let kept = self.kept(id)?;
-        let mut chain = HashChain::of_session(id);
-        let mut header = vec![];
-        wire::write_header(&mut header, &kept.header);
-        let mut all = vec![header];
-        for line in kept.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let mut bytes = vec![];
-            line.write(&mut bytes, &mut chain);
-            all.push(bytes);
-        }
-        Ok(all)
-    }
-}
-
-impl Log for MemoryLog {
-    fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
-        let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(lines);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> SyncFuture {
-        Box::pin(std::future::ready(Ok(())))
     }
 }

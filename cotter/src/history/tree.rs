@@ -10,11 +10,9 @@ use smol_str::SmolStr;
 
 use crate::history::{
     entry::{Entries, Entry, EntryBody, EntryKind},
-    store::EarlierEntries,
-};
-use crate::history::{
     message::{AssistantMessage, Message},
     message_list::MessageList,
+    store::EarlierEntries,
 };
 
 /// All entries, in the order in which they were written.

@@ -7,12 +7,12 @@ use smol_str::SmolStr;
 
 use crate::{
     agent::cx::Cx,
-    hooks::points::{Point, PointId},
-    permission::verdict::Power,
-};
-use crate::{
-    hooks::handler::{At, HandlerFailure, HandlerId},
-    permission::origin::Owner,
+    history::ledger::HandlerId,
+    hooks::{
+        handler::{At, HandlerFailure},
+        points::{Point, PointId},
+    },
+    permission::{origin::Owner, verdict::Power},
 };
 
 /// A handler's future.

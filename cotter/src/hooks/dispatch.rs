@@ -13,13 +13,13 @@ use std::{
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::{
-    chain::{BoundHandler, Chain, HandlerFn, HandlerFuture, HandlerMeta},
-    handler::{AnswerCaveat, At, CaveatKind, HandlerClocks, HandlerFailure, HandlerId},
-};
 use crate::{
     agent::cx::Cx,
+    history::ledger::HandlerRun,
     hooks::{
+        chain::{BoundHandler, Chain, HandlerFn, HandlerFuture, HandlerMeta},
+        clock::HandlerClocks,
+        handler::{AnswerCaveat, At, CaveatKind, HandlerFailure},
         notes::NoteAuthor,
         points::{ChainStop, Point, RankedAnswer, TransformEffect},
     },
@@ -40,27 +40,6 @@ pub(crate) struct PointOutcome<P: Point> {
     pub(crate) answers: Vec<(Arc<HandlerMeta>, P::Answer)>,
     /// Every handler that ran.
     pub(crate) ran: Vec<HandlerRun>,
-}
-
-/// One handler that ran: what the ledger keeps of it.
-#[derive(Clone, Debug)]
-pub(crate) struct HandlerRun {
-    pub(crate) handler: HandlerId,
-    pub(crate) nanos: u64,
-    pub(crate) word: &'static str,
-    pub(crate) reason: Option<Box<str>>,
-    /// What it remarked besides, for whoever looks after hooks.
-    pub(crate) remark: Option<Box<str>>,
-    /// Whether it is outside the program.
-    outside: bool,
-}
-
-impl HandlerRun {
-    /// Whether it is kept also where no row of a call tells of it: what was done outside the program, and
-    /// failures.
-    pub(crate) fn should_record(&self) -> bool {
-        self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
-    }
 }
 
 /// What is known of a handler's work besides its answer.

@@ -38,10 +38,9 @@ use smol_str::SmolStr;
 
 use crate::{
     history::{
-        end_reason::EndReason,
         entry::{Entry, Timestamp},
         line_format::{ObjectWriter, object, write_entry},
-        tool_error_kind::ToolErrorKind,
+        outcome::{EndReason, ToolErrorKind},
     },
     hooks::{
         points::{error::RunFailure, model::ModelPostEvent},

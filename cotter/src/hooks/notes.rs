@@ -3,7 +3,6 @@
 //! One queue per session. Notes are rendered for an attempt and leave the queue only when the attempt
 //! succeeded, so a retry loses nothing.
 
-use crate::text::tags::escape;
 use std::{
     fmt::Write,
     sync::{Arc, Mutex, PoisonError},
@@ -12,19 +11,19 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::{
-    hooks::handler::HandlerId,
+    history::ledger::HandlerId,
+    hooks::chain::HandlerMeta,
     permission::origin::{Origin, Owner},
-    registry::generation::Generation,
-    text,
+    text::{
+        self,
+        tags::{NOTE_TAG, escape},
+    },
 };
 
 /// The most one owner can say with one request, in bytes.
 const CAP_PER_OWNER: usize = 16 * 1024;
 /// The most notes waiting at a time; later ones are dropped with a word.
 const CAP_WAITING: usize = 256;
-
-pub(crate) const OPEN: &str = "<system-reminder>";
-const CLOSE: &str = "</system-reminder>";
 
 /// What kind of words a note has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,13 +134,18 @@ impl NoteQueue {
     }
 }
 
-/// The text of notes for a request, each in a block of its own, and who said what.
-pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<SentNote>) {
+/// The text of notes for a request, each in a block of its own, and the author of each.
+///
+/// `find_hook` gives a hook that is still loaded.
+pub(crate) fn render<'a>(
+    notes: &[Note],
+    find_hook: impl Fn(HandlerId) -> Option<&'a Arc<HandlerMeta>>,
+) -> (String, Vec<SentNote>) {
     let mut text = String::new();
     let mut sent = vec![];
     let mut used: Vec<(SmolStr, usize)> = vec![];
     for note in notes {
-        let (owner, lead) = introduce(note, generation);
+        let (owner, lead) = introduce(note, &find_hook);
         let room = match used.iter_mut().find(|(name, _)| *name == owner) {
             Some((_, bytes)) => bytes,
             None => &mut used.push_mut((owner.clone(), 0)).1,
@@ -152,7 +156,7 @@ pub(crate) fn render(notes: &[Note], generation: &Generation) -> (String, Vec<Se
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = write!(text, "{OPEN}\n{words}\n{CLOSE}");
+        let _ = write!(text, "<{NOTE_TAG}>\n{words}\n</{NOTE_TAG}>");
         sent.push(SentNote { owner, text: words });
     }
     (text, sent)
@@ -167,7 +171,11 @@ pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
     )
 }
 
-fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {
+/// The name of a note's author, and the words that introduce the note.
+fn introduce<'a>(
+    note: &Note,
+    find_hook: impl Fn(HandlerId) -> Option<&'a Arc<HandlerMeta>>,
+) -> (SmolStr, String) {
     let id = match &note.speaker {
         NoteAuthor::Runtime => return ("cotter".into(), String::new()),
         NoteAuthor::Tool(calling) => {
@@ -181,7 +189,7 @@ fn introduce(note: &Note, generation: &Generation) -> (SmolStr, String) {
         }
         NoteAuthor::Hook(id) => *id,
     };
-    let Some(meta) = generation.meta(id) else {
+    let Some(meta) = find_hook(id) else {
         return ("unloaded".into(), "A hook that is no longer loaded says: ".into());
     };
     let name = &meta.name;

@@ -22,9 +22,13 @@ pub(crate) mod tool_refused;
 pub(crate) mod turn_end;
 pub(crate) mod user_prompt_submit;
 
-use crate::permission::verdict::Power;
-use crate::permission::verdict::Verdict;
 use std::{fmt, time::Duration};
+
+use crate::{
+    hooks::{chain::Chain, external::per_point::ExternalPoint, handler::HandlerFailure},
+    model::tools::ToolOutput,
+    permission::verdict::{Power, Verdict},
+};
 
 pub use crate::hooks::points::{
     compact::{CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent},
@@ -42,10 +46,6 @@ pub use crate::hooks::points::{
     tool_refused::{ToolRefused, ToolRefusedEvent},
     turn_end::{TurnEnd, TurnEndEvent, TurnEndVerdict},
     user_prompt_submit::{UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
-};
-use crate::{
-    hooks::{chain::Chain, external::per_point::ExternalPoint, handler::HandlerFailure},
-    model::tools::ToolOutput,
 };
 
 macro_rules! points {

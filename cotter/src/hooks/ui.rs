@@ -39,14 +39,16 @@
 //! # }
 //! ```
 
-use crate::history::ask::AskReason;
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::permission::rule::{Rule, RuleKind};
+use crate::{
+    history::ledger::AskReason,
+    permission::rule::{Rule, RuleKind},
+};
 
 /// A future of the person's.
 pub type UiFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -23,12 +23,13 @@ use std::borrow::Cow;
 
 use smol_str::SmolStr;
 
-use crate::text as shown;
-
 pub use crate::invoke::directives::leading::{
     LeadingCommand, leading_command, leading_mention, split_args,
 };
-use crate::invoke::directives::scan::{Candidate, Form, each_candidate};
+use crate::{
+    invoke::directives::scan::{Candidate, Form, each_candidate},
+    text::tags::{escape_closing_tags_of, escape_tags_of},
+};
 
 /// A bound token of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,13 +114,7 @@ pub fn format_skill_message(name: &str, text: &str) -> String {
         }
     }
     out.push_str("\">\n");
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('<') {
-        out.push_str(before);
-        out.push_str(if closes_skill(after) { "&lt;" } else { "<" });
-        rest = after;
-    }
-    out.push_str(rest);
+    out.push_str(&escape_closing_tags_of(text, "skill"));
     out.push_str("\n</skill>");
     out
 }
@@ -127,28 +122,6 @@ pub fn format_skill_message(name: &str, text: &str) -> String {
 /// Text in which no skill begins or ends.
 pub(crate) fn escape_skill_tags(text: &str) -> String {
     escape_tags_of(text, "skill")
-}
-
-/// Text in which no block of a name begins or ends.
-pub fn escape_tags_of(text: &str, name: &str) -> String {
-    let mut pieces = text.split('<');
-    let mut out = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        let is_tag = is_tag(piece, name) || is_tag(piece, &format!("/{name}"));
-        out.push_str(if is_tag { "&lt;" } else { "<" });
-        out.push_str(piece);
-    }
-    out
-}
-
-/// Whether what follows a `<` makes it a closing tag of a skill.
-fn closes_skill(text: &str) -> bool {
-    is_tag(text, "/skill")
-}
-
-fn is_tag(text: &str, tag: &str) -> bool {
-    let mut said = text.chars().filter(|c| !c.is_whitespace() && !shown::is_hidden(*c));
-    tag.chars().all(|wanted| said.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
 }
 
 fn leave_out_code(text: &str, bound: &mut Vec<Candidate<'_>>) {

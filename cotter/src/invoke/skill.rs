@@ -37,7 +37,7 @@ use crate::{
     history::{
         line_format as wire,
         message::{Content, ContentPart, UserMessage, UserMessageKind},
-        tool_error_kind::ToolErrorKind,
+        outcome::ToolErrorKind,
     },
     hooks::{events::EventKind, handler::HandlerFailure, notes::NoteAuthor},
     invoke::{

@@ -36,7 +36,10 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     agent::{child::ChildBuilder, controls::Controls, step_cx::StepCx, view::AgentView},
     fs::workspace::Workspace,
-    history::{end_reason::EndReason, message::Content, tool_error_kind::ToolErrorKind},
+    history::{
+        message::Content,
+        outcome::{EndReason, ToolErrorKind},
+    },
     hooks::{
         events::EventKind,
         handler::HandlerFailure,

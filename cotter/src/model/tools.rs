@@ -1,9 +1,11 @@
-//! tools
+//! Tools as a model knows them: their specs in a request, and the outputs and errors of calls.
 
-use crate::history::{memo::Memo, message::Content, tool_error_kind::ToolErrorKind};
+use std::{any::Any, fmt, sync::Arc};
+
 use serde_json::Value;
 use smol_str::SmolStr;
-use std::{any::Any, fmt, sync::Arc};
+
+use crate::history::{memo::Memo, message::Content, outcome::ToolErrorKind};
 
 /// How a tool presents itself to the model.
 #[derive(Clone, Debug, PartialEq)]

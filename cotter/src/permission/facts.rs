@@ -72,8 +72,8 @@ impl Facts {
             spelled.flat_map(|path| paths::touched(&path, place)).collect()
         };
         let (reads, writes) = (touched(reads), touched(writes));
-        let zones = reads.iter().map(|path| place.zone_of_read(path));
-        let zones = zones.chain(writes.iter().map(|path| place.zone_of_write(path)));
+        let zones = reads.iter().map(|path| Zone::of_read(path, place));
+        let zones = zones.chain(writes.iter().map(|path| Zone::of_write(path, place)));
         Facts { zone: zones.max().unwrap_or(Zone::Safe), reads, writes, ..Facts::unknown() }
     }
 

@@ -5,8 +5,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::permission::command_pattern::CommandPattern;
-use crate::permission::{facts::Facts, tool_glob::tool_globs};
+use crate::permission::{command_pattern::CommandPattern, facts::Facts, tool_glob::tool_globs};
 
 /// A declared check of what tools are given.
 ///

@@ -4,11 +4,12 @@ use std::{fmt, path::Path};
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::permission::{command_pattern::CommandPattern, path_pattern::PathPattern};
 use crate::{
     fs::workspace::Workspace,
     permission::{
+        command_pattern::CommandPattern,
         facts::{Facts, SimpleCommand},
+        path_pattern::PathPattern,
         tool_names::{OTHER_NAMES, our_name},
     },
 };

@@ -1,9 +1,9 @@
-//! secret_files
+//! Files that are secrets by their names.
 
 use std::path::Path;
 
 /// Files that are secrets by name, whatever they are in.
-pub(crate) const FILES: [&str; 8] = [
+const FILES: [&str; 8] = [
     ".netrc",
     "_netrc",
     ".npmrc",
@@ -14,10 +14,11 @@ pub(crate) const FILES: [&str; 8] = [
     ".htpasswd",
 ];
 
-pub(crate) const FOLDERS: [&str; 6] =
-    [".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store"];
+/// Folders whose files are secrets.
+const FOLDERS: [&str; 6] = [".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store"];
 
-pub(crate) const ENDINGS: [&str; 6] = [".pem", ".key", ".p12", ".pfx", ".keystore", ".jks"];
+/// Endings of the names of secret files.
+const ENDINGS: [&str; 6] = [".pem", ".key", ".p12", ".pfx", ".keystore", ".jks"];
 
 /// Whether a file is a secret, as its name tells: `.env*`, keys, credentials.
 pub fn is_secret(path: &Path) -> bool {

@@ -3,14 +3,12 @@
 
 use std::path::Path;
 
-use crate::permission::{
-    Policy, PolicyInput, Zone,
-    rule::{Rule, RuleKind},
-};
 use crate::{
     fs::paths,
     permission::{
+        Policy, PolicyInput, Zone,
         facts::{CommandWordKind, SimpleCommand},
+        rule::{Rule, RuleKind},
         verdict::Verdict,
     },
 };
@@ -45,7 +43,7 @@ fn candidates(asked: &PolicyInput<'_>) -> Option<Vec<String>> {
     if facts.commands.is_empty() {
         texts.extend(facts.writes.iter().filter_map(|path| write_rule(path, asked)));
         texts.extend(facts.hosts.iter().map(|host| format!("fetch({host})")));
-        let reads = facts.reads.iter().filter(|path| place.zone_of_read(path) != Zone::Safe);
+        let reads = facts.reads.iter().filter(|path| Zone::of_read(path, place) != Zone::Safe);
         texts.extend(reads.map(|path| format!("read(/{})", path.display())));
     }
     if texts.is_empty() {

@@ -1,4 +1,4 @@
-//! tool_glob
+//! Globs over the names of tools.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 

@@ -1,4 +1,4 @@
-//! verdict
+//! The powers of a handler, and the verdict of a gate.
 
 /// What a handler at a point may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

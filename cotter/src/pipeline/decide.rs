@@ -11,10 +11,13 @@ use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
     agent::step_cx::StepCx,
-    history::{ask::AskReason, message::ToolCall},
+    history::{
+        ledger::{AskReason, HandlerRun},
+        message::ToolCall,
+    },
     hooks::{
         chain::HandlerMeta,
-        dispatch::{HandlerRun, PointOutcome},
+        dispatch::PointOutcome,
         notes::blocked_words,
         points::{
             ChainStop, RankedAnswer,
@@ -26,8 +29,8 @@ use crate::{
     text,
 };
 use crate::{
-    history::tool_error_kind::ToolErrorKind, model::tools::ToolOutput, permission::facts::Facts,
-    tool::ToolSet,
+    history::outcome::ToolErrorKind, model::tools::ToolOutput, permission::facts::Facts,
+    registry::tool_set::ToolSet,
 };
 
 /// A call and what was decided about it.

@@ -39,15 +39,16 @@ use smol_str::SmolStr;
 
 use crate::{
     agent::step_cx::StepCx,
+    history::ledger::HandlerRun,
     hooks::{
         chain::{Chain, HandlerMeta},
-        dispatch::{HandlerRun, PointOutcome, strictest},
+        dispatch::{PointOutcome, strictest},
         events::{EventKind, EventStream},
-        external::per_point::ExternalPoint,
+        external::{per_point::ExternalPoint, sample::SampleSource},
         notes,
         points::{self, ChainStop, PointId, RankedAnswer},
     },
-    permission::{origin::Origin, verdict::Power},
+    permission::{facts::Facts, origin::Origin, verdict::Power},
 };
 
 /// What happens at a point, to see what hooks say to it. What is not said is made up, plausibly: a run that
@@ -55,10 +56,10 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct DryRun {
     point: PointId,
-    pub(crate) tool: SmolStr,
-    pub(crate) input: Arc<Value>,
-    pub(crate) prompt: String,
-    pub(crate) result: String,
+    tool: SmolStr,
+    input: Arc<Value>,
+    prompt: String,
+    result: String,
 }
 
 impl DryRun {
@@ -193,7 +194,20 @@ async fn fire<P: ExternalPoint>(scene: &StepCx, trial: &DryRun) -> DryRunReport 
     let about_tools = P::ID.row().is_about_tools();
     let matches = |meta: &HandlerMeta| !about_tools || meta.matches(&trial.tool);
     let asked = loaded.filtered(matches);
-    let happening = Arc::new(P::happening(trial, scene));
+    let (model, facts) =
+        (scene.agent().model(), |tool: &str, input: &Value| facts(scene, tool, input));
+    let source = SampleSource {
+        tool: &trial.tool,
+        input: &trial.input,
+        prompt: &trial.prompt,
+        result: &trial.result,
+        session: scene.session(),
+        agent_id: scene.agent().id(),
+        model: model.name(),
+        question_limit: scene.agent().limits().question,
+        facts: &facts,
+    };
+    let happening = Arc::new(P::make(&source));
     let shaping = asked.filtered(|meta| meta.power == Power::Transform);
     let shaped = scene.fire_on(&shaping, happening).await;
     let mut ran = shaped.ran.clone();
@@ -202,7 +216,7 @@ async fn fire<P: ExternalPoint>(scene: &StepCx, trial: &DryRun) -> DryRunReport 
         None => {
             let event = match shaped.replaced.is_empty() {
                 true => shaped.event,
-                false => P::looked_at_again(&shaped.event, scene),
+                false => P::with_new_facts(&shaped.event, &source),
             };
             let judging = asked.filtered(|meta| meta.power != Power::Transform);
             scene.fire_on(&judging, event).await
@@ -213,6 +227,12 @@ async fn fire<P: ExternalPoint>(scene: &StepCx, trial: &DryRun) -> DryRunReport 
     }
     let hooks = rows(&loaded, scene, &matches, &ran);
     DryRunReport { hooks, ..concluded(&decided) }
+}
+
+/// The facts of a call, as its tool says; of a tool that does not exist nothing is known.
+fn facts(scene: &StepCx, tool: &str, input: &Value) -> Arc<Facts> {
+    let known = scene.agent().facts(tool, input).filter(|facts| facts.invalid.is_none());
+    Arc::new(known.unwrap_or_else(Facts::unknown))
 }
 
 /// What all of them come to.
@@ -305,7 +325,7 @@ pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]
 
 fn noted(scene: &StepCx) -> Vec<DryRunNote> {
     let waiting = scene.session().shared.notes.waiting();
-    let (_, sent) = notes::render(&waiting, scene.generation());
+    let (_, sent) = notes::render(&waiting, |id| scene.generation().meta(id));
     sent.into_iter().map(|sent| DryRunNote { owner: sent.owner, text: sent.text }).collect()
 }
 

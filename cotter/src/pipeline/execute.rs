@@ -13,14 +13,13 @@ use crate::{
     agent::step_cx::StepCx,
     history::{
         entry::{EntryBody, Timestamp},
-        ledger::{DecisionRow, OutcomeRow, Record},
+        ledger::{DecisionRow, HandlerRun, OutcomeRow, Record},
         line_format::is_too_deep,
         message::{Content, Message, ToolCall, ToolResultMessage},
         outcome::ToolOutcome,
         store::StoreError,
     },
     hooks::{
-        dispatch::HandlerRun,
         events::EventKind,
         points::{
             PointId,
@@ -32,7 +31,7 @@ use crate::{
     run::agent_loop::RunExit,
 };
 use crate::{
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     model::tools::{ToolError, ToolOutput},
     pipeline::{
         batch,

@@ -230,19 +230,11 @@ fn settle(
     match verdict {
         Verdict::Ask(reason) if auto => {
             let reason = format!("{reason}, and mode `auto` asks nobody");
-            judged.refuse(
-                by.clone(),
-                crate::history::tool_error_kind::ToolErrorKind::Denied,
-                reason,
-                "",
-            );
+            judged.refuse(by.clone(), crate::history::outcome::ToolErrorKind::Denied, reason, "");
         }
-        Verdict::Block(reason) => judged.refuse(
-            by.clone(),
-            crate::history::tool_error_kind::ToolErrorKind::Denied,
-            reason,
-            "",
-        ),
+        Verdict::Block(reason) => {
+            judged.refuse(by.clone(), crate::history::outcome::ToolErrorKind::Denied, reason, "")
+        }
         Verdict::Ask(_) => {
             let asks = all.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Ask(_)));
             let asks = asks.map(|(by, verdict)| prepare::asks(by, verdict)).collect();

@@ -15,14 +15,14 @@ use crate::{
     hooks::notes::NoteAuthor,
 };
 use crate::{
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     model::tools::{ToolError, ToolOutput},
     pipeline::{
         decide::{CallDecision, prepare},
         execute::run_segment,
         question as ask,
     },
-    tool::ToolSet,
+    registry::tool_set::ToolSet,
 };
 
 /// Takes one call through the pipeline. Its result is the caller's and no part of the conversation.

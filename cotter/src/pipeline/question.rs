@@ -8,9 +8,8 @@ use smol_str::{SmolStr, format_smolstr};
 use crate::{
     agent::step_cx::StepCx,
     history::{
-        ask::AskReason,
         entry::Timestamp,
-        ledger::{AnsweredRow, AskedRow, Record, digest},
+        ledger::{AnsweredRow, AskReason, AskedRow, Record, digest},
         store::StoreError,
     },
     hooks::{
@@ -33,7 +32,7 @@ use crate::{
     text,
 };
 use crate::{
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     pipeline::decide::{CallDecision, CallState, recheck},
 };
 

@@ -12,21 +12,8 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::{
-    hooks::points::{
-        ChainSlot, Chains, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
-        tool_refused::ToolRefused,
-    },
-    invoke::{agent_config::PendingAgents, trigger::TriggerSet},
-    model::tools::ToolSpec,
-    permission::{Policy, guard::Guard, rule::Rule, verdict::Power},
-    registry::subsystem::{Hook, InstalledHook},
-    tool::{Tool, ToolSet, schema::ToolSchema},
-};
-use crate::{
-    hooks::{
-        chain::{Chain, HandlerMeta},
-        handler::HandlerId,
-    },
+    history::ledger::HandlerId,
+    hooks::chain::{Chain, HandlerMeta},
     invoke::named_item::{NameKind, NamedItem},
     permission::origin::{Origin, Owner},
     registry::{
@@ -34,6 +21,20 @@ use crate::{
         change::{self, ChangeResult, RegistryChange, is_called},
         names::{NameTable, is_built_in},
     },
+};
+use crate::{
+    hooks::points::{
+        ChainSlot, Chains, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
+        tool_refused::ToolRefused,
+    },
+    invoke::{agent_config::PendingAgents, trigger::TriggerSet},
+    model::tools::ToolSpec,
+    permission::{Policy, guard::Guard, rule::Rule, verdict::Power},
+    registry::{
+        subsystem::{Hook, InstalledHook},
+        tool_set::ToolSet,
+    },
+    tool::{Tool, schema::ToolSchema},
 };
 
 /// One snapshot of the registry.

@@ -65,7 +65,7 @@ use smol_str::SmolStr;
 use crate::{
     agent::cx::Cx,
     fs::workspace::Workspace,
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     hooks::{
         dispatch::panic_words,
         events::Event,

@@ -22,12 +22,11 @@ use crate::{
         step_cx::StepCx,
     },
     history::{
-        end_reason::EndReason,
         entry::{Entry, Timestamp},
         ledger::Record,
         message::{Message, StopReason, ToolCall},
+        outcome::{EndReason, ToolErrorKind},
         store::StoreError,
-        tool_error_kind::ToolErrorKind,
     },
     hooks::{
         dispatch::{PointOutcome, panic_words},

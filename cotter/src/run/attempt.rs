@@ -13,12 +13,12 @@ use crate::{
         step_cx::StepCx,
     },
     history::{
-        end_reason::EndReason,
         entry::{Entry, EntryBody},
         message::{
             AssistantMessage, AssistantPart, Content, Message, StopReason, Usage, UserMessage,
             UserMessageKind,
         },
+        outcome::EndReason,
     },
     hooks::{
         events::EventKind,
@@ -155,7 +155,7 @@ impl RunLoop {
         if waiting.is_empty() {
             return None;
         }
-        let (text, sent) = notes::render(&waiting, self.scene.generation());
+        let (text, sent) = notes::render(&waiting, |id| self.scene.generation().meta(id));
         let message =
             Message::User(UserMessage::marked(Content::Text(text), UserMessageKind::Note));
         Some(Box::new(RenderedNotes { message, sent, count: waiting.len() }))

@@ -12,10 +12,10 @@ use smol_str::SmolStr;
 use crate::{
     agent::{session::Session, step_cx::StepCx},
     history::{
-        end_reason::EndReason,
         entry::{Compaction, Entry, EntryBody},
         message::{AssistantPart, Content, ContentPart, Message, UserMessage, UserMessageKind},
         message_list::MessageList,
+        outcome::EndReason,
     },
     hooks::{
         events::EventKind,

@@ -12,13 +12,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     agent::{session::Session, step_cx::StepCx},
     history::{
-        end_reason::EndReason,
         entry::{Entry, EntryBody},
         message::{
             AssistantMessage, AssistantPart, Content, ContentPart, Message, Rewrite, RewriteLog,
             StopReason, ToolCall, ToolResultMessage, Usage, UserMessage,
         },
-        tool_error_kind::ToolErrorKind,
+        outcome::{EndReason, ToolErrorKind},
     },
     hooks::{
         dispatch::PointOutcome,

@@ -13,9 +13,9 @@ use crate::{
         step_cx::StepCx,
     },
     history::{
-        end_reason::EndReason,
         line_format::is_too_deep,
         message::{AssistantMessage, AssistantPart, StopReason, ToolCall, Usage},
+        outcome::EndReason,
     },
     hooks::{
         events::EventKind,

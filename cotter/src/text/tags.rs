@@ -1,28 +1,50 @@
-//! tags
+//! Tags of our own in text for the model: text from elsewhere can neither open nor close such a block.
+//!
+//! A model reads a tag however it is spelled, so case, whitespace and hidden characters make no difference.
 
-use crate::{hooks::notes::OPEN, text};
+use crate::text::is_hidden;
 
-/// Text that cannot open or close a block: what tools and people say stays outside of it. A model
-/// reads a tag however it is spelled, so case, blanks and hidden characters make no difference.
+/// The name of the blocks that bring notes to the model.
+pub(crate) const NOTE_TAG: &str = "system-reminder";
+
+/// Escapes the tags of note blocks.
 pub(crate) fn escape(text: &str) -> String {
+    escape_tags_of(text, NOTE_TAG)
+}
+
+/// Escapes the tags of one name: the `<` of every opening and closing tag becomes `&lt;`.
+pub fn escape_tags_of(text: &str, name: &str) -> String {
+    escape_where(text, |rest| is_tag(rest, name) || is_closing_tag(rest, name))
+}
+
+/// Escapes the closing tags of one name, for text inside a block of that name.
+pub(crate) fn escape_closing_tags_of(text: &str, name: &str) -> String {
+    escape_where(text, |rest| is_closing_tag(rest, name))
+}
+
+/// Escapes each `<` for which `is_tag` holds for the text after it.
+fn escape_where(text: &str, is_tag: impl Fn(&str) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let (before, tag) = rest.split_at(at);
+    while let Some((before, after)) = rest.split_once('<') {
         out.push_str(before);
-        out.push_str(if is_tag(&tag[1..]) { "&lt;" } else { "<" });
-        rest = &tag[1..];
+        out.push_str(if is_tag(after) { "&lt;" } else { "<" });
+        rest = after;
     }
     out.push_str(rest);
     out
 }
 
-/// Whether what follows a `<` is our tag's name, or its end's.
-pub(crate) fn is_tag(text: &str) -> bool {
-    let said = |c: &char| !c.is_whitespace() && !text::is_hidden(*c);
-    let mut letters = text.chars().filter(said).peekable();
-    letters.next_if_eq(&'/');
-    let name = OPEN.trim_matches(['<', '>']).chars();
-    name.zip(letters.by_ref().map(Some).chain(std::iter::repeat(None)))
-        .all(|(wanted, found)| found.is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
+fn is_tag(after: &str, name: &str) -> bool {
+    begins_with(after, name.chars())
+}
+
+fn is_closing_tag(after: &str, name: &str) -> bool {
+    begins_with(after, std::iter::once('/').chain(name.chars()))
+}
+
+/// Checks the first visible characters of a text, whatever their case.
+fn begins_with(text: &str, mut wanted: impl Iterator<Item = char>) -> bool {
+    let mut visible = text.chars().filter(|c| !c.is_whitespace() && !is_hidden(*c));
+    wanted.all(|wanted| visible.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))
 }

@@ -5,15 +5,11 @@ use std::{fmt, path::Path, sync::Arc};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::permission::facts::Facts;
 use crate::{
-    agent::{cx::Cx, step_cx::StepCx},
+    agent::cx::Cx,
     history::message::ToolCall,
-    hooks::{
-        events::EventKind,
-        notes::{NoteAuthor, ToolCallRef},
-    },
-    permission::origin::Owner,
+    hooks::notes::{NoteAuthor, ToolCallRef},
+    permission::{facts::Facts, origin::Owner},
 };
 
 /// The leave to run one call once. There is no way to make one but through the pipeline.
@@ -61,19 +57,14 @@ impl Permit {
     /// Shows a piece of what the tool makes while it is at work. Only whoever listens gets it; the
     /// model gets what the tool answers.
     pub fn stream(&self, text: &str) {
-        let scene = StepCx::of(&self.cx.spoken_by(NoteAuthor::Runtime));
-        if scene.is_heard() && !text.is_empty() {
-            scene.emit(EventKind::ToolOutput { call_id: self.call_id.clone(), text: text.into() });
-        }
+        self.cx.stream_output(&self.call_id, text);
     }
 
     /// Whether a search may look into a file it comes across. What a call names was decided on; this was
     /// not. So a file is left alone that is closed or outside, that a rule asks about or denies, or
     /// that is a secret by its name: whoever wants it names it.
     pub fn may_look_into(&self, path: &Path) -> bool {
-        let place = self.cx.place();
-        let policy = &self.cx.session().agent.generation().policy;
-        place.is_readable(path) && !policy.keeps_back(&self.tool, path, place)
+        self.cx.may_look_into(&self.tool, path)
     }
 
     /// Where it runs.

@@ -1,6 +1,6 @@
 //! A tool's schema, compiled when its first call comes: most tools of a session are never called.
 
-pub(crate) mod cost;
+mod cost;
 
 use std::sync::OnceLock;
 

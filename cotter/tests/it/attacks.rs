@@ -220,7 +220,7 @@ struct Stumbling {
 impl cotter::history::store::Store for Stumbling {
     fn create(
         &self,
-        header: &cotter::history::header::SessionHeader,
+        header: &cotter::history::entry::SessionHeader,
     ) -> Result<Box<dyn cotter::history::store::Log>, cotter::history::store::StoreError> {
         let log = self.store.create(header)?;
         Ok(Box::new(StumblingLog { log, when: self.when.clone() }))
@@ -460,7 +460,7 @@ async fn s10_a_late_pass_is_no_pass() {
 #[tokio::test]
 async fn s2_a_revoked_answer_is_none() {
     let diary = Diary::default();
-    let slot: Arc<Mutex<Option<(Agent, cotter::hooks::handler::HandlerId)>>> = Arc::default();
+    let slot: Arc<Mutex<Option<(Agent, cotter::hooks::HandlerId)>>> = Arc::default();
     let revoke = slot.clone();
     let agent = Agent::builder(Scripted::new([Step::call("risky", json!({})), Step::text("done")]))
         .on(

@@ -555,7 +555,7 @@ struct Tripping {
 impl cotter::history::store::Store for Tripping {
     fn create(
         &self,
-        header: &cotter::history::header::SessionHeader,
+        header: &cotter::history::entry::SessionHeader,
     ) -> Result<Box<dyn cotter::history::store::Log>, cotter::history::store::StoreError> {
         let log = self.store.create(header)?;
         Ok(Box::new(TrippingLog { log, seen: self.seen.clone(), at: self.at }))

@@ -12,7 +12,7 @@ use cotter::{
     history::{
         entry::Compaction,
         message::{UserMessage, UserMessageKind},
-        message_change::MessageChange,
+        message_list::MessageChange,
     },
     hooks::{
         events::EventKind,

@@ -9,7 +9,7 @@ use std::sync::{
 use cotter::{
     Agent, AgentBuilder, AgentConfig, At, Command, Cx, Message, MessageList, Origin, Owner,
     Subagent,
-    history::{message::Usage, message_change::MessageChange},
+    history::{message::Usage, message_list::MessageChange},
     hooks::points::{
         Admission, CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent,
         Context, ContextChange, ContextEvent, TurnEnd, TurnEndEvent, TurnEndVerdict,

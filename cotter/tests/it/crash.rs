@@ -537,7 +537,7 @@ async fn check_history(session: &Session, home: &Path, when: &str) {
             assert_eq!(result.call_id, call.id, "{when}\n{shown}");
             assert!(results.next().is_some());
             let ran = effects.contains_key(call.id.as_str());
-            match result.error.map(cotter::history::tool_error_kind::ToolErrorKind::as_str) {
+            match result.error.map(cotter::history::outcome::ToolErrorKind::as_str) {
                 None => assert!(ran, "{when}: {} did not run\n{shown}", call.id),
                 Some("cancelled") => assert!(!ran, "{when}: {} did run\n{shown}", call.id),
                 Some(kind) => assert_eq!(kind, "unavailable", "{when}\n{shown}"),

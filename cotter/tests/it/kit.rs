@@ -12,7 +12,7 @@ use cotter::{
     Agent, At, Command, Controls, FnTool, HookCx, Registry, Reply, Run, RunError, Session, Skill,
     Subagent, Tool, ToolSpec, Verdict,
     history::{
-        header::SessionHeader,
+        entry::SessionHeader,
         jsonl::JsonlStore,
         store::{Log, SessionSummary, Store, StoreError, StoreLine, StoredSession, SyncFuture},
     },

@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::HashSet, sync::Arc};
 
 use cotter::{
     Agent, Message, MessageList,
-    history::{entry::Compaction, jsonl::JsonlStore, message_change::MessageChange},
+    history::{entry::Compaction, jsonl::JsonlStore, message_list::MessageChange},
 };
 use cotter_test::{Scripted, Step, transcript};
 use proptest::prelude::*;

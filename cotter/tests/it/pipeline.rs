@@ -4,7 +4,7 @@ use cotter::{
     Agent, AgentBuilder, At, FnTool, ToolError, ToolOutput, ToolSpec, Verdict,
     history::{
         message::{Content, ContentPart},
-        tool_error_kind::ToolErrorKind,
+        outcome::ToolErrorKind,
     },
     hooks::{
         events::EventKind,

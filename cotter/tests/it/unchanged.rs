@@ -9,7 +9,7 @@ use cotter::{
             AssistantMessage, AssistantPart, Content, ContentPart, StopReason, ToolCall,
             ToolResultMessage, Usage, UserMessage, UserMessageKind,
         },
-        tool_error_kind::ToolErrorKind,
+        outcome::ToolErrorKind,
     },
     hooks::points::{
         self, Admission, CompactPre, CompactPreChange, CompactPreEvent, Context, ContextChange,

@@ -7,10 +7,9 @@ use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::history::{
-    end_reason::EndReason,
     ledger::{OutcomeRow, Record},
     message::{Message, ToolCall, ToolResultMessage, Usage},
-    tool_error_kind::ToolErrorKind,
+    outcome::{EndReason, ToolErrorKind},
 };
 use crate::{
     agent::session::SessionState,

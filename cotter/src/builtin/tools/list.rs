@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fs::{paths, workspace::Workspace},
-    history::tool_error_kind::ToolErrorKind,
+    history::outcome::ToolErrorKind,
     model::tools::{ToolError, ToolOutput, ToolSpec},
     permission::facts::Facts,
     tool::{Tool, ToolFuture, permit::Permit},

@@ -15,7 +15,7 @@ use crate::{
         open, paths,
         workspace::Workspace,
     },
-    history::{message::ContentPart, tool_error_kind::ToolErrorKind},
+    history::{message::ContentPart, outcome::ToolErrorKind},
     model::tools::{ToolError, ToolOutput, ToolSpec},
     permission::facts::Facts,
     tool::{Tool, ToolFuture, permit::Permit},

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::history::ledger::{Record, split_hash};
 use crate::history::{
-    entry::{Entries, Entry, EntryBody, EntryKind, RawLine},
-    header::SessionHeader,
+    entry::{Entries, Entry, EntryBody, EntryKind, RawLine, SessionHeader},
+    ledger::{Record, split_hash},
     line_format as wire,
     store::StoredRecord,
     tree::Tree,

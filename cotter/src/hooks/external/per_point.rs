@@ -1,10 +1,12 @@
 //! What an answer means at each point.
 
-use crate::hooks::external::answer::{HookAnswer, HookChange, HookDecision};
 use crate::{
     agent::cx::Cx,
     hooks::{
-        external::sample::SampleEvent,
+        external::{
+            answer::{HookAnswer, HookChange, HookDecision},
+            sample::SampleEvent,
+        },
         points::{
             Admission, Point,
             compact::{CompactPost, CompactPre, CompactPreChange},

@@ -1,16 +1,17 @@
-//! What is made up for a trial, point by point.
+//! Sample events: the events that hooks are shown in a dry run, one per point.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::pipeline::dry_run::DryRun;
 use crate::{
-    agent::step_cx::StepCx,
+    agent::session::Session,
     history::{
-        ask::AskReason, end_reason::EndReason, message::StopReason, message_list::MessageList,
-        outcome::ToolOutcome,
+        ledger::AskReason,
+        message::StopReason,
+        message_list::MessageList,
+        outcome::{EndReason, ToolOutcome},
     },
     hooks::{
         points::{
@@ -37,22 +38,41 @@ use crate::{
     permission::facts::Facts,
 };
 
-/// A point at which something can be made up, for hooks to be tried on.
-pub(crate) trait SampleEvent: Point {
-    /// What happens, as far as the trial says.
-    fn happening(trial: &DryRun, scene: &StepCx) -> Self::Event;
+/// The material of sample events.
+pub(crate) struct SampleSource<'a> {
+    /// The tool of the call that the event is about.
+    pub(crate) tool: &'a SmolStr,
+    /// The input of that call.
+    pub(crate) input: &'a Arc<Value>,
+    /// The text that a person typed or a subagent is given.
+    pub(crate) prompt: &'a str,
+    /// The result of a tool or the last words of a turn.
+    pub(crate) result: &'a str,
+    pub(crate) session: &'a Session,
+    pub(crate) agent_id: &'a SmolStr,
+    pub(crate) model: &'a SmolStr,
+    /// How long a person may take for a question.
+    pub(crate) question_limit: Duration,
+    /// Computes what a call of a tool touches.
+    pub(crate) facts: &'a (dyn Fn(&str, &Value) -> Arc<Facts> + Send + Sync),
+}
 
-    /// What transforms made, with what follows from it worked out anew.
-    fn looked_at_again(event: &Arc<Self::Event>, _: &StepCx) -> Arc<Self::Event> {
+/// A point at which an event can be made up, for a dry run of its hooks.
+pub(crate) trait SampleEvent: Point {
+    /// Makes up an event.
+    fn make(source: &SampleSource<'_>) -> Self::Event;
+
+    /// Computes the facts of an event again, after transforms changed it.
+    fn with_new_facts(event: &Arc<Self::Event>, _: &SampleSource<'_>) -> Arc<Self::Event> {
         event.clone()
     }
 
-    /// The input it is about, where it is about a call.
+    /// The input of the call that the event is about.
     fn input(_: &Self::Event) -> Option<Arc<Value>> {
         None
     }
 
-    /// The text it is about, where that can be changed.
+    /// The text that transforms may change in the event.
     fn text(_: &Self::Event) -> Option<String> {
         None
     }
@@ -61,28 +81,18 @@ pub(crate) trait SampleEvent: Point {
 /// The id of a call that is made up.
 const CALL: SmolStr = SmolStr::new_static("trial");
 
-fn model(scene: &StepCx) -> SmolStr {
-    scene.agent().model().name().clone()
-}
-
-/// What a call touches, as its tool says; of a tool that does not exist nobody knows.
-fn facts(scene: &StepCx, tool: &str, input: &Value) -> Arc<Facts> {
-    let known = scene.agent().facts(tool, input).filter(|facts| facts.invalid.is_none());
-    Arc::new(known.unwrap_or_else(Facts::unknown))
-}
-
 impl SampleEvent for ToolPre {
-    fn happening(trial: &DryRun, scene: &StepCx) -> ToolPreEvent {
+    fn make(source: &SampleSource<'_>) -> ToolPreEvent {
         ToolPreEvent {
             call_id: CALL,
-            tool_name: trial.tool.clone(),
-            tool_input: trial.input.clone(),
-            facts: facts(scene, &trial.tool, &trial.input),
+            tool_name: source.tool.clone(),
+            tool_input: source.input.clone(),
+            facts: (source.facts)(source.tool, source.input),
         }
     }
 
-    fn looked_at_again(event: &Arc<ToolPreEvent>, scene: &StepCx) -> Arc<ToolPreEvent> {
-        let facts = facts(scene, &event.tool_name, &event.tool_input);
+    fn with_new_facts(event: &Arc<ToolPreEvent>, source: &SampleSource<'_>) -> Arc<ToolPreEvent> {
+        let facts = (source.facts)(&event.tool_name, &event.tool_input);
         Arc::new(ToolPreEvent { facts, ..ToolPreEvent::clone(event) })
     }
 
@@ -92,18 +102,18 @@ impl SampleEvent for ToolPre {
 }
 
 impl SampleEvent for ToolPost {
-    fn happening(trial: &DryRun, scene: &StepCx) -> ToolPostEvent {
+    fn make(source: &SampleSource<'_>) -> ToolPostEvent {
         ToolPostEvent {
             call_id: CALL,
-            tool_name: trial.tool.clone(),
-            tool_input: trial.input.clone(),
+            tool_name: source.tool.clone(),
+            tool_input: source.input.clone(),
             original_input: None,
-            facts: facts(scene, &trial.tool, &trial.input),
-            result: trial.result.as_str().into(),
+            facts: (source.facts)(source.tool, source.input),
+            result: source.result.into(),
             is_error: false,
             outcome: ToolOutcome::Ok,
             duration_ms: 0,
-            output: Arc::new(Ok(ToolOutput::from(trial.result.as_str()))),
+            output: Arc::new(Ok(ToolOutput::from(source.result))),
         }
     }
 
@@ -117,11 +127,11 @@ impl SampleEvent for ToolPost {
 }
 
 impl SampleEvent for ToolRefused {
-    fn happening(trial: &DryRun, _: &StepCx) -> ToolRefusedEvent {
+    fn make(source: &SampleSource<'_>) -> ToolRefusedEvent {
         ToolRefusedEvent {
             call_id: CALL,
-            tool_name: trial.tool.clone(),
-            tool_input: trial.input.clone(),
+            tool_name: source.tool.clone(),
+            tool_input: source.input.clone(),
             by: "trial".into(),
             reason: "hooks are tried".into(),
         }
@@ -133,20 +143,20 @@ impl SampleEvent for ToolRefused {
 }
 
 impl SampleEvent for PermissionAsk {
-    fn happening(trial: &DryRun, scene: &StepCx) -> Question {
+    fn make(source: &SampleSource<'_>) -> Question {
         let ask = AskReason { by: "trial".into(), reason: "hooks are tried".into(), hook: None };
         let call = QuestionCall {
             call_id: CALL,
-            name: trial.tool.clone(),
-            preview: trial.input.to_string(),
-            input: trial.input.clone(),
+            name: source.tool.clone(),
+            preview: source.input.to_string(),
+            input: source.input.clone(),
             asks: vec![ask],
             offer: vec![],
             own_rule: RuleCheck::default(),
             digest: SmolStr::default(),
         };
-        let limit = scene.agent().limits().question;
-        Question { id: CALL, agent: scene.agent().id().clone(), calls: vec![call], limit }
+        let (agent, limit) = (source.agent_id.clone(), source.question_limit);
+        Question { id: CALL, agent, calls: vec![call], limit }
     }
 
     fn input(event: &Question) -> Option<Arc<Value>> {
@@ -155,8 +165,11 @@ impl SampleEvent for PermissionAsk {
 }
 
 impl SampleEvent for UserPromptSubmit {
-    fn happening(trial: &DryRun, _: &StepCx) -> UserPromptSubmitEvent {
-        UserPromptSubmitEvent { prompt: trial.prompt.clone(), raw_prompt: trial.prompt.clone() }
+    fn make(source: &SampleSource<'_>) -> UserPromptSubmitEvent {
+        UserPromptSubmitEvent {
+            prompt: source.prompt.to_owned(),
+            raw_prompt: source.prompt.to_owned(),
+        }
     }
 
     fn text(event: &UserPromptSubmitEvent) -> Option<String> {
@@ -165,7 +178,7 @@ impl SampleEvent for UserPromptSubmit {
 }
 
 impl SampleEvent for CompactPre {
-    fn happening(_: &DryRun, _: &StepCx) -> CompactPreEvent {
+    fn make(_: &SampleSource<'_>) -> CompactPreEvent {
         CompactPreEvent {
             trigger: "forced",
             tokens_before: 0,
@@ -181,33 +194,33 @@ impl SampleEvent for CompactPre {
 }
 
 impl SampleEvent for CompactPost {
-    fn happening(trial: &DryRun, _: &StepCx) -> CompactPostEvent {
+    fn make(source: &SampleSource<'_>) -> CompactPostEvent {
         CompactPostEvent {
             trigger: "forced",
             tokens_before: 0,
             first_kept_id: SmolStr::default(),
-            summary: trial.result.clone(),
+            summary: source.result.to_owned(),
             by: None,
         }
     }
 }
 
 impl SampleEvent for Context {
-    fn happening(_: &DryRun, scene: &StepCx) -> ContextEvent {
-        ContextEvent::new(scene.session().messages(), scene.session().clone())
+    fn make(source: &SampleSource<'_>) -> ContextEvent {
+        ContextEvent::new(source.session.messages(), source.session.clone())
     }
 }
 
 impl SampleEvent for ModelPre {
-    fn happening(_: &DryRun, scene: &StepCx) -> ModelPreEvent {
-        ModelPreEvent { model: model(scene), message_count: 1, attempt: 1 }
+    fn make(source: &SampleSource<'_>) -> ModelPreEvent {
+        ModelPreEvent { model: source.model.clone(), message_count: 1, attempt: 1 }
     }
 }
 
 impl SampleEvent for ModelPost {
-    fn happening(_: &DryRun, scene: &StepCx) -> ModelPostEvent {
+    fn make(source: &SampleSource<'_>) -> ModelPostEvent {
         ModelPostEvent {
-            model: model(scene),
+            model: source.model.clone(),
             stop_reason: StopReason::EndTurn,
             input_tokens: 0,
             output_tokens: 0,
@@ -221,50 +234,50 @@ impl SampleEvent for ModelPost {
 }
 
 impl SampleEvent for SubagentStart {
-    fn happening(trial: &DryRun, _: &StepCx) -> SubagentStartEvent {
-        SubagentStartEvent { call_id: CALL, name: "trial".into(), prompt: trial.prompt.clone() }
+    fn make(source: &SampleSource<'_>) -> SubagentStartEvent {
+        SubagentStartEvent { call_id: CALL, name: "trial".into(), prompt: source.prompt.to_owned() }
     }
 }
 
 impl SampleEvent for SubagentEnd {
-    fn happening(trial: &DryRun, _: &StepCx) -> SubagentEndEvent {
-        let text = trial.result.clone();
+    fn make(source: &SampleSource<'_>) -> SubagentEndEvent {
+        let text = source.result.to_owned();
         SubagentEndEvent { call_id: CALL, name: "trial".into(), status: "success", text }
     }
 }
 
 impl SampleEvent for TurnEnd {
-    fn happening(trial: &DryRun, _: &StepCx) -> TurnEndEvent {
-        TurnEndEvent { text: trial.result.clone(), gone_on: 0, sent_on: 0 }
+    fn make(source: &SampleSource<'_>) -> TurnEndEvent {
+        TurnEndEvent { text: source.result.to_owned(), gone_on: 0, sent_on: 0 }
     }
 }
 
 impl SampleEvent for Error {
-    fn happening(_: &DryRun, _: &StepCx) -> RunFailure {
+    fn make(_: &SampleSource<'_>) -> RunFailure {
         RunFailure { code: "other".into(), message: "hooks are tried".into() }
     }
 }
 
 impl SampleEvent for SessionOpen {
-    fn happening(_: &DryRun, _: &StepCx) -> SessionOpenEvent {
+    fn make(_: &SampleSource<'_>) -> SessionOpenEvent {
         SessionOpenEvent { how: "created" }
     }
 }
 
 impl SampleEvent for SessionStart {
-    fn happening(_: &DryRun, scene: &StepCx) -> SessionStartEvent {
-        SessionStartEvent { model: model(scene) }
+    fn make(source: &SampleSource<'_>) -> SessionStartEvent {
+        SessionStartEvent { model: source.model.clone() }
     }
 }
 
 impl SampleEvent for SessionEnd {
-    fn happening(_: &DryRun, _: &StepCx) -> SessionEndEvent {
+    fn make(_: &SampleSource<'_>) -> SessionEndEvent {
         SessionEndEvent { reason: EndReason::EndTurn }
     }
 }
 
 impl SampleEvent for SessionClose {
-    fn happening(_: &DryRun, _: &StepCx) -> SessionCloseEvent {
+    fn make(_: &SampleSource<'_>) -> SessionCloseEvent {
         SessionCloseEvent { runs: 1 }
     }
 }

@@ -3,10 +3,15 @@
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{
-    Admission, ChainStop, NoAnswer, Point, PointId, TransformEffect, session::observed,
+use crate::{
+    history::message_list::MessageList,
+    hooks::{
+        handler::HandlerFailure,
+        points::{
+            Admission, ChainStop, NoAnswer, Point, PointId, TransformEffect, session::observed,
+        },
+    },
 };
-use crate::{history::message_list::MessageList, hooks::handler::HandlerFailure};
 
 /// Fires before a conversation is summed up. Gates answer with [`Admission`], transforms with a
 /// [`CompactPreChange`]: each sees the summary of the one before it, and the last one given stands.

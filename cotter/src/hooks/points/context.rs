@@ -1,6 +1,5 @@
 //! `context`: messages are built for the model.
 
-use crate::history::message_change::MessageChange;
 use std::{
     collections::VecDeque,
     sync::{Mutex, PoisonError},
@@ -9,10 +8,14 @@ use std::{
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect};
 use crate::{
     agent::{cx::Cx, session::Session},
-    history::{entry::Entries, message::Message, message_list::MessageList},
+    history::{
+        entry::Entries,
+        message::Message,
+        message_list::{MessageChange, MessageList},
+    },
+    hooks::points::{NoAnswer, Point, PointId, TransformEffect},
 };
 
 /// Fires every time messages are built for a request. Transforms answer with a [`ContextChange`].
@@ -70,7 +73,7 @@ const REMEMBERED: usize = 64;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use cotter::{Agent, Message};
-/// use cotter::{history::message_change::MessageChange, hooks::points::{Context, each_message}};
+/// use cotter::{history::message_list::MessageChange, hooks::points::{Context, each_message}};
 /// use cotter_test::{Recording, Scripted, Step};
 ///
 /// let hushed = each_message(|message: &Message| match message.text().contains("password") {

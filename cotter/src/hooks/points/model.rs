@@ -3,8 +3,10 @@
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::history::message::StopReason;
-use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect, session::observed};
+use crate::{
+    history::message::StopReason,
+    hooks::points::{NoAnswer, Point, PointId, TransformEffect, session::observed},
+};
 
 /// Fires before each provider attempt, retries included. Its notes ride on this very request.
 #[derive(Clone, Copy, Debug)]

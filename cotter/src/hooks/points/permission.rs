@@ -1,7 +1,10 @@
 //! `permission.ask`: a human is about to be asked.
 
-use crate::hooks::points::{Admission, NoAnswer, Point, PointId, RankedAnswer, TransformEffect};
-use crate::hooks::{handler::HandlerFailure, ui::Question};
+use crate::hooks::{
+    handler::HandlerFailure,
+    points::{Admission, NoAnswer, Point, PointId, RankedAnswer, TransformEffect},
+    ui::Question,
+};
 
 /// Fires before a question is put to a person. Gates answer with [`Admission`]; a handler with the power
 /// `answer` may give a [`PermissionAnswer`] for the person, where no gate, ask rule or kernel gate raised the

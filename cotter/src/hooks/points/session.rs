@@ -4,8 +4,10 @@
 use serde::Serialize;
 use smol_str::SmolStr;
 
-use crate::history::end_reason::EndReason;
-use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect};
+use crate::{
+    history::outcome::EndReason,
+    hooks::points::{NoAnswer, Point, PointId, TransformEffect},
+};
 
 /// Fires when a session is created, resumed or forked.
 #[derive(Clone, Copy, Debug)]

@@ -1,16 +1,17 @@
 //! `tool.post`: a tool ran, however it ended.
 
-use crate::history::outcome::ToolOutcome;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect};
 use crate::{
-    history::tool_error_kind::ToolErrorKind,
-    hooks::handler::HandlerFailure,
+    history::outcome::{ToolErrorKind, ToolOutcome},
+    hooks::{
+        handler::HandlerFailure,
+        points::{NoAnswer, Point, PointId, TransformEffect},
+    },
     model::tools::{ToolError, ToolOutput},
     permission::facts::Facts,
 };

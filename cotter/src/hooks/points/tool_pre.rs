@@ -9,9 +9,9 @@ use smol_str::SmolStr;
 
 use crate::{
     hooks::points::{ChainStop, NoAnswer, Point, PointId, TransformEffect},
-    permission::verdict::Verdict,
+    model::tools::ToolOutput,
+    permission::{facts::Facts, verdict::Verdict},
 };
-use crate::{model::tools::ToolOutput, permission::facts::Facts};
 
 /// Fires before a tool runs. Gates answer with a [`Verdict`], transforms with a [`ToolPreChange`].
 #[derive(Clone, Copy, Debug)]

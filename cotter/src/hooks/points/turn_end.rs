@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use crate::hooks::handler::HandlerFailure;
-use crate::hooks::points::{NoAnswer, Point, PointId, RankedAnswer, TransformEffect};
+use crate::hooks::{
+    handler::HandlerFailure,
+    points::{NoAnswer, Point, PointId, RankedAnswer, TransformEffect},
+};
 
 /// Fires when the model would stop. Gates answer with a [`TurnEndVerdict`].
 #[derive(Clone, Copy, Debug)]

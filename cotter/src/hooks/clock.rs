@@ -1,0 +1,121 @@
+//! The clocks of waiting handlers: how long each was at work, and what it said besides its answer.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::hooks::handler::{AnswerCaveat, CaveatKind};
+
+/// The time a waiting handler did not spend itself: it stands still while the handler waits for a
+/// person, for a model or for a tool it runs.
+#[derive(Debug)]
+pub(crate) struct HandlerClock {
+    born: Instant,
+    /// Nanoseconds paused so far, and since when it is paused now (0: it is not).
+    paused: AtomicU64,
+    since: AtomicU64,
+    /// What the handler remarked besides its answer.
+    remark: Mutex<Option<Box<str>>>,
+    /// What is to be said about that answer.
+    aside: Mutex<Option<AnswerCaveat>>,
+}
+
+impl HandlerClock {
+    /// Stops the clock until the guard is dropped.
+    fn pause(&self) {
+        self.since.store(self.now().max(1), Ordering::Relaxed);
+    }
+
+    fn go_on(&self) {
+        let since = self.since.swap(0, Ordering::Relaxed);
+        self.paused.fetch_add(self.now().saturating_sub(since), Ordering::Relaxed);
+    }
+
+    /// How long the handler itself has been at work by `now`, having started when it did.
+    pub(crate) fn worked(&self, started: Instant, now: Instant) -> Duration {
+        let since = self.since.load(Ordering::Relaxed);
+        let standing = if since == 0 { 0 } else { self.now().saturating_sub(since) };
+        let paused = self.paused.load(Ordering::Relaxed).saturating_add(standing);
+        now.saturating_duration_since(started).saturating_sub(Duration::from_nanos(paused))
+    }
+
+    fn now(&self) -> u64 {
+        saturating_nanos(self.born.elapsed())
+    }
+}
+
+/// The clocks of all handlers of one dispatch, in one piece, and the place of one handler's.
+#[derive(Clone, Debug)]
+pub(crate) struct HandlerClocks {
+    all: Arc<[HandlerClock]>,
+    index: usize,
+}
+
+impl HandlerClocks {
+    pub(crate) fn new(count: usize, born: Instant) -> Self {
+        let clock = || HandlerClock {
+            born,
+            paused: AtomicU64::new(0),
+            since: AtomicU64::new(0),
+            remark: Mutex::new(None),
+            aside: Mutex::new(None),
+        };
+        HandlerClocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
+    }
+
+    /// The clock of the handler at that place.
+    pub(crate) fn at(&self, index: usize) -> Self {
+        HandlerClocks { all: self.all.clone(), index }
+    }
+
+    pub(crate) fn clock(&self) -> &HandlerClock {
+        &self.all[self.index]
+    }
+
+    /// Keeps what this handler remarked, for whoever looks after hooks. The last words count.
+    pub(crate) fn remark(&self, words: Box<str>) {
+        *self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+    }
+
+    /// What this handler remarked.
+    pub(crate) fn take_remark(&self) -> Option<Box<str>> {
+        self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Keeps what is to be said about this handler's answer. The last words count.
+    pub(crate) fn set_caveat(&self, kind: CaveatKind, words: Box<str>) {
+        let aside = AnswerCaveat { kind, words };
+        *self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);
+    }
+
+    /// What is to be said about this handler's answer.
+    pub(crate) fn take_aside(&self) -> Option<AnswerCaveat> {
+        self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Stops this handler's clock until the guard is dropped.
+    pub(crate) fn pause(&self) -> ClockPause {
+        self.clock().pause();
+        ClockPause(self.clone())
+    }
+}
+
+/// Starts the clock again when it goes.
+#[derive(Debug)]
+pub(crate) struct ClockPause(HandlerClocks);
+
+impl Drop for ClockPause {
+    fn drop(&mut self) {
+        self.0.clock().go_on();
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

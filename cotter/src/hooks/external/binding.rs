@@ -1,0 +1,223 @@
+//! A hook outside the program, bound to its point: asks the hook and turns its answer into the point's.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use serde::Serialize;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::{
+    agent::cx::Cx,
+    hooks::{
+        chain::HandlerFn,
+        external::{ExternalHook, HookAnswer, HookChange, HookRequest, per_point::ExternalPoint},
+        handler::{At, HandlerFailure},
+        notes::NoteAuthor,
+        points::Point,
+    },
+};
+
+/// A hook at its point, with what it said while it could still change something.
+pub(crate) struct ExternalBinding<P: ExternalPoint> {
+    name: SmolStr,
+    hook: Arc<dyn ExternalHook>,
+    /// Why it may not change anything, where it may not.
+    hindrance: Option<&'static str>,
+    /// Whether it is heard as a gate.
+    judges: bool,
+    /// As whom it speaks, whichever of its sides is asked: the same words are told once.
+    speaker: OnceLock<NoteAuthor>,
+    seen: Mutex<Vec<CachedAnswer<P>>>,
+}
+
+/// An answer, and what it was given on.
+struct CachedAnswer<P: Point> {
+    session: SmolStr,
+    run: SmolStr,
+    step: u32,
+    event: Arc<P::Event>,
+    answer: HookAnswer,
+    /// Whether its verdict was taken: it stands for one judgement.
+    taken: bool,
+}
+
+impl<P: Point> CachedAnswer<P> {
+    fn is_of(&self, cx: &Cx) -> bool {
+        self.session == cx.session_id() && self.run == cx.run_id() && self.step == cx.step()
+    }
+}
+
+/// The most answers that wait to be looked at again. What a chain ended before its gates leaves some.
+const WAITING: usize = 64;
+
+impl<P: ExternalPoint> ExternalBinding<P> {
+    pub(crate) fn new(
+        name: SmolStr,
+        hook: Arc<dyn ExternalHook>,
+        hindrance: Option<&'static str>,
+        judges: bool,
+    ) -> Arc<Self> {
+        let (speaker, seen) = (OnceLock::new(), Mutex::default());
+        Arc::new(ExternalBinding { name, hook, hindrance, judges, speaker, seen })
+    }
+
+    pub(crate) fn answers(self: &Arc<Self>) -> HandlerFn<P, P::Answer> {
+        self.asked(|_, answer, _| P::answer(answer).ok_or_else(senseless::<P>))
+    }
+
+    pub(crate) fn changes(self: &Arc<Self>) -> HandlerFn<P, P::Change> {
+        self.asked(|asker, answer, at| {
+            let change = P::change(answer).map_err(HandlerFailure::Error)?;
+            P::warn(answer, at.cx());
+            if asker.judges {
+                asker.keep(answer, at);
+            }
+            Ok(change)
+        })
+    }
+
+    /// Keeps an answer for the judgement to come. What was said at another step of the session is over.
+    fn keep(&self, answer: &HookAnswer, at: &At<P>) {
+        let cx = at.cx();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|seen| seen.session != cx.session_id() || seen.is_of(cx));
+        if seen.len() >= WAITING {
+            seen.remove(0);
+        }
+        seen.push(CachedAnswer {
+            session: cx.session_id().into(),
+            run: cx.run_id().into(),
+            step: cx.step(),
+            event: at.event.clone(),
+            answer: answer.clone(),
+            taken: false,
+        });
+    }
+
+    /// Judges what is about to happen: by what it said of the very same, else by asking.
+    pub(crate) fn judges(self: &Arc<Self>) -> HandlerFn<P, P::Verdict> {
+        let asker = self.clone();
+        let asked = self.asked(|asker, answer, at| {
+            let blocked = match (&answer.change, asker.hindrance) {
+                (Some(change), _) if asker.changes_nothing(change, at) => None,
+                (Some(_), None) => {
+                    Some("it would change again what was changed after it".to_owned())
+                }
+                (Some(_), Some(why)) => Some(format!("it may not change anything: {why}")),
+                (None, _) => None,
+            };
+            let blocked = blocked.map(HookAnswer::blocked);
+            P::verdict(blocked.as_ref().unwrap_or(answer)).ok_or_else(senseless::<P>)
+        });
+        HandlerFn::Later(Box::new(move |at: At<P>| match (asker.take_cached_answer(&at), &asked) {
+            (Some(answer), _) => {
+                let verdict = P::verdict(&answer).ok_or_else(senseless::<P>);
+                Box::pin(std::future::ready(verdict))
+            }
+            (None, HandlerFn::Later(ask)) => ask(at),
+            (None, HandlerFn::Ready(_)) => Box::pin(std::future::ready(Err(senseless::<P>()))),
+        }))
+    }
+
+    pub(crate) fn observes(self: &Arc<Self>) -> HandlerFn<P, ()> {
+        self.asked(|asker, answer, at| {
+            if let (Some(_), Some(why)) = (&answer.change, asker.hindrance) {
+                let ExternalBinding { name, .. } = asker;
+                at.cx().notify(&format!(
+                    "hook `{name}` would change something at `{}`, which it may not: {why}",
+                    P::ID
+                ));
+            }
+            P::warn(answer, at.cx());
+            Ok(())
+        })
+    }
+
+    /// What it said of an event like this one, or that this is what it made of it.
+    fn take_cached_answer(&self, at: &At<P>) -> Option<HookAnswer> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // The newest counts: it may have been asked twice.
+        let mut kept = seen.iter_mut().rev().filter(|seen| !seen.taken && seen.is_of(at.cx()));
+        let found = kept.find(|seen| match &seen.answer.change {
+            Some(change) => P::is_made_of(&seen.event, change, &at.event),
+            None => P::is_same(&seen.event, &at.event),
+        })?;
+        found.taken = true;
+        Some(HookAnswer { change: None, ..found.answer.clone() })
+    }
+
+    /// Whether a change leaves things as they are: they are like that, or this very answer was carried
+    /// out already.
+    fn changes_nothing(&self, change: &HookChange, at: &At<P>) -> bool {
+        if P::leaves(&at.event, change) {
+            return true;
+        }
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = seen.iter().filter(|seen| seen.taken && seen.is_of(at.cx()));
+        kept.any(|seen| {
+            seen.answer.change.as_ref() == Some(change)
+                && P::is_made_of(&seen.event, change, &at.event)
+        })
+    }
+
+    /// Asks, passes its words on, and makes something of its answer.
+    fn asked<R: Send + 'static>(
+        self: &Arc<Self>,
+        make: impl Fn(&Self, &HookAnswer, &At<P>) -> Result<R, HandlerFailure>
+        + Copy
+        + Send
+        + Sync
+        + 'static,
+    ) -> HandlerFn<P, R> {
+        let asker = self.clone();
+        HandlerFn::Later(Box::new(move |at: At<P>| {
+            let asker = asker.clone();
+            Box::pin(async move {
+                let (payload, event) = (payload(&at)?, at.event.clone());
+                let asked = HookRequest { point: P::ID, payload, cx: at.cx().clone(), event };
+                let answer = asker.hook.ask(asked).await.map_err(HandlerFailure::Error)?;
+                let speaker = asker.speaker.get_or_init(|| at.cx().speaker.clone());
+                answer.speak(&at.cx().spoken_by(speaker.clone()));
+                make(&asker, &answer, &at)
+            })
+        }))
+    }
+}
+
+fn senseless<P: Point>() -> HandlerFailure {
+    HandlerFailure::Error(format!("its answer makes no sense at `{}`", P::ID))
+}
+
+/// What every payload has, and what its point adds.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HookPayload<'a, E> {
+    v: u32,
+    event: &'static str,
+    session_id: &'a str,
+    run_id: &'a str,
+    step: u32,
+    agent_id: &'a str,
+    cwd: &'a std::path::Path,
+    project_dir: &'a std::path::Path,
+    dry_run: bool,
+    #[serde(flatten)]
+    happens: &'a E,
+}
+
+fn payload<P: Point>(at: &At<P>) -> Result<Value, HandlerFailure> {
+    let cx = at.cx();
+    let payload = HookPayload {
+        v: 1,
+        event: P::ID.name(),
+        session_id: cx.session_id(),
+        run_id: cx.run_id(),
+        step: cx.step(),
+        agent_id: cx.agent_id(),
+        cwd: cx.place().cwd(),
+        project_dir: cx.place().project(),
+        dry_run: cx.is_dry_run(),
+        happens: &*at.event,
+    };
+    serde_json::to_value(payload).map_err(|cause| HandlerFailure::Error(cause.to_string()))
+}

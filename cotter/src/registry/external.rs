@@ -1,0 +1,111 @@
+//! Registers hooks outside the program ([`ExternalHook`]): a constructor for registrations and nothing more.
+//!
+//! A hook takes the strongest power its point and its owner allow, and no more than it is said to have.
+//! One that may change something is registered twice under its name: as a transform, asked beside the
+//! others of its kind, and as a gate on what all of them made.
+
+use std::sync::Arc;
+
+use crate::{
+    hooks::{
+        external::{
+            ExternalHook, ExternalHookSpec, binding::ExternalBinding, per_point::ExternalPoint,
+        },
+        handler::HandlerOptions,
+        points::{self, PointId},
+    },
+    permission::{
+        origin::{Origin, Owner},
+        verdict::Power,
+    },
+    registry::Registry,
+};
+
+impl Registry {
+    /// Registers a hook outside the program at a point.
+    pub fn outside(
+        &mut self,
+        point: PointId,
+        declared: ExternalHookSpec,
+        hook: Arc<dyn ExternalHook>,
+    ) -> &mut Self {
+        points::visit(point, RegisterVisitor { unit: self, declared, hook, second: false });
+        self
+    }
+
+    /// Registers another side of a hook that goes by the same name.
+    pub(crate) fn outside_too(
+        &mut self,
+        point: PointId,
+        declared: ExternalHookSpec,
+        hook: Arc<dyn ExternalHook>,
+    ) -> &mut Self {
+        points::visit(point, RegisterVisitor { unit: self, declared, hook, second: true });
+        self
+    }
+}
+
+struct RegisterVisitor<'a> {
+    unit: &'a mut Registry,
+    declared: ExternalHookSpec,
+    hook: Arc<dyn ExternalHook>,
+    /// Whether its name is taken by another side of it.
+    second: bool,
+}
+
+impl points::PointVisitor for RegisterVisitor<'_> {
+    type Out = ();
+
+    fn at<P: ExternalPoint>(self) {
+        let RegisterVisitor { unit, mut declared, hook, second } = self;
+        let name = declared.name.clone().unwrap_or_else(|| P::ID.name().into());
+        if P::ID == PointId::Context {
+            let message = format!("hook `{name}`: `context` is for hooks in Rust and for scripts");
+            return unit.fail(message, None);
+        }
+        // Both sides go by one name.
+        declared.name = Some(name.clone());
+        let most = match declared.detached {
+            true => Power::Observe,
+            false => declared.power.unwrap_or(Power::Answer),
+        };
+        let owner = unit.owner.clone();
+        let may =
+            |power: Power| power <= most && P::ID.row().powers.contains(&power) && owner.may(power);
+        let hindrance = (!may(Power::Transform)).then(|| why_no_transform(&owner, most));
+        let may_change = hindrance.is_none();
+        let judges = may(Power::Gate);
+        let asker = ExternalBinding::<P>::new(name, hook, hindrance, judges);
+        let options = HandlerOptions { second, ..declared.options() };
+        if may(Power::Answer) {
+            return unit.bind_answer::<P>(options, asker.answers());
+        }
+        if may_change {
+            unit.bind_transform::<P>(
+                HandlerOptions { beside: true, ..options.clone() },
+                asker.changes(),
+            );
+            if judges {
+                let second = HandlerOptions { second: true, quiet: true, ..options };
+                unit.bind_gate::<P>(second, asker.judges());
+            }
+            return;
+        }
+        match judges {
+            true => unit.bind_gate::<P>(options, asker.judges()),
+            false => unit.bind_observer::<P>(
+                HandlerOptions { detached: declared.detached, ..options },
+                asker.observes(),
+            ),
+        }
+    }
+}
+
+/// Why a hook may not change anything.
+fn why_no_transform(owner: &Owner, most: Power) -> &'static str {
+    match &owner.origin {
+        _ if most < Power::Transform => "its entry limits it to less",
+        Origin::Profile(_) => "a profile's hooks never do",
+        _ => "its owner was not granted `rewrite`",
+    }
+}

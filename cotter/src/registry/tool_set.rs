@@ -1,0 +1,57 @@
+//! The tools of a request, with the handlers that apply to each.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use smol_str::SmolStr;
+
+use crate::{
+    history::memo::Memo,
+    model::tools::{ToolList, ToolSpec},
+    registry::generation::ToolEntry,
+};
+
+/// The tools of a request: what is shown to the model is what may be called.
+pub struct ToolSet {
+    rows: Vec<Arc<ToolEntry>>,
+    by_name: HashMap<SmolStr, usize>,
+    shown: Arc<ToolList>,
+}
+
+impl ToolSet {
+    pub(crate) fn new(rows: Vec<Arc<ToolEntry>>) -> Self {
+        let names = rows.iter().enumerate();
+        let by_name = names.map(|(index, row)| (row.spec.name.clone(), index)).collect();
+        let specs = rows.iter().map(|row| row.spec.clone()).collect();
+        ToolSet { by_name, shown: Arc::new(ToolList { specs, kept: Memo::default() }), rows }
+    }
+
+    /// The tools with whatever applies to them, in order.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
+        self.rows.iter()
+    }
+
+    pub(crate) fn row(&self, name: &str) -> Option<&Arc<ToolEntry>> {
+        self.by_name.get(name).map(|index| &self.rows[*index])
+    }
+
+    /// How the tools present themselves, in order.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.shown.specs()
+    }
+
+    /// The tools as a request shows them.
+    pub fn shown(&self) -> &Arc<ToolList> {
+        &self.shown
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+}
+
+impl fmt::Debug for ToolSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shown.fmt(f)
+    }
+}
