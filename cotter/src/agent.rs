@@ -28,7 +28,6 @@ use crate::{
         child::{ParentRun, ParentStore},
         cx::Cx,
         session::{Session, SessionShared, SessionState},
-        step_cx::StepCx,
         view::{AgentView, Environment},
     },
     builtin,
@@ -37,7 +36,7 @@ use crate::{
         end_reason::EndReason,
         entry::Entries,
         header::SessionHeader,
-        message::{Content, ToolCall},
+        message::Content,
         store::{MemoryStore, Store, StoreError},
     },
     hooks::{
@@ -64,12 +63,6 @@ use crate::{
         origin::{Origin, Owner},
         rule::Rule,
         tool_glob::tool_globs,
-    },
-    pipeline::{
-        check::{self, PreCheckReport},
-        dry_run as trial,
-        dry_run::{DryRun, DryRunReport},
-        explain::{self, ExplainReport},
     },
     registry::{
         RegisterError, Registry,
@@ -512,6 +505,13 @@ impl Agent {
 
 /// What the loop needs.
 impl Agent {
+    /// Whether a point nobody listens to has a handler: what a bench of that test calls.
+    #[doc(hidden)]
+    pub fn silent_point_probe(&self) -> impl Fn() -> bool + use<> {
+        let generation = self.generation();
+        move || std::hint::black_box(&generation).has(SessionEnd::ID)
+    }
+
     pub(crate) fn live(&self) -> &LiveRegistry {
         &self.0.live
     }
@@ -879,7 +879,7 @@ impl AgentBuilder {
         let invoking = ["invoke_skill", "invoke_subagent"]
             .map(|name| format_smolstr!("{}{name}", self.prefix));
         let live = LiveRegistry::new(invoking.to_vec());
-        let mut kernel = Registry::new(builtin::owner());
+        let mut kernel = Registry::new(Owner::kernel());
         builtin::register(&mut kernel);
         live.commit(kernel)?;
         if !self.unit.items.is_empty() || self.unit.error.is_some() {
@@ -919,59 +919,4 @@ fn not_the_kernel(owner: Owner) -> Result<Owner, RegisterError> {
         )));
     }
     Ok(owner)
-}
-
-/// Hooks round one call, outside a run: what `run_pre` and `run_post` of a hook manager do.
-impl Agent {
-    /// Asks the hooks at `tool.pre` about a call of a tool, which need not exist. Nothing runs.
-    pub async fn run_pre(&self, tool: &str, input: Value) -> PreCheckReport {
-        check::run_pre(&self.detached_scene(), call(tool, input)).await
-    }
-
-    /// What would happen to a call, and why. Nothing runs, nobody is asked and nothing is kept.
-    pub async fn explain(&self, tool: &str, input: Value) -> ExplainReport {
-        let call = explain::call(tool, input);
-        explain::explain(&self.dry_scene(), call, explain::HookMode::Listed).await
-    }
-
-    /// The same, with the hooks at `tool.pre` really asked, observers aside. They are told that it is a
-    /// trial.
-    pub async fn explain_with_hooks(&self, tool: &str, input: Value) -> ExplainReport {
-        let call = explain::call(tool, input);
-        explain::explain(&self.dry_scene(), call, explain::HookMode::Asked).await
-    }
-
-    /// Fires a point at the hooks that are loaded, to see what they say. Nothing happens but what they do
-    /// themselves; they are told that it is a trial.
-    pub async fn try_hooks(&self, trial: DryRun) -> DryRunReport {
-        trial::try_hooks(self.dry_scene(), trial).await
-    }
-
-    /// Shows a result to the hooks at `tool.post`; gives it as they left it.
-    pub async fn run_post(&self, tool: &str, input: Value, result: &str) -> String {
-        check::run_post(&self.detached_scene(), call(tool, input), result).await
-    }
-
-    /// Whether a point nobody listens to has a handler: what a bench of that test calls.
-    #[doc(hidden)]
-    pub fn silent_point_probe(&self) -> impl Fn() -> bool + use<> {
-        let generation = self.generation();
-        move || std::hint::black_box(&generation).has(SessionEnd::ID)
-    }
-
-    fn detached_scene(&self) -> StepCx {
-        let header = SessionHeader::new(SmolStr::default(), self.place().cwd());
-        let session = Session::new(self.clone(), SessionState::unstored(header));
-        session.scene(SmolStr::default())
-    }
-
-    /// The same, where hooks are only tried.
-    fn dry_scene(&self) -> StepCx {
-        let scene = self.detached_scene();
-        StepCx { cx: scene.cx.dry(), ..scene }
-    }
-}
-
-fn call(tool: &str, input: Value) -> ToolCall {
-    ToolCall { id: "check".into(), name: tool.into(), input: Arc::new(input) }
 }

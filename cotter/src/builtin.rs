@@ -32,15 +32,7 @@ pub use crate::builtin::{
     subagents::subagents,
     tools::{list::List, read::Read},
 };
-use crate::{
-    permission::origin::{Origin, Owner},
-    registry::Registry,
-};
-
-/// The owner of the kernel's own registrations.
-pub(crate) fn owner() -> Owner {
-    Owner::new(Origin::Kernel, "cotter")
-}
+use crate::registry::Registry;
 
 /// Registers the kernel's gates. Each is asked about every call, and nothing switches one off.
 pub(crate) fn register(registry: &mut Registry) {

@@ -56,7 +56,7 @@ use crate::{
     },
     permission::origin::Origin,
     pipeline::nested,
-    run::{agent_loop::RunExit, compaction as compact, compaction::context_tokens},
+    run::{agent_loop::RunExit, compaction as compact},
     tool::ToolSet,
 };
 
@@ -169,6 +169,11 @@ pub struct ControlError {
     pub code: SmolStr,
     /// The failure in words.
     pub message: String,
+}
+
+impl ControlError {
+    /// The code of a compaction that found nothing to sum up.
+    pub(crate) const NOTHING_TO_COMPACT: &str = "empty";
 }
 
 impl fmt::Display for ControlError {
@@ -352,7 +357,7 @@ impl Controls {
         SessionCounts {
             messages: messages.len(),
             entries: self.entries().len(),
-            context_tokens: context_tokens(self.session()),
+            context_tokens: self.session().context_tokens(),
             usage: spent.usage,
             cost_usd: spent.cost,
         }

@@ -14,6 +14,7 @@ use crate::{
     },
     history::{
         entry::Timestamp,
+        header::SessionHeader,
         ledger::{HookTable, HookTableRow, HooksRow, Record},
         store::StoreError,
     },
@@ -253,6 +254,21 @@ impl StepCx {
             stderr: ran.remark.as_deref().map(str::to_owned),
             ms,
         });
+    }
+}
+
+impl Agent {
+    /// A context outside any run, in a session that is not stored.
+    pub(crate) fn detached_step_cx(&self) -> StepCx {
+        let header = SessionHeader::new(SmolStr::default(), self.place().cwd());
+        let session = Session::new(self.clone(), SessionState::unstored(header));
+        session.scene(SmolStr::default())
+    }
+
+    /// A detached context in which hooks are told that it is a dry run.
+    pub(crate) fn dry_step_cx(&self) -> StepCx {
+        let detached = self.detached_step_cx();
+        StepCx { cx: detached.cx.dry(), ..detached }
     }
 }
 

@@ -29,7 +29,6 @@ use crate::{
         },
     },
     registry::generation::ToolEntry,
-    run::agent_loop::RunExit,
 };
 use crate::{
     history::tool_error_kind::ToolErrorKind,
@@ -48,13 +47,27 @@ use crate::{
 /// The most calls of one step that run at the same time.
 const SIDE_BY_SIDE: usize = 32;
 
+/// Why a step is the last of its run.
+pub(crate) enum StepEnd {
+    /// The run was aborted.
+    Aborted,
+    /// A decision or a result could not be stored.
+    Store(StoreError),
+}
+
+impl From<StoreError> for StepEnd {
+    fn from(error: StoreError) -> Self {
+        StepEnd::Store(error)
+    }
+}
+
 /// Takes the calls of a step through the pipeline. Every call gets exactly one result, in call order.
 /// Of an interrupted step, those that were asked about go on.
 pub(crate) async fn run_step(
     scene: &StepCx,
     calls: Vec<ToolCall>,
     resumed: Option<Vec<SmolStr>>,
-) -> Result<(), RunExit> {
+) -> Result<(), StepEnd> {
     let mut judged = decide(scene, calls, resumed).await?;
     let question = format_smolstr!("{}.{}", scene.run_id(), scene.cx.step());
     ask::ask_about_step(scene, &mut judged, question).await?;
@@ -69,7 +82,7 @@ pub(crate) async fn run_step(
         stored.fold(told, Result::and)?;
     }
     scene.state().commit_behind()?;
-    if scene.is_cancelled() { Err(RunExit::aborted()) } else { Ok(()) }
+    if scene.is_cancelled() { Err(StepEnd::Aborted) } else { Ok(()) }
 }
 
 /// Answers calls that were left open, so that history is always well paired.

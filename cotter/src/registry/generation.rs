@@ -150,9 +150,7 @@ impl Generation {
         let spec = Arc::new(tool.spec().clone());
         let schema = Arc::new(ToolSchema::of_our_own(&spec.schema));
         let item = Registration::Tool { tool, spec, schema, hook: None };
-        Arc::new(
-            ToolEntry::new(&self.chains, &item, crate::builtin::owner()).expect("it is a tool"),
-        )
+        Arc::new(ToolEntry::new(&self.chains, &item, Owner::kernel()).expect("it is a tool"))
     }
 
     fn build(

@@ -40,7 +40,7 @@ use crate::{
         },
     },
     model::Model,
-    pipeline::execute,
+    pipeline::execute::{self, StepEnd},
     run::{
         Reply,
         prompt::{self, PromptInput, StagedPrompt},
@@ -466,6 +466,15 @@ impl RunExit {
     pub(crate) fn coded(reason: EndReason, code: &str, message: impl Into<String>) -> Self {
         let failed = RunFailure { code: code.into(), message: message.into() };
         RunExit { reason, failed: Some(failed) }
+    }
+}
+
+impl From<StepEnd> for RunExit {
+    fn from(end: StepEnd) -> Self {
+        match end {
+            StepEnd::Aborted => RunExit::aborted(),
+            StepEnd::Store(error) => RunExit::from(error),
+        }
     }
 }
 
