@@ -4,6 +4,7 @@
 pub mod change;
 pub mod generation;
 pub(crate) mod names;
+mod pending_agents;
 pub mod subsystem;
 pub mod tool_hook;
 

@@ -5,9 +5,14 @@
 
 pub(crate) mod agent_loop;
 pub(crate) mod attempt;
+pub(crate) mod commands;
 pub(crate) mod compaction;
+pub(crate) mod controls;
+pub(crate) mod invoke_result;
 pub(crate) mod prompt;
 pub(crate) mod request;
+pub(crate) mod skills;
+pub(crate) mod subagents;
 
 use crate::history::end_reason::EndReason;
 use std::{
@@ -23,7 +28,10 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::session::{Session, recovery::InterruptedRun},
+    agent::{
+        Agent,
+        session::{Session, recovery::InterruptedRun},
+    },
     history::{
         entry::Entry,
         message::{Content, Message, Usage},
@@ -39,6 +47,35 @@ use crate::{
         prompt::PromptInput,
     },
 };
+
+impl Agent {
+    /// Sends a prompt to the agent's main session and waits for the reply.
+    pub async fn process_request(&self, prompt: impl Into<Content>) -> Result<Reply, RunError> {
+        match self.main_session().await {
+            Ok(session) => session.prompt(prompt).await,
+            Err(error) => Err(RunError::before_the_run(&error)),
+        }
+    }
+}
+
+impl Session {
+    /// Starts a run with a prompt. Nothing happens until the run is awaited or its events are.
+    pub fn prompt(&self, prompt: impl Into<Content>) -> Run {
+        Run::new(self.clone(), prompt.into())
+    }
+
+    /// Starts a run with a prompt of a program. Names in it are not directives.
+    pub fn prompt_plain(&self, prompt: impl Into<Content>) -> Run {
+        Run::plain(self.clone(), prompt.into())
+    }
+
+    /// Resumes the run that waited for a person when the process died, unless the time to answer is over.
+    /// It goes on from its question.
+    pub async fn resume(&self) -> Option<Run> {
+        let pending = self.state().pending.take()?;
+        Some(Run::resumed(self.clone(), *pending))
+    }
+}
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -102,7 +139,7 @@ pub struct RunError {
 
 impl RunError {
     /// There is no session to run in.
-    pub(crate) fn before_the_run(error: &StoreError) -> Self {
+    fn before_the_run(error: &StoreError) -> Self {
         let failed = RunExit::from(error);
         let reply = Reply::without_a_run(SmolStr::default(), EndReason::Error);
         let reply = Reply { error: failed.failed, ..reply };
@@ -155,7 +192,7 @@ pub struct Run {
 
 impl Run {
     /// A run on what a person typed. An agent that works for another is spoken to by no person.
-    pub(crate) fn new(session: Session, prompt: Content) -> Self {
+    fn new(session: Session, prompt: Content) -> Self {
         let input = match session.agent.parent() {
             None => PromptInput::Typed(prompt),
             Some(_) => PromptInput::Plain(prompt),
@@ -164,11 +201,11 @@ impl Run {
     }
 
     /// A run on what is not to be parsed.
-    pub(crate) fn plain(session: Session, prompt: Content) -> Self {
+    fn plain(session: Session, prompt: Content) -> Self {
         Run::begin(session, RunInput::Prompt(PromptInput::Plain(prompt)))
     }
 
-    pub(crate) fn resumed(session: Session, interrupted: InterruptedRun) -> Self {
+    fn resumed(session: Session, interrupted: InterruptedRun) -> Self {
         Run::begin(session, RunInput::Resume(interrupted))
     }
 

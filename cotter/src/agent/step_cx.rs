@@ -9,7 +9,7 @@ use crate::{
     agent::{
         Agent,
         cx::Cx,
-        session::{Session, SessionState},
+        session::{Session, state::SessionState},
         view::AgentView,
     },
     history::{

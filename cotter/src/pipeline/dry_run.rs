@@ -167,8 +167,8 @@ fn as_word<S: serde::Serializer>(power: &Power, serializer: S) -> Result<S::Ok, 
 pub(crate) const NOT_REACHED: &str = "not reached";
 
 impl Agent {
-    /// Fires a point at the hooks that are loaded, to see what they say. Nothing happens but what they do
-    /// themselves; they are told that it is a trial.
+    /// Fires a point at the loaded hooks and reports their answers. Nothing happens but what they do
+    /// themselves; they are told that it is a dry run.
     pub async fn try_hooks(&self, trial: DryRun) -> DryRunReport {
         try_hooks(self.dry_step_cx(), trial).await
     }

@@ -86,14 +86,14 @@ impl ExplainRow {
 }
 
 impl Agent {
-    /// What would happen to a call, and why. Nothing runs, nobody is asked and nothing is kept.
+    /// Explains what would happen to a call. Nothing runs, nobody is asked and nothing is kept.
     pub async fn explain(&self, tool: &str, input: Value) -> ExplainReport {
         let call = call(tool, input);
         explain(&self.dry_step_cx(), call, HookMode::Listed).await
     }
 
-    /// The same, with the hooks at `tool.pre` really asked, observers aside. They are told that it is a
-    /// trial.
+    /// Explains a call with the hooks at `tool.pre` really asked, observers aside. They are told that it
+    /// is a dry run.
     pub async fn explain_with_hooks(&self, tool: &str, input: Value) -> ExplainReport {
         let call = call(tool, input);
         explain(&self.dry_step_cx(), call, HookMode::Asked).await

@@ -16,7 +16,7 @@ use crate::{
         ChainSlot, Chains, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
         tool_refused::ToolRefused,
     },
-    invoke::{agent_config::PendingAgents, trigger::TriggerSet},
+    invoke::trigger::TriggerSet,
     model::tools::ToolSpec,
     permission::{Policy, guard::Guard, rule::Rule, verdict::Power},
     registry::subsystem::{Hook, InstalledHook},
@@ -33,6 +33,7 @@ use crate::{
         RegisterError, Registration, Registry,
         change::{self, ChangeResult, RegistryChange, is_called},
         names::{NameTable, is_built_in},
+        pending_agents::PendingAgents,
     },
 };
 

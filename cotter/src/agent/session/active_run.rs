@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::session::SessionState,
+    agent::session::state::SessionState,
     history::{
         entry::{Entries, Entry, EntryBody, EntryKind},
         ledger::Record,

@@ -13,7 +13,7 @@ use crate::history::{
     tool_error_kind::ToolErrorKind,
 };
 use crate::{
-    agent::session::SessionState,
+    agent::session::state::SessionState,
     history::{
         entry::{Entry, EntryBody, Timestamp},
         store::{StoreError, StoredRecord},
