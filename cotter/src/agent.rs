@@ -1,16 +1,17 @@
-//! The agent: a model in a loop with tools, and everything registered round it.
+//! The live handles: [`Agent`], [`Session`], and the context and controls of a handler. They hold state
+//! and read it; methods that ask a model or run a tool are in the rooms `pipeline` and `run`.
 
-mod limits;
 mod builder;
+mod limits;
 mod register;
 pub mod session;
 pub(crate) mod cx;
 pub mod controls;
 pub mod exec;
 pub(crate) mod child;
-pub(crate) mod step_cx;
 pub(crate) mod view;
 mod listing;
+pub(crate) mod step_cx;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

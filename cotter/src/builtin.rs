@@ -1,6 +1,6 @@
-//! What comes with the library: the kernel's gates, which every agent has and nothing switches off,
-//! the first tools, and three extensions a program may take or leave, [`subagents`], [`commands`] and
-//! [`skills`].
+//! The extensions that come with the library: the kernel's gates, which every agent has and nothing
+//! switches off, the tools [`Read`] and [`List`], and [`commands`], [`skills`] and [`subagents`] that a
+//! program adds if it wants them. They use what any extension may use.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -19,11 +19,11 @@
 //! # }
 //! ```
 
-pub(crate) mod commands;
-pub(crate) mod gates;
-pub(crate) mod skills;
-pub(crate) mod subagents;
-pub(crate) mod tools;
+mod gates;
+mod tools;
+mod commands;
+mod skills;
+mod subagents;
 
 pub use crate::builtin::{
     commands::commands,

@@ -1,12 +1,12 @@
-//! What one owner registers. Nothing takes effect until the whole unit is committed: a unit with an
-//! error changes nothing.
+//! The registry: who registered what, as one immutable generation per change. An owner fills a
+//! [`Registry`], which is committed whole or not at all. Nothing that is registered runs here.
 
-pub mod change;
-pub mod generation;
-pub(crate) mod names;
-mod pending_agents;
 pub mod subsystem;
 pub mod tool_hook;
+pub mod generation;
+mod names;
+mod pending_agents;
+pub mod change;
 
 use crate::permission::tool_glob::tool_globs;
 use std::{fmt, future::Future, sync::Arc};

@@ -1,20 +1,22 @@
-//! A run: one trip round the loop, from a prompt to its end, as a future in its caller's task.
+//! A run: the loop from a prompt to its end, and every method that starts one or asks a model. Nothing
+//! stands above this room.
 //!
-//! Awaiting it gives the reply; `next` gives its events. Dropping it aborts it: what is left is handed
-//! to the runtime, so that calls get their results and `session.end` fires with its true reason.
+//! A [`Run`] is a future in its caller's task. Awaiting it gives the reply; `next` gives its events.
+//! Dropping it aborts it: the rest is handed to the runtime, so that calls get their results and
+//! `session.end` fires with its true reason.
 
-pub(crate) mod agent_loop;
-pub(crate) mod attempt;
-pub(crate) mod commands;
-pub(crate) mod compaction;
-pub(crate) mod controls;
-pub(crate) mod invoke_result;
-pub(crate) mod prompt;
-pub(crate) mod request;
-pub(crate) mod skills;
-pub(crate) mod subagents;
+mod agent_loop;
+mod prompt;
+mod commands;
+mod skills;
+mod subagents;
+mod invoke_result;
+mod attempt;
+mod request;
+mod compaction;
+mod controls;
+mod exec;
 
-use crate::history::end_reason::EndReason;
 use std::{
     fmt,
     future::Future,
@@ -33,6 +35,7 @@ use crate::{
         session::{Session, recovery::InterruptedRun},
     },
     history::{
+        end_reason::EndReason,
         entry::Entry,
         message::{Content, Message, Usage},
         store::StoreError,
@@ -42,7 +45,6 @@ use crate::{
         points::error::RunFailure,
     },
     run::{
-        agent_loop as turn,
         agent_loop::{RunExit, RunInput},
         prompt::PromptInput,
     },
@@ -215,7 +217,8 @@ impl Run {
             RunInput::Prompt(input) => (true, prompt::may_be_command(input)),
             RunInput::Resume(_) => (false, false),
         };
-        let running = Box::pin(turn::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
+        let running =
+            Box::pin(agent_loop::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
         let running: Option<RunFuture> = Some(running);
         Run { session, cancel, id, led, idle, running, events: None, reply: None }
     }

@@ -31,11 +31,11 @@
 //! # }
 //! ```
 
-pub(crate) mod state;
-pub(crate) mod active_run;
+pub(super) mod state;
+pub(super) mod active_run;
 pub(crate) mod recovery;
 pub(crate) mod budget;
-pub(crate) mod reservation;
+pub(super) mod reservation;
 pub(crate) mod estimate;
 pub(crate) mod cache_break;
 

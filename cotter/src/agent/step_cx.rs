@@ -16,7 +16,9 @@ use crate::{
         entry::Timestamp,
         header::SessionHeader,
         ledger::{HookTable, HookTableRow, HooksRow, Record},
+        message::ToolCall,
         store::StoreError,
+        tool_error_kind::ToolErrorKind,
     },
     hooks::{
         chain::{Chain, HandlerMeta},
@@ -221,6 +223,12 @@ impl StepCx {
             self.emit(kind());
         }
         Ok(())
+    }
+
+    /// Stores an error as the result of a call that has none. A failing store is reported elsewhere.
+    pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, words: &str) {
+        let entry = self.state().close_call(call, kind, words);
+        let _ = self.tell(|| EventKind::Message { entry });
     }
 
     /// Tells whoever listens, at once.

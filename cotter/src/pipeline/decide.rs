@@ -6,12 +6,13 @@ use std::{
     sync::Arc,
 };
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
     agent::step_cx::StepCx,
-    history::{ask::AskReason, message::ToolCall},
+    history::{ask::AskReason, message::ToolCall, store::StoreError},
     hooks::{
         chain::HandlerMeta,
         dispatch::{HandlerRun, PointOutcome},
@@ -133,6 +134,32 @@ impl CallDecision {
             facts: self.facts.clone(),
         })
     }
+}
+
+/// Decides the calls of a step, all at once. Of an interrupted step, calls that were not asked about are
+/// cancelled.
+pub(crate) async fn decide_calls(
+    scene: &StepCx,
+    calls: Vec<ToolCall>,
+    resumed: Option<Vec<SmolStr>>,
+) -> Result<Vec<CallDecision>, StoreError> {
+    let tools = &scene.face.tools;
+    let watched = |call: &ToolCall| tools.row(&call.name).is_some_and(|row| row.watched);
+    if calls.iter().any(watched) {
+        scene.state().commit()?;
+    }
+    let each = |call: ToolCall| {
+        let gone = resumed.as_ref().is_some_and(|asked: &Vec<SmolStr>| !asked.contains(&call.id));
+        async move {
+            if gone { CallDecision::cancelled(call) } else { prepare(scene, tools, call).await }
+        }
+    };
+    let mut calls = calls;
+    if calls.len() == 1 {
+        let only = calls.remove(0);
+        return Ok(vec![each(only).await]);
+    }
+    Ok(join_all(calls.into_iter().map(each)).await)
 }
 
 /// Takes a call through every stage that decides about it.

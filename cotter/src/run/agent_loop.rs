@@ -40,7 +40,7 @@ use crate::{
         },
     },
     model::Model,
-    pipeline::execute::{self, StepEnd},
+    pipeline::{self, StepEnd},
     run::{
         Reply,
         prompt::{self, PromptInput, StagedPrompt},
@@ -133,7 +133,7 @@ impl RunLoop {
             }
             patience = StallCounts::default();
             let (calls, resumed) = (std::mem::take(&mut calls), self.resumed.take());
-            Box::pin(execute::run_step(&self.scene, calls, resumed)).await?;
+            Box::pin(pipeline::run_step(&self.scene, calls, resumed)).await?;
         }
     }
 
@@ -270,7 +270,7 @@ impl RunLoop {
             exit = RunExit::failed(EndReason::Blocked, why);
         }
         // History is always well paired, whatever happened.
-        execute::close_open_calls(&self.scene);
+        pipeline::close_open_calls(&self.scene);
         let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
         let Spending { usage, cost, .. } = self.scene.cx.run.budget.spent();
         let gone = self.scene.state().take_gone_models();
@@ -426,14 +426,6 @@ impl RunLoop {
 
     fn say(&self, words: String) {
         self.scene.session().shared.notes.say(words);
-    }
-}
-
-impl StepCx {
-    /// Answers a call that will get no answer of its own. A store that fails is told elsewhere.
-    pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, words: &str) {
-        let entry = self.state().close_call(call, kind, words);
-        let _ = self.tell(|| EventKind::Message { entry });
     }
 }
 

@@ -39,7 +39,7 @@ use crate::{
         subagent::MentionMode,
     },
     permission::{origin::Owner, verdict::Power},
-    pipeline::execute,
+    pipeline,
     run::{
         Reply,
         agent_loop::RunExit,
@@ -480,7 +480,7 @@ async fn dispatch_mention(
     };
     stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
     store(scene, stored)?;
-    execute::run_step(scene, vec![call.clone()], None).await?;
+    pipeline::run_step(scene, vec![call.clone()], None).await?;
     let answer = reply(AssistantPart::Text(mention_answer(scene)), StopReason::EndTurn);
     let mut entries = store(scene, [answer])?;
     Ok(StagedPrompt::Answered(entries.split_off(entries.len() - 1)))
