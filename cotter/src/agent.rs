@@ -1,86 +1,66 @@
-//! The agent: a model in a loop with tools, and everything registered round it.
+//! The live handles: [`Agent`], [`Session`], and the context and controls of a handler. They hold state
+//! and read it; methods that ask a model or run a tool are in the rooms `pipeline` and `run`.
 
-pub(crate) mod child;
-pub mod controls;
-pub(crate) mod cx;
-pub mod exec;
-pub(crate) mod listing;
+mod builder;
+mod limits;
+mod register;
 pub mod session;
-pub(crate) mod step_cx;
+pub(crate) mod cx;
+pub mod controls;
+pub mod exec;
+pub(crate) mod child;
 pub(crate) mod view;
+mod listing;
+pub(crate) mod step_cx;
 
 use std::{
-    future::Future,
-    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 
 use globset::GlobSet;
 use serde_json::Value;
-use smol_str::{SmolStr, format_smolstr};
+use smol_str::SmolStr;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
+pub use crate::agent::{builder::AgentBuilder, limits::Limits};
 use crate::{
     agent::{
         child::{ParentRun, ParentStore},
         cx::Cx,
-        session::{Session, SessionShared, SessionState},
-        step_cx::StepCx,
+        session::{Session, SessionShared, state::SessionState},
         view::{AgentView, Environment},
     },
-    builtin,
     fs::workspace::Workspace,
     history::{
         entry::{Entries, SessionHeader},
-        ledger::HandlerId,
-        message::{Content, ToolCall},
         outcome::EndReason,
-        store::{MemoryStore, Store, StoreError},
+        store::{Store, StoreError},
     },
     hooks::{
-        handler::IntoHandler,
         points::{
-            Point, TakesAnswers, TakesGates, TakesTransforms,
+            Point,
             session::{SessionEnd, SessionEndEvent, SessionOpen, SessionOpenEvent},
         },
-        ui::{Headless, Ui},
+        ui::Ui,
     },
     invoke::{
         agent_config::AgentConfig,
-        command::Command,
-        directive_hook::{HookCx, IntoHookResult},
-        named_item::{NameInfo, NameKind},
-        skill::Skill,
-        subagent::{MentionMode, Subagent},
+        named_item::{NameInfo, NameKind, NamedItem},
+        skill::{Skill, SkillInfo, SkillMatch},
+        subagent::MentionMode,
+        trigger::Trigger,
     },
     model::{Model, ModelDirectory, ModelError},
-    permission::{
-        Policy,
-        facts::Facts,
-        mode::{Level, Mode},
-        origin::{Origin, Owner},
-        rule::Rule,
-        tool_glob::tool_globs,
-    },
-    pipeline::{
-        check::{self, PreCheckReport},
-        dry_run as trial,
-        dry_run::{DryRun, DryRunReport},
-        explain::{self, ExplainReport},
-    },
+    permission::{Policy, facts::Facts, origin::Owner, tool_glob::tool_globs},
     registry::{
-        RegisterError, Registry,
-        change::{ChangeResult, RegistryChange},
+        RegisterError,
         generation::{Generation, HookInfo, LiveRegistry},
-        subsystem::Hook,
-        tool_hook::ToolHook,
         tool_set::ToolSet,
     },
-    run::{Reply, RunError},
-    tool::{Tool, cap::Cap},
+    tool::cap::Cap,
 };
 
 /// An agent. Cheap to clone; every clone is the same agent.
@@ -133,74 +113,10 @@ struct AgentInner {
     parent: Option<ParentRun>,
 }
 
-/// When a run ends by itself, and how patient it is.
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use cotter::{Agent, EndReason, builtin::List};
-/// use cotter_test::{Scripted, Step};
-/// use serde_json::json;
-///
-/// let for_ever = (0..10).map(|_| Step::call("list", json!({})));
-/// let agent = Agent::builder(Scripted::new(for_ever))
-///     .tool(List::default())
-///     .limits(|limits| limits.max_steps = Some(3))
-///     .build()?;
-/// let reply = agent.process_request("Go on and on.").await?;
-/// assert_eq!((reply.reason, reply.steps), (EndReason::MaxTurns, 3));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Limits {
-    /// The most requests of one run. An agent that works for it has as many of its own: what all of them
-    /// do together is bounded by money and tokens.
-    pub max_steps: Option<u32>,
-    /// The most one run may cost, in dollars. A price that is not known ends the run.
-    pub max_budget_usd: Option<f64>,
-    /// The most tokens one run may use.
-    pub max_tokens: Option<u64>,
-    /// How often a request is tried again after a passing failure, per model.
-    pub retries: u32,
-    /// How long to wait before the first retry; doubled for each that follows.
-    pub backoff: Duration,
-    /// How long a person has to answer.
-    pub question: Duration,
-    /// The most bytes of one tool result the model gets.
-    pub result_bytes: usize,
-    /// The share of the model's window at which the conversation is summed up; `None` for never.
-    pub compact_at: Option<f64>,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            max_steps: None,
-            max_budget_usd: None,
-            max_tokens: None,
-            retries: 3,
-            backoff: Duration::from_millis(500),
-            question: Duration::from_secs(30 * 60),
-            result_bytes: 48 * 1024,
-            compact_at: Some(0.8),
-        }
-    }
-}
-
 impl Agent {
     /// An agent on a model. Without more it has no tools, keeps sessions in memory and asks nobody.
     pub fn builder(model: impl Model) -> AgentBuilder {
         AgentBuilder::new(Arc::new(model))
-    }
-
-    /// Sends a prompt to the agent's main session and waits for the reply.
-    pub async fn process_request(&self, prompt: impl Into<Content>) -> Result<Reply, RunError> {
-        match self.main_session().await {
-            Ok(session) => session.prompt(prompt).await,
-            Err(error) => Err(RunError::before_the_run(&error)),
-        }
     }
 
     /// The session `process_request` talks to, made with its first use.
@@ -289,131 +205,8 @@ impl Agent {
     }
 }
 
-/// The registry of an agent while something is taken out of it.
-struct RemovalGuard<'a>(&'a AgentInner);
-
-impl Deref for RemovalGuard<'_> {
-    type Target = LiveRegistry;
-
-    fn deref(&self) -> &LiveRegistry {
-        &self.0.live
-    }
-}
-
-impl Drop for RemovalGuard<'_> {
-    fn drop(&mut self) {
-        let shown = self.0.face.write().unwrap_or_else(PoisonError::into_inner).take();
-        // Outside the lock: what only the old generation held may look at the agent as it goes.
-        drop(shown);
-    }
-}
-
-/// Registration, legal at any time: it takes effect at the next step of every run.
+/// Everything that is registered, as it is now.
 impl Agent {
-    /// Loads an extension under an owner, whole or not at all. Gives the numbers of its hooks.
-    pub fn extend(
-        &self,
-        owner: Owner,
-        extension: impl FnOnce(&mut Registry),
-    ) -> Result<Vec<HandlerId>, RegisterError> {
-        let mut unit = Registry::new(not_the_kernel(owner)?);
-        extension(&mut unit);
-        self.0.live.commit(unit)
-    }
-
-    /// Puts units in the place of what their owners had, in one step or not at all. What would make
-    /// anything looser waits until a person agrees; whatever tightens acts at once, also on calls that
-    /// are being decided.
-    pub fn apply(&self, change: RegistryChange) -> Result<ChangeResult, RegisterError> {
-        self.letting_go().apply(change)
-    }
-
-    /// Loads an owner's extension again in place of the old one. What would make anything looser is
-    /// held until `agreed` is true, which is a person's to say.
-    pub fn reload(
-        &self,
-        owner: Owner,
-        agreed: bool,
-        extension: impl FnOnce(&mut Registry),
-    ) -> Result<ChangeResult, RegisterError> {
-        let mut change = RegistryChange::new();
-        change.load(owner, extension);
-        self.apply(if agreed { change.agreed() } else { change })
-    }
-
-    /// Drops everything an owner registered, in one step; whether there was anything.
-    pub fn unload(&self, owner: &Owner) -> bool {
-        owner.origin != Origin::Kernel && self.letting_go().unload(|other| other.is(owner))
-    }
-
-    /// Drops everything of an origin, in one step; whether there was anything.
-    pub fn unload_origin(&self, origin: &Origin) -> bool {
-        *origin != Origin::Kernel && self.letting_go().unload(|owner| owner.origin == *origin)
-    }
-
-    /// Registers a gate.
-    pub fn on<P: TakesGates, M>(
-        &self,
-        point: P,
-        handler: impl IntoHandler<P, P::Verdict, M>,
-    ) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.on(point, handler))
-    }
-
-    /// Registers an observer.
-    pub fn observe<P: Point, M>(
-        &self,
-        point: P,
-        handler: impl IntoHandler<P, (), M>,
-    ) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.observe(point, handler))
-    }
-
-    /// Registers a transform.
-    pub fn transform<P: TakesTransforms, M>(
-        &self,
-        point: P,
-        handler: impl IntoHandler<P, P::Change, M>,
-    ) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.transform(point, handler))
-    }
-
-    /// Registers a handler that may answer for the person.
-    pub fn answer<P: TakesAnswers, M>(
-        &self,
-        point: P,
-        handler: impl IntoHandler<P, P::Answer, M>,
-    ) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.answer(point, handler))
-    }
-
-    /// Registers a hook round tool calls.
-    pub fn tool_hook(&self, hook: ToolHook) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.tool_hook(hook))
-    }
-
-    /// Registers a tool.
-    pub fn tool(&self, tool: impl Tool) -> Result<(), RegisterError> {
-        self.extend(Owner::embedder(), |unit| _ = unit.tool(tool)).map(drop)
-    }
-
-    /// Drops a tool; whether it was there.
-    pub fn undefine_tool(&self, name: &str) -> bool {
-        self.letting_go().remove_tool(name)
-    }
-
-    /// Drops a hook; whether it was there. Kernel gates stay.
-    pub fn remove(&self, id: HandlerId) -> bool {
-        let kernel =
-            |meta: &Arc<crate::hooks::chain::HandlerMeta>| meta.owner.origin == Origin::Kernel;
-        !self.generation().meta(id).is_some_and(kernel) && self.letting_go().remove(id)
-    }
-
-    /// Switches a hook off or on; whether it is there and may be.
-    pub fn set_enabled(&self, id: HandlerId, enabled: bool) -> bool {
-        self.0.live.set_enabled(id, enabled)
-    }
-
     /// Every hook, in the order in which they run.
     pub fn hooks(&self) -> Vec<HookInfo> {
         self.0.live.hooks()
@@ -424,69 +217,17 @@ impl Agent {
         self.generation().policy.clone()
     }
 
-    /// What a call would touch, as its tool says; `None` where there is no such tool, or it panics.
+    /// The facts of a call, as its tool gives them; `None` if there is no such tool, or it panics.
     pub fn facts(&self, tool: &str, input: &Value) -> Option<Facts> {
         let tools = self.tools();
         let row = tools.row(tool)?;
         let effects = || row.tool.effects(input, self.place());
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(effects)).ok()
+        catch_unwind(AssertUnwindSafe(effects)).ok()
     }
 
     /// The tools in force for this agent.
     pub fn tools(&self) -> Arc<ToolSet> {
         self.face().tools.clone()
-    }
-
-    /// Registers a hook on a directive.
-    pub fn define_hook<F, Fut>(
-        &self,
-        name: impl Into<SmolStr>,
-        function: F,
-    ) -> Result<(), RegisterError>
-    where
-        F: Fn(HookCx) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output: IntoHookResult> + Send + 'static,
-    {
-        self.define(|unit| _ = unit.define_hook(name, function))
-    }
-
-    /// Registers a skill.
-    pub fn define_skill(&self, skill: Skill) -> Result<(), RegisterError> {
-        self.define(|unit| _ = unit.define_skill(skill))
-    }
-
-    /// Registers a subagent. One that is an agent of its own: [`Agent::register_agent`].
-    pub fn define_mention(&self, mention: Subagent) -> Result<(), RegisterError> {
-        self.define(|unit| _ = unit.define_mention(mention))
-    }
-
-    /// Registers a command.
-    pub fn define_command(&self, command: Command) -> Result<(), RegisterError> {
-        self.define(|unit| _ = unit.define_command(command))
-    }
-
-    fn define(&self, fill: impl FnOnce(&mut Registry)) -> Result<(), RegisterError> {
-        self.extend(Owner::embedder(), fill).map(drop)
-    }
-
-    /// Drops the program's hook on a directive; whether it was there.
-    pub fn undefine_hook(&self, name: &str) -> bool {
-        self.letting_go().remove_called(NameKind::Hook, name)
-    }
-
-    /// Drops the program's skill; whether it was there.
-    pub fn undefine_skill(&self, name: &str) -> bool {
-        self.letting_go().remove_called(NameKind::Skill, name)
-    }
-
-    /// Drops the program's subagent; whether it was there.
-    pub fn undefine_mention(&self, name: &str) -> bool {
-        self.letting_go().remove_called(NameKind::Subagent, name)
-    }
-
-    /// Drops the program's command; whether it was there.
-    pub fn undefine_command(&self, name: &str) -> bool {
-        self.letting_go().remove_called(NameKind::Command, name)
     }
 
     /// Everything of a kind that can be called by name, in the order of registration.
@@ -499,20 +240,63 @@ impl Agent {
         self.names(NameKind::Command)
     }
 
-    /// What the arguments of a command may go on with, given what was typed of them so far.
+    /// Completions of a command's arguments, given the part typed so far.
     pub fn complete_command(&self, name: &str, typed: &str) -> Vec<String> {
         let face = self.face();
         face.command(name).map_or_else(Vec::new, |(_, command)| command.complete(typed))
     }
 
-    fn one(&self, fill: impl FnOnce(&mut Registry)) -> Result<HandlerId, RegisterError> {
-        let ids = self.extend(Owner::embedder(), fill)?;
-        ids.first().copied().ok_or_else(|| RegisterError::new("nothing was registered"))
+    /// Every skill, in the order of registration, also the shadowed.
+    pub fn skills(&self) -> Vec<SkillInfo> {
+        let generation = self.generation();
+        let all = generation.names.every().filter_map(|(owner, called)| match called {
+            NamedItem::Skill(skill) => {
+                let found = generation.names.find(NameKind::Skill, &skill.name);
+                let by = found.map(|(found, _)| found).filter(|found| !found.is(owner));
+                Some(SkillInfo::new(skill, owner, by))
+            }
+            _ => None,
+        });
+        all.collect()
+    }
+
+    /// The skill that a name stands for.
+    pub fn skill(&self, name: &str) -> Option<SkillInfo> {
+        match self.generation().names.find(NameKind::Skill, name)? {
+            (owner, NamedItem::Skill(skill)) => Some(SkillInfo::new(skill, owner, None)),
+            _ => None,
+        }
+    }
+
+    /// Matches a task with every skill that has triggers and is not shadowed. Nothing is brought in.
+    pub fn match_skills(&self, task: &str) -> Vec<SkillMatch> {
+        let face = self.face();
+        let matching = face.generation.triggers.matching(task);
+        let all = face.generation.names.in_force().filter_map(|(owner, called)| match called {
+            NamedItem::Skill(skill) if !skill.triggers.is_empty() => Some((owner, skill)),
+            _ => None,
+        });
+        let told = |(owner, skill): (&Owner, &Arc<Skill>)| {
+            let of_it = matching.iter().find(|(other, _)| Arc::ptr_eq(other, skill));
+            let matched = of_it.into_iter().flat_map(|(_, triggers)| triggers);
+            let matched: Vec<_> = matched.map(|trigger| Trigger::clone(trigger)).collect();
+            let fits = skill.is_for(self.id()) && face.skill(&skill.name).is_some();
+            let skill = SkillInfo::new(skill, owner, None);
+            SkillMatch { fires: fits && !matched.is_empty(), skill, matched, fits }
+        };
+        all.map(told).collect()
     }
 }
 
-/// What the loop needs.
+/// Parts of an agent that other rooms read.
 impl Agent {
+    /// Whether a point nobody listens to has a handler: what a bench of that test calls.
+    #[doc(hidden)]
+    pub fn silent_point_probe(&self) -> impl Fn() -> bool + use<> {
+        let generation = self.generation();
+        move || std::hint::black_box(&generation).has(SessionEnd::ID)
+    }
+
     pub(crate) fn live(&self) -> &LiveRegistry {
         &self.0.live
     }
@@ -553,12 +337,6 @@ impl Agent {
 
     pub(crate) fn invoking_tools(&self) -> &[SmolStr; 2] {
         &self.0.invoking
-    }
-
-    /// The registry, to take something out: what this agent showed last goes with it, and keeps nothing
-    /// alive that nobody has any more.
-    fn letting_go(&self) -> RemovalGuard<'_> {
-        RemovalGuard(&self.0)
     }
 
     pub(crate) fn face_slot(&self) -> &RwLock<Option<Arc<AgentView>>> {
@@ -647,332 +425,4 @@ impl Agent {
         let spill = self.0.spill.as_ref().map(|folder| folder.join(cx.session_id()));
         Cap { bytes: self.0.limits.result_bytes, spill }
     }
-}
-
-/// An agent in the making. Registration errors are reported by `build`.
-pub struct AgentBuilder {
-    models: Vec<Arc<dyn Model>>,
-    directory: Arc<dyn ModelDirectory>,
-    store: Arc<dyn Store>,
-    ui: Arc<dyn Ui>,
-    config: AgentConfig,
-    environment: Option<Environment>,
-    mention_mode: MentionMode,
-    prefix: SmolStr,
-    place: Workspace,
-    limits: Limits,
-    scope: Option<Vec<String>>,
-    spill: Option<PathBuf>,
-    unit: Registry,
-}
-
-impl AgentBuilder {
-    fn new(model: Arc<dyn Model>) -> Self {
-        AgentBuilder {
-            models: vec![model],
-            directory: Arc::new(()),
-            store: Arc::new(MemoryStore::new()),
-            ui: Arc::new(Headless),
-            config: AgentConfig::new("main"),
-            environment: None,
-            mention_mode: MentionMode::default(),
-            prefix: SmolStr::default(),
-            place: Workspace::nowhere(),
-            limits: Limits::default(),
-            scope: None,
-            spill: None,
-            unit: Registry::new(Owner::embedder()),
-        }
-    }
-
-    /// Another id than `main`.
-    pub fn id(mut self, id: impl Into<SmolStr>) -> Self {
-        self.config.name = id.into();
-        self
-    }
-
-    /// A model to turn to when the ones before it fail.
-    pub fn fallback(mut self, model: impl Model) -> Self {
-        self.models.push(Arc::new(model));
-        self
-    }
-
-    /// The models that hooks, commands and subagents may name.
-    pub fn models(mut self, models: impl ModelDirectory) -> Self {
-        self.directory = Arc::new(models);
-        self
-    }
-
-    /// Where sessions are kept.
-    pub fn store(mut self, store: impl Store) -> Self {
-        self.store = Arc::new(store);
-        self
-    }
-
-    /// The person who may be asked.
-    pub fn ui(mut self, ui: impl Ui) -> Self {
-        self.ui = Arc::new(ui);
-        self
-    }
-
-    /// What the model is told first.
-    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
-        self.config.system_prompt = text.into();
-        self
-    }
-
-    /// Changes what the agent is made of: its description, the tools, skills and subagents it may use.
-    pub fn config(mut self, change: impl FnOnce(&mut AgentConfig)) -> Self {
-        change(&mut self.config);
-        self
-    }
-
-    /// Where it runs, for its system prompt.
-    pub fn environment(mut self, environment: Environment) -> Self {
-        self.environment = Some(environment);
-        self
-    }
-
-    /// What a leading `@name` in a person's text does.
-    pub fn mention_mode(mut self, mode: MentionMode) -> Self {
-        self.mention_mode = mode;
-        self
-    }
-
-    /// Puts a prefix before the names `invoke_skill` and `invoke_subagent`.
-    pub fn tool_prefix(mut self, prefix: impl Into<SmolStr>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// The folders it works in. Without them there is no project: no file can be read or written.
-    pub fn place(mut self, place: Workspace) -> Self {
-        self.place = place;
-        self
-    }
-
-    /// When a run ends by itself.
-    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
-        change(&mut self.limits);
-        self
-    }
-
-    /// Limits the tools the agent is shown and may call to names that match.
-    pub fn scope<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
-        self.scope = Some(globs.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// The folder for results that are too long for the model, one below it per session.
-    pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.spill = Some(folder.into());
-        self
-    }
-
-    /// Registers a tool.
-    pub fn tool(mut self, tool: impl Tool) -> Self {
-        self.unit.tool(tool);
-        self
-    }
-
-    /// Registers a gate.
-    pub fn on<P: TakesGates, M>(
-        mut self,
-        point: P,
-        handler: impl IntoHandler<P, P::Verdict, M>,
-    ) -> Self {
-        self.unit.on(point, handler);
-        self
-    }
-
-    /// Registers an observer.
-    pub fn observe<P: Point, M>(mut self, point: P, handler: impl IntoHandler<P, (), M>) -> Self {
-        self.unit.observe(point, handler);
-        self
-    }
-
-    /// Registers a transform.
-    pub fn transform<P: TakesTransforms, M>(
-        mut self,
-        point: P,
-        handler: impl IntoHandler<P, P::Change, M>,
-    ) -> Self {
-        self.unit.transform(point, handler);
-        self
-    }
-
-    /// Registers a handler that may answer for the person.
-    pub fn answer<P: TakesAnswers, M>(
-        mut self,
-        point: P,
-        handler: impl IntoHandler<P, P::Answer, M>,
-    ) -> Self {
-        self.unit.answer(point, handler);
-        self
-    }
-
-    /// Registers a hook round tool calls.
-    pub fn tool_hook(mut self, hook: ToolHook) -> Self {
-        self.unit.tool_hook(hook);
-        self
-    }
-
-    /// Registers a rule of the permission floor.
-    pub fn rule(mut self, rule: Rule) -> Self {
-        self.unit.rule(rule);
-        self
-    }
-
-    /// Sets the permission mode.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.unit.mode(mode);
-        self
-    }
-
-    /// Sets the permission level.
-    pub fn level(mut self, level: Level) -> Self {
-        self.unit.level(level);
-        self
-    }
-
-    /// Registers a hook on a directive.
-    pub fn define_hook<F, Fut>(mut self, name: impl Into<SmolStr>, function: F) -> Self
-    where
-        F: Fn(HookCx) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output: IntoHookResult> + Send + 'static,
-    {
-        self.unit.define_hook(name, function);
-        self
-    }
-
-    /// Registers a skill.
-    pub fn define_skill(mut self, skill: Skill) -> Self {
-        self.unit.define_skill(skill);
-        self
-    }
-
-    /// Registers a subagent.
-    pub fn define_mention(mut self, mention: Subagent) -> Self {
-        self.unit.define_mention(mention);
-        self
-    }
-
-    /// Registers a command.
-    pub fn define_command(mut self, command: Command) -> Self {
-        self.unit.define_command(command);
-        self
-    }
-
-    /// Installs a [`Hook`]. It is told of the agent before its first session.
-    pub fn hook(mut self, hook: impl Hook) -> Self {
-        self.unit.hook(hook);
-        self
-    }
-
-    /// Registers whatever an extension registers, as the program's own.
-    pub fn extend(mut self, extension: impl FnOnce(&mut Registry)) -> Self {
-        extension(&mut self.unit);
-        self
-    }
-
-    /// The agent, or the first thing that could not be registered.
-    pub fn build(self) -> Result<Agent, RegisterError> {
-        let invoking = ["invoke_skill", "invoke_subagent"]
-            .map(|name| format_smolstr!("{}{name}", self.prefix));
-        let live = LiveRegistry::new(invoking.to_vec());
-        let mut kernel = Registry::new(builtin::owner());
-        builtin::register(&mut kernel);
-        live.commit(kernel)?;
-        if !self.unit.items.is_empty() || self.unit.error.is_some() {
-            live.commit(self.unit)?;
-        }
-        let scope = self.scope.map(|globs| tool_globs(&globs)).transpose();
-        tool_globs(&self.config.tools)
-            .map_err(|cause| RegisterError::new(format!("tools: {cause}")))?;
-        Ok(Agent(Arc::new(AgentInner {
-            id: self.config.name.clone(),
-            live: Arc::new(live),
-            models: RwLock::new(self.models.into()),
-            directory: self.directory,
-            store: self.store,
-            ui: self.ui,
-            config: RwLock::new(Arc::new(self.config)),
-            environment: self.environment,
-            mention_mode: self.mention_mode,
-            invoking,
-            place: self.place,
-            limits: self.limits,
-            scope: scope.map_err(|cause| RegisterError::new(format!("scope: {cause}")))?,
-            spill: self.spill,
-            main: OnceCell::new(),
-            told: OnceCell::new(),
-            face: RwLock::default(),
-            parent: None,
-        })))
-    }
-}
-
-/// The kernel's gates are built in: nobody adds to them or takes their place.
-fn not_the_kernel(owner: Owner) -> Result<Owner, RegisterError> {
-    if owner.origin == Origin::Kernel {
-        return Err(RegisterError::new(format!(
-            "{owner} is built in, and nobody else's to register as"
-        )));
-    }
-    Ok(owner)
-}
-
-/// Hooks round one call, outside a run: what `run_pre` and `run_post` of a hook manager do.
-impl Agent {
-    /// Asks the hooks at `tool.pre` about a call of a tool, which need not exist. Nothing runs.
-    pub async fn run_pre(&self, tool: &str, input: Value) -> PreCheckReport {
-        check::run_pre(&self.detached_scene(), call(tool, input)).await
-    }
-
-    /// What would happen to a call, and why. Nothing runs, nobody is asked and nothing is kept.
-    pub async fn explain(&self, tool: &str, input: Value) -> ExplainReport {
-        let call = explain::call(tool, input);
-        explain::explain(&self.dry_scene(), call, explain::HookMode::Listed).await
-    }
-
-    /// The same, with the hooks at `tool.pre` really asked, observers aside. They are told that it is a
-    /// trial.
-    pub async fn explain_with_hooks(&self, tool: &str, input: Value) -> ExplainReport {
-        let call = explain::call(tool, input);
-        explain::explain(&self.dry_scene(), call, explain::HookMode::Asked).await
-    }
-
-    /// Fires a point at the hooks that are loaded, to see what they say. Nothing happens but what they do
-    /// themselves; they are told that it is a trial.
-    pub async fn try_hooks(&self, trial: DryRun) -> DryRunReport {
-        trial::try_hooks(self.dry_scene(), trial).await
-    }
-
-    /// Shows a result to the hooks at `tool.post`; gives it as they left it.
-    pub async fn run_post(&self, tool: &str, input: Value, result: &str) -> String {
-        check::run_post(&self.detached_scene(), call(tool, input), result).await
-    }
-
-    /// Whether a point nobody listens to has a handler: what a bench of that test calls.
-    #[doc(hidden)]
-    pub fn silent_point_probe(&self) -> impl Fn() -> bool + use<> {
-        let generation = self.generation();
-        move || std::hint::black_box(&generation).has(SessionEnd::ID)
-    }
-
-    fn detached_scene(&self) -> StepCx {
-        let header = SessionHeader::new(SmolStr::default(), self.place().cwd());
-        let session = Session::new(self.clone(), SessionState::unstored(header));
-        session.scene(SmolStr::default())
-    }
-
-    /// The same, where hooks are only tried.
-    fn dry_scene(&self) -> StepCx {
-        let scene = self.detached_scene();
-        StepCx { cx: scene.cx.dry(), ..scene }
-    }
-}
-
-fn call(tool: &str, input: Value) -> ToolCall {
-    ToolCall { id: "check".into(), name: tool.into(), input: Arc::new(input) }
 }

@@ -1,6 +1,6 @@
-//! What comes with the library: the kernel's gates, which every agent has and nothing switches off,
-//! the first tools, and three extensions a program may take or leave, [`subagents`], [`commands`] and
-//! [`skills`].
+//! The extensions that come with the library: the kernel's gates, which every agent has and nothing
+//! switches off, the tools [`Read`] and [`List`], and [`commands`], [`skills`] and [`subagents`] that a
+//! program adds if it wants them. They use what any extension may use.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -19,11 +19,11 @@
 //! # }
 //! ```
 
-pub(crate) mod commands;
-pub(crate) mod gates;
-pub(crate) mod skills;
-pub(crate) mod subagents;
-pub(crate) mod tools;
+mod gates;
+mod tools;
+mod commands;
+mod skills;
+mod subagents;
 
 pub use crate::builtin::{
     commands::commands,
@@ -32,15 +32,7 @@ pub use crate::builtin::{
     subagents::subagents,
     tools::{list::List, read::Read},
 };
-use crate::{
-    permission::origin::{Origin, Owner},
-    registry::Registry,
-};
-
-/// The owner of the kernel's own registrations.
-pub(crate) fn owner() -> Owner {
-    Owner::new(Origin::Kernel, "cotter")
-}
+use crate::registry::Registry;
 
 /// Registers the kernel's gates. Each is asked about every call, and nothing switches one off.
 pub(crate) fn register(registry: &mut Registry) {

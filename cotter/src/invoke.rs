@@ -1,11 +1,12 @@
-//! invoke
+//! Things that are called by name: directives, commands, skills and subagents, and the config of an agent.
+//! This room says what they are and parses their names; the room `run` calls them.
 
 pub mod named_item;
-pub(crate) mod agent_config;
 pub mod callable;
-pub mod command;
-pub mod directive_hook;
 pub mod directives;
+pub mod directive_hook;
+pub mod command;
 pub mod skill;
-pub mod subagent;
 pub mod trigger;
+pub mod subagent;
+pub(crate) mod agent_config;

@@ -1,10 +1,67 @@
-//! pipeline
+//! A tool call, from the model's request to its result: [`run_step`] takes the calls of one step the
+//! whole way. It also answers what a call would come to, without running it. No model is asked here, and
+//! no subsystem is named.
 
-pub(crate) mod batch;
-pub(crate) mod check;
-pub(crate) mod decide;
-pub mod dry_run;
-pub(crate) mod execute;
+// The way of a call, in order.
+mod decide;
+mod question;
+mod batch;
+mod execute;
+// A call that a handler makes.
+mod nested;
+// Calls and hooks without effects.
 pub mod explain;
-pub(crate) mod nested;
-pub(crate) mod question;
+pub mod dry_run;
+mod check;
+
+use smol_str::{SmolStr, format_smolstr};
+
+pub(crate) use crate::pipeline::execute::close_open_calls;
+use crate::{
+    agent::step_cx::StepCx,
+    history::{message::ToolCall, store::StoreError},
+    pipeline::{
+        batch::segments,
+        decide::decide_calls,
+        execute::{run_segment, runs_beside_others, store_result},
+        question::ask_about_step,
+    },
+};
+
+/// Takes the calls of a step through the pipeline. Every call gets exactly one result, in call order.
+/// Of an interrupted step, those that were asked about go on.
+pub(crate) async fn run_step(
+    scene: &StepCx,
+    calls: Vec<ToolCall>,
+    resumed: Option<Vec<SmolStr>>,
+) -> Result<(), StepEnd> {
+    let mut judged = decide_calls(scene, calls, resumed).await?;
+    let question = format_smolstr!("{}.{}", scene.run_id(), scene.cx.step());
+    ask_about_step(scene, &mut judged, question).await?;
+    let parallel: Vec<_> = judged.iter().map(runs_beside_others).collect();
+    let mut judged = judged.into_iter();
+    for segment in segments(&parallel) {
+        let together = judged.by_ref().take(segment.len()).collect();
+        scene.state().rest();
+        let (results, told) = run_segment(scene, together).await?;
+        // What ran has its result, also where the store failed meanwhile.
+        let stored = results.into_iter().map(|result| store_result(scene, result));
+        stored.fold(told, Result::and)?;
+    }
+    scene.state().commit_behind()?;
+    if scene.is_cancelled() { Err(StepEnd::Aborted) } else { Ok(()) }
+}
+
+/// Why a step is the last of its run.
+pub(crate) enum StepEnd {
+    /// The run was aborted.
+    Aborted,
+    /// A decision or a result could not be stored.
+    Store(StoreError),
+}
+
+impl From<StoreError> for StepEnd {
+    fn from(error: StoreError) -> Self {
+        StepEnd::Store(error)
+    }
+}

@@ -1,15 +1,15 @@
-//! What one owner registers. Nothing takes effect until the whole unit is committed: a unit with an
-//! error changes nothing.
+//! The registry: who registered what, as one immutable generation per change. An owner fills a
+//! [`Registry`], which is committed whole or not at all. Nothing that is registered runs here.
 
-pub mod change;
-mod external;
-pub mod generation;
-pub(crate) mod names;
 pub mod subsystem;
 pub mod tool_hook;
+pub mod generation;
+mod names;
+mod pending_agents;
+pub mod change;
+mod external;
 pub mod tool_set;
 
-use crate::permission::tool_glob::tool_globs;
 use std::{fmt, future::Future, sync::Arc};
 
 use globset::GlobSet;
@@ -17,12 +17,19 @@ use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
     agent::cx::Cx,
-    hooks::points::{
-        ChainSlot, Chains, Point, TakesAnswers, TakesGates, TakesTransforms,
-        user_prompt_submit::{UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
+    history::ledger::HandlerId,
+    hooks::{
+        chain::{BoundHandler, HandlerFn, HandlerMeta, ToolFilter},
+        handler::{HandlerOptions, IntoHandler},
+        points::{
+            ChainSlot, Chains, Point, TakesAnswers, TakesGates, TakesTransforms,
+            user_prompt_submit::{UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
+        },
     },
     invoke::{
         command::Command,
+        directive_hook::{DirectiveHook, HookCx, IntoHookResult},
+        named_item::{NamedItem, check_name},
         skill::Skill,
         subagent::{RegisteredAgent, Subagent},
     },
@@ -30,27 +37,17 @@ use crate::{
     permission::{
         guard::Guard,
         mode::{Level, Mode},
+        origin::{Origin, Owner},
         rule::Rule,
+        tool_glob::tool_globs,
         verdict::Power,
     },
     registry::{
         subsystem as hook,
         subsystem::{Hook, InstalledHook},
+        tool_hook::ToolHook,
     },
     tool::{Tool, schema::ToolSchema},
-};
-use crate::{
-    history::ledger::HandlerId,
-    hooks::{
-        chain::{BoundHandler, HandlerFn, HandlerMeta, ToolFilter},
-        handler::{HandlerOptions, IntoHandler},
-    },
-    invoke::{
-        directive_hook::{DirectiveHook, HookCx, IntoHookResult},
-        named_item::{NamedItem, check_name},
-    },
-    permission::origin::{Origin, Owner},
-    registry::tool_hook::ToolHook,
 };
 
 /// The registrations of one owner, on their way into the registry.

@@ -1,15 +1,22 @@
-//! A run: one trip round the loop, from a prompt to its end, as a future in its caller's task.
+//! A run: the loop from a prompt to its end, and every method that starts one or asks a model. Nothing
+//! stands above this room.
 //!
-//! Awaiting it gives the reply; `next` gives its events. Dropping it aborts it: what is left is handed
-//! to the runtime, so that calls get their results and `session.end` fires with its true reason.
+//! A [`Run`] is a future in its caller's task. Awaiting it gives the reply; `next` gives its events.
+//! Dropping it aborts it: the rest is handed to the runtime, so that calls get their results and
+//! `session.end` fires with its true reason.
 
-pub(crate) mod agent_loop;
-pub(crate) mod attempt;
-pub(crate) mod compaction;
-pub(crate) mod prompt;
-pub(crate) mod request;
+mod agent_loop;
+mod prompt;
+mod commands;
+mod skills;
+mod subagents;
+mod invoke_result;
+mod attempt;
+mod request;
+mod compaction;
+mod controls;
+mod exec;
 
-use crate::history::outcome::EndReason;
 use std::{
     fmt,
     future::Future,
@@ -23,10 +30,14 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::session::{Session, recovery::InterruptedRun},
+    agent::{
+        Agent,
+        session::{Session, recovery::InterruptedRun},
+    },
     history::{
         entry::Entry,
         message::{Content, Message, Usage},
+        outcome::EndReason,
         store::StoreError,
     },
     hooks::{
@@ -34,11 +45,39 @@ use crate::{
         points::error::RunFailure,
     },
     run::{
-        agent_loop as turn,
         agent_loop::{RunExit, RunInput},
         prompt::PromptInput,
     },
 };
+
+impl Agent {
+    /// Sends a prompt to the agent's main session and waits for the reply.
+    pub async fn process_request(&self, prompt: impl Into<Content>) -> Result<Reply, RunError> {
+        match self.main_session().await {
+            Ok(session) => session.prompt(prompt).await,
+            Err(error) => Err(RunError::before_the_run(&error)),
+        }
+    }
+}
+
+impl Session {
+    /// Starts a run with a prompt. Nothing happens until the run is awaited or its events are.
+    pub fn prompt(&self, prompt: impl Into<Content>) -> Run {
+        Run::new(self.clone(), prompt.into())
+    }
+
+    /// Starts a run with a prompt of a program. Names in it are not directives.
+    pub fn prompt_plain(&self, prompt: impl Into<Content>) -> Run {
+        Run::plain(self.clone(), prompt.into())
+    }
+
+    /// Resumes the run that waited for a person when the process died, unless the time to answer is over.
+    /// It goes on from its question.
+    pub async fn resume(&self) -> Option<Run> {
+        let pending = self.state().pending.take()?;
+        Some(Run::resumed(self.clone(), *pending))
+    }
+}
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -102,7 +141,7 @@ pub struct RunError {
 
 impl RunError {
     /// There is no session to run in.
-    pub(crate) fn before_the_run(error: &StoreError) -> Self {
+    fn before_the_run(error: &StoreError) -> Self {
         let failed = RunExit::from(error);
         let reply = Reply::without_a_run(SmolStr::default(), EndReason::Error);
         let reply = Reply { error: failed.failed, ..reply };
@@ -155,7 +194,7 @@ pub struct Run {
 
 impl Run {
     /// A run on what a person typed. An agent that works for another is spoken to by no person.
-    pub(crate) fn new(session: Session, prompt: Content) -> Self {
+    fn new(session: Session, prompt: Content) -> Self {
         let input = match session.agent.parent() {
             None => PromptInput::Typed(prompt),
             Some(_) => PromptInput::Plain(prompt),
@@ -164,11 +203,11 @@ impl Run {
     }
 
     /// A run on what is not to be parsed.
-    pub(crate) fn plain(session: Session, prompt: Content) -> Self {
+    fn plain(session: Session, prompt: Content) -> Self {
         Run::begin(session, RunInput::Prompt(PromptInput::Plain(prompt)))
     }
 
-    pub(crate) fn resumed(session: Session, interrupted: InterruptedRun) -> Self {
+    fn resumed(session: Session, interrupted: InterruptedRun) -> Self {
         Run::begin(session, RunInput::Resume(interrupted))
     }
 
@@ -178,7 +217,8 @@ impl Run {
             RunInput::Prompt(input) => (true, prompt::may_be_command(input)),
             RunInput::Resume(_) => (false, false),
         };
-        let running = Box::pin(turn::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
+        let running =
+            Box::pin(agent_loop::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
         let running: Option<RunFuture> = Some(running);
         Run { session, cancel, id, led, idle, running, events: None, reply: None }
     }

@@ -29,7 +29,7 @@
 
 use std::{fmt, sync::Arc};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use smol_str::{SmolStr, ToSmolStr};
 
 pub use crate::agent::exec::{ExecOptions, ExecResult};
@@ -44,20 +44,15 @@ use crate::{
     },
     history::{
         entry::{Entries, EntryBody},
-        message::{Content, Message, Usage},
+        message::{Message, Usage},
         message_list::MessageList,
         outcome::EndReason,
         store::StoreError,
     },
-    hooks::{events::EventStream, notes::NoteAuthor, points::PointId},
-    model::{
-        Model, ModelError, ModelInfo, Request, Thinking,
-        tools::{ToolError, ToolOutput},
-    },
+    hooks::{events::EventStream, notes::NoteAuthor},
+    model::{Model, ModelError, ModelInfo, Thinking},
     permission::origin::Origin,
-    pipeline::nested,
     registry::tool_set::ToolSet,
-    run::{agent_loop::RunExit, compaction as compact, compaction::context_tokens},
 };
 
 /// The handle a handler acts through.
@@ -171,6 +166,11 @@ pub struct ControlError {
     pub message: String,
 }
 
+impl ControlError {
+    /// The code of a compaction that found nothing to sum up.
+    pub(crate) const NOTHING_TO_COMPACT: &str = "empty";
+}
+
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -178,17 +178,6 @@ impl fmt::Display for ControlError {
 }
 
 impl std::error::Error for ControlError {}
-
-impl From<RunExit> for ControlError {
-    fn from(exit: RunExit) -> Self {
-        let aborted = exit.reason == EndReason::Aborted;
-        let message = || if aborted { "the run was aborted" } else { exit.reason.as_str() };
-        match exit.failed {
-            Some(failed) => ControlError { code: failed.code, message: failed.message },
-            None => ControlError { code: exit.reason.as_str().into(), message: message().into() },
-        }
-    }
-}
 
 impl Controls {
     pub(crate) fn new(cx: Cx) -> Self {
@@ -233,21 +222,6 @@ impl Controls {
     /// Adds an extension's own entry. Gives its id.
     pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
         self.session().save_entry_by(fields, self.by())
-    }
-
-    /// Builds the context again, as it would be sent now, and fires `context`. Every request does the
-    /// same by itself. Within a `context` handler it is an error.
-    pub async fn rebuild_context(&self) -> Result<MessageList, ControlError> {
-        let _paused = self.cx.pause();
-        let scene = self.aside()?;
-        if let NoteAuthor::Hook(id) = &self.cx.speaker {
-            let meta = scene.generation().meta(*id);
-            if meta.is_some_and(|meta| meta.point == PointId::Context) {
-                let message = "the context cannot be rebuilt while it is being built".into();
-                return Err(ControlError { code: "context".into(), message });
-            }
-        }
-        Ok(scene.context().await?.messages)
     }
 
     /// What the model is told first.
@@ -330,71 +304,16 @@ impl Controls {
         Ok(())
     }
 
-    /// Sums up the conversation now, whatever its length. From a tool or a hook at a point it happens
-    /// before the next request instead.
-    pub async fn force_compaction(&self) -> Result<(), ControlError> {
-        self.force_compaction_minding("").await
-    }
-
-    /// The same with words on what matters, for the model that writes the summary.
-    pub async fn force_compaction_minding(&self, words: &str) -> Result<(), ControlError> {
-        if self.is_within_a_step() {
-            self.session().state().choose().compact = Some(words.to_owned());
-            return Ok(());
-        }
-        let _paused = self.cx.pause();
-        Ok(compact::compact(&self.aside()?, compact::CompactionCause::forced(words)).await?)
-    }
-
     /// How much there is.
     pub fn counts(&self) -> SessionCounts {
         let (messages, spent) = (self.messages(), self.cx.run.budget.spent());
         SessionCounts {
             messages: messages.len(),
             entries: self.entries().len(),
-            context_tokens: context_tokens(self.session()),
+            context_tokens: self.session().context_tokens(),
             usage: spent.usage,
             cost_usd: spent.cost,
         }
-    }
-
-    /// Asks a model something beside the conversation. It fires `model.pre` and `model.post`, counts
-    /// against the run's budget and ends with the run.
-    pub async fn complete(&self, completion: Completion) -> Result<CompletionResult, ControlError> {
-        let _paused = self.cx.pause();
-        let models = match completion.model {
-            Some(model) => Arc::from([model]),
-            None => self.session().models(),
-        };
-        let request = Request {
-            system: completion.system.into(),
-            messages: completion.messages.into_iter().collect(),
-            notes: 0,
-            tools: Arc::default(),
-            thinking: Thinking::Off,
-            max_tokens: completion.max_tokens,
-        };
-        match self.aside()?.ask_aside(models, request).await? {
-            Ok(reply) => Ok(CompletionResult { text: reply.text(), usage: reply.usage }),
-            Err(error) => {
-                Err(ControlError { code: error.kind.as_str().into(), message: error.message })
-            }
-        }
-    }
-
-    /// Sends a text to the model. It is not parsed for directives.
-    pub fn send(&self, content: impl Into<Content>, when: SendTime) {
-        let (session, content) = (self.session(), content.into());
-        if when == SendTime::Now {
-            self.abort();
-        }
-        if when == SendTime::Steer {
-            let mut state = session.state();
-            if state.is_busy() {
-                return state.steer(content, self.by());
-            }
-        }
-        session.prompt_plain(content).detach();
     }
 
     /// Moves the leaf to an entry, or before the first: what follows starts a new branch. For a command
@@ -433,13 +352,6 @@ impl Controls {
         self.session().abort();
     }
 
-    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's
-    /// own, as part of the call or hook it is made from; hooks of the same owner are not asked.
-    pub async fn run_tool(&self, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
-        let _paused = self.cx.pause();
-        nested::run_nested(&self.cx, name, input).await
-    }
-
     /// The subagents that may be called here, by name.
     pub fn subagents(&self) -> Vec<SmolStr> {
         let [_, invoking] = self.agent().invoking_tools();
@@ -448,13 +360,6 @@ impl Controls {
             Some(_) => face.subagents().map(|mention| mention.name.clone()).collect(),
             None => vec![],
         }
-    }
-
-    /// Gives a task to a subagent: [`Controls::run_tool`] with `invoke_subagent`, whatever that is called
-    /// here.
-    pub async fn invoke_subagent(&self, name: &str, prompt: &str) -> Result<ToolOutput, ToolError> {
-        let [_, invoking] = self.agent().invoking_tools();
-        self.run_tool(invoking, json!({"name": name, "prompt": prompt})).await
     }
 
     /// Sets aside a part of what this run may still spend for each of several tasks. A task that names
@@ -477,7 +382,7 @@ impl Controls {
     }
 
     /// Whether what is added belongs to the prompt that is being staged.
-    fn by(&self) -> EntrySource {
+    pub(crate) fn by(&self) -> EntrySource {
         if self.is_staging() { EntrySource::Prompt } else { EntrySource::Others }
     }
 
@@ -492,7 +397,7 @@ impl Controls {
 
     /// Where hooks are asked on a handler's account. One that does the same again, and is asked about
     /// that, comes to an end.
-    fn aside(&self) -> Result<StepCx, ControlError> {
+    pub(crate) fn aside(&self) -> Result<StepCx, ControlError> {
         if self.cx.asides >= DEEPEST {
             let message = format!("hooks are nested {DEEPEST} deep, and may not be deeper");
             return Err(ControlError { code: "nested".into(), message });
@@ -503,7 +408,7 @@ impl Controls {
     }
 
     /// Whether a run is under way and this is neither its prompt's hook nor a command of its own.
-    fn is_within_a_step(&self) -> bool {
+    pub(crate) fn is_within_a_step(&self) -> bool {
         let busy = self.session().state().is_busy();
         match &self.cx.speaker {
             NoteAuthor::Hook(_) | NoteAuthor::Tool(_) => busy,

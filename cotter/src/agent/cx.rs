@@ -12,7 +12,6 @@ use std::{
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
-use crate::fs::workspace::Workspace;
 use crate::{
     agent::{
         child::ChildBuilder,
@@ -20,7 +19,7 @@ use crate::{
         session::{Session, budget::Budget, reservation::Reservation},
         step_cx::StepCx,
     },
-    fs::file_views::FileViews,
+    fs::{file_views::FileViews, workspace::Workspace},
     history::ledger::HandlerRun,
     hooks::{
         clock::{ClockPause, HandlerClocks},

@@ -9,12 +9,14 @@ use crate::{
     agent::{
         Agent,
         cx::Cx,
-        session::{Session, SessionState},
+        session::{Session, state::SessionState},
         view::AgentView,
     },
     history::{
-        entry::Timestamp,
+        entry::{SessionHeader, Timestamp},
         ledger::{HandlerRun, HookTable, HookTableRow, HooksRow, Record},
+        message::ToolCall,
+        outcome::ToolErrorKind,
         store::StoreError,
     },
     hooks::{
@@ -222,6 +224,12 @@ impl StepCx {
         Ok(())
     }
 
+    /// Stores an error as the result of a call that has none. A failing store is reported elsewhere.
+    pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, words: &str) {
+        let entry = self.state().close_call(call, kind, words);
+        let _ = self.tell(|| EventKind::Message { entry });
+    }
+
     /// Tells whoever listens, at once.
     pub(crate) fn emit(&self, kind: EventKind) {
         if !self.is_heard() {
@@ -253,6 +261,21 @@ impl StepCx {
             stderr: ran.remark.as_deref().map(str::to_owned),
             ms,
         });
+    }
+}
+
+impl Agent {
+    /// A context outside any run, in a session that is not stored.
+    pub(crate) fn detached_step_cx(&self) -> StepCx {
+        let header = SessionHeader::new(SmolStr::default(), self.place().cwd());
+        let session = Session::new(self.clone(), SessionState::unstored(header));
+        session.scene(SmolStr::default())
+    }
+
+    /// A detached context in which hooks are told that it is a dry run.
+    pub(crate) fn dry_step_cx(&self) -> StepCx {
+        let detached = self.detached_step_cx();
+        StepCx { cx: detached.cx.dry(), ..detached }
     }
 }
 

@@ -14,8 +14,10 @@ use crate::{
     },
     invoke::{
         agent_config::AgentConfig,
-        named_item::{NameKind, NamedItem},
-        subagent::InvokeSubagent,
+        command::Command,
+        named_item::{NameKind, NamedItem, nearness},
+        skill::{InvokeSkill, Skill},
+        subagent::{InvokeSubagent, Subagent},
     },
     permission::{
         origin::{Origin, Owner},
@@ -331,6 +333,56 @@ impl AgentView {
     pub(crate) fn find(&self, kind: NameKind, name: &str) -> Option<&NamedItem> {
         let (_, called) = self.generation.names.find(kind, name)?;
         self.allows(kind, name).then_some(called)
+    }
+
+    /// The command of that name, and its owner.
+    pub(crate) fn command(&self, name: &str) -> Option<(Owner, &Arc<Command>)> {
+        match self.find(NameKind::Command, name)? {
+            NamedItem::Command(command) => Some((self.owner_of(NameKind::Command, name), command)),
+            _ => None,
+        }
+    }
+
+    /// The skill of that name, where this agent may use it.
+    pub(crate) fn skill(&self, name: &str) -> Option<&Arc<Skill>> {
+        match self.find(NameKind::Skill, name)? {
+            NamedItem::Skill(skill) => Some(skill),
+            _ => None,
+        }
+    }
+
+    /// The skills this agent's model may call for.
+    pub(crate) fn exposed_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
+        self.in_force(NameKind::Skill).filter_map(|called| match called {
+            NamedItem::Skill(skill) if skill.exposed => Some(skill),
+            _ => None,
+        })
+    }
+
+    /// The tool by which the model calls for skills. Where its list has too little room, those of the
+    /// nearest origin keep their words longest.
+    fn invoke_skill(&self, tool: &SmolStr) -> InvokeSkill {
+        let ranked = self.exposed_skills().map(|skill| {
+            let origin = self.owner_of(NameKind::Skill, &skill.name).origin;
+            (skill.name.as_str(), skill.description.as_str(), nearness(&origin))
+        });
+        InvokeSkill::ranked(tool.clone(), ranked.collect())
+    }
+
+    /// The subagent of that name, where this agent may call it.
+    pub(crate) fn subagent(&self, name: &str) -> Option<&Arc<Subagent>> {
+        match self.find(NameKind::Subagent, name)? {
+            NamedItem::Subagent(mention) => Some(mention),
+            _ => None,
+        }
+    }
+
+    /// The subagents this agent's model may call.
+    pub(crate) fn subagents(&self) -> impl Iterator<Item = &Arc<Subagent>> {
+        self.in_force(NameKind::Subagent).filter_map(|called| match called {
+            NamedItem::Subagent(mention) => Some(mention),
+            _ => None,
+        })
     }
 
     /// Everything of a kind that this agent may use.

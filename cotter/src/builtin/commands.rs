@@ -13,7 +13,6 @@ use crate::{
         named_item::{NameInfo, NameKind},
     },
     registry::Registry,
-    run::compaction as compact,
 };
 
 /// The commands `/compact`, `/name`, `/retry`, `/tools`, `/skills`, `/agents` and `/commands`. All but
@@ -40,7 +39,7 @@ pub fn commands(unit: &mut Registry) {
 async fn compact(cx: CommandCx) -> Result<CommandResult, ControlError> {
     let (entries, before) = (cx.controls.entries().len(), cx.controls.counts().context_tokens);
     match cx.controls.force_compaction_minding(&cx.args_raw).await {
-        Err(error) if error.code == compact::NOTHING => {
+        Err(error) if error.code == ControlError::NOTHING_TO_COMPACT => {
             return Ok(CommandResult::status(error.message));
         }
         done => done?,

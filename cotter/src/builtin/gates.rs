@@ -1,8 +1,8 @@
 //! The kernel's own gates. No file can switch them off.
 
-pub(crate) mod project_roots;
-pub(crate) mod system_directories;
-pub(crate) mod own_files;
-pub(crate) mod protected_paths;
-pub(crate) mod doubts;
-pub(crate) mod secrets;
+pub(super) mod project_roots;
+pub(super) mod system_directories;
+pub(super) mod own_files;
+pub(super) mod protected_paths;
+pub(super) mod doubts;
+pub(super) mod secrets;

@@ -1,4 +1,4 @@
 //! Tools that need nothing but the workspace.
 
-pub(crate) mod list;
-pub(crate) mod read;
+pub(super) mod list;
+pub(super) mod read;

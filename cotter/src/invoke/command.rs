@@ -2,7 +2,7 @@
 //!
 //! What a command returns is a word for the person ([`CommandResult::Status`]), a prompt for the agent
 //! (a text, or [`CommandResult::Prompt`]) or nothing; a failure is the run's, with the code `command`.
-//! [`Session::invoke_command`] runs one by name, [`Agent::commands`](crate::agent::Agent::commands) lists
+//! [`Session::invoke_command`](crate::Session::invoke_command) runs one by name, [`Agent::commands`](crate::agent::Agent::commands) lists
 //! them.
 //!
 //! ```
@@ -27,22 +27,15 @@ use std::{
     fmt,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
 use smol_str::SmolStr;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{controls::Controls, session::Session, step_cx::StepCx, view::AgentView},
+    agent::controls::Controls,
     history::message::{Content, ContentPart},
-    hooks::{events::EventKind, handler::HandlerFailure, notes::NoteAuthor},
-    invoke::{
-        callable::{Callable, failed},
-        directives::leading::{leading_command, split_args},
-        named_item::{NameKind, NamedItem},
-    },
-    permission::origin::Owner,
+    hooks::handler::HandlerFailure,
+    invoke::callable::{Callable, failed},
 };
 
 /// A command.
@@ -52,7 +45,7 @@ use crate::{
 pub struct Command {
     pub(crate) name: SmolStr,
     pub(crate) description: String,
-    function: Callable<CommandCx, CommandResult>,
+    pub(crate) function: Callable<CommandCx, CommandResult>,
     complete: Option<Box<Completer>>,
 }
 
@@ -170,62 +163,4 @@ impl<T: IntoCommandResult, E: fmt::Display> IntoCommandResult for Result<T, E> {
     fn into_result(self) -> Result<CommandResult, HandlerFailure> {
         self.map_err(failed)?.into_result()
     }
-}
-
-impl AgentView {
-    /// The command of that name, and whose it is.
-    pub(crate) fn command(&self, name: &str) -> Option<(Owner, &Arc<Command>)> {
-        match self.find(NameKind::Command, name)? {
-            NamedItem::Command(command) => Some((self.owner_of(NameKind::Command, name), command)),
-            _ => None,
-        }
-    }
-}
-
-/// What a command is given, and whose it was when it was found.
-pub(crate) struct CommandArgs {
-    pub(crate) owner: Owner,
-    pub(crate) args_raw: String,
-    pub(crate) attachments: Vec<ContentPart>,
-}
-
-/// The command a prompt begins with, where one of that name is registered, and its arguments.
-pub(crate) fn led_by(session: &Session, prompt: &Content) -> Option<(Arc<Command>, CommandArgs)> {
-    let (text, attachments) = match prompt {
-        Content::Text(text) => (text, &[][..]),
-        Content::Parts(parts) => match parts.split_first()? {
-            (ContentPart::Text(text), others) => (text, others),
-            _ => return None,
-        },
-    };
-    let leading = leading_command(text)?;
-    let face = session.agent.face();
-    let (owner, command) = face.command(leading.name)?;
-    let args_raw = leading.args_raw.to_owned();
-    Some((command.clone(), CommandArgs { owner, args_raw, attachments: attachments.to_vec() }))
-}
-
-/// Runs a command on a session. While no run is under way it has the session to itself.
-pub(crate) async fn invoke(
-    session: &Session,
-    command: &Command,
-    CommandArgs { owner, args_raw, attachments }: CommandArgs,
-    cancel: &CancellationToken,
-) -> Result<CommandResult, HandlerFailure> {
-    let _turn = session.shared.turn.try_lock();
-    let scene = StepCx::of(&session.cx(SmolStr::default(), cancel.clone()));
-    let speaker = NoteAuthor::called("command", &command.name, owner);
-    let controls = scene.cx.spoken_by(speaker).controls();
-    let name = command.name.clone();
-    let args = split_args(&args_raw);
-    let told = CommandCx { name: name.clone(), args, args_raw, attachments, controls };
-    let result = command.function.call(told, cancel).await;
-    scene.cx.run.end();
-    let result = result?;
-    let status = match &result {
-        CommandResult::Status(status) => Some(status.clone()),
-        _ => None,
-    };
-    scene.emit(EventKind::CommandResult { name, status });
-    Ok(result)
 }

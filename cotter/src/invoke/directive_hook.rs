@@ -8,8 +8,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     agent::controls::Controls,
     history::message::{AssistantMessage, AssistantPart, StopReason, Usage},
-};
-use crate::{
     hooks::handler::HandlerFailure,
     invoke::callable::{Callable, failed},
 };

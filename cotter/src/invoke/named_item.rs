@@ -1,11 +1,13 @@
-//! named_item
+//! A name and what it stands for: a hook on a directive, a skill, a subagent or a command.
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
 
 use crate::{
     invoke::{command::Command, directive_hook::DirectiveHook, skill::Skill, subagent::Subagent},
     permission::origin::{Origin, Owner},
 };
-use smol_str::SmolStr;
-use std::sync::Arc;
 
 /// What kind of thing a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

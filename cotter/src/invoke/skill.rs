@@ -26,29 +26,17 @@
 
 use std::{fmt, future::Future, path::PathBuf, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::invoke::trigger::{MatchScope, Trigger, TriggerError, TriggerKind};
 use crate::{
-    agent::{Agent, controls::Controls, cx::Cx, step_cx::StepCx, view::AgentView},
-    fs::workspace::Workspace,
-    history::{
-        line_format as wire,
-        message::{Content, ContentPart, UserMessage, UserMessageKind},
-        outcome::ToolErrorKind,
-    },
-    hooks::{events::EventKind, handler::HandlerFailure, notes::NoteAuthor},
-    invoke::{
-        callable::{BoxError, Callable, failed},
-        directives::format_skill_message,
-        named_item::{NameKind, NamedItem, nearness},
-    },
-    model::tools::{ToolError, ToolOutput, ToolSpec},
-    permission::{Zone, facts::Facts, origin::Owner},
-    text,
-    tool::{Tool, ToolFuture, permit::Permit},
+    agent::controls::Controls,
+    history::message::Content,
+    invoke::callable::{BoxError, Callable, failed},
+    model::tools::ToolSpec,
+    permission::origin::Owner,
 };
 
 /// A skill: a name, and a function that gives its text.
@@ -66,7 +54,7 @@ pub struct Skill {
     pub(crate) tags: Vec<String>,
     /// The file it was read from.
     pub(crate) file: Option<PathBuf>,
-    function: Callable<SkillCx, Content>,
+    pub(crate) function: Callable<SkillCx, Content>,
     written: Option<Arc<SkillTextFn>>,
 }
 
@@ -149,7 +137,7 @@ impl Skill {
     }
 
     /// Whether it is for the agent of that id.
-    fn is_for(&self, agent: &str) -> bool {
+    pub(crate) fn is_for(&self, agent: &str) -> bool {
         self.agents.is_empty() || self.agents.iter().any(|id| id.eq_ignore_ascii_case(agent))
     }
 }
@@ -180,7 +168,7 @@ pub struct SkillInfo {
 }
 
 impl SkillInfo {
-    fn new(skill: &Skill, owner: &Owner, shadowed_by: Option<&Owner>) -> Self {
+    pub(crate) fn new(skill: &Skill, owner: &Owner, shadowed_by: Option<&Owner>) -> Self {
         SkillInfo {
             name: skill.name.clone(),
             description: skill.description.clone(),
@@ -219,50 +207,6 @@ pub struct SkillMatch {
     pub fires: bool,
     /// Whether it is for the agent.
     pub fits: bool,
-}
-
-/// The skills of an agent: what a manager of skills does, on the one registry.
-impl Agent {
-    /// Every skill, in the order of registration, also the shadowed.
-    pub fn skills(&self) -> Vec<SkillInfo> {
-        let generation = self.generation();
-        let all = generation.names.every().filter_map(|(owner, called)| match called {
-            NamedItem::Skill(skill) => {
-                let found = generation.names.find(NameKind::Skill, &skill.name);
-                let by = found.map(|(found, _)| found).filter(|found| !found.is(owner));
-                Some(SkillInfo::new(skill, owner, by))
-            }
-            _ => None,
-        });
-        all.collect()
-    }
-
-    /// The skill that a name stands for.
-    pub fn skill(&self, name: &str) -> Option<SkillInfo> {
-        match self.generation().names.find(NameKind::Skill, name)? {
-            (owner, NamedItem::Skill(skill)) => Some(SkillInfo::new(skill, owner, None)),
-            _ => None,
-        }
-    }
-
-    /// What a task would do to every skill that has triggers and is not shadowed. Nothing is brought in.
-    pub fn match_skills(&self, task: &str) -> Vec<SkillMatch> {
-        let face = self.face();
-        let matching = face.generation.triggers.matching(task);
-        let all = face.generation.names.in_force().filter_map(|(owner, called)| match called {
-            NamedItem::Skill(skill) if !skill.triggers.is_empty() => Some((owner, skill)),
-            _ => None,
-        });
-        let told = |(owner, skill): (&Owner, &Arc<Skill>)| {
-            let of_it = matching.iter().find(|(other, _)| Arc::ptr_eq(other, skill));
-            let matched = of_it.into_iter().flat_map(|(_, triggers)| triggers);
-            let matched: Vec<_> = matched.map(|trigger| Trigger::clone(trigger)).collect();
-            let fits = skill.is_for(self.id()) && face.skill(&skill.name).is_some();
-            let skill = SkillInfo::new(skill, owner, None);
-            SkillMatch { fires: fits && !matched.is_empty(), skill, matched, fits }
-        };
-        all.map(told).collect()
-    }
 }
 
 /// Who called for a skill.
@@ -312,148 +256,12 @@ impl SkillCx {
     }
 }
 
-impl AgentView {
-    /// The skill of that name, where this agent may use it.
-    pub(crate) fn skill(&self, name: &str) -> Option<&Arc<Skill>> {
-        match self.find(NameKind::Skill, name)? {
-            NamedItem::Skill(skill) => Some(skill),
-            _ => None,
-        }
-    }
-
-    /// The skills this agent's model may call for.
-    pub(crate) fn exposed_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
-        self.in_force(NameKind::Skill).filter_map(|called| match called {
-            NamedItem::Skill(skill) if skill.exposed => Some(skill),
-            _ => None,
-        })
-    }
-
-    /// The tool by which the model calls for them. Where the list has too little room, those of the
-    /// nearest origin keep their words longest.
-    pub(crate) fn invoke_skill(&self, tool: &SmolStr) -> InvokeSkill {
-        let ranked = self.exposed_skills().map(|skill| {
-            let origin = self.owner_of(NameKind::Skill, &skill.name).origin;
-            (skill.name.as_str(), skill.description.as_str(), nearness(&origin))
-        });
-        InvokeSkill::listing(tool.clone(), &ranked_list(ranked.collect(), LIST_BYTES))
-    }
-}
-
-/// A person's skill, as the message that goes before theirs.
-pub(crate) async fn materialise(
-    scene: &StepCx,
-    name: &str,
-    parsed_text: &str,
-) -> Option<Result<UserMessage, HandlerFailure>> {
-    let skill = scene.face.skill(name)?.clone();
-    let content = bring(&skill, scene, parsed_text.to_owned(), None, SkillCaller::User).await;
-    Some(content.map(|content| injection(name, content)))
-}
-
-/// A skill's text as a message before the person's own. It cannot pose as a note.
-fn injection(name: &str, content: Content) -> UserMessage {
-    injection_of(name, content, INJECTED_BYTES)
-}
-
-fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
-    let told =
-        |text: &str| crate::text::tags::escape(&format_skill_message(name, &text::cut(text, most)));
-    let content = match content {
-        Content::Text(text) => Content::Text(told(&text)),
-        Content::Parts(parts) => {
-            let text = told(&Content::Parts(parts.clone()).text());
-            let others = parts.into_iter().filter(|part| part.as_text().is_none());
-            Content::Parts(std::iter::once(ContentPart::Text(text)).chain(others).collect())
-        }
-    };
-    UserMessage::marked(content, UserMessageKind::SkillInjection)
-}
-
-/// The skills that a person's task brings in, besides those they named: each once per session, with the
-/// text that is told. One that fails, or for which there is no room, is left out and told to the person.
-pub(crate) async fn triggered(
-    scene: &StepCx,
-    task: &str,
-    named: &[SmolStr],
-) -> Vec<TriggeredSkill> {
-    let set = scene.generation().triggers.clone();
-    let matching = set.matching(task);
-    if matching.is_empty() {
-        return vec![];
-    }
-    let active = scene.session().active_skills();
-    let mut room = TRIGGERED_BYTES.saturating_sub(active.bytes);
-    let mut brought = vec![];
-    for (skill, _) in matching {
-        let name = &skill.name;
-        let is_ours = scene.face.skill(name).is_some_and(|ours| Arc::ptr_eq(ours, skill));
-        if !is_ours || !skill.is_for(scene.agent().id()) || active.names.contains(name) {
-            continue;
-        }
-        if named.contains(name) {
-            brought.push(TriggeredSkill { name: name.clone(), content: None });
-            continue;
-        }
-        match bring(skill, scene, task.to_owned(), None, SkillCaller::Trigger).await {
-            Ok(content) => {
-                let message = injection_of(name, content, TRIGGERED_EACH);
-                let length = message.content.text().len();
-                if length > room {
-                    scene.cx.notify(&format!("skill \"{name}\" was left out: no room is left"));
-                    continue;
-                }
-                room -= length;
-                brought.push(TriggeredSkill { name: name.clone(), content: Some(message) });
-            }
-            Err(HandlerFailure::Cancelled) => break,
-            Err(failure) => scene.cx.notify(&format!("skill \"{name}\" was left out: {failure}")),
-        }
-    }
-    brought
-}
-
-/// A skill that a task brought in.
-pub(crate) struct TriggeredSkill {
-    pub(crate) name: SmolStr,
-    /// What is told; nothing where the person named it and it is told anyway.
-    pub(crate) content: Option<UserMessage>,
-}
-
-async fn bring(
-    skill: &Arc<Skill>,
-    scene: &StepCx,
-    parsed_text: String,
-    args: Option<String>,
-    source: SkillCaller,
-) -> Result<Content, HandlerFailure> {
-    let owner = scene.face.owner_of(NameKind::Skill, &skill.name);
-    let cx = scene.cx.spoken_by(NoteAuthor::called("skill", &skill.name, owner));
-    let controls = cx.controls();
-    let name = skill.name.clone();
-    let told = SkillCx { name: name.clone(), parsed_text, args, source, controls };
-    let content = skill.function.call(told, &scene.cx.run.cancel).await?;
-    scene.emit(EventKind::Skill { name, source: source.as_str() });
-    Ok(content)
-}
-
 /// The most bytes the list of skills takes in the description of `invoke_skill`.
 const LIST_BYTES: usize = 8 * 1024;
 
-/// The most bytes of one skill that go before a person's message.
-const INJECTED_BYTES: usize = 1024 * 1024;
-
-/// The most bytes of one skill, and of all together, that triggers bring into a session. As much survives
-/// a compaction.
-const TRIGGERED_EACH: usize = 32 * 1024;
-const TRIGGERED_BYTES: usize = 64 * 1024;
-
-/// From how many bytes on a text is kept for renderers besides what the model gets.
-const LONG: usize = 16 * 1024;
-
 /// The tool by which the model calls for a skill.
 pub struct InvokeSkill {
-    spec: ToolSpec,
+    pub(crate) spec: ToolSpec,
 }
 
 impl InvokeSkill {
@@ -463,6 +271,12 @@ impl InvokeSkill {
         skills: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Self {
         InvokeSkill::listing(tool, &list(skills, LIST_BYTES))
+    }
+
+    /// The tool of that name for skills given as name, description and rank. Where the list has too
+    /// little room, those of a higher rank keep their words longest.
+    pub(crate) fn ranked(tool: impl Into<SmolStr>, skills: Vec<(&str, &str, u8)>) -> Self {
+        InvokeSkill::listing(tool, &ranked_list(skills, LIST_BYTES))
     }
 
     fn listing(tool: impl Into<SmolStr>, listed: &str) -> Self {
@@ -497,7 +311,7 @@ pub(crate) fn list<'a>(things: impl Iterator<Item = (&'a str, &'a str)>, bytes: 
     ranked_list(things.map(|(name, description)| (name, description, 0)).collect(), bytes)
 }
 
-/// The same where those of a higher rank are fitted in first. The order of the list stays.
+/// Names with descriptions, where those of a higher rank are fitted in first. The order stays.
 fn ranked_list(all: Vec<(&str, &str, u8)>, bytes: usize) -> String {
     let mut room = bytes;
     let mut fits = |length: usize| {
@@ -523,87 +337,4 @@ fn ranked_list(all: Vec<(&str, &str, u8)>, bytes: usize) -> String {
         lines.push(format!("- and {left_out} more, to be called by name"));
     }
     lines.join("\n")
-}
-
-impl Tool for InvokeSkill {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
-        Facts::zone(Zone::Safe)
-    }
-
-    fn parallel(&self) -> bool {
-        true
-    }
-
-    fn run(&self, permit: Permit) -> ToolFuture<'_> {
-        Box::pin(async move {
-            let input = permit.input();
-            let (name, args) = (input["name"].as_str().unwrap_or_default(), input["args"].as_str());
-            invoke(permit.cx(), name, args).await
-        })
-    }
-}
-
-async fn invoke(cx: &Cx, name: &str, args: Option<&str>) -> Result<ToolOutput, ToolError> {
-    let scene = StepCx::of(cx);
-    let Some(skill) = scene.face.skill(name).filter(|skill| skill.exposed).cloned() else {
-        let known = scene.face.exposed_skills().map(|skill| skill.name.as_str());
-        return Err(unavailable("Skill", name, "is not available", known));
-    };
-    let args = args.map(str::to_owned);
-    let parsed_text = args.clone().unwrap_or_default();
-    match bring(&skill, &scene, parsed_text, args, SkillCaller::Agent).await {
-        Ok(content) => Ok(shaped("skill", &skill.name, content)),
-        Err(failure) => Err(failure_of(&failure)),
-    }
-}
-
-/// What the model is told of a skill or subagent that failed.
-pub(crate) fn failure_of(failure: &HandlerFailure) -> ToolError {
-    match failure {
-        HandlerFailure::Cancelled => {
-            ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran.")
-        }
-        failure => unshaped(&failure.to_string(), ToolErrorKind::Failed),
-    }
-}
-
-/// `{status:"success", data:{skill, content}}`: the text for the model, the parts for renderers.
-pub(crate) fn shaped(what: &str, name: &str, content: Content) -> ToolOutput {
-    let text = content.text();
-    let text = match (&content, text.trim().is_empty()) {
-        (_, false) => text.into_owned(),
-        (Content::Parts(parts), true) if !parts.is_empty() => format!("[non-text {what} content]"),
-        _ => format!("[{what} produced no text content]"),
-    };
-    let data = json!({"status": "success", "data": {what: name, "content": text}});
-    let render_data = match &content {
-        // What is long may be cut for the model; a renderer gets all of it.
-        Content::Text(text) if text.len() > LONG => {
-            Some(json!({what: name, "parts": [{"type": "text", "text": text}]}))
-        }
-        Content::Text(_) => None,
-        Content::Parts(_) => Some(json!({what: name, "parts": wire::content_to_json(&content)})),
-    };
-    ToolOutput { content: Content::Text(data.to_string()), render_data }
-}
-
-/// `{status:"error", message, data:null}`.
-pub(crate) fn unshaped(message: &str, kind: ToolErrorKind) -> ToolError {
-    let data = json!({"status": "error", "message": message, "data": null});
-    ToolError::new(kind, data.to_string())
-}
-
-pub(crate) fn unavailable<'a>(
-    what: &str,
-    name: &str,
-    how: &str,
-    known: impl Iterator<Item = &'a str>,
-) -> ToolError {
-    let name = text::clip(&text::show_line(name), 80).into_owned();
-    let known = known.collect::<Vec<_>>().join(", ");
-    unshaped(&format!("{what} \"{name}\" {how}. Use one of: {known}."), ToolErrorKind::NotFound)
 }

@@ -28,46 +28,31 @@
 
 use std::{future::Future, sync::Arc};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use smol_str::SmolStr;
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, RwLockReadGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::{child::ChildBuilder, controls::Controls, step_cx::StepCx, view::AgentView},
-    fs::workspace::Workspace,
-    history::{
-        message::Content,
-        outcome::{EndReason, ToolErrorKind},
-    },
-    hooks::{
-        events::EventKind,
-        handler::HandlerFailure,
-        notes::{NoteAuthor, ToolCallRef},
-        points::{
-            Admission,
-            subagent::{SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent},
-        },
-    },
+    agent::{child::ChildBuilder, controls::Controls},
+    history::message::Content,
     invoke::{
         agent_config::AgentConfig,
         callable::{BoxError, Callable, failed},
-        named_item::{NameKind, NamedItem},
-        skill::{failure_of, list, shaped, unavailable, unshaped},
+        skill::list,
     },
-    model::tools::{ToolError, ToolOutput, ToolSpec},
-    permission::{Zone, facts::Facts},
-    tool::{Tool, ToolFuture, permit::Permit},
+    model::tools::ToolSpec,
 };
 
 /// A subagent: a name, and what works under it.
 pub struct Subagent {
     pub(crate) name: SmolStr,
     pub(crate) description: String,
-    work: SubagentBody,
+    pub(crate) body: SubagentBody,
 }
 
-enum SubagentBody {
+/// The part of a subagent that works.
+pub(crate) enum SubagentBody {
     Function(Callable<SubagentCx, Content>),
     Agent(RegisteredAgent),
 }
@@ -90,11 +75,12 @@ impl Subagent {
         F: Fn(SubagentCx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Content, BoxError>> + Send + 'static,
     {
-        let work = Callable::new(function, |done: Result<Content, BoxError>| done.map_err(failed));
+        let function =
+            Callable::new(function, |done: Result<Content, BoxError>| done.map_err(failed));
         Subagent {
             name: name.into(),
             description: String::new(),
-            work: SubagentBody::Function(work),
+            body: SubagentBody::Function(function),
         }
     }
 
@@ -105,7 +91,7 @@ impl Subagent {
         Subagent {
             name,
             description,
-            work: SubagentBody::Agent(RegisteredAgent { config, gone: RwLock::new(false) }),
+            body: SubagentBody::Agent(RegisteredAgent { config, gone: RwLock::new(false) }),
         }
     }
 
@@ -116,17 +102,9 @@ impl Subagent {
     }
 
     pub(crate) fn registered(&self) -> Option<&RegisteredAgent> {
-        match &self.work {
+        match &self.body {
             SubagentBody::Agent(registered) => Some(registered),
             SubagentBody::Function(_) => None,
-        }
-    }
-
-    async fn work(&self, cx: SubagentCx) -> Result<Content, HandlerFailure> {
-        let cancel = cx.cancel().clone();
-        match &self.work {
-            SubagentBody::Function(function) => function.call(cx, &cancel).await,
-            SubagentBody::Agent(registered) => registered.work(cx).await,
         }
     }
 }
@@ -146,26 +124,10 @@ impl RegisteredAgent {
         !std::mem::replace(&mut *self.gone.write().await, true)
     }
 
-    async fn work(&self, cx: SubagentCx) -> Result<Content, HandlerFailure> {
-        // Whoever is about to leave waits for its runs: one of them that waited here, within another,
-        // would be waited for by itself.
-        let Some(_there) = self.gone.try_read().ok().filter(|gone| !**gone) else {
-            return Err(HandlerFailure::Error(format!(
-                "subagent `{}` is no longer there",
-                cx.name
-            )));
-        };
-        let agent =
-            cx.child().config(AgentConfig::clone(&self.config())).build().map_err(failed)?;
-        let reply = agent.process_request(cx.prompt.as_str()).await.map_err(failed)?;
-        match reply.reason {
-            EndReason::EndTurn | EndReason::ShortCircuit => Ok(Content::Text(reply.text())),
-            EndReason::Aborted => Err(HandlerFailure::Cancelled),
-            reason => {
-                let why = reply.error.map_or_else(|| reason.as_str().into(), |error| error.message);
-                Err(HandlerFailure::Error(why))
-            }
-        }
+    /// Keeps it from leaving while the guard is held; `None` if it is leaving or has left.
+    pub(crate) fn stay(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        // Never waits: `leave` waits for its runs, and one that waited here would wait for itself.
+        self.gone.try_read().ok().filter(|gone| !**gone)
     }
 }
 
@@ -204,30 +166,12 @@ pub enum MentionMode {
     Dispatch,
 }
 
-impl AgentView {
-    /// The subagent of that name, where this agent may call it.
-    pub(crate) fn subagent(&self, name: &str) -> Option<&Arc<Subagent>> {
-        match self.find(NameKind::Subagent, name)? {
-            NamedItem::Subagent(mention) => Some(mention),
-            _ => None,
-        }
-    }
-
-    /// The subagents this agent's model may call.
-    pub(crate) fn subagents(&self) -> impl Iterator<Item = &Arc<Subagent>> {
-        self.in_force(NameKind::Subagent).filter_map(|called| match called {
-            NamedItem::Subagent(mention) => Some(mention),
-            _ => None,
-        })
-    }
-}
-
 /// The most bytes the list of subagents takes in the description of `invoke_subagent`.
 const LIST_BYTES: usize = 8 * 1024;
 
 /// The tool by which the model calls a subagent.
 pub(crate) struct InvokeSubagent {
-    spec: ToolSpec,
+    pub(crate) spec: ToolSpec,
 }
 
 impl InvokeSubagent {
@@ -251,110 +195,5 @@ impl InvokeSubagent {
             "additionalProperties": false,
         });
         InvokeSubagent { spec: ToolSpec::new(tool, description, schema) }
-    }
-}
-
-impl Tool for InvokeSubagent {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    /// Calling changes nothing by itself; each call the subagent makes is judged for itself.
-    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
-        Facts::zone(Zone::Safe)
-    }
-
-    fn parallel(&self) -> bool {
-        true
-    }
-
-    fn run(&self, permit: Permit) -> ToolFuture<'_> {
-        Box::pin(async move {
-            let input = permit.input();
-            let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
-            let started = SubagentStartEvent {
-                call_id: permit.call_id().clone(),
-                name: text("name").into(),
-                prompt: text("prompt"),
-            };
-            invoke(StepCx::of(permit.cx()), started).await
-        })
-    }
-}
-
-async fn invoke(scene: StepCx, started: SubagentStartEvent) -> Result<ToolOutput, ToolError> {
-    let name = started.name.clone();
-    let Some(mention) = scene.face.subagent(&name).cloned() else {
-        let known = scene.face.subagents().map(|mention| mention.name.as_str());
-        return Err(unavailable("Subagent", &name, "is not registered", known));
-    };
-    let decided = scene.fire::<SubagentStart>(|| started.clone()).await;
-    let verdict = decided.as_ref().and_then(|decided| decided.strictest());
-    if let Some((meta, Admission::Block(reason))) = verdict {
-        let words = crate::hooks::notes::blocked_words(&meta.name, reason);
-        return Err(unshaped(&words, ToolErrorKind::Denied));
-    }
-    scene.emit(EventKind::SubagentStart { name: name.clone() });
-    let owner = scene.face.owner_of(NameKind::Subagent, &name);
-    let cx = scene.cx.spoken_by(match &scene.cx.speaker {
-        // The call it works for is known by the tool's voice; what it may do is its owner's.
-        NoteAuthor::Tool(calling) => {
-            let (tool, call_id) = (calling.tool.clone(), calling.call_id.clone());
-            NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner, call_id }))
-        }
-        _ => NoteAuthor::called("subagent", &name, owner),
-    });
-    let told = SubagentCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };
-    let cancel = scene.cx.cancel().clone();
-    let mut ending = SubagentEndGuard { scene, event: Some(cancelled(&started.call_id, &name)) };
-    let done = mention.work(told).await;
-    let (status, text) = match &done {
-        Ok(content) => ("success", content.text().into_owned()),
-        Err(failure) => ("error", failure.to_string()),
-    };
-    ending.event =
-        Some(SubagentEndEvent { call_id: started.call_id, name: name.clone(), status, text });
-    if let Some(told) = ending.tell() {
-        // What it did is not lost because the run is aborted while somebody is told.
-        tokio::select! {
-            _ = told => {}
-            () = cancel.cancelled() => {}
-        }
-    }
-    match done {
-        Ok(content) => Ok(shaped("subagent", &name, content)),
-        Err(failure) => Err(failure_of(&failure)),
-    }
-}
-
-fn cancelled(call_id: &SmolStr, name: &SmolStr) -> SubagentEndEvent {
-    let text = HandlerFailure::Cancelled.to_string();
-    SubagentEndEvent { call_id: call_id.clone(), name: name.clone(), status: "error", text }
-}
-
-impl StepCx {
-    async fn end_subagent(&self, event: SubagentEndEvent) {
-        self.emit(EventKind::SubagentEnd { name: event.name.clone(), status: event.status });
-        self.fire::<SubagentEnd>(|| event).await;
-    }
-}
-
-/// Tells of a subagent's end also when its call is dropped.
-struct SubagentEndGuard {
-    scene: StepCx,
-    event: Option<SubagentEndEvent>,
-}
-
-impl SubagentEndGuard {
-    fn tell(&mut self) -> Option<tokio::task::JoinHandle<()>> {
-        let (event, scene) = (self.event.take()?, self.scene.clone());
-        let runtime = tokio::runtime::Handle::try_current().ok()?;
-        Some(runtime.spawn(async move { scene.end_subagent(event).await }))
-    }
-}
-
-impl Drop for SubagentEndGuard {
-    fn drop(&mut self) {
-        self.tell();
     }
 }

@@ -74,6 +74,11 @@ impl Owner {
         Owner { origin, unit: unit.into(), rewrite: false }
     }
 
+    /// The runtime itself, with its built-in gates and tools.
+    pub(crate) fn kernel() -> Self {
+        Owner::new(Origin::Kernel, "cotter")
+    }
+
     /// The program that links the library.
     pub fn embedder() -> Self {
         Owner::new(Origin::Embedder, "program")

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    agent::step_cx::StepCx,
+    agent::{Agent, step_cx::StepCx},
     history::{message::ToolCall, outcome::ToolOutcome},
     hooks::points::{
         ChainStop, RankedAnswer,
         tool_post::{ToolPost, ToolPostEvent},
         tool_pre::{ToolPre, ToolPreEvent},
     },
+    model::tools::ToolOutput,
+    permission::facts::Facts,
 };
-use crate::{model::tools::ToolOutput, permission::facts::Facts};
 
 /// What the hooks before a tool said about a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +30,25 @@ pub struct PreCheckReport {
     pub input: Value,
 }
 
+/// Hooks round one call, outside a run: what `run_pre` and `run_post` of a hook manager do.
+impl Agent {
+    /// Asks the hooks at `tool.pre` about a call of a tool, which need not exist. Nothing runs.
+    pub async fn run_pre(&self, tool: &str, input: Value) -> PreCheckReport {
+        run_pre(&self.detached_step_cx(), call(tool, input)).await
+    }
+
+    /// Shows a result to the hooks at `tool.post`; gives it as they left it.
+    pub async fn run_post(&self, tool: &str, input: Value, result: &str) -> String {
+        run_post(&self.detached_step_cx(), call(tool, input), result).await
+    }
+}
+
+fn call(tool: &str, input: Value) -> ToolCall {
+    ToolCall { id: "check".into(), name: tool.into(), input: Arc::new(input) }
+}
+
 /// Fires `tool.pre` at the hooks that match the tool, which need not exist.
-pub(crate) async fn run_pre(scene: &StepCx, call: ToolCall) -> PreCheckReport {
+async fn run_pre(scene: &StepCx, call: ToolCall) -> PreCheckReport {
     let chain = scene.generation().chain::<ToolPre>().filtered(|meta| meta.matches(&call.name));
     let event = Arc::new(ToolPreEvent {
         call_id: call.id,
@@ -56,7 +74,7 @@ pub(crate) async fn run_pre(scene: &StepCx, call: ToolCall) -> PreCheckReport {
 }
 
 /// Fires `tool.post` at the hooks that match the tool; gives the result as they left it.
-pub(crate) async fn run_post(scene: &StepCx, call: ToolCall, result: &str) -> String {
+async fn run_post(scene: &StepCx, call: ToolCall, result: &str) -> String {
     let chain = scene.generation().chain::<ToolPost>().filtered(|meta| meta.matches(&call.name));
     let event = Arc::new(ToolPostEvent {
         call_id: call.id,

@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
@@ -14,6 +15,8 @@ use crate::{
     history::{
         ledger::{AskReason, HandlerRun},
         message::ToolCall,
+        outcome::ToolErrorKind,
+        store::StoreError,
     },
     hooks::{
         chain::HandlerMeta,
@@ -24,13 +27,16 @@ use crate::{
             tool_pre::{ToolPre, ToolPreEvent},
         },
     },
-    permission::{Decider, PolicyInput, Ruling, Zone, mode::Mode, origin::Owner, verdict::Verdict},
-    registry::generation::{Generation, ToolEntry},
+    model::tools::ToolOutput,
+    permission::{
+        Decider, PolicyInput, Ruling, Zone, facts::Facts, mode::Mode, origin::Owner,
+        verdict::Verdict,
+    },
+    registry::{
+        generation::{Generation, ToolEntry},
+        tool_set::ToolSet,
+    },
     text,
-};
-use crate::{
-    history::outcome::ToolErrorKind, model::tools::ToolOutput, permission::facts::Facts,
-    registry::tool_set::ToolSet,
 };
 
 /// A call and what was decided about it.
@@ -136,6 +142,32 @@ impl CallDecision {
             facts: self.facts.clone(),
         })
     }
+}
+
+/// Decides the calls of a step, all at once. Of an interrupted step, calls that were not asked about are
+/// cancelled.
+pub(crate) async fn decide_calls(
+    scene: &StepCx,
+    calls: Vec<ToolCall>,
+    resumed: Option<Vec<SmolStr>>,
+) -> Result<Vec<CallDecision>, StoreError> {
+    let tools = &scene.face.tools;
+    let watched = |call: &ToolCall| tools.row(&call.name).is_some_and(|row| row.watched);
+    if calls.iter().any(watched) {
+        scene.state().commit()?;
+    }
+    let each = |call: ToolCall| {
+        let gone = resumed.as_ref().is_some_and(|asked: &Vec<SmolStr>| !asked.contains(&call.id));
+        async move {
+            if gone { CallDecision::cancelled(call) } else { prepare(scene, tools, call).await }
+        }
+    };
+    let mut calls = calls;
+    if calls.len() == 1 {
+        let only = calls.remove(0);
+        return Ok(vec![each(only).await]);
+    }
+    Ok(join_all(calls.into_iter().map(each)).await)
 }
 
 /// Takes a call through every stage that decides about it.

@@ -38,7 +38,7 @@ use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
 use crate::{
-    agent::step_cx::StepCx,
+    agent::{Agent, step_cx::StepCx},
     history::ledger::HandlerRun,
     hooks::{
         chain::{Chain, HandlerMeta},
@@ -167,8 +167,16 @@ fn as_word<S: serde::Serializer>(power: &Power, serializer: S) -> Result<S::Ok, 
 /// What is said of a hook that was not asked, since another had ended it.
 pub(crate) const NOT_REACHED: &str = "not reached";
 
+impl Agent {
+    /// Fires a point at the loaded hooks and reports their answers. Nothing happens but what they do
+    /// themselves; they are told that it is a dry run.
+    pub async fn try_hooks(&self, trial: DryRun) -> DryRunReport {
+        try_hooks(self.dry_step_cx(), trial).await
+    }
+}
+
 /// Fires a point at the loaded hooks.
-pub(crate) async fn try_hooks(scene: StepCx, trial: DryRun) -> DryRunReport {
+async fn try_hooks(scene: StepCx, trial: DryRun) -> DryRunReport {
     let heard = scene.session().events();
     let tried = points::visit(trial.point, DryRunVisitor { scene: &scene, trial: &trial }).await;
     DryRunReport { notes: noted(&scene), notices: notices(heard), ..tried }

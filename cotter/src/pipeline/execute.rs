@@ -1,12 +1,12 @@
-//! The calls of one step, from decision to result. The only place that makes permits.
+//! Runs calls that are decided, and turns each into its result. The only place that makes permits.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
-use futures_util::{FutureExt, StreamExt, future::join_all, stream};
-use smol_str::{SmolStr, format_smolstr};
+use futures_util::{FutureExt, StreamExt, stream};
+use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
         ledger::{DecisionRow, HandlerRun, OutcomeRow, Record},
         line_format::is_too_deep,
         message::{Content, Message, ToolCall, ToolResultMessage},
-        outcome::ToolOutcome,
+        outcome::{ToolErrorKind, ToolOutcome},
         store::StoreError,
     },
     hooks::{
@@ -27,17 +27,9 @@ use crate::{
             tool_refused::ToolRefusedEvent,
         },
     },
-    registry::generation::ToolEntry,
-    run::agent_loop::RunExit,
-};
-use crate::{
-    history::outcome::ToolErrorKind,
     model::tools::{ToolError, ToolOutput},
-    pipeline::{
-        batch,
-        decide::{CallDecision, CallState, prepare, recheck},
-        question as ask,
-    },
+    pipeline::decide::{CallDecision, CallState, recheck},
+    registry::generation::ToolEntry,
     tool::{
         cap::Cap,
         permit::{Permit, spoken_by_tool},
@@ -46,30 +38,6 @@ use crate::{
 
 /// The most calls of one step that run at the same time.
 const SIDE_BY_SIDE: usize = 32;
-
-/// Takes the calls of a step through the pipeline. Every call gets exactly one result, in call order.
-/// Of an interrupted step, those that were asked about go on.
-pub(crate) async fn run_step(
-    scene: &StepCx,
-    calls: Vec<ToolCall>,
-    resumed: Option<Vec<SmolStr>>,
-) -> Result<(), RunExit> {
-    let mut judged = decide(scene, calls, resumed).await?;
-    let question = format_smolstr!("{}.{}", scene.run_id(), scene.cx.step());
-    ask::ask_about_step(scene, &mut judged, question).await?;
-    let parallel: Vec<_> = judged.iter().map(runs_beside_others).collect();
-    let mut judged = judged.into_iter();
-    for segment in batch::segments(&parallel) {
-        let together = judged.by_ref().take(segment.len()).collect();
-        scene.state().rest();
-        let (results, told) = run_segment(scene, together).await?;
-        // What ran has its result, also where the store failed meanwhile.
-        let stored = results.into_iter().map(|result| store_result(scene, result));
-        stored.fold(told, Result::and)?;
-    }
-    scene.state().commit_behind()?;
-    if scene.is_cancelled() { Err(RunExit::aborted()) } else { Ok(()) }
-}
 
 /// Answers calls that were left open, so that history is always well paired.
 pub(crate) fn close_open_calls(scene: &StepCx) {
@@ -88,31 +56,8 @@ pub(crate) fn close_open_calls(scene: &StepCx) {
     }
 }
 
-async fn decide(
-    scene: &StepCx,
-    calls: Vec<ToolCall>,
-    resumed: Option<Vec<SmolStr>>,
-) -> Result<Vec<CallDecision>, StoreError> {
-    let tools = &scene.face.tools;
-    let watched = |call: &ToolCall| tools.row(&call.name).is_some_and(|row| row.watched);
-    if calls.iter().any(watched) {
-        scene.state().commit()?;
-    }
-    let each = |call: ToolCall| {
-        let gone = resumed.as_ref().is_some_and(|asked: &Vec<SmolStr>| !asked.contains(&call.id));
-        async move {
-            if gone { CallDecision::cancelled(call) } else { prepare(scene, tools, call).await }
-        }
-    };
-    let mut calls = calls;
-    if calls.len() == 1 {
-        let only = calls.remove(0);
-        return Ok(vec![each(only).await]);
-    }
-    Ok(join_all(calls.into_iter().map(each)).await)
-}
-
-fn runs_beside_others(judged: &CallDecision) -> bool {
+/// Whether a call may run beside others of its step.
+pub(crate) fn runs_beside_others(judged: &CallDecision) -> bool {
     match (&judged.stand, &judged.row, &judged.answer) {
         // A tool that panics here runs alone.
         (CallState::Pass, Some(row), None) => {
@@ -159,7 +104,8 @@ pub(crate) async fn run_segment(
     Ok((results.into_iter().flatten().collect(), told))
 }
 
-fn store_result(scene: &StepCx, result: ToolResultMessage) -> Result<(), StoreError> {
+/// Stores a result as a message, and tells it.
+pub(crate) fn store_result(scene: &StepCx, result: ToolResultMessage) -> Result<(), StoreError> {
     let entry = scene.state().append(EntryBody::Message(Message::ToolResult(result)));
     scene.tell(|| EventKind::Message { entry })
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    agent::step_cx::StepCx,
+    agent::{Agent, step_cx::StepCx},
     history::message::ToolCall,
     hooks::{
         chain::HandlerMeta,
@@ -17,19 +17,17 @@ use crate::{
     },
     permission::{
         PolicyInput, Ruling,
+        facts::Facts,
         mode::Mode,
         origin::Origin,
         verdict::{Power, Verdict},
     },
-    pipeline::dry_run as trial,
-    registry::generation::ToolEntry,
-};
-use crate::{
-    permission::facts::Facts,
     pipeline::{
         decide as prepare,
         decide::{CallDecision, CallState},
+        dry_run as trial,
     },
+    registry::generation::ToolEntry,
 };
 
 /// What would happen to a call, and why.
@@ -85,9 +83,24 @@ impl ExplainRow {
     }
 }
 
+impl Agent {
+    /// Explains what would happen to a call. Nothing runs, nobody is asked and nothing is kept.
+    pub async fn explain(&self, tool: &str, input: Value) -> ExplainReport {
+        let call = call(tool, input);
+        explain(&self.dry_step_cx(), call, HookMode::Listed).await
+    }
+
+    /// Explains a call with the hooks at `tool.pre` really asked, observers aside. They are told that it
+    /// is a dry run.
+    pub async fn explain_with_hooks(&self, tool: &str, input: Value) -> ExplainReport {
+        let call = call(tool, input);
+        explain(&self.dry_step_cx(), call, HookMode::Asked).await
+    }
+}
+
 /// What becomes of hooks that may do more than look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HookMode {
+enum HookMode {
     /// They are named.
     Listed,
     /// They are asked, and told that it is a trial.
@@ -96,7 +109,7 @@ pub(crate) enum HookMode {
 
 /// Decides about a call as far as that can be done without asking a person or running anything. The
 /// kernel's gates are asked, and those that say that they only look; other hooks as `hooks` says.
-pub(crate) async fn explain(scene: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainReport {
+async fn explain(scene: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainReport {
     let tools = &scene.face.tools;
     let mut judged = prepare::begin(scene, tools, call);
     let mut considered = vec![];
@@ -267,6 +280,6 @@ fn told(judged: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
 }
 
 /// What somebody would ask the tool whose input is this, for one who writes it.
-pub(crate) fn call(tool: &str, input: Value) -> ToolCall {
+fn call(tool: &str, input: Value) -> ToolCall {
     ToolCall { id: "explain".into(), name: tool.into(), input: Arc::new(input) }
 }

@@ -8,14 +8,12 @@ use smol_str::format_smolstr;
 use crate::{
     agent::{
         child::{DEEPEST, depth},
+        controls::Controls,
         cx::Cx,
         step_cx::StepCx,
     },
-    history::{message::ToolCall, store::StoreError},
+    history::{message::ToolCall, outcome::ToolErrorKind, store::StoreError},
     hooks::notes::NoteAuthor,
-};
-use crate::{
-    history::outcome::ToolErrorKind,
     model::tools::{ToolError, ToolOutput},
     pipeline::{
         decide::{CallDecision, prepare},
@@ -25,8 +23,17 @@ use crate::{
     registry::tool_set::ToolSet,
 };
 
+impl Controls {
+    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's
+    /// own, as part of the call or hook it is made from; hooks of the same owner are not asked.
+    pub async fn run_tool(&self, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
+        let _paused = self.cx().pause();
+        run_nested(self.cx(), name, input).await
+    }
+}
+
 /// Takes one call through the pipeline. Its result is the caller's and no part of the conversation.
-pub(crate) async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
+async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
     if depth(cx) >= DEEPEST {
         let words = format!("calls are nested {DEEPEST} deep, and may not be deeper");
         return Err(ToolError::new(ToolErrorKind::Denied, words));

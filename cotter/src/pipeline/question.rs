@@ -10,6 +10,7 @@ use crate::{
     history::{
         entry::Timestamp,
         ledger::{AnsweredRow, AskReason, AskedRow, Record, digest},
+        outcome::ToolErrorKind,
         store::StoreError,
     },
     hooks::{
@@ -28,12 +29,9 @@ use crate::{
         rule::{Rule, RuleKind},
         suggest as offer,
     },
+    pipeline::decide::{CallDecision, CallState, recheck},
     registry::{Registry, generation::Generation},
     text,
-};
-use crate::{
-    history::outcome::ToolErrorKind,
-    pipeline::decide::{CallDecision, CallState, recheck},
 };
 
 /// Asks about every call that needs it, and settles each as passed or refused.

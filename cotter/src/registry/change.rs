@@ -7,15 +7,13 @@ use smol_str::SmolStr;
 
 use crate::{
     hooks::chain::HandlerMeta,
-    permission::origin::{Origin, Owner},
-    registry::{RegisterError, Registration, Registry, generation::OwnerUnit},
-};
-use crate::{
     permission::{
         Policy,
         mode::{Level, Mode},
+        origin::{Origin, Owner},
         verdict::Power,
     },
+    registry::{RegisterError, Registration, Registry, generation::OwnerUnit},
     text,
 };
 

@@ -13,24 +13,30 @@ use smol_str::SmolStr;
 
 use crate::{
     history::ledger::HandlerId,
-    hooks::chain::{Chain, HandlerMeta},
-    invoke::named_item::{NameKind, NamedItem},
-    permission::origin::{Origin, Owner},
+    hooks::{
+        chain::{Chain, HandlerMeta},
+        points::{
+            ChainSlot, Chains, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
+            tool_refused::ToolRefused,
+        },
+    },
+    invoke::{
+        named_item::{NameKind, NamedItem},
+        trigger::TriggerSet,
+    },
+    model::tools::ToolSpec,
+    permission::{
+        Policy,
+        guard::Guard,
+        origin::{Origin, Owner},
+        rule::Rule,
+        verdict::Power,
+    },
     registry::{
         RegisterError, Registration, Registry,
         change::{self, ChangeResult, RegistryChange, is_called},
         names::{NameTable, is_built_in},
-    },
-};
-use crate::{
-    hooks::points::{
-        ChainSlot, Chains, Point, PointId, tool_post::ToolPost, tool_pre::ToolPre,
-        tool_refused::ToolRefused,
-    },
-    invoke::{agent_config::PendingAgents, trigger::TriggerSet},
-    model::tools::ToolSpec,
-    permission::{Policy, guard::Guard, rule::Rule, verdict::Power},
-    registry::{
+        pending_agents::PendingAgents,
         subsystem::{Hook, InstalledHook},
         tool_set::ToolSet,
     },
@@ -151,9 +157,7 @@ impl Generation {
         let spec = Arc::new(tool.spec().clone());
         let schema = Arc::new(ToolSchema::of_our_own(&spec.schema));
         let item = Registration::Tool { tool, spec, schema, hook: None };
-        Arc::new(
-            ToolEntry::new(&self.chains, &item, crate::builtin::owner()).expect("it is a tool"),
-        )
+        Arc::new(ToolEntry::new(&self.chains, &item, Owner::kernel()).expect("it is a tool"))
     }
 
     fn build(

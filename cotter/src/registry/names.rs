@@ -2,15 +2,14 @@
 //! rule for all of them: within one origin the second of a name is refused; across origins the nearer
 //! one is found and the other is shown as shadowed.
 
-use crate::invoke::named_item::NameInfo;
-use crate::invoke::named_item::NameKind;
-use crate::invoke::named_item::NamedItem;
-use crate::invoke::named_item::nearness;
 use std::collections::BTreeMap;
 
 use smol_str::SmolStr;
 
-use crate::permission::origin::{Origin, Owner};
+use crate::{
+    invoke::named_item::{NameInfo, NameKind, NamedItem, nearness},
+    permission::origin::{Origin, Owner},
+};
 
 /// The names of one generation.
 #[derive(Default)]

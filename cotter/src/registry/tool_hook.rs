@@ -4,11 +4,16 @@
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::hooks::points::{
-    tool_post::{ToolPost, ToolPostEvent},
-    tool_pre::{ToolPre, ToolPreChange, ToolPreEvent},
+use crate::{
+    hooks::{
+        handler::named,
+        points::{
+            tool_post::{ToolPost, ToolPostEvent},
+            tool_pre::{ToolPre, ToolPreChange, ToolPreEvent},
+        },
+    },
+    registry::Registry,
 };
-use crate::{hooks::handler::named, registry::Registry};
 
 /// What a check before a tool says.
 #[derive(Clone, Debug, PartialEq)]

@@ -39,7 +39,7 @@ use crate::{
         },
     },
     model::Model,
-    pipeline::execute,
+    pipeline::{self, StepEnd},
     run::{
         Reply,
         prompt::{self, PromptInput, StagedPrompt},
@@ -132,7 +132,7 @@ impl RunLoop {
             }
             patience = StallCounts::default();
             let (calls, resumed) = (std::mem::take(&mut calls), self.resumed.take());
-            Box::pin(execute::run_step(&self.scene, calls, resumed)).await?;
+            Box::pin(pipeline::run_step(&self.scene, calls, resumed)).await?;
         }
     }
 
@@ -269,7 +269,7 @@ impl RunLoop {
             exit = RunExit::failed(EndReason::Blocked, why);
         }
         // History is always well paired, whatever happened.
-        execute::close_open_calls(&self.scene);
+        pipeline::close_open_calls(&self.scene);
         let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
         let Spending { usage, cost, .. } = self.scene.cx.run.budget.spent();
         let gone = self.scene.state().take_gone_models();
@@ -428,14 +428,6 @@ impl RunLoop {
     }
 }
 
-impl StepCx {
-    /// Answers a call that will get no answer of its own. A store that fails is told elsewhere.
-    pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, words: &str) {
-        let entry = self.state().close_call(call, kind, words);
-        let _ = self.tell(|| EventKind::Message { entry });
-    }
-}
-
 impl Session {
     /// The id of a run about to begin: `r3`, or `r3/1` for the first that works for it.
     fn next_run_id(&self) -> SmolStr {
@@ -465,6 +457,15 @@ impl RunExit {
     pub(crate) fn coded(reason: EndReason, code: &str, message: impl Into<String>) -> Self {
         let failed = RunFailure { code: code.into(), message: message.into() };
         RunExit { reason, failed: Some(failed) }
+    }
+}
+
+impl From<StepEnd> for RunExit {
+    fn from(end: StepEnd) -> Self {
+        match end {
+            StepEnd::Aborted => RunExit::aborted(),
+            StepEnd::Store(error) => RunExit::from(error),
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use crate::run::agent_loop::{RunExit, RunLoop};
 use crate::{
     agent::{
         session::{
@@ -31,6 +30,7 @@ use crate::{
     },
     model::{Model, ModelError, ModelErrorKind, Request},
     run::{
+        agent_loop::{RunExit, RunLoop},
         compaction as compact,
         request::{OverflowPolicy, RetryPlan, StreamEnd, StreamReader},
     },

@@ -3,17 +3,20 @@
 //!
 //! History itself is kept; what changes is what the model gets.
 
-use crate::agent::session::estimate::SizeAfterCompaction;
 use std::sync::Arc;
 
 use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
-    agent::{session::Session, step_cx::StepCx},
+    agent::{
+        controls::ControlError,
+        session::estimate::{SizeAfterCompaction, message_tokens},
+        step_cx::StepCx,
+    },
     history::{
         entry::{Compaction, Entry, EntryBody},
-        message::{AssistantPart, Content, ContentPart, Message, UserMessage, UserMessageKind},
+        message::{Message, UserMessage, UserMessageKind},
         message_list::MessageList,
         outcome::EndReason,
     },
@@ -33,9 +36,6 @@ const FORCED: &str = "forced";
 const THRESHOLD: &str = "threshold";
 const OVERFLOW: &str = "overflow";
 
-/// The code of a failure that is none: everything was summed up already.
-pub(crate) const NOTHING: &str = "empty";
-
 /// The most tokens of recent messages that are kept beside a summary.
 const KEEP_TOKENS: u64 = 20_000;
 /// The most bytes of active skills that are attached to a summary again.
@@ -47,9 +47,6 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
     can go on from your summary alone. Keep what was asked, what was decided and why, what was done \
     (files, commands, results that still matter), what is under way and what is left to do. Leave \
     out what no longer matters. Write plain text, no preamble.";
-
-/// How far back a reply that was counted is looked for.
-const RECENT: usize = 256;
 
 /// What stands round a summary: attached skills follow the end.
 const SUMMARY_START: &str = "[Summary of the conversation so far]";
@@ -93,7 +90,7 @@ fn is_near_the_end(scene: &StepCx, model: &Arc<dyn Model>) -> bool {
         reason = "a share of a window, in tokens"
     )]
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
-    let tokens = context_tokens(scene.session());
+    let tokens = scene.session().context_tokens();
     let is_near = tokens > limit;
     let last = scene.state().choices().summed_up;
     match last {
@@ -156,11 +153,11 @@ pub(crate) async fn compact(scene: &StepCx, cause: CompactionCause) -> Result<()
 async fn summed_up(scene: &StepCx, cause: CompactionCause) -> Result<CompactPostEvent, RunExit> {
     let CompactionCause { trigger, words } = cause;
     let context = scene.context().await?.messages;
-    let tokens_before = context_tokens(scene.session());
+    let tokens_before = scene.session().context_tokens();
     let keep =
         scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
-    let HistorySplit { messages, first_kept_id } = cut(&context, keep.min(KEEP_TOKENS), trigger)
-        .ok_or_else(|| RunExit::coded(EndReason::Error, NOTHING, "there is nothing to sum up"))?;
+    let HistorySplit { messages, first_kept_id } =
+        cut(&context, keep.min(KEEP_TOKENS), trigger).ok_or_else(nothing_to_compact)?;
     let event =
         || CompactPreEvent { trigger, tokens_before, messages, first_kept_id, summary: None };
     let (event, by) = ask_hooks(scene, event()).await?;
@@ -194,6 +191,11 @@ async fn summed_up(scene: &StepCx, cause: CompactionCause) -> Result<CompactPost
         summary: stored,
         by,
     })
+}
+
+fn nothing_to_compact() -> RunExit {
+    let code = ControlError::NOTHING_TO_COMPACT;
+    RunExit::coded(EndReason::Error, code, "there is nothing to sum up")
 }
 
 /// A summary whose words are only words: no end of the summary, no skill, no note. Its author has read
@@ -310,65 +312,6 @@ fn first_kept(entries: &[&Arc<Entry>], keep: u64, trigger: &'static str) -> usiz
         }
     }
     first
-}
-
-/// How many tokens a session's context has: what the provider of a recent reply counted and an estimate
-/// of what came after, or an estimate of all of it.
-pub(crate) fn context_tokens(session: &Session) -> u64 {
-    let messages = session.messages();
-    counted(&messages).unwrap_or_else(|| session.state().choose().estimate(messages))
-}
-
-/// What the last reply's provider counted and an estimate of what came after. A reply from before a
-/// summary counts nothing; where none of the last has a count, none is looked for.
-fn counted(messages: &MessageList) -> Option<u64> {
-    let mut after = 0;
-    for entry in messages.entries().rev().take(RECENT) {
-        match entry.in_context() {
-            Some(Message::Assistant(reply))
-                if reply.usage.total() > 0 && !is_before_summary(messages, entry) =>
-            {
-                return Some(reply.usage.total() + after);
-            }
-            Some(message) => after += message_tokens(message),
-            None => {}
-        }
-    }
-    None
-}
-
-/// Whether an entry was kept beside a summary that was made after it.
-fn is_before_summary(messages: &MessageList, entry: &Arc<Entry>) -> bool {
-    let summary =
-        messages.entries().next().filter(|first| matches!(first.body(), EntryBody::Compaction(_)));
-    summary.is_some_and(|summary| entry.id().as_str() < summary.id().as_str())
-}
-
-/// About four bytes are a token; a picture is as many as a page of text.
-pub(crate) fn message_tokens(message: &Message) -> u64 {
-    let of_content = |content: &Content| match content {
-        Content::Text(text) => text.len(),
-        Content::Parts(parts) => parts
-            .iter()
-            .map(|part| match part {
-                ContentPart::Text(text) | ContentPart::Data(text) => text.len(),
-                ContentPart::Image { .. } => 4800,
-            })
-            .sum(),
-    };
-    let bytes = match message {
-        Message::User(user) => of_content(&user.content),
-        Message::ToolResult(result) => of_content(&result.content),
-        Message::Assistant(reply) => reply
-            .parts
-            .iter()
-            .map(|part| match part {
-                AssistantPart::Text(text) | AssistantPart::Thinking { text, .. } => text.len(),
-                AssistantPart::ToolCall(call) => call.name.len() + call.input.to_string().len(),
-            })
-            .sum(),
-    };
-    (bytes as u64).div_ceil(4)
 }
 
 /// A conversation as text, for whoever sums it up.

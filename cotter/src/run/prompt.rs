@@ -31,16 +31,21 @@ use crate::{
         },
     },
     invoke::{
-        command::{self, CommandResult},
+        command::CommandResult,
         directive_hook::{HookCx, HookResult, ShortCircuit},
         directives::{DirectiveToken, leading::leading_mention, parse_tokens},
         named_item::{NameKind, NamedItem},
-        skill::{self, TriggeredSkill},
         subagent::MentionMode,
     },
     permission::{origin::Owner, verdict::Power},
-    pipeline::execute,
-    run::{Reply, agent_loop::RunExit, request::with_ids},
+    pipeline,
+    run::{
+        Reply,
+        agent_loop::RunExit,
+        commands,
+        request::with_ids,
+        skills::{self, TriggeredSkill},
+    },
 };
 
 /// What a run begins with.
@@ -79,9 +84,11 @@ pub(crate) async fn run_command(
     cancel: &CancellationToken,
 ) -> Result<(), Reply> {
     let PromptInput::Typed(prompt) = &*input else { return Ok(()) };
-    let Some((command, given)) = command::led_by(session, prompt) else { return Ok(()) };
+    let Some((command, given)) = commands::find_leading_command(session, prompt) else {
+        return Ok(());
+    };
     let reply = Reply::without_a_run(session.id().clone(), EndReason::EndTurn);
-    match command::invoke(session, &command, given, cancel).await {
+    match commands::invoke(session, &command, given, cancel).await {
         Ok(CommandResult::Prompt(prompt)) => {
             *input = PromptInput::Plain(prompt);
             Ok(())
@@ -190,7 +197,7 @@ async fn stage_typed(scene: &StepCx, content: Content) -> Result<StagedPrompt, R
         if scene.face.find(NameKind::Hook, name).is_some() {
             continue;
         }
-        match skill::materialise(scene, name, &text).await {
+        match skills::materialise(scene, name, &text).await {
             Some(Ok(message)) => stored.push(EntryBody::Message(Message::User(message))),
             Some(Err(failure)) => return Err(failed(scene, "skill", name, &failure)),
             None => {}
@@ -215,7 +222,7 @@ async fn stage_typed(scene: &StepCx, content: Content) -> Result<StagedPrompt, R
 /// messages, so that what a provider keeps of the conversation stays true.
 async fn triggered(scene: &StepCx, task: &str, tokens: &[DirectiveToken]) -> Vec<EntryBody> {
     let named: Vec<_> = tokens.iter().map(|token| token.name.clone()).collect();
-    let brought = skill::triggered(scene, task, &named).await;
+    let brought = skills::triggered(scene, task, &named).await;
     let is_first = scene.state().tree.messages().is_empty();
     let mut stored = vec![];
     for TriggeredSkill { name, content } in brought {
@@ -472,7 +479,7 @@ async fn dispatch_mention(
     };
     stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
     store(scene, stored)?;
-    execute::run_step(scene, vec![call.clone()], None).await?;
+    pipeline::run_step(scene, vec![call.clone()], None).await?;
     let answer = reply(AssistantPart::Text(mention_answer(scene)), StopReason::EndTurn);
     let mut entries = store(scene, [answer])?;
     Ok(StagedPrompt::Answered(entries.split_off(entries.len() - 1)))

@@ -7,24 +7,20 @@ use smol_str::SmolStr;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    agent::session::SessionState,
-    history::{
-        entry::{Entries, Entry, EntryBody, EntryKind},
-        ledger::Record,
-        store::StoreError,
-    },
-};
-use crate::{
     agent::{
         listing::NameListing,
         session::{
             cache_break::{RequestLog, ToolLimit},
             estimate::{SizeAfterCompaction, TokenEstimate},
+            state::SessionState,
         },
     },
     history::{
+        entry::{Entries, Entry, EntryBody, EntryKind},
+        ledger::Record,
         message::{Content, Message, ToolResultMessage, UserMessage, UserMessageKind},
         message_list::MessageList,
+        store::StoreError,
     },
     model::{Model, Thinking},
     permission::rule::Rule,

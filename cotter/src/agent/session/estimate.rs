@@ -1,6 +1,18 @@
-//! estimate
+//! The number of tokens of a conversation, as counted by a provider or estimated.
 
-use crate::{history::message_list::MessageList, run::compaction::message_tokens};
+use std::sync::Arc;
+
+use crate::{
+    agent::session::Session,
+    history::{
+        entry::{Entry, EntryBody},
+        message::{AssistantPart, Content, ContentPart, Message},
+        message_list::MessageList,
+    },
+};
+
+/// How far back a reply that was counted is looked for.
+const RECENT: usize = 256;
 
 /// What summing up left of a conversation.
 #[derive(Clone, Copy)]
@@ -29,4 +41,65 @@ impl TokenEstimate {
         self.of = messages;
         self.tokens
     }
+}
+
+impl Session {
+    /// The tokens of its context: the count of a recent reply's provider and an estimate of what came
+    /// after, or an estimate of all of it.
+    pub(crate) fn context_tokens(&self) -> u64 {
+        let messages = self.messages();
+        counted(&messages).unwrap_or_else(|| self.state().choose().estimate(messages))
+    }
+}
+
+/// What the last reply's provider counted and an estimate of what came after. A reply from before a
+/// summary counts nothing; where none of the last has a count, none is looked for.
+fn counted(messages: &MessageList) -> Option<u64> {
+    let mut after = 0;
+    for entry in messages.entries().rev().take(RECENT) {
+        match entry.in_context() {
+            Some(Message::Assistant(reply))
+                if reply.usage.total() > 0 && !is_before_summary(messages, entry) =>
+            {
+                return Some(reply.usage.total() + after);
+            }
+            Some(message) => after += message_tokens(message),
+            None => {}
+        }
+    }
+    None
+}
+
+/// Whether an entry was kept beside a summary that was made after it.
+fn is_before_summary(messages: &MessageList, entry: &Arc<Entry>) -> bool {
+    let summary =
+        messages.entries().next().filter(|first| matches!(first.body(), EntryBody::Compaction(_)));
+    summary.is_some_and(|summary| entry.id().as_str() < summary.id().as_str())
+}
+
+/// An estimate of a message's tokens. About four bytes are a token; a picture is as many as a page of text.
+pub(crate) fn message_tokens(message: &Message) -> u64 {
+    let of_content = |content: &Content| match content {
+        Content::Text(text) => text.len(),
+        Content::Parts(parts) => parts
+            .iter()
+            .map(|part| match part {
+                ContentPart::Text(text) | ContentPart::Data(text) => text.len(),
+                ContentPart::Image { .. } => 4800,
+            })
+            .sum(),
+    };
+    let bytes = match message {
+        Message::User(user) => of_content(&user.content),
+        Message::ToolResult(result) => of_content(&result.content),
+        Message::Assistant(reply) => reply
+            .parts
+            .iter()
+            .map(|part| match part {
+                AssistantPart::Text(text) | AssistantPart::Thinking { text, .. } => text.len(),
+                AssistantPart::ToolCall(call) => call.name.len() + call.input.to_string().len(),
+            })
+            .sum(),
+    };
+    (bytes as u64).div_ceil(4)
 }

@@ -6,15 +6,13 @@ use std::{collections::HashSet, sync::Arc};
 use serde_json::Value;
 use smol_str::SmolStr;
 
-use crate::history::{
-    ledger::{OutcomeRow, Record},
-    message::{Message, ToolCall, ToolResultMessage, Usage},
-    outcome::{EndReason, ToolErrorKind},
-};
 use crate::{
-    agent::session::SessionState,
+    agent::session::state::SessionState,
     history::{
         entry::{Entry, EntryBody, Timestamp},
+        ledger::{OutcomeRow, Record},
+        message::{Message, ToolCall, ToolResultMessage, Usage},
+        outcome::{EndReason, ToolErrorKind},
         store::{StoreError, StoredRecord},
     },
 };

@@ -5,8 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use crate::agent::cx::Cx;
-use crate::agent::session::budget::{Amount, Budget, BudgetScope, FundedBy, purses};
+use crate::agent::{
+    cx::Cx,
+    session::budget::{Amount, Budget, BudgetScope, FundedBy, purses},
+};
 
 /// What one task may spend. Nothing said is a fair part of what is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,0 +1,238 @@
+//! Agents in the registry: how one comes in and leaves.
+//!
+//! Hooks are told of both. What a hook keeps for an agent is in place before anybody can call the agent,
+//! and is dropped before its name is.
+
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
+
+use futures_util::FutureExt;
+
+use crate::{
+    agent::Agent,
+    hooks::dispatch::panic_words,
+    invoke::{
+        agent_config::AgentConfig,
+        named_item::{NameKind, NamedItem},
+        subagent::{RegisteredAgent, Subagent},
+    },
+    permission::origin::Owner,
+    registry::{
+        RegisterError, Registry,
+        generation::Generation,
+        subsystem::{Hook, InstalledHook},
+    },
+};
+
+/// Agents of this agent's registry: what its model calls as subagents.
+impl Agent {
+    /// Registers an agent. Hooks may change its config and prepare for it; then it is there, whole.
+    pub async fn register_agent(&self, config: AgentConfig) -> Result<(), RegisterError> {
+        let agent = self.clone();
+        to_the_end(async move { agent.register(config).await }).await
+    }
+
+    async fn register(&self, config: AgentConfig) -> Result<(), RegisterError> {
+        self.told().await?;
+        let name = config.name.clone();
+        // A namesake that is refused only after hooks were told would take along what they keep.
+        let Some(_arrival) = self.live().arriving.begin(&name) else {
+            return Err(RegisterError::new(format!("subagent `{name}` is being registered")));
+        };
+        let generation = self.generation();
+        let taken = generation.names.find(NameKind::Subagent, &name);
+        if taken.is_some_and(|(owner, _)| owner.is(&Owner::embedder())) {
+            return Err(RegisterError::new(format!("subagent `{name}` is already registered")));
+        }
+        let config = build(&generation.hooks, config).await?;
+        enter(&generation.hooks, &config).await?;
+        let defined = self.define_mention(Subagent::agent(config));
+        if defined.is_err() {
+            depart(&generation.hooks, &name).await;
+        }
+        defined
+    }
+
+    /// Takes an agent out of the registry once its runs under way have ended; whether it was there.
+    /// A run of that agent must not await this: it would wait for itself.
+    pub async fn unregister_agent(&self, name: &str) -> bool {
+        let (agent, name) = (self.clone(), name.to_owned());
+        to_the_end(async move { agent.unregister(&name).await }).await
+    }
+
+    async fn unregister(&self, name: &str) -> bool {
+        let generation = self.generation();
+        let Some((_, NamedItem::Subagent(mention))) =
+            generation.names.find(NameKind::Subagent, name)
+        else {
+            return false;
+        };
+        let Some(registered) = mention.registered() else { return self.undefine_mention(name) };
+        if !registered.leave().await {
+            return false;
+        }
+        depart(&self.generation().hooks, name).await;
+        self.undefine_mention(name)
+    }
+
+    /// Installs a hook. It is told of every agent that is there before it takes effect; where that or
+    /// its installing fails, it is told that they are not, and nothing has changed.
+    pub async fn hook(&self, hook: impl Hook) -> Result<(), RegisterError> {
+        let agent = self.clone();
+        to_the_end(async move { agent.install(hook).await }).await
+    }
+
+    async fn install(&self, hook: impl Hook) -> Result<(), RegisterError> {
+        self.told().await?;
+        let mut unit = Registry::new(Owner::embedder());
+        unit.hook(hook);
+        let new = unit.hooks();
+        let changed = tell_of_all(&new, AgentRef::of(self)).await?;
+        let before: Vec<_> = changed.iter().map(|(agent, _)| agent.config()).collect();
+        for (agent, config) in &changed {
+            agent.set_config(config.clone());
+        }
+        let Err(error) = self.live().commit(unit) else { return Ok(()) };
+        for ((agent, config), before) in changed.iter().zip(before).rev() {
+            agent.set_config(AgentConfig::clone(&before));
+            depart(&new, &config.name).await;
+        }
+        Err(error)
+    }
+
+    /// Tells the hooks of every agent they were built with, once.
+    pub(crate) async fn told(&self) -> Result<(), RegisterError> {
+        if self.parent().is_some() {
+            return Ok(());
+        }
+        self.tell_once().get_or_try_init(|| self.tell_all()).await.copied()
+    }
+
+    async fn tell_all(&self) -> Result<(), RegisterError> {
+        let generation = self.generation();
+        if generation.hooks.is_empty() {
+            return Ok(());
+        }
+        for (agent, config) in tell_of_all(&generation.hooks, AgentRef::of(self)).await? {
+            agent.set_config(config);
+        }
+        Ok(())
+    }
+}
+
+/// Does a thing to its end, also where nobody waits for it any more: no agent is left half there.
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}
+
+/// Builds agents and tells hooks of them; gives them with their configs. Where one fails, the hooks are
+/// told that those they heard of are not there.
+async fn tell_of_all<'a>(
+    hooks: &[Arc<InstalledHook>],
+    agents: Vec<AgentRef<'a>>,
+) -> Result<Vec<(AgentRef<'a>, AgentConfig)>, RegisterError> {
+    let mut told: Vec<(AgentRef<'a>, AgentConfig)> = vec![];
+    for agent in agents {
+        let entered = async {
+            let config = build(hooks, AgentConfig::clone(&agent.config())).await?;
+            enter(hooks, &config).await.map(|()| config)
+        };
+        match entered.await {
+            Ok(config) => told.push((agent, config)),
+            Err(error) => {
+                for (_, config) in told.iter().rev() {
+                    depart(hooks, &config.name).await;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(told)
+}
+
+/// An agent of a registry: the main one or a registered one.
+enum AgentRef<'a> {
+    Main(&'a Agent),
+    Sub(Arc<Subagent>),
+}
+
+impl<'a> AgentRef<'a> {
+    fn of(agent: &'a Agent) -> Vec<Self> {
+        let generation: Arc<Generation> = agent.generation();
+        let subagents = generation.names.in_force().filter_map(|(_, called)| match called {
+            NamedItem::Subagent(mention) => {
+                mention.registered().map(|_| AgentRef::Sub(mention.clone()))
+            }
+            _ => None,
+        });
+        std::iter::once(AgentRef::Main(agent)).chain(subagents).collect()
+    }
+
+    fn config(&self) -> Arc<AgentConfig> {
+        match self {
+            AgentRef::Main(agent) => agent.config(),
+            AgentRef::Sub(mention) => {
+                mention.registered().map(RegisteredAgent::config).unwrap_or_default()
+            }
+        }
+    }
+
+    fn set_config(&self, config: AgentConfig) {
+        match self {
+            AgentRef::Main(agent) => agent.set_config(config),
+            AgentRef::Sub(mention) => {
+                if let Some(registered) = mention.registered() {
+                    registered.set_config(config);
+                }
+            }
+        }
+    }
+}
+
+/// Lets hooks change a config, one after the other. It keeps its name.
+async fn build(
+    hooks: &[Arc<InstalledHook>],
+    mut config: AgentConfig,
+) -> Result<AgentConfig, RegisterError> {
+    let name = config.name.clone();
+    for installed in hooks {
+        let building = AssertUnwindSafe(async { installed.hook.on_build_agent(config).await });
+        config = building.catch_unwind().await.map_err(|panic| panicked(installed, &*panic))?;
+        config.name = name.clone();
+    }
+    Ok(config)
+}
+
+/// Tells hooks of an agent that is about to be there. Where one fails, those told so far are told
+/// that it is not.
+async fn enter(hooks: &[Arc<InstalledHook>], config: &AgentConfig) -> Result<(), RegisterError> {
+    for (index, installed) in hooks.iter().enumerate() {
+        let telling = AssertUnwindSafe(async {
+            installed.hook.on_register_agent(&config.name, config).await;
+        });
+        if let Err(panic) = telling.catch_unwind().await {
+            depart(&hooks[..index], &config.name).await;
+            return Err(panicked(installed, &*panic));
+        }
+    }
+    Ok(())
+}
+
+/// Tells hooks of an agent that is about to be gone, the last told first.
+async fn depart(hooks: &[Arc<InstalledHook>], name: &str) {
+    for installed in hooks.iter().rev() {
+        // One that panics has dropped what it could.
+        let telling = AssertUnwindSafe(async { installed.hook.on_unregister_agent(name).await });
+        let _ = telling.catch_unwind().await;
+    }
+}
+
+fn panicked(installed: &InstalledHook, panic: &(dyn std::any::Any + Send)) -> RegisterError {
+    RegisterError::new(format!("hook `{}` panicked: {}", installed.name, panic_words(panic)))
+}

@@ -1,0 +1,219 @@
+//! The state of a session: its tree, and the lines on their way into the store.
+
+use std::sync::Arc;
+
+use smol_str::{SmolStr, format_smolstr};
+
+use crate::{
+    agent::{
+        listing::NameListing,
+        session::{
+            active_run::{ActiveRun, SessionOverrides},
+            recovery::{InterruptedRun, recover},
+        },
+    },
+    history::{
+        entry::{Entries, Entry, EntryBody, SessionHeader, Timestamp},
+        ledger::Record,
+        line_format::moment,
+        store::{LineKind, Log, NoLog, Store, StoreError, StoreLine, SyncFuture},
+        tree::Tree,
+    },
+};
+
+/// A session's tree and the growing end of its file. Whoever holds it is the only writer.
+pub(crate) struct SessionState {
+    pub(crate) header: SessionHeader,
+    pub(crate) tree: Tree,
+    log: Box<dyn Log>,
+    /// Appended, but not yet handed to the log.
+    staged: Vec<StoreLine>,
+    /// Whether something was handed to the log since the last sync.
+    unsynced: bool,
+    pub(super) next_entry: u64,
+    pub(crate) next_run: u32,
+    /// The generation whose table of hooks was stored last.
+    pub(crate) table: Option<u64>,
+    pub(crate) pending: Option<Box<InterruptedRun>>,
+    /// The run that was given its missing end when the session was opened.
+    pub(crate) crashed: Option<SmolStr>,
+    pub(crate) diagnostics: Vec<String>,
+    read_only: Option<String>,
+    pub(super) under_way: Option<Box<ActiveRun>>,
+    /// The lists that its model was shown.
+    pub(crate) shown: Option<Arc<NameListing>>,
+    pub(super) chosen: Option<Box<SessionOverrides>>,
+}
+
+impl SessionState {
+    pub(crate) fn create(store: &dyn Store, header: SessionHeader) -> Result<Self, StoreError> {
+        let log = store.create(&header)?;
+        Ok(SessionState::with(header, log))
+    }
+
+    /// A session that is kept nowhere.
+    pub(crate) fn unstored(header: SessionHeader) -> Self {
+        SessionState::with(header, Box::new(NoLog))
+    }
+
+    fn with(header: SessionHeader, log: Box<dyn Log>) -> Self {
+        SessionState {
+            header,
+            tree: Tree::default(),
+            log,
+            staged: vec![],
+            unsynced: false,
+            next_entry: 1,
+            next_run: 1,
+            table: None,
+            pending: None,
+            crashed: None,
+            diagnostics: vec![],
+            read_only: None,
+            under_way: None,
+            shown: None,
+            chosen: None,
+        }
+    }
+
+    /// The session as it was stored, with whatever a killed process left open closed.
+    pub(crate) fn open(store: &dyn Store, id: &str) -> Result<Self, StoreError> {
+        let opened = store.open(id)?;
+        let mut state = SessionState::with(opened.header, opened.log);
+        state.diagnostics = opened.diagnostics;
+        state.read_only = opened.read_only;
+        state.next_entry = next_id(&opened.entries);
+        let diagnostics = &mut state.diagnostics;
+        state.tree = match opened.earlier {
+            None => Tree::load(opened.entries, |what| diagnostics.push(what)),
+            earlier => Tree::load_end(opened.entries, earlier),
+        };
+        if state.read_only.is_none() {
+            recover(&mut state, &opened.records)?;
+        }
+        Ok(state)
+    }
+
+    pub(crate) fn fork(
+        store: &dyn Store,
+        header: SessionHeader,
+        path: &Entries,
+        next_entry: u64,
+    ) -> Result<Self, StoreError> {
+        let mut state = SessionState::create(store, header)?;
+        let lines: Vec<_> =
+            path.iter().map(|entry| StoreLine(LineKind::Entry(entry.clone()))).collect();
+        state.log.append(&lines)?;
+        state.tree = Tree::load(path.iter().cloned().collect(), |_| {});
+        state.next_entry = next_entry;
+        Ok(state)
+    }
+
+    /// Adds an entry after the leaf. It is stored with the next commit.
+    pub(crate) fn append(&mut self, body: EntryBody) -> Arc<Entry> {
+        let id = self.next_id();
+        self.append_as(id, body)
+    }
+
+    pub(super) fn next_id(&mut self) -> SmolStr {
+        self.next_entry += 1;
+        entry_id(self.next_entry - 1)
+    }
+
+    pub(super) fn append_as(&mut self, id: SmolStr, body: EntryBody) -> Arc<Entry> {
+        let given = match &body {
+            EntryBody::Custom(fields) => fields.get("timestamp").and_then(moment),
+            _ => None,
+        };
+        let at = given.unwrap_or_else(Timestamp::now);
+        let entry = Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), at, body));
+        self.staged.push(StoreLine(LineKind::Entry(entry.clone())));
+        self.tree.append(entry.clone());
+        if matches!(entry.body(), EntryBody::SkillActive { .. } | EntryBody::Leaf(_))
+            && let Some(chosen) = &mut self.chosen
+        {
+            chosen.skills = None;
+        }
+        entry
+    }
+
+    pub(crate) fn record(&mut self, record: Record) {
+        self.staged.push(StoreLine(LineKind::Record(Arc::new(record))));
+    }
+
+    /// Stores what was added: after this a killed process loses none of it.
+    pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
+        if self.staged.is_empty() {
+            return Ok(());
+        }
+        self.check_writable()?;
+        self.log.append(&self.staged)?;
+        self.staged.clear();
+        self.unsynced = true;
+        Ok(())
+    }
+
+    /// Stores records of somebody who keeps them until they are stored: all or none of them are kept
+    /// here, so that none is stored twice.
+    pub(crate) fn commit_records(
+        &mut self,
+        records: impl Iterator<Item = Arc<Record>>,
+    ) -> Result<(), StoreError> {
+        let own = self.staged.len();
+        self.staged.extend(records.map(|record| StoreLine(LineKind::Record(record))));
+        self.commit().inspect_err(|_| self.staged.truncate(own))
+    }
+
+    /// Stores what was added; it is on the disk once the answer is there.
+    pub(crate) fn commit_synced(&mut self) -> Result<SyncFuture, StoreError> {
+        self.commit()?;
+        self.unsynced = false;
+        Ok(self.log.sync())
+    }
+
+    /// Stores what was added and lets the disk follow.
+    pub(crate) fn commit_behind(&mut self) -> Result<(), StoreError> {
+        self.commit()?;
+        if std::mem::take(&mut self.unsynced) {
+            self.log.sync_behind();
+        }
+        Ok(())
+    }
+
+    /// Whether it may be written.
+    pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
+        match &self.read_only {
+            None => Ok(()),
+            Some(why) => {
+                Err(StoreError::new(format!("session `{}` is read-only: {why}", self.header.id)))
+            }
+        }
+    }
+}
+
+/// The number after the largest of our own ids. A file from elsewhere may have others, anywhere.
+fn next_id(entries: &[Arc<Entry>]) -> u64 {
+    let number = |id: &SmolStr| match id.len() {
+        ..=12 => u64::from_str_radix(id, 16).ok(),
+        _ => None,
+    };
+    // As we write them, the largest number is the last in the alphabet: one is parsed, not all.
+    let as_ours = |id: &SmolStr| id.len() == 8 && !id.bytes().any(|b| b.is_ascii_uppercase());
+    let all_ours = entries.iter().all(|entry| as_ours(entry.id()));
+    let last = entries.iter().map(|entry| entry.id()).max().and_then(number);
+    let largest = match last {
+        Some(largest) if all_ours => Some(largest),
+        _ => entries.iter().filter_map(|entry| number(entry.id())).max(),
+    };
+    largest.unwrap_or(0) + 1
+}
+
+/// Eight hex digits, more when they no longer suffice.
+fn entry_id(number: u64) -> SmolStr {
+    let Ok(number) = u32::try_from(number) else { return format_smolstr!("{number:08x}") };
+    let mut digits = *b"00000000";
+    for (place, digit) in digits.iter_mut().rev().enumerate() {
+        *digit = b"0123456789abcdef"[(number >> (4 * place) & 15) as usize];
+    }
+    SmolStr::new_inline(std::str::from_utf8(&digits).unwrap_or_default())
+}

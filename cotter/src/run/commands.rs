@@ -1,0 +1,84 @@
+//! Runs a command: the one a prompt begins with, or one by name.
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    agent::{session::Session, step_cx::StepCx},
+    history::message::{Content, ContentPart},
+    hooks::{events::EventKind, handler::HandlerFailure, notes::NoteAuthor},
+    invoke::{
+        command::{Command, CommandCx, CommandResult},
+        directives::leading::{leading_command, split_args},
+    },
+    permission::origin::Owner,
+};
+
+impl Session {
+    /// Runs a command by name; `None` where there is none of that name. While no run is under way it
+    /// has the session to itself.
+    pub async fn invoke_command(
+        &self,
+        name: &str,
+        args_raw: &str,
+    ) -> Option<Result<CommandResult, HandlerFailure>> {
+        let face = self.agent.face();
+        let (owner, command) = face.command(name)?;
+        let cancel = self.agent.new_cancel();
+        let given = CommandArgs { owner, args_raw: args_raw.into(), attachments: vec![] };
+        Some(invoke(self, command, given, &cancel).await)
+    }
+}
+
+/// The arguments of a command, and its owner at the time it was found.
+pub(crate) struct CommandArgs {
+    pub(crate) owner: Owner,
+    pub(crate) args_raw: String,
+    pub(crate) attachments: Vec<ContentPart>,
+}
+
+/// The command a prompt begins with, where one of that name is registered, and its arguments.
+pub(crate) fn find_leading_command(
+    session: &Session,
+    prompt: &Content,
+) -> Option<(Arc<Command>, CommandArgs)> {
+    let (text, attachments) = match prompt {
+        Content::Text(text) => (text, &[][..]),
+        Content::Parts(parts) => match parts.split_first()? {
+            (ContentPart::Text(text), others) => (text, others),
+            _ => return None,
+        },
+    };
+    let leading = leading_command(text)?;
+    let face = session.agent.face();
+    let (owner, command) = face.command(leading.name)?;
+    let args_raw = leading.args_raw.to_owned();
+    Some((command.clone(), CommandArgs { owner, args_raw, attachments: attachments.to_vec() }))
+}
+
+/// Runs a command on a session. While no run is under way it has the session to itself.
+pub(crate) async fn invoke(
+    session: &Session,
+    command: &Command,
+    CommandArgs { owner, args_raw, attachments }: CommandArgs,
+    cancel: &CancellationToken,
+) -> Result<CommandResult, HandlerFailure> {
+    let _turn = session.shared.turn.try_lock();
+    let scene = StepCx::of(&session.cx(SmolStr::default(), cancel.clone()));
+    let speaker = NoteAuthor::called("command", &command.name, owner);
+    let controls = scene.cx.spoken_by(speaker).controls();
+    let name = command.name.clone();
+    let args = split_args(&args_raw);
+    let told = CommandCx { name: name.clone(), args, args_raw, attachments, controls };
+    let result = command.function.call(told, cancel).await;
+    scene.cx.run.end();
+    let result = result?;
+    let status = match &result {
+        CommandResult::Status(status) => Some(status.clone()),
+        _ => None,
+    };
+    scene.emit(EventKind::CommandResult { name, status });
+    Ok(result)
+}

@@ -1,0 +1,97 @@
+//! The methods of [`Controls`] that build a context, ask a model or start a run.
+
+use std::sync::Arc;
+
+use crate::{
+    agent::controls::{Completion, CompletionResult, ControlError, Controls, SendTime},
+    history::{message::Content, message_list::MessageList, outcome::EndReason},
+    hooks::{notes::NoteAuthor, points::PointId},
+    model::{Request, Thinking},
+    run::{
+        agent_loop::RunExit,
+        compaction::{self, CompactionCause},
+    },
+};
+
+impl Controls {
+    /// Builds the context again, as it would be sent now, and fires `context`. Every request does the
+    /// same by itself. Within a `context` handler it is an error.
+    pub async fn rebuild_context(&self) -> Result<MessageList, ControlError> {
+        let _paused = self.cx().pause();
+        let scene = self.aside()?;
+        if let NoteAuthor::Hook(id) = &self.cx().speaker {
+            let meta = scene.generation().meta(*id);
+            if meta.is_some_and(|meta| meta.point == PointId::Context) {
+                let message = "the context cannot be rebuilt while it is being built".into();
+                return Err(ControlError { code: "context".into(), message });
+            }
+        }
+        Ok(scene.context().await?.messages)
+    }
+
+    /// Sums up the conversation now, whatever its length. From a tool or a hook at a point it happens
+    /// before the next request instead.
+    pub async fn force_compaction(&self) -> Result<(), ControlError> {
+        self.force_compaction_minding("").await
+    }
+
+    /// Sums up the conversation now, with words on what matters for the model that writes the summary.
+    pub async fn force_compaction_minding(&self, words: &str) -> Result<(), ControlError> {
+        if self.is_within_a_step() {
+            self.session().state().choose().compact = Some(words.to_owned());
+            return Ok(());
+        }
+        let _paused = self.cx().pause();
+        Ok(compaction::compact(&self.aside()?, CompactionCause::forced(words)).await?)
+    }
+
+    /// Asks a model something beside the conversation. It fires `model.pre` and `model.post`, counts
+    /// against the run's budget and ends with the run.
+    pub async fn complete(&self, completion: Completion) -> Result<CompletionResult, ControlError> {
+        let _paused = self.cx().pause();
+        let models = match completion.model {
+            Some(model) => Arc::from([model]),
+            None => self.session().models(),
+        };
+        let request = Request {
+            system: completion.system.into(),
+            messages: completion.messages.into_iter().collect(),
+            notes: 0,
+            tools: Arc::default(),
+            thinking: Thinking::Off,
+            max_tokens: completion.max_tokens,
+        };
+        match self.aside()?.ask_aside(models, request).await? {
+            Ok(reply) => Ok(CompletionResult { text: reply.text(), usage: reply.usage }),
+            Err(error) => {
+                Err(ControlError { code: error.kind.as_str().into(), message: error.message })
+            }
+        }
+    }
+
+    /// Sends a text to the model. It is not parsed for directives.
+    pub fn send(&self, content: impl Into<Content>, when: SendTime) {
+        let (session, content) = (self.session(), content.into());
+        if when == SendTime::Now {
+            self.abort();
+        }
+        if when == SendTime::Steer {
+            let mut state = session.state();
+            if state.is_busy() {
+                return state.steer(content, self.by());
+            }
+        }
+        session.prompt_plain(content).detach();
+    }
+}
+
+impl From<RunExit> for ControlError {
+    fn from(exit: RunExit) -> Self {
+        let aborted = exit.reason == EndReason::Aborted;
+        let message = || if aborted { "the run was aborted" } else { exit.reason.as_str() };
+        match exit.failed {
+            Some(failed) => ControlError { code: failed.code, message: failed.message },
+            None => ControlError { code: exit.reason.as_str().into(), message: message().into() },
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Runs a program for a handler: decided on, confined and recorded like a command of the model's own.
+
+use serde_json::{Value, json};
+
+use crate::{
+    agent::{
+        controls::Controls,
+        exec::{ExecOptions, ExecResult},
+    },
+    history::outcome::ToolErrorKind,
+    model::tools::{ToolError, ToolOutput},
+};
+
+/// The tool that runs commands.
+const SHELL: &str = "bash";
+
+impl Controls {
+    /// Runs a program with these arguments, each of them one word whatever is in it. It runs by way of
+    /// the tool `bash` and is judged like that command, as [`Controls::run_tool`] would be; where there is
+    /// no such tool it is `unavailable`. A program that fails is no error: see [`ExecResult::code`].
+    pub async fn exec<S: AsRef<str>>(
+        &self,
+        program: &str,
+        args: impl IntoIterator<Item = S>,
+        options: ExecOptions,
+    ) -> Result<ExecResult, ToolError> {
+        if !self.tools().specs().any(|spec| spec.name == SHELL) {
+            let words = format!("there is no tool `{SHELL}` here, and programs run by way of it");
+            return Err(ToolError::new(ToolErrorKind::Unavailable, words));
+        }
+        if program.is_empty() {
+            return Err(ToolError::new(ToolErrorKind::InvalidArgs, "a program has a name"));
+        }
+        let mut command =
+            if KEYWORDS.contains(&program) { quoted(program) } else { word(program)? };
+        for arg in args {
+            command = format!("{command} {}", word(arg.as_ref())?);
+        }
+        let mut input = json!({"command": command});
+        if let Some(cwd) = options.cwd {
+            let Some(cwd) = cwd.to_str() else {
+                let words = format!("{} cannot be written as text", cwd.display());
+                return Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
+            };
+            input["cwd"] = cwd.into();
+        }
+        if let Some(timeout) = options.timeout {
+            // Less than a thousandth of a second is no longer than that.
+            let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+            input["timeout_ms"] = millis.max(1).into();
+        }
+        read(&self.run_tool(SHELL, input).await?)
+    }
+}
+
+/// Words that are no program's name to a shell, unless they are quoted.
+const KEYWORDS: [&str; 17] = [
+    "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
+    "select", "then", "time", "until", "while",
+];
+
+/// A word of a command that means itself: no assignment, no pattern, nothing that is expanded.
+fn word(text: &str) -> Result<String, ToolError> {
+    if text.contains('\0') {
+        let words = format!("{text:?} has a zero byte, which no program can be given");
+        return Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
+    let is_plain = !text.is_empty() && text.chars().all(is_plain);
+    Ok(if is_plain { text.to_owned() } else { quoted(text) })
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn read(output: &ToolOutput) -> Result<ExecResult, ToolError> {
+    let untold = || ToolError::failed(format!("`{SHELL}` did not say what came of the program"));
+    let data = output.render_data.as_ref().and_then(Value::as_object).ok_or_else(untold)?;
+    let text = |key: &str| data.get(key).and_then(Value::as_str).map(str::to_owned);
+    let code = data.get("exitCode").and_then(Value::as_i64);
+    Ok(ExecResult {
+        stdout: text("stdout").ok_or_else(untold)?,
+        stderr: text("stderr").ok_or_else(untold)?,
+        code: code.and_then(|code| code.try_into().ok()),
+        killed: data.get("killed").and_then(Value::as_bool).unwrap_or(false),
+    })
+}

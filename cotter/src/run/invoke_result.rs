@@ -1,0 +1,61 @@
+//! The results of `invoke_skill` and `invoke_subagent`, as the model reads them.
+
+use serde_json::json;
+
+use crate::{
+    history::{line_format as wire, message::Content, outcome::ToolErrorKind},
+    hooks::handler::HandlerFailure,
+    model::tools::{ToolError, ToolOutput},
+    text,
+};
+
+/// From how many bytes on a text is kept for renderers besides what the model gets.
+const LONG: usize = 16 * 1024;
+
+/// The error of a skill or subagent that failed.
+pub(crate) fn format_failure(failure: &HandlerFailure) -> ToolError {
+    match failure {
+        HandlerFailure::Cancelled => {
+            ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran.")
+        }
+        failure => format_error(&failure.to_string(), ToolErrorKind::Failed),
+    }
+}
+
+/// `{status:"success", data:{skill, content}}`: the text for the model, the parts for renderers.
+pub(crate) fn format_success(what: &str, name: &str, content: Content) -> ToolOutput {
+    let text = content.text();
+    let text = match (&content, text.trim().is_empty()) {
+        (_, false) => text.into_owned(),
+        (Content::Parts(parts), true) if !parts.is_empty() => format!("[non-text {what} content]"),
+        _ => format!("[{what} produced no text content]"),
+    };
+    let data = json!({"status": "success", "data": {what: name, "content": text}});
+    let render_data = match &content {
+        // What is long may be cut for the model; a renderer gets all of it.
+        Content::Text(text) if text.len() > LONG => {
+            Some(json!({what: name, "parts": [{"type": "text", "text": text}]}))
+        }
+        Content::Text(_) => None,
+        Content::Parts(_) => Some(json!({what: name, "parts": wire::content_to_json(&content)})),
+    };
+    ToolOutput { content: Content::Text(data.to_string()), render_data }
+}
+
+/// `{status:"error", message, data:null}`.
+pub(crate) fn format_error(message: &str, kind: ToolErrorKind) -> ToolError {
+    let data = json!({"status": "error", "message": message, "data": null});
+    ToolError::new(kind, data.to_string())
+}
+
+/// The error of a name that stands for nothing the model may call.
+pub(crate) fn format_unavailable<'a>(
+    what: &str,
+    name: &str,
+    how: &str,
+    known: impl Iterator<Item = &'a str>,
+) -> ToolError {
+    let name = text::clip(&text::show_line(name), 80).into_owned();
+    let known = known.collect::<Vec<_>>().join(", ");
+    format_error(&format!("{what} \"{name}\" {how}. Use one of: {known}."), ToolErrorKind::NotFound)
+}

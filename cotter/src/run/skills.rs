@@ -1,0 +1,165 @@
+//! Brings a skill's text into the conversation: named by a person, called by the model, or triggered by
+//! a task.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::{
+    agent::{cx::Cx, step_cx::StepCx},
+    fs::workspace::Workspace,
+    history::message::{Content, ContentPart, UserMessage, UserMessageKind},
+    hooks::{events::EventKind, handler::HandlerFailure, notes::NoteAuthor},
+    invoke::{
+        directives::format_skill_message,
+        named_item::NameKind,
+        skill::{InvokeSkill, Skill, SkillCaller, SkillCx},
+    },
+    model::tools::{ToolError, ToolOutput, ToolSpec},
+    permission::{Zone, facts::Facts},
+    run::invoke_result::{format_failure, format_success, format_unavailable},
+    text,
+    tool::{Tool, ToolFuture, permit::Permit},
+};
+
+/// The most bytes of one skill that go before a person's message.
+const INJECTED_BYTES: usize = 1024 * 1024;
+
+/// The most bytes of one skill, and of all together, that triggers bring into a session. As much survives
+/// a compaction.
+const TRIGGERED_EACH: usize = 32 * 1024;
+const TRIGGERED_BYTES: usize = 64 * 1024;
+
+/// Turns a skill that a person named into the message before theirs.
+pub(crate) async fn materialise(
+    scene: &StepCx,
+    name: &str,
+    parsed_text: &str,
+) -> Option<Result<UserMessage, HandlerFailure>> {
+    let skill = scene.face.skill(name)?.clone();
+    let content = bring(&skill, scene, parsed_text.to_owned(), None, SkillCaller::User).await;
+    Some(content.map(|content| injection(name, content)))
+}
+
+/// A skill's text as a message before the person's own. It cannot pose as a note.
+fn injection(name: &str, content: Content) -> UserMessage {
+    injection_of(name, content, INJECTED_BYTES)
+}
+
+fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
+    let told =
+        |text: &str| crate::text::tags::escape(&format_skill_message(name, &text::cut(text, most)));
+    let content = match content {
+        Content::Text(text) => Content::Text(told(&text)),
+        Content::Parts(parts) => {
+            let text = told(&Content::Parts(parts.clone()).text());
+            let others = parts.into_iter().filter(|part| part.as_text().is_none());
+            Content::Parts(std::iter::once(ContentPart::Text(text)).chain(others).collect())
+        }
+    };
+    UserMessage::marked(content, UserMessageKind::SkillInjection)
+}
+
+/// The skills that a person's task brings in, besides those they named: each once per session, with the
+/// text that is told. One that fails, or for which there is no room, is left out and told to the person.
+pub(crate) async fn triggered(
+    scene: &StepCx,
+    task: &str,
+    named: &[SmolStr],
+) -> Vec<TriggeredSkill> {
+    let set = scene.generation().triggers.clone();
+    let matching = set.matching(task);
+    if matching.is_empty() {
+        return vec![];
+    }
+    let active = scene.session().active_skills();
+    let mut room = TRIGGERED_BYTES.saturating_sub(active.bytes);
+    let mut brought = vec![];
+    for (skill, _) in matching {
+        let name = &skill.name;
+        let is_ours = scene.face.skill(name).is_some_and(|ours| Arc::ptr_eq(ours, skill));
+        if !is_ours || !skill.is_for(scene.agent().id()) || active.names.contains(name) {
+            continue;
+        }
+        if named.contains(name) {
+            brought.push(TriggeredSkill { name: name.clone(), content: None });
+            continue;
+        }
+        match bring(skill, scene, task.to_owned(), None, SkillCaller::Trigger).await {
+            Ok(content) => {
+                let message = injection_of(name, content, TRIGGERED_EACH);
+                let length = message.content.text().len();
+                if length > room {
+                    scene.cx.notify(&format!("skill \"{name}\" was left out: no room is left"));
+                    continue;
+                }
+                room -= length;
+                brought.push(TriggeredSkill { name: name.clone(), content: Some(message) });
+            }
+            Err(HandlerFailure::Cancelled) => break,
+            Err(failure) => scene.cx.notify(&format!("skill \"{name}\" was left out: {failure}")),
+        }
+    }
+    brought
+}
+
+/// A skill that a task brought in.
+pub(crate) struct TriggeredSkill {
+    pub(crate) name: SmolStr,
+    /// What is told; nothing where the person named it and it is told anyway.
+    pub(crate) content: Option<UserMessage>,
+}
+
+async fn bring(
+    skill: &Arc<Skill>,
+    scene: &StepCx,
+    parsed_text: String,
+    args: Option<String>,
+    source: SkillCaller,
+) -> Result<Content, HandlerFailure> {
+    let owner = scene.face.owner_of(NameKind::Skill, &skill.name);
+    let cx = scene.cx.spoken_by(NoteAuthor::called("skill", &skill.name, owner));
+    let controls = cx.controls();
+    let name = skill.name.clone();
+    let told = SkillCx { name: name.clone(), parsed_text, args, source, controls };
+    let content = skill.function.call(told, &scene.cx.run.cancel).await?;
+    scene.emit(EventKind::Skill { name, source: source.as_str() });
+    Ok(content)
+}
+
+impl Tool for InvokeSkill {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
+        Facts::zone(Zone::Safe)
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
+        Box::pin(async move {
+            let input = permit.input();
+            let (name, args) = (input["name"].as_str().unwrap_or_default(), input["args"].as_str());
+            invoke(permit.cx(), name, args).await
+        })
+    }
+}
+
+async fn invoke(cx: &Cx, name: &str, args: Option<&str>) -> Result<ToolOutput, ToolError> {
+    let scene = StepCx::of(cx);
+    let Some(skill) = scene.face.skill(name).filter(|skill| skill.exposed).cloned() else {
+        let known = scene.face.exposed_skills().map(|skill| skill.name.as_str());
+        return Err(format_unavailable("Skill", name, "is not available", known));
+    };
+    let args = args.map(str::to_owned);
+    let parsed_text = args.clone().unwrap_or_default();
+    match bring(&skill, &scene, parsed_text, args, SkillCaller::Agent).await {
+        Ok(content) => Ok(format_success("skill", &skill.name, content)),
+        Err(failure) => Err(format_failure(&failure)),
+    }
+}

@@ -1,0 +1,179 @@
+//! Calls a subagent: `invoke_subagent` as a tool of the model and as a method of [`Controls`].
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use crate::{
+    agent::{controls::Controls, step_cx::StepCx},
+    fs::workspace::Workspace,
+    history::{
+        message::Content,
+        outcome::{EndReason, ToolErrorKind},
+    },
+    hooks::{
+        events::EventKind,
+        handler::HandlerFailure,
+        notes::{NoteAuthor, ToolCallRef},
+        points::{
+            Admission,
+            subagent::{SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent},
+        },
+    },
+    invoke::{
+        agent_config::AgentConfig,
+        callable::failed,
+        named_item::NameKind,
+        subagent::{InvokeSubagent, RegisteredAgent, Subagent, SubagentBody, SubagentCx},
+    },
+    model::tools::{ToolError, ToolOutput, ToolSpec},
+    permission::{Zone, facts::Facts},
+    run::invoke_result::{format_error, format_failure, format_success, format_unavailable},
+    tool::{Tool, ToolFuture, permit::Permit},
+};
+
+impl Controls {
+    /// Gives a task to a subagent: [`Controls::run_tool`] with `invoke_subagent`, whatever that is called
+    /// here.
+    pub async fn invoke_subagent(&self, name: &str, prompt: &str) -> Result<ToolOutput, ToolError> {
+        let [_, invoking] = self.agent().invoking_tools();
+        self.run_tool(invoking, json!({"name": name, "prompt": prompt})).await
+    }
+}
+
+impl Tool for InvokeSubagent {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    /// Calling changes nothing by itself; each call the subagent makes is judged for itself.
+    fn effects(&self, _: &Value, _: &Workspace) -> Facts {
+        Facts::zone(Zone::Safe)
+    }
+
+    fn parallel(&self) -> bool {
+        true
+    }
+
+    fn run(&self, permit: Permit) -> ToolFuture<'_> {
+        Box::pin(async move {
+            let input = permit.input();
+            let text = |key: &str| input[key].as_str().unwrap_or_default().to_owned();
+            let started = SubagentStartEvent {
+                call_id: permit.call_id().clone(),
+                name: text("name").into(),
+                prompt: text("prompt"),
+            };
+            invoke(StepCx::of(permit.cx()), started).await
+        })
+    }
+}
+
+async fn invoke(scene: StepCx, started: SubagentStartEvent) -> Result<ToolOutput, ToolError> {
+    let name = started.name.clone();
+    let Some(mention) = scene.face.subagent(&name).cloned() else {
+        let known = scene.face.subagents().map(|mention| mention.name.as_str());
+        return Err(format_unavailable("Subagent", &name, "is not registered", known));
+    };
+    let decided = scene.fire::<SubagentStart>(|| started.clone()).await;
+    let verdict = decided.as_ref().and_then(|decided| decided.strictest());
+    if let Some((meta, Admission::Block(reason))) = verdict {
+        let words = crate::hooks::notes::blocked_words(&meta.name, reason);
+        return Err(format_error(&words, ToolErrorKind::Denied));
+    }
+    scene.emit(EventKind::SubagentStart { name: name.clone() });
+    let owner = scene.face.owner_of(NameKind::Subagent, &name);
+    let cx = scene.cx.spoken_by(match &scene.cx.speaker {
+        // The call it works for is known by the tool's voice; what it may do is its owner's.
+        NoteAuthor::Tool(calling) => {
+            let (tool, call_id) = (calling.tool.clone(), calling.call_id.clone());
+            NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner, call_id }))
+        }
+        _ => NoteAuthor::called("subagent", &name, owner),
+    });
+    let told = SubagentCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };
+    let cancel = scene.cx.cancel().clone();
+    let mut ending = SubagentEndGuard { scene, event: Some(cancelled(&started.call_id, &name)) };
+    let done = mention.work(told).await;
+    let (status, text) = match &done {
+        Ok(content) => ("success", content.text().into_owned()),
+        Err(failure) => ("error", failure.to_string()),
+    };
+    ending.event =
+        Some(SubagentEndEvent { call_id: started.call_id, name: name.clone(), status, text });
+    if let Some(told) = ending.tell() {
+        // What it did is not lost because the run is aborted while somebody is told.
+        tokio::select! {
+            _ = told => {}
+            () = cancel.cancelled() => {}
+        }
+    }
+    match done {
+        Ok(content) => Ok(format_success("subagent", &name, content)),
+        Err(failure) => Err(format_failure(&failure)),
+    }
+}
+
+fn cancelled(call_id: &SmolStr, name: &SmolStr) -> SubagentEndEvent {
+    let text = HandlerFailure::Cancelled.to_string();
+    SubagentEndEvent { call_id: call_id.clone(), name: name.clone(), status: "error", text }
+}
+
+impl StepCx {
+    async fn end_subagent(&self, event: SubagentEndEvent) {
+        self.emit(EventKind::SubagentEnd { name: event.name.clone(), status: event.status });
+        self.fire::<SubagentEnd>(|| event).await;
+    }
+}
+
+/// Tells of a subagent's end also when its call is dropped.
+struct SubagentEndGuard {
+    scene: StepCx,
+    event: Option<SubagentEndEvent>,
+}
+
+impl SubagentEndGuard {
+    fn tell(&mut self) -> Option<tokio::task::JoinHandle<()>> {
+        let (event, scene) = (self.event.take()?, self.scene.clone());
+        let runtime = tokio::runtime::Handle::try_current().ok()?;
+        Some(runtime.spawn(async move { scene.end_subagent(event).await }))
+    }
+}
+
+impl Drop for SubagentEndGuard {
+    fn drop(&mut self) {
+        self.tell();
+    }
+}
+
+impl Subagent {
+    async fn work(&self, cx: SubagentCx) -> Result<Content, HandlerFailure> {
+        let cancel = cx.cancel().clone();
+        match &self.body {
+            SubagentBody::Function(function) => function.call(cx, &cancel).await,
+            SubagentBody::Agent(registered) => run_agent(registered, cx).await,
+        }
+    }
+}
+
+/// Runs a registered agent on the prompt, as a child of the run that called it.
+async fn run_agent(
+    registered: &RegisteredAgent,
+    cx: SubagentCx,
+) -> Result<Content, HandlerFailure> {
+    let Some(_there) = registered.stay() else {
+        return Err(HandlerFailure::Error(format!("subagent `{}` is no longer there", cx.name)));
+    };
+    let agent =
+        cx.child().config(AgentConfig::clone(&registered.config())).build().map_err(failed)?;
+    let reply = agent.process_request(cx.prompt.as_str()).await.map_err(failed)?;
+    match reply.reason {
+        EndReason::EndTurn | EndReason::ShortCircuit => Ok(Content::Text(reply.text())),
+        EndReason::Aborted => Err(HandlerFailure::Cancelled),
+        reason => {
+            let why = reply.error.map_or_else(|| reason.as_str().into(), |error| error.message);
+            Err(HandlerFailure::Error(why))
+        }
+    }
+}
