@@ -9,6 +9,7 @@ mod ci;
 mod command;
 mod docs;
 mod failure;
+mod names;
 mod region;
 mod rooms;
 mod schemas;
@@ -25,7 +26,8 @@ Tasks:
   docs --check    write nothing, fail when something generated is stale
   bench [FILTER]  run the benches of the core, all or those that match FILTER
   rooms           fail when a path in a crate points from a room to a higher one
-  rooms --count   print the number of such paths per crate, fail never";
+  rooms --count   print the number of such paths per crate, fail never
+  names           print figures about names and doc comments per crate, fail never";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -53,6 +55,7 @@ enum Task<'a> {
     BenchMatching(&'a str),
     Rooms,
     RoomsCount,
+    Names,
 }
 
 /// Reads the arguments; `None` when they name no task.
@@ -66,6 +69,7 @@ fn parse<'a>(args: &[&'a str]) -> Option<Task<'a>> {
         ["bench", filter] => Some(Task::BenchMatching(filter)),
         ["rooms"] => Some(Task::Rooms),
         ["rooms", "--count"] => Some(Task::RoomsCount),
+        ["names"] => Some(Task::Names),
         _ => None,
     }
 }
@@ -90,6 +94,7 @@ fn run(task: Task<'_>) -> Result<(), Failure> {
         Task::BenchMatching(filter) => bench::run_matching(filter),
         Task::Rooms => rooms::run(),
         Task::RoomsCount => rooms::count(),
+        Task::Names => names::run(),
     }
 }
 
@@ -116,6 +121,7 @@ mod tests {
         check("bench turn", expect![[r#"BenchMatching("turn")"#]]);
         check("rooms", expect!["Rooms"]);
         check("rooms --count", expect!["RoomsCount"]);
+        check("names", expect!["Names"]);
     }
 
     #[test]
