@@ -199,12 +199,7 @@ fn survey(house: &House, folder: &str, texts: &Texts) -> Result<Survey, Failure>
                 line: mention.line,
                 path: shown(&mention.target),
                 from: from.to_owned(),
-                to: mention
-                    .target
-                    .module
-                    .first()
-                    .map_or("the crate's root", |room| room)
-                    .to_owned(),
+                to: mention.target.module.first().cloned().unwrap_or("the crate's root".into()),
                 module: mention.target.module,
                 rule,
             });

@@ -63,7 +63,7 @@ impl Reader<'_> {
     /// Notes a path that is not part of a `use` line.
     fn note_path(&mut self, path: &[String], line: usize, syntax: Syntax) {
         let is_rooted = matches!(path[0].as_str(), "crate" | "self" | "super");
-        let is_bare = !is_rooted && path.len() == 1;
+        let is_bare = path.len() == 1;
         if is_bare && !path[0].starts_with(char::is_uppercase) {
             return;
         }
