@@ -20,7 +20,7 @@ use cotter::{
 use serde_json::{Value, json};
 
 use crate::{
-    confine::{self, Confinement, protect},
+    confine::{Confinement, protect},
     process::{
         Exit, Job, ProcessEnd, Runner, StartError,
         running::{Chunk, RunningProcess, Stream},
@@ -105,7 +105,7 @@ pub(crate) fn effects(input: &Value, place: &Workspace, runner: &Runner) -> Fact
     if bash().is_none() {
         facts.doubts.push(Doubt::NotUnderstood("there is no bash on this machine".into()));
     }
-    facts.confined = confine::confines(facts.zone, runner);
+    facts.confined = runner.confines_zone(facts.zone);
     facts
 }
 

@@ -29,8 +29,6 @@ pub(crate) mod protect;
 pub(crate) mod refusals;
 
 use std::{
-    collections::HashSet,
-    io,
     path::{Path, PathBuf},
     sync::LazyLock,
 };
@@ -39,15 +37,11 @@ use cotter::{
     Workspace,
     builtin::is_protected,
     fs::git,
-    permission::{
-        Zone,
-        facts::{Facts, SimpleCommand},
-    },
+    permission::facts::{Facts, SimpleCommand},
 };
 
 #[cfg(target_os = "linux")]
 pub(crate) use crate::confine::enter::{PreparedSandbox, prepare};
-use crate::process::Runner;
 
 pub use cotter::permission::mode::Sandbox;
 
@@ -123,74 +117,6 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// What a call may touch, by what it was judged to touch; `None` where nothing confines it.
-    ///
-    /// - zone `safe`: it reads and writes nothing but the private temp folder;
-    /// - `workspace`, `build`: it writes to the roots and the caches, without network;
-    /// - `network`: the same with the internet;
-    /// - `external`: besides, it reads the home folder and speaks to local sockets, for it works with
-    ///   the person's keys;
-    /// - `machine`, which a person has approved: nothing confines it, unless the setting is `required`.
-    ///   Then it is as `external`, with the very paths it was judged to touch.
-    pub fn of_call(facts: &Facts, place: &Workspace, runner: &Runner) -> io::Result<Option<Self>> {
-        if !confines(facts.zone, runner) {
-            return Ok(None);
-        }
-        let temp = runner.temp()?;
-        let mut plan = Confinement {
-            calls: SyscallSet::Few,
-            network: match facts.zone {
-                Zone::Safe | Zone::Workspace | Zone::Build => Network::Off,
-                Zone::Network => Network::On,
-                _ => Network::WithLocal,
-            },
-            reads: reads(place, runner),
-            writes: vec![temp.into()],
-            guarded_writes: vec![],
-            closed: vec![],
-            protected: vec![],
-            aside: Some(runner.aside()?.into()),
-            outlives: false,
-        };
-        if facts.zone > Zone::Safe {
-            plan.writes.extend(place.write_roots().map(PathBuf::from));
-            plan.writes.extend(runner.caches().iter().cloned());
-            plan.open_repositories(facts, place);
-        }
-        let written: HashSet<_> = plan.writes.iter().cloned().collect();
-        plan.reads.retain(|path| !written.contains(path));
-        if facts.zone >= Zone::External {
-            plan.reads.extend(place.home().map(PathBuf::from));
-        }
-        if facts.zone >= Zone::Machine {
-            plan.reads.extend(facts.reads.iter().cloned());
-            plan.writes.extend(facts.writes.iter().cloned());
-        }
-        // Only what lies in something open has to be closed; the rest was never open.
-        let inside_of_open = |closed: &&Path| {
-            let mut open = plan.reads.iter().chain(&plan.writes).chain(system());
-            open.any(|root| closed.starts_with(root))
-        };
-        let closed: Vec<_> = place.closed().filter(inside_of_open).map(PathBuf::from).collect();
-        // What is not there cannot be hidden; that nobody makes it is seen to like for protected paths.
-        plan.protected.extend(closed.iter().filter(|path| !path.exists()).cloned());
-        plan.closed = closed;
-        Ok(Some(plan))
-    }
-
-    /// What a hook may touch that came with a project: as much as a build, and its own folder to read.
-    pub(crate) fn of_hook(
-        folder: &Path,
-        place: &Workspace,
-        runner: &Runner,
-    ) -> io::Result<Option<Self>> {
-        let plan = Confinement::of_call(&Facts::zone(Zone::Build), place, runner)?;
-        Ok(plan.map(|mut plan| {
-            plan.reads.push(folder.into());
-            plan
-        }))
-    }
-
     /// Everything its user may touch but for what is closed to every tool: for a server that a person
     /// chose. Without `local` it speaks to no socket of this machine but over loopback: there are programs
     /// that type for a person, start others or draw over a screen for whoever asks them to.
@@ -210,7 +136,7 @@ impl Confinement {
     }
 
     /// What git needs outside the project, and what must not be written in what is open.
-    fn open_repositories(&mut self, facts: &Facts, place: &Workspace) {
+    pub(crate) fn open_repositories(&mut self, facts: &Facts, place: &Workspace) {
         let folders = crate::confine::protect::folders(place);
         for git in folders.iter().filter_map(|folder| git::worktree(folder)) {
             self.writes.extend(crate::confine::protect::writes(&git));
@@ -262,11 +188,6 @@ pub(crate) fn makes_repository(facts: &Facts) -> bool {
         && facts.commands.iter().any(|command| says(command, 1, "init"))
 }
 
-/// Whether a call of that zone is confined by this runner.
-pub fn confines(zone: Zone, runner: &Runner) -> bool {
-    runner.confines() && (zone < Zone::Machine || runner.sandbox() == Sandbox::Required)
-}
-
 /// Where every command may read: the system, but not what people keep on it.
 const SYSTEM: [&str; 24] = [
     "/bin",
@@ -295,25 +216,8 @@ const SYSTEM: [&str; 24] = [
     "/home/linuxbrew/.linuxbrew",
 ];
 
-/// What in the home folder says who a person is to git.
-const IDENTITY: [&str; 2] = [".gitconfig", ".config/git"];
-
-fn reads(place: &Workspace, runner: &Runner) -> Vec<PathBuf> {
-    let of_the_system = |folder: &&Path| system().iter().any(|open| folder.starts_with(open));
-    let programs = runner.environment().programs(place);
-    let mut reads: Vec<PathBuf> =
-        programs.filter(|folder| !of_the_system(folder)).map(PathBuf::from).collect();
-    reads.extend(place.read_roots().map(PathBuf::from));
-    reads.extend(runner.caches().iter().cloned());
-    reads.extend(place.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));
-    for folder in crate::confine::protect::folders(place) {
-        reads.extend(git::worktree(&folder).map(|git| git.common));
-    }
-    reads
-}
-
 /// What of [`SYSTEM`] there is, where it really is, without what lies in another of them. Looked up once.
-fn system() -> &'static [PathBuf] {
+pub(crate) fn system() -> &'static [PathBuf] {
     static FOUND: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
         let mut found: Vec<PathBuf> = vec![];
         let mut real: Vec<_> =

@@ -15,6 +15,7 @@
 //! let runner = cotter_tools::process::Runner::new("/proc/self/exe");
 //! ```
 
+pub(crate) mod confinement;
 pub(crate) mod direct;
 pub mod environment;
 pub(crate) mod launch;

@@ -1,6 +1,6 @@
 //! Chores of the workspace, run as `cargo xtask TASK`.
 //!
-//! Plain std, so that it builds in a moment. Each task is a file; this one reads the arguments.
+//! Each task is a file; this one reads the arguments. Few dependencies, so that it builds in a moment.
 
 use std::{env, process::ExitCode};
 
@@ -9,8 +9,11 @@ mod ci;
 mod command;
 mod docs;
 mod failure;
+mod names;
 mod region;
+mod rooms;
 mod schemas;
+mod source_tree;
 
 use crate::{docs::Mode, failure::Failure};
 
@@ -21,7 +24,10 @@ Tasks:
   ci              run every check that CI runs, stop at the first that fails
   docs            write the generated regions of README.md and docs/, and schemas/
   docs --check    write nothing, fail when something generated is stale
-  bench [FILTER]  run the benches of the core, all or those that match FILTER";
+  bench [FILTER]  run the benches of the core, all or those that match FILTER
+  rooms           fail when a path in a crate points from a room to a higher one
+  rooms --count   print the number of such paths per crate, fail never
+  names           print figures about names and doc comments per crate, fail never";
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -47,6 +53,9 @@ enum Task<'a> {
     Docs(Mode),
     Bench,
     BenchMatching(&'a str),
+    Rooms,
+    RoomsCount,
+    Names,
 }
 
 /// Reads the arguments; `None` when they name no task.
@@ -58,6 +67,9 @@ fn parse<'a>(args: &[&'a str]) -> Option<Task<'a>> {
         ["docs", "--check"] => Some(Task::Docs(Mode::Check)),
         ["bench"] => Some(Task::Bench),
         ["bench", filter] => Some(Task::BenchMatching(filter)),
+        ["rooms"] => Some(Task::Rooms),
+        ["rooms", "--count"] => Some(Task::RoomsCount),
+        ["names"] => Some(Task::Names),
         _ => None,
     }
 }
@@ -80,6 +92,9 @@ fn run(task: Task<'_>) -> Result<(), Failure> {
         Task::Docs(mode) => docs::run(mode),
         Task::Bench => bench::run(),
         Task::BenchMatching(filter) => bench::run_matching(filter),
+        Task::Rooms => rooms::run(),
+        Task::RoomsCount => rooms::count(),
+        Task::Names => names::run(),
     }
 }
 
@@ -104,6 +119,9 @@ mod tests {
         check("docs --check", expect!["Docs(Check)"]);
         check("bench", expect!["Bench"]);
         check("bench turn", expect![[r#"BenchMatching("turn")"#]]);
+        check("rooms", expect!["Rooms"]);
+        check("rooms --count", expect!["RoomsCount"]);
+        check("names", expect!["Names"]);
     }
 
     #[test]

@@ -19,7 +19,6 @@ use cotter_files::{
     extensions::{Diagnostic, Severity},
     trust::store::TrustState,
 };
-use cotter_tools::confine::confines;
 use serde_json::{Value, json};
 
 use crate::{
@@ -448,7 +447,7 @@ fn confinement(sight: &DoctorInput) -> Vec<DoctorRow> {
     let values = seen.files.values();
     let Ok(runner) = tools::runner(&values) else { return vec![] };
     let setting = values.sandbox.unwrap_or_default().as_str();
-    let closed = confines(Zone::Build, &runner);
+    let closed = runner.confines_zone(Zone::Build);
     let (state, word) = match closed {
         true => (RowState::Good, "confined"),
         false => (RowState::Note, "not confined: they may do what you may"),
