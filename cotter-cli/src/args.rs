@@ -8,7 +8,7 @@ use clap::{
 use cotter::{invoke::named_item::NameKind, permission::mode::Mode, text};
 use cotter_files::{extensions::FileKind, trust::snapshot::Hash};
 
-use crate::{commands::explain::HookMode, error::CliError, terminal::style::ColorChoice};
+use crate::{error::CliError, terminal::style::ColorChoice};
 
 /// What was typed.
 #[derive(Debug)]
@@ -133,6 +133,15 @@ impl Command {
                 | Command::TrustList { .. }
         )
     }
+}
+
+/// How `explain` treats hooks that may do more than look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HookMode {
+    /// They are named.
+    Listed,
+    /// They are asked, and told that it is a dry run.
+    Asked,
 }
 
 /// How closely somebody looks at what would be trusted.

@@ -15,6 +15,7 @@ use cotter_files::{
         hook_files::{HookFile, hooks_of},
     },
     document::{Document, Node, location::SettingsError},
+    extensions::Diagnostic,
     profile::{ActionKind, Profile, ProfileGrants},
     settings::{Settings, SettingsOwner},
     space::{self, Space},
@@ -444,6 +445,15 @@ pub(crate) fn shown(path: &Path) -> String {
     text::show_line(&text::show_bytes(path.as_os_str().as_encoded_bytes())).into_owned()
 }
 
+/// Replaces paths inside a trusted copy with the paths that the author knows.
+pub(crate) fn replace_copy_paths(diagnostics: &mut [Diagnostic], copy: &Path, source: &Path) {
+    for diagnostic in diagnostics {
+        if let Ok(within) = diagnostic.path.strip_prefix(copy) {
+            diagnostic.path = source.join(within);
+        }
+    }
+}
+
 /// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
 /// it would run.
 pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
@@ -538,7 +548,7 @@ pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<DeclaredComma
 /// Whether a source is one of the person's own spaces.
 fn is_space(snapshot: &Snapshot) -> bool {
     snapshot.file(Path::new(space::MANIFEST)).is_some()
-        && crate::spaces::store::folder().is_some_and(|own| {
+        && home::spaces().is_some_and(|own| {
             let own = own.canonicalize().unwrap_or(own);
             snapshot.source().parent() == Some(&own)
         })

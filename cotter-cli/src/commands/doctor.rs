@@ -25,8 +25,9 @@ use serde_json::{Value, json};
 use crate::{
     args::SetupArgs,
     claude,
-    commands::{hooks::log, redactor},
+    commands::hooks::log,
     error::CliError,
+    models::credentials::redactor,
     paths as home,
     paths::operator_switches as switches,
     say,
@@ -111,7 +112,7 @@ impl DoctorRow {
 
 /// `cotter doctor`.
 pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = home::find_workspace(None)?;
     let standings = trust::seen(&place);
     let seen = setup::preview_agent(place.clone(), &SetupArgs::default());
     let log = log::of_folder(place.cwd(), SESSIONS).unwrap_or_default();

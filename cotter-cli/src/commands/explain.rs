@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 
 use crate::commands::run::or_abort_on_signal;
 use crate::{
-    args::SetupArgs,
+    args::{HookMode, SetupArgs},
     error::CliError,
-    say, setup,
+    paths, say, setup,
     terminal::style::{ColorChoice, Style},
 };
 
@@ -29,15 +29,6 @@ pub(crate) const NOT_PASSED: u8 = 3;
 
 /// What is said where somebody did not wait for hooks.
 pub(crate) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
-
-/// What becomes of hooks that may do more than look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HookMode {
-    /// They are named.
-    Listed,
-    /// They are asked, and told that it is a trial.
-    Asked,
-}
 
 /// The most of one line of a batch.
 const LINE_BYTES: u64 = 16 * 1024 * 1024;
@@ -50,7 +41,7 @@ pub(crate) fn one(
     json: bool,
     when: ColorChoice,
 ) -> Result<ExitCode, CliError> {
-    let agent = setup::shown(setup::place(None)?, shape)?;
+    let agent = setup::shown(paths::find_workspace(None)?, shape)?;
     if called_otherwise(&agent.tools(), tool).is_some() {
         return Err(unknown(&agent.tools(), tool));
     }
@@ -69,7 +60,7 @@ pub(crate) fn one(
 
 /// `cotter explain --batch FILE`: a call per line, an answer per line.
 pub(crate) fn batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
-    let agent = setup::shown(setup::place(None)?, shape)?;
+    let agent = setup::shown(paths::find_workspace(None)?, shape)?;
     let cannot = |cause: io::Error| {
         CliError::new(format!("cannot read {}", file.display())).with_cause(cause)
     };

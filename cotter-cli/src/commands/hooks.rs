@@ -16,7 +16,7 @@ use smol_str::SmolStr;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    say, setup,
+    paths, say, setup,
     terminal::{
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
@@ -25,7 +25,7 @@ use crate::{
 
 /// `cotter hooks list`.
 pub(crate) fn list(json: bool, shape: &SetupArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let (agent, files) = setup::shown_with_files(setup::place(None)?, shape)?;
+    let (agent, files) = setup::shown_with_files(paths::find_workspace(None)?, shape)?;
     let mut hooks = joined(agent.hooks());
     hooks.extend(files.switched_off().map(|(owner, hook)| HookRow::switched_off(owner, hook)));
     if json {

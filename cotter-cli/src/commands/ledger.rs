@@ -8,8 +8,7 @@ use cotter::{
 };
 use serde_json::Value;
 
-use crate::commands::redactor;
-use crate::{error::CliError, say, setup::sessions::Sessions};
+use crate::{error::CliError, models::credentials::redactor, say, setup::sessions::Sessions};
 
 /// How much of an input is shown.
 const INPUT_CHARS: usize = 200;

@@ -13,13 +13,12 @@ use crate::{
     error::CliError,
     paths as home, say,
     settings::SettingsFiles,
-    setup,
     terminal::style::{ColorChoice, Style},
 };
 
 /// `cotter mcp list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = home::find_workspace(None)?;
     let servers =
         SettingsFiles::load(None, &place, &crate::trust::seen(&place))?.servers(&[], &place)?;
     let (_, pins) = load()?;

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    say,
+    paths, say,
     setup::{self, selected_agent as agents, selected_agent::ProfileEntry},
     terminal::{
         style::{ColorChoice, Style},
@@ -22,7 +22,7 @@ use crate::{
 
 /// `cotter commands list` and `cotter agents list`.
 pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = paths::find_workspace(None)?;
     let names = setup::shown(place.clone(), &SetupArgs::default())?.names(kind);
     let profiles = match kind {
         NameKind::Subagent => agents::profiles(&place, &trust::seen(&place))?,

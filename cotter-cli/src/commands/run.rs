@@ -35,9 +35,10 @@ use crate::{
     claude,
     error::CliError,
     models::choice::{ModelChain, ModelChoice},
-    settings::SettingsFiles,
+    paths,
+    settings::{self, SettingsFiles},
     setup::{
-        RunSetup, StoreFrom, last_session, place,
+        RunSetup, StoreFrom, last_session,
         reload::{self, Reloader},
         selected_agent::SelectedAgent,
         sessions::Sessions,
@@ -62,7 +63,7 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
-    let place = place(args.cwd.as_deref())?;
+    let place = paths::find_workspace(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
     let watch = reload::watch(&place, args.shape.settings.as_deref());
     let spaces = Spaces::new(&place, &args.shape, &args.trust.hashes);
@@ -273,7 +274,8 @@ fn terminal(args: &RunArgs, style: ColorChoice, output: &mut RunOutput) -> Optio
     if !args.ask {
         return None;
     }
-    let terminal = Terminal::open(style, output.screen().clone());
+    let terminal = Terminal::open(style, output.screen().clone())
+        .map(|terminal| terminal.with_save_rules(settings::edit::allow));
     output.set_asks(if terminal.is_ok() {
         QuestionMode::OnTerminal
     } else {

@@ -13,9 +13,9 @@ use cotter::{
 };
 use serde_json::json;
 
-use crate::commands::redactor;
 use crate::{
     error::CliError,
+    models::credentials::redactor,
     say,
     setup::sessions::Sessions,
     terminal::style::{ColorChoice, Style},

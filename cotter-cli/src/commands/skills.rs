@@ -16,7 +16,7 @@ use crate::{
     args::SetupArgs,
     commands::names::named_row,
     error::CliError,
-    say, setup,
+    paths, say, setup,
     terminal::{
         style::{ColorChoice, Style},
         table::Page,
@@ -24,7 +24,7 @@ use crate::{
 };
 
 fn agent() -> Result<Agent, CliError> {
-    setup::shown(setup::place(None)?, &SetupArgs::default())
+    setup::shown(paths::find_workspace(None)?, &SetupArgs::default())
 }
 
 /// `cotter skills list`.

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{
     args::{SetupArgs, SpacesVerb},
     error::CliError,
-    say, setup,
+    paths, say,
     spaces::{
         SpaceLocation, Spaces, counted,
         git::{self, GitUrl},
@@ -155,7 +155,7 @@ fn add(
         Err(_) => false,
     };
     let snapshot = snapshot.at(&place)?;
-    let store = trust::store(setup::place(None)?.project())?;
+    let store = trust::store(paths::find_workspace(None)?.project())?;
     let answer = ask(&snapshot, &from.words(copied.revision.as_deref()), &store, rewrite, when)?;
     if answer == TrustAnswer::No {
         return Err(CliError::refused("the answer was no: nothing was added"));
@@ -350,7 +350,7 @@ fn update_one(
             "keep what you changed elsewhere; then `cotter spaces remove {id}` and `cotter spaces add {source}`"
         )));
     }
-    let store = trust::store(setup::place(None)?.project())?;
+    let store = trust::store(paths::find_workspace(None)?.project())?;
     let answer = ask(&snapshot, &origin, &store, rewrite, when)?;
     match (&answer, store.standing(&snapshot)) {
         (TrustAnswer::No, _) => {
@@ -387,7 +387,7 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
         return Err(unknown(id, entries.iter().map(|entry| entry.id.as_str())));
     }
     // Trust goes first: a process that is killed here leaves nothing that would run.
-    let untrusted = trust::store(setup::place(None)?.project())?.untrust(&place)?;
+    let untrusted = trust::store(paths::find_workspace(None)?.project())?.untrust(&place)?;
     home.set(id, None)?;
     home.take_away(id)?;
     let more = if untrusted { ", and is no longer trusted" } else { "" };
@@ -395,9 +395,10 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
 }
 
 fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let here = setup::place(None)?;
+    let here = paths::find_workspace(None)?;
     let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::seen(&here));
-    let entries = home::file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
+    let entries =
+        paths::spaces_lock_file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
     let style = Style::on_stdout(when);
     let rows = all.iter().map(|at| {
         let entry = entries.iter().find(|entry| !at.of_project && entry.id == at.id.as_str());

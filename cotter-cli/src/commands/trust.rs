@@ -15,9 +15,7 @@ use serde_json::json;
 use crate::{
     args::TrustDetail,
     error::CliError,
-    paths as home, say,
-    setup::place,
-    spaces,
+    paths as home, say, spaces,
     terminal::style::{ColorChoice, Style},
     trust::{self, shown},
 };
@@ -95,7 +93,7 @@ async fn ask_each(
 
 /// `cotter trust --list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let here = place(None)?;
+    let here = home::find_workspace(None)?;
     let records = trust::store(here.project())?.list()?;
     let style = Style::on_stdout(when);
     let row = |record: &TrustRecord| {
@@ -164,7 +162,7 @@ impl TrustTargets {
                 return Err(CliError::new(message)
                     .with_hint("name a folder of a project, a `.cotter`, `.claude` or `.agents` folder or a `.mcp.json`"));
             }
-            path => place(path)?,
+            path => home::find_workspace(path)?,
         };
         Ok(TrustTargets { project: place.project().to_owned(), sources: sources(&place) })
     }

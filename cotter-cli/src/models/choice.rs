@@ -20,13 +20,12 @@ use cotter_test::Scripted;
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use crate::models::{ChoiceSource, ChosenModel, Fallback, ProviderSet, RECORDED_WITH};
+use crate::models::{AgentModel, ChoiceSource, ChosenModel, Fallback, ProviderSet, RECORDED_WITH};
 use crate::{
     args::{Cassette, ModelArg, RunArgs},
     error::CliError,
     models::onboarding::offer,
     settings::SettingsFiles,
-    setup::selected_agent::AgentModel,
     terminal::Terminal,
 };
 

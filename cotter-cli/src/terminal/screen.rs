@@ -2,6 +2,7 @@
 //! goes. While a question is open nothing else is drawn; what comes meanwhile is told after it.
 
 use std::{
+    fmt::Display,
     io::{self, IsTerminal, Write},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -143,4 +144,9 @@ pub(crate) fn tell(text: &str) {
     let over = if clears { CLEAR } else { "" };
     // Nobody is left to be told when this fails.
     let _ = writeln!(err, "{over}{}", text::show(text));
+}
+
+/// Warns on a line of its own where no run has begun.
+pub(crate) fn warn(words: impl Display) {
+    tell(&format!("warning: {}", text::show_line(&words.to_string())));
 }
