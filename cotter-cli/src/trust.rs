@@ -205,7 +205,7 @@ pub(crate) async fn standings(
     when: ColorChoice,
 ) -> Result<TrustSources, CliError> {
     let store = store(place.project());
-    let mut asking = TrustPrompt { args, when, terminal: None, unused: args.hashes.clone() };
+    let mut asking = TrustPrompt { args, when, terminal: None, unused: args.hashes() };
     let standings = asking.settle_all(possible_sources(place), &store).await?;
     let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
     check(&standings, &of_spaces, &asking.unused, args)?;
@@ -329,12 +329,12 @@ impl TrustPrompt<'_> {
         self.unused.retain(|hash| *hash != snapshot.hash());
         match standing {
             trusted @ TrustState::Trusted { .. } => Ok(trusted),
-            _ if self.args.hashes.contains(&snapshot.hash()) => {
+            _ if self.args.hashes().contains(&snapshot.hash()) => {
                 // Whoever knows the hash was shown what it is of.
                 declared(snapshot)?;
                 Ok(store.admit(snapshot)?)
             }
-            standing if self.args.ask => {
+            standing if self.args.asks() => {
                 let terminal = match self.terminal.take() {
                     Some(terminal) => terminal,
                     None => open_terminal(self.when)?,

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::commands::run::or_abort_on_signal;
 use crate::{
-    args::{HookMode, SetupArgs},
+    args::{ExplainArgs, HookMode, SetupArgs},
     error::CliError,
     paths, say, setup,
     terminal::style::{ColorChoice, Style},
@@ -33,8 +33,20 @@ pub(crate) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
 /// The most of one line of a batch.
 const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
+/// `cotter explain`.
+pub(crate) fn explain(args: &ExplainArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
+    let (hooks, shape) = (args.hook_mode(), &args.shape);
+    match (&args.batch, &args.tool) {
+        (Some(file), _) => explain_batch(file, hooks, shape),
+        (None, tool) => {
+            let call = (tool.as_deref().unwrap_or_default(), args.input.as_deref());
+            explain_one(call, hooks, shape, args.json, when)
+        }
+    }
+}
+
 /// `cotter explain TOOL INPUT`.
-pub(crate) fn one(
+fn explain_one(
     (tool, input): (&str, Option<&str>),
     hooks: HookMode,
     shape: &SetupArgs,
@@ -48,7 +60,7 @@ pub(crate) fn one(
     let input = read_input(&agent, tool, input)?;
     let call = (tool.to_owned(), input.clone());
     let explained = block_on(async move {
-        or_abort_on_signal(async { Ok(explain(&agent, hooks, call).await) }, HOOKS_ENDED).await
+        or_abort_on_signal(async { Ok(report_call(&agent, hooks, call).await) }, HOOKS_ENDED).await
     })??;
     let shown = match json {
         true => json_line(&explained) + "\n",
@@ -59,7 +71,7 @@ pub(crate) fn one(
 }
 
 /// `cotter explain --batch FILE`: a call per line, an answer per line.
-pub(crate) fn batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
+fn explain_batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
     let agent = setup::shown(paths::find_workspace(None)?, shape)?;
     let cannot = |cause: io::Error| {
         CliError::new(format!("cannot read {}", file.display())).with_cause(cause)
@@ -80,7 +92,7 @@ pub(crate) fn batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<E
                 continue;
             }
             let answer = match read_call(&line) {
-                Ok(call) => json_line(&explain(&agent, hooks, call).await),
+                Ok(call) => json_line(&report_call(&agent, hooks, call).await),
                 Err(error) => json!({ "error": error }).to_string(),
             };
             if say(&(answer + "\n")) != ExitCode::SUCCESS {
@@ -114,7 +126,11 @@ async fn next_line(
         .map_err(|cause| CliError::new("the batch cannot be read").with_cause(cause))
 }
 
-async fn explain(agent: &Agent, hooks: HookMode, (tool, input): (String, Value)) -> ExplainReport {
+async fn report_call(
+    agent: &Agent,
+    hooks: HookMode,
+    (tool, input): (String, Value),
+) -> ExplainReport {
     match hooks {
         HookMode::Listed => agent.explain(&tool, input).await,
         HookMode::Asked => agent.explain_with_hooks(&tool, input).await,

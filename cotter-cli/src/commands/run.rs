@@ -66,7 +66,7 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
     let place = paths::find_workspace(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
     let watch = reload::watch(&place, args.shape.settings.as_deref());
-    let spaces = Spaces::new(&place, &args.shape, &args.trust.hashes);
+    let spaces = Spaces::new(&place, &args.shape, &args.trust.hashes());
     let standings = match args.shape.safe_mode {
         true => TrustSources::nothing(),
         false => {
@@ -122,11 +122,11 @@ impl PreparedRun {
         if slash.is_none() && !(args.ask && who.is_open(&args)) {
             who.find()?;
         }
-        let sessions = match args.session {
+        let sessions = match args.session() {
             SessionArg::Nowhere => None,
             _ => Some(Sessions::open()?),
         };
-        let id = match (&args.session, &sessions) {
+        let id = match (args.session(), &sessions) {
             (SessionArg::Of(typed), Some(sessions)) => Some(sessions.find(typed)?),
             (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &place)?),
             _ => None,

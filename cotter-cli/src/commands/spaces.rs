@@ -5,6 +5,7 @@ use std::{fs, io, path::Path, process::ExitCode};
 
 use cotter::text;
 use cotter_files::{
+    extensions::FileKind,
     space::{self, Space},
     trust::{
         snapshot::{Hash, Snapshot},
@@ -16,6 +17,7 @@ use serde_json::json;
 
 use crate::{
     args::{SetupArgs, SpacesVerb},
+    commands::check,
     error::CliError,
     paths, say,
     spaces::{
@@ -38,8 +40,9 @@ pub(crate) fn run(verb: SpacesVerb, when: ColorChoice) -> Result<ExitCode, CliEr
         SpacesVerb::Add { source, rev, rewrite } => add(&source, rev, rewrite, when),
         SpacesVerb::Update { id, rewrite } => update(id.as_deref(), rewrite, when),
         SpacesVerb::Remove { id } => remove(&id),
-        SpacesVerb::List { json } => list(json, when),
+        SpacesVerb::List(args) => list(args.json, when),
         SpacesVerb::New { id } => new(&id),
+        SpacesVerb::Check(args) => check::files(FileKind::Spaces, &args.path, args.json, when),
     }
 }
 

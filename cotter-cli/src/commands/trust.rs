@@ -13,15 +13,25 @@ use cotter_files::trust::{
 use serde_json::json;
 
 use crate::{
-    args::TrustDetail,
+    args::TrustCommandArgs,
     error::CliError,
     paths as home, say, spaces,
     terminal::style::{ColorChoice, Style},
     trust::{self, shown},
 };
 
+/// `cotter trust`.
+pub(crate) fn run(args: &TrustCommandArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
+    let path = args.path.as_deref();
+    match (args.list, args.print || args.show) {
+        (true, _) => list(args.json, when),
+        (_, true) => print(path, args.show),
+        _ => trust(path, args.rewrite, when),
+    }
+}
+
 /// `cotter trust [PATH] --print` and `--show`: everything, or its texts too, and nothing is decided.
-pub(crate) fn print(path: Option<&Path>, how: TrustDetail) -> Result<ExitCode, CliError> {
+fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
     let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project);
     let mut views = vec![];
@@ -31,7 +41,7 @@ pub(crate) fn print(path: Option<&Path>, how: TrustDetail) -> Result<ExitCode, C
             Err(failure) => TrustState::Unknown { word: Some(failure.one_line()) },
         };
         let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &standing);
-        if how == TrustDetail::AtTexts {
+        if with_texts {
             shown += &format!("\n{}", texts(&snapshot));
         }
         views.push(shown);
@@ -43,11 +53,7 @@ pub(crate) fn print(path: Option<&Path>, how: TrustDetail) -> Result<ExitCode, C
 }
 
 /// `cotter trust [PATH] [--rewrite]`: shows everything and asks.
-pub(crate) fn trust(
-    path: Option<&Path>,
-    rewrite: bool,
-    when: ColorChoice,
-) -> Result<ExitCode, CliError> {
+fn trust(path: Option<&Path>, rewrite: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project)?;
     let snapshots = named.snapshots()?;
@@ -92,7 +98,7 @@ async fn ask_each(
 }
 
 /// `cotter trust --list`.
-pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let here = home::find_workspace(None)?;
     let records = trust::store(here.project())?.list()?;
     let style = Style::on_stdout(when);

@@ -123,7 +123,7 @@ impl Reloader {
             starts,
             spaces,
             named: args.shape.settings.clone(),
-            hashes: args.trust.hashes.clone(),
+            hashes: args.trust.hashes(),
             safe_mode: args.shape.safe_mode,
             owners,
             told,
