@@ -1,26 +1,33 @@
 //! `cotter`: the command line.
 //!
-//! `cli` is the one table of what may be typed; each command is a file in `commands`. Everything that
-//! looks around (folders, variables, terminals) is here, and nothing of it in the library.
+//! Everything that looks around (folders, variables, terminals) is here, and nothing of it in the library.
 
-pub(crate) mod args;
-pub(crate) mod claude;
-pub(crate) mod commands;
-pub(crate) mod error;
-pub(crate) mod models;
-pub(crate) mod paths;
-pub(crate) mod settings;
-pub(crate) mod setup;
-pub(crate) mod spaces;
-pub(crate) mod terminal;
-pub(crate) mod trust;
+// The rooms, from top to bottom. A room uses those below it only.
+//
+// One file per command.
+mod commands;
+// From settings and flags to an agent.
+mod setup;
+// The spaces that a person or a project has.
+mod spaces;
+// The models that can answer, and the one that does.
+mod models;
+// The settings files in force.
+mod settings;
+// The sources in a project, and which of them the person trusts.
+mod trust;
+// Files that were written for Claude Code.
+mod claude;
+// Everything that may be typed.
+mod args;
+// Folders and files on this machine.
+mod paths;
+// Questions, screen, colour and tables.
+mod terminal;
+// The error that every command returns.
+mod error;
 
-use std::{
-    env,
-    ffi::OsString,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{env, ffi::OsString, process::ExitCode};
 
 use cotter::invoke::named_item::NameKind;
 use cotter_files::extensions::FileKind;
@@ -31,7 +38,10 @@ use crate::{
         PermissionsVerb, SessionsVerb, SkillsVerb,
     },
     error::CliError,
-    terminal::style::{ColorChoice, Style},
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 fn main() -> ExitCode {
@@ -109,14 +119,4 @@ fn by_an_agent(command: &Command) -> Option<CliError> {
         let message = "an agent started this, and agents may only look: `explain`, `list`, `show`";
         CliError::refused(message).with_hint("run it yourself, in a terminal of your own")
     })
-}
-
-/// Writes to standard output. A reader who left is no error.
-fn say(text: &str) -> ExitCode {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
 }

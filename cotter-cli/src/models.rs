@@ -1,14 +1,14 @@
-//! Who can answer here, and who is meant: from the providers that are known, settings, variables and
-//! stored keys to a model by name.
+//! The models that can answer here, and the one that a run uses: found from known providers, settings,
+//! variables and stored keys.
 //!
-//! Settings stand over the variables that other programs have too. Nothing is sent: what is missing is
-//! said before a run begins.
+//! Settings win over variables that other programs use too. Nothing is sent: a missing key is an error before
+//! the run begins.
 
 pub(crate) mod choice;
 pub(crate) mod credentials;
-pub(crate) mod onboarding;
-pub(crate) mod proxy;
-pub(crate) mod route;
+mod onboarding;
+mod proxy;
+mod route;
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Where things are kept on this machine, and which project a folder belongs to.
+//! The folders and files of Cotter on this machine, the workspace of a run, and the operator's switches.
 
 pub(crate) mod operator_switches;
 

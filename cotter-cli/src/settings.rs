@@ -1,14 +1,14 @@
-//! The settings in force: which files there are, whose they are, and who said what nearest.
+//! The settings in force: which files there are, who owns each, and which of them is nearest.
 //!
 //! Each file is a unit of its own in the registry, and the policy folds their rules and modes. Only plain
 //! values are merged here.
 
+pub(crate) mod pending_load;
 pub(crate) mod checks;
+pub(crate) mod file_report;
+pub(crate) mod edit;
 pub(crate) mod claude_home;
 pub(crate) mod claude_summary;
-pub(crate) mod edit;
-pub(crate) mod file_report;
-pub(crate) mod pending_load;
 
 use std::{
     fs,

@@ -1,12 +1,11 @@
-//! From settings files and flags to an agent: what a run is put together of, and what one that is only looked
-//! at would be.
+//! Builds the agent of a run from settings files and flags, or a preview of it that starts nothing.
 
-pub(crate) mod access;
-pub(crate) mod extensions;
-pub(crate) mod reload;
 pub(crate) mod selected_agent;
-pub(crate) mod sessions;
+pub(crate) mod extensions;
+mod access;
 pub(crate) mod tools;
+pub(crate) mod sessions;
+pub(crate) mod reload;
 
 use std::{
     env,

@@ -1,13 +1,13 @@
-//! Spaces on this machine: where they are, whether somebody trusts them, and which of them a run has.
+//! The spaces on this machine: where each is, whether the person trusts it, and which of them a run has.
 //!
-//! None is loaded by itself: a person names it, by `--space ID` or `/spaces load ID`. A person's own stand
-//! in `spaces/ID` beside their settings; a project's in `.cotter/spaces/ID`, and are part of what is
-//! trusted with that folder. Of one id the person's own is meant.
+//! No space is loaded by default: a person names it, by `--space ID` or `/spaces load ID`. A person's own are
+//! in `spaces/ID` beside their settings; a project's are in `.cotter/spaces/ID` and are trusted with that
+//! folder. If both have an id, the person's own is used.
 
-pub(crate) mod git;
 pub(crate) mod store;
+pub(crate) mod git;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{
     path::{Path, PathBuf},

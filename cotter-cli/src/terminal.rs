@@ -1,10 +1,12 @@
-//! The person at the controlling terminal: one question, every call and everybody who asks, answered
-//! together or one by one. What was typed before the question could be read is not an answer.
+//! The terminal: questions to the person, what is drawn on the screen, colour and tables.
+//!
+//! [`Terminal`] puts one question about all calls of a step, which are answered together or one by one. Keys
+//! typed before the question could be read are not an answer.
 
-pub(crate) mod screen;
-pub(crate) mod spinner;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod screen;
+pub(crate) mod spinner;
 
 use std::{
     fs::{File, OpenOptions},

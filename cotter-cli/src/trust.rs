@@ -1,4 +1,4 @@
-//! What a project brings that runs something, and whether somebody trusts it.
+//! The sources in a project that run something, what each declares, and whether the person trusts it.
 
 pub(crate) mod declared;
 

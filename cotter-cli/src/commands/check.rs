@@ -8,13 +8,16 @@ use serde_json::json;
 
 use crate::{
     error::CliError,
-    paths, say,
+    paths,
     settings::{
         SettingsFiles,
         checks::{self, UnknownTool},
     },
     setup::{self, selected_agent::ProfileChecker},
-    terminal::style::{self, ColorChoice, Style},
+    terminal::{
+        screen::say,
+        style::{self, ColorChoice, Style},
+    },
     trust::{self, shown},
 };
 

@@ -30,7 +30,6 @@ use crate::{
     models::credentials::redactor,
     paths as home,
     paths::operator_switches as switches,
-    say,
     settings::{checks::SOMETIMES, claude_summary::ClaudeSummary},
     setup::{
         self, AgentPreview,
@@ -41,6 +40,7 @@ use crate::{
     },
     spaces::{SpaceLocation, Spaces},
     terminal::{
+        screen::say,
         style::{ColorChoice, Style, count},
         table::{Page, StyledSpan},
     },

@@ -20,8 +20,11 @@ use crate::commands::run::or_abort_on_signal;
 use crate::{
     args::{ExplainArgs, HookMode, SetupArgs},
     error::CliError,
-    paths, say, setup,
-    terminal::style::{ColorChoice, Style},
+    paths, setup,
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 /// The exit code of a call that would not simply run.

@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path, process::ExitCode};
 
 use crate::commands::schema;
-use crate::{error::CliError, paths, say, trust};
+use crate::{error::CliError, paths, terminal::screen::say, trust};
 
 /// The files, with whether each is a program.
 const STARTER: &[(&str, bool, &str)] = &[

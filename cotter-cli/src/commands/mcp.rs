@@ -11,9 +11,12 @@ use serde_json::json;
 
 use crate::{
     error::CliError,
-    paths as home, say,
+    paths as home,
     settings::SettingsFiles,
-    terminal::style::{ColorChoice, Style},
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 /// `cotter mcp list`.

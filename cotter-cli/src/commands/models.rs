@@ -13,8 +13,11 @@ use serde_json::{Value, json};
 use crate::{
     error::CliError,
     models::{ChosenModel, Fallback, LOCAL, ProviderSet, UnavailableProvider},
-    paths, say,
-    terminal::style::{ColorChoice, Style},
+    paths,
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 /// Why nobody would answer where nobody is meant.

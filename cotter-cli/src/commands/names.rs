@@ -11,9 +11,10 @@ use serde_json::json;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    paths, say,
+    paths,
     setup::{self, selected_agent as agents, selected_agent::ProfileEntry},
     terminal::{
+        screen::say,
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
     },

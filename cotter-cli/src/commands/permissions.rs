@@ -9,10 +9,11 @@ use serde_json::json;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    paths, say,
+    paths,
     settings::{SettingsFiles, edit as own_settings},
     setup,
     terminal::{
+        screen::say,
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
     },

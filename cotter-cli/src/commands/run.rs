@@ -1,6 +1,6 @@
 //! `cotter -p`: one run, from a prompt to its answer.
 
-pub(crate) mod output;
+mod output;
 
 use std::{
     fs::File,

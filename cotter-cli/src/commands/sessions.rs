@@ -16,9 +16,11 @@ use serde_json::json;
 use crate::{
     error::CliError,
     models::credentials::redactor,
-    say,
     setup::sessions::Sessions,
-    terminal::style::{ColorChoice, Style},
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 /// `cotter sessions list`.

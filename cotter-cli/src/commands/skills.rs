@@ -16,8 +16,9 @@ use crate::{
     args::SetupArgs,
     commands::names::named_row,
     error::CliError,
-    paths, say, setup,
+    paths, setup,
     terminal::{
+        screen::say,
         style::{ColorChoice, Style},
         table::Page,
     },

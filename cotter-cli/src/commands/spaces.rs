@@ -19,7 +19,7 @@ use crate::{
     args::{SetupArgs, SpacesVerb},
     commands::check,
     error::CliError,
-    paths, say,
+    paths,
     spaces::{
         SpaceLocation, Spaces, counted,
         git::{self, GitUrl},
@@ -28,7 +28,7 @@ use crate::{
     },
     terminal::{
         Terminal,
-        screen::Screen,
+        screen::{Screen, say},
         style::{ColorChoice, Style},
     },
     trust::{self, shown},

@@ -15,8 +15,11 @@ use serde_json::json;
 use crate::{
     args::TrustCommandArgs,
     error::CliError,
-    paths as home, say, spaces,
-    terminal::style::{ColorChoice, Style},
+    paths as home, spaces,
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
     trust::{self, shown},
 };
 

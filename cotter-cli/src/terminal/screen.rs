@@ -4,6 +4,7 @@
 use std::{
     fmt::Display,
     io::{self, IsTerminal, Write},
+    process::ExitCode,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -149,4 +150,14 @@ pub(crate) fn tell(text: &str) {
 /// Warns on a line of its own where no run has begun.
 pub(crate) fn warn(words: impl Display) {
     tell(&format!("warning: {}", text::show_line(&words.to_string())));
+}
+
+/// Writes to standard output. A reader who left is no error.
+pub(crate) fn say(text: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }

@@ -17,10 +17,10 @@ use crate::{
     args::HooksLogArgs,
     commands::{explain::block_on, run::abort_on_signal},
     error::CliError,
-    paths, say,
+    paths,
     setup::sessions::Sessions,
     terminal::{
-        screen,
+        screen::{self, say},
         style::{ColorChoice, Style},
     },
 };

@@ -18,9 +18,9 @@ use crate::{
     args::HooksTestArgs,
     commands::{explain, run::or_abort_on_signal},
     error::CliError,
-    paths, say, setup,
+    paths, setup,
     terminal::{
-        screen,
+        screen::{self, say},
         style::{ColorChoice, Style},
     },
 };
