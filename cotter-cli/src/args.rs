@@ -1,261 +1,22 @@
-//! The one table of what may be typed. Help comes from it; nothing stands here before it works.
+//! Everything that may be typed. Help comes from it; nothing stands here before it works.
+//!
+//! The comments on fields and variants below [`CliArgs`] are what `--help` prints.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use clap::{
-    Arg, ArgAction, ArgMatches, builder::PossibleValuesParser, error::ErrorKind, value_parser,
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+    error::ErrorKind,
+    value_parser,
 };
-use cotter::{invoke::named_item::NameKind, permission::mode::Mode, text};
-use cotter_files::{extensions::FileKind, trust::snapshot::Hash};
+use cotter::{permission::mode::Mode, text};
+use cotter_files::trust::snapshot::Hash;
 
-use crate::{commands::explain::HookMode, error::CliError, terminal::style::ColorChoice};
-
-/// What was typed.
-#[derive(Debug)]
-pub(crate) struct CliArgs {
-    pub(crate) style: ColorChoice,
-    pub(crate) command: Command,
-}
-
-/// What is to be done.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Run(Box<RunArgs>),
-    Doctor {
-        json: bool,
-    },
-    HooksList {
-        json: bool,
-        shape: Box<SetupArgs>,
-    },
-    HooksTest(Box<HooksTestArgs>),
-    HooksLog(HooksLogArgs),
-    NamesList {
-        kind: NameKind,
-        json: bool,
-    },
-    SkillsShow {
-        name: String,
-        json: bool,
-    },
-    SkillsMatch {
-        task: String,
-        json: bool,
-    },
-    Check {
-        kind: FileKind,
-        path: PathBuf,
-        json: bool,
-    },
-    SessionsList {
-        json: bool,
-    },
-    SessionsShow {
-        id: String,
-        json: bool,
-    },
-    ModelsList {
-        json: bool,
-    },
-    Explain {
-        tool: String,
-        input: Option<String>,
-        hooks: HookMode,
-        json: bool,
-        shape: Box<SetupArgs>,
-    },
-    ExplainBatch {
-        file: PathBuf,
-        hooks: HookMode,
-        shape: Box<SetupArgs>,
-    },
-    McpList {
-        json: bool,
-    },
-    McpAccept {
-        server: String,
-        digest: Option<String>,
-    },
-    PermissionsList {
-        json: bool,
-    },
-    PermissionsRevoke {
-        rule: String,
-    },
-    Spaces(SpacesVerb),
-    Trust {
-        path: Option<PathBuf>,
-        rewrite: bool,
-    },
-    TrustShow {
-        path: Option<PathBuf>,
-        how: TrustDetail,
-    },
-    TrustList {
-        json: bool,
-    },
-    Init {
-        folder: Option<PathBuf>,
-    },
-    Schema {
-        name: Option<String>,
-    },
-    Untrust {
-        path: Option<PathBuf>,
-    },
-    Ledger {
-        id: Option<String>,
-    },
-    LedgerVerify {
-        id: Option<String>,
-        head: Option<String>,
-    },
-}
-
-impl Command {
-    /// Whether it changes nothing, starts nothing and shows nothing of sessions.
-    pub(crate) fn only_looks(&self) -> bool {
-        matches!(
-            self,
-            Command::Explain { hooks: HookMode::Listed, .. }
-                | Command::ExplainBatch { hooks: HookMode::Listed, .. }
-                | Command::NamesList { .. }
-                | Command::HooksList { .. }
-                | Command::SkillsShow { .. }
-                | Command::Check { .. }
-                | Command::ModelsList { .. }
-                | Command::Spaces(SpacesVerb::List { .. })
-                | Command::McpList { .. }
-                | Command::PermissionsList { .. }
-                | Command::SessionsList { .. }
-                | Command::SessionsShow { .. }
-                | Command::TrustShow { how: TrustDetail::AtNames, .. }
-                | Command::TrustList { .. }
-        )
-    }
-}
-
-/// How closely somebody looks at what would be trusted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TrustDetail {
-    /// Commands, and the names of files.
-    AtNames,
-    /// The texts of files, too.
-    AtTexts,
-}
-
-/// What is to be done with spaces.
-#[derive(Debug)]
-pub(crate) enum SpacesVerb {
-    Add { source: String, rev: Option<String>, rewrite: bool },
-    Remove { id: String },
-    List { json: bool },
-    New { id: String },
-    Update { id: Option<String>, rewrite: bool },
-}
-
-/// What hooks are tried on.
-#[derive(Debug)]
-pub(crate) struct HooksTestArgs {
-    pub(crate) point: String,
-    pub(crate) tool: Option<String>,
-    pub(crate) input: Option<String>,
-    pub(crate) result: Option<String>,
-    pub(crate) prompt: Option<String>,
-    pub(crate) json: bool,
-    pub(crate) shape: SetupArgs,
-}
-
-/// Which hooks are told of, and how.
-#[derive(Debug)]
-pub(crate) struct HooksLogArgs {
-    pub(crate) session: Option<String>,
-    pub(crate) follow: bool,
-    pub(crate) all: bool,
-    pub(crate) json: bool,
-}
-
-/// The flags that decide what a run has: who runs, and what extends or limits it. Whoever only looks gives
-/// the same, to see what such a run would have.
-#[derive(Debug, Default)]
-pub(crate) struct SetupArgs {
-    pub(crate) settings: Option<PathBuf>,
-    /// Who is to run: the name of an agent, or a profile's file.
-    pub(crate) agent: Option<String>,
-    /// The spaces to load, by id.
-    pub(crate) spaces: Vec<String>,
-    pub(crate) mode: Option<Mode>,
-    /// Whether nothing that a project or a space brings is used.
-    pub(crate) safe_mode: bool,
-    /// Hooks that do not run, by name.
-    pub(crate) without: Vec<String>,
-}
-
-/// One run.
-#[derive(Debug)]
-pub(crate) struct RunArgs {
-    pub(crate) prompt: Option<String>,
-    pub(crate) format: Format,
-    pub(crate) model: ModelArg,
-    /// Who answers when the ones before fail; empty for whoever the settings name.
-    pub(crate) fallbacks: Vec<String>,
-    pub(crate) cassette: Option<Cassette>,
-    pub(crate) session: SessionArg,
-    pub(crate) max_turns: Option<u32>,
-    pub(crate) max_budget_usd: Option<f64>,
-    pub(crate) cwd: Option<PathBuf>,
-    /// Further folders that calls may read and write.
-    pub(crate) add_dirs: Vec<PathBuf>,
-    /// Files with further MCP servers.
-    pub(crate) mcp: Vec<PathBuf>,
-    pub(crate) shape: SetupArgs,
-    pub(crate) trust: TrustArgs,
-    pub(crate) ask: bool,
-}
-
-/// What becomes of what a project brings.
-#[derive(Debug)]
-pub(crate) struct TrustArgs {
-    /// Whether somebody is asked about what nobody trusted yet.
-    pub(crate) ask: bool,
-    /// Contents that may be used in this run.
-    pub(crate) hashes: Vec<Hash>,
-    /// Whether there is no run with something left out.
-    pub(crate) require: bool,
-}
-
-/// How a run is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Format {
-    Text,
-    Json,
-    StreamJson,
-}
-
-/// Who answers.
-#[derive(Debug)]
-pub(crate) enum ModelArg {
-    /// Whatever is set up.
-    Unsaid,
-    Named(String),
-    Script(PathBuf),
-}
-
-/// What becomes of what is said to providers, besides.
-#[derive(Debug)]
-pub(crate) enum Cassette {
-    Record(PathBuf),
-    Play(PathBuf),
-}
-
-/// Where the conversation is kept.
-#[derive(Debug)]
-pub(crate) enum SessionArg {
-    New,
-    Nowhere,
-    Last,
-    Of(String),
-}
+use crate::{error::CliError, terminal::style::ColorChoice};
 
 /// Why there is nothing to do.
 pub(crate) enum ParseExit {
@@ -264,428 +25,587 @@ pub(crate) enum ParseExit {
 }
 
 /// Reads the arguments, the program's name first.
-pub(crate) fn parse(args: Vec<OsString>) -> Result<CliArgs, ParseExit> {
+pub(crate) fn parse(args: Vec<OsString>) -> Result<(ColorChoice, Command), ParseExit> {
     let first = args.get(1).and_then(|word| word.to_str()).map(str::to_owned);
-    let matches = definition().try_get_matches_from(args).map_err(|error| match error.kind() {
+    let matches = definition().try_get_matches_from(args);
+    let parsed = matches.and_then(|matches| CliArgs::from_arg_matches(&matches));
+    let CliArgs { run, color, command } = parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ParseExit::Help(error.to_string()),
         _ => ParseExit::Wrong(complaint(&error.to_string(), first.as_deref())),
     })?;
-    let style = match text_of(&matches, "color").as_deref() {
-        Some("always") => ColorChoice::Always,
-        Some("never") => ColorChoice::Never,
-        _ => ColorChoice::Auto,
-    };
-    let command = command(&matches).map_err(ParseExit::Wrong)?;
-    Ok(CliArgs { style, command })
+    match command {
+        Some(command) => Ok((color, command)),
+        None if run.print => Ok((color, Command::Run(run))),
+        None => Err(ParseExit::Wrong(no_chat(run.prompt.as_deref()))),
+    }
 }
 
 fn definition() -> clap::Command {
-    clap::Command::new("cotter")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("An agent runtime built round one extension layer")
-        .override_usage("cotter -p [OPTIONS] [PROMPT]\n       cotter <COMMAND>")
-        .args_conflicts_with_subcommands(true)
-        .disable_help_subcommand(true)
-        .args(run_args())
-        .args(shape_args())
-        .args(trust_args())
-        .arg(
-            Arg::new("color")
-                .long("color")
-                .value_name("WHEN")
-                .global(true)
-                .value_parser(["auto", "always", "never"])
-                .hide_possible_values(true)
-                .help("Colour: auto, always, never"),
-        )
-        .subcommand(skills())
-        .subcommand(hooks())
-        .subcommand(
-            names("commands", "List what may be typed after a slash", "The commands there are")
-                .subcommand(check("commands")),
-        )
-        .subcommand(
-            names(
-                "agents",
-                "List the subagents the model may call, and profiles",
-                "The subagents and profiles there are",
+    let quiet = |command: clap::Command| {
+        command.disable_help_subcommand(true).arg_required_else_help(false)
+    };
+    quiet(CliArgs::command()).mut_subcommands(quiet)
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cotter",
+    version,
+    about = "An agent runtime built round one extension layer",
+    override_usage = "cotter -p [OPTIONS] [PROMPT]\n       cotter <COMMAND>",
+    args_conflicts_with_subcommands = true
+)]
+struct CliArgs {
+    #[command(flatten)]
+    run: Box<RunArgs>,
+    /// Colour: auto, always, never
+    #[arg(long, value_name = "WHEN", global = true, value_enum, default_value_t)]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
+    color: ColorChoice,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// The command that was typed.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// No command: a run.
+    #[command(skip)]
+    Run(Box<RunArgs>),
+    /// List skills, look at one, see which a task brings in
+    #[command(subcommand)]
+    Skills(SkillsVerb),
+    /// List hooks, try them, see what they did, check the files that declare them
+    #[command(subcommand)]
+    Hooks(HooksVerb),
+    /// List what may be typed after a slash
+    #[command(subcommand)]
+    Commands(CommandsVerb),
+    /// List the subagents the model may call, and profiles
+    #[command(subcommand)]
+    Agents(AgentsVerb),
+    /// List the models that can answer
+    #[command(subcommand)]
+    Models(ModelsVerb),
+    /// Add spaces, folders that are an extension, and begin one
+    #[command(subcommand)]
+    Spaces(SpacesVerb),
+    /// What was found where, what is trusted, used, not honoured, confined or slow
+    Doctor {
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// What would happen to a call, and why, without running it
+    Explain(Box<ExplainArgs>),
+    /// List what MCP servers offer, and accept what changed
+    #[command(subcommand)]
+    Mcp(McpVerb),
+    /// List the rules in force, and take one back
+    #[command(subcommand)]
+    Permissions(PermissionsVerb),
+    /// Begin a project's own folder: a hook, a rule, a skill, a command, an agent
+    Init {
+        /// The folder to begin it in; without it, the project's root
+        #[arg(value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
+    /// Print the JSON Schema of a file, for editors, or of what hooks read and answer
+    Schema {
+        /// Which one; without it, all are listed
+        name: Option<String>,
+    },
+    /// Show what a project brings, and let it run
+    Trust(TrustCommandArgs),
+    /// Take trust back
+    Untrust {
+        /// What was trusted, or a folder of its project
+        path: Option<PathBuf>,
+    },
+    /// List and show stored sessions
+    #[command(subcommand)]
+    Sessions(SessionsVerb),
+    /// Every decision about every tool call of a session
+    Ledger {
+        /// A session's id, or the beginning of it; without it, the folder's last
+        id: Option<String>,
+        #[command(subcommand)]
+        verb: Option<LedgerVerb>,
+    },
+}
+
+impl Command {
+    /// Whether it changes nothing, starts nothing and shows nothing of sessions.
+    pub(crate) fn only_looks(&self) -> bool {
+        match self {
+            Command::Explain(args) => args.hook_mode() == HookMode::Listed,
+            Command::Trust(args) => args.list || args.print,
+            Command::Skills(
+                SkillsVerb::List(_) | SkillsVerb::Show { .. } | SkillsVerb::Check(_),
             )
-            .subcommand(check("agents")),
-        )
-        .subcommand(names(
-            "models",
-            "List the models that can answer",
-            "The models there are, and which one would answer now",
-        ))
-        .subcommand(spaces())
-        .subcommand(
-            clap::Command::new("doctor")
-                .about(
-                    "What was found where, what is trusted, used, not honoured, confined or slow",
-                )
-                .arg(json("One JSON object")),
-        )
-        .subcommand(explain())
-        .subcommand(mcp())
-        .subcommand(permissions())
-        .subcommand(init())
-        .subcommand(schema())
-        .subcommand(trust())
-        .subcommand(untrust())
-        .subcommand(sessions())
-        .subcommand(ledger())
+            | Command::Hooks(HooksVerb::List { .. } | HooksVerb::Check(_))
+            | Command::Commands(CommandsVerb::List(_) | CommandsVerb::Check(_))
+            | Command::Agents(AgentsVerb::List(_) | AgentsVerb::Check(_))
+            | Command::Models(ModelsVerb::List(_))
+            | Command::Spaces(SpacesVerb::List(_) | SpacesVerb::Check(_))
+            | Command::Mcp(McpVerb::List(_))
+            | Command::Permissions(PermissionsVerb::List(_))
+            | Command::Sessions(SessionsVerb::List(_) | SessionsVerb::Show { .. }) => true,
+            _ => false,
+        }
+    }
 }
 
-/// The row of something that has names, which are listed.
-fn names(name: &'static str, about: &'static str, list: &'static str) -> clap::Command {
-    clap::Command::new(name)
-        .about(about)
-        .subcommand_required(true)
-        .disable_help_subcommand(true)
-        .subcommand(clap::Command::new("list").about(list).arg(json("One JSON object per line")))
+/// The arguments of every `list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// One JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
-fn hooks() -> clap::Command {
-    names(
-        "hooks",
-        "List hooks, try them, see what they did, check the files that declare them",
-        "The hooks there are, where each is bound and whose it is",
-    )
-    .mut_subcommand("list", |list| list.args(shape_args()))
-    .subcommand(hooks_test())
-    .subcommand(hooks_log())
-    .subcommand(check("hooks"))
+/// The arguments of every `check`.
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// A file, or a folder of them
+    pub(crate) path: PathBuf,
+    /// One JSON object per file
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
-fn hooks_log() -> clap::Command {
-    let session = Arg::new("session").value_name("SESSION");
-    clap::Command::new("log")
-        .about("Each hook as it ran: matched or why not, verdict, time, standard error")
-        .arg(session.help("A session's id, or the beginning of it; without it, the folder's last"))
-        .arg(flag("follow", "Go on as hooks run, in sessions to come too").short('f'))
-        .arg(flag("all", "The program's own hooks, too"))
-        .arg(json("One JSON object per line"))
+/// A command about skills.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillsVerb {
+    /// The skills there are
+    List(ListArgs),
+    /// What a skill says, and when it comes by itself
+    Show {
+        /// The skill's name
+        name: String,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Which skills a task would bring in, and why not the others
+    Match {
+        /// What one would ask the agent
+        #[arg(value_name = "TEXT")]
+        task: String,
+        /// One JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read files of skills and say what is wrong with them
+    Check(CheckArgs),
 }
 
-fn hooks_test() -> clap::Command {
-    let point = Arg::new("point").value_name("POINT").required(true);
-    clap::Command::new("test")
-        .about("Fire a point at the hooks that are loaded; nothing else happens")
-        .arg(point.help("The point, such as tool.pre"))
-        .arg(value("tool", "TOOL", "The tool that is called; it need not exist"))
-        .arg(
-            value("input", "JSON", "What it is given; @FILE reads it from a file, - from a pipe")
-                .requires("tool"),
-        )
-        .arg(value("result", "TEXT", "At tool.post: what it answered"))
-        .arg(value("prompt", "TEXT", "At user.prompt.submit: what was typed"))
-        .arg(json("One JSON object"))
-        .args(shape_args())
+/// A command about hooks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HooksVerb {
+    /// The hooks there are, where each is bound and whose it is
+    List {
+        /// One JSON object per line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        shape: Box<SetupArgs>,
+    },
+    /// Fire a point at the hooks that are loaded; nothing else happens
+    Test(Box<HooksTestArgs>),
+    /// Each hook as it ran: matched or why not, verdict, time, standard error
+    Log(HooksLogArgs),
+    /// Read files of hooks and say what is wrong with them
+    Check(CheckArgs),
 }
 
-/// The row that checks files of a kind.
-fn check(what: &str) -> clap::Command {
-    let path = Arg::new("path").value_name("PATH").required(true);
-    clap::Command::new("check")
-        .about(format!("Read files of {what} and say what is wrong with them"))
-        .arg(path.value_parser(value_parser!(PathBuf)).help("A file, or a folder of them"))
-        .arg(json("One JSON object per file"))
+/// The arguments of `hooks test`.
+#[derive(Debug, Args)]
+pub(crate) struct HooksTestArgs {
+    /// The point, such as tool.pre
+    pub(crate) point: String,
+    /// The tool that is called; it need not exist
+    #[arg(long)]
+    pub(crate) tool: Option<String>,
+    /// What it is given; @FILE reads it from a file, - from a pipe
+    #[arg(long, value_name = "JSON", requires = "tool")]
+    pub(crate) input: Option<String>,
+    /// At tool.post: what it answered
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) result: Option<String>,
+    /// At user.prompt.submit: what was typed
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt: Option<String>,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) shape: SetupArgs,
 }
 
-fn skills() -> clap::Command {
-    let arg = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).value_name(value).help(help).required(true)
-    };
-    names("skills", "List skills, look at one, see which a task brings in", "The skills there are")
-        .subcommand(
-            clap::Command::new("show")
-                .about("What a skill says, and when it comes by itself")
-                .arg(arg("name", "NAME", "The skill's name"))
-                .arg(json("One JSON object")),
-        )
-        .subcommand(
-            clap::Command::new("match")
-                .about("Which skills a task would bring in, and why not the others")
-                .arg(arg("task", "TEXT", "What one would ask the agent"))
-                .arg(json("One JSON object per line")),
-        )
-        .subcommand(check("skills"))
+/// The arguments of `hooks log`.
+#[derive(Debug, Args)]
+pub(crate) struct HooksLogArgs {
+    /// A session's id, or the beginning of it; without it, the folder's last
+    pub(crate) session: Option<String>,
+    /// Go on as hooks run, in sessions to come too
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// The program's own hooks, too
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// One JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
-fn spaces() -> clap::Command {
-    let arg = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).value_name(value).help(help)
-    };
-    let rewrite = || flag("rewrite", "Let its hooks rewrite calls and results too");
-    names(
-        "spaces",
-        "Add spaces, folders that are an extension, and begin one",
-        "The spaces there are, and whether you trust them",
-    )
-    .subcommand(
-        clap::Command::new("add")
-            .about("Copy a space, show what would run, and ask whether to trust it")
-            .arg(arg("source", "PATH|GIT-URL", "Its folder, or a repository").required(true))
-            .arg(value("rev", "REV", "The branch, tag or commit of a repository"))
-            .arg(rewrite()),
-    )
-    .subcommand(
-        clap::Command::new("update")
-            .about("Copy spaces again from where they came, show the difference, and ask")
-            .arg(arg("id", "ID", "The space; without it, all"))
-            .arg(rewrite()),
-    )
-    .subcommand(
-        clap::Command::new("remove")
-            .about("Take a space away, and the trust in it")
-            .arg(arg("id", "ID", "The space").required(true)),
-    )
-    .subcommand(
-        clap::Command::new("new")
-            .about("Begin a space in a folder of its own: a hook, a skill, an agent")
-            .arg(arg("id", "ID", "What it is called by, and its folder").required(true)),
-    )
-    .subcommand(check("spaces"))
+/// A command about commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CommandsVerb {
+    /// The commands there are
+    List(ListArgs),
+    /// Read files of commands and say what is wrong with them
+    Check(CheckArgs),
 }
 
-fn explain() -> clap::Command {
-    let arg = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).value_name(value).help(help)
-    };
-    clap::Command::new("explain")
-        .about("What would happen to a call, and why, without running it")
-        .arg(arg("tool", "TOOL", "The tool's name").required_unless_present("batch"))
-        .arg(arg("input", "INPUT", "What it is given, if it needs anything: JSON, or its one text"))
-        .arg(json("One JSON object"))
-        .arg(
-            value(
-                "batch",
-                "FILE",
-                "A {\"tool\", \"input\"} per line, answered a line each; - is standard input",
-            )
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with("tool"),
-        )
-        .arg(flag("run-hooks", "Ask hooks that are programs, too; they are told it is a dry run"))
-        .args(shape_args())
+/// A command about subagents and profiles.
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsVerb {
+    /// The subagents and profiles there are
+    List(ListArgs),
+    /// Read files of agents and say what is wrong with them
+    Check(CheckArgs),
 }
 
-fn mcp() -> clap::Command {
-    clap::Command::new("mcp")
-        .about("List what MCP servers offer, and accept what changed")
-        .subcommand_required(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            clap::Command::new("list")
-                .about("The servers of your settings, and what they were seen to offer")
-                .arg(json("One JSON object per line")),
-        )
-        .subcommand(
-            clap::Command::new("accept")
-                .about("Show what of a server changed and waits; with its digest, accept it")
-                .arg(
-                    Arg::new("server")
-                        .value_name("SERVER")
-                        .required(true)
-                        .help("The server's name"),
-                )
-                .arg(Arg::new("digest").value_name("DIGEST").help("What was shown, by its digest")),
-        )
+/// A command about models.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ModelsVerb {
+    /// The models there are, and which one would answer now
+    List(ListArgs),
 }
 
-fn permissions() -> clap::Command {
-    clap::Command::new("permissions")
-        .about("List the rules in force, and take one back")
-        .subcommand_required(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            clap::Command::new("list")
-                .about("The rules there are, whose they are and where they stand")
-                .arg(json("One JSON object per line")),
-        )
-        .subcommand(
-            clap::Command::new("revoke").about("Take an allow rule out of your settings").arg(
-                Arg::new("rule").value_name("RULE").required(true).help("The rule as it is listed"),
-            ),
-        )
+/// A command about spaces.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SpacesVerb {
+    /// The spaces there are, and whether you trust them
+    List(ListArgs),
+    /// Copy a space, show what would run, and ask whether to trust it
+    Add {
+        /// Its folder, or a repository
+        #[arg(value_name = "PATH|GIT-URL")]
+        source: String,
+        /// The branch, tag or commit of a repository
+        #[arg(long)]
+        rev: Option<String>,
+        /// Let its hooks rewrite calls and results too
+        #[arg(long)]
+        rewrite: bool,
+    },
+    /// Copy spaces again from where they came, show the difference, and ask
+    Update {
+        /// The space; without it, all
+        id: Option<String>,
+        /// Let its hooks rewrite calls and results too
+        #[arg(long)]
+        rewrite: bool,
+    },
+    /// Take a space away, and the trust in it
+    Remove {
+        /// The space
+        id: String,
+    },
+    /// Begin a space in a folder of its own: a hook, a skill, an agent
+    New {
+        /// What it is called by, and its folder
+        id: String,
+    },
+    /// Read files of spaces and say what is wrong with them
+    Check(CheckArgs),
 }
 
-fn init() -> clap::Command {
-    clap::Command::new("init")
-        .about("Begin a project's own folder: a hook, a rule, a skill, a command, an agent")
-        .arg(
-            Arg::new("folder")
-                .value_name("DIR")
-                .value_parser(value_parser!(PathBuf))
-                .help("The folder to begin it in; without it, the project's root"),
-        )
+/// The arguments of `explain`.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The tool's name
+    #[arg(required_unless_present = "batch")]
+    pub(crate) tool: Option<String>,
+    /// What it is given, if it needs anything: JSON, or its one text
+    pub(crate) input: Option<String>,
+    /// One JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A {"tool", "input"} per line, answered a line each; - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "tool")]
+    pub(crate) batch: Option<PathBuf>,
+    /// Ask hooks that are programs, too; they are told it is a dry run
+    #[arg(long)]
+    run_hooks: bool,
+    #[command(flatten)]
+    pub(crate) shape: SetupArgs,
 }
 
-fn schema() -> clap::Command {
-    clap::Command::new("schema")
-        .about("Print the JSON Schema of a file, for editors, or of what hooks read and answer")
-        .arg(Arg::new("name").value_name("NAME").help("Which one; without it, all are listed"))
+impl ExplainArgs {
+    pub(crate) fn hook_mode(&self) -> HookMode {
+        if self.run_hooks { HookMode::Asked } else { HookMode::Listed }
+    }
 }
 
-fn trust() -> clap::Command {
-    clap::Command::new("trust")
-        .about("Show what a project brings, and let it run")
-        .arg(path().help("A folder of the project, or a `.cotter` folder or `.mcp.json` by itself"))
-        .arg(flag("print", "Show it, with its hash, and decide nothing"))
-        .arg(
-            flag("show", "Show it with the text of every file, and decide nothing")
-                .conflicts_with("print"),
-        )
-        .arg(
-            flag("rewrite", "Let its hooks rewrite calls and results too")
-                .conflicts_with_all(["print", "show"]),
-        )
-        .arg(
-            flag("list", "Everything you trust on this machine")
-                .conflicts_with_all(["path", "print", "show", "rewrite"]),
-        )
-        .arg(json("With --list: one JSON object per line").requires("list"))
+/// How `explain` treats hooks that may do more than look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HookMode {
+    /// They are named.
+    Listed,
+    /// They are asked, and told that it is a dry run.
+    Asked,
 }
 
-fn untrust() -> clap::Command {
-    clap::Command::new("untrust")
-        .about("Take trust back")
-        .arg(path().help("What was trusted, or a folder of its project"))
+/// A command about MCP servers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum McpVerb {
+    /// The servers of your settings, and what they were seen to offer
+    List(ListArgs),
+    /// Show what of a server changed and waits; with its digest, accept it
+    Accept {
+        /// The server's name
+        server: String,
+        /// What was shown, by its digest
+        digest: Option<String>,
+    },
 }
 
-fn path() -> Arg {
-    Arg::new("path").value_name("PATH").value_parser(value_parser!(PathBuf))
+/// A command about rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PermissionsVerb {
+    /// The rules there are, whose they are and where they stand
+    List(ListArgs),
+    /// Take an allow rule out of your settings
+    Revoke {
+        /// The rule as it is listed
+        rule: String,
+    },
 }
 
-fn sessions() -> clap::Command {
-    clap::Command::new("sessions")
-        .about("List and show stored sessions")
-        .subcommand_required(true)
-        .disable_help_subcommand(true)
-        .subcommand(
-            clap::Command::new("list")
-                .about("The sessions there are, the last one first")
-                .arg(json("One JSON object per line")),
-        )
-        .subcommand(
-            clap::Command::new("show")
-                .about("The conversation of a session")
-                .arg(id())
-                .arg(json("The entries as they are stored, one JSON object per line")),
-        )
+/// The arguments of `trust`.
+#[derive(Debug, Args)]
+pub(crate) struct TrustCommandArgs {
+    /// A folder of the project, or a `.cotter` folder or `.mcp.json` by itself
+    pub(crate) path: Option<PathBuf>,
+    /// Show it, with its hash, and decide nothing
+    #[arg(long)]
+    pub(crate) print: bool,
+    /// Show it with the text of every file, and decide nothing
+    #[arg(long, conflicts_with = "print")]
+    pub(crate) show: bool,
+    /// Let its hooks rewrite calls and results too
+    #[arg(long, conflicts_with_all = ["print", "show"])]
+    pub(crate) rewrite: bool,
+    /// Everything you trust on this machine
+    #[arg(long, conflicts_with_all = ["path", "print", "show", "rewrite"])]
+    pub(crate) list: bool,
+    /// With --list: one JSON object per line
+    #[arg(long, requires = "list")]
+    pub(crate) json: bool,
 }
 
-fn ledger() -> clap::Command {
-    clap::Command::new("ledger")
-        .about("Every decision about every tool call of a session")
-        .arg(
-            id().required(false)
-                .help("A session's id, or the beginning of it; without it, the folder's last"),
-        )
-        .disable_help_subcommand(true)
-        .subcommand(
-            clap::Command::new("verify")
-                .about("Check that no row of the ledger is missing, changed or out of order")
-                .arg(value("head", "HASH", "A hash of this ledger that was kept elsewhere")),
-        )
+/// A command about stored sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsVerb {
+    /// The sessions there are, the last one first
+    List(ListArgs),
+    /// The conversation of a session
+    Show {
+        /// A session's id, or the beginning of it
+        id: String,
+        /// The entries as they are stored, one JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
 }
 
-fn run_args() -> Vec<Arg> {
-    vec![
-        Arg::new("prompt").value_name("PROMPT").help("What to do; piped input is added as data"),
-        flag("print", "Run one prompt and print the answer").short('p'),
-        value("output-format", "FORMAT", "How the run is told: text, json, stream-json")
-            .value_parser(["text", "json", "stream-json"])
-            .hide_possible_values(true),
-        value("model", "MODEL", "Who answers: provider/model, or `rehearsal`, an offline stand-in")
-            .conflicts_with("script"),
-        value("fallback-model", "MODEL", "Who answers when the ones before fail; may be repeated")
-            .action(ArgAction::Append),
-        value("script", "FILE", "Let a script answer: steps in a JSON file")
-            .value_parser(value_parser!(PathBuf)),
-        value("record-cassette", "FILE", "Write what is said to providers to a new file")
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with("script"),
-        value("cassette", "FILE", "Let such a file answer; nothing is sent")
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with_all(["script", "record-cassette"]),
-        flag("continue", "Go on with the last session of this folder")
-            .conflicts_with_all(["resume", "no-session"]),
-        value("resume", "ID", "Go on with a session; the beginning of its id is enough")
-            .conflicts_with("no-session"),
-        flag("no-session", "Keep nothing"),
-        flag("ask", "Put questions on the terminal instead of refusing what would ask"),
-        value("max-turns", "N", "The most requests of this run, and of each subagent")
-            .allow_negative_numbers(true)
-            .value_parser(value_parser!(u32).range(1..)),
-        value("max-budget-usd", "X", "The most this run may cost, in dollars")
-            .allow_negative_numbers(true)
-            .value_parser(dollars),
-        value("cwd", "DIR", "The folder to work in").value_parser(value_parser!(PathBuf)),
-        value("add-dir", "DIR", "A further folder that may be read and written; may be repeated")
-            .action(ArgAction::Append)
-            .value_parser(value_parser!(PathBuf)),
-        value("mcp", "FILE", "MCP servers for this run, in a file; may be repeated")
-            .action(ArgAction::Append)
-            .value_parser(value_parser!(PathBuf)),
-    ]
+/// A command about the ledger of a session.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LedgerVerb {
+    /// Check that no row of the ledger is missing, changed or out of order
+    Verify {
+        /// A hash of this ledger that was kept elsewhere
+        #[arg(long, value_name = "HASH")]
+        head: Option<String>,
+    },
 }
 
-/// What decides what a run has.
-fn shape_args() -> Vec<Arg> {
-    let modes = Mode::WORDS.iter().map(|(word, _)| *word);
-    vec![
-        value("settings", "FILE", "Settings for this run, nearer than your own")
-            .value_parser(value_parser!(PathBuf)),
-        value("agent", "AGENT", "Who runs: an agent's name, or the path of a profile's agent.json"),
-        value("space", "ID", "Load a space; may be repeated")
-            .action(ArgAction::Append)
-            .value_parser(space_id),
-        value(
-            "permission-mode",
-            "MODE",
-            "What becomes of calls that no rule decides: ask, accept-edits, plan, auto",
-        )
-        .value_parser(PossibleValuesParser::new(modes))
-        .hide_possible_values(true),
-        value("without", "NAME", "Run without a hook; may be repeated").action(ArgAction::Append),
-        flag(
-            "safe-mode",
-            "Use nothing that the project or a space brings: no hooks, skills, servers, notes",
-        )
-        .conflicts_with("space"),
-    ]
+/// The arguments of a run.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// What to do; piped input is added as data
+    pub(crate) prompt: Option<String>,
+    /// Run one prompt and print the answer
+    #[arg(long, short)]
+    print: bool,
+    /// How the run is told: text, json, stream-json
+    #[arg(long = "output-format", value_enum, default_value_t)]
+    #[arg(hide_default_value = true, hide_possible_values = true)]
+    pub(crate) format: Format,
+    /// Who answers: provider/model, or `rehearsal`, an offline stand-in
+    #[arg(long, conflicts_with = "script")]
+    model: Option<String>,
+    /// Who answers when the ones before fail; may be repeated
+    #[arg(long = "fallback-model", value_name = "MODEL")]
+    pub(crate) fallbacks: Vec<String>,
+    /// Let a script answer: steps in a JSON file
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// Write what is said to providers to a new file
+    #[arg(long, value_name = "FILE", conflicts_with = "script")]
+    record_cassette: Option<PathBuf>,
+    /// Let such a file answer; nothing is sent
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "record_cassette"])]
+    cassette: Option<PathBuf>,
+    /// Go on with the last session of this folder
+    #[arg(long = "continue", conflicts_with_all = ["resume", "no_session"])]
+    continue_last: bool,
+    /// Go on with a session; the beginning of its id is enough
+    #[arg(long, value_name = "ID", conflicts_with = "no_session")]
+    resume: Option<String>,
+    /// Keep nothing
+    #[arg(long)]
+    no_session: bool,
+    /// Put questions on the terminal instead of refusing what would ask
+    #[arg(long)]
+    pub(crate) ask: bool,
+    /// The most requests of this run, and of each subagent
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(value_parser = value_parser!(u32).range(1..))]
+    pub(crate) max_turns: Option<u32>,
+    /// The most this run may cost, in dollars
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = dollars)]
+    pub(crate) max_budget_usd: Option<f64>,
+    /// The folder to work in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    /// A further folder that may be read and written; may be repeated
+    #[arg(long = "add-dir", value_name = "DIR")]
+    pub(crate) add_dirs: Vec<PathBuf>,
+    /// MCP servers for this run, in a file; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mcp: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shape: SetupArgs,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
 }
 
-/// What becomes of what the project brings.
-fn trust_args() -> Vec<Arg> {
-    vec![
-        value("trust", "HASH", "Use what the project brings: ask about it, or trust this hash")
-            .num_args(0..=1)
-            .require_equals(true)
-            .default_missing_value("")
-            .action(ArgAction::Append)
-            .value_parser(trusted)
-            .conflicts_with("safe-mode"),
-        flag("require-trust", "Do not run where something of the project is not trusted")
-            .conflicts_with("safe-mode"),
-    ]
+impl RunArgs {
+    /// The model that was asked for.
+    pub(crate) fn model(&self) -> ModelArg<'_> {
+        match (&self.script, &self.model) {
+            (Some(script), _) => ModelArg::Script(script),
+            (None, Some(name)) => ModelArg::Named(name),
+            (None, None) => ModelArg::Unsaid,
+        }
+    }
+
+    /// The cassette that is written or played.
+    pub(crate) fn cassette(&self) -> Option<Cassette<'_>> {
+        let play = || self.cassette.as_deref().map(Cassette::Play);
+        self.record_cassette.as_deref().map(Cassette::Record).or_else(play)
+    }
+
+    /// The session that the run continues or begins.
+    pub(crate) fn session(&self) -> SessionArg<'_> {
+        match &self.resume {
+            Some(id) => SessionArg::Of(id),
+            None if self.continue_last => SessionArg::Last,
+            None if self.no_session => SessionArg::Nowhere,
+            None => SessionArg::New,
+        }
+    }
 }
 
-fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+/// How a run is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    Json,
+    StreamJson,
 }
 
-fn value(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
+/// The model that was asked for.
+#[derive(Debug)]
+pub(crate) enum ModelArg<'a> {
+    /// Whatever is set up.
+    Unsaid,
+    Named(&'a str),
+    Script(&'a Path),
 }
 
-fn json(help: &'static str) -> Arg {
-    flag("json", help)
+/// A file of what is said to providers.
+#[derive(Debug)]
+pub(crate) enum Cassette<'a> {
+    Record(&'a Path),
+    Play(&'a Path),
 }
 
-fn id() -> Arg {
-    Arg::new("id").value_name("ID").required(true).help("A session's id, or the beginning of it")
+/// Where the conversation is kept.
+#[derive(Debug)]
+pub(crate) enum SessionArg<'a> {
+    New,
+    Nowhere,
+    Last,
+    Of(&'a str),
+}
+
+/// The flags that decide what a run has: who runs, and what extends or limits it. Commands that only look
+/// take the same, to show what such a run would have.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SetupArgs {
+    /// Settings for this run, nearer than your own
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Option<PathBuf>,
+    /// Who runs: an agent's name, or the path of a profile's agent.json
+    #[arg(long)]
+    pub(crate) agent: Option<String>,
+    /// Load a space; may be repeated
+    #[arg(long = "space", value_name = "ID", value_parser = space_id)]
+    pub(crate) spaces: Vec<String>,
+    /// What becomes of calls that no rule decides: ask, accept-edits, plan, auto
+    #[arg(long = "permission-mode", value_parser = mode_parser(), hide_possible_values = true)]
+    pub(crate) mode: Option<Mode>,
+    /// Run without a hook; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) without: Vec<String>,
+    /// Use nothing that the project or a space brings: no hooks, skills, servers, notes
+    #[arg(long, conflicts_with = "spaces")]
+    pub(crate) safe_mode: bool,
+}
+
+/// The flags that decide whether a run uses what a project brings.
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// Use what the project brings: ask about it, or trust this hash
+    #[arg(long = "trust", value_name = "HASH", value_parser = trusted, conflicts_with = "safe_mode")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    given: Vec<Option<Hash>>,
+    /// Do not run where something of the project is not trusted
+    #[arg(long = "require-trust", conflicts_with = "safe_mode")]
+    pub(crate) require: bool,
+}
+
+impl TrustArgs {
+    /// Whether a person is asked about what nobody trusted yet.
+    pub(crate) fn asks(&self) -> bool {
+        self.given.iter().any(Option::is_none)
+    }
+
+    /// The contents that may be used in this run.
+    pub(crate) fn hashes(&self) -> Vec<Hash> {
+        self.given.iter().flatten().copied().collect()
+    }
+}
+
+fn mode_parser() -> impl TypedValueParser<Value = Mode> {
+    let words = Mode::WORDS.iter().map(|(word, _)| *word);
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<Mode>())
 }
 
 fn dollars(text: &str) -> Result<f64, String> {
@@ -707,206 +627,6 @@ fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
 }
 
-fn command(matches: &ArgMatches) -> Result<Command, CliError> {
-    match matches.subcommand() {
-        Some(("hooks", matches)) => Ok(hooks_of(matches)),
-        Some((word @ ("skills" | "commands" | "agents"), matches)) => Ok(named(word, matches)),
-        Some(("models", matches)) => {
-            let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
-            Ok(Command::ModelsList { json })
-        }
-        Some(("sessions", matches)) => Ok(match matches.subcommand() {
-            Some(("show", matches)) => {
-                Command::SessionsShow { id: id_of(matches), json: matches.get_flag("json") }
-            }
-            Some((_, matches)) => Command::SessionsList { json: matches.get_flag("json") },
-            None => Command::SessionsList { json: false },
-        }),
-        Some(("spaces", matches)) => Ok(spaces_of(matches)),
-        Some(("doctor", matches)) => Ok(Command::Doctor { json: matches.get_flag("json") }),
-        Some(("explain", matches)) => Ok(explain_of(matches)),
-        Some(("mcp", matches)) => Ok(match matches.subcommand() {
-            Some(("accept", matches)) => Command::McpAccept {
-                server: text_of(matches, "server").unwrap_or_default(),
-                digest: text_of(matches, "digest"),
-            },
-            Some((_, matches)) => Command::McpList { json: matches.get_flag("json") },
-            None => Command::McpList { json: false },
-        }),
-        Some(("permissions", matches)) => Ok(match matches.subcommand() {
-            Some(("revoke", matches)) => {
-                Command::PermissionsRevoke { rule: text_of(matches, "rule").unwrap_or_default() }
-            }
-            Some((_, matches)) => Command::PermissionsList { json: matches.get_flag("json") },
-            None => Command::PermissionsList { json: false },
-        }),
-        Some(("trust", matches)) => Ok(trust_verb(matches)),
-        Some(("init", matches)) => Ok(Command::Init { folder: path_of(matches, "folder") }),
-        Some(("schema", matches)) => Ok(Command::Schema { name: text_of(matches, "name") }),
-        Some(("untrust", matches)) => Ok(Command::Untrust { path: path_of(matches, "path") }),
-        Some(("ledger", matches)) => Ok(match matches.subcommand() {
-            Some((_, verify)) => {
-                Command::LedgerVerify { id: text_of(matches, "id"), head: text_of(verify, "head") }
-            }
-            None => Command::Ledger { id: text_of(matches, "id") },
-        }),
-        Some((word, _)) => unreachable!("`{word}` has a row in `definition` and no arm here"),
-        None => run_of(matches).map(|args| Command::Run(Box::new(args))),
-    }
-}
-
-fn trust_verb(matches: &ArgMatches) -> Command {
-    let path = path_of(matches, "path");
-    let is = |flag: &str| matches.get_flag(flag);
-    match (is("list"), is("print"), is("show")) {
-        (true, ..) => Command::TrustList { json: is("json") },
-        (_, true, _) => Command::TrustShow { path, how: TrustDetail::AtNames },
-        (.., true) => Command::TrustShow { path, how: TrustDetail::AtTexts },
-        _ => Command::Trust { path, rewrite: is("rewrite") },
-    }
-}
-
-fn spaces_of(matches: &ArgMatches) -> Command {
-    let typed = |matches, name| text_of(matches, name).unwrap_or_default();
-    Command::Spaces(match matches.subcommand() {
-        Some(("check", matches)) => return check_of(FileKind::Spaces, matches),
-        Some(("add", matches)) => SpacesVerb::Add {
-            source: typed(matches, "source"),
-            rev: text_of(matches, "rev"),
-            rewrite: matches.get_flag("rewrite"),
-        },
-        Some(("remove", matches)) => SpacesVerb::Remove { id: typed(matches, "id") },
-        Some(("new", matches)) => SpacesVerb::New { id: typed(matches, "id") },
-        Some(("update", matches)) => {
-            SpacesVerb::Update { id: text_of(matches, "id"), rewrite: matches.get_flag("rewrite") }
-        }
-        list => SpacesVerb::List { json: list.is_some_and(|(_, list)| list.get_flag("json")) },
-    })
-}
-
-fn explain_of(matches: &ArgMatches) -> Command {
-    let hooks = if matches.get_flag("run-hooks") { HookMode::Asked } else { HookMode::Listed };
-    let shape = Box::new(shape_of(matches));
-    match path_of(matches, "batch") {
-        Some(file) => Command::ExplainBatch { file, hooks, shape },
-        None => Command::Explain {
-            tool: text_of(matches, "tool").unwrap_or_default(),
-            input: text_of(matches, "input"),
-            hooks,
-            json: matches.get_flag("json"),
-            shape,
-        },
-    }
-}
-
-fn hooks_of(matches: &ArgMatches) -> Command {
-    match matches.subcommand() {
-        Some(("test", matches)) => Command::HooksTest(Box::new(HooksTestArgs {
-            point: text_of(matches, "point").unwrap_or_default(),
-            tool: text_of(matches, "tool"),
-            input: text_of(matches, "input"),
-            result: text_of(matches, "result"),
-            prompt: text_of(matches, "prompt"),
-            json: matches.get_flag("json"),
-            shape: shape_of(matches),
-        })),
-        Some(("check", matches)) => check_of(FileKind::Hooks, matches),
-        Some(("log", matches)) => Command::HooksLog(HooksLogArgs {
-            session: text_of(matches, "session"),
-            follow: matches.get_flag("follow"),
-            all: matches.get_flag("all"),
-            json: matches.get_flag("json"),
-        }),
-        Some((_, list)) => {
-            let shape = Box::new(shape_of(list));
-            Command::HooksList { json: list.get_flag("json"), shape }
-        }
-        None => Command::HooksList { json: false, shape: Box::default() },
-    }
-}
-
-/// A command about what is called by name.
-fn named(word: &str, matches: &ArgMatches) -> Command {
-    let (kind, files) = match word {
-        "skills" => (NameKind::Skill, FileKind::Skills),
-        "agents" => (NameKind::Subagent, FileKind::Agents),
-        _ => (NameKind::Command, FileKind::Commands),
-    };
-    let json = matches.subcommand().is_some_and(|(_, list)| list.get_flag("json"));
-    let typed = |matches, name| text_of(matches, name).unwrap_or_default();
-    match matches.subcommand() {
-        Some(("check", matches)) => check_of(files, matches),
-        Some(("show", matches)) => Command::SkillsShow { name: typed(matches, "name"), json },
-        Some(("match", matches)) => Command::SkillsMatch { task: typed(matches, "task"), json },
-        _ => Command::NamesList { kind, json },
-    }
-}
-
-fn check_of(kind: FileKind, matches: &ArgMatches) -> Command {
-    let path = path_of(matches, "path").unwrap_or_default();
-    Command::Check { kind, path, json: matches.get_flag("json") }
-}
-
-fn run_of(matches: &ArgMatches) -> Result<RunArgs, CliError> {
-    let prompt = text_of(matches, "prompt");
-    if !matches.get_flag("print") {
-        return Err(no_chat(prompt.as_deref()));
-    }
-    Ok(RunArgs {
-        prompt,
-        format: match text_of(matches, "output-format").as_deref() {
-            Some("json") => Format::Json,
-            Some("stream-json") => Format::StreamJson,
-            _ => Format::Text,
-        },
-        model: match (path_of(matches, "script"), text_of(matches, "model")) {
-            (Some(script), _) => ModelArg::Script(script),
-            (None, Some(name)) => ModelArg::Named(name),
-            (None, None) => ModelArg::Unsaid,
-        },
-        fallbacks: matches.get_many("fallback-model").into_iter().flatten().cloned().collect(),
-        cassette: match (path_of(matches, "record-cassette"), path_of(matches, "cassette")) {
-            (Some(path), _) => Some(Cassette::Record(path)),
-            (None, Some(path)) => Some(Cassette::Play(path)),
-            (None, None) => None,
-        },
-        session: match text_of(matches, "resume") {
-            Some(id) => SessionArg::Of(id),
-            None if matches.get_flag("continue") => SessionArg::Last,
-            None if matches.get_flag("no-session") => SessionArg::Nowhere,
-            None => SessionArg::New,
-        },
-        max_turns: matches.get_one("max-turns").copied(),
-        max_budget_usd: matches.get_one("max-budget-usd").copied(),
-        cwd: path_of(matches, "cwd"),
-        add_dirs: matches.get_many("add-dir").into_iter().flatten().cloned().collect(),
-        mcp: matches.get_many("mcp").into_iter().flatten().cloned().collect(),
-        shape: shape_of(matches),
-        trust: trust_of(matches),
-        ask: matches.get_flag("ask"),
-    })
-}
-
-fn shape_of(matches: &ArgMatches) -> SetupArgs {
-    SetupArgs {
-        settings: path_of(matches, "settings"),
-        agent: text_of(matches, "agent"),
-        spaces: matches.get_many("space").into_iter().flatten().cloned().collect(),
-        mode: text_of(matches, "permission-mode").and_then(|word| word.parse().ok()),
-        safe_mode: matches.get_flag("safe-mode"),
-        without: matches.get_many("without").into_iter().flatten().cloned().collect(),
-    }
-}
-
-fn trust_of(matches: &ArgMatches) -> TrustArgs {
-    let given = || matches.get_many::<Option<Hash>>("trust").into_iter().flatten();
-    TrustArgs {
-        ask: given().any(Option::is_none),
-        hashes: given().filter_map(|hash| *hash).collect(),
-        require: matches.get_flag("require-trust"),
-    }
-}
-
 fn no_chat(prompt: Option<&str>) -> CliError {
     let failure = CliError::usage("this version has no chat in the terminal yet");
     match prompt.and_then(near_command) {
@@ -921,18 +641,6 @@ fn no_chat(prompt: Option<&str>) -> CliError {
 fn near_command(word: &str) -> Option<String> {
     let table = definition();
     text::nearest(word, table.get_subcommands().map(clap::Command::get_name)).map(str::to_owned)
-}
-
-fn id_of(matches: &ArgMatches) -> String {
-    text_of(matches, "id").unwrap_or_default()
-}
-
-fn text_of(matches: &ArgMatches, name: &str) -> Option<String> {
-    matches.get_one::<String>(name).cloned()
-}
-
-fn path_of(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
-    matches.get_one::<PathBuf>(name).cloned()
 }
 
 /// The parser's own words in our order: what is wrong, then what to do. `typed` is the first argument.

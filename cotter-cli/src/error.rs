@@ -1,4 +1,4 @@
-//! What goes wrong on the command line: what failed, why, what to do about it, and the exit code.
+//! The error of a command: what failed, why, what to do about it, and the exit code.
 
 use std::{
     error::Error,

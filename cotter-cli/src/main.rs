@@ -1,33 +1,47 @@
 //! `cotter`: the command line.
 //!
-//! `cli` is the one table of what may be typed; each command is a file in `commands`. Everything that
-//! looks around (folders, variables, terminals) is here, and nothing of it in the library.
+//! Everything that looks around (folders, variables, terminals) is here, and nothing of it in the library.
 
-pub(crate) mod args;
-pub(crate) mod claude;
-pub(crate) mod commands;
-pub(crate) mod error;
-pub(crate) mod models;
-pub(crate) mod paths;
-pub(crate) mod settings;
-pub(crate) mod setup;
-pub(crate) mod spaces;
-pub(crate) mod terminal;
-pub(crate) mod trust;
+// The rooms, from top to bottom. A room uses those below it only.
+//
+// One file per command.
+mod commands;
+// From settings and flags to an agent.
+mod setup;
+// The spaces that a person or a project has.
+mod spaces;
+// The models that can answer, and the one that does.
+mod models;
+// The settings files in force.
+mod settings;
+// The sources in a project, and which of them the person trusts.
+mod trust;
+// Files that were written for Claude Code.
+mod claude;
+// Everything that may be typed.
+mod args;
+// Folders and files on this machine.
+mod paths;
+// Questions, screen, colour and tables.
+mod terminal;
+// The error that every command returns.
+mod error;
 
-use std::{
-    env,
-    ffi::OsString,
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{env, ffi::OsString, process::ExitCode};
 
 use cotter::invoke::named_item::NameKind;
+use cotter_files::extensions::FileKind;
 
 use crate::{
-    args::{CliArgs, Command},
+    args::{
+        AgentsVerb, CheckArgs, Command, CommandsVerb, HooksVerb, LedgerVerb, McpVerb, ModelsVerb,
+        PermissionsVerb, SessionsVerb, SkillsVerb,
+    },
     error::CliError,
-    terminal::style::Style,
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 fn main() -> ExitCode {
@@ -38,54 +52,64 @@ fn main() -> ExitCode {
     if matches!(args.as_slice(), [_, only] if only == "--version" || only == "-V") {
         return say(concat!("cotter ", env!("CARGO_PKG_VERSION"), "\n"));
     }
-    let CliArgs { style, command } = match args::parse(args) {
+    let (style, command) = match args::parse(args) {
         Ok(parsed) => parsed,
         Err(args::ParseExit::Help(text)) => return say(&text),
         Err(args::ParseExit::Wrong(failure)) => {
-            return failure.report(Style::on_stderr(terminal::style::ColorChoice::Auto));
+            return failure.report(Style::on_stderr(ColorChoice::Auto));
         }
     };
     if let Some(failure) = by_an_agent(&command) {
         return failure.report(Style::on_stderr(style));
     }
-    let done = match command {
+    let done = run_command(command, style);
+    done.unwrap_or_else(|failure| failure.report(Style::on_stderr(style)))
+}
+
+fn run_command(command: Command, style: ColorChoice) -> Result<ExitCode, CliError> {
+    use commands::{check, hooks, ledger, mcp, models, names, permissions, sessions, skills};
+    let check = |kind, args: CheckArgs| check::files(kind, &args.path, args.json, style);
+    match command {
         Command::Run(args) => commands::run::run(*args, style),
-        Command::NamesList { kind: NameKind::Skill, json } => commands::skills::list(json, style),
-        Command::NamesList { kind, json } => commands::names::list(kind, json, style),
-        Command::SkillsShow { name, json } => commands::skills::show(&name, json, style),
-        Command::SkillsMatch { task, json } => commands::skills::matching(&task, json, style),
-        Command::Check { kind, path, json } => commands::check::files(kind, &path, json, style),
-        Command::HooksList { json, shape } => commands::hooks::list(json, &shape, style),
-        Command::HooksLog(args) => commands::hooks::log::log(&args, style),
-        Command::HooksTest(args) => commands::hooks::test::test(&args, style),
-        Command::Doctor { json } => commands::doctor::doctor(json, style),
-        Command::ModelsList { json } => commands::models::list(json, style),
-        Command::SessionsList { json } => commands::sessions::list(json),
-        Command::SessionsShow { id, json } => commands::sessions::show(&id, json, style),
-        Command::Explain { tool, input, hooks, json, shape } => {
-            let asked = (tool.as_str(), input.as_deref());
-            commands::explain::one(asked, hooks, &shape, json, style)
+        Command::Skills(verb) => match verb {
+            SkillsVerb::List(args) => skills::list(args.json, style),
+            SkillsVerb::Show { name, json } => skills::show(&name, json, style),
+            SkillsVerb::Match { task, json } => skills::matching(&task, json, style),
+            SkillsVerb::Check(args) => check(FileKind::Skills, args),
+        },
+        Command::Hooks(verb) => match verb {
+            HooksVerb::List { json, shape } => hooks::list(json, &shape, style),
+            HooksVerb::Log(args) => hooks::log::log(&args, style),
+            HooksVerb::Test(args) => hooks::test::test(&args, style),
+            HooksVerb::Check(args) => check(FileKind::Hooks, args),
+        },
+        Command::Commands(CommandsVerb::List(args)) => {
+            names::list(NameKind::Command, args.json, style)
         }
-        Command::ExplainBatch { file, hooks, shape } => {
-            commands::explain::batch(&file, hooks, &shape)
+        Command::Commands(CommandsVerb::Check(args)) => check(FileKind::Commands, args),
+        Command::Agents(AgentsVerb::List(args)) => {
+            names::list(NameKind::Subagent, args.json, style)
         }
-        Command::McpList { json } => commands::mcp::list(json, style),
-        Command::McpAccept { server, digest } => commands::mcp::accept(&server, digest.as_deref()),
-        Command::PermissionsList { json } => commands::permissions::list(json, style),
-        Command::PermissionsRevoke { rule } => commands::permissions::revoke(&rule),
+        Command::Agents(AgentsVerb::Check(args)) => check(FileKind::Agents, args),
+        Command::Models(ModelsVerb::List(args)) => models::list(args.json, style),
         Command::Spaces(verb) => commands::spaces::run(verb, style),
-        Command::TrustShow { path, how } => commands::trust::print(path.as_deref(), how),
-        Command::Trust { path, rewrite } => commands::trust::trust(path.as_deref(), rewrite, style),
+        Command::Doctor { json } => commands::doctor::doctor(json, style),
+        Command::Explain(args) => commands::explain::explain(&args, style),
+        Command::Mcp(McpVerb::List(args)) => mcp::list(args.json, style),
+        Command::Mcp(McpVerb::Accept { server, digest }) => mcp::accept(&server, digest.as_deref()),
+        Command::Permissions(PermissionsVerb::List(args)) => permissions::list(args.json, style),
+        Command::Permissions(PermissionsVerb::Revoke { rule }) => permissions::revoke(&rule),
         Command::Init { folder } => commands::init::init(folder.as_deref()),
         Command::Schema { name } => commands::schema::schema(name.as_deref()),
-        Command::TrustList { json } => commands::trust::list(json, style),
+        Command::Trust(args) => commands::trust::run(&args, style),
         Command::Untrust { path } => commands::trust::untrust(path.as_deref()),
-        Command::Ledger { id } => commands::ledger::show(id.as_deref()),
-        Command::LedgerVerify { id, head } => {
-            commands::ledger::verify(id.as_deref(), head.as_deref())
+        Command::Sessions(SessionsVerb::List(args)) => sessions::list(args.json),
+        Command::Sessions(SessionsVerb::Show { id, json }) => sessions::show(&id, json, style),
+        Command::Ledger { id, verb: None } => ledger::show(id.as_deref()),
+        Command::Ledger { id, verb: Some(LedgerVerb::Verify { head }) } => {
+            ledger::verify(id.as_deref(), head.as_deref())
         }
-    };
-    done.unwrap_or_else(|failure: CliError| failure.report(Style::on_stderr(style)))
+    }
 }
 
 /// Whatever an agent starts may look, and no more: it does not answer, allow or go on for anybody.
@@ -95,14 +119,4 @@ fn by_an_agent(command: &Command) -> Option<CliError> {
         let message = "an agent started this, and agents may only look: `explain`, `list`, `show`";
         CliError::refused(message).with_hint("run it yourself, in a terminal of your own")
     })
-}
-
-/// Writes to standard output. A reader who left is no error.
-fn say(text: &str) -> ExitCode {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
 }

@@ -1,14 +1,14 @@
-//! Who can answer here, and who is meant: from the providers that are known, settings, variables and
-//! stored keys to a model by name.
+//! The models that can answer here, and the one that a run uses: found from known providers, settings,
+//! variables and stored keys.
 //!
-//! Settings stand over the variables that other programs have too. Nothing is sent: what is missing is
-//! said before a run begins.
+//! Settings win over variables that other programs use too. Nothing is sent: a missing key is an error before
+//! the run begins.
 
 pub(crate) mod choice;
 pub(crate) mod credentials;
-pub(crate) mod onboarding;
-pub(crate) mod proxy;
-pub(crate) mod route;
+mod onboarding;
+mod proxy;
+mod route;
 
 use std::{
     collections::BTreeMap,
@@ -40,8 +40,10 @@ pub(crate) use crate::models::choice::ModelChain;
 
 use crate::models::{proxy::Proxies, route::ProviderRoute};
 use crate::{
-    commands::redactor, error::CliError, models::credentials::Credentials, paths as home,
-    setup::selected_agent::AgentModel,
+    error::CliError,
+    models::credentials::{Credentials, redactor},
+    paths as home,
+    settings::ModelNames,
 };
 
 /// Who serves models on this machine.
@@ -76,15 +78,6 @@ pub(crate) struct ProviderSet {
     plays: bool,
 }
 
-/// The models that settings name, by whose they are.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ModelNames {
-    /// The person's own and the operator's.
-    pub(crate) own: Vec<String>,
-    /// A project's, which may name one that the person has set up.
-    pub(crate) brought: Vec<SourcedText>,
-}
-
 /// A provider that cannot be used as it is set up.
 pub(crate) struct UnavailableProvider {
     pub(crate) provider: String,
@@ -98,6 +91,16 @@ pub(crate) struct UnavailableProvider {
 pub(crate) struct ChosenModel {
     pub(crate) name: String,
     pub(crate) by: ChoiceSource,
+}
+
+/// A model as an agent names it.
+#[derive(Clone, Copy)]
+pub(crate) struct AgentModel<'a> {
+    pub(crate) text: &'a str,
+    /// Where, in a file that knows its places.
+    pub(crate) place: Option<&'a SourceLocation>,
+    /// Whether the person names it: anybody else names one that the person has set up.
+    pub(crate) is_free: bool,
 }
 
 /// A model to turn to when those before it fail, as it was named.

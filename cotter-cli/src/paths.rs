@@ -1,4 +1,4 @@
-//! Where things are kept on this machine, and which project a folder belongs to.
+//! The folders and files of Cotter on this machine, the workspace of a run, and the operator's switches.
 
 pub(crate) mod operator_switches;
 
@@ -9,12 +9,27 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use cotter::Workspace;
 use cotter_files::trust::store::TrustStore;
 
 use crate::error::CliError;
 
 /// The operator's settings.
 pub(crate) const OPERATOR_SETTINGS: &str = "/etc/cotter/settings.json";
+
+/// Finds the workspace of a run: the folder that was typed, else the current one, and its project.
+pub(crate) fn find_workspace(typed: Option<&Path>) -> Result<Workspace, CliError> {
+    let typed = typed.unwrap_or(Path::new("."));
+    let cannot = |cause: io::Error| {
+        let failure = CliError::new(format!("cannot work in {}", typed.display()));
+        failure.with_cause(cause).with_hint("`--cwd DIR` names a folder that exists")
+    };
+    let folder = typed.canonicalize().map_err(cannot)?;
+    if !folder.is_dir() {
+        return Err(cannot(io::ErrorKind::NotADirectory.into()));
+    }
+    Ok(Workspace::new(&folder).with_project(project_root(&folder)))
+}
 
 /// The person's settings. `None` without any home.
 pub(crate) fn user_settings() -> Option<PathBuf> {
@@ -32,6 +47,16 @@ pub(crate) fn config() -> Option<PathBuf> {
         Some(folder) => Some(folder),
         None => Some(base("XDG_CONFIG_HOME", ".config")?.join("cotter")),
     }
+}
+
+/// The person's own spaces. `None` without any home.
+pub(crate) fn spaces() -> Option<PathBuf> {
+    Some(config()?.join("spaces"))
+}
+
+/// The file that says where each of them came from. `None` without any home.
+pub(crate) fn spaces_lock_file() -> Option<PathBuf> {
+    Some(config()?.join("spaces.lock.json"))
 }
 
 /// The person's home folder.

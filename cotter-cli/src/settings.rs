@@ -1,14 +1,14 @@
-//! The settings in force: which files there are, whose they are, and who said what nearest.
+//! The settings in force: which files there are, who owns each, and which of them is nearest.
 //!
 //! Each file is a unit of its own in the registry, and the policy folds their rules and modes. Only plain
 //! values are merged here.
 
+pub(crate) mod pending_load;
 pub(crate) mod checks;
+pub(crate) mod file_report;
+pub(crate) mod edit;
 pub(crate) mod claude_home;
 pub(crate) mod claude_summary;
-pub(crate) mod edit;
-pub(crate) mod file_report;
-pub(crate) mod model_entry;
 
 use std::{
     fs,
@@ -43,14 +43,13 @@ use crate::settings::checks::{about_blind, about_unknown_tools, check_examples};
 use crate::{
     claude::{self, ExtensionFolder},
     error::CliError,
-    models::ModelNames,
     paths as home,
     paths::{
         operator_switches as switches,
         operator_switches::{OperatorSwitches, WEBHOOKS},
     },
-    setup::{extensions::named_as_found, reload::PendingLoad},
-    trust::{SourceKind, TrustSource, TrustSources},
+    settings::pending_load::PendingLoad,
+    trust::{SourceKind, TrustSource, TrustSources, replace_copy_paths},
 };
 
 /// The settings in force, farthest first.
@@ -70,6 +69,15 @@ struct SettingsFile {
     others: Option<(Vec<ExtensionFolder>, Vec<Diagnostic>)>,
     /// Why nothing may start without it.
     broken: Option<CliError>,
+}
+
+/// The models that settings name, by whose they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ModelNames {
+    /// The person's own and the operator's.
+    pub(crate) own: Vec<String>,
+    /// A project's, which may name one that the person has set up.
+    pub(crate) brought: Vec<SourcedText>,
 }
 
 impl SettingsFile {
@@ -185,7 +193,7 @@ impl SettingsFile {
             return Ok(None);
         };
         let read = load_hooks(copy).map_err(|mut broken| {
-            named_as_found(&mut broken.diagnostics, copy, &found.source);
+            replace_copy_paths(&mut broken.diagnostics, copy, &found.source);
             broken
         })?;
         let path = found.source.join("hooks");

@@ -1,16 +1,14 @@
-//! From settings files and flags to an agent: what a run is put together of, and what one that is only looked
-//! at would be.
+//! Builds the agent of a run from settings files and flags, or a preview of it that starts nothing.
 
-pub(crate) mod access;
-pub(crate) mod extensions;
-pub(crate) mod reload;
 pub(crate) mod selected_agent;
-pub(crate) mod sessions;
+pub(crate) mod extensions;
+mod access;
 pub(crate) mod tools;
+pub(crate) mod sessions;
+pub(crate) mod reload;
 
 use std::{
     env,
-    fmt::Display,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -31,39 +29,24 @@ use smol_str::SmolStr;
 
 use crate::{
     args::{RunArgs, SetupArgs},
-    commands::redactor,
     error::CliError,
-    models::choice::ModelChain,
+    models::{choice::ModelChain, credentials::redactor},
     paths as home,
     settings::{
         SettingsFiles, alike, checks::SOMETIMES, file_report as about, file_report::FileReport,
-        several,
+        pending_load::PendingLoad, several,
     },
     setup::{
         access as roots,
         extensions::Extensions,
-        reload::{FlagUnit, PendingLoad, Reloader},
+        reload::{FlagUnit, Reloader},
         selected_agent::{SelectedAgent, about_missing},
         sessions::{LazyStore, Sessions},
     },
     spaces::{self, Spaces},
-    terminal::screen,
+    terminal::screen::warn,
     trust::{self, TrustSources},
 };
-
-/// The folder a run works in, and its project.
-pub(crate) fn place(typed: Option<&Path>) -> Result<Workspace, CliError> {
-    let typed = typed.unwrap_or(Path::new("."));
-    let cannot = |cause: std::io::Error| {
-        let failure = CliError::new(format!("cannot work in {}", typed.display()));
-        failure.with_cause(cause).with_hint("`--cwd DIR` names a folder that exists")
-    };
-    let folder = typed.canonicalize().map_err(cannot)?;
-    if !folder.is_dir() {
-        return Err(cannot(std::io::ErrorKind::NotADirectory.into()));
-    }
-    Ok(Workspace::new(&folder).with_project(home::project_root(&folder)))
-}
 
 /// What a person says on the command line must name something.
 fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
@@ -85,11 +68,6 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
         None => failure.with_hint("`cotter hooks list` shows those there are"),
     })
-}
-
-/// Warns of something in a settings file, before a run begins.
-pub(crate) fn warn(words: impl Display) {
-    screen::tell(&format!("warning: {}", text::show_line(&words.to_string())));
 }
 
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
@@ -118,7 +96,7 @@ fn builder(
 
 /// The tools that every agent here may have, whatever settings bring.
 pub(crate) fn own_tools() -> Result<Vec<String>, CliError> {
-    let place = place(None)?;
+    let place = home::find_workspace(None)?;
     let runner = tools::runner(&MergedSettings::default())?;
     let spaces = Spaces::new(&place, &SetupArgs::default(), &[]);
     let agent = builder(ModelChain::nobody().0, place, &runner, &spaces)?.build()?;

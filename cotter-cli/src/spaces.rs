@@ -1,13 +1,13 @@
-//! Spaces on this machine: where they are, whether somebody trusts them, and which of them a run has.
+//! The spaces on this machine: where each is, whether the person trusts it, and which of them a run has.
 //!
-//! None is loaded by itself: a person names it, by `--space ID` or `/spaces load ID`. A person's own stand
-//! in `spaces/ID` beside their settings; a project's in `.cotter/spaces/ID`, and are part of what is
-//! trusted with that folder. Of one id the person's own is meant.
+//! No space is loaded by default: a person names it, by `--space ID` or `/spaces load ID`. A person's own are
+//! in `spaces/ID` beside their settings; a project's are in `.cotter/spaces/ID` and are trusted with that
+//! folder. If both have an id, the person's own is used.
 
-pub(crate) mod git;
 pub(crate) mod store;
+pub(crate) mod git;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{
     path::{Path, PathBuf},
@@ -34,9 +34,8 @@ use smol_str::SmolStr;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    paths::operator_switches as switches,
-    settings::{file_report as about, file_report::FileReport},
-    setup::reload::PendingLoad,
+    paths::{self, operator_switches as switches},
+    settings::{file_report as about, file_report::FileReport, pending_load::PendingLoad},
     terminal::style,
     trust::{self, SourceKind, TrustSources, shown},
 };
@@ -95,8 +94,7 @@ pub(crate) enum SpaceTrust {
 
 impl Spaces {
     pub(crate) fn new(place: &Workspace, shape: &SetupArgs, hashes: &[Hash]) -> Self {
-        let own = crate::spaces::store::folder()
-            .filter(|own| !crate::paths::is_brought_by(own, place.project()));
+        let own = paths::spaces().filter(|own| !paths::is_brought_by(own, place.project()));
         let store = trust::store(place.project());
         Spaces::of(place, own, store, &shape.spaces, hashes, shape.safe_mode)
     }
@@ -428,7 +426,7 @@ fn check_switches() -> Result<(), CliError> {
 
 fn read(at: &SpaceLocation, copy: &Path) -> Result<Space, CliError> {
     let space = Space::read(copy).map_err(|mut broken| {
-        crate::setup::extensions::named_as_found(&mut broken.diagnostics, copy, &at.source);
+        trust::replace_copy_paths(&mut broken.diagnostics, copy, &at.source);
         CliError::of_space(format!("space `{}` was not loaded", at.id), &broken)
     })?;
     if *space.id() != at.id {

@@ -1,14 +1,17 @@
-//! The person at the controlling terminal: one question, every call and everybody who asks, answered
-//! together or one by one. What was typed before the question could be read is not an answer.
+//! The terminal: questions to the person, what is drawn on the screen, colour and tables.
+//!
+//! [`Terminal`] puts one question about all calls of a step, which are answered together or one by one. Keys
+//! typed before the question could be read are not an answer.
 
-pub(crate) mod screen;
-pub(crate) mod spinner;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod screen;
+pub(crate) mod spinner;
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -21,7 +24,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use tokio::{net::unix::pipe::Receiver, sync::Mutex};
 
 use crate::{
-    settings::edit as own_settings,
+    error::CliError,
     terminal::{
         screen::Screen,
         style::{ColorChoice, Style},
@@ -46,7 +49,12 @@ pub(crate) struct Terminal {
     turn: Mutex<()>,
     /// What else is drawn, while no question is open.
     screen: Screen,
+    /// Stores rules that hold for good. Without it nobody is offered any.
+    save_rules: Option<SaveRules>,
 }
+
+/// Stores allow rules, and returns the file they are in.
+pub(crate) type SaveRules = fn(&[String]) -> Result<PathBuf, CliError>;
 
 impl Terminal {
     /// The terminal of this process. None is an error. Needs the runtime.
@@ -56,7 +64,13 @@ impl Terminal {
         tcgetattr(&tty)?;
         rustix::io::ioctl_fionbio(&keys, true)?;
         let keys = Receiver::from_file_unchecked(keys)?;
-        Ok(Terminal { style: Style::on_stderr(when), tty, keys, turn: Mutex::default(), screen })
+        let (style, turn) = (Style::on_stderr(when), Mutex::default());
+        Ok(Terminal { style, tty, keys, turn, screen, save_rules: None })
+    }
+
+    /// The same terminal, on which a person may also allow calls for good.
+    pub(crate) fn with_save_rules(self, save_rules: SaveRules) -> Self {
+        Terminal { save_rules: Some(save_rules), ..self }
     }
 
     /// Puts questions one after the other; what was to be told meanwhile is told in between.
@@ -201,21 +215,24 @@ impl Terminal {
         call: &QuestionCall,
         before: &str,
     ) -> io::Result<Option<CallApproval>> {
-        let offered = AnswerOptions::of(call);
+        let offered = AnswerOptions::new(call, self.save_rules.is_some());
         let prompt = format!("{before}{}: ", offered.letters());
         let Some(decision) = self.answer(&prompt, |line| offered.read(line)).await? else {
             return Ok(None);
         };
-        let CallApproval::YesAlways(rules) = decision else { return Ok(Some(decision)) };
+        let (CallApproval::YesAlways(rules), Some(save_rules)) = (&decision, self.save_rules)
+        else {
+            return Ok(Some(decision));
+        };
         // Kept before it counts: what cannot be kept holds as long as this session does.
-        Ok(Some(match own_settings::allow(&rules) {
+        Ok(Some(match save_rules(rules) {
             Ok(path) => {
                 self.write(&format!("kept in {}\n", path.display()))?;
-                CallApproval::YesAlways(rules)
+                decision
             }
             Err(failure) => {
                 self.write(&format!("not kept, so for this session: {}\n", failure.one_line()))?;
-                CallApproval::YesForSession(rules)
+                CallApproval::YesForSession(rules.clone())
             }
         }))
     }
@@ -232,17 +249,17 @@ pub(crate) struct ExtraDetail<T> {
 struct AnswerOptions<'a> {
     call: &'a QuestionCall,
     rules: &'a [String],
-    /// Whether all of the call was shown: without that nothing is promised for good.
-    whole: bool,
+    /// Whether a rule may hold for good: rules can be stored, and all of the call was shown.
+    for_good: bool,
 }
 
 impl<'a> AnswerOptions<'a> {
-    fn of(call: &'a QuestionCall) -> Self {
-        AnswerOptions { call, rules: &call.offer, whole: is_shown_whole(call) }
+    fn new(call: &'a QuestionCall, can_save: bool) -> Self {
+        AnswerOptions { call, rules: &call.offer, for_good: can_save && is_shown_whole(call) }
     }
 
     fn letters(&self) -> &'static str {
-        match (self.rules, self.whole) {
+        match (self.rules, self.for_good) {
             ([], _) => "[y]es, [n]o",
             (_, true) => "[y]es, [s]ession, [a]lways, [n]o",
             (_, false) => "[y]es, [s]ession, [n]o",
@@ -251,7 +268,7 @@ impl<'a> AnswerOptions<'a> {
 
     /// What may be typed, in words.
     fn typed(&self) -> String {
-        let letters = match (self.rules, self.whole) {
+        let letters = match (self.rules, self.for_good) {
             ([], _) => "y or n",
             (_, true) => "y, s, a or n",
             (_, false) => "y, s or n",
@@ -270,7 +287,7 @@ impl<'a> AnswerOptions<'a> {
         };
         match word.to_ascii_lowercase().as_str() {
             "s" | "session" if !self.rules.is_empty() => rules().map(CallApproval::YesForSession),
-            "a" | "always" if !self.rules.is_empty() && self.whole => {
+            "a" | "always" if !self.rules.is_empty() && self.for_good => {
                 rules().map(CallApproval::YesAlways)
             }
             _ => match BulkAnswer::read(line) {

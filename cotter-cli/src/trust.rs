@@ -1,4 +1,4 @@
-//! What a project brings that runs something, and whether somebody trusts it.
+//! The sources in a project that run something, what each declares, and whether the person trusts it.
 
 pub(crate) mod declared;
 
@@ -15,6 +15,7 @@ use cotter_files::{
         hook_files::{HookFile, hooks_of},
     },
     document::{Document, Node, location::SettingsError},
+    extensions::Diagnostic,
     profile::{ActionKind, Profile, ProfileGrants},
     settings::{Settings, SettingsOwner},
     space::{self, Space},
@@ -204,7 +205,7 @@ pub(crate) async fn standings(
     when: ColorChoice,
 ) -> Result<TrustSources, CliError> {
     let store = store(place.project());
-    let mut asking = TrustPrompt { args, when, terminal: None, unused: args.hashes.clone() };
+    let mut asking = TrustPrompt { args, when, terminal: None, unused: args.hashes() };
     let standings = asking.settle_all(possible_sources(place), &store).await?;
     let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
     check(&standings, &of_spaces, &asking.unused, args)?;
@@ -328,12 +329,12 @@ impl TrustPrompt<'_> {
         self.unused.retain(|hash| *hash != snapshot.hash());
         match standing {
             trusted @ TrustState::Trusted { .. } => Ok(trusted),
-            _ if self.args.hashes.contains(&snapshot.hash()) => {
+            _ if self.args.hashes().contains(&snapshot.hash()) => {
                 // Whoever knows the hash was shown what it is of.
                 declared(snapshot)?;
                 Ok(store.admit(snapshot)?)
             }
-            standing if self.args.ask => {
+            standing if self.args.asks() => {
                 let terminal = match self.terminal.take() {
                     Some(terminal) => terminal,
                     None => open_terminal(self.when)?,
@@ -444,6 +445,15 @@ pub(crate) fn shown(path: &Path) -> String {
     text::show_line(&text::show_bytes(path.as_os_str().as_encoded_bytes())).into_owned()
 }
 
+/// Replaces paths inside a trusted copy with the paths that the author knows.
+pub(crate) fn replace_copy_paths(diagnostics: &mut [Diagnostic], copy: &Path, source: &Path) {
+    for diagnostic in diagnostics {
+        if let Ok(within) = diagnostic.path.strip_prefix(copy) {
+            diagnostic.path = source.join(within);
+        }
+    }
+}
+
 /// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
 /// it would run.
 pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
@@ -538,7 +548,7 @@ pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<DeclaredComma
 /// Whether a source is one of the person's own spaces.
 fn is_space(snapshot: &Snapshot) -> bool {
     snapshot.file(Path::new(space::MANIFEST)).is_some()
-        && crate::spaces::store::folder().is_some_and(|own| {
+        && home::spaces().is_some_and(|own| {
             let own = own.canonicalize().unwrap_or(own);
             snapshot.source().parent() == Some(&own)
         })

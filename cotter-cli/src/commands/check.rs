@@ -8,13 +8,16 @@ use serde_json::json;
 
 use crate::{
     error::CliError,
-    say,
+    paths,
     settings::{
         SettingsFiles,
         checks::{self, UnknownTool},
     },
     setup::{self, selected_agent::ProfileChecker},
-    terminal::style::{self, ColorChoice, Style},
+    terminal::{
+        screen::say,
+        style::{self, ColorChoice, Style},
+    },
     trust::{self, shown},
 };
 
@@ -35,7 +38,7 @@ pub(crate) fn files(
         let known = setup::own_tools()?;
         let known: Vec<_> = known.iter().map(String::as_str).collect();
         checked.iter_mut().for_each(|file| tell_of_tools(file, &known));
-        let place = setup::place(None)?;
+        let place = paths::find_workspace(None)?;
         // Settings that cannot be read are told by who reads them.
         let settings = SettingsFiles::look(None, &place, &trust::seen(&place)).ok();
         let mut start = ProfileChecker::new(&place, settings.as_ref())?;

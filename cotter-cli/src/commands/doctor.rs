@@ -24,11 +24,11 @@ use serde_json::{Value, json};
 use crate::{
     args::SetupArgs,
     claude,
-    commands::{hooks::log, redactor},
+    commands::hooks::log,
     error::CliError,
+    models::credentials::redactor,
     paths as home,
     paths::operator_switches as switches,
-    say,
     settings::{checks::SOMETIMES, claude_summary::ClaudeSummary},
     setup::{
         self, AgentPreview,
@@ -39,6 +39,7 @@ use crate::{
     },
     spaces::{SpaceLocation, Spaces},
     terminal::{
+        screen::say,
         style::{ColorChoice, Style, count},
         table::{Page, StyledSpan},
     },
@@ -110,7 +111,7 @@ impl DoctorRow {
 
 /// `cotter doctor`.
 pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = home::find_workspace(None)?;
     let standings = trust::seen(&place);
     let seen = setup::preview_agent(place.clone(), &SetupArgs::default());
     let log = log::of_folder(place.cwd(), SESSIONS).unwrap_or_default();

@@ -18,10 +18,13 @@ use serde_json::{Value, json};
 
 use crate::commands::run::or_abort_on_signal;
 use crate::{
-    args::SetupArgs,
+    args::{ExplainArgs, HookMode, SetupArgs},
     error::CliError,
-    say, setup,
-    terminal::style::{ColorChoice, Style},
+    paths, setup,
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 /// The exit code of a call that would not simply run.
@@ -30,34 +33,37 @@ pub(crate) const NOT_PASSED: u8 = 3;
 /// What is said where somebody did not wait for hooks.
 pub(crate) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
 
-/// What becomes of hooks that may do more than look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HookMode {
-    /// They are named.
-    Listed,
-    /// They are asked, and told that it is a trial.
-    Asked,
-}
-
 /// The most of one line of a batch.
 const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
+/// `cotter explain`.
+pub(crate) fn explain(args: &ExplainArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
+    let (hooks, shape) = (args.hook_mode(), &args.shape);
+    match (&args.batch, &args.tool) {
+        (Some(file), _) => explain_batch(file, hooks, shape),
+        (None, tool) => {
+            let call = (tool.as_deref().unwrap_or_default(), args.input.as_deref());
+            explain_one(call, hooks, shape, args.json, when)
+        }
+    }
+}
+
 /// `cotter explain TOOL INPUT`.
-pub(crate) fn one(
+fn explain_one(
     (tool, input): (&str, Option<&str>),
     hooks: HookMode,
     shape: &SetupArgs,
     json: bool,
     when: ColorChoice,
 ) -> Result<ExitCode, CliError> {
-    let agent = setup::shown(setup::place(None)?, shape)?;
+    let agent = setup::shown(paths::find_workspace(None)?, shape)?;
     if called_otherwise(&agent.tools(), tool).is_some() {
         return Err(unknown(&agent.tools(), tool));
     }
     let input = read_input(&agent, tool, input)?;
     let call = (tool.to_owned(), input.clone());
     let explained = block_on(async move {
-        or_abort_on_signal(async { Ok(explain(&agent, hooks, call).await) }, HOOKS_ENDED).await
+        or_abort_on_signal(async { Ok(report_call(&agent, hooks, call).await) }, HOOKS_ENDED).await
     })??;
     let shown = match json {
         true => json_line(&explained) + "\n",
@@ -68,8 +74,8 @@ pub(crate) fn one(
 }
 
 /// `cotter explain --batch FILE`: a call per line, an answer per line.
-pub(crate) fn batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
-    let agent = setup::shown(setup::place(None)?, shape)?;
+fn explain_batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
+    let agent = setup::shown(paths::find_workspace(None)?, shape)?;
     let cannot = |cause: io::Error| {
         CliError::new(format!("cannot read {}", file.display())).with_cause(cause)
     };
@@ -89,7 +95,7 @@ pub(crate) fn batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<E
                 continue;
             }
             let answer = match read_call(&line) {
-                Ok(call) => json_line(&explain(&agent, hooks, call).await),
+                Ok(call) => json_line(&report_call(&agent, hooks, call).await),
                 Err(error) => json!({ "error": error }).to_string(),
             };
             if say(&(answer + "\n")) != ExitCode::SUCCESS {
@@ -123,7 +129,11 @@ async fn next_line(
         .map_err(|cause| CliError::new("the batch cannot be read").with_cause(cause))
 }
 
-async fn explain(agent: &Agent, hooks: HookMode, (tool, input): (String, Value)) -> ExplainReport {
+async fn report_call(
+    agent: &Agent,
+    hooks: HookMode,
+    (tool, input): (String, Value),
+) -> ExplainReport {
     match hooks {
         HookMode::Listed => agent.explain(&tool, input).await,
         HookMode::Asked => agent.explain_with_hooks(&tool, input).await,

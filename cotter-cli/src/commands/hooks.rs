@@ -1,10 +1,10 @@
-//! `cotter hooks list`: the hooks there are, where each is bound, what it may do and whose it is. What else
-//! can be done with them is a file each.
+//! `cotter hooks list`: the hooks there are, where each is bound, what it may do and who owns it. The other
+//! commands about hooks have a file each.
 
-pub(crate) mod log;
-pub(crate) mod log_printer;
-pub(crate) mod tail;
 pub(crate) mod test;
+pub(crate) mod log;
+mod log_printer;
+mod tail;
 
 use std::process::ExitCode;
 
@@ -16,8 +16,9 @@ use smol_str::SmolStr;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    say, setup,
+    paths, setup,
     terminal::{
+        screen::say,
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
     },
@@ -25,7 +26,7 @@ use crate::{
 
 /// `cotter hooks list`.
 pub(crate) fn list(json: bool, shape: &SetupArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let (agent, files) = setup::shown_with_files(setup::place(None)?, shape)?;
+    let (agent, files) = setup::shown_with_files(paths::find_workspace(None)?, shape)?;
     let mut hooks = joined(agent.hooks());
     hooks.extend(files.switched_off().map(|(owner, hook)| HookRow::switched_off(owner, hook)));
     if json {

@@ -4,7 +4,7 @@
 use std::{fs, io, path::Path, process::ExitCode};
 
 use crate::commands::schema;
-use crate::{error::CliError, say, setup, trust};
+use crate::{error::CliError, paths, terminal::screen::say, trust};
 
 /// The files, with whether each is a program.
 const STARTER: &[(&str, bool, &str)] = &[
@@ -22,7 +22,7 @@ const STARTER: &[(&str, bool, &str)] = &[
 
 /// Makes the folder in the project's root, whole or not at all.
 pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, CliError> {
-    let place = setup::place(folder)?;
+    let place = paths::find_workspace(folder)?;
     let root = folder.map_or_else(|| place.project(), |_| place.cwd());
     let made = root.join(".cotter");
     let shown = trust::shown(&made);

@@ -8,8 +8,10 @@ use cotter::{
 };
 use serde_json::Value;
 
-use crate::commands::redactor;
-use crate::{error::CliError, say, setup::sessions::Sessions};
+use crate::{
+    error::CliError, models::credentials::redactor, setup::sessions::Sessions,
+    terminal::screen::say,
+};
 
 /// How much of an input is shown.
 const INPUT_CHARS: usize = 200;

@@ -11,15 +11,17 @@ use serde_json::json;
 
 use crate::{
     error::CliError,
-    paths as home, say,
+    paths as home,
     settings::SettingsFiles,
-    setup,
-    terminal::style::{ColorChoice, Style},
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 /// `cotter mcp list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = home::find_workspace(None)?;
     let servers =
         SettingsFiles::load(None, &place, &crate::trust::seen(&place))?.servers(&[], &place)?;
     let (_, pins) = load()?;

@@ -13,8 +13,11 @@ use serde_json::{Value, json};
 use crate::{
     error::CliError,
     models::{ChosenModel, Fallback, LOCAL, ProviderSet, UnavailableProvider},
-    say, setup,
-    terminal::style::{ColorChoice, Style},
+    paths,
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 /// Why nobody would answer where nobody is meant.
@@ -36,7 +39,7 @@ struct ModelTable {
 
 /// `cotter models list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = paths::find_workspace(None)?;
     let files = crate::settings::SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
     let values = files.values();
     let reach = ProviderSet::new(&values, files.model_names(), place.project())?;

@@ -11,9 +11,10 @@ use serde_json::json;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    say,
+    paths,
     setup::{self, selected_agent as agents, selected_agent::ProfileEntry},
     terminal::{
+        screen::say,
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
     },
@@ -22,7 +23,7 @@ use crate::{
 
 /// `cotter commands list` and `cotter agents list`.
 pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = paths::find_workspace(None)?;
     let names = setup::shown(place.clone(), &SetupArgs::default())?.names(kind);
     let profiles = match kind {
         NameKind::Subagent => agents::profiles(&place, &trust::seen(&place))?,

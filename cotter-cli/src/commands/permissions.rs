@@ -9,10 +9,11 @@ use serde_json::json;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    say,
+    paths,
     settings::{SettingsFiles, edit as own_settings},
     setup,
     terminal::{
+        screen::say,
         style::{ColorChoice, Style},
         table::{Page, StyledSpan},
     },
@@ -20,7 +21,7 @@ use crate::{
 
 /// `cotter permissions list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = paths::find_workspace(None)?;
     let files = SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
     let rules = files.rules();
     if json {
@@ -54,7 +55,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
 
 /// `cotter permissions revoke RULE`.
 pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
-    let place = setup::place(None)?;
+    let place = paths::find_workspace(None)?;
     let files = SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
     let allowed = |(kind, ..): &&(RuleKind, &SourcedText, String)| *kind == RuleKind::Allow;
     let rules = files.rules();

@@ -1,6 +1,6 @@
 //! `cotter -p`: one run, from a prompt to its answer.
 
-pub(crate) mod output;
+mod output;
 
 use std::{
     fs::File,
@@ -35,9 +35,10 @@ use crate::{
     claude,
     error::CliError,
     models::choice::{ModelChain, ModelChoice},
-    settings::SettingsFiles,
+    paths,
+    settings::{self, SettingsFiles},
     setup::{
-        RunSetup, StoreFrom, last_session, place,
+        RunSetup, StoreFrom, last_session,
         reload::{self, Reloader},
         selected_agent::SelectedAgent,
         sessions::Sessions,
@@ -62,10 +63,10 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
-    let place = place(args.cwd.as_deref())?;
+    let place = paths::find_workspace(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
     let watch = reload::watch(&place, args.shape.settings.as_deref());
-    let spaces = Spaces::new(&place, &args.shape, &args.trust.hashes);
+    let spaces = Spaces::new(&place, &args.shape, &args.trust.hashes());
     let standings = match args.shape.safe_mode {
         true => TrustSources::nothing(),
         false => {
@@ -121,11 +122,11 @@ impl PreparedRun {
         if slash.is_none() && !(args.ask && who.is_open(&args)) {
             who.find()?;
         }
-        let sessions = match args.session {
+        let sessions = match args.session() {
             SessionArg::Nowhere => None,
             _ => Some(Sessions::open()?),
         };
-        let id = match (&args.session, &sessions) {
+        let id = match (args.session(), &sessions) {
             (SessionArg::Of(typed), Some(sessions)) => Some(sessions.find(typed)?),
             (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &place)?),
             _ => None,
@@ -273,7 +274,8 @@ fn terminal(args: &RunArgs, style: ColorChoice, output: &mut RunOutput) -> Optio
     if !args.ask {
         return None;
     }
-    let terminal = Terminal::open(style, output.screen().clone());
+    let terminal = Terminal::open(style, output.screen().clone())
+        .map(|terminal| terminal.with_save_rules(settings::edit::allow));
     output.set_asks(if terminal.is_ok() {
         QuestionMode::OnTerminal
     } else {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use cotter::text;
 
-use crate::{error::CliError, say};
+use crate::{error::CliError, terminal::screen::say};
 
 /// What a project's settings may say.
 pub(crate) const PROJECT_SETTINGS: &str =

@@ -13,12 +13,14 @@ use cotter::{
 };
 use serde_json::json;
 
-use crate::commands::redactor;
 use crate::{
     error::CliError,
-    say,
+    models::credentials::redactor,
     setup::sessions::Sessions,
-    terminal::style::{ColorChoice, Style},
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
 };
 
 /// `cotter sessions list`.

@@ -16,15 +16,16 @@ use crate::{
     args::SetupArgs,
     commands::names::named_row,
     error::CliError,
-    say, setup,
+    paths, setup,
     terminal::{
+        screen::say,
         style::{ColorChoice, Style},
         table::Page,
     },
 };
 
 fn agent() -> Result<Agent, CliError> {
-    setup::shown(setup::place(None)?, &SetupArgs::default())
+    setup::shown(paths::find_workspace(None)?, &SetupArgs::default())
 }
 
 /// `cotter skills list`.

@@ -5,6 +5,7 @@ use std::{fs, io, path::Path, process::ExitCode};
 
 use cotter::text;
 use cotter_files::{
+    extensions::FileKind,
     space::{self, Space},
     trust::{
         snapshot::{Hash, Snapshot},
@@ -16,8 +17,9 @@ use serde_json::json;
 
 use crate::{
     args::{SetupArgs, SpacesVerb},
+    commands::check,
     error::CliError,
-    say, setup,
+    paths,
     spaces::{
         SpaceLocation, Spaces, counted,
         git::{self, GitUrl},
@@ -26,7 +28,7 @@ use crate::{
     },
     terminal::{
         Terminal,
-        screen::Screen,
+        screen::{Screen, say},
         style::{ColorChoice, Style},
     },
     trust::{self, shown},
@@ -38,8 +40,9 @@ pub(crate) fn run(verb: SpacesVerb, when: ColorChoice) -> Result<ExitCode, CliEr
         SpacesVerb::Add { source, rev, rewrite } => add(&source, rev, rewrite, when),
         SpacesVerb::Update { id, rewrite } => update(id.as_deref(), rewrite, when),
         SpacesVerb::Remove { id } => remove(&id),
-        SpacesVerb::List { json } => list(json, when),
+        SpacesVerb::List(args) => list(args.json, when),
         SpacesVerb::New { id } => new(&id),
+        SpacesVerb::Check(args) => check::files(FileKind::Spaces, &args.path, args.json, when),
     }
 }
 
@@ -155,7 +158,7 @@ fn add(
         Err(_) => false,
     };
     let snapshot = snapshot.at(&place)?;
-    let store = trust::store(setup::place(None)?.project())?;
+    let store = trust::store(paths::find_workspace(None)?.project())?;
     let answer = ask(&snapshot, &from.words(copied.revision.as_deref()), &store, rewrite, when)?;
     if answer == TrustAnswer::No {
         return Err(CliError::refused("the answer was no: nothing was added"));
@@ -350,7 +353,7 @@ fn update_one(
             "keep what you changed elsewhere; then `cotter spaces remove {id}` and `cotter spaces add {source}`"
         )));
     }
-    let store = trust::store(setup::place(None)?.project())?;
+    let store = trust::store(paths::find_workspace(None)?.project())?;
     let answer = ask(&snapshot, &origin, &store, rewrite, when)?;
     match (&answer, store.standing(&snapshot)) {
         (TrustAnswer::No, _) => {
@@ -387,7 +390,7 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
         return Err(unknown(id, entries.iter().map(|entry| entry.id.as_str())));
     }
     // Trust goes first: a process that is killed here leaves nothing that would run.
-    let untrusted = trust::store(setup::place(None)?.project())?.untrust(&place)?;
+    let untrusted = trust::store(paths::find_workspace(None)?.project())?.untrust(&place)?;
     home.set(id, None)?;
     home.take_away(id)?;
     let more = if untrusted { ", and is no longer trusted" } else { "" };
@@ -395,9 +398,10 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
 }
 
 fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let here = setup::place(None)?;
+    let here = paths::find_workspace(None)?;
     let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::seen(&here));
-    let entries = home::file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
+    let entries =
+        paths::spaces_lock_file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
     let style = Style::on_stdout(when);
     let rows = all.iter().map(|at| {
         let entry = entries.iter().find(|entry| !at.of_project && entry.id == at.id.as_str());

@@ -13,17 +13,28 @@ use cotter_files::trust::{
 use serde_json::json;
 
 use crate::{
-    args::TrustDetail,
+    args::TrustCommandArgs,
     error::CliError,
-    paths as home, say,
-    setup::place,
-    spaces,
-    terminal::style::{ColorChoice, Style},
+    paths as home, spaces,
+    terminal::{
+        screen::say,
+        style::{ColorChoice, Style},
+    },
     trust::{self, shown},
 };
 
+/// `cotter trust`.
+pub(crate) fn run(args: &TrustCommandArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
+    let path = args.path.as_deref();
+    match (args.list, args.print || args.show) {
+        (true, _) => list(args.json, when),
+        (_, true) => print(path, args.show),
+        _ => trust(path, args.rewrite, when),
+    }
+}
+
 /// `cotter trust [PATH] --print` and `--show`: everything, or its texts too, and nothing is decided.
-pub(crate) fn print(path: Option<&Path>, how: TrustDetail) -> Result<ExitCode, CliError> {
+fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
     let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project);
     let mut views = vec![];
@@ -33,7 +44,7 @@ pub(crate) fn print(path: Option<&Path>, how: TrustDetail) -> Result<ExitCode, C
             Err(failure) => TrustState::Unknown { word: Some(failure.one_line()) },
         };
         let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &standing);
-        if how == TrustDetail::AtTexts {
+        if with_texts {
             shown += &format!("\n{}", texts(&snapshot));
         }
         views.push(shown);
@@ -45,11 +56,7 @@ pub(crate) fn print(path: Option<&Path>, how: TrustDetail) -> Result<ExitCode, C
 }
 
 /// `cotter trust [PATH] [--rewrite]`: shows everything and asks.
-pub(crate) fn trust(
-    path: Option<&Path>,
-    rewrite: bool,
-    when: ColorChoice,
-) -> Result<ExitCode, CliError> {
+fn trust(path: Option<&Path>, rewrite: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project)?;
     let snapshots = named.snapshots()?;
@@ -94,8 +101,8 @@ async fn ask_each(
 }
 
 /// `cotter trust --list`.
-pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let here = place(None)?;
+fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
+    let here = home::find_workspace(None)?;
     let records = trust::store(here.project())?.list()?;
     let style = Style::on_stdout(when);
     let row = |record: &TrustRecord| {
@@ -164,7 +171,7 @@ impl TrustTargets {
                 return Err(CliError::new(message)
                     .with_hint("name a folder of a project, a `.cotter`, `.claude` or `.agents` folder or a `.mcp.json`"));
             }
-            path => place(path)?,
+            path => home::find_workspace(path)?,
         };
         Ok(TrustTargets { project: place.project().to_owned(), sources: sources(&place) })
     }

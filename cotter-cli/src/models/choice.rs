@@ -20,13 +20,12 @@ use cotter_test::Scripted;
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use crate::models::{ChoiceSource, ChosenModel, Fallback, ProviderSet, RECORDED_WITH};
+use crate::models::{AgentModel, ChoiceSource, ChosenModel, Fallback, ProviderSet, RECORDED_WITH};
 use crate::{
     args::{Cassette, ModelArg, RunArgs},
     error::CliError,
     models::onboarding::offer,
     settings::SettingsFiles,
-    setup::selected_agent::AgentModel,
     terminal::Terminal,
 };
 
@@ -64,12 +63,12 @@ impl ModelChoice {
     ) -> Result<Self, CliError> {
         let values = &files.values();
         let mut reach = ProviderSet::new(values, files.model_names(), project)?;
-        if let Some(Cassette::Play(path)) = &args.cassette {
+        if let Some(Cassette::Play(path)) = args.cassette() {
             reach.play(path)?;
         }
-        let (script, flag) = match &args.model {
+        let (script, flag) = match args.model() {
             ModelArg::Script(path) => (Some(script(path)), None),
-            ModelArg::Named(name) => (None, Some(name.as_str())),
+            ModelArg::Named(name) => (None, Some(name)),
             ModelArg::Unsaid => (None, None),
         };
         Ok(ModelChoice {
@@ -81,8 +80,8 @@ impl ModelChoice {
                 false => args.fallbacks.iter().cloned().map(Fallback::Flag).collect(),
             },
             budget_usd: args.max_budget_usd.or(values.limits.max_budget_usd),
-            record: match &args.cassette {
-                Some(Cassette::Record(path)) => Some(path.clone()),
+            record: match args.cassette() {
+                Some(Cassette::Record(path)) => Some(path.to_owned()),
                 _ => None,
             },
             reach,
@@ -91,7 +90,7 @@ impl ModelChoice {
 
     /// Whether nobody is meant, so that a person may be asked. Cassettes are for whoever was recorded.
     pub(crate) fn is_open(&self, args: &RunArgs) -> bool {
-        let plays = matches!(args.cassette, Some(Cassette::Play(_)));
+        let plays = matches!(args.cassette(), Some(Cassette::Play(_)));
         self.choice.is_err() && self.script.is_none() && !plays
     }
 

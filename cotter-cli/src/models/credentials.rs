@@ -2,11 +2,13 @@
 
 use std::{
     collections::BTreeMap,
+    env,
     fs::{self, File, Metadata},
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
+use cotter::text::redact::{Redactor, is_secret_name};
 use cotter_files::document::{Document, MAX_BYTES, Node, location::SettingsError};
 use cotter_models::ApiKey;
 use serde_json::{Value, json};
@@ -119,4 +121,14 @@ fn broken(path: &Path, error: &SettingsError) -> CliError {
     let place = format!("{}{}", path.display(), place.unwrap_or_default());
     CliError::new(format!("{place}: this is not how keys are kept"))
         .with_hint("a file of keys is `{\"anthropic\": {\"apiKey\": \"…\"}}`")
+}
+
+/// Takes secrets out of what leaves the data home: known shapes, and the values of variables whose
+/// names say that they are secret.
+pub(crate) fn redactor() -> Redactor {
+    let secrets = env::vars_os().filter_map(|(name, value)| {
+        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+        is_secret_name(&name).then_some((name, value))
+    });
+    secrets.fold(Redactor::new(), |redactor, (name, value)| redactor.with_secret(&name, &value))
 }

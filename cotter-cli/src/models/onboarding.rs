@@ -10,7 +10,7 @@ use crate::{
     error::CliError,
     models::{ChoiceSource, ChosenModel, LOCAL, ProviderSet},
     paths as home,
-    settings::model_entry::keep_model,
+    settings::edit::keep_model,
     terminal::Terminal,
 };
 

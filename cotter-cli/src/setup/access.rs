@@ -9,7 +9,7 @@ use std::{
 use cotter::Workspace;
 use cotter_files::settings::{AccessSettings, SourcedText};
 
-use crate::{error::CliError, paths as home, setup};
+use crate::{error::CliError, paths as home, terminal::screen};
 
 /// What may be read without being asked for it: headers and libraries of the system.
 const SYSTEM: [&str; 6] = [
@@ -108,7 +108,7 @@ fn written(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>,
         };
         if path.is_absolute() {
             if !path.exists() {
-                setup::warn(folder.place.error(format!("there is no folder `{}`", folder.text)));
+                screen::warn(folder.place.error(format!("there is no folder `{}`", folder.text)));
             }
             return Ok(real(path));
         }

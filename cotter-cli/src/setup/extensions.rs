@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 use cotter::{Origin, Owner, Workspace, permission::facts::Facts};
 use cotter_files::{
     extensions::{
-        self, Diagnostic, LoadContext, LoadedFolder,
+        self, LoadContext, LoadedFolder,
         memory::{self, MemoryFiles},
     },
     trust::store::TrustState,
 };
 
 use crate::{
-    claude::ExtensionFolder, paths as home, settings::SettingsFiles, setup::reload::PendingLoad,
-    trust::TrustSources,
+    claude::ExtensionFolder,
+    paths as home,
+    settings::{SettingsFiles, pending_load::PendingLoad},
+    trust::{TrustSources, replace_copy_paths},
 };
 
 /// The unit of memory files.
@@ -96,7 +98,7 @@ impl Extensions {
         }
         for ExtensionUnit { owner, loaded, from: (copy, source) } in folders {
             let mut loaded = loaded.fit(&owner, &mut units.names);
-            named_as_found(&mut loaded.diagnostics, &copy, &source);
+            replace_copy_paths(&mut loaded.diagnostics, &copy, &source);
             units.load(&owner, true, |unit| loaded.register(unit));
             units.tell_of(&source, &loaded.diagnostics);
         }
@@ -120,13 +122,4 @@ fn of_others((owner, brings): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
     let unit = format!("{}{OF_OTHERS}", shown.display());
     let from = (folder.clone(), shown.clone());
     ExtensionUnit { owner: Owner::new(owner.origin.clone(), unit), loaded, from }
-}
-
-/// A file of a trusted copy is told under the name that its author knows.
-pub(crate) fn named_as_found(diagnostics: &mut [Diagnostic], copy: &Path, source: &Path) {
-    for diagnostic in diagnostics {
-        if let Ok(within) = diagnostic.path.strip_prefix(copy) {
-            diagnostic.path = source.join(within);
-        }
-    }
 }

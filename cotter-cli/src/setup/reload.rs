@@ -1,5 +1,5 @@
-//! What files bring is loaded together, and again when they change: in one step, or not at all. What
-//! would make a run looser waits for the person; nobody there to ask, it waits for the next run.
+//! Reloads what files bring when they change during a run: in one step, or not at all. A change that would
+//! make the run looser waits for the person; without one it waits for the next run.
 
 use std::{
     future::Future,
@@ -10,17 +10,13 @@ use std::{
 };
 
 use cotter::{
-    Agent, Origin, Owner, Registry, Workspace,
-    permission::{mode::Mode, verdict::Power},
-    registry::{
-        DisabledHooks, RegisterError,
-        change::{ChangeResult, RegistryChange},
-    },
+    Agent, Origin, Owner, Workspace,
+    permission::mode::Mode,
+    registry::change::{ChangeResult, RegistryChange},
     text,
 };
 use cotter_files::{
     command_hook::HookHost,
-    extensions::{Diagnostic, TakenNames},
     settings::MergedSettings,
     trust::{
         snapshot::Hash,
@@ -34,131 +30,11 @@ use crate::{
     claude,
     error::CliError,
     paths as home,
-    paths::operator_switches as switches,
-    settings::{
-        SettingsFiles, edit as own_settings, file_report as about, file_report::FileReport,
-    },
+    settings::{SettingsFiles, edit as own_settings, pending_load::PendingLoad},
     setup::extensions::{self, Extensions},
     spaces::Spaces,
     trust::{self, TrustSource, TrustSources},
 };
-
-/// Everything that is loaded together, whose it is, and what is to be said about it.
-pub(crate) struct PendingLoad<'a> {
-    pub(crate) agent: &'a Agent,
-    pub(crate) starts: Arc<dyn HookHost>,
-    pub(crate) names: TakenNames,
-    pub(crate) owners: Vec<Owner>,
-    pub(crate) told: Vec<String>,
-    /// Everything that is said about files, grave or not.
-    pub(crate) about: Vec<FileReport>,
-    change: RegistryChange,
-    /// Who was loaded before.
-    before: Vec<Owner>,
-    /// Which hooks are left out.
-    off: Option<DisabledHooks>,
-    /// Whether a person said already that this owner's is to be so.
-    is_said: Box<dyn Fn(&Owner) -> bool + 'a>,
-}
-
-impl<'a> PendingLoad<'a> {
-    /// What an agent begins with: whoever started it agrees to it.
-    pub(crate) fn at_the_start(
-        agent: &'a Agent,
-        starts: Arc<dyn HookHost>,
-    ) -> Result<Self, CliError> {
-        PendingLoad::new(agent, starts, &[], |_| true)
-    }
-
-    fn new(
-        agent: &'a Agent,
-        starts: Arc<dyn HookHost>,
-        before: &[Owner],
-        is_said: impl Fn(&Owner) -> bool + 'a,
-    ) -> Result<Self, CliError> {
-        Ok(PendingLoad {
-            agent,
-            starts,
-            names: TakenNames::of(agent, before),
-            owners: vec![],
-            told: vec![],
-            about: vec![],
-            change: RegistryChange::new().of_files(),
-            before: before.to_vec(),
-            off: switches::hooks_off()?,
-            is_said: Box::new(is_said),
-        })
-    }
-
-    /// Loads what an owner has, in place of what they had.
-    pub(crate) fn load(
-        &mut self,
-        owner: &Owner,
-        agreed: bool,
-        extension: impl FnOnce(&mut Registry),
-    ) {
-        let agreed = agreed || (self.is_said)(owner);
-        // What changed since it was trusted may not rewrite; what a run began with stays as it was.
-        let rewrites = |owner: &Owner| owner.may(Power::Transform);
-        let known = self.before.iter().find(|known| known.is(owner) && rewrites(known));
-        if let Some(known) = known.filter(|_| !agreed && !rewrites(owner)) {
-            self.owners.push(known.clone());
-            return;
-        }
-        self.owners.push(owner.clone());
-        let (off, mut left_out) = (self.off, vec![]);
-        let extension = |unit: &mut Registry| {
-            extension(unit);
-            left_out = off.map(|off| unit.leave_out_hooks(off)).unwrap_or_default();
-        };
-        match agreed {
-            true => self.change.load_agreed(owner.clone(), extension),
-            false => self.change.load(owner.clone(), extension),
-        };
-        if !left_out.is_empty() {
-            let names: Vec<_> = left_out.iter().map(|name| format!("`{name}`")).collect();
-            self.told.push(format!(
-                "hooks are switched off by `COTTER_DISABLE_HOOKS`: {owner} is without {}",
-                names.join(", ")
-            ));
-        }
-    }
-
-    /// Keeps what authors should hear of the files of a folder.
-    pub(crate) fn tell_of(&mut self, folder: &Path, diagnostics: &[Diagnostic]) {
-        self.about.push(FileReport::new(folder, diagnostics.to_vec()));
-    }
-
-    /// What is said at a start.
-    pub(crate) fn in_short(&self) -> Vec<String> {
-        self.told.iter().cloned().chain(about::in_short(&self.about)).collect()
-    }
-
-    /// Those who were there and are no longer.
-    fn drop_others(&mut self, before: &[Owner]) {
-        let loaded = self.owners.clone();
-        let is_gone = |owner: &&Owner| !loaded.iter().any(|known| known.is(owner));
-        for owner in before.iter().filter(is_gone) {
-            match (self.is_said)(owner) {
-                true => self.change.load_agreed(owner.clone(), |_| {}),
-                false => self.change.load(owner.clone(), |_| {}),
-            };
-        }
-    }
-
-    /// A person agreed to this already, in these words, and to the rules that they had written down.
-    fn agree_to(&mut self, looser: Vec<String>) {
-        let said = own_settings::said().into_iter();
-        let said = said.map(|rule| format!("new: rule `allow {rule}`"));
-        let change = std::mem::take(&mut self.change);
-        self.change = change.agreed_to(looser.into_iter().chain(said));
-    }
-
-    /// Makes it so.
-    pub(crate) fn apply(self) -> Result<ChangeResult, RegisterError> {
-        self.agent.apply(self.change)
-    }
-}
 
 /// What the command line says, which stands over every file.
 #[derive(Clone)]
@@ -247,7 +123,7 @@ impl Reloader {
             starts,
             spaces,
             named: args.shape.settings.clone(),
-            hashes: args.trust.hashes.clone(),
+            hashes: args.trust.hashes(),
             safe_mode: args.shape.safe_mode,
             owners,
             told,

@@ -15,7 +15,7 @@ use cotter_files::{
     document::{Document, location::SettingsError},
     extensions::{self, Diagnostic, LoadContext, Severity, agents::AgentFile},
     profile::{ActionHost, Profile, ProfileGrants},
-    settings::{self, SourcedText},
+    settings::SourcedText,
     trust::store::TrustState,
 };
 use cotter_models::Rehearsal;
@@ -23,11 +23,11 @@ use cotter_models::Rehearsal;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    models::ProviderSet,
+    models::{AgentModel, ProviderSet},
     paths as home,
     paths::operator_switches::OperatorSwitches,
-    settings::{SettingsFiles, checks},
-    setup::{self, reload::PendingLoad},
+    settings::{SettingsFiles, checks, pending_load::PendingLoad},
+    setup,
     trust::{SourceKind, TrustSource, TrustSources, shown},
 };
 
@@ -150,16 +150,6 @@ impl SelectedAgent {
         units.load(&owner, true, |unit| profile.register(unit, &means));
         Ok(())
     }
-}
-
-/// A model as an agent names it.
-#[derive(Clone, Copy)]
-pub(crate) struct AgentModel<'a> {
-    pub(crate) text: &'a str,
-    /// Where, in a file that knows its places.
-    pub(crate) place: Option<&'a settings::SourceLocation>,
-    /// Whether the person names it: anybody else names one that the person has set up.
-    pub(crate) is_free: bool,
 }
 
 /// A profile that can be named.

@@ -52,7 +52,7 @@ impl Sessions {
     /// The same, or the last that was started in this folder where nothing was typed.
     pub(crate) fn find_or_last(&self, typed: Option<&str>) -> Result<SmolStr, CliError> {
         let Some(typed) = typed else {
-            let last = setup::last_session(&self.store, &setup::place(None)?);
+            let last = setup::last_session(&self.store, &home::find_workspace(None)?);
             return last.map_err(|failure| {
                 failure.with_hint("`cotter sessions list` shows those of other folders; name one")
             });

@@ -17,22 +17,17 @@ use cotter_files::{
 };
 use serde_json::json;
 
-use crate::{error::CliError, paths as home, setup, trust::shown};
+use crate::{error::CliError, paths as home, trust::shown};
 
 /// The number of the format.
 const VERSION: u64 = 1;
-
-/// The folder of the person's own spaces.
-pub(crate) fn folder() -> Option<PathBuf> {
-    Some(home::config()?.join("spaces"))
-}
 
 /// Whether a path is that of one of them, there or not.
 pub(crate) fn is_one(path: &Path) -> bool {
     let above = std::path::absolute(path).ok().and_then(|path| Some(path.parent()?.to_owned()));
     let real = |path: PathBuf| path.canonicalize().ok();
     let is_id = path.file_name().and_then(|name| name.to_str()).is_some_and(space::is_id);
-    is_id && above.and_then(real).is_some_and(|above| folder().and_then(real) == Some(above))
+    is_id && above.and_then(real).is_some_and(|above| home::spaces().and_then(real) == Some(above))
 }
 
 /// Where a space came from.
@@ -101,16 +96,11 @@ fn entry(object: &Object<'_>) -> Result<SpaceRecord, SettingsError> {
     })
 }
 
-/// The lock file's path.
-pub(crate) fn file() -> Option<PathBuf> {
-    Some(home::config()?.join("spaces.lock.json"))
-}
-
 impl SpaceStore {
     /// Waits until nobody else changes spaces, and tidies up.
     pub(crate) fn open() -> Result<Self, CliError> {
         let config = home::config().ok_or_else(home::no_config)?;
-        let place = setup::place(None)?;
+        let place = home::find_workspace(None)?;
         if home::is_brought_by(&config, place.project()) {
             let message = format!("{} lies in the project", shown(&config));
             return Err(CliError::new(message)

@@ -2,7 +2,9 @@
 //! goes. While a question is open nothing else is drawn; what comes meanwhile is told after it.
 
 use std::{
+    fmt::Display,
     io::{self, IsTerminal, Write},
+    process::ExitCode,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -143,4 +145,19 @@ pub(crate) fn tell(text: &str) {
     let over = if clears { CLEAR } else { "" };
     // Nobody is left to be told when this fails.
     let _ = writeln!(err, "{over}{}", text::show(text));
+}
+
+/// Warns on a line of its own where no run has begun.
+pub(crate) fn warn(words: impl Display) {
+    tell(&format!("warning: {}", text::show_line(&words.to_string())));
+}
+
+/// Writes to standard output. A reader who left is no error.
+pub(crate) fn say(text: &str) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
 }

@@ -5,10 +5,11 @@ use std::{
     io::{self, IsTerminal, Write},
 };
 
+use clap::ValueEnum;
 use cotter::text;
 
 /// What `--color` asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// On terminals.
     #[default]

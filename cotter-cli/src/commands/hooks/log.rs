@@ -17,10 +17,10 @@ use crate::{
     args::HooksLogArgs,
     commands::{explain::block_on, run::abort_on_signal},
     error::CliError,
-    say,
-    setup::{self, sessions::Sessions},
+    paths,
+    setup::sessions::Sessions,
     terminal::{
-        screen,
+        screen::{self, say},
         style::{ColorChoice, Style},
     },
 };
@@ -34,7 +34,7 @@ const FOLLOWED: usize = 16;
 /// `cotter hooks log [SESSION]`.
 pub(crate) fn log(args: &HooksLogArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
-    let place = setup::place(None)?;
+    let place = paths::find_workspace(None)?;
     let telling = HookLogPrinter::new(args, Style::on_stdout(when));
     if args.follow {
         let follow = LogFollower::new(sessions, place.cwd(), args.session.as_deref(), telling)?;

@@ -8,7 +8,7 @@ use cotter::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{args::HooksLogArgs, commands::redactor, terminal::style::Style};
+use crate::{args::HooksLogArgs, models::credentials::redactor, terminal::style::Style};
 
 /// The most tables of hooks that are remembered: a call may be of an older one than the last.
 const TABLES: usize = 16;

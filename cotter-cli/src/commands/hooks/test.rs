@@ -18,9 +18,9 @@ use crate::{
     args::HooksTestArgs,
     commands::{explain, run::or_abort_on_signal},
     error::CliError,
-    say, setup,
+    paths, setup,
     terminal::{
-        screen,
+        screen::{self, say},
         style::{ColorChoice, Style},
     },
 };
@@ -32,7 +32,7 @@ const INPUT_BYTES: u64 = 64 * 1024 * 1024;
 pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
     let point = point_of(&args.point)?;
     fits(point, args)?;
-    let place = setup::place(None)?;
+    let place = paths::find_workspace(None)?;
     // Whoever tries a hook that nobody trusts yet would look for a mistake in it.
     for words in setup::standings_for(&place, &args.shape).skipped() {
         screen::tell(&format!("warning: {}", text::show_line(&words)));
