@@ -1,4 +1,4 @@
-//! What is told at each point, as `cotter/src/points/` writes it.
+//! What is told at each point, as `cotter/src/hooks/points/` writes it.
 
 use cotter::hooks::points::PointId;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
