@@ -12,6 +12,7 @@ use std::{
 use crate::{
     command,
     failure::Failure,
+    features,
     region::{self, Difference, Region},
     schemas,
 };
@@ -26,7 +27,8 @@ pub(crate) enum Mode {
 }
 
 /// The name of a region and what belongs there.
-const GENERATORS: &[(&str, Generator)] = &[("points", points), ("cli-help", cli_help)];
+const GENERATORS: &[(&str, Generator)] =
+    &[("points", points), ("cli-help", cli_help), ("features", features::generate)];
 
 type Generator = fn() -> Result<String, Failure>;
 

@@ -9,6 +9,8 @@ mod ci;
 mod command;
 mod docs;
 mod failure;
+mod features;
+mod files;
 mod region;
 mod schemas;
 
