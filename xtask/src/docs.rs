@@ -12,7 +12,7 @@ use std::{
 use crate::{
     command,
     failure::Failure,
-    features,
+    features, paths,
     region::{self, Difference, Region},
     schemas,
 };
@@ -43,7 +43,11 @@ pub(crate) fn run(mode: Mode) -> Result<(), Failure> {
             Mode::Check => page.check(&text, &regions, &generated)?,
         }
     }
-    schemas::run(mode)
+    schemas::run(mode)?;
+    match mode {
+        Mode::Write => Ok(()),
+        Mode::Check => paths::check(),
+    }
 }
 
 /// The table of points, from the table in the code.

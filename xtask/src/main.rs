@@ -11,6 +11,7 @@ mod docs;
 mod failure;
 mod features;
 mod files;
+mod paths;
 mod region;
 mod schemas;
 
@@ -22,7 +23,8 @@ Usage: cargo xtask TASK
 Tasks:
   ci              run every check that CI runs, stop at the first that fails
   docs            write the generated regions of README.md and docs/, and schemas/
-  docs --check    write nothing, fail when something generated is stale
+  docs --check    write nothing, fail when something generated is stale or a page names
+                  a path that is not there
   bench [FILTER]  run the benches of the core, all or those that match FILTER";
 
 fn main() -> ExitCode {
