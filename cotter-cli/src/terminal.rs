@@ -521,7 +521,7 @@ mod tests {
 
     use super::*;
 
-    /// SECURITY 4: whatever is not shown of a call is said to be missing, were it one letter.
+    /// S4: whatever is not shown of a call is said to be missing, were it one letter.
     #[test]
     fn s4_a_call_that_is_cut_says_so() {
         let shown = |letters: usize| {

@@ -3,6 +3,7 @@
 //! when it should, and transcripts as text. With the feature `provider` also a provider on a loopback
 //! port, for what speaks HTTP.
 
+mod harness;
 #[cfg(feature = "provider")]
 mod provider;
 mod recording;
@@ -14,6 +15,7 @@ mod ui;
 #[cfg(feature = "provider")]
 pub use self::provider::{After, Answer, Cut, Dialect, LocalProvider, Received};
 pub use self::{
+    harness::not_tested,
     recording::Recording,
     script::{ScriptError, Scripted, Step},
     store::{Fault, FaultyStore},

@@ -12,6 +12,7 @@ use std::{
 use crate::{
     command,
     failure::Failure,
+    features, paths,
     region::{self, Difference, Region},
     schemas,
 };
@@ -26,7 +27,8 @@ pub(crate) enum Mode {
 }
 
 /// The name of a region and what belongs there.
-const GENERATORS: &[(&str, Generator)] = &[("points", points), ("cli-help", cli_help)];
+const GENERATORS: &[(&str, Generator)] =
+    &[("points", points), ("cli-help", cli_help), ("features", features::generate)];
 
 type Generator = fn() -> Result<String, Failure>;
 
@@ -41,7 +43,11 @@ pub(crate) fn run(mode: Mode) -> Result<(), Failure> {
             Mode::Check => page.check(&text, &regions, &generated)?,
         }
     }
-    schemas::run(mode)
+    schemas::run(mode)?;
+    match mode {
+        Mode::Write => Ok(()),
+        Mode::Check => paths::check(),
+    }
 }
 
 /// The table of points, from the table in the code.

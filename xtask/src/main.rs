@@ -9,7 +9,10 @@ mod ci;
 mod command;
 mod docs;
 mod failure;
+mod features;
+mod files;
 mod names;
+mod paths;
 mod region;
 mod rooms;
 mod schemas;
@@ -23,7 +26,8 @@ Usage: cargo xtask TASK
 Tasks:
   ci              run every check that CI runs, stop at the first that fails
   docs            write the generated regions of README.md and docs/, and schemas/
-  docs --check    write nothing, fail when something generated is stale
+  docs --check    write nothing, fail when something generated is stale or a page names
+                  a path that is not there
   bench [FILTER]  run the benches of the core, all or those that match FILTER
   rooms           fail when a path in a crate points from a room to a higher one
   rooms --count   print the number of such paths per crate, fail never

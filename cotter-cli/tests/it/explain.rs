@@ -351,7 +351,7 @@ fn l12_what_the_tool_would_refuse_is_invalid_input() {
     );
 }
 
-/// SECURITY 1: a rule that can never hold protects nothing, so it is told.
+/// S1: a rule that can never hold protects nothing, so it is told.
 #[test]
 fn s1_rules_and_folders_that_are_not_there_are_told() {
     let settings = r#"{

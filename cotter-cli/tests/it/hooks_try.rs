@@ -610,7 +610,7 @@ const LOGGED: &str = r#"
 "#;
 
 fn logged() -> World {
-    let world = world("");
+    let world = world("").with_data_home();
     world.settings(&format!("{{\"disable\": [\"off\"], \"hooks\": {{{LOGGED}}}}}"));
     world
 }

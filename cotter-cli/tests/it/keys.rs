@@ -472,7 +472,7 @@ fn whoever_wants_none_of_it_gets_none() {
     assert!(!world.path("home/.local").exists() && !world.path("home/.config").exists());
 }
 
-/// SECURITY 28: every byte that is printed and every file that is written, with keys in use and a
+/// S28: every byte that is printed and every file that is written, with keys in use and a
 /// provider that says them aloud.
 #[test]
 fn s28_keys_reach_nobody() {

@@ -7,7 +7,7 @@ use expect_test::expect;
 use crate::support::World;
 
 fn world() -> World {
-    let world = World::new();
+    let world = World::new().with_data_home();
     world.settings(
         r#"{"model": "rehearsal", "permissions": {"ask": ["read(./src)"], "deny": ["read(./a.txt)"]}}"#,
     );
@@ -154,7 +154,7 @@ fn a_session_without_a_run_says_so() {
     );
 }
 
-/// SECURITY 29: a name or a reason is part of a row, never a row of its own.
+/// S29: a name or a reason is part of a row, never a row of its own.
 #[test]
 fn s29_no_name_poses_as_a_row() {
     let world = World::new();

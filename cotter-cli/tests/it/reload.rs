@@ -213,6 +213,9 @@ fn s2_s8_hot_reload_of_what_was_trusted_by_its_hash() {
     "#]]);
 }
 
+/// The question with its prompt. Keys count from the prompt on.
+const LET_IT: &str = "Let it?\r\n[y]es, [n]o: ";
+
 /// Somebody at the terminal is asked, and their yes is for what they were shown.
 #[test]
 fn s2_hot_reload_that_loosens_is_asked_about() {
@@ -224,8 +227,7 @@ fn s2_hot_reload_that_loosens_is_asked_about() {
     world.settings("{}");
     screen.wait_for("gone: rule `deny read(./a.txt)`");
     wait_for_refusal(&world, true);
-    // Keys typed as soon as a question appears are not an answer.
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    screen.wait_for(LET_IT);
     screen.type_keys("y\n");
     wait_for_refusal(&world, false);
     screen.type_keys("\u{3}");
@@ -243,11 +245,9 @@ fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
     let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
     wait_for_refusal(&world, true);
     world.settings(r#"{"permissions": {"level": "paranoid"}}"#);
-    screen.wait_for("Let it?");
-    std::thread::sleep(std::time::Duration::from_millis(600));
+    screen.wait_for(LET_IT);
     screen.type_keys("n\n");
     screen.wait_for("[a]lways");
-    std::thread::sleep(std::time::Duration::from_millis(600));
     screen.type_keys("a\n");
     screen.wait_for("kept in");
     let before = refusals(&world).len();

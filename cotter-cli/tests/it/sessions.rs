@@ -405,7 +405,7 @@ fn a_newer_session_is_read_and_not_written() {
     assert_eq!(fs::read_to_string(&path).unwrap(), newer);
 }
 
-/// SECURITY 29: the name of the file is the session's id; what the file says may be anything.
+/// S29: the name of the file is the session's id; what the file says may be anything.
 #[test]
 fn s29_a_list_names_sessions_by_their_files() {
     let world = World::new();

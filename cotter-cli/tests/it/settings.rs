@@ -129,7 +129,7 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
     "#]]);
 }
 
-/// SECURITY 3: a home folder that is a repository, or lies in one, is a home folder all the same. What is
+/// S3: a home folder that is a repository, or lies in one, is a home folder all the same. What is
 /// named there, and what lies in a project below it, is the project's.
 #[test]
 fn s3_a_persons_own_settings_are_theirs_when_the_project_is_their_home() {

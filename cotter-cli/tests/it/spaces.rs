@@ -17,7 +17,7 @@ use crate::{
 
 pub(crate) const OWN: &str = "home/.config/cotter/spaces";
 
-/// The space of seed 001's page: its tree, with a hook's files, a skill with triggers and an agent.
+/// A space with the files of a hook, a skill with triggers and an agent.
 const MY_SPACE: &[(&str, &str)] = &[
     (
         "manifest.json",

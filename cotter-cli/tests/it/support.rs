@@ -5,6 +5,8 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use expect_test::Expect;
@@ -29,6 +31,15 @@ impl World {
 
     pub(crate) fn with_env(mut self, name: &str, value: impl AsRef<Path>) -> Self {
         self.env.push((name.into(), value.as_ref().to_str().unwrap().into()));
+        self
+    }
+
+    /// Makes the data home before the first run.
+    ///
+    /// A run that makes it itself changes a folder that is watched for trust. If that run takes longer than
+    /// a tenth of a second, it loads its settings again, and its ledger has a second row of hooks.
+    pub(crate) fn with_data_home(self) -> Self {
+        fs::create_dir_all(self.path("home/.local/share/cotter")).unwrap();
         self
     }
 
@@ -172,15 +183,25 @@ impl World {
     }
 }
 
-/// Waits for something that will happen soon on any machine.
+/// The pause between two looks at something that is waited for.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Waits until `done`, for a minute at most.
 pub(crate) fn wait_until(done: impl Fn() -> bool, what: &str) {
-    for _ in 0..3000 {
-        if done() {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < Duration::from_mins(1), "this did not happen: {what}");
+        thread::sleep(PAUSE);
     }
-    panic!("this did not happen: {what}");
+}
+
+/// Checks for `time` that something stays as it is: for what must not happen, which nothing tells.
+pub(crate) fn holds_for(time: Duration, is_so: impl Fn() -> bool, what: &str) {
+    let since = Instant::now();
+    while since.elapsed() < time {
+        assert!(is_so(), "this did not stay so: {what}");
+        thread::sleep(PAUSE);
+    }
 }
 
 /// Replaces every text of a shape: `#` is a digit, `x` a hex digit, anything else itself.

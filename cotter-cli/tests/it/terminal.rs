@@ -11,7 +11,7 @@ use expect_test::{Expect, expect};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{World, wait_until};
+use crate::support::{World, holds_for, wait_until};
 
 /// A command in a terminal of its own.
 pub(crate) struct Screen {
@@ -263,8 +263,7 @@ fn keys_typed_too_early_are_no_answer() {
     let early = (0..20).find_map(|_| type_early(&world, &script));
     let mut screen = early.expect("a key reaches a process within half a second");
     screen.wait_for("Run it?");
-    thread::sleep(Duration::from_millis(300));
-    assert!(!screen.text().contains("done"), "{}", screen.text());
+    // A key that was taken for an answer would have ended the question: then this one answers nothing.
     screen.type_keys("n\n");
     expect![[r#"
         exit 0
@@ -409,8 +408,10 @@ fn r11_a_sign_of_life_is_never_drawn_over_what_is_typed() {
     let mut screen = Screen::new(&world, &["-p", "--ask", "--script", &script, "go"]);
     screen.wait_for("Choose");
     screen.type_keys("2");
-    // Long enough for ten frames, were there any.
-    thread::sleep(Duration::from_secs(1));
+    screen.wait_for(": 2");
+    // Ten frames would be drawn in that time.
+    let shown = screen.text();
+    holds_for(Duration::from_secs(1), || screen.text() == shown, "nothing is drawn");
     screen.type_keys("\n");
     let shown = screen.end(&world);
     let question = shown.find("The agent has a question").unwrap();
@@ -656,7 +657,7 @@ fn r11_no_answer_to_a_question_of_the_models_is_told() {
     );
 }
 
-/// SECURITY 1, 4, 29: what a model asks cannot be taken for a permission question, and no answer to it is
+/// S1, S4, S29: what a model asks cannot be taken for a permission question, and no answer to it is
 /// a yes to anything.
 #[test]
 fn s4_a_question_of_the_models_is_no_permission_question() {
@@ -685,7 +686,7 @@ fn s4_a_question_of_the_models_is_no_permission_question() {
     );
 }
 
-/// SECURITY 4: keys typed before the question could be read are no answer to it.
+/// S4: keys typed before the question could be read are no answer to it.
 #[test]
 fn s4_keys_typed_too_early_are_no_answer_to_a_question_of_the_models() {
     let world = world();
@@ -702,8 +703,7 @@ fn s4_keys_typed_too_early_are_no_answer_to_a_question_of_the_models() {
     });
     let mut screen = early.expect("a key reaches a process within half a second");
     screen.wait_for("Choose");
-    thread::sleep(Duration::from_millis(300));
-    assert!(!screen.text().contains("done"), "{}", screen.text());
+    // A key that was taken for an answer would have ended the question: then this one answers nothing.
     screen.type_keys("2\n");
     expect![[r#"
         exit 0

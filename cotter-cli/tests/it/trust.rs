@@ -573,7 +573,7 @@ fn safe_mode_takes_no_space() {
     );
 }
 
-/// SECURITY 1: nothing an agent starts gives trust or takes it.
+/// S1: nothing an agent starts gives trust or takes it.
 #[test]
 fn s1_an_agent_may_look_at_what_is_trusted_and_no_more() {
     let world = world().with_env("COTTER_CALL", "c1");

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::kit::{ending, fresh};
 
-/// The skill of seed 001, as it is written there.
+/// A skill with triggers, agents, tags and a variable.
 const DOCKER_DEPLOY: &str = include_str!("../data/docker-deploy.md");
 
 /// A folder with files, and folders for them.
@@ -107,7 +107,7 @@ fn check(files: &[(&str, &str)], expected: Expect) {
 }
 
 #[test]
-fn c9_the_seeds_own_skill_is_read() {
+fn c9_a_skill_with_triggers_is_read() {
     check(
         &[("skills/docker-deploy.yaml", DOCKER_DEPLOY)],
         expect![[r#"

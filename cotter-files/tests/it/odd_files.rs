@@ -8,6 +8,7 @@ use std::{
 };
 
 use cotter_files::extensions::{self, CheckedFile, FileKind};
+use cotter_test::not_tested;
 use expect_test::{Expect, expect};
 
 const KINDS: [(&str, FileKind); 3] =
@@ -180,8 +181,7 @@ fn c13_odd_commands_are_read_or_told() {
 #[expect(clippy::print_stdout, reason = "whoever names collections wants to read about them")]
 fn b3_collections_that_are_at_hand_are_walked() {
     let Some(root) = env::var_os("COTTER_COLLECTIONS") else {
-        println!("skipped: `COTTER_COLLECTIONS` names no folder of collections");
-        return;
+        return not_tested("`COTTER_COLLECTIONS` names no folder of collections");
     };
     let mut collections: Vec<_> =
         fs::read_dir(root).unwrap().map(|one| one.unwrap().path()).collect();

@@ -36,7 +36,7 @@ use crate::kit::{Diary, spec};
 
 const MANIFEST: &str = r#"{"id": "deploy", "name": "Deployment", "version": "1.0.0"}"#;
 
-/// The space of seed 001's page, with its skill and everything else a space may have.
+/// A space with everything that a space may have.
 const SPACE: &[(&str, &str)] = &[
     ("manifest.json", MANIFEST),
     ("hooks/pre-write.yaml", "id: pre-write\nphase: pre\ntools: [write]\n"),

@@ -149,7 +149,7 @@ fn s6_what_is_the_same_has_the_same_hash_wherever_and_whenever_it_was_made() {
         .assert_eq(&one.take().hash().to_string());
 }
 
-/// SECURITY 6: whatever a hook could load, a module beside it among it, is part of what is trusted.
+/// S6: whatever a hook could load, a module beside it among it, is part of what is trusted.
 #[test]
 fn s6_whatever_changes_in_the_folder_is_another_hash() {
     let check = |what: &str, change: &dyn Fn(&World)| {

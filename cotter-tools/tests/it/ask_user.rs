@@ -1,4 +1,4 @@
-//! `ask_user`: what the person is shown, what the model is told. R11, SECURITY 1, 4, 29.
+//! `ask_user`: what the person is shown, what the model is told. R11, S1, S4, S29.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The tool `bash_background`: processes with a name, a log and an end.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use cotter::Agent;
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
@@ -13,7 +13,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use crate::confine::can_confine;
-use crate::machine::{Scratch, alive, gone, pid_in, runner};
+use crate::machine::{Scratch, alive, gone, pid_in, runner, wait_until};
 
 fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash_background", input.clone()));
@@ -315,9 +315,8 @@ async fn s17_logs_do_not_pile_up() {
     let agent = agent(runner.clone(), &scratch, &calls);
     agent.process_request("go").await.unwrap();
     let zero = runner.logs().unwrap().join("s1-zero-1.log");
-    while fs::read(&zero).is_ok_and(|log| log.last() != Some(&b'\n')) {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    let is_cut = || fs::read(&zero).is_ok_and(|log| log.last() == Some(&b'\n'));
+    wait_until(is_cut, "the log is cut").await;
     let logs = fs::read_dir(runner.logs().unwrap()).unwrap().flatten();
     let mut kept: Vec<_> = logs
         .map(|log| format!("{:?} {}", log.file_name(), log.metadata().unwrap().len()))

@@ -5,7 +5,7 @@ use cotter::{
     agent::exec::ExecOptions,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{Scripted, Step, not_tested, transcript};
 use cotter_tools::{
     bash::Bash,
     process::{Runner, environment::Environment},
@@ -314,7 +314,7 @@ async fn what_a_command_says_is_told_while_it_works() {
 async fn refused(command: &str, expected: Expect) {
     if runner().cannot_confine().is_some() {
         assert!(std::env::var_os("COTTER_TEST_CONFINE").is_none());
-        eprintln!("NOT TESTED: nothing confines");
+        not_tested("nothing confines");
         return;
     }
     let scratch = Scratch::new();

@@ -10,6 +10,7 @@ use cotter::{
     Workspace,
     permission::{Zone, facts::Facts},
 };
+use cotter_test::not_tested;
 use cotter_tools::{
     confine::{Confinement, Sandbox},
     process::{Exit, Runner, environment::Environment},
@@ -118,7 +119,7 @@ pub(crate) fn can_confine() -> bool {
         None => true,
         Some(why) => {
             assert!(std::env::var_os("COTTER_TEST_CONFINE").is_none(), "{why}");
-            eprintln!("NOT TESTED: {why}");
+            not_tested(&why.to_string());
             false
         }
     }
@@ -322,7 +323,7 @@ async fn check_python(zone: Zone, script: &str, expected: Expect) {
         .find(|path| Path::new(path).exists())
     else {
         assert!(std::env::var_os("COTTER_TEST_CONFINE").is_none(), "no python3");
-        eprintln!("NOT TESTED: no python3 in a folder of the system");
+        not_tested("no python3 in a folder of the system");
         return;
     };
     check(zone, &script.replace("python3", python), expected).await;

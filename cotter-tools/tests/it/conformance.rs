@@ -118,7 +118,7 @@ const ROWS: &[Row] = &[
 ];
 
 #[tokio::test]
-async fn every_case_of_the_floor_gets_its_verdict_and_its_reason() {
+async fn b11_c6_c7_c8_every_case_of_the_floor_gets_its_verdict_and_its_reason() {
     let project = Project::new();
     let mut wrong = vec![];
     for (id, force, written, expected, by) in ROWS {

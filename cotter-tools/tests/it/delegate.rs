@@ -1,4 +1,4 @@
-//! `delegate`: several subagents at once, under one policy, one budget and one depth. R11, SECURITY 21.
+//! `delegate`: several subagents at once, under one policy, one budget and one depth. R11, S21.
 
 use std::{
     sync::{

@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use cotter::{Agent, Session, Workspace};
@@ -86,21 +86,25 @@ pub(crate) async fn said(runner: Runner, place: Workspace, command: &str) -> Str
     result.trim_start_matches(": ").to_owned()
 }
 
-/// Whether a process lives, as its number in a file says; waits until the file has one.
-pub(crate) async fn pid_in(file: &Path) -> u32 {
-    loop {
-        match std::fs::read_to_string(file).unwrap_or_default().trim().parse() {
-            Ok(pid) => return pid,
-            Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
-        }
+/// Waits until `done`, for a minute at most.
+pub(crate) async fn wait_until(done: impl Fn() -> bool, what: &str) {
+    let since = Instant::now();
+    while !done() {
+        assert!(since.elapsed() < Duration::from_mins(1), "this did not happen: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
-/// Waits until a process is gone. One that stays makes the test hang, and that is its failure.
+/// The number of a process that writes it to a file; waits until the file has one.
+pub(crate) async fn pid_in(file: &Path) -> u32 {
+    let pid = || std::fs::read_to_string(file).unwrap_or_default().trim().parse().ok();
+    wait_until(|| pid().is_some(), "a process writes its number").await;
+    pid().unwrap()
+}
+
+/// Waits until a process is gone.
 pub(crate) async fn gone(pid: u32) {
-    while alive(pid) {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    wait_until(|| !alive(pid), "the process is gone").await;
 }
 
 pub(crate) fn alive(pid: u32) -> bool {

@@ -1,5 +1,5 @@
 //! `memory`: what is remembered, found again and forgotten; files as people and other processes leave
-//! them. R11, SECURITY 16, 21, 22, 28.
+//! them. R11, S16, S21, S22, S28.
 
 use std::{
     fs,

@@ -1,11 +1,11 @@
 //! Processes end with whoever started them, whatever they did to get away.
 
-use std::{path::Path, time::Duration};
+use std::path::Path;
 
 use cotter_tools::process::{Exit, Runner, running::Stream};
 use expect_test::{Expect, expect};
 
-use crate::machine::{Scratch, alive, gone, job, pid_in, runner, with_environment};
+use crate::machine::{Scratch, alive, gone, job, pid_in, runner, wait_until, with_environment};
 
 /// Ways to leave a process behind. Each writes its number to the file `pid` and stays for long.
 const LEAVERS: [(&str, &str); 7] = [
@@ -287,9 +287,7 @@ async fn s17_too_many_processes_are_too_many_also_where_others_end() {
         .collect();
     let begun = scratch.path().join("begun");
     let leave = async {
-        while !begun.exists() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        wait_until(|| begun.exists(), "the command begins").await;
         for mut child in crowd {
             child.kill().unwrap();
             child.wait().unwrap();

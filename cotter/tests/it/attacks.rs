@@ -1,11 +1,14 @@
-//! Models, hooks, tools and stores that misbehave on purpose: what a review tried, and what must hold.
+//! Models, hooks, tools and stores that misbehave on purpose, and what must hold all the same.
 
 use std::{
+    future::{Future, poll_fn},
     path::Path,
+    pin::pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -77,7 +80,7 @@ impl Model for Raw {
     }
 }
 
-/// SECURITY 4: a made-up id is nobody else's, so a yes is never taken for another call's.
+/// S4: a made-up id is nobody else's, so a yes is never taken for another call's.
 #[tokio::test]
 async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
     let diary = Diary::default();
@@ -95,7 +98,7 @@ async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
     assert_eq!(diary.shown(), "risky {\"do\":\"little\"}\n", "{}", transcript(&session));
 }
 
-/// SECURITY 2: what tightens while the start of a call is written to the disk still counts.
+/// S2: what tightens while the start of a call is written to the disk still counts.
 #[tokio::test]
 async fn s2_a_gate_that_comes_while_the_row_is_synced_still_blocks() {
     let diary = Diary::default();
@@ -380,7 +383,7 @@ fn a_unit_is_the_same_with_and_without_its_grant() {
     assert_eq!(agent.hooks(), kernel);
 }
 
-/// DESIGN 7: mode `auto` asks nobody, whoever wants to ask.
+/// Mode `auto` asks nobody, whoever wants to ask.
 #[tokio::test]
 async fn mode_auto_refuses_what_a_gate_would_ask() {
     let diary = Diary::default();
@@ -439,12 +442,14 @@ async fn a_gate_may_have_all_the_time_there_is() {
 }
 
 /// A gate that answers after its limit has not answered, also when nobody looked in between.
-#[tokio::test]
-async fn s10_a_late_pass_is_no_pass() {
+#[tokio::test(start_paused = true)]
+async fn l7_a_late_pass_is_no_pass() {
     let diary = Diary::default();
     let late = |_: At<ToolPre>| async {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        std::thread::sleep(Duration::from_millis(100));
+        // Polled once, the clock moves on; nobody else is polled before the answer.
+        let mut later = pin!(tokio::time::advance(Duration::from_millis(100)));
+        poll_fn(|task| Poll::Ready(later.as_mut().poll(task).is_ready())).await;
         Verdict::Pass
     };
     let agent = Agent::builder(Scripted::new([Step::call("look", json!({})), Step::text("done")]))
@@ -456,7 +461,7 @@ async fn s10_a_late_pass_is_no_pass() {
     assert_eq!(diary.shown(), "");
 }
 
-/// SECURITY 2: a hook that may no longer answer does not.
+/// S2: a hook that may no longer answer does not.
 #[tokio::test]
 async fn s2_a_revoked_answer_is_none() {
     let diary = Diary::default();
@@ -498,7 +503,7 @@ impl Ui for Meanwhile {
     }
 }
 
-/// SECURITY 4: an answer to one hook is no answer to another of the same name.
+/// S4: an answer to one hook is no answer to another of the same name.
 #[tokio::test]
 async fn s4_a_second_asker_of_a_known_name_is_not_answered() {
     let diary = Diary::default();
@@ -544,7 +549,7 @@ async fn read_counts_a_long_line_once() {
     .assert_eq(&transcript(&session));
 }
 
-/// SECURITY 20: no spelling of the tag in a tool's output opens or closes a note.
+/// S20: no spelling of the tag in a tool's output opens or closes a note.
 #[tokio::test]
 async fn s20_no_spelling_of_the_tag_gets_through() {
     for tag in [

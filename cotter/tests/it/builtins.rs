@@ -338,7 +338,7 @@ async fn check_gate(facts: Facts, expected: Expect) {
 }
 
 #[tokio::test]
-async fn project_roots_keeps_calls_inside() {
+async fn c6_project_roots_keeps_calls_inside() {
     let safe = || Facts::zone(Zone::Safe);
     check_gate(
         Facts { reads: vec!["/project/a".into()], writes: vec!["/project/b".into()], ..safe() },
@@ -353,7 +353,25 @@ async fn project_roots_keeps_calls_inside() {
     check_gate(Facts { writes: vec!["/tmp/a".into()], ..safe() }, expect![[r#"result c1.1 (denied): Hook "project-roots" blocked the action: /tmp/a is outside the project. Adjust your approach; do not retry the exact same call."#]]).await;
 }
 
-/// SECURITY 1 and 16: what is closed is closed under every name it has.
+/// System folders stay closed when the project's roots include them.
+#[tokio::test]
+async fn c7_system_directories_are_not_written() {
+    let calls = ["/etc/hosts", "/usr/lib/x", "/dev/sda", "/etc/../etc/x"];
+    for path in calls {
+        let writes = Facts { writes: vec![path.into()], ..Facts::zone(Zone::Safe) };
+        let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).touching(writes);
+        let script = [Step::call("touch", json!({})), Step::text("done")];
+        let agent =
+            Agent::builder(Scripted::new(script)).place(Workspace::new(Path::new("/"))).tool(tool);
+        let session = fresh(&agent.build().unwrap()).await;
+        let _ = session.prompt("go").await;
+        let shown = transcript(&session);
+        let expected = format!("Hook \"system-directories\" blocked the action: {path}");
+        assert!(shown.contains(&expected), "{shown}");
+    }
+}
+
+/// S1, S16: what is closed is closed under every name it has.
 #[cfg(unix)]
 #[tokio::test]
 async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {

@@ -1,5 +1,5 @@
 //! Agents that work for a run: nothing they do is beyond what the run itself may, and all of it stands in
-//! the run's own ledger and budget. G16, R4, L1, L21, SECURITY 20, 27.
+//! the run's own ledger and budget. G16, R4, L1, L21, S20, S27.
 
 use std::{
     env,

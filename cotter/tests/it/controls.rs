@@ -645,7 +645,7 @@ fn answering(id: &str) -> Message {
     })
 }
 
-/// DESIGN section 8: whatever is added by hand, every call has exactly one result.
+/// Every call has exactly one result, whatever is added by hand.
 #[tokio::test]
 async fn g17_what_is_added_by_hand_keeps_calls_and_results_paired() {
     let said = || replying(vec![AssistantPart::Text("so it is".into())]);

@@ -1,4 +1,4 @@
-//! Killed at every moment, opened again, and everything of DESIGN section 8 still holds.
+//! A process killed at any moment leaves a session that can be opened again and keeps every invariant.
 //!
 //! The test binary starts itself as a worker: an agent on a JSON-lines store whose tools leave a line
 //! per effect in a file. A worker counts its moments (before and after each append and sync, at each
@@ -47,7 +47,7 @@ const PLAN: &str = "COTTER_CRASH_PLAN";
 /// The replies with calls a prompt leads to.
 const STEPS: usize = 4;
 
-/// SECURITY 26, L6, P10, B1: dies at every single moment of a run, once each.
+/// S26, L6, P10, B1: dies at every single moment of a run, once each.
 #[test]
 fn s26_a_kill_at_any_moment_leaves_a_session_that_goes_on() {
     let moments = rehearse();
@@ -60,7 +60,7 @@ fn s26_a_kill_at_any_moment_leaves_a_session_that_goes_on() {
     }
 }
 
-/// SECURITY 26, P10: the last append is cut short, as by a write that was not finished.
+/// S26, P10: the last append is cut short, as by a write that was not finished.
 #[test]
 fn p10_a_kill_within_a_write_costs_that_line_only() {
     for seed in 0..24 {
@@ -72,7 +72,7 @@ fn p10_a_kill_within_a_write_costs_that_line_only() {
     }
 }
 
-/// SECURITY 26, L6: one session, killed again and again at random, going on in between.
+/// S26, L6: one session, killed again and again at random, going on in between.
 #[test]
 fn s26_a_session_survives_one_kill_after_another() {
     for seed in 0..8 {
@@ -90,7 +90,7 @@ fn s26_a_session_survives_one_kill_after_another() {
     }
 }
 
-/// L6, SECURITY 26: the question was still open and within its deadline: the same run goes on.
+/// L6, S26: the question was still open and within its deadline: the same run goes on.
 #[test]
 fn l6_a_run_killed_at_its_question_goes_on_from_it() {
     let home = tempfile::tempdir().expect("there is room for a folder");

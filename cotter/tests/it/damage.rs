@@ -1,5 +1,5 @@
 //! Session files that are broken, foreign or made to deceive: nothing panics, no good line is lost,
-//! nothing is overwritten, nothing is granted. P10, SECURITY 5.
+//! nothing is overwritten, nothing is granted. P10, S5.
 
 use std::{fmt, fs, path::PathBuf, sync::LazyLock};
 
@@ -302,7 +302,7 @@ fn approved(call: &str) -> Vec<String> {
     ]
 }
 
-/// SECURITY 5: however much of an approval a file holds, nothing runs by it, and the person is asked.
+/// S5: however much of an approval a file holds, nothing runs by it, and the person is asked.
 #[tokio::test]
 async fn s5_a_session_file_grants_nothing() {
     let mut shown = String::new();
@@ -369,7 +369,7 @@ async fn s5_a_session_file_grants_nothing() {
     "#]].assert_eq(&shown);
 }
 
-/// SECURITY 26: providers that give the same id in every step do not make a started call look done.
+/// S26: providers that give the same id in every step do not make a started call look done.
 #[tokio::test]
 async fn s26_a_repeated_call_id_is_not_taken_for_the_finished_one() {
     let mut lines = approved("call_0");
@@ -395,7 +395,7 @@ async fn s26_a_repeated_call_id_is_not_taken_for_the_finished_one() {
     "#]]).await;
 }
 
-/// SECURITY 5: a file does not choose the folder its results are spilled into.
+/// S5: a file does not choose the folder its results are spilled into.
 #[tokio::test]
 async fn s5_the_id_in_a_file_is_not_a_path() {
     let case = Case::new(HEADER.replace("\"id\":\"s\"", "\"id\":\"../../escaped\"") + "\n");

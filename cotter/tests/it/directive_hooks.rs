@@ -522,7 +522,7 @@ async fn g1_nearer_origins_shadow_others() {
     assert_eq!(found, ["project", "user", "profile", "space", "operator", "embedder"]);
 }
 
-/// SECURITY 3: a hook on a directive changes or answers a prompt only where its owner may transform.
+/// S3: a hook on a directive changes or answers a prompt only where its owner may transform.
 #[tokio::test]
 async fn g1_s3_a_prompt_is_changed_only_by_those_who_may_transform() {
     let owners = [
@@ -642,7 +642,7 @@ async fn g9_raw_text_and_each_rewrite_are_kept() {
     assert_eq!(kept.rewrites.last().unwrap().text, user.content.text());
 }
 
-/// G18: the seed's recipes.
+/// G18: the four recipes.
 #[tokio::test]
 async fn g18_recipes_work() {
     let sonnet = Recording::new(

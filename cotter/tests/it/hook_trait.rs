@@ -191,7 +191,7 @@ async fn r1_r10_hooks_chain_in_the_order_of_registration() {
     .assert_eq(&format!("{}--\n{system}\n--\n{}", diary.shown(), transcript(&session)));
 }
 
-/// R3: the whole prompt, in the seed's order: agent, environment, fragments, resources, scope.
+/// R3: the whole prompt, in its fixed order: agent, environment, fragments, resources, scope.
 async fn check_system(
     builder: cotter::AgentBuilder,
     model: &Recording<Scripted>,

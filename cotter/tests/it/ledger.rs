@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec, to_the_end};
 
-/// B1, SECURITY 26: when a tool starts its row is stored, and on the disk if it changes anything.
+/// B1, S26: when a tool starts its row is stored, and on the disk if it changes anything.
 #[tokio::test]
 async fn b1_s26_the_row_is_stored_before_the_tool_starts() {
     let store = MemoryStore::new();
@@ -138,7 +138,7 @@ async fn l6_session_end_fires_once_for_every_start_whatever_the_store_does() {
     .assert_eq(&shown);
 }
 
-/// SECURITY 26: of a call that ran when the store gave up, nobody says that it was cancelled.
+/// S26: of a call that ran when the store gave up, nobody says that it was cancelled.
 #[tokio::test]
 async fn s26_a_call_that_ran_into_a_failing_store_keeps_its_result() {
     let mut shown = String::new();
@@ -215,7 +215,7 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
     assert_eq!(row["approvedBy"], "test");
 }
 
-/// SECURITY 27: rows are chained; a changed, missing or moved row is found.
+/// S27: rows are chained; a changed, missing or moved row is found.
 #[tokio::test]
 async fn s27_a_tampered_ledger_does_not_verify() {
     let folder = tempfile::tempdir().unwrap();
@@ -257,7 +257,7 @@ async fn s27_a_tampered_ledger_does_not_verify() {
     assert_eq!(verify("another", good.iter().map(Vec::as_slice)), Err(2), "of another session");
 }
 
-/// SECURITY 26: asked, answered, started, finished, in this order and on record.
+/// S26: asked, answered, started, finished, in this order and on record.
 #[tokio::test]
 async fn s26_a_call_is_asked_answered_started_finished() {
     let diary = Diary::default();

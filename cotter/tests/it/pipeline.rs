@@ -488,7 +488,7 @@ async fn r7_twenty_calls_take_as_long_as_one() {
     }
 }
 
-/// SECURITY 28: what is too long is cut for the model and kept whole, for its owner's eyes only.
+/// S28: what is too long is cut for the model and kept whole, for its owner's eyes only.
 #[cfg(unix)]
 #[tokio::test]
 async fn s28_a_long_result_is_capped_and_spilled_into_a_private_file() {
@@ -538,7 +538,7 @@ async fn a_result_of_many_parts_keeps_to_the_cap() {
     assert!(kept <= 1000, "{kept} bytes reached the model");
 }
 
-/// SECURITY 20: nothing but a note can stand where notes stand, whatever its name or words.
+/// S20: nothing but a note can stand where notes stand, whatever its name or words.
 #[tokio::test]
 async fn s20_notes_name_their_owner_are_escaped_and_capped() {
     use cotter::{Origin, Owner, hooks::points::SessionStart};

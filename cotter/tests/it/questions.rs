@@ -1,4 +1,4 @@
-//! One question per step: who asks, who may answer, and what an answer is bound to. SECURITY 4.
+//! One question per step: who asks, who may answer, and what an answer is bound to. S4.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -39,7 +39,7 @@ async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, 
     expected.assert_eq(&format!("{}--\n{}--\n{shown}", ui.shown(), diary.shown()));
 }
 
-/// SECURITY 4: every call and every asker, in one question.
+/// S4: every call and every asker, in one question.
 #[tokio::test]
 async fn s4_one_question_lists_every_call_and_every_asker() {
     let cautious = |call: &ToolPreEvent| match call.tool_input["n"].as_i64() {
@@ -351,7 +351,7 @@ async fn check_meanwhile(meanwhile: fn(&Agent), expected: Expect) {
     expected.assert_eq(&format!("{}{}{records}", diary.shown(), transcript(&session)));
 }
 
-/// SECURITY 4, 2: gates run again before a yes counts.
+/// S4, S2: gates run again before a yes counts.
 #[tokio::test]
 async fn s4_a_gate_registered_during_the_question_blocks() {
     let meanwhile = |agent: &Agent| {
@@ -372,7 +372,7 @@ async fn s4_a_gate_registered_during_the_question_blocks() {
     "#]]).await;
 }
 
-/// SECURITY 2: a question nobody has put is not answered by a yes to another.
+/// S2: a question nobody has put is not answered by a yes to another.
 #[tokio::test]
 async fn s4_a_gate_that_asks_only_now_refuses() {
     let meanwhile = |agent: &Agent| {
@@ -430,7 +430,7 @@ async fn s2_a_tool_removed_during_the_question_does_not_run() {
     "#]]).await;
 }
 
-/// SECURITY 4: an answer is bound to the tool's definition.
+/// S4: an answer is bound to the tool's definition.
 #[tokio::test]
 async fn s4_a_tool_redefined_during_the_question_does_not_run() {
     let meanwhile = |agent: &Agent| {
@@ -475,7 +475,7 @@ async fn s4_an_unrelated_registration_does_not_undo_a_yes() {
     "#]]).await;
 }
 
-/// SECURITY 4: the digest binds session, call, tool definition, input and working folder.
+/// S4: the digest binds session, call, tool definition, input and working folder.
 #[tokio::test]
 async fn s4_the_digest_changes_with_everything_an_answer_is_bound_to() {
     let mut digests = vec![];

@@ -65,7 +65,7 @@ async fn check_mid_step(change: fn(&Agent), expected: Expect) {
     expected.assert_eq(&format!("{}{}", diary.shown(), transcript(&session)));
 }
 
-/// SECURITY 2: a permit needs the pinned generation's yes and no "no" from the current one.
+/// S2: a permit needs the pinned generation's yes and no "no" from the current one.
 #[tokio::test]
 async fn s2_a_gate_registered_mid_step_blocks_the_calls_still_to_run() {
     let change = |agent: &Agent| {
@@ -122,7 +122,7 @@ async fn s2_a_tool_removed_mid_step_does_not_run() {
     .await;
 }
 
-/// SECURITY 2: what the step's own generation refused stays refused, whatever is dropped meanwhile.
+/// S2: what the step's own generation refused stays refused, whatever is dropped meanwhile.
 #[tokio::test]
 async fn s2_dropping_a_gate_mid_step_loosens_nothing_of_that_step() {
     let cell = Arc::new(OnceLock::<Agent>::new());
@@ -186,7 +186,7 @@ fn gate(unit: &mut Registry) {
     unit.on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")));
 }
 
-/// SECURITY 2: within a session no file change makes anything looser.
+/// S2: within a session no file change makes anything looser.
 #[test]
 fn s2_a_reload_that_drops_or_weakens_is_held() {
     let nothing = |_: &mut Registry| {};
@@ -242,7 +242,7 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
     );
 }
 
-/// SECURITY 2: a hook that can veto is a gate by another name.
+/// S2: a hook that can veto is a gate by another name.
 #[test]
 fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
     let check = |unit: &mut Registry| {
@@ -258,7 +258,7 @@ fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
     );
 }
 
-/// SECURITY 2: nor may a reload bring what lets more pass than before.
+/// S2: nor may a reload bring what lets more pass than before.
 #[test]
 fn s2_a_reload_that_adds_what_loosens_is_held() {
     let yes = |unit: &mut Registry| {
@@ -330,7 +330,7 @@ fn s2_a_reload_that_tightens_is_applied() {
     );
 }
 
-/// SECURITY 2: the old unit is in force while the new one is held.
+/// S2: the old unit is in force while the new one is held.
 #[tokio::test]
 async fn s2_a_held_reload_changes_nothing() {
     let agent = plain().tool(echo()).build().unwrap();
@@ -341,7 +341,7 @@ async fn s2_a_held_reload_changes_nothing() {
     assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "pass");
 }
 
-/// SECURITY 2: of a change that waits, what tightens acts at once.
+/// S2: of a change that waits, what tightens acts at once.
 #[tokio::test]
 async fn s2_of_a_held_reload_what_tightens_is_in_force() {
     let diary = Diary::default();
@@ -374,7 +374,7 @@ async fn s2_of_a_held_reload_what_tightens_is_in_force() {
     assert_eq!(shown(&agent).await, "second, rm: zone, push: rule deny push, plan");
 }
 
-/// SECURITY 2: a gate of the same name that runs something else is not known to be as strict.
+/// S2: a gate of the same name that runs something else is not known to be as strict.
 #[test]
 fn s2_a_gate_that_runs_something_else_is_held() {
     struct Yes;
@@ -410,7 +410,7 @@ fn s2_a_gate_that_runs_something_else_is_held() {
     );
 }
 
-/// SECURITY 2: until a person says yes, a gate that runs something else is asked beside the one it was, and
+/// S2: until a person says yes, a gate that runs something else is asked beside the one it was, and
 /// each may refuse.
 #[tokio::test]
 async fn s2_a_gate_that_became_another_is_asked_besides() {
@@ -542,7 +542,7 @@ fn several_units_change_in_one_step() {
     assert_eq!(names(&agent), "three b");
 }
 
-/// SECURITY 2: mode and level are judged by what they come to.
+/// S2: mode and level are judged by what they come to.
 #[test]
 fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
     let owner = |name: &str| Owner::new(Origin::User, name);

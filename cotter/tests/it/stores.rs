@@ -288,7 +288,7 @@ async fn p10_a_second_writer_is_refused() {
     assert!(agent().session(&id).await.is_ok());
 }
 
-/// SECURITY 28: sessions are for their owner's eyes only.
+/// S28: sessions are for their owner's eyes only.
 #[cfg(unix)]
 #[tokio::test]
 async fn s28_session_files_and_their_folder_are_private() {
@@ -304,7 +304,7 @@ async fn s28_session_files_and_their_folder_are_private() {
     assert_eq!((mode(&file), folders.map(|folder| mode(&folder))), (0o600, [0o700, 0o700]));
 }
 
-/// SECURITY 29, 28: one function shows every foreign byte, one redactor takes secrets out.
+/// S29, S28: one function shows every foreign byte, one redactor takes secrets out.
 #[test]
 fn s29_s28_what_is_shown_is_visible_and_what_leaves_is_redacted() {
     use cotter::text::{redact::Redactor, show, show_line};

@@ -1,5 +1,4 @@
-//! What the source itself must keep: few dependencies, a core that knows no subsystem, a loop of one
-//! screen, a test for every id.
+//! Properties of the source itself: few dependencies, a core that knows no subsystem, a loop of one screen.
 
 use std::{
     collections::BTreeSet,
@@ -7,12 +6,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
 };
-
-/// The ids whose tests stand in this folder. A test names its ids in its own name: `l6_…`.
-const IDS: &str = "C1 C2 C3 C4 C9 C10 C12 C13 C14 C15 L1 L2 L3 L4 L5 L6 L9 L10 L11 L20 L21 \
-                   R1 R2 R3 R4 R5 R6 R7 R8 R10 R11 R12 P1 P2 P3 P4 P5 P6 P7 P8 P9 P10 P11 P12 \
-                   B0 B1 G1 G2 G3 G4 G5 G6 G7 G8 G9 G10 G11 G12 G13 G14 G15 G16 G17 G18 G19 G20 G21 \
-                   G22 G23 S2 S4 S5 S6 S8 S19 S20 S26 S27 S28 S29";
 
 /// Crates that a program which links only `cotter` must not get.
 const UNWANTED: &str = "http hyper h2 reqwest ureq isahc curl attohttpc surf tungstenite axum tonic \
@@ -50,7 +43,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_program_that_links_only_cotter_gets_no_http_tls_database_or_javascript() {
+fn r9_a_program_that_links_only_cotter_gets_no_http_tls_database_or_javascript() {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| env!("CARGO").into());
     for features in ["--no-default-features", "--all-features"] {
         let tree = Command::new(&cargo)
@@ -110,29 +103,4 @@ fn the_loop_is_one_screen() {
     let lines = body.lines().count() + 1;
     assert!(lines <= 40, "the loop has {lines} lines:\n{body}");
     assert!(body.contains("loop {"), "this is not the loop:\n{body}");
-}
-
-/// The names of the tests of a file.
-fn tests(source: &str) -> impl Iterator<Item = &str> {
-    let attributes = ["#[test]\n", "#[tokio::test]\n", "#[tokio::test("];
-    attributes.into_iter().flat_map(move |attribute| {
-        source.split(attribute).skip(1).filter_map(|rest| {
-            let (_, named) = rest.split_once("fn ")?;
-            named.split('(').next()
-        })
-    })
-}
-
-#[test]
-fn every_id_is_named_by_a_test() {
-    let mut named = BTreeSet::new();
-    let files = package().parent().expect("a workspace").join("cotter-files");
-    let files = [package(), &files].map(|package| sources(&package.join("tests/it")));
-    for file in files.concat() {
-        for test in tests(&read(&file)) {
-            named.extend(test.split('_').map(str::to_uppercase));
-        }
-    }
-    let missing: Vec<_> = words(IDS).filter(|id| !named.contains(*id)).collect();
-    assert_eq!(missing, [""; 0], "a test names its ids: `fn l6_…`");
 }

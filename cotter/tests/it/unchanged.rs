@@ -234,7 +234,7 @@ fn tools() -> Vec<(ToolSpec, Result<Content, ToolError>)> {
     ]
 }
 
-/// G2, DESIGN 8: a request of an agent with nothing registered is what one would build by hand, for
+/// G2: a request of an agent with nothing registered is what one would build by hand, for
 /// every shape of message, those an earlier agent with skills, notes and compaction left among them.
 #[tokio::test]
 async fn g2_a_request_is_what_one_would_build_by_hand() {
