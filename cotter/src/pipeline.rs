@@ -1,6 +1,6 @@
-//! A tool call, from the model's request to its result: [`run_step`] takes the calls of one step the
-//! whole way. It also answers what a call would come to, without running it. No model is asked here, and
-//! no subsystem is named.
+//! A tool call, from the model's request to its result: `run_step` takes the calls of one step the whole
+//! way. The dry runs beside it report the decision about a call and run nothing. No model is asked here,
+//! and no subsystem is named.
 
 // The way of a call, in order.
 mod decide;
@@ -28,8 +28,8 @@ use crate::{
     },
 };
 
-/// Takes the calls of a step through the pipeline. Every call gets exactly one result, in call order.
-/// Of an interrupted step, those that were asked about go on.
+/// Takes the calls of a step through the pipeline: decide, ask a person, run, store. Every call gets
+/// exactly one result, in call order. Of an interrupted step, the calls in `resumed` go on.
 pub(crate) async fn run_step(
     scene: &StepCx,
     calls: Vec<ToolCall>,
@@ -44,7 +44,7 @@ pub(crate) async fn run_step(
         let together = judged.by_ref().take(segment.len()).collect();
         scene.state().rest();
         let (results, told) = run_segment(scene, together).await?;
-        // What ran has its result, also where the store failed meanwhile.
+        // A call that ran gets its result, also if the store failed meanwhile.
         let stored = results.into_iter().map(|result| store_result(scene, result));
         stored.fold(told, Result::and)?;
     }

@@ -79,7 +79,7 @@ impl Session {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reply {
@@ -89,7 +89,7 @@ pub struct Reply {
     pub run_id: SmolStr,
     /// The model's replies of this run, oldest first.
     pub messages: Vec<Arc<Entry>>,
-    /// What a command had to say, where the prompt was one.
+    /// The status of a command, if the prompt was one.
     pub status: Option<String>,
     /// Why it ended.
     pub reason: EndReason,
@@ -97,9 +97,9 @@ pub struct Reply {
     pub error: Option<RunFailure>,
     /// How many requests it took.
     pub steps: u32,
-    /// What it used.
+    /// The tokens it used.
     pub usage: Usage,
-    /// What it cost, where every price is known.
+    /// The cost, if every price is known.
     pub cost_usd: Option<f64>,
 }
 
@@ -111,7 +111,7 @@ impl Reply {
         text.or_else(|| self.status.clone()).unwrap_or_default()
     }
 
-    /// What came of a prompt without a run.
+    /// The reply to a prompt that started no run.
     pub(crate) fn without_a_run(session_id: SmolStr, reason: EndReason) -> Self {
         Reply {
             session_id,
@@ -127,20 +127,20 @@ impl Reply {
     }
 }
 
-/// A run that failed, and what came of it until then.
+/// A run that failed, and its result up to then.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunError {
-    /// What kind of failure, one word.
+    /// The kind of failure, one word.
     pub code: SmolStr,
     /// The failure in words.
     pub message: String,
-    /// What there is.
+    /// The result up to the failure.
     pub reply: Box<Reply>,
 }
 
 impl RunError {
-    /// There is no session to run in.
+    /// The error of a run that has no session.
     fn before_the_run(error: &StoreError) -> Self {
         let failed = RunExit::from(error);
         let reply = Reply::without_a_run(SmolStr::default(), EndReason::Error);
@@ -165,7 +165,7 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Whether an event is a run's own, of an agent that works for it, or of the command it was led by.
+/// True if an event belongs to a run, to an agent that works for it, or to the command before it.
 fn is_of(run: Option<&SmolStr>, led: bool, event: &Event) -> bool {
     let below = |run: &str| {
         let rest = event.run_id.strip_prefix(run);
@@ -183,9 +183,9 @@ pub struct Run {
     cancel: CancellationToken,
     /// There from the moment the run's turn comes.
     id: Arc<OnceLock<SmolStr>>,
-    /// Whether it may begin with a command, whose events are of no run.
+    /// True if it may begin with a command, whose events belong to no run.
     led: bool,
-    /// Whether dropping it leaves nothing to end.
+    /// True if dropping it leaves nothing to end.
     idle: bool,
     running: Option<RunFuture>,
     events: Option<EventStream>,

@@ -105,7 +105,7 @@ impl AgentBuilder {
         self
     }
 
-    /// What the model is told first.
+    /// The system prompt.
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
         self.config.system_prompt = text.into();
         self
@@ -123,7 +123,7 @@ impl AgentBuilder {
         self
     }
 
-    /// What a leading `@name` in a person's text does.
+    /// The effect of a leading `@name` in a person's text.
     pub fn mention_mode(mut self, mode: MentionMode) -> Self {
         self.mention_mode = mode;
         self

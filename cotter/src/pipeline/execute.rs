@@ -56,7 +56,7 @@ pub(crate) fn close_open_calls(scene: &StepCx) {
     }
 }
 
-/// Whether a call may run beside others of its step.
+/// True if a call may run beside others of its step.
 pub(crate) fn runs_beside_others(judged: &CallDecision) -> bool {
     match (&judged.stand, &judged.row, &judged.answer) {
         // A tool that panics here runs alone.

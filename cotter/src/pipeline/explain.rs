@@ -279,7 +279,7 @@ fn told(judged: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
     ExplainReport { verdict, reason, decided_by: judged.by.to_string(), facts, input, considered }
 }
 
-/// What somebody would ask the tool whose input is this, for one who writes it.
+/// A call as the model would make it.
 fn call(tool: &str, input: Value) -> ToolCall {
     ToolCall { id: "explain".into(), name: tool.into(), input: Arc::new(input) }
 }

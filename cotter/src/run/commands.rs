@@ -34,12 +34,12 @@ impl Session {
 
 /// The arguments of a command, and its owner at the time it was found.
 pub(crate) struct CommandArgs {
-    pub(crate) owner: Owner,
-    pub(crate) args_raw: String,
-    pub(crate) attachments: Vec<ContentPart>,
+    owner: Owner,
+    args_raw: String,
+    attachments: Vec<ContentPart>,
 }
 
-/// The command a prompt begins with, where one of that name is registered, and its arguments.
+/// Finds the registered command that a prompt begins with, and its arguments.
 pub(crate) fn find_leading_command(
     session: &Session,
     prompt: &Content,

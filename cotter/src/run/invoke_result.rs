@@ -32,7 +32,7 @@ pub(crate) fn format_success(what: &str, name: &str, content: Content) -> ToolOu
     };
     let data = json!({"status": "success", "data": {what: name, "content": text}});
     let render_data = match &content {
-        // What is long may be cut for the model; a renderer gets all of it.
+        // A long text may be cut for the model; a renderer gets all of it.
         Content::Text(text) if text.len() > LONG => {
             Some(json!({what: name, "parts": [{"type": "text", "text": text}]}))
         }

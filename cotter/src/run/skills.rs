@@ -61,8 +61,8 @@ fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
     UserMessage::marked(content, UserMessageKind::SkillInjection)
 }
 
-/// The skills that a person's task brings in, besides those they named: each once per session, with the
-/// text that is told. One that fails, or for which there is no room, is left out and told to the person.
+/// Collects the skills that a person's task triggers, besides those they named: each once per session,
+/// with its text. One that fails, or for which there is no room, is skipped and the person is told.
 pub(crate) async fn triggered(
     scene: &StepCx,
     task: &str,
@@ -107,7 +107,7 @@ pub(crate) async fn triggered(
 /// A skill that a task brought in.
 pub(crate) struct TriggeredSkill {
     pub(crate) name: SmolStr,
-    /// What is told; nothing where the person named it and it is told anyway.
+    /// The message; `None` if the person named the skill and gets it anyway.
     pub(crate) content: Option<UserMessage>,
 }
 

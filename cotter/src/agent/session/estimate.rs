@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// How far back a reply that was counted is looked for.
+/// The number of messages in which a counted reply is looked for.
 const RECENT: usize = 256;
 
-/// What summing up left of a conversation.
+/// The size of a conversation after its compaction.
 #[derive(Clone, Copy)]
 pub(crate) enum SizeAfterCompaction {
     /// No provider has counted it yet.
@@ -23,7 +23,7 @@ pub(crate) enum SizeAfterCompaction {
     TooMuch(u64),
 }
 
-/// An estimate that is kept: one more turn costs what it adds.
+/// A cached estimate: one more turn costs only the messages it adds.
 #[derive(Clone, Default)]
 pub(crate) struct TokenEstimate {
     of: MessageList,
@@ -52,8 +52,8 @@ impl Session {
     }
 }
 
-/// What the last reply's provider counted and an estimate of what came after. A reply from before a
-/// summary counts nothing; where none of the last has a count, none is looked for.
+/// The count of the last reply's provider and an estimate of what came after. A reply from before a
+/// summary does not count. `None` if none of the last [`RECENT`] messages has a count.
 fn counted(messages: &MessageList) -> Option<u64> {
     let mut after = 0;
     for entry in messages.entries().rev().take(RECENT) {
@@ -70,7 +70,7 @@ fn counted(messages: &MessageList) -> Option<u64> {
     None
 }
 
-/// Whether an entry was kept beside a summary that was made after it.
+/// True if an entry was kept beside a summary that was made after it.
 fn is_before_summary(messages: &MessageList, entry: &Arc<Entry>) -> bool {
     let summary =
         messages.entries().next().filter(|first| matches!(first.body(), EntryBody::Compaction(_)));

@@ -28,7 +28,7 @@ pub(crate) struct SessionState {
     log: Box<dyn Log>,
     /// Appended, but not yet handed to the log.
     staged: Vec<StoreLine>,
-    /// Whether something was handed to the log since the last sync.
+    /// True if something was handed to the log since the last sync.
     unsynced: bool,
     pub(super) next_entry: u64,
     pub(crate) next_run: u32,
@@ -153,7 +153,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// Stores records of somebody who keeps them until they are stored: all or none of them are kept
+    /// Stores records of a caller that keeps them until they are stored: all or none of them are staged
     /// here, so that none is stored twice.
     pub(crate) fn commit_records(
         &mut self,
@@ -180,7 +180,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// Whether it may be written.
+    /// Fails for a session that is read-only.
     pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
         match &self.read_only {
             None => Ok(()),
