@@ -19,7 +19,6 @@ use cotter_files::{
     claude::{self, pinned::PinnedFolder, plugin::Plugin},
     command_hook::{
         self,
-        dialect::Dialect,
         entry::{CommandHook, OnFailure},
     },
     document::Document,
@@ -369,7 +368,7 @@ pub(crate) fn settle<'a>(
 }
 
 fn is_claude(hook: &CommandHook) -> bool {
-    matches!(hook.dialect, Dialect::Claude(_))
+    claude::ClaudeEntry::of(hook).is_some()
 }
 
 /// What is watched of the home folder.

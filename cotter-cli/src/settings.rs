@@ -25,10 +25,9 @@ use cotter::{
     text,
 };
 use cotter_files::{
-    claude::plugin::Plugin,
+    claude::{ClaudeEntry, plugin::Plugin},
     command_hook::{
         self, HookLocation,
-        dialect::Dialect,
         entry::{CommandHook, OnFailure},
         hook_files::{HookFiles, load_hooks, load_own_hooks},
     },
@@ -686,8 +685,8 @@ fn blind_hooks(file: &SettingsFile, agent: &Agent) -> Vec<String> {
 fn mute_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError> {
     let mut told = vec![];
     for hook in &file.settings.hooks {
-        let Dialect::Claude(entry) = &hook.dialect else { continue };
-        let Some((url, _)) = entry.address() else { continue };
+        let address = ClaudeEntry::of(hook).and_then(ClaudeEntry::address);
+        let Some((url, _)) = address else { continue };
         let Err(why) = OperatorSwitches::read()?.webhooks.may_ask(url) else { continue };
         let words = format!(
             "hook `{}` asks {}, and always fails: {why}; the operator lists hosts in `{WEBHOOKS}`",

@@ -30,14 +30,15 @@ pub(crate) mod tests;
 pub(crate) mod tool_mapping;
 
 use std::{
+    any::Any,
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde_json::{Value, json};
 
 pub(crate) use crate::claude::misplaced::stray;
-pub use crate::claude::tool_mapping::our_tools;
 pub use crate::claude::{
     entries::{read, without_repeats},
     events::ClaudeEvent,
@@ -45,8 +46,14 @@ pub use crate::claude::{
     pinned::PinnedFolder,
 };
 use crate::claude::{matcher::Matcher, prompt_handler::PromptHandler};
-use crate::command_hook::entry::{CommandLine, OnFailure};
-use cotter::permission::rule::Rule;
+use crate::command_hook::{
+    HookLocation,
+    dialect::{CustomDialect, Dialect},
+    entry::{CommandHook, CommandLine, OnFailure},
+    other_points::other_point,
+};
+pub use cotter::host::our_tools;
+use cotter::{Registry, hooks::points::PointId, permission::rule::Rule};
 
 /// A file that declares hooks, and what holds for all of them.
 #[derive(Clone, Debug)]
@@ -113,8 +120,8 @@ pub(crate) fn is_event(name: &str) -> bool {
 }
 
 /// The point that an event of Claude Code is at here.
-pub fn point_of(event: &str) -> Option<cotter::hooks::points::PointId> {
-    crate::claude::events::named(event).ok()?.row().points.first().copied()
+pub fn point_of(event: &str) -> Option<PointId> {
+    other_point(event)
 }
 
 /// An address that is asked.
@@ -140,6 +147,13 @@ enum ClaudeHandler {
 }
 
 impl ClaudeEntry {
+    /// The entry of a hook that was written for Claude Code; `None` for any other.
+    pub fn of(hook: &CommandHook) -> Option<&ClaudeEntry> {
+        let Dialect::Custom(entry) = &hook.dialect else { return None };
+        let entry: &dyn Any = &**entry;
+        entry.downcast_ref()
+    }
+
     /// The address that is asked, where it is one, and the variables it is told.
     pub fn address(&self) -> Option<(&str, &[String])> {
         match &self.handler {
@@ -151,33 +165,6 @@ impl ClaudeEntry {
     /// The event it is bound to.
     pub fn event(&self) -> ClaudeEvent {
         self.event
-    }
-
-    /// When it is asked, and whom: whatever else than its command decides what it refuses.
-    pub(crate) fn definition(&self) -> String {
-        let ClaudeEntry { event, matchers, condition, handler, plugin, pinned, rewakes } = self;
-        let root = plugin.as_ref().map(|plugin| &plugin.root);
-        let condition = condition.as_ref().map(Rule::text);
-        format!(
-            " at {event:?} for {matchers:?} if {condition:?} by {handler:?} of {root:?} in {pinned:?}, \
-             rewakes {rewakes}"
-        )
-    }
-
-    /// What makes it this hook and no other besides its command, in words that stay the same: its name
-    /// may stand in files.
-    pub(crate) fn identity(&self) -> Value {
-        let ClaudeEntry { event, matchers, handler, plugin, .. } = self;
-        let mut matchers: Vec<_> = matchers.iter().map(Matcher::text).collect();
-        matchers.sort();
-        let asked = match handler {
-            ClaudeHandler::Command => Value::Null,
-            ClaudeHandler::Prompt(prompt) => json!(["prompt", prompt.text]),
-            ClaudeHandler::Http(http) => json!(["http", http.url, http.headers]),
-            ClaudeHandler::Nothing(why) => json!(["nobody", why]),
-        };
-        let plugin = plugin.as_ref().map(|plugin| plugin.root.to_string_lossy());
-        json!([event.name(), matchers, self.rule(), asked, plugin])
     }
 
     /// The files that a command names by whole paths, and that are there now.
@@ -214,6 +201,46 @@ impl ClaudeEntry {
                 words.iter().map(|word| filled(word, for_shell).into()).collect()
             }
         }
+    }
+}
+
+impl CustomDialect for ClaudeEntry {
+    fn register(self: Arc<Self>, hook: &CommandHook, unit: &mut Registry, base: &HookLocation) {
+        hook::register(hook, &self, unit, base);
+    }
+
+    fn definition(&self, command: &CommandLine) -> String {
+        let ClaudeEntry { event, matchers, condition, handler, plugin, pinned, rewakes } = self;
+        let root = plugin.as_ref().map(|plugin| &plugin.root);
+        let condition = condition.as_ref().map(Rule::text);
+        format!(
+            " at {event:?} for {matchers:?} if {condition:?} by {handler:?} of {root:?} in {pinned:?}, \
+             rewakes {rewakes}, by {:?}",
+            self.files(command)
+        )
+    }
+
+    fn identity(&self) -> Value {
+        let ClaudeEntry { event, matchers, handler, plugin, .. } = self;
+        let mut matchers: Vec<_> = matchers.iter().map(Matcher::text).collect();
+        matchers.sort();
+        let asked = match handler {
+            ClaudeHandler::Command => Value::Null,
+            ClaudeHandler::Prompt(prompt) => json!(["prompt", prompt.text]),
+            ClaudeHandler::Http(http) => json!(["http", http.url, http.headers]),
+            ClaudeHandler::Nothing(why) => json!(["nobody", why]),
+        };
+        let plugin = plugin.as_ref().map(|plugin| plugin.root.to_string_lossy());
+        json!([event.name(), matchers, self.rule(), asked, plugin])
+    }
+
+    fn event_name(&self) -> &'static str {
+        self.event.name()
+    }
+
+    fn is_equal(&self, other: &dyn CustomDialect) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref().is_some_and(|other: &ClaudeEntry| self == other)
     }
 }
 

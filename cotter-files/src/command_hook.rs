@@ -19,6 +19,7 @@
 pub mod dialect;
 pub mod entry;
 pub mod hook_files;
+pub(crate) mod other_points;
 pub(crate) mod names;
 pub(crate) mod resident;
 
@@ -203,8 +204,8 @@ pub struct HookLocation {
 impl CommandHook {
     /// Registers the hook for an owner.
     pub fn register(&self, unit: &mut Registry, base: &HookLocation) {
-        if let Dialect::Claude(entry) = &self.dialect {
-            return crate::claude::hook::register(self, entry, unit, base);
+        if let Dialect::Custom(entry) = &self.dialect {
+            return Arc::clone(entry).register(self, unit, base);
         }
         let hook: Arc<dyn ExternalHook> = match self.serve {
             true => Arc::new(ResidentHook::new(self.clone(), base.clone())),
@@ -232,9 +233,7 @@ impl CommandHook {
         };
         let (limit, env) = (self.limit(), &self.env);
         let surely = match &self.dialect {
-            Dialect::Claude(entry) => {
-                format!("{}, by {:?}", entry.definition(), entry.files(&self.command))
-            }
+            Dialect::Custom(entry) => entry.definition(&self.command),
             _ => format!(" in {}{}", base.folder.display(), self.program(base)),
         };
         format_smolstr!("{what}{passes}\nis{surely}, within {limit:?}, given {env:?}")

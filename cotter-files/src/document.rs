@@ -11,9 +11,8 @@ use jsonc_parser::{
     errors::{ParseError, ParseErrorKind},
 };
 
-use crate::{
-    document::location::{SettingsError, SourceLocation, SourceText, TextPosition},
-    settings::SourcedText,
+use crate::document::location::{
+    SettingsError, SourceLocation, SourceText, SourcedText, TextPosition,
 };
 use cotter::text;
 

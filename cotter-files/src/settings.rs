@@ -8,7 +8,7 @@
 pub mod models;
 pub mod permissions;
 
-pub use crate::document::location::{SettingsError, SourceLocation};
+pub use crate::document::location::{SettingsError, SourceLocation, SourcedText};
 pub use crate::document::{Document, MAX_BYTES, Node, Object};
 pub use crate::settings::models::{ModelSettings, ProviderSettings};
 pub use crate::settings::permissions::{Permissions, RuleExample};
@@ -149,15 +149,6 @@ impl SettingsOwner {
             SettingsOwner::Project => "project",
         }
     }
-}
-
-/// A text whose meaning is somebody else's to say (a rule, an address), and its place for them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourcedText {
-    /// The text: `bash(git diff *)`.
-    pub text: String,
-    /// Where it stands.
-    pub place: SourceLocation,
 }
 
 /// The section `limits`.

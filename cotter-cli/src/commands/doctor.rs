@@ -15,7 +15,8 @@ use cotter::{
     permission::{Zone, rule::RuleKind},
 };
 use cotter_files::{
-    command_hook::{dialect::Dialect, entry::CommandLine},
+    claude::ClaudeEntry,
+    command_hook::entry::CommandLine,
     extensions::{Diagnostic, Severity},
     trust::store::TrustState,
 };
@@ -564,7 +565,7 @@ fn switches(sight: &DoctorInput) -> Vec<DoctorRow> {
         DoctorRow::new("the kernel's gates", RowState::Good, "nothing switches them off")
             .with("gates", kernel.join(", ")),
     ];
-    if seen.files.hooks().any(|(_, hook)| matches!(hook.dialect, Dialect::Claude(_))) {
+    if seen.files.hooks().any(|(_, hook)| ClaudeEntry::of(hook).is_some()) {
         rows.push(DoctorRow::new(
             "failures of hooks written for Claude Code",
             RowState::Good,

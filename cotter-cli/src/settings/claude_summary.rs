@@ -2,10 +2,8 @@
 
 use cotter::{Workspace, text};
 use cotter_files::{
-    command_hook::{
-        dialect::Dialect,
-        entry::{CommandHook, CommandLine},
-    },
+    claude::ClaudeEntry,
+    command_hook::entry::{CommandHook, CommandLine},
     extensions,
 };
 
@@ -128,14 +126,9 @@ fn lines(part: &ClaudeUnit) -> Vec<String> {
 }
 
 fn of_hook(hook: &CommandHook) -> String {
-    let event = match &hook.dialect {
-        Dialect::Claude(entry) => entry.event().name(),
-        _ => hook.point.name(),
-    };
-    let address = match &hook.dialect {
-        Dialect::Claude(entry) => entry.address(),
-        _ => None,
-    };
+    let entry = ClaudeEntry::of(hook);
+    let event = entry.map_or_else(|| hook.point.name(), |entry| entry.event().name());
+    let address = entry.and_then(ClaudeEntry::address);
     let does = match (&hook.command, address) {
         (_, Some((url, _))) => format!("posts to {url}"),
         (CommandLine::Words(words), None) if words.is_empty() => "asks a model".into(),

@@ -72,6 +72,15 @@ impl fmt::Debug for SourceLocation {
     }
 }
 
+/// A text whose meaning is somebody else's to say (a rule, an address), and its place for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcedText {
+    /// The text: `bash(git diff *)`.
+    pub text: String,
+    /// Where it stands.
+    pub place: SourceLocation,
+}
+
 /// A position in a text. Files are small, so `u32` holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextPosition {

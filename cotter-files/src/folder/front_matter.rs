@@ -19,7 +19,7 @@ use std::{fmt, path::Path};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use crate::extensions::{Diagnostic, Severity};
+use crate::folder::diagnostic::{Diagnostic, Severity};
 use cotter::text;
 
 /// The most bytes a front matter may have.
