@@ -1,27 +1,27 @@
 //! Hooks that are programs: an entry in a settings file or a file `hooks/*.yaml`, started for each event
-//! or once for all of them.
+//! or once for all of them. The room starts no process itself, and knows no dialect of another program.
 //!
 //! ```text
 //! entry      what a file says: point, tools, command, limit           command_hook/entry.rs,
-//!   │                                                                 files/hooks.rs
-//!   │        what it is called where nobody says                       command_hook/names.rs
+//!   │                                                                 command_hook/hook_files.rs
+//!   │        what it is called where nobody says                      command_hook/names.rs
 //! dialect    event ─► standard input; exit code and output ─► answer  command_hook/dialect.rs
 //!   │        two pure functions each
-//! Starts     whoever makes processes: the caller's to say
+//! HookHost   makes processes: the caller's to say
 //!   │
-//! Outside    asked by the one dispatch, like every hook               ext/foreign.rs
+//! ExternalHook  asked by the one dispatch, like every hook            cotter::hooks::external
 //! ```
 //!
 //! The program is run without a login shell, in the folder that declares it or the trusted copy of it,
 //! with few variables, and ends with its limit. A string with shell syntax runs by `sh -c`; plain words
 //! and a list are executed as they are.
 
-pub mod dialect;
 pub mod entry;
 pub mod hook_files;
-pub(crate) mod other_points;
 pub(crate) mod names;
-pub(crate) mod resident;
+pub(crate) mod other_points;
+pub mod dialect;
+mod resident;
 
 use std::{
     ffi::OsString,

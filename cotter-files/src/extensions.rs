@@ -1,14 +1,15 @@
-//! Extensions that are files: what a person writes down instead of linking it.
+//! Skills, commands, agents and memory in files: what a person writes down instead of linking it. Plugins,
+//! profiles and checks of files stand in rooms above.
 //!
 //! A folder of extensions is read whole, without starting anything. What is broken is left out and told
 //! with its place; what could be read another way than it was written is read so and told as well.
 
-pub mod agents;
-pub(crate) mod commands;
-pub mod memory;
-pub(crate) mod project;
 pub(crate) mod skills;
-pub(crate) mod template;
+pub(crate) mod commands;
+pub mod agents;
+pub mod memory;
+mod template;
+mod project;
 
 use std::{
     collections::{HashMap, hash_map::Entry},

@@ -15,7 +15,7 @@
 //! [`Plugin::broken`]: whoever uses the plugin has to decide what to do without it.
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{
     fs, io,

@@ -7,7 +7,7 @@
 //! same stem runs. Commands are meant from the folder that has `hooks`, as those of its settings are.
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{
     error::Error,

@@ -10,9 +10,9 @@
 //! order mark and blank lines before the first `---` are passed over; line ends may be CR LF. Without a
 //! first `---` the whole file is its body.
 
-pub(crate) mod repair;
+mod repair;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{fmt, path::Path};
 
