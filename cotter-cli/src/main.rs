@@ -4,7 +4,6 @@
 //! looks around (folders, variables, terminals) is here, and nothing of it in the library.
 
 pub(crate) mod args;
-pub(crate) mod claude;
 pub(crate) mod commands;
 pub(crate) mod error;
 pub(crate) mod models;

@@ -1,33 +1,38 @@
-//! Hooks that were written for Claude Code: the object `hooks` of `.claude/settings.json`,
-//! `settings.local.json` and a plugin's `hooks/hooks.json`.
+//! Files that were written for Claude Code: a folder `.claude` or `.agents`, plugins, and the hooks in them.
+//! Nothing here asks a person, prints or looks for a home folder; a caller passes folders and trust in.
 //!
 //! ```text
-//! read      entries, leniently; what is not honoured is told        claude.rs, claude/entries.rs
-//! events    where each event happens here: one table                claude/events.rs
-//! tell      what a hook reads: fields, names and inputs of theirs   claude/tell.rs, claude/tools.rs
-//! hear      what exit code and output mean, event by event          claude/hear.rs
-//! asks      matched, checked, started, heard                        claude/asks.rs
+//! project     what a project's and a person's folders bring       claude/project.rs, installed.rs,
+//!    │                                                            settings.rs, plugin.rs, agent_plugin.rs
+//! entries     hooks, leniently; what is not honoured is told      claude/entries.rs, misplaced.rs
+//! events      where each event happens here: one table            claude/events.rs, matcher.rs
+//! hook        matched, checked, started, heard                    claude/hook.rs, pinned.rs
+//! input       what a hook reads: fields, names, inputs of theirs  claude/input.rs, tool_mapping.rs
+//! output      what exit code and output mean, event by event      claude/output.rs, prompt_handler.rs
 //! ```
 //!
-//! They run in place, in the session's folder, by `sh -c` or as they are where they have `args`. A failure
+//! Hooks run in place, in the session's folder, by `sh -c` or as they are where they have `args`. A failure
 //! passes and is told each time, unless the entry or [`ClaudeFile::on_failure`] says that it blocks. What a
 //! hook allows nobody is asked about, where nothing but mode or zone would ask: no gate, no rule and no
 //! kernel gate is answered by it. Another input is taken where the owner may rewrite.
 
-pub(crate) mod agent_plugin;
-pub(crate) mod entries;
-pub(crate) mod events;
-pub(crate) mod hook;
-pub(crate) mod input;
-pub(crate) mod matcher;
-pub(crate) mod misplaced;
-pub(crate) mod output;
-pub mod pinned;
+pub mod project;
+mod installed;
+pub mod settings;
 pub mod plugin;
-pub(crate) mod prompt_handler;
+mod agent_plugin;
+mod entries;
+mod misplaced;
+mod events;
+mod matcher;
+mod hook;
+mod input;
+mod tool_mapping;
+mod output;
+mod prompt_handler;
+pub mod pinned;
 #[cfg(test)]
-pub(crate) mod tests;
-pub(crate) mod tool_mapping;
+mod tests;
 
 use std::{
     any::Any,

@@ -4,5 +4,6 @@
 pub mod file_kind;
 pub(crate) mod layout;
 pub(crate) mod walk;
+pub mod links;
 pub mod front_matter;
 pub mod diagnostic;

@@ -1,12 +1,12 @@
-//! `settings.json`: the one strict reader, and what the file may say.
+//! `settings.json`, and what each of its keys means. Nothing here prints, reads the environment or looks for
+//! files: the caller says which file is whose.
 //!
-//! Two layers. [`Document`] and [`Node`] read any file of JSON with comments and know the place of every value;
-//! [`Settings`] gives the keys their meaning. A new section is a field of [`Settings`], its key in `KEYS`, a
+//! [`Document`] and [`Node`] read the file strictly; [`Settings`] gives the keys their meaning. A new section is a field of [`Settings`], its key in `KEYS`, a
 //! function from [`Node`] to the section's type, and, where the nearest file wins, a line in [`Settings::merge`].
-//! Nothing here prints, reads the environment or looks for files: the caller says which file is whose.
 
 pub mod models;
 pub mod permissions;
+pub mod mcp_servers;
 
 pub use crate::document::location::{SettingsError, SourceLocation, SourcedText};
 pub use crate::document::{Document, MAX_BYTES, Node, Object};

@@ -25,13 +25,12 @@ use serde_json::{Value, json};
 
 use crate::{
     args::SetupArgs,
-    claude,
     commands::{hooks::log, redactor},
     error::CliError,
     paths as home,
     paths::operator_switches as switches,
     say,
-    settings::{checks::SOMETIMES, claude_summary::ClaudeSummary},
+    settings::{checks::SOMETIMES, claude_home::home_folder, claude_summary::ClaudeSummary},
     setup::{
         self, AgentPreview,
         extensions::OF_OTHERS,
@@ -248,7 +247,7 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
     if let Some(path) = home::user_settings() {
         rows.push(there(&path).with("origin", Origin::User.to_string()));
     }
-    for path in claude::at_home(&sight.place) {
+    for path in home_folder(&sight.place).brings() {
         let home = sight.seen.as_ref().ok().and_then(|seen| seen.files.home());
         let (state, word) = match home {
             Some(true) => (RowState::Good, "used"),
@@ -291,7 +290,7 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
 /// What a yes about the home folder would bring, where nobody was asked yet.
 fn would_be_used(sight: &DoctorInput) -> Option<DoctorRow> {
     let seen = sight.seen.as_ref().ok()?;
-    let is_open = seen.files.home().is_none() && !claude::at_home(&sight.place).is_empty();
+    let is_open = seen.files.home().is_none() && !home_folder(&sight.place).brings().is_empty();
     let gist = is_open.then(|| ClaudeSummary::read(&sight.place))?;
     let what = "with `claude.home` in settings";
     Some(match gist {

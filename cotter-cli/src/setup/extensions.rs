@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cotter::{Origin, Owner, Workspace, permission::facts::Facts};
 use cotter_files::{
+    claude::project::ExtensionFolder,
     extensions::{
         self, Diagnostic, LoadContext, LoadedFolder,
         memory::{self, MemoryFiles},
@@ -12,8 +13,7 @@ use cotter_files::{
 };
 
 use crate::{
-    claude::ExtensionFolder, paths as home, settings::SettingsFiles, setup::reload::PendingLoad,
-    trust::TrustSources,
+    paths as home, settings::SettingsFiles, setup::reload::PendingLoad, trust::TrustSources,
 };
 
 /// The unit of memory files.

@@ -19,6 +19,7 @@ use cotter::{
     text,
 };
 use cotter_files::{
+    claude::project,
     command_hook::HookHost,
     extensions::{Diagnostic, TakenNames},
     settings::MergedSettings,
@@ -31,12 +32,12 @@ use cotter_files::{
 
 use crate::{
     args::{RunArgs, SetupArgs},
-    claude,
     error::CliError,
     paths as home,
     paths::operator_switches as switches,
     settings::{
-        SettingsFiles, edit as own_settings, file_report as about, file_report::FileReport,
+        SettingsFiles, claude_home::home_folder, edit as own_settings, file_report as about,
+        file_report::FileReport,
     },
     setup::extensions::{self, Extensions},
     spaces::Spaces,
@@ -190,7 +191,7 @@ pub(crate) fn watch(place: &Workspace, named: Option<&Path>) -> io::Result<FileW
     let mut watched: Vec<_> = own.collect();
     watched.push(home::OPERATOR_SETTINGS.into());
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
-    watched.extend(claude::watched(place));
+    watched.extend(project::watched(&home_folder(place)));
     // What settings name; where they cannot be read nothing starts.
     let seen = SettingsFiles::look(named, place, &TrustSources::nothing());
     watched.extend(seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.places()));

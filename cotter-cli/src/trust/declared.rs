@@ -6,6 +6,8 @@ use cotter_files::{
     claude::{
         self, ClaudeEntry,
         plugin::{Plugin, PluginFile},
+        project::SETTINGS,
+        settings::{check, enabled},
     },
     command_hook::entry::{CommandHook, CommandLine},
     document::Document,
@@ -15,10 +17,6 @@ use cotter_files::{
     },
 };
 
-use crate::claude::{
-    SETTINGS,
-    settings::{check, enabled},
-};
 use crate::error::CliError;
 
 /// The commands that a `.claude` or an `.agents` declares.

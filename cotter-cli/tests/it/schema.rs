@@ -21,11 +21,10 @@ use cotter_files::{
     document::{Document, location::SettingsError},
     extensions::{FileKind, Severity, keys},
     profile::{Profile, ProfileGrants},
-    settings::{Settings, SettingsOwner},
+    settings::{Settings, SettingsOwner, mcp_servers::Servers},
     space::SpaceManifest,
 };
 use cotter_models::Speaks;
-use cotter_tools::mcp::config::Servers;
 use expect_test::{Expect, expect};
 use jsonschema::Validator;
 use serde_json::{Value, json};

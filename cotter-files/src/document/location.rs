@@ -124,6 +124,11 @@ pub struct SettingsError {
 }
 
 impl SettingsError {
+    /// An error whose message names the file or folder itself.
+    pub(crate) fn without_file(message: impl Into<String>) -> SettingsError {
+        SettingsError::of_file(&Arc::from(""), message)
+    }
+
     /// An error about a file as a whole.
     pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> SettingsError {
         SettingsError {
@@ -147,7 +152,7 @@ impl SettingsError {
         self
     }
 
-    /// The file's name as it was given.
+    /// The file's name as it was given; empty where the message names it.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -172,6 +177,7 @@ impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Some(place) => write!(f, "{place}: {}: {}", place.path(), self.message),
+            None if self.file.is_empty() => f.write_str(&self.message),
             None => write!(f, "{}: {}", self.file, self.message),
         }
     }
