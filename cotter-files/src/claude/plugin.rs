@@ -82,7 +82,7 @@ const ABOUT: [&str; 10] = [
     "keywords",
 ];
 
-/// How the layout of a folder finds plugins in it.
+/// The functions by which the layout of a folder finds plugins.
 pub(crate) const LAYOUT: PluginLayout = PluginLayout {
     is_plugin: is_one,
     paths: |root, kind| Some(Plugin::load(root).ok()??.paths(kind).to_vec()),

@@ -50,16 +50,15 @@ pub struct HomeFolder<'a> {
 }
 
 impl HomeFolder<'_> {
-    /// Whether something for other programs in the home folder, or that the person's files name, is the
-    /// project's. It is the person's also where the project contains it, if the project is their home folder
-    /// or above it.
+    /// True if a path in the home folder, or one that the person's files name, is the project's. It is the
+    /// person's also where the project contains it, if the project is their home folder or above it.
     pub(crate) fn is_projects(&self, path: &Path) -> bool {
         let project = self.place.project();
         let contains_home = self.path.as_ref().is_some_and(|home| links::is_above(project, home));
         !contains_home && links::leads_through(path, project)
     }
 
-    /// What of it would be used, where something would.
+    /// Its folders `.claude` and `.agents`, as far as they are the person's and hold something that is used.
     pub fn brings(&self) -> Vec<PathBuf> {
         const BRINGS: [&str; 6] =
             ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];

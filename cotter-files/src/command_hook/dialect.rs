@@ -41,17 +41,17 @@ pub trait CustomDialect: Any + fmt::Debug + Send + Sync {
     /// Registers the hook at the points of its event.
     fn register(self: Arc<Self>, hook: &CommandHook, unit: &mut Registry, base: &HookLocation);
 
-    /// When it is asked, and whom: everything but its command that decides what it refuses.
+    /// Everything but the command that decides what it refuses: its event, its matchers, its programs.
     fn definition(&self, command: &CommandLine) -> String;
 
-    /// What tells it from other hooks besides its command. The same in every version: names in files are
-    /// made of it.
+    /// A value that tells it from other hooks besides its command. It stays equal in every version: names in
+    /// files are made of it.
     fn identity(&self) -> Value;
 
     /// The name of its event: the first word of its name where its command gives none.
     fn event_name(&self) -> &'static str;
 
-    /// Whether another entry is the same.
+    /// True if another entry is the same.
     fn is_equal(&self, other: &dyn CustomDialect) -> bool;
 }
 

@@ -22,11 +22,11 @@ const OF_PROJECTS: [&str; 3] = [".cotter", ".claude", ".agents"];
 /// How deep folders are looked for by their names.
 const DEEPEST: usize = 6;
 
-/// How plugins are found: passed in, because their manifests are another room's to read.
+/// Functions that find plugins: passed in, because their manifests are another room's to read.
 pub(crate) struct PluginLayout {
-    /// Whether a folder says that it is a plugin.
+    /// True for a folder that says it is a plugin.
     pub(crate) is_plugin: fn(&Path) -> bool,
-    /// Where the plugin at a root has files of a kind, from its root; `None` if it cannot be read.
+    /// The paths, from a plugin's root, that hold its files of a kind; `None` if it cannot be read.
     pub(crate) paths: fn(&Path, FileKind) -> Option<Vec<PathBuf>>,
 }
 

@@ -1,11 +1,11 @@
-//! Where the links on a path lead.
+//! Links on a path, and the folders they lead through.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Whether a folder is another one, or above it. `folder` has no links; those of `inner` are followed.
+/// True if a folder is another one, or above it. `folder` has no links; those of `inner` are followed.
 pub fn is_above(folder: &Path, inner: &Path) -> bool {
     inner.canonicalize().is_ok_and(|inner| inner.starts_with(folder))
 }

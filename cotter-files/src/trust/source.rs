@@ -1,4 +1,4 @@
-//! Where a project may bring something that runs: `.agents`, `.claude`, `.cotter` and `.mcp.json`.
+//! The folders and files of a project that may bring something that runs: `.agents`, `.claude`, `.cotter` and `.mcp.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub fn possible_sources(place: &Workspace, home: Option<&Path>) -> Vec<PathBuf> 
 pub struct TrustSource {
     /// The folder or file.
     pub source: PathBuf,
-    /// How it stands.
+    /// Its trust.
     pub standing: TrustState,
 }
 
