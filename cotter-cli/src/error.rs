@@ -123,6 +123,12 @@ impl From<SettingsError> for CliError {
     }
 }
 
+impl From<&SettingsError> for CliError {
+    fn from(error: &SettingsError) -> Self {
+        CliError::of(error, error.hint())
+    }
+}
+
 impl From<ScriptError> for CliError {
     fn from(error: ScriptError) -> Self {
         CliError::of(&error, error.hint())

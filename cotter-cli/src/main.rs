@@ -16,8 +16,6 @@ mod models;
 mod settings;
 // The sources in a project, and which of them the person trusts.
 mod trust;
-// Files that were written for Claude Code.
-mod claude;
 // Everything that may be typed.
 mod args;
 // Folders and files on this machine.

@@ -10,7 +10,8 @@ use std::{
 };
 
 use cotter::Workspace;
-use cotter_files::trust::store::TrustStore;
+pub(crate) use cotter_files::folder::links::leads_through;
+use cotter_files::{folder::links, trust::store::TrustStore};
 
 use crate::error::CliError;
 
@@ -122,44 +123,9 @@ pub(crate) fn is_brought_by(path: &Path, project: &Path) -> bool {
     !(is_usual && contains_home(project)) && leads_through(path, project)
 }
 
-/// Whether something for other programs in the home folder, or that the person's files name, is the
-/// project's: by the same rule, wherever our own settings are kept.
-pub(crate) fn is_projects(path: &Path, project: &Path) -> bool {
-    !contains_home(project) && leads_through(path, project)
-}
-
 /// Whether the project is the home folder, or above it.
 fn contains_home(project: &Path) -> bool {
-    let home = folder().and_then(|home| home.canonicalize().ok());
-    home.is_some_and(|home| home.starts_with(project))
-}
-
-/// The most links on the way to a file.
-const LINKS: usize = 40;
-
-/// Whether a file lies in a folder, or is reached by a link in it. The folder's own path has no links. A
-/// folder that is entered and left again by `..` does not count; a link in it does, wherever it leads.
-pub(crate) fn leads_through(path: &Path, folder: &Path) -> bool {
-    let Ok(path) = std::path::absolute(path) else { return false };
-    let mut here = PathBuf::new();
-    let mut links = 0;
-    // What is left of the way, the next name last.
-    let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
-    while let Some(name) = left.pop() {
-        match name.to_str() {
-            Some(".") => continue,
-            Some("..") => _ = here.pop(),
-            _ => here.push(name),
-        }
-        let Ok(to) = fs::read_link(&here) else { continue };
-        links += 1;
-        if here.starts_with(folder) || links > LINKS {
-            return true;
-        }
-        here.pop();
-        left.extend(to.iter().rev().map(ToOwned::to_owned));
-    }
-    here.starts_with(folder)
+    folder().is_some_and(|home| links::is_above(project, &home))
 }
 
 /// The folder of all sessions.
@@ -223,44 +189,4 @@ pub(crate) fn text_variable(name: &str) -> Option<String> {
 /// A variable's folder. An empty one is none.
 fn variable(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn s3_what_a_project_brings_is_told_by_where_the_way_leads() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().canonicalize().unwrap();
-        let project = root.join("project");
-        for name in ["project/sub", "beside/deep"] {
-            fs::create_dir_all(root.join(name)).unwrap();
-        }
-        symlink(root.join("beside/deep"), project.join("out")).unwrap();
-        symlink("../project", root.join("beside/in")).unwrap();
-        symlink("../project/out", root.join("beside/by")).unwrap();
-        symlink("round", root.join("beside/round")).unwrap();
-        let cases = [
-            ("project/s.json", true),
-            ("project/sub/../s.json", true),
-            ("beside/../project/none/s.json", true),
-            ("project/../beside/s.json", false),
-            ("project/sub/../../beside/s.json", false),
-            ("beside/s.json", false),
-            ("project-two/s.json", false),
-            // Links: into the project, and those that are the project's, wherever they lead.
-            ("beside/in/s.json", true),
-            ("beside/in/../beside/s.json", false),
-            ("project/out/s.json", true),
-            ("project/out/../s.json", true),
-            ("beside/by/s.json", true),
-            ("beside/round", true),
-        ];
-        for (path, expected) in cases {
-            assert_eq!(leads_through(&root.join(path), &project), expected, "{path}");
-        }
-    }
 }

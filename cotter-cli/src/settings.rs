@@ -25,23 +25,30 @@ use cotter::{
     text,
 };
 use cotter_files::{
-    claude::plugin::Plugin,
+    claude::{
+        ClaudeEntry,
+        plugin::Plugin,
+        project::{self, ClaudeUnit, ExtensionFolder},
+    },
     command_hook::{
         self, HookLocation,
-        dialect::Dialect,
         entry::{CommandHook, OnFailure},
         hook_files::{HookFiles, load_hooks, load_own_hooks},
     },
     document::{Document, location::SettingsError},
     extensions::{Diagnostic, Severity},
-    settings::{MergedSettings, Settings, SettingsOwner, SourcedText, permissions::Permissions},
+    settings::{
+        MergedSettings, Settings, SettingsOwner, SourcedText, mcp_servers::Servers,
+        permissions::Permissions,
+    },
     trust::store::{Grants, TrustState},
 };
-use cotter_tools::mcp::config::Servers;
 
-use crate::settings::checks::{about_blind, about_unknown_tools, check_examples};
+use crate::settings::{
+    checks::{about_blind, about_unknown_tools, check_examples},
+    claude_home::home_folder,
+};
 use crate::{
-    claude::{self, ExtensionFolder},
     error::CliError,
     paths as home,
     paths::{
@@ -95,16 +102,16 @@ impl SettingsFile {
     }
 
     /// What was written for another program.
-    fn of_others(part: claude::ClaudeUnit) -> Self {
+    fn of_others(part: ClaudeUnit) -> Self {
         let owner = part.owner();
-        let claude::ClaudeUnit { path, settings, servers, brings, told, broken, .. } = part;
+        let ClaudeUnit { path, settings, servers, brings, told, broken, .. } = part;
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
         let others = Some((brings, told));
         SettingsFile {
             settings,
             servers,
             others,
-            broken,
+            broken: broken.map(CliError::from),
             ..SettingsFile::empty(&path, owner, base)
         }
     }
@@ -316,13 +323,13 @@ impl SettingsFiles {
         let said = || files.iter().chain(&named).map(|file| &file.settings);
         let home = says_home(said());
         let plugins: Vec<_> = said().flat_map(|settings| settings.plugins.clone()).collect();
-        let own = claude::of_person(&plugins, home, place)?;
+        let own = project::of_person(&plugins, home, &home_folder(place))?;
         // What is said for us stands nearer.
         let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
         let at = at.unwrap_or(files.len());
         files.splice(at..at, own.into_iter().map(SettingsFile::of_others));
         for found in &standings.0 {
-            for part in claude::of_project(found, home, place)? {
+            for part in project::of_project(found, home, &home_folder(place))? {
                 take_in(&mut files, SettingsFile::of_others(part));
             }
             files.extend(SettingsFile::of_project(found)?);
@@ -334,7 +341,7 @@ impl SettingsFiles {
         let on_failure = files.iter().any(blocks).then_some(OnFailure::Block);
         let hooks =
             files.iter_mut().map(|file| (file.owner.origin.clone(), &mut file.settings.hooks));
-        claude::settle(hooks, on_failure.unwrap_or(OnFailure::Pass));
+        project::settle(hooks, on_failure.unwrap_or(OnFailure::Pass));
         Ok(SettingsFiles(files))
     }
 
@@ -694,8 +701,8 @@ fn blind_hooks(file: &SettingsFile, agent: &Agent) -> Vec<String> {
 fn mute_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError> {
     let mut told = vec![];
     for hook in &file.settings.hooks {
-        let Dialect::Claude(entry) = &hook.dialect else { continue };
-        let Some((url, _)) = entry.address() else { continue };
+        let address = ClaudeEntry::of(hook).and_then(ClaudeEntry::address);
+        let Some((url, _)) = address else { continue };
         let Err(why) = OperatorSwitches::read()?.webhooks.may_ask(url) else { continue };
         let words = format!(
             "hook `{}` asks {}, and always fails: {why}; the operator lists hosts in `{WEBHOOKS}`",

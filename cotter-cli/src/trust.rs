@@ -22,57 +22,24 @@ use cotter_files::{
     trust::{
         declared::{DeclaredCommand, Invocation},
         snapshot::{Hash, Snapshot, SnapshotItem},
+        source,
         store::{Grants, TrustState, TrustStore},
         view::{texts, view},
     },
 };
 
+pub(crate) use cotter_files::trust::source::{SourceKind, TrustSource};
+
 use crate::{
     args::TrustArgs,
-    claude,
     error::CliError,
     paths as home,
     terminal::{Terminal, screen::Screen, style::ColorChoice},
 };
 
-/// What a project's own settings, hooks and servers stand in, the nearest last.
-const FOLDERS: [(&str, SourceKind); 3] = [
-    (".agents", SourceKind::Agents),
-    (".claude", SourceKind::Claude),
-    (".cotter", SourceKind::Cotter),
-];
-
-/// What a source is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SourceKind {
-    /// A folder of ours.
-    Cotter,
-    /// A folder of Claude Code's.
-    Claude,
-    /// A folder of skills and plugins for any agent.
-    Agents,
-    /// A file of servers.
-    Servers,
-}
-
-/// Where a project's own settings, hooks and servers may stand, there or not: the folders `.agents`,
-/// `.claude` and `.cotter` from its root down to the working folder, then `.mcp.json`. Those of the person's
-/// home folder are their own.
+/// Where a project's own settings, hooks and servers may stand, there or not.
 pub(crate) fn possible_sources(place: &Workspace) -> Vec<PathBuf> {
-    let project = place.project();
-    let way = place.cwd().ancestors().take_while(|folder| folder.starts_with(project));
-    let mut way: Vec<_> = way.collect();
-    way.reverse();
-    let home = home::folder().and_then(|home| home.canonicalize().ok());
-    let is_own =
-        |folder: &Path, what| what != SourceKind::Cotter && home.as_deref() == Some(folder);
-    let mut sources = vec![];
-    for folder in way {
-        let ours = FOLDERS.iter().filter(|(_, what)| !is_own(folder, *what));
-        sources.extend(ours.map(|(name, _)| folder.join(name)));
-    }
-    sources.push(project.join(".mcp.json"));
-    sources
+    source::possible_sources(place, home::folder().as_deref())
 }
 
 /// Those that are there.
@@ -98,33 +65,6 @@ pub(crate) fn store(project: &Path) -> Result<TrustStore, CliError> {
 
 /// How everything a project brings stands.
 pub(crate) struct TrustSources(pub(crate) Vec<TrustSource>);
-
-/// One source.
-pub(crate) struct TrustSource {
-    pub(crate) source: PathBuf,
-    pub(crate) standing: TrustState,
-}
-
-impl TrustSource {
-    /// Whether it is a folder of extensions, not a file by itself.
-    pub(crate) fn is_folder(&self) -> bool {
-        self.place() != SourceKind::Servers
-    }
-
-    /// Whether it is in a format of ours, or of everybody's.
-    pub(crate) fn is_ours(&self) -> bool {
-        matches!(self.place(), SourceKind::Cotter | SourceKind::Servers)
-    }
-
-    /// What it is.
-    pub(crate) fn place(&self) -> SourceKind {
-        let name = self.source.file_name().unwrap_or_default();
-        FOLDERS
-            .iter()
-            .find(|(known, _)| name == *known)
-            .map_or(SourceKind::Servers, |(_, what)| *what)
-    }
-}
 
 impl TrustSources {
     /// Nothing is looked at.
@@ -462,7 +402,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliE
         return declared_of_space(snapshot);
     }
     if [".claude", ".agents"].iter().any(|name| snapshot.source().ends_with(name)) {
-        return claude::declared(snapshot);
+        return declared::declared(snapshot);
     }
     let mut declared = vec![];
     for name in ["settings.json", ".mcp.json"] {

@@ -1,43 +1,49 @@
-//! Hooks that were written for Claude Code: the object `hooks` of `.claude/settings.json`,
-//! `settings.local.json` and a plugin's `hooks/hooks.json`.
+//! Files that were written for Claude Code: a folder `.claude` or `.agents`, plugins, and the hooks in them.
+//! Nothing here asks a person, prints or looks for a home folder; a caller passes folders and trust in.
 //!
 //! ```text
-//! read      entries, leniently; what is not honoured is told        claude.rs, claude/entries.rs
-//! events    where each event happens here: one table                claude/events.rs
-//! tell      what a hook reads: fields, names and inputs of theirs   claude/tell.rs, claude/tools.rs
-//! hear      what exit code and output mean, event by event          claude/hear.rs
-//! asks      matched, checked, started, heard                        claude/asks.rs
+//! project     what a project's and a person's folders bring       claude/project.rs, installed.rs,
+//!    │                                                            settings.rs, plugin.rs, agent_plugin.rs
+//! entries     hooks, leniently; what is not honoured is told      claude/entries.rs, misplaced.rs
+//! events      where each event happens here: one table            claude/events.rs, matcher.rs
+//! hook        matched, checked, started, heard                    claude/hook.rs, pinned.rs
+//! input       what a hook reads: fields, names, inputs of theirs  claude/input.rs, tool_mapping.rs
+//! output      what exit code and output mean, event by event      claude/output.rs, prompt_handler.rs
 //! ```
 //!
-//! They run in place, in the session's folder, by `sh -c` or as they are where they have `args`. A failure
+//! Hooks run in place, in the session's folder, by `sh -c` or as they are where they have `args`. A failure
 //! passes and is told each time, unless the entry or [`ClaudeFile::on_failure`] says that it blocks. What a
 //! hook allows nobody is asked about, where nothing but mode or zone would ask: no gate, no rule and no
 //! kernel gate is answered by it. Another input is taken where the owner may rewrite.
 
-pub(crate) mod agent_plugin;
-pub(crate) mod entries;
-pub(crate) mod events;
-pub(crate) mod hook;
-pub(crate) mod input;
-pub(crate) mod matcher;
-pub(crate) mod misplaced;
-pub(crate) mod output;
-pub mod pinned;
+pub mod project;
+mod installed;
+pub mod settings;
 pub mod plugin;
-pub(crate) mod prompt_handler;
+mod agent_plugin;
+mod entries;
+mod misplaced;
+mod events;
+mod matcher;
+mod hook;
+mod input;
+mod tool_mapping;
+mod output;
+mod prompt_handler;
+pub mod pinned;
 #[cfg(test)]
-pub(crate) mod tests;
-pub(crate) mod tool_mapping;
+mod tests;
 
 use std::{
+    any::Any,
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde_json::{Value, json};
 
 pub(crate) use crate::claude::misplaced::stray;
-pub use crate::claude::tool_mapping::our_tools;
 pub use crate::claude::{
     entries::{read, without_repeats},
     events::ClaudeEvent,
@@ -45,8 +51,14 @@ pub use crate::claude::{
     pinned::PinnedFolder,
 };
 use crate::claude::{matcher::Matcher, prompt_handler::PromptHandler};
-use crate::command_hook::entry::{CommandLine, OnFailure};
-use cotter::permission::rule::Rule;
+use crate::command_hook::{
+    HookLocation,
+    dialect::{CustomDialect, Dialect},
+    entry::{CommandHook, CommandLine, OnFailure},
+    other_points::other_point,
+};
+pub use cotter::host::our_tools;
+use cotter::{Registry, hooks::points::PointId, permission::rule::Rule};
 
 /// A file that declares hooks, and what holds for all of them.
 #[derive(Clone, Debug)]
@@ -113,8 +125,8 @@ pub(crate) fn is_event(name: &str) -> bool {
 }
 
 /// The point that an event of Claude Code is at here.
-pub fn point_of(event: &str) -> Option<cotter::hooks::points::PointId> {
-    crate::claude::events::named(event).ok()?.row().points.first().copied()
+pub fn point_of(event: &str) -> Option<PointId> {
+    other_point(event)
 }
 
 /// An address that is asked.
@@ -140,6 +152,13 @@ enum ClaudeHandler {
 }
 
 impl ClaudeEntry {
+    /// The entry of a hook that was written for Claude Code; `None` for any other.
+    pub fn of(hook: &CommandHook) -> Option<&ClaudeEntry> {
+        let Dialect::Custom(entry) = &hook.dialect else { return None };
+        let entry: &dyn Any = &**entry;
+        entry.downcast_ref()
+    }
+
     /// The address that is asked, where it is one, and the variables it is told.
     pub fn address(&self) -> Option<(&str, &[String])> {
         match &self.handler {
@@ -151,33 +170,6 @@ impl ClaudeEntry {
     /// The event it is bound to.
     pub fn event(&self) -> ClaudeEvent {
         self.event
-    }
-
-    /// When it is asked, and whom: whatever else than its command decides what it refuses.
-    pub(crate) fn definition(&self) -> String {
-        let ClaudeEntry { event, matchers, condition, handler, plugin, pinned, rewakes } = self;
-        let root = plugin.as_ref().map(|plugin| &plugin.root);
-        let condition = condition.as_ref().map(Rule::text);
-        format!(
-            " at {event:?} for {matchers:?} if {condition:?} by {handler:?} of {root:?} in {pinned:?}, \
-             rewakes {rewakes}"
-        )
-    }
-
-    /// What makes it this hook and no other besides its command, in words that stay the same: its name
-    /// may stand in files.
-    pub(crate) fn identity(&self) -> Value {
-        let ClaudeEntry { event, matchers, handler, plugin, .. } = self;
-        let mut matchers: Vec<_> = matchers.iter().map(Matcher::text).collect();
-        matchers.sort();
-        let asked = match handler {
-            ClaudeHandler::Command => Value::Null,
-            ClaudeHandler::Prompt(prompt) => json!(["prompt", prompt.text]),
-            ClaudeHandler::Http(http) => json!(["http", http.url, http.headers]),
-            ClaudeHandler::Nothing(why) => json!(["nobody", why]),
-        };
-        let plugin = plugin.as_ref().map(|plugin| plugin.root.to_string_lossy());
-        json!([event.name(), matchers, self.rule(), asked, plugin])
     }
 
     /// The files that a command names by whole paths, and that are there now.
@@ -214,6 +206,46 @@ impl ClaudeEntry {
                 words.iter().map(|word| filled(word, for_shell).into()).collect()
             }
         }
+    }
+}
+
+impl CustomDialect for ClaudeEntry {
+    fn register(self: Arc<Self>, hook: &CommandHook, unit: &mut Registry, base: &HookLocation) {
+        hook::register(hook, &self, unit, base);
+    }
+
+    fn definition(&self, command: &CommandLine) -> String {
+        let ClaudeEntry { event, matchers, condition, handler, plugin, pinned, rewakes } = self;
+        let root = plugin.as_ref().map(|plugin| &plugin.root);
+        let condition = condition.as_ref().map(Rule::text);
+        format!(
+            " at {event:?} for {matchers:?} if {condition:?} by {handler:?} of {root:?} in {pinned:?}, \
+             rewakes {rewakes}, by {:?}",
+            self.files(command)
+        )
+    }
+
+    fn identity(&self) -> Value {
+        let ClaudeEntry { event, matchers, handler, plugin, .. } = self;
+        let mut matchers: Vec<_> = matchers.iter().map(Matcher::text).collect();
+        matchers.sort();
+        let asked = match handler {
+            ClaudeHandler::Command => Value::Null,
+            ClaudeHandler::Prompt(prompt) => json!(["prompt", prompt.text]),
+            ClaudeHandler::Http(http) => json!(["http", http.url, http.headers]),
+            ClaudeHandler::Nothing(why) => json!(["nobody", why]),
+        };
+        let plugin = plugin.as_ref().map(|plugin| plugin.root.to_string_lossy());
+        json!([event.name(), matchers, self.rule(), asked, plugin])
+    }
+
+    fn event_name(&self) -> &'static str {
+        self.event.name()
+    }
+
+    fn is_equal(&self, other: &dyn CustomDialect) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref().is_some_and(|other: &ClaudeEntry| self == other)
     }
 }
 

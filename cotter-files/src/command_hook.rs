@@ -1,26 +1,27 @@
 //! Hooks that are programs: an entry in a settings file or a file `hooks/*.yaml`, started for each event
-//! or once for all of them.
+//! or once for all of them. The room starts no process itself, and knows no dialect of another program.
 //!
 //! ```text
 //! entry      what a file says: point, tools, command, limit           command_hook/entry.rs,
-//!   │                                                                 files/hooks.rs
-//!   │        what it is called where nobody says                       command_hook/names.rs
+//!   │                                                                 command_hook/hook_files.rs
+//!   │        what it is called where nobody says                      command_hook/names.rs
 //! dialect    event ─► standard input; exit code and output ─► answer  command_hook/dialect.rs
 //!   │        two pure functions each
-//! Starts     whoever makes processes: the caller's to say
+//! HookHost   makes processes: the caller's to say
 //!   │
-//! Outside    asked by the one dispatch, like every hook               ext/foreign.rs
+//! ExternalHook  asked by the one dispatch, like every hook            cotter::hooks::external
 //! ```
 //!
 //! The program is run without a login shell, in the folder that declares it or the trusted copy of it,
 //! with few variables, and ends with its limit. A string with shell syntax runs by `sh -c`; plain words
 //! and a list are executed as they are.
 
-pub mod dialect;
 pub mod entry;
 pub mod hook_files;
 pub(crate) mod names;
-pub(crate) mod resident;
+pub(crate) mod other_points;
+pub mod dialect;
+mod resident;
 
 use std::{
     ffi::OsString,
@@ -203,8 +204,8 @@ pub struct HookLocation {
 impl CommandHook {
     /// Registers the hook for an owner.
     pub fn register(&self, unit: &mut Registry, base: &HookLocation) {
-        if let Dialect::Claude(entry) = &self.dialect {
-            return crate::claude::hook::register(self, entry, unit, base);
+        if let Dialect::Custom(entry) = &self.dialect {
+            return Arc::clone(entry).register(self, unit, base);
         }
         let hook: Arc<dyn ExternalHook> = match self.serve {
             true => Arc::new(ResidentHook::new(self.clone(), base.clone())),
@@ -232,9 +233,7 @@ impl CommandHook {
         };
         let (limit, env) = (self.limit(), &self.env);
         let surely = match &self.dialect {
-            Dialect::Claude(entry) => {
-                format!("{}, by {:?}", entry.definition(), entry.files(&self.command))
-            }
+            Dialect::Custom(entry) => entry.definition(&self.command),
             _ => format!(" in {}{}", base.folder.display(), self.program(base)),
         };
         format_smolstr!("{what}{passes}\nis{surely}, within {limit:?}, given {env:?}")

@@ -1,7 +1,8 @@
-//! The generic layer: a document of JSON with comments in which every value knows its place.
+//! Documents of JSON with comments, in which every value knows its place. The room parses and reports errors
+//! with file, line and JSON path; it gives no key a meaning.
 
 pub mod location;
-pub(crate) mod scan;
+mod scan;
 
 use std::{collections::HashMap, ops::RangeInclusive, path::Path, sync::Arc};
 
@@ -11,9 +12,8 @@ use jsonc_parser::{
     errors::{ParseError, ParseErrorKind},
 };
 
-use crate::{
-    document::location::{SettingsError, SourceLocation, SourceText, TextPosition},
-    settings::SourcedText,
+use crate::document::location::{
+    SettingsError, SourceLocation, SourceText, SourcedText, TextPosition,
 };
 use cotter::text;
 

@@ -1,14 +1,15 @@
-//! Extensions that are files: what a person writes down instead of linking it.
+//! Skills, commands, agents and memory in files: what a person writes down instead of linking it. Plugins,
+//! profiles and checks of files stand in rooms above.
 //!
 //! A folder of extensions is read whole, without starting anything. What is broken is left out and told
 //! with its place; what could be read another way than it was written is read so and told as well.
 
-pub mod agents;
-pub(crate) mod commands;
-pub mod memory;
-pub(crate) mod project;
 pub(crate) mod skills;
-pub(crate) mod template;
+pub(crate) mod commands;
+pub mod agents;
+pub mod memory;
+mod template;
+mod project;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -20,14 +21,12 @@ use std::{
 use serde_json::json;
 use smol_str::SmolStr;
 
-#[cfg(unix)]
-pub use crate::command_hook::hook_files::hooks_of;
-#[cfg(unix)]
-pub(crate) use crate::command_hook::hook_files::{check_hooks, of_settings};
 pub use crate::{
-    command_hook::hook_files::{HookFile, HookFileErrors, HookFiles, load_hooks, load_own_hooks},
     extensions::{agents::AgentFile, commands::CommandFile, skills::SkillFile},
-    trust::watch::FileWatcher,
+    folder::{
+        diagnostic::{Diagnostic, Severity},
+        file_kind::FileKind,
+    },
 };
 use crate::{
     extensions::{
@@ -37,10 +36,8 @@ use crate::{
     folder::walk::LinkPolicy,
 };
 use cotter::{
-    Agent, Controls, Origin, Owner, Registry, Subagent, host,
-    invoke::{callable::BoxError, named_item::NameKind},
-    permission::mode::Mode,
-    text,
+    Agent, Controls, Origin, Owner, Registry, Subagent, host, invoke::named_item::NameKind,
+    permission::mode::Mode, text,
 };
 
 /// Whose a folder is, and whether a person trusts it.
@@ -97,10 +94,9 @@ pub struct LoadedFolder {
 /// Reads the folders `skills`, `commands` and `agents` of a folder. Those that are not there hold nothing.
 pub fn load(folder: &Path, loading: &LoadContext) -> LoadedFolder {
     let links = loading.links(folder);
-    let (skills, of_skills) = crate::extensions::skills::load(&folder.join("skills"), &links);
-    let (commands, of_commands) =
-        crate::extensions::commands::load(&folder.join("commands"), &links);
-    let (agents, of_agents) = crate::extensions::agents::load(&folder.join("agents"), &links);
+    let (skills, of_skills) = skills::load(&folder.join("skills"), &links);
+    let (commands, of_commands) = commands::load(&folder.join("commands"), &links);
+    let (agents, of_agents) = agents::load(&folder.join("agents"), &links);
     let diagnostics = [of_skills, of_commands, of_agents].concat();
     let nothing = LoadedFolder::nothing(loading);
     let mut loaded = LoadedFolder { skills, commands, agents, diagnostics, ..nothing };
@@ -123,7 +119,7 @@ impl LoadedFolder {
         }
     }
 
-    fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         let skills = self.skills.iter().map(|file| &file.path);
         let commands = self.commands.iter().map(|file| &file.path);
         skills.chain(commands).chain(self.agents.iter().map(|file| &file.path))
@@ -192,7 +188,7 @@ impl LoadedFolder {
 
     /// Tells which of several would be used, were they loaded together. A collection is to choose from:
     /// nothing is wrong with any of them.
-    fn tell_of_repeats(&mut self) {
+    pub(crate) fn tell_of_repeats(&mut self) {
         let mut seen = FirstNames::default();
         let skills = self.skills.iter().map(|file| (NameKind::Skill, &file.name, &file.path));
         let commands = self.commands.iter().map(|file| (NameKind::Command, &file.name, &file.path));
@@ -345,246 +341,5 @@ async fn run(controls: &Controls, line: &str, written: &str) -> String {
         Err(error) => {
             format!("[`{written}` failed: {}]", text::cut(error.message.trim(), WRITTEN_BYTES))
         }
-    }
-}
-
-/// What kind of files a check is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FileKind {
-    /// Skills.
-    Skills,
-    /// Commands.
-    Commands,
-    /// Agents, and profiles among them.
-    Agents,
-    /// Profiles: `agent.json`.
-    Profiles,
-    /// Hooks: `hooks/*.yaml` and, beside them, settings files.
-    Hooks,
-    /// Settings files.
-    Settings,
-    /// Spaces: each file of a folder with a `manifest.json`.
-    Spaces,
-}
-
-impl FileKind {
-    /// The word for one of them.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FileKind::Skills => "skill",
-            FileKind::Commands => "command",
-            FileKind::Agents => "agent",
-            FileKind::Profiles => "profile",
-            FileKind::Hooks => "hook",
-            FileKind::Settings => "settings",
-            FileKind::Spaces => "space",
-        }
-    }
-
-    /// The folder of such files in a folder of extensions, where they have one.
-    pub fn folder(self) -> Option<&'static str> {
-        match self {
-            FileKind::Skills => Some("skills"),
-            FileKind::Commands => Some("commands"),
-            FileKind::Agents | FileKind::Profiles => Some("agents"),
-            FileKind::Hooks => Some("hooks"),
-            FileKind::Settings | FileKind::Spaces => None,
-        }
-    }
-}
-
-/// A file that was checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CheckedFile {
-    /// The file.
-    pub path: PathBuf,
-    /// What it is.
-    pub kind: FileKind,
-    /// What became of it.
-    pub status: Severity,
-    /// What is to be said about it.
-    pub diagnostics: Vec<Diagnostic>,
-    /// The tools that it names by our names, or as they are written, with their line: of an agent or a
-    /// profile. Who is asked knows what there is.
-    pub tools: Vec<(Option<usize>, String)>,
-}
-
-/// Files that were looked at, and what is to be said about them.
-pub(crate) type CheckedFiles = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
-
-/// Checks the files of a kind, whole: texts are read, too. A file is judged as one of the kind. Of a folder
-/// the places are looked at where files of the kind are: those of a `.cotter`, a `.claude`, an `.agents`, a
-/// space or a plugin, be it the folder or in it; where it is none of these, all of it.
-pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
-    match kind {
-        FileKind::Skills | FileKind::Commands | FileKind::Agents => {}
-        FileKind::Profiles => {
-            return checked(crate::extensions::agents::check_profiles(path).0, kind);
-        }
-        FileKind::Hooks => return checked(crate::command_hook::hook_files::check(path), kind),
-        FileKind::Settings => {
-            return checked(crate::command_hook::hook_files::check_settings(path), kind);
-        }
-        #[cfg(unix)]
-        FileKind::Spaces => return crate::space::check(path),
-        #[cfg(not(unix))]
-        FileKind::Spaces => return vec![],
-    }
-    if path.is_file() {
-        return check_file(path, kind);
-    }
-    let mut all: Vec<CheckedFile> = vec![];
-    for spot in crate::folder::layout::spots(path, kind) {
-        let more = check_texts(&spot.path, &LinkPolicy::within(&spot.within), kind);
-        let new = |file: &CheckedFile| all.iter().all(|known| known.path != file.path);
-        let more: Vec<_> = more.into_iter().filter(new).collect();
-        all.extend(more);
-    }
-    all
-}
-
-/// One file, which has to be of the kind.
-fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
-    let links = LinkPolicy::within(path.parent().unwrap_or(path));
-    let found = check_texts(path, &links, kind);
-    if !found.is_empty() {
-        return found;
-    }
-    let endings = match kind {
-        FileKind::Commands => "`.md`",
-        FileKind::Agents => "`.md` or `.yaml`, or is `agent.json`",
-        _ => "`.md` or `.yaml`",
-    };
-    let kinds = kind.folder().unwrap_or_default();
-    let why = format!("{kinds} are files whose name ends in {endings}");
-    checked((vec![], vec![Diagnostic::new(path, None, Severity::Rejected, why)]), kind)
-}
-
-/// The texts below a folder, or in one file.
-fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFile> {
-    let mut loaded = LoadedFolder::nothing(&LoadContext::trusted(Origin::User));
-    match kind {
-        FileKind::Skills => {
-            (loaded.skills, loaded.diagnostics) = crate::extensions::skills::load(path, links)
-        }
-        FileKind::Commands => {
-            (loaded.commands, loaded.diagnostics) = crate::extensions::commands::load(path, links)
-        }
-        _ => (loaded.agents, loaded.diagnostics) = crate::extensions::agents::load(path, links),
-    }
-    let mut paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
-    let mut tools: Vec<_> = loaded.agents.iter().flat_map(AgentFile::named_tools).collect();
-    loaded.tell_of_repeats();
-    if kind == FileKind::Agents {
-        let ((profiles, told), named) = crate::extensions::agents::check_profiles(path);
-        paths.extend(profiles);
-        loaded.diagnostics.extend(told);
-        tools.extend(named);
-    }
-    let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
-    let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
-    let of_texts: Vec<_> = texts.filter_map(|(path, text)| about(path, text)).collect();
-    loaded.diagnostics.extend(of_texts);
-    let mut files = checked((paths, loaded.diagnostics), kind);
-    for file in &mut files {
-        let of = tools.iter().filter(|(path, ..)| *path == file.path);
-        file.tools = of.map(|(_, line, tool)| (*line, tool.clone())).collect();
-    }
-    files
-}
-
-/// Each file once, with what is to be said about it. One that is only told of is of that kind.
-pub(crate) fn checked((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<CheckedFile> {
-    let told_of = diagnostics.iter().map(|told| &told.path);
-    let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
-    let others: Vec<_> = others.map(|path| (path.clone(), kind)).collect();
-    paths.extend(others);
-    paths.sort_by(|a, b| a.0.cmp(&b.0));
-    paths.dedup();
-    let checked = paths.into_iter().map(|(path, kind)| {
-        let told = diagnostics.iter().filter(|told| told.path == path);
-        let diagnostics: Vec<_> = told.cloned().collect();
-        let worst = diagnostics.iter().map(|told| told.severity).max();
-        let status = worst.unwrap_or(Severity::Warning);
-        CheckedFile { path, kind, status, diagnostics, tools: vec![] }
-    });
-    checked.collect()
-}
-
-/// What is to be said about a text.
-fn about(path: &Path, text: Result<Arc<str>, BoxError>) -> Option<Diagnostic> {
-    let (severity, message) = match text {
-        Err(why) => (Severity::Rejected, why.to_string()),
-        Ok(text) if text.contains('\u{fffd}') => {
-            (Severity::Repaired, "bytes of its text are not UTF-8, and become U+FFFD".into())
-        }
-        Ok(text) if text.is_empty() => {
-            (Severity::Warning, "it has no text below its front matter".into())
-        }
-        Ok(_) => return None,
-    };
-    Some(Diagnostic::new(path, None, severity, message))
-}
-
-/// Something about a file that its author should know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Diagnostic {
-    /// The file.
-    pub path: PathBuf,
-    /// The line, from 1, where it is about one.
-    pub line: Option<usize>,
-    /// What became of the file.
-    pub severity: Severity,
-    /// What is the matter, and where there is one the way out.
-    pub message: String,
-}
-
-/// What became of a file. Ordered by weight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// It was loaded; something in it has no effect.
-    Warning,
-    /// It was loaded, read another way than it was written.
-    Repaired,
-    /// It was loaded without something that would guard or act.
-    InPart,
-    /// It was left out.
-    Rejected,
-}
-
-impl Severity {
-    /// The word for it in lists.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Severity::Warning => "ok",
-            Severity::Repaired => "repaired",
-            Severity::InPart => "in part",
-            Severity::Rejected => "rejected",
-        }
-    }
-}
-
-impl Diagnostic {
-    /// Something about a file, or about a line of it.
-    pub fn new(
-        path: &Path,
-        line: Option<usize>,
-        severity: Severity,
-        message: impl Into<String>,
-    ) -> Self {
-        Diagnostic { path: path.into(), line, severity, message: message.into() }
-    }
-}
-
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())?;
-        if let Some(line) = self.line {
-            write!(f, ":{line}")?;
-        }
-        write!(f, ": {}", self.message)
     }
 }

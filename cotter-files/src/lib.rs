@@ -5,12 +5,25 @@
 //! person: a host passes in a [`HookHost`](command_hook::HookHost) for the one and calls
 //! [`TrustStore`](trust::TrustStore) after the other.
 
-pub mod claude;
-pub mod command_hook;
-pub mod document;
-pub mod extensions;
-pub mod folder;
-pub mod profile;
-pub mod settings;
+// The rooms, from the top to the bottom: each uses only those that stand under it.
+
+// Checks of files before they are used.
+pub mod check;
+// Spaces: a folder that is an extension, loaded whole and unloaded whole.
 pub mod space;
+// Files that were written for Claude Code: settings, hooks, plugins.
+pub mod claude;
+// Profiles: an agent and its actions, in `agent.json`.
+pub mod profile;
+// Skills, commands, agents and memory in files.
+pub mod extensions;
+// The meaning of a settings file's keys.
+pub mod settings;
+// Hooks that are programs, and their dialects.
+pub mod command_hook;
+// Snapshots, and whether somebody trusts them.
 pub mod trust;
+// Files of a folder: found, opened, remarked on.
+pub mod folder;
+// JSON with comments, in which every value knows its place.
+pub mod document;

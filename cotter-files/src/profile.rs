@@ -6,7 +6,7 @@
 //!   │
 //! Action     log ─ webhook ─ save_json ─ approve ─ command             profile/action.rs
 //!   │
-//! Means      whoever posts, where lines are kept, who starts commands: the caller's to say
+//! ActionHost posts, keeps lines, starts commands: the caller's to say
 //!   │
 //! Registry   gates and observers, as `profile:NAME`; never a transform, never an allow rule
 //! ```
@@ -14,12 +14,12 @@
 //! A profile may watch, ask and forbid. Nothing it says makes anything looser or changes what a tool is
 //! given: whatever it registers has an origin that may not.
 
-pub(crate) mod action;
-pub(crate) mod event_line;
 pub mod read;
-pub(crate) mod run_files;
+mod action;
+mod event_line;
+mod run_files;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 

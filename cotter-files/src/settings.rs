@@ -1,14 +1,14 @@
-//! `settings.json`: the one strict reader, and what the file may say.
+//! `settings.json`, and what each of its keys means. Nothing here prints, reads the environment or looks for
+//! files: the caller says which file is whose.
 //!
-//! Two layers. [`Document`] and [`Node`] read any file of JSON with comments and know the place of every value;
-//! [`Settings`] gives the keys their meaning. A new section is a field of [`Settings`], its key in `KEYS`, a
+//! [`Document`] and [`Node`] read the file strictly; [`Settings`] gives the keys their meaning. A new section is a field of [`Settings`], its key in `KEYS`, a
 //! function from [`Node`] to the section's type, and, where the nearest file wins, a line in [`Settings::merge`].
-//! Nothing here prints, reads the environment or looks for files: the caller says which file is whose.
 
 pub mod models;
 pub mod permissions;
+pub mod mcp_servers;
 
-pub use crate::document::location::{SettingsError, SourceLocation};
+pub use crate::document::location::{SettingsError, SourceLocation, SourcedText};
 pub use crate::document::{Document, MAX_BYTES, Node, Object};
 pub use crate::settings::models::{ModelSettings, ProviderSettings};
 pub use crate::settings::permissions::{Permissions, RuleExample};
@@ -149,15 +149,6 @@ impl SettingsOwner {
             SettingsOwner::Project => "project",
         }
     }
-}
-
-/// A text whose meaning is somebody else's to say (a rule, an address), and its place for them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SourcedText {
-    /// The text: `bash(git diff *)`.
-    pub text: String,
-    /// Where it stands.
-    pub place: SourceLocation,
 }
 
 /// The section `limits`.

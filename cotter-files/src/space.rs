@@ -36,14 +36,12 @@ use smol_str::SmolStr;
 use crate::{
     command_hook::{
         HookHost, HookLocation,
-        hook_files::{HookFileErrors, HookFiles},
+        hook_files::{HookFileErrors, HookFiles, hooks_of},
         is_confined,
     },
     document::{Document, Node, location::SettingsError},
-    extensions as files,
-    extensions::{
-        CheckedFile, Diagnostic, FileKind, LoadContext, LoadedFolder, Severity, TakenNames,
-    },
+    extensions::{self, LoadContext, LoadedFolder, TakenNames},
+    folder::diagnostic::{Diagnostic, Severity},
     trust::{
         snapshot::{Snapshot, SnapshotItem},
         store::Grants,
@@ -175,7 +173,7 @@ impl Space {
         let (manifest, hooks) = Space::strict_of(&snapshot)?;
         let folder = snapshot.source().to_owned();
         let loading = LoadContext::trusted(Origin::Space(manifest.id.clone()));
-        let files = files::load(&folder, &loading);
+        let files = extensions::load(&folder, &loading);
         let diagnostics = about_unused(&snapshot);
         let (source, grants) = (folder.clone(), Grants::default());
         Ok(Space { manifest, hooks, files, diagnostics, folder, source, grants })
@@ -183,7 +181,7 @@ impl Space {
 
     /// What has to be right in a space: its manifest and its hooks, or everything that is wrong with them.
     pub fn strict_of(snapshot: &Snapshot) -> Result<(SpaceManifest, HookFiles), SpaceErrors> {
-        let hooks = files::hooks_of(snapshot);
+        let hooks = hooks_of(snapshot);
         let (manifest, hooks) = match (manifest_of(snapshot), hooks) {
             (Ok(manifest), Ok(hooks)) => return Ok((manifest, hooks)),
             (manifest, hooks) => (manifest.err(), hooks.err()),
@@ -298,7 +296,7 @@ pub fn unload(agent: &Agent, id: &str) -> bool {
     agent.unload_origin(&Origin::Space(id.into()))
 }
 
-fn manifest_of(snapshot: &Snapshot) -> Result<SpaceManifest, Diagnostic> {
+pub(crate) fn manifest_of(snapshot: &Snapshot) -> Result<SpaceManifest, Diagnostic> {
     let path = snapshot.source().join(MANIFEST);
     let rejected = |why: &str| Diagnostic::new(&path, None, Severity::Rejected, why);
     let items = snapshot.folder(Path::new(""));
@@ -309,11 +307,11 @@ fn manifest_of(snapshot: &Snapshot) -> Result<SpaceManifest, Diagnostic> {
     };
     let document = Document::parse_bytes(&path.display().to_string(), bytes);
     let manifest = document.and_then(|document| SpaceManifest::read(&document));
-    manifest.map_err(|error| files::of_settings(&path, &error))
+    manifest.map_err(|error| Diagnostic::of_error(&path, &error))
 }
 
 /// What lies in the folder and does nothing there.
-fn about_unused(snapshot: &Snapshot) -> Vec<Diagnostic> {
+pub(crate) fn about_unused(snapshot: &Snapshot) -> Vec<Diagnostic> {
     let has = |name: &str| {
         let mut paths = snapshot.items().map(|(path, _)| path);
         paths.any(|path| path.starts_with(name))
@@ -322,61 +320,4 @@ fn about_unused(snapshot: &Snapshot) -> Vec<Diagnostic> {
         Diagnostic::new(&snapshot.source().join(name), None, Severity::Warning, *why)
     });
     told.collect()
-}
-
-/// Checks a space, or every space right in a folder: each of its files, and what is wrong with them.
-pub(crate) fn check(path: &Path) -> Vec<CheckedFile> {
-    let folder = match path.file_name().is_some_and(|name| name == MANIFEST) {
-        true => path.parent().filter(|folder| !folder.as_os_str().is_empty()),
-        false => Some(path),
-    };
-    let folder = folder.unwrap_or(Path::new("."));
-    let has_manifest = |folder: &Path| folder.join(MANIFEST).symlink_metadata().is_ok();
-    let mut inner: Vec<_> = match has_manifest(folder) {
-        true => vec![],
-        false => std::fs::read_dir(folder).into_iter().flatten().flatten().collect(),
-    }
-    .into_iter()
-    .map(|entry| entry.path())
-    .filter(|folder| has_manifest(folder))
-    .collect();
-    inner.sort();
-    match inner.is_empty() {
-        true => check_one(folder),
-        false => inner.iter().flat_map(|folder| check_one(folder)).collect(),
-    }
-}
-
-fn check_one(folder: &Path) -> Vec<CheckedFile> {
-    let manifest = folder.join(MANIFEST);
-    let snapshot = match Snapshot::take(folder) {
-        Ok(snapshot) => snapshot,
-        Err(error) => {
-            let told = Diagnostic::new(folder, None, Severity::Rejected, error.told());
-            return files::checked((vec![], vec![told]), FileKind::Spaces);
-        }
-    };
-    let mut diagnostics = about_unused(&snapshot);
-    diagnostics.extend(manifest_of(&snapshot).err());
-    // Named as they were typed, as the other files are.
-    for told in &mut diagnostics {
-        if let Ok(within) = told.path.strip_prefix(snapshot.source()) {
-            told.path = folder.join(within);
-        }
-    }
-    let of_space = (vec![(manifest, FileKind::Spaces)], diagnostics);
-    let mut checked = files::checked(of_space, FileKind::Spaces);
-    checked.extend(files::checked(files::check_hooks(folder), FileKind::Hooks));
-    let kinds = [
-        ("skills", FileKind::Skills),
-        ("commands", FileKind::Commands),
-        ("agents", FileKind::Agents),
-    ];
-    for (name, kind) in kinds {
-        let path = folder.join(name);
-        if path.symlink_metadata().is_ok() {
-            checked.extend(files::check(&path, kind));
-        }
-    }
-    checked
 }

@@ -8,12 +8,13 @@
 //! This prints nothing, asks nobody and finds no home folder: a caller names the store's folder and puts
 //! the question.
 
-pub(crate) mod copies;
-pub mod declared;
-pub(crate) mod diff;
+pub mod source;
 pub mod snapshot;
-pub mod store;
 pub mod view;
+pub mod declared;
+mod diff;
+pub mod store;
+mod copies;
 pub mod watch;
 
 use std::{error::Error, fmt, io, path::Path};

@@ -25,7 +25,6 @@
 //! fails.
 
 pub(crate) mod backlog;
-pub mod config;
 pub(crate) mod connection;
 pub mod definition;
 pub(crate) mod http;
@@ -49,6 +48,7 @@ use cotter::{
     text,
     tool::ToolFuture,
 };
+use cotter_files::settings::mcp_servers::{McpServer, Servers, Transport};
 use futures_util::future::join_all;
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -59,12 +59,11 @@ use crate::{
     process::Runner,
 };
 
+use crate::mcp::{connection::Connection, definition::OfferedTools};
 pub use crate::mcp::{
-    config::{Globs, McpServer, Servers, Transport},
     definition::Definition,
     pins::{PinnedServer, Pins, PinsError},
 };
-use crate::mcp::{connection::Connection, definition::OfferedTools};
 
 /// How often in a row a server may fail before it is left alone.
 const TRIES: u32 = 3;

@@ -23,7 +23,7 @@ use crate::{
 
 pub use crate::{
     hooks::external::answer::{is_no, is_yes},
-    permission::tool_names::{OTHER_NAMES, our_name},
+    permission::tool_names::{OTHER_NAMES, our_name, our_tools},
 };
 
 /// The event of a hook request as in-process handlers see it, or `None` at another point than `P`.

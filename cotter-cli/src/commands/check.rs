@@ -3,7 +3,10 @@
 use std::{path::Path, process::ExitCode};
 
 use cotter::text;
-use cotter_files::extensions::{self, CheckedFile, Diagnostic, FileKind, Severity};
+use cotter_files::{
+    check::{self, CheckedFile},
+    extensions::{Diagnostic, FileKind, Severity},
+};
 use serde_json::json;
 
 use crate::{
@@ -32,7 +35,7 @@ pub(crate) fn files(
         let failure = CliError::new(format!("cannot check {}", shown(path))).with_cause(cause);
         return Err(failure.with_hint("name a file or a folder that exists"));
     }
-    let mut checked = extensions::check(path, kind);
+    let mut checked = check::check(path, kind);
     let is_profile = |file: &CheckedFile| file.kind == FileKind::Profiles;
     if checked.iter().any(|file| !file.tools.is_empty() || is_profile(file)) {
         let known = setup::own_tools()?;

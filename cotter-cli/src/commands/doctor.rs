@@ -15,7 +15,8 @@ use cotter::{
     permission::{Zone, rule::RuleKind},
 };
 use cotter_files::{
-    command_hook::{dialect::Dialect, entry::CommandLine},
+    claude::ClaudeEntry,
+    command_hook::entry::CommandLine,
     extensions::{Diagnostic, Severity},
     trust::store::TrustState,
 };
@@ -23,13 +24,12 @@ use serde_json::{Value, json};
 
 use crate::{
     args::SetupArgs,
-    claude,
     commands::hooks::log,
     error::CliError,
     models::credentials::redactor,
     paths as home,
     paths::operator_switches as switches,
-    settings::{checks::SOMETIMES, claude_summary::ClaudeSummary},
+    settings::{checks::SOMETIMES, claude_home::home_folder, claude_summary::ClaudeSummary},
     setup::{
         self, AgentPreview,
         extensions::OF_OTHERS,
@@ -247,7 +247,7 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
     if let Some(path) = home::user_settings() {
         rows.push(there(&path).with("origin", Origin::User.to_string()));
     }
-    for path in claude::at_home(&sight.place) {
+    for path in home_folder(&sight.place).brings() {
         let home = sight.seen.as_ref().ok().and_then(|seen| seen.files.home());
         let (state, word) = match home {
             Some(true) => (RowState::Good, "used"),
@@ -290,7 +290,7 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
 /// What a yes about the home folder would bring, where nobody was asked yet.
 fn would_be_used(sight: &DoctorInput) -> Option<DoctorRow> {
     let seen = sight.seen.as_ref().ok()?;
-    let is_open = seen.files.home().is_none() && !claude::at_home(&sight.place).is_empty();
+    let is_open = seen.files.home().is_none() && !home_folder(&sight.place).brings().is_empty();
     let gist = is_open.then(|| ClaudeSummary::read(&sight.place))?;
     let what = "with `claude.home` in settings";
     Some(match gist {
@@ -564,7 +564,7 @@ fn switches(sight: &DoctorInput) -> Vec<DoctorRow> {
         DoctorRow::new("the kernel's gates", RowState::Good, "nothing switches them off")
             .with("gates", kernel.join(", ")),
     ];
-    if seen.files.hooks().any(|(_, hook)| matches!(hook.dialect, Dialect::Claude(_))) {
+    if seen.files.hooks().any(|(_, hook)| ClaudeEntry::of(hook).is_some()) {
         rows.push(DoctorRow::new(
             "failures of hooks written for Claude Code",
             RowState::Good,

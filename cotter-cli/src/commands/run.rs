@@ -32,11 +32,10 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::run::output::{QuestionMode, RunOutput};
 use crate::{
     args::{RunArgs, SessionArg},
-    claude,
     error::CliError,
     models::choice::{ModelChain, ModelChoice},
     paths,
-    settings::{self, SettingsFiles},
+    settings::{self, SettingsFiles, claude_home},
     setup::{
         RunSetup, StoreFrom, last_session,
         reload::{self, Reloader},
@@ -76,7 +75,7 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
         }
     };
     standings.skipped().for_each(|words| output.warn(&words));
-    let home = claude::ask_home(&place, &args, style);
+    let home = claude_home::ask_home(&place, &args, style);
     runtime
         .block_on(or_abort_on_signal(home, NOT_SENT))?
         .iter()

@@ -1,10 +1,12 @@
 //! Whether files of the home folder are used: asked once, kept in the person's settings.
 
-use std::path::PathBuf;
-
 use cotter::Workspace;
-use cotter_files::settings::{Settings, SettingsOwner};
+use cotter_files::{
+    claude::project::HomeFolder,
+    settings::{Settings, SettingsOwner},
+};
 
+use crate::settings::claude_summary::ClaudeSummary;
 use crate::{
     args::RunArgs,
     error::CliError,
@@ -12,14 +14,10 @@ use crate::{
     settings::edit as own_settings,
     terminal::{ExtraDetail, Terminal, screen::Screen, style::ColorChoice},
 };
-use crate::{claude::own_folder, settings::claude_summary::ClaudeSummary};
 
-/// What of the person's home folder would be used, where something would.
-pub(crate) fn at_home(place: &Workspace) -> Vec<PathBuf> {
-    const BRINGS: [&str; 6] =
-        ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];
-    let folders = [".claude", ".agents"].into_iter().filter_map(|name| own_folder(place, name));
-    folders.filter(|folder| BRINGS.iter().any(|name| folder.join(name).exists())).collect()
+/// The person's home folder, seen from a project.
+pub(crate) fn home_folder(place: &Workspace) -> HomeFolder<'_> {
+    HomeFolder { path: home::folder(), place }
 }
 
 /// Asks once whether the home folder's files are used. Where nobody can be asked they are not, which is told
@@ -29,7 +27,7 @@ pub(crate) async fn ask_home(
     args: &RunArgs,
     style: ColorChoice,
 ) -> Result<Option<String>, CliError> {
-    let found = at_home(place);
+    let found = home_folder(place).brings();
     let Some(path) = home::user_settings().filter(|_| !found.is_empty() && !args.shape.safe_mode)
     else {
         return Ok(None);

@@ -2,15 +2,15 @@
 
 use cotter::{Workspace, text};
 use cotter_files::{
-    command_hook::{
-        dialect::Dialect,
-        entry::{CommandHook, CommandLine},
+    claude::{
+        ClaudeEntry,
+        project::{ClaudeUnit, ExtensionFolder, of_person},
     },
+    command_hook::entry::{CommandHook, CommandLine},
     extensions,
 };
 
-use crate::claude::{ClaudeUnit, ExtensionFolder, of_person};
-use crate::{error::CliError, trust::shown};
+use crate::{error::CliError, settings::claude_home::home_folder, trust::shown};
 
 /// What the home folder would bring.
 #[derive(Default)]
@@ -37,7 +37,7 @@ struct ClaudeCounts {
 impl ClaudeSummary {
     /// Reads what would be used. Nothing is started.
     pub(crate) fn read(place: &Workspace) -> Result<Self, CliError> {
-        let parts = of_person(&[], true, place)?;
+        let parts = of_person(&[], true, &home_folder(place))?;
         let mut numbers = ClaudeCounts::default();
         parts.iter().for_each(|part| numbers.add(part));
         Ok(ClaudeSummary { rows: numbers.rows(), lines: parts.iter().flat_map(lines).collect() })
@@ -81,7 +81,7 @@ impl ClaudeCounts {
             self.texts.iter_mut().zip(found).for_each(|(number, found)| *number += found);
             self.plugins.extend(plugin.iter().map(|plugin| line(&plugin.name)));
         }
-        self.broken.extend(part.broken.as_ref().map(CliError::one_line));
+        self.broken.extend(part.broken.as_ref().map(|error| CliError::from(error).one_line()));
     }
 
     fn rows(self) -> Vec<(&'static str, String)> {
@@ -128,14 +128,9 @@ fn lines(part: &ClaudeUnit) -> Vec<String> {
 }
 
 fn of_hook(hook: &CommandHook) -> String {
-    let event = match &hook.dialect {
-        Dialect::Claude(entry) => entry.event().name(),
-        _ => hook.point.name(),
-    };
-    let address = match &hook.dialect {
-        Dialect::Claude(entry) => entry.address(),
-        _ => None,
-    };
+    let entry = ClaudeEntry::of(hook);
+    let event = entry.map_or_else(|| hook.point.name(), |entry| entry.event().name());
+    let address = entry.and_then(ClaudeEntry::address);
     let does = match (&hook.command, address) {
         (_, Some((url, _))) => format!("posts to {url}"),
         (CommandLine::Words(words), None) if words.is_empty() => "asks a model".into(),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cotter::{Origin, Owner, Workspace, permission::facts::Facts};
 use cotter_files::{
+    claude::project::ExtensionFolder,
     extensions::{
         self, LoadContext, LoadedFolder,
         memory::{self, MemoryFiles},
@@ -12,7 +13,6 @@ use cotter_files::{
 };
 
 use crate::{
-    claude::ExtensionFolder,
     paths as home,
     settings::{SettingsFiles, pending_load::PendingLoad},
     trust::{TrustSources, replace_copy_paths},

@@ -16,6 +16,7 @@ use cotter::{
     text,
 };
 use cotter_files::{
+    claude::project,
     command_hook::HookHost,
     settings::MergedSettings,
     trust::{
@@ -27,10 +28,11 @@ use cotter_files::{
 
 use crate::{
     args::{RunArgs, SetupArgs},
-    claude,
     error::CliError,
     paths as home,
-    settings::{SettingsFiles, edit as own_settings, pending_load::PendingLoad},
+    settings::{
+        SettingsFiles, claude_home::home_folder, edit as own_settings, pending_load::PendingLoad,
+    },
     setup::extensions::{self, Extensions},
     spaces::Spaces,
     trust::{self, TrustSource, TrustSources},
@@ -66,7 +68,7 @@ pub(crate) fn watch(place: &Workspace, named: Option<&Path>) -> io::Result<FileW
     let mut watched: Vec<_> = own.collect();
     watched.push(home::OPERATOR_SETTINGS.into());
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
-    watched.extend(claude::watched(place));
+    watched.extend(project::watched(&home_folder(place)));
     // What settings name; where they cannot be read nothing starts.
     let seen = SettingsFiles::look(named, place, &TrustSources::nothing());
     watched.extend(seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.places()));

@@ -6,13 +6,13 @@ use cotter::{
     AgentBuilder, Workspace,
     text::{self, redact::Redactor},
 };
-use cotter_files::settings::MergedSettings;
+use cotter_files::settings::{MergedSettings, mcp_servers::Servers};
 use cotter_tools::{
     agents::{ask_user::AskUser, delegate::Delegate},
     bash::{Bash, background::background},
     fetch, files,
     hooks::{HookRunner, webhook::Webhooks},
-    mcp::{Mcp, McpHost, config::Servers},
+    mcp::{Mcp, McpHost},
     memory::{self, Memory},
     process::{Runner, environment::Environment},
 };

@@ -4,13 +4,12 @@ use std::{ffi::OsString, path::Path};
 
 use cotter_files::{
     claude::{
-        self,
+        self, ClaudeEntry,
         plugin::{Plugin, PluginFile},
+        project::SETTINGS,
+        settings::{check, enabled},
     },
-    command_hook::{
-        dialect::Dialect,
-        entry::{CommandHook, CommandLine},
-    },
+    command_hook::entry::{CommandHook, CommandLine},
     document::Document,
     trust::{
         declared::{DeclaredCommand, Invocation},
@@ -18,10 +17,6 @@ use cotter_files::{
     },
 };
 
-use crate::claude::{
-    SETTINGS,
-    settings::{check, enabled},
-};
 use crate::error::CliError;
 
 /// The commands that a `.claude` or an `.agents` declares.
@@ -96,20 +91,13 @@ fn plugins_in(snapshot: &Snapshot) -> Vec<OsString> {
 }
 
 fn of_hook(of: &str, hook: CommandHook) -> DeclaredCommand {
-    let event = match &hook.dialect {
-        Dialect::Claude(entry) => entry.event().name(),
-        _ => hook.point.name(),
-    };
+    let entry = ClaudeEntry::of(&hook);
+    let event = entry.map_or_else(|| hook.point.name(), |entry| entry.event().name());
     let what = format!("hook {} at {event}{of}", hook.name);
-    let asked = match &hook.dialect {
-        Dialect::Claude(entry) => {
-            entry.address().map(|(url, named)| (url.to_owned(), named.join(", ")))
-        }
-        _ => None,
-    };
-    if let Some((url, named)) = asked {
+    if let Some((url, named)) = entry.and_then(ClaudeEntry::address) {
+        let named = named.join(", ");
         let given = if named.is_empty() { named } else { format!(", given {named}") };
-        return DeclaredCommand::new(what + &given, Invocation::Told(url));
+        return DeclaredCommand::new(what + &given, Invocation::Told(url.to_owned()));
     }
     let command = match hook.command {
         CommandLine::Words(words) if words.is_empty() => Invocation::Elsewhere("a model".into()),

@@ -17,14 +17,14 @@ use cotter::{
     permission::verdict::Power,
 };
 use cotter_files::{
+    check,
     document::{Document, location::SettingsError},
-    extensions::{self, FileKind, Severity, keys},
+    extensions::{FileKind, Severity, keys},
     profile::{Profile, ProfileGrants},
-    settings::{Settings, SettingsOwner},
+    settings::{Settings, SettingsOwner, mcp_servers::Servers},
     space::SpaceManifest,
 };
 use cotter_models::Speaks;
-use cotter_tools::mcp::config::Servers;
 use expect_test::{Expect, expect};
 use jsonschema::Validator;
 use serde_json::{Value, json};
@@ -656,7 +656,7 @@ fn checked(kind: FileKind, fields: &Value) -> (Severity, String) {
     let path = folder.path().join("sample.md");
     let lines = fields.as_object().unwrap().iter().map(|(key, value)| format!("{key}: {value}\n"));
     fs::write(&path, format!("---\n{}---\nText.\n", lines.collect::<String>())).unwrap();
-    let [file] = &extensions::check(&path, kind)[..] else { panic!("one file, one answer") };
+    let [file] = &check::check(&path, kind)[..] else { panic!("one file, one answer") };
     let told = file.diagnostics.iter().map(|told| told.message.clone()).collect::<Vec<_>>();
     (file.status, told.join("; "))
 }
@@ -722,9 +722,7 @@ fn hook_file(fields: &Value) -> (Severity, String) {
     }
     let path = path.join("sample.yaml");
     fs::write(&path, fields.to_string()).unwrap();
-    let [file] = &extensions::check(&path, FileKind::Hooks)[..] else {
-        panic!("one file, one answer")
-    };
+    let [file] = &check::check(&path, FileKind::Hooks)[..] else { panic!("one file, one answer") };
     let told = file.diagnostics.iter().map(|told| told.message.clone()).collect::<Vec<_>>();
     (file.status, told.join("; "))
 }

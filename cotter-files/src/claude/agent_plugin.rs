@@ -13,7 +13,7 @@ use crate::claude::plugin::{
 };
 use crate::{
     document::{Document, Node, Object, location::SettingsError},
-    extensions::Severity,
+    folder::diagnostic::Severity,
 };
 use cotter::text;
 

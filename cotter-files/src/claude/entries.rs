@@ -8,7 +8,6 @@ use crate::claude::{
     events::{self, ClaudeEvent},
     matcher::Matcher,
     prompt_handler::PromptHandler,
-    tool_mapping as tools,
 };
 use crate::{
     command_hook::{
@@ -17,10 +16,11 @@ use crate::{
         names::name_apart,
     },
     document::{Document, Node, Object, location::SettingsError},
-    extensions::{Diagnostic, Severity},
+    folder::diagnostic::{Diagnostic, Severity},
 };
 use cotter::{
     hooks::external::ExternalHookSpec,
+    host::our_tools,
     permission::rule::{Rule, RuleKind},
     text,
 };
@@ -45,7 +45,7 @@ pub fn read(document: &Document, source: &ClaudeFile) -> (Vec<CommandHook>, Vec<
 pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<CommandHook> {
     let is_there = |hook: &CommandHook| {
         earlier.iter().any(|other| {
-            let (Dialect::Claude(a), Dialect::Claude(b)) = (&other.dialect, &hook.dialect) else {
+            let (Some(a), Some(b)) = (ClaudeEntry::of(other), ClaudeEntry::of(hook)) else {
                 return false;
             };
             other.command == hook.command
@@ -177,7 +177,7 @@ impl<'a> EntryReader<'a> {
         });
         if let (true, Matcher::Names(names)) = (event.is_about_tools(), &matcher) {
             let is_known =
-                |name: &&String| !tools::our_tools(name).is_empty() || name.starts_with("mcp__");
+                |name: &&String| !our_tools(name).is_empty() || name.starts_with("mcp__");
             if let Some(name) = names.iter().find(|name| !is_known(name)) {
                 let name = text::show_line(name);
                 let why = format!("no tool of ours is known as `{}`", text::clip(&name, 60));
@@ -492,7 +492,7 @@ impl ParsedEntry {
             env: vec![],
             serve: false,
             on_failure,
-            dialect: Dialect::Claude(Arc::new(entry)),
+            dialect: Dialect::Custom(Arc::new(entry)),
         }
     }
 }
@@ -531,7 +531,7 @@ impl ClaudeEntry {
         for matcher in &self.matchers {
             let Matcher::Names(names) = matcher else { return None };
             for name in names {
-                ours.extend(tools::our_tools(name).into_iter().map(str::to_owned));
+                ours.extend(our_tools(name).into_iter().map(str::to_owned));
                 ours.push(name.clone());
             }
         }

@@ -251,6 +251,7 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+    use crate::command_hook::other_points::{OTHER_POINTS, other_point};
 
     #[test]
     fn b3_every_event_has_one_row() {
@@ -258,6 +259,7 @@ mod tests {
             let points: Vec<_> = row.points.iter().map(|point| point.name()).collect();
             assert_eq!(row.event.row().name, row.name);
             assert_eq!(named(row.name), Ok(row.event));
+            assert_eq!(other_point(row.name), row.points.first().copied());
             format!(
                 "{} {} {} {} ms {:?}\n",
                 row.name,
@@ -284,6 +286,7 @@ mod tests {
             SessionEnd session.close reason 1500 ms TellsPerson
         "#]]
         .assert_eq(&ROWS.iter().map(shown).collect::<String>());
+        assert_eq!(ROWS.len(), OTHER_POINTS.len());
         assert_eq!(ROWS.len() + OTHERS.len(), 33, "the events there are");
     }
 }

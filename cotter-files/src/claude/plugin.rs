@@ -15,7 +15,7 @@
 //! [`Plugin::broken`]: whoever uses the plugin has to decide what to do without it.
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{
     fs, io,
@@ -32,10 +32,13 @@ use crate::{
     document::{Document, Node, location::SettingsError},
 };
 use crate::{
-    extensions::{
-        Diagnostic, FileKind, LoadContext, LoadedFolder, Severity, agents, commands, skills,
+    extensions::{LoadContext, LoadedFolder, agents, commands, skills},
+    folder::{
+        diagnostic::{Diagnostic, Severity},
+        file_kind::FileKind,
+        layout::PluginLayout,
+        walk::{self, nearest_name},
     },
-    folder::walk::{self, nearest_name},
 };
 use cotter::{host::check_name, invoke::named_item::NameKind, text};
 
@@ -79,8 +82,14 @@ const ABOUT: [&str; 10] = [
     "keywords",
 ];
 
+/// The functions by which the layout of a folder finds plugins.
+pub(crate) const LAYOUT: PluginLayout = PluginLayout {
+    is_plugin: is_one,
+    paths: |root, kind| Some(Plugin::load(root).ok()??.paths(kind).to_vec()),
+};
+
 /// Whether a folder says that it is a plugin.
-pub(crate) fn is_one(folder: &Path) -> bool {
+fn is_one(folder: &Path) -> bool {
     MANIFESTS.iter().chain([&HOOKS]).any(|path| folder.join(path).symlink_metadata().is_ok())
 }
 
@@ -217,7 +226,7 @@ impl Plugin {
     }
 
     /// Where its skills, agents or commands are, from its root.
-    pub(crate) fn paths(&self, kind: FileKind) -> &[PathBuf] {
+    fn paths(&self, kind: FileKind) -> &[PathBuf] {
         match kind {
             FileKind::Skills => &self.skills,
             FileKind::Agents => &self.agents,

@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use crate::claude::{
-    ClaudeFile, PluginPaths,
+    ClaudeEntry, ClaudeFile, PluginPaths,
     entries::{read, without_repeats},
     events::ClaudeEvent,
     input::{EventContext, tell},
@@ -18,7 +18,6 @@ use crate::claude::{
 use crate::{
     command_hook::{
         ProcessExit, ProcessOutput,
-        dialect::Dialect,
         entry::{CommandHook, CommandLine, OnFailure},
     },
     document::Document,
@@ -1030,7 +1029,7 @@ fn check_of(source: &ClaudeFile, text: &str, expected: Expect) {
 }
 
 fn hook_line(hook: &CommandHook) -> String {
-    let Dialect::Claude(entry) = &hook.dialect else { return "another dialect".into() };
+    let Some(entry) = ClaudeEntry::of(hook) else { return "another dialect".into() };
     let run = match (&entry.handler, &hook.command) {
         (crate::claude::ClaudeHandler::Nothing(why), _) => format!("nobody ({why})"),
         (crate::claude::ClaudeHandler::Http(http), _) => format!("{} {:?}", http.url, http.headers),
@@ -1225,7 +1224,7 @@ fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
         let document = Document::parse("settings.json", &text).expect("a document");
         let (hooks, _) = read(&document, &ClaudeFile::new("settings.json"));
         assert!(hooks[0].declared.detached);
-        let Dialect::Claude(entry) = &hooks[0].dialect else { panic!("another dialect") };
+        let Some(entry) = ClaudeEntry::of(&hooks[0]) else { panic!("another dialect") };
         let stdout = br#"{"systemMessage": "hm", "hookSpecificOutput": {"hookEventName": "PreToolUse",
             "permissionDecision": "deny", "permissionDecisionReason": "late", "additionalContext": "Friday"}}"#;
         let ran = ProcessOutput {
@@ -1267,7 +1266,7 @@ fn s7_placeholders_are_filled_where_they_mean_nothing_else() {
         let text = format!(r#"{{"hooks": {{"Stop": [{{"hooks": [{handler}]}}]}}}}"#);
         let document = Document::parse("hooks.json", &text).expect("a document");
         let (hooks, _) = read(&document, &source);
-        let Dialect::Claude(entry) = &hooks[0].dialect else { panic!("another dialect") };
+        let Some(entry) = ClaudeEntry::of(&hooks[0]) else { panic!("another dialect") };
         let words = entry.words(&hooks[0].command, Path::new(project));
         expected.assert_eq(&format!("{words:?}"));
     };

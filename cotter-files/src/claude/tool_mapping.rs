@@ -151,14 +151,6 @@ pub(crate) fn their_names(ours: &str) -> Vec<&'static str> {
     theirs.filter(|theirs| !OTHER_SHAPES.contains(theirs)).collect()
 }
 
-/// The tools of ours that a name of theirs is told of.
-pub fn our_tools(theirs: &str) -> Vec<&'static str> {
-    let ours = SHAPES.iter().map(|shape| shape.ours).chain(["ask_user"]);
-    let is_told =
-        |ours: &&str| their_names(ours).contains(&theirs) || SEVERAL.contains(&(*ours, theirs));
-    ours.filter(is_told).collect()
-}
-
 /// A call of ours, as one or several of theirs.
 pub(crate) fn tell(tool: &str, input: &Value, place: &Workspace) -> Vec<ClaudeCall> {
     let as_it_is = || {

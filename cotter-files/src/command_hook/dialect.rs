@@ -1,15 +1,18 @@
 //! The dialects: what a command reads on standard input, and what its exit code and its output mean. Two
-//! pure functions each; nothing else is different between them.
+//! pure functions each; nothing else is different between those of this room. A dialect of another program
+//! brings its own [`CustomDialect`].
 
-use std::sync::Arc;
+use std::{any::Any, fmt, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    claude,
-    command_hook::{MAX_OUTPUT, ProcessExit, ProcessOutput, exited},
+use crate::command_hook::{
+    HookLocation, MAX_OUTPUT, ProcessExit, ProcessOutput,
+    entry::{CommandHook, CommandLine},
+    exited,
 };
 use cotter::{
+    Registry,
     hooks::{
         external::{HookAnswer, HookChange},
         points::PointId,
@@ -27,19 +30,47 @@ pub enum Dialect {
     Cotter,
     /// Of a space's `hooks/*.yaml`: tool, input and result; `blocked`, `reason`, `modified`.
     Space,
-    /// Of hooks that were written for Claude Code, as it publishes them.
-    Claude(Arc<claude::ClaudeEntry>),
+    /// Of another program, as it publishes it.
+    Custom(Arc<dyn CustomDialect>),
 }
+
+/// The part of a hook's entry that is written for another program, and what follows from it.
+///
+/// Every method is called with the hook that the entry is of. None of them starts anything.
+pub trait CustomDialect: Any + fmt::Debug + Send + Sync {
+    /// Registers the hook at the points of its event.
+    fn register(self: Arc<Self>, hook: &CommandHook, unit: &mut Registry, base: &HookLocation);
+
+    /// Everything but the command that decides what it refuses: its event, its matchers, its programs.
+    fn definition(&self, command: &CommandLine) -> String;
+
+    /// A value that tells it from other hooks besides its command. It stays equal in every version: names in
+    /// files are made of it.
+    fn identity(&self) -> Value;
+
+    /// The name of its event: the first word of its name where its command gives none.
+    fn event_name(&self) -> &'static str;
+
+    /// True if another entry is the same.
+    fn is_equal(&self, other: &dyn CustomDialect) -> bool;
+}
+
+impl PartialEq for dyn CustomDialect {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_equal(other)
+    }
+}
+
+impl Eq for dyn CustomDialect {}
 
 /// The most of standard error that becomes a reason.
 pub(crate) const REASON_CHARS: usize = 4000;
 
 impl Dialect {
-    /// What the command reads. What is told in Claude Code's words depends on more than the payload, and is
-    /// told by [`claude`].
+    /// What the command reads. A custom dialect, whose input depends on more than the payload, makes its own.
     pub fn stdin(&self, payload: &Value) -> Vec<u8> {
         let told = match self {
-            Dialect::Cotter | Dialect::Claude(_) => payload.to_string(),
+            Dialect::Cotter | Dialect::Custom(_) => payload.to_string(),
             Dialect::Space => {
                 let mut told = json!({"tool": payload["toolName"], "input": payload["toolInput"]});
                 if let Some(result) = payload.get("result") {
@@ -90,7 +121,7 @@ impl Dialect {
             return Ok(HookAnswer { output: said, ..HookAnswer::default() });
         };
         match self {
-            Dialect::Cotter | Dialect::Claude(_) => HookAnswer::read(point, &object),
+            Dialect::Cotter | Dialect::Custom(_) => HookAnswer::read(point, &object),
             Dialect::Space => space(point, &object),
         }
     }

@@ -4,7 +4,9 @@ use std::{ffi::OsString, time::Duration};
 
 use smol_str::SmolStr;
 
-use crate::command_hook::{dialect::Dialect, names::name_apart, point_named};
+use crate::command_hook::{
+    dialect::Dialect, names::name_apart, other_points::other_point, point_named,
+};
 use crate::document::{Node, location::SettingsError};
 use cotter::{
     hooks::{
@@ -217,7 +219,7 @@ fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
     }
     let shown = text::show_line(name);
     let error = node.error(format!("there is no point `{shown}`"));
-    if let Some(point) = crate::claude::point_of(name) {
+    if let Some(point) = other_point(name) {
         return error.with_hint(format!("what Claude Code calls so is `{point}` here"));
     }
     match text::nearest(name, names()) {

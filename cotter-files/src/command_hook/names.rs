@@ -26,10 +26,10 @@ enum NameSource {
 impl NameSource {
     fn of(hook: &CommandHook) -> Self {
         match &hook.dialect {
-            Dialect::Claude(entry) => match stem(&hook.command) {
+            Dialect::Custom(entry) => match stem(&hook.command) {
                 Some((stem, true)) => NameSource::File(stem),
                 Some((stem, false)) => NameSource::Word(stem),
-                None => NameSource::Word(entry.event().name().into()),
+                None => NameSource::Word(entry.event_name().into()),
             },
             Dialect::Cotter => {
                 let own = hook.command.stem().unwrap_or_else(|| hook.point.name().into());
@@ -46,9 +46,9 @@ pub(crate) fn name_apart(hooks: &mut [CommandHook]) {
     name(&mut hooks, |_| true);
 }
 
-/// Names those of one origin that were written for Claude Code; the others have their names.
+/// Names the hooks of one origin that have a custom dialect; the others have their names.
 pub fn name_apart_in_origin(hooks: &mut [&mut CommandHook]) {
-    name(hooks, |hook| matches!(hook.dialect, Dialect::Claude(_)));
+    name(hooks, |hook| matches!(hook.dialect, Dialect::Custom(_)));
 }
 
 fn name(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
@@ -106,7 +106,7 @@ const BYTES: usize = 3;
 /// since it stands in files.
 fn digest(hook: &CommandHook) -> String {
     let what = match &hook.dialect {
-        Dialect::Claude(entry) => entry.identity(),
+        Dialect::Custom(entry) => entry.identity(),
         _ => serde_json::json!([hook.point.name(), hook.declared.tools]),
     };
     let words: Vec<_> = hook.command.words();

@@ -72,6 +72,15 @@ impl fmt::Debug for SourceLocation {
     }
 }
 
+/// A text whose meaning is somebody else's to say (a rule, an address), and its place for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcedText {
+    /// The text: `bash(git diff *)`.
+    pub text: String,
+    /// Where it stands.
+    pub place: SourceLocation,
+}
+
 /// A position in a text. Files are small, so `u32` holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextPosition {
@@ -115,6 +124,11 @@ pub struct SettingsError {
 }
 
 impl SettingsError {
+    /// An error whose message names the file or folder itself.
+    pub(crate) fn without_file(message: impl Into<String>) -> SettingsError {
+        SettingsError::of_file(&Arc::from(""), message)
+    }
+
     /// An error about a file as a whole.
     pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> SettingsError {
         SettingsError {
@@ -138,7 +152,7 @@ impl SettingsError {
         self
     }
 
-    /// The file's name as it was given.
+    /// The file's name as it was given; empty where the message names it.
     pub fn file(&self) -> &str {
         &self.file
     }
@@ -163,6 +177,7 @@ impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Some(place) => write!(f, "{place}: {}: {}", place.path(), self.message),
+            None if self.file.is_empty() => f.write_str(&self.message),
             None => write!(f, "{}: {}", self.file, self.message),
         }
     }

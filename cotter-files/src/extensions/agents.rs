@@ -10,25 +10,16 @@ use std::path::{Path, PathBuf};
 use smol_str::SmolStr;
 
 use crate::{
-    claude::tool_mapping::our_tools,
-    document::Document,
-    profile::{Profile, ProfileGrants},
-};
-use crate::{
-    command_hook::hook_files::of_settings,
-    extensions::{
-        CheckedFiles, Diagnostic, FileKind, Severity,
-        skills::{mistyped, open},
-    },
+    extensions::skills::{mistyped, open},
     folder::{
+        diagnostic::{Diagnostic, Severity},
         front_matter::{FieldError, FrontMatter, YamlFields, YamlValue},
         walk::{FoundFile, LinkPolicy, WalkResult, walk},
     },
 };
 use cotter::{
     AgentConfig,
-    host::our_name,
-    host::{check_globs, check_name},
+    host::{check_globs, check_name, our_name, our_tools},
     invoke::named_item::NameKind,
     text,
 };
@@ -81,7 +72,7 @@ impl AgentFile {
 }
 
 /// The file of a profile. A folder that has one is a profile, and nothing else in it is an agent.
-const PROFILE: &str = "agent.json";
+pub(crate) const PROFILE: &str = "agent.json";
 
 /// The agents below a folder, or in one file. What cannot be one is left out and told.
 pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<AgentFile>, Vec<Diagnostic>) {
@@ -98,39 +89,6 @@ pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<AgentFile>, Vec<Diag
         }
     }
     (agents, diagnostics)
-}
-
-/// The profiles below a folder, or the one file, what is wrong with them, and the tools they name.
-pub(crate) fn check_profiles(root: &Path) -> (CheckedFiles, Vec<NamedTool>) {
-    let links =
-        LinkPolicy::within(if root.is_file() { root.parent().unwrap_or(root) } else { root });
-    let files = walk(root, Some(PROFILE), &links).files;
-    let profiles = files.iter().filter(|found| {
-        // A file by itself may be called anything.
-        found.relative.ends_with(PROFILE) || found.shown == root && found.ending() == "json"
-    });
-    let (mut paths, mut diagnostics, mut tools) = (vec![], vec![], vec![]);
-    for found in profiles {
-        paths.push((found.shown.clone(), FileKind::Profiles));
-        let folder = found.real.parent().and_then(Path::file_name).unwrap_or_default();
-        let read = Document::load(&found.real).and_then(|document| match document {
-            Some(document) => {
-                let name = folder.to_string_lossy();
-                let profile = Profile::from_document(&document, &name, ProfileGrants::to_look())?;
-                let keys = document.root().object()?;
-                let line = keys.get("tools").map(|node| node.place().line() as usize);
-                Ok((profile.tools, line))
-            }
-            None => Ok((vec![], None)),
-        });
-        match read {
-            Ok((named, line)) => {
-                tools.extend(named.into_iter().map(|tool| (found.shown.clone(), line, tool)));
-            }
-            Err(error) => diagnostics.push(of_settings(&found.shown, &error)),
-        }
-    }
-    ((paths, diagnostics), tools)
 }
 
 /// The agent of a file, and the lines of its tools.

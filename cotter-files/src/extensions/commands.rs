@@ -10,11 +10,12 @@ use smol_str::SmolStr;
 
 use crate::{
     extensions::{
-        Diagnostic, FolderShared,
+        FolderShared,
         skills::{LazyText, mistyped, open},
         template::Arguments,
     },
     folder::{
+        diagnostic::Diagnostic,
         front_matter::FrontMatter,
         walk::{FoundFile, LinkPolicy, WalkResult, walk},
     },

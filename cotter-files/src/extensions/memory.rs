@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    extensions::{Diagnostic, Severity},
+    folder::diagnostic::{Diagnostic, Severity},
     folder::walk::read,
 };
 use cotter::{

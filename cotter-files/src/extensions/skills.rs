@@ -12,8 +12,9 @@ use std::{
 use smol_str::SmolStr;
 
 use crate::{
-    extensions::{Diagnostic, FolderShared, Severity, template::Arguments},
+    extensions::{FolderShared, template::Arguments},
     folder::{
+        diagnostic::{Diagnostic, Severity},
         front_matter::{self, FieldError, FrontMatter, YamlFields, YamlValue},
         walk::{FoundFile, LinkPolicy, WalkResult, read, walk},
     },

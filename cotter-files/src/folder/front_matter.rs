@@ -10,16 +10,16 @@
 //! order mark and blank lines before the first `---` are passed over; line ends may be CR LF. Without a
 //! first `---` the whole file is its body.
 
-pub(crate) mod repair;
+mod repair;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 use std::{fmt, path::Path};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-use crate::extensions::{Diagnostic, Severity};
+use crate::folder::diagnostic::{Diagnostic, Severity};
 use cotter::text;
 
 /// The most bytes a front matter may have.

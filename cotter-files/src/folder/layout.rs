@@ -8,10 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    claude::plugin::{self, Plugin},
-    extensions::FileKind,
-    folder::walk::{MOST_NAMES, names},
+use crate::folder::{
+    file_kind::FileKind,
+    walk::{MOST_NAMES, names},
 };
 
 /// The folders that kinds of files have.
@@ -22,6 +21,14 @@ const OF_PROJECTS: [&str; 3] = [".cotter", ".claude", ".agents"];
 
 /// How deep folders are looked for by their names.
 const DEEPEST: usize = 6;
+
+/// Functions that find plugins: passed in, because their manifests are another room's to read.
+pub(crate) struct PluginLayout {
+    /// True for a folder that says it is a plugin.
+    pub(crate) is_plugin: fn(&Path) -> bool,
+    /// The paths, from a plugin's root, that hold its files of a kind; `None` if it cannot be read.
+    pub(crate) paths: fn(&Path, FileKind) -> Option<Vec<PathBuf>>,
+}
 
 /// A folder that brings extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,18 +63,18 @@ impl SearchPath {
 }
 
 /// The places of skills, commands or agents in a folder.
-pub(crate) fn spots(folder: &Path, kind: FileKind) -> Vec<SearchPath> {
+pub(crate) fn spots(folder: &Path, kind: FileKind, plugins: &PluginLayout) -> Vec<SearchPath> {
     let Some(name) = kind.folder() else { return vec![] };
     if is_called(folder, name) || is_one_thing(folder, kind) {
         return vec![SearchPath::new(folder, folder)];
     }
-    let bases = bases(folder);
-    let found: Vec<_> = bases.iter().flat_map(|base| base.spots(kind, name)).collect();
+    let bases = bases(folder, plugins);
+    let found: Vec<_> = bases.iter().flat_map(|base| base.spots(kind, name, plugins)).collect();
     let is_known = bases.iter().any(|base| base.folder == folder && base.what != RootKind::Perhaps);
     if is_known || !found.is_empty() {
         return found;
     }
-    let mut search = FolderSearch { kind, name, left: MOST_NAMES, found };
+    let mut search = FolderSearch { kind, name, plugins, left: MOST_NAMES, found };
     search.below(folder, 0);
     if search.found.is_empty() && bases.is_empty() {
         return vec![SearchPath::new(folder, folder)];
@@ -76,8 +83,8 @@ pub(crate) fn spots(folder: &Path, kind: FileKind) -> Vec<SearchPath> {
 }
 
 /// The folder, where it brings extensions, and those in it that do.
-pub(crate) fn bases(folder: &Path) -> Vec<ExtensionRoot> {
-    let base = |folder: PathBuf| what(&folder).map(|what| ExtensionRoot { folder, what });
+pub(crate) fn bases(folder: &Path, plugins: &PluginLayout) -> Vec<ExtensionRoot> {
+    let base = |folder: PathBuf| what(&folder, plugins).map(|what| ExtensionRoot { folder, what });
     let inner = OF_PROJECTS.map(|name| folder.join(name)).into_iter();
     let mut all: Vec<_> = base(folder.to_owned()).into_iter().collect();
     all.extend(inner.filter(|inner| inner.is_dir()).filter_map(base));
@@ -89,28 +96,26 @@ pub(crate) fn bases(folder: &Path) -> Vec<ExtensionRoot> {
     for above in above {
         let spaces = inside(&above.join("spaces")).into_iter().filter_map(base);
         all.extend(spaces.filter(|base| base.what == RootKind::Space));
-        let plugins = inside(&above.join("plugins")).into_iter().filter_map(base);
-        let plugins =
-            plugins.filter(|base| matches!(base.what, RootKind::Plugin | RootKind::Perhaps));
-        all.extend(plugins.map(|base| ExtensionRoot { what: RootKind::Plugin, ..base }));
+        let found = inside(&above.join("plugins")).into_iter().filter_map(base);
+        let found = found.filter(|base| matches!(base.what, RootKind::Plugin | RootKind::Perhaps));
+        all.extend(found.map(|base| ExtensionRoot { what: RootKind::Plugin, ..base }));
     }
     all
 }
 
 impl ExtensionRoot {
     /// Where it has files of a kind.
-    fn spots(&self, kind: FileKind, name: &str) -> Vec<SearchPath> {
-        let plugin = (self.what == RootKind::Plugin).then(|| Plugin::load(&self.folder));
-        let plugin = plugin.and_then(Result::ok).flatten();
-        let usual = [PathBuf::from(name)];
-        let paths = plugin.as_ref().map_or(&usual[..], |plugin| plugin.paths(kind));
+    fn spots(&self, kind: FileKind, name: &str, plugins: &PluginLayout) -> Vec<SearchPath> {
+        let is_plugin = self.what == RootKind::Plugin;
+        let of_plugin = is_plugin.then(|| (plugins.paths)(&self.folder, kind)).flatten();
+        let paths = of_plugin.unwrap_or_else(|| vec![name.into()]);
         let paths = paths.iter().map(|path| self.folder.join(path));
         let there = paths.filter(|path| path.symlink_metadata().is_ok());
         there.map(|path| SearchPath::new(&path, &self.folder)).collect()
     }
 }
 
-fn what(folder: &Path) -> Option<RootKind> {
+fn what(folder: &Path, plugins: &PluginLayout) -> Option<RootKind> {
     let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
     let brings = KINDS.into_iter().any(|name| folder.join(name).is_dir());
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -118,7 +123,7 @@ fn what(folder: &Path) -> Option<RootKind> {
         Some(".cotter") => Some(RootKind::Cotter),
         Some(".claude") => Some(RootKind::Claude),
         Some(".agents") => Some(RootKind::Agents),
-        _ if plugin::is_one(folder) => Some(RootKind::Plugin),
+        _ if (plugins.is_plugin)(folder) => Some(RootKind::Plugin),
         _ if has("manifest.json") && brings => Some(RootKind::Space),
         _ if has("settings.json") || brings => Some(RootKind::Perhaps),
         _ => None,
@@ -151,6 +156,7 @@ fn inside(folder: &Path) -> Vec<PathBuf> {
 struct FolderSearch<'a> {
     kind: FileKind,
     name: &'a str,
+    plugins: &'a PluginLayout,
     /// How many folders are still looked at.
     left: usize,
     found: Vec<SearchPath>,
@@ -166,9 +172,9 @@ impl FolderSearch<'_> {
             match inner.file_name() == Some(OsStr::new(self.name)) {
                 _ if self.left == 0 => return,
                 true => self.found.push(SearchPath::new(&inner, folder)),
-                false if plugin::is_one(&inner) => {
+                false if (self.plugins.is_plugin)(&inner) => {
                     let plugin = ExtensionRoot { folder: inner, what: RootKind::Plugin };
-                    self.found.extend(plugin.spots(self.kind, self.name));
+                    self.found.extend(plugin.spots(self.kind, self.name, self.plugins));
                 }
                 false => self.below(&inner, depth + 1),
             }

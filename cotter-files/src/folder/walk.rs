@@ -8,9 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    extensions::{Diagnostic, Severity},
-    folder::front_matter::{FieldError, YamlFields, YamlValue},
+use crate::folder::{
+    diagnostic::{Diagnostic, Severity},
+    front_matter::{FieldError, YamlFields, YamlValue},
 };
 use cotter::{fs::open, host::check_name, invoke::named_item::NameKind};
 

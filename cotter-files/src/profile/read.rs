@@ -6,14 +6,13 @@ use smol_str::{SmolStr, format_smolstr};
 
 use crate::profile::{Action, ActionKind, LogLevel, Profile, ProfileGrants};
 use crate::{
-    claude::tool_mapping::our_tools,
     command_hook::{self, entry::MAX_LIMIT_MS},
     document::{Document, Node, Object, location::SettingsError},
     settings::{SourcedText, permissions::Permissions, sections},
 };
 use cotter::{
     hooks::points::PointId,
-    host::{check_globs, check_name, our_name},
+    host::{check_globs, check_name, our_name, our_tools},
     invoke::named_item::NameKind,
     permission::{
         host::host_name,

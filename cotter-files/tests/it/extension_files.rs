@@ -12,8 +12,9 @@ use cotter::{
     invoke::named_item::NameKind,
     permission::{Zone, facts::Facts},
 };
-use cotter_files::extensions::{
-    self, Diagnostic, FileKind, LoadContext, LoadedFolder, TakenNames, memory,
+use cotter_files::{
+    check::{self, CheckedFile},
+    extensions::{self, Diagnostic, FileKind, LoadContext, LoadedFolder, TakenNames, memory},
 };
 use cotter_test::{Recording, Scripted, Step};
 use expect_test::{Expect, expect};
@@ -575,13 +576,12 @@ fn c9_a_check_has_a_line_for_every_file() {
         ("e/SKILL.md", "---\ndescription: e\nid: a\n---\nE"),
     ]);
     fs::write(folder.path().join("f.md"), b"---\nid: f\n---\n\xff").unwrap();
-    let line = |checked: &extensions::CheckedFile| {
+    let line = |checked: &CheckedFile| {
         let path = checked.path.strip_prefix(folder.path()).unwrap();
         let status = checked.status.as_str();
         format!("{} {status}\n{}", path.display(), told(folder.path(), &checked.diagnostics))
     };
-    let shown: String =
-        extensions::check(folder.path(), FileKind::Skills).iter().map(line).collect();
+    let shown: String = check::check(folder.path(), FileKind::Skills).iter().map(line).collect();
     expect![[r#"
         a.md ok
         b.md rejected
@@ -595,12 +595,12 @@ fn c9_a_check_has_a_line_for_every_file() {
         f.md repaired
         repaired: f.md: bytes of its text are not UTF-8, and become U+FFFD
     "#]].assert_eq(&shown);
-    let one = extensions::check(&folder.path().join("a.md"), FileKind::Agents);
+    let one = check::check(&folder.path().join("a.md"), FileKind::Agents);
     assert_eq!(
         one.iter().map(line).collect::<String>(),
         "a.md ok\nok: a.md: it has no `description`: the model sees its name only\n"
     );
-    assert_eq!(extensions::check(&folder.path().join("none"), FileKind::Commands), []);
+    assert_eq!(check::check(&folder.path().join("none"), FileKind::Commands), []);
 }
 
 /// What memory files come to in a place.

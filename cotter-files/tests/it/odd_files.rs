@@ -7,7 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cotter_files::extensions::{self, CheckedFile, FileKind};
+use cotter_files::{
+    check::{self, CheckedFile},
+    extensions::FileKind,
+};
 use cotter_test::not_tested;
 use expect_test::{Expect, expect};
 
@@ -18,7 +21,7 @@ fn check(kind: &str, expected: Expect) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/odd").join(kind);
     let kind = KINDS.iter().find(|(name, _)| *name == kind).expect("a kind there is").1;
     let mut shown = String::new();
-    for file in extensions::check(&root, kind) {
+    for file in check::check(&root, kind) {
         let path = file.path.strip_prefix(&root).unwrap().display();
         shown += &format!("{:<8} {path}\n", file.status.as_str());
         for told in &file.diagnostics {
@@ -219,7 +222,7 @@ fn walk(folder: &Path, kind: Option<FileKind>, checked: &mut Vec<CheckedFile>) {
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     if folder.join("SKILL.md").is_file() {
-        checked.extend(extensions::check(folder, FileKind::Skills));
+        checked.extend(check::check(folder, FileKind::Skills));
         return;
     }
     for entry in entries {
@@ -231,7 +234,7 @@ fn walk(folder: &Path, kind: Option<FileKind>, checked: &mut Vec<CheckedFile>) {
         } else if entry.is_dir() {
             walk(&entry, kind_of(&entry).or(kind), checked);
         } else if let Some(kind) = kind.filter(|kind| by_itself && *kind != FileKind::Skills) {
-            checked.extend(extensions::check(&entry, kind));
+            checked.extend(check::check(&entry, kind));
         }
     }
 }

@@ -33,11 +33,11 @@ use tokio::{
 };
 
 use crate::process::{Job, environment::find_program};
+use cotter_files::settings::mcp_servers::{McpServer, Transport};
 
 use crate::mcp::{
     McpHost,
     backlog::{self, Backlog, CountedBytes, CountingStream},
-    config::{McpServer, Transport},
     definition::Definition,
     http,
     launch::{self, McpProcess, StderrTail},

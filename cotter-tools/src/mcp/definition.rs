@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
 
-use crate::mcp::config::McpServer;
+use cotter_files::settings::mcp_servers::McpServer;
 
 /// The most of a description that the model gets.
 const DESCRIPTION_BYTES: usize = 8 * 1024;

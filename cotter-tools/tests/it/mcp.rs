@@ -16,9 +16,9 @@ use cotter::{
     permission::rule::{Rule, RuleKind},
     text,
 };
-use cotter_files::document::Document;
+use cotter_files::{document::Document, settings::mcp_servers::Servers};
 use cotter_test::{Recording, Scripted, Step, transcript};
-use cotter_tools::mcp::{Mcp, McpHost, config::Servers, pins::Pins};
+use cotter_tools::mcp::{Mcp, McpHost, pins::Pins};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 

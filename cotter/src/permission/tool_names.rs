@@ -24,3 +24,47 @@ pub const OTHER_NAMES: [(&str, &str); 14] = [
 pub fn our_name(theirs: &str) -> Option<&'static str> {
     OTHER_NAMES.iter().find(|(name, _)| *name == theirs).map(|(_, ours)| *ours)
 }
+
+/// Tools of ours that do what another of ours does in another way, and that other one.
+const VARIANTS: [(&str, &str); 2] = [("bash_background", "bash"), ("delegate", "invoke_subagent")];
+
+/// A tool of theirs whose calls no tool of ours can make.
+const WITHOUT_EQUAL: &str = "NotebookEdit";
+
+/// Every tool of ours that does what a tool of theirs does, the nearest first. Used by `cotter-files` where
+/// a name of theirs limits or forbids something.
+pub fn our_tools(theirs: &str) -> Vec<&'static str> {
+    let Some(ours) = our_name(theirs).filter(|_| theirs != WITHOUT_EQUAL) else { return vec![] };
+    let variants = VARIANTS.iter().filter(|(_, of)| *of == ours).map(|(variant, _)| *variant);
+    [ours].into_iter().chain(variants).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn every_tool_of_theirs_has_its_tools_of_ours() {
+        let shown = OTHER_NAMES.map(|(theirs, _)| format!("{theirs} {:?}\n", our_tools(theirs)));
+        expect![[r#"
+            Bash ["bash", "bash_background"]
+            Read ["read"]
+            Write ["write"]
+            Edit ["edit"]
+            MultiEdit ["edit"]
+            NotebookEdit []
+            WebFetch ["fetch"]
+            Glob ["glob"]
+            Grep ["grep"]
+            LS ["list"]
+            Agent ["invoke_subagent", "delegate"]
+            Task ["invoke_subagent", "delegate"]
+            Skill ["invoke_skill"]
+            AskUserQuestion ["ask_user"]
+        "#]]
+        .assert_eq(&shown.concat());
+        assert!(our_tools("bash").is_empty());
+    }
+}

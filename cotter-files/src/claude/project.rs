@@ -5,88 +5,111 @@
 //! copy that was trusted, and hooks run in place, their folder held against that copy before each start. The
 //! home folder's are the person's own once they said that they are to be used.
 
-pub(crate) mod installed;
-pub(crate) mod settings;
-
 use std::{
     ffi::OsString,
     fs, io,
     path::{Path, PathBuf},
 };
 
-use cotter::{Origin, Owner, Workspace};
-use cotter_files::{
-    claude::{self, pinned::PinnedFolder, plugin::Plugin},
+use crate::{
+    claude::{
+        self,
+        installed::{
+            EmptyFolderPolicy, PluginLocation, installed, left_out, named_plugin, persons_plugin,
+            switched_on_by_project,
+        },
+        pinned::PinnedFolder,
+        plugin::Plugin,
+        settings::{ClaudeScope, EnabledPlugins, read},
+    },
     command_hook::{
         self,
-        dialect::Dialect,
         entry::{CommandHook, OnFailure},
     },
-    document::Document,
-    extensions::{Diagnostic, LoadContext},
-    settings::{Settings, SourcedText},
-    trust::store::TrustState,
-};
-
-use cotter_tools::mcp::config::Servers;
-
-use crate::claude::{
-    installed::{
-        EmptyFolderPolicy, PluginLocation, installed, left_out, named_plugin, persons_plugin,
-        switched_on_by_project,
+    document::{
+        Document,
+        location::{SettingsError, SourcedText},
     },
-    settings::{ClaudeScope, EnabledPlugins, read},
+    extensions::LoadContext,
+    folder::{diagnostic::Diagnostic, links},
+    settings::{Settings, mcp_servers::Servers},
+    trust::{
+        source::{SourceKind, TrustSource, possible_sources},
+        store::TrustState,
+    },
 };
-use crate::{
-    error::CliError,
-    paths as home,
-    trust::{SourceKind, TrustSource},
-};
-pub(crate) use crate::{
-    settings::claude_home::{ask_home, at_home},
-    trust::declared::declared,
-};
+use cotter::{Origin, Owner, Workspace};
+
+/// The person's home folder, seen from a project. The caller looks for it.
+#[derive(Clone, Debug)]
+pub struct HomeFolder<'a> {
+    /// Where it is, if there is one.
+    pub path: Option<PathBuf>,
+    /// The folders of the run.
+    pub place: &'a Workspace,
+}
+
+impl HomeFolder<'_> {
+    /// True if a path in the home folder, or one that the person's files name, is the project's. It is the
+    /// person's also where the project contains it, if the project is their home folder or above it.
+    pub(crate) fn is_projects(&self, path: &Path) -> bool {
+        let project = self.place.project();
+        let contains_home = self.path.as_ref().is_some_and(|home| links::is_above(project, home));
+        !contains_home && links::leads_through(path, project)
+    }
+
+    /// Its folders `.claude` and `.agents`, as far as they are the person's and hold something that is used.
+    pub fn brings(&self) -> Vec<PathBuf> {
+        const BRINGS: [&str; 6] =
+            ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];
+        let folders = [".claude", ".agents"].into_iter().filter_map(|name| own_folder(self, name));
+        folders.filter(|folder| BRINGS.iter().any(|name| folder.join(name).exists())).collect()
+    }
+}
 
 /// The settings files of a folder `.claude`, the nearest last.
-pub(crate) const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
+pub const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 
 /// What one file or folder brings, as far as it is used.
 #[derive(Default)]
-pub(crate) struct ClaudeUnit {
+pub struct ClaudeUnit {
     /// The file or folder, as its author knows it.
-    pub(crate) path: PathBuf,
-    pub(crate) origin: Option<Origin>,
+    pub path: PathBuf,
+    /// The class of its owner.
+    pub origin: Option<Origin>,
     /// Whether its hooks may rewrite.
-    pub(crate) rewrite: bool,
+    pub rewrite: bool,
     /// Rules and hooks.
-    pub(crate) settings: Settings,
-    pub(crate) servers: Servers,
+    pub settings: Settings,
+    /// Servers of the Model Context Protocol.
+    pub servers: Servers,
     /// Skills, commands and agents.
-    pub(crate) brings: Vec<ExtensionFolder>,
+    pub brings: Vec<ExtensionFolder>,
     /// What is not honoured, and why.
-    pub(crate) told: Vec<Diagnostic>,
+    pub told: Vec<Diagnostic>,
     /// Why nothing may start without it: it may have held a gate, and cannot be read.
-    pub(crate) broken: Option<CliError>,
+    pub broken: Option<SettingsError>,
 }
 
 /// A folder with skills, commands and agents.
-pub(crate) struct ExtensionFolder {
+pub struct ExtensionFolder {
     /// Where they are read from.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// The same as its author knows it.
-    pub(crate) shown: PathBuf,
-    pub(crate) loading: LoadContext,
+    pub shown: PathBuf,
+    /// Whose they are.
+    pub loading: LoadContext,
     /// The plugin it is.
-    pub(crate) plugin: Option<Plugin>,
+    pub plugin: Option<Plugin>,
 }
 
 impl ClaudeUnit {
-    fn new(path: &Path, origin: Origin) -> Self {
+    pub(crate) fn new(path: &Path, origin: Origin) -> Self {
         ClaudeUnit { path: path.into(), origin: Some(origin), ..ClaudeUnit::default() }
     }
 
     /// Whose it is.
-    pub(crate) fn owner(&self) -> Owner {
+    pub fn owner(&self) -> Owner {
         let origin = self.origin.clone().unwrap_or(Origin::Project);
         let owner = Owner::new(origin, self.path.display().to_string());
         if self.rewrite { owner.with_rewrite() } else { owner }
@@ -128,11 +151,11 @@ impl<'a> TrustedFolder<'a> {
 }
 
 /// What a project's `.claude` or `.agents` brings, where somebody trusts it.
-pub(crate) fn of_project(
+pub fn of_project(
     found: &TrustSource,
-    home: bool,
-    place: &Workspace,
-) -> Result<Vec<ClaudeUnit>, CliError> {
+    use_home: bool,
+    home: &HomeFolder<'_>,
+) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let Some(trusted) = TrustedFolder::of(found) else { return Ok(vec![]) };
     let mut parts = vec![];
     match found.place() {
@@ -147,8 +170,8 @@ pub(crate) fn of_project(
                 enabled.extend(read(&mut part, &document, &source, ClaudeScope::Project)?);
                 parts.push(part);
             }
-            parts.extend(match home {
-                true => switched_on_by_project(&enabled, place)?,
+            parts.extend(match use_home {
+                true => switched_on_by_project(&enabled, home)?,
                 false => left_out(&enabled),
             });
         }
@@ -180,17 +203,17 @@ pub(crate) fn of_project(
 }
 
 /// What the home folder brings, where the person said that it is used, and plugins they named.
-pub(crate) fn of_person(
+pub fn of_person(
     plugins: &[SourcedText],
-    home: bool,
-    place: &Workspace,
-) -> Result<Vec<ClaudeUnit>, CliError> {
+    use_home: bool,
+    home: &HomeFolder<'_>,
+) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let mut parts = vec![];
-    for name in [".claude", ".agents"].into_iter().filter(|_| home) {
-        match home_folder(place, name) {
+    for name in [".claude", ".agents"].into_iter().filter(|_| use_home) {
+        match home_folder(home, name) {
             Ok(None) => {}
-            Ok(Some(folder)) if name == ".claude" => parts.extend(of_claude(&folder, place)?),
-            Ok(Some(folder)) => parts.extend(of_agents(&folder, place)?),
+            Ok(Some(folder)) if name == ".claude" => parts.extend(of_claude(&folder, home)?),
+            Ok(Some(folder)) => parts.extend(of_agents(&folder, home)?),
             Err((path, failure)) => {
                 parts.push(ClaudeUnit {
                     broken: Some(failure),
@@ -200,13 +223,13 @@ pub(crate) fn of_person(
         }
     }
     for written in plugins {
-        parts.push(named_plugin(written, place)?);
+        parts.push(named_plugin(written, home)?);
     }
     Ok(parts)
 }
 
 /// What the home folder's `.claude` brings.
-fn of_claude(folder: &Path, place: &Workspace) -> Result<Vec<ClaudeUnit>, CliError> {
+fn of_claude(folder: &Path, home: &HomeFolder<'_>) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let mut part = ClaudeUnit::new(folder, Origin::User);
     part.brings.push(own(folder));
     let mut parts = vec![part];
@@ -214,7 +237,7 @@ fn of_claude(folder: &Path, place: &Workspace) -> Result<Vec<ClaudeUnit>, CliErr
     for name in SETTINGS {
         let path = folder.join(name);
         let Some(document) = Document::load(&path)? else { continue };
-        if home::is_projects(&path, place.project()) {
+        if home.is_projects(&path) {
             return Err(leads_in(&path));
         }
         let mut part = ClaudeUnit::new(&path, Origin::User);
@@ -226,19 +249,19 @@ fn of_claude(folder: &Path, place: &Workspace) -> Result<Vec<ClaudeUnit>, CliErr
         )?);
         parts.push(part);
     }
-    parts.extend(installed(folder, &enabled, Origin::User, place));
+    parts.extend(installed(folder, &enabled, Origin::User, home));
     Ok(parts)
 }
 
 /// What the home folder's `.agents` brings.
-fn of_agents(folder: &Path, place: &Workspace) -> Result<Vec<ClaudeUnit>, CliError> {
+fn of_agents(folder: &Path, home: &HomeFolder<'_>) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let mut part = ClaudeUnit::new(folder, Origin::User);
     part.brings.push(own(folder));
     let mut parts = vec![part];
     for name in folders(&folder.join("plugins"))? {
         let root = folder.join("plugins").join(name);
         let way_out = "mend it, or take its folder away";
-        parts.push(persons_plugin(&root, &Origin::User, EmptyFolderPolicy::Told, place, way_out));
+        parts.push(persons_plugin(&root, &Origin::User, EmptyFolderPolicy::Told, home, way_out));
     }
     Ok(parts)
 }
@@ -249,44 +272,47 @@ fn own(folder: &Path) -> ExtensionFolder {
 }
 
 /// A folder of the person's home, where it is theirs: not one that the project brings.
-pub(crate) fn own_folder(place: &Workspace, name: &str) -> Option<PathBuf> {
-    home_folder(place, name).ok().flatten()
+fn own_folder(home: &HomeFolder<'_>, name: &str) -> Option<PathBuf> {
+    home_folder(home, name).ok().flatten()
 }
 
 /// The same, or why it is not used though something is there: a gate may be in it.
-fn home_folder(place: &Workspace, name: &str) -> Result<Option<PathBuf>, (PathBuf, CliError)> {
-    let Some(folder) = home::folder().map(|home| home.join(name)) else { return Ok(None) };
+pub(crate) fn home_folder(
+    home: &HomeFolder<'_>,
+    name: &str,
+) -> Result<Option<PathBuf>, (PathBuf, SettingsError)> {
+    let Some(folder) = home.path.as_ref().map(|home| home.join(name)) else { return Ok(None) };
     let is_nothing = |cause: &io::Error| {
         matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     };
     let failure = match fs::metadata(&folder) {
         Err(cause) if is_nothing(&cause) && !folder.is_symlink() => return Ok(None),
         Err(cause) => unreadable(&folder, cause),
-        Ok(about) if !about.is_dir() => unreadable(&folder, "it is no folder"),
-        Ok(_) if !home::is_projects(&folder, place.project()) => return Ok(Some(folder)),
+        Ok(about) if !about.is_dir() => unreadable(&folder, io::Error::other("it is no folder")),
+        Ok(_) if !home.is_projects(&folder) => return Ok(Some(folder)),
         // It is among what the project brings, behind trust.
-        Ok(_) if is_source(&folder, place) => return Ok(None),
+        Ok(_) if is_source(&folder, home) => return Ok(None),
         Ok(_) => leads_in(&folder),
     };
     Err((folder, failure))
 }
 
-fn is_source(folder: &Path, place: &Workspace) -> bool {
-    let real = folder.canonicalize();
-    real.is_ok_and(|real| crate::trust::possible_sources(place).contains(&real))
+fn is_source(folder: &Path, home: &HomeFolder<'_>) -> bool {
+    let sources = || possible_sources(home.place, home.path.as_deref());
+    folder.canonicalize().is_ok_and(|real| sources().contains(&real))
 }
 
 const WAY_OUT: &str = "a gate may be in it, so nothing runs: mend it, or leave the home folder's out with \
                        `\"claude\": {\"home\": false}` in your settings";
 
-fn unreadable(path: &Path, cause: impl std::fmt::Display) -> CliError {
-    let failure = CliError::new(format!("{} cannot be read", path.display()));
-    failure.with_cause(cause).with_hint(WAY_OUT)
+fn unreadable(path: &Path, cause: io::Error) -> SettingsError {
+    let failure = SettingsError::without_file(format!("{} cannot be read", path.display()));
+    failure.with_source(cause).with_hint(WAY_OUT)
 }
 
-fn leads_in(path: &Path) -> CliError {
+fn leads_in(path: &Path) -> SettingsError {
     let message = format!("{} leads into the project, and is not used as yours", path.display());
-    CliError::new(message).with_hint(WAY_OUT)
+    SettingsError::without_file(message).with_hint(WAY_OUT)
 }
 
 /// The most plugins in a folder of them.
@@ -294,9 +320,10 @@ const MOST_PLUGINS: usize = 1000;
 
 /// The names of folders in a folder, in order, hidden ones left out. A link to one counts where it is the
 /// person's, also one that leads nowhere: it led to something once. In what is trusted there is none.
-fn folders(folder: &Path) -> Result<Vec<OsString>, CliError> {
+fn folders(folder: &Path) -> Result<Vec<OsString>, SettingsError> {
     let cannot = |cause: io::Error| {
-        CliError::new(format!("{} cannot be read", folder.display())).with_cause(cause)
+        SettingsError::without_file(format!("{} cannot be read", folder.display()))
+            .with_source(cause)
     };
     let is_gone = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {
@@ -316,9 +343,8 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, CliError> {
         }
         if names.len() > MOST_PLUGINS {
             let why = format!("{} has more than {MOST_PLUGINS} folders in it", folder.display());
-            return Err(
-                CliError::new(why).with_hint("a gate may be in any of them: take some away")
-            );
+            return Err(SettingsError::without_file(why)
+                .with_hint("a gate may be in any of them: take some away"));
         }
     }
     names.sort();
@@ -326,19 +352,20 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, CliError> {
 }
 
 /// A file of a copy, as its author knows it. We wrote it: it is a plain file, and no larger than it may be.
-fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, CliError> {
+fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, SettingsError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(Document::parse_bytes(&shown.display().to_string(), &bytes)?)),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(cause) => {
-            Err(CliError::new(format!("{} cannot be read", shown.display())).with_cause(cause))
+            Err(SettingsError::without_file(format!("{} cannot be read", shown.display()))
+                .with_source(cause))
         }
     }
 }
 
 /// What hooks written for Claude Code are together: nothing twice, each under a name of its own within its
 /// origin, and with the one word on failures.
-pub(crate) fn settle<'a>(
+pub fn settle<'a>(
     units: impl Iterator<Item = (Origin, &'a mut Vec<CommandHook>)>,
     on_failure: OnFailure,
 ) {
@@ -369,11 +396,11 @@ pub(crate) fn settle<'a>(
 }
 
 fn is_claude(hook: &CommandHook) -> bool {
-    matches!(hook.dialect, Dialect::Claude(_))
+    claude::ClaudeEntry::of(hook).is_some()
 }
 
 /// What is watched of the home folder.
-pub(crate) fn watched(place: &Workspace) -> Vec<PathBuf> {
+pub fn watched(home: &HomeFolder<'_>) -> Vec<PathBuf> {
     const NAMES: [&str; 6] = [
         "settings.json",
         "settings.local.json",
@@ -382,7 +409,7 @@ pub(crate) fn watched(place: &Workspace) -> Vec<PathBuf> {
         "commands",
         "plugins/installed_plugins.json",
     ];
-    let folders = at_home(place).into_iter();
+    let folders = home.brings().into_iter();
     let names = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
-    names.chain(own_folder(place, ".agents").map(|folder| folder.join("plugins"))).collect()
+    names.chain(own_folder(home, ".agents").map(|folder| folder.join("plugins"))).collect()
 }

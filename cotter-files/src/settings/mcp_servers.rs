@@ -1,4 +1,4 @@
-//! Which servers there are, as a person's settings say: read strictly, every mistake with its place.
+//! The section `mcpServers`: which servers there are and how they are reached, read strictly.
 
 use std::{
     collections::BTreeMap,
@@ -7,14 +7,16 @@ use std::{
     time::Duration,
 };
 
-use cotter_files::{
-    document::{Document, Node, location::SettingsError},
-    settings::SourcedText,
-};
 use globset::{Glob, GlobSet, GlobSetBuilder};
-use reqwest::{Url, header::HeaderName};
+use http::HeaderName;
 use sha2::{Digest, Sha256};
 use smol_str::SmolStr;
+use url::Url;
+
+use crate::document::{
+    Document, Node,
+    location::{SettingsError, SourcedText},
+};
 
 /// The keys of a server that is a program, those of one at an address, and those of both.
 const PROGRAM_KEYS: [&str; 5] = ["command", "args", "env", "cwd", "localSockets"];
@@ -49,7 +51,6 @@ pub struct McpServer {
 
 /// How a server is reached.
 #[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Transport {
     /// A program that is started and spoken to through its standard input and output.
     Stdio {
@@ -157,8 +158,9 @@ impl McpServer {
     }
 
     /// What tells this entry from another of the same name: a changed one is asked for its tools anew.
-    pub(crate) fn identity(&self) -> String {
-        crate::mcp::definition::hex(&Sha256::digest(self.transport.identity()))
+    pub fn identity(&self) -> String {
+        let digest = Sha256::digest(self.transport.identity());
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 

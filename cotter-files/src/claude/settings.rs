@@ -2,6 +2,15 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use crate::{
+    claude::{self, project::ClaudeUnit},
+    document::{
+        Document, Node, Object,
+        location::{SettingsError, SourcedText},
+    },
+    folder::diagnostic::{Diagnostic, Severity},
+    settings::{SettingsOwner, permissions::Permissions},
+};
 use cotter::{
     permission::{
         mode::Mode,
@@ -9,15 +18,6 @@ use cotter::{
     },
     text,
 };
-use cotter_files::{
-    claude,
-    document::{Document, Node, Object, location::SettingsError},
-    extensions::{Diagnostic, Severity},
-    settings::{SettingsOwner, SourcedText, permissions::Permissions},
-};
-
-use crate::claude::ClaudeUnit;
-use crate::error::CliError;
 
 /// Whose settings are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) enum ClaudeScope {
 pub(crate) type EnabledPlugins = BTreeMap<String, (bool, PathBuf)>;
 
 /// What a settings file says of plugins. A list of versions means that it is on.
-pub(crate) fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
+pub fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
     let Some(node) = object.get("enabledPlugins") else { return Ok(vec![]) };
     let on = |node: Node<'_>| match node.list() {
         Ok(_) => Ok(true),
@@ -69,7 +69,7 @@ const READ: [&str; 7] = [
 const PERMISSIONS: [&str; 3] = ["deny", "ask", "defaultMode"];
 
 /// Refuses a settings file in which something was meant as a gate, and would be none.
-pub(crate) fn check(document: &Document) -> Result<(), SettingsError> {
+pub fn check(document: &Document) -> Result<(), SettingsError> {
     let object = document.root().object()?;
     object.get("hooks").map(|hooks| hooks.object()).transpose()?;
     claude::check(document)?;
@@ -94,7 +94,7 @@ pub(crate) fn read(
     document: &Document,
     source: &claude::ClaudeFile,
     whose: ClaudeScope,
-) -> Result<EnabledPlugins, CliError> {
+) -> Result<EnabledPlugins, SettingsError> {
     check(document)?;
     let object = document.root().object()?;
     let (hooks, told) = claude::read(document, source);
@@ -129,7 +129,7 @@ fn permissions(
     part: &mut ClaudeUnit,
     object: &Object<'_>,
     whose: ClaudeScope,
-) -> Result<Permissions, CliError> {
+) -> Result<Permissions, SettingsError> {
     let mut permissions = Permissions::default();
     for (key, node) in object.members() {
         match key {
@@ -176,7 +176,7 @@ fn rules(
     part: &mut ClaudeUnit,
     node: &Node<'_>,
     kind: RuleKind,
-) -> Result<Vec<SourcedText>, CliError> {
+) -> Result<Vec<SourcedText>, SettingsError> {
     let mut rules = vec![];
     for node in node.list()? {
         let (text, place) = (node.non_empty_string()?, node.place());

@@ -3,47 +3,50 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
 };
 
+use crate::{
+    claude::{
+        self,
+        plugin::Plugin,
+        project::{ClaudeUnit, ExtensionFolder, HomeFolder, SETTINGS, home_folder},
+        settings::{EnabledPlugins, enabled},
+    },
+    document::{
+        Document, Node,
+        location::{SettingsError, SourcedText},
+    },
+    extensions::LoadContext,
+    folder::diagnostic::{Diagnostic, Severity},
+    settings::mcp_servers::{McpServer, Servers},
+};
 use cotter::{Origin, Workspace, text};
-use cotter_files::{
-    claude::{self, plugin::Plugin},
-    document::{Document, Node},
-    extensions::{Diagnostic, LoadContext, Severity},
-    settings::SourcedText,
-};
-use cotter_tools::mcp::config::{McpServer, Servers};
-
-use crate::claude::{
-    ClaudeUnit, ExtensionFolder, SETTINGS, home_folder,
-    settings::{EnabledPlugins, enabled},
-};
-use crate::{error::CliError, paths as home};
 
 /// A plugin that the person's settings name.
 pub(crate) fn named_plugin(
     written: &SourcedText,
-    place: &Workspace,
-) -> Result<ClaudeUnit, CliError> {
-    let root = match (written.text.strip_prefix("~/"), home::folder()) {
+    home: &HomeFolder<'_>,
+) -> Result<ClaudeUnit, SettingsError> {
+    let root = match (written.text.strip_prefix("~/"), &home.path) {
         (Some(below), Some(home)) => home.join(below),
         _ => PathBuf::from(&written.text),
     };
     if !root.is_absolute() {
         let error = written.place.error(format!("`{}` is not a whole path", written.text));
-        return Err(error.with_hint("begin it with `/` or `~/`").into());
+        return Err(error.with_hint("begin it with `/` or `~/`"));
     }
-    if home::is_projects(&root, place.project()) {
+    if home.is_projects(&root) {
         let error = written.place.error(format!("`{}` lies in the project", written.text));
         let hint = "what a repository brings is not yours; `.agents/plugins` is behind trust";
-        return Err(error.with_hint(hint).into());
+        return Err(error.with_hint(hint));
     }
     if !root.is_dir() {
         let error = written.place.error(format!("there is no folder `{}`", written.text));
         let error = error.with_hint("a gate may have been in it: take it out to go on without");
         let mut part = ClaudeUnit::new(&root, Origin::User);
-        part.broken = Some(error.into());
+        part.broken = Some(error);
         return Ok(part);
     }
     let way_out = format!("mend it, or take it out of `plugins` at {}", written.place);
@@ -76,10 +79,10 @@ pub(crate) fn persons_plugin(
     root: &Path,
     origin: &Origin,
     otherwise: EmptyFolderPolicy,
-    place: &Workspace,
+    home: &HomeFolder<'_>,
     way_out: &str,
 ) -> ClaudeUnit {
-    if !home::is_projects(root, place.project()) {
+    if !home.is_projects(root) {
         return own_plugin(root, origin.clone(), otherwise, way_out);
     }
     let mut part = ClaudeUnit::new(root, origin.clone());
@@ -224,7 +227,7 @@ pub(crate) fn installed(
     folder: &Path,
     enabled: &EnabledPlugins,
     origin: Origin,
-    place: &Workspace,
+    home: &HomeFolder<'_>,
 ) -> Vec<ClaudeUnit> {
     let on: Vec<_> = enabled.iter().filter(|(_, (on, _))| *on).collect();
     if on.is_empty() {
@@ -232,7 +235,7 @@ pub(crate) fn installed(
     }
     let path = folder.join("plugins/installed_plugins.json");
     let mut list = ClaudeUnit::new(&path, origin.clone());
-    let known = match list_of_installed(&path, place) {
+    let known = match list_of_installed(&path, home.place) {
         Ok(known) => known,
         Err(failure) => {
             let names: Vec<_> = on.iter().map(|(id, _)| format!("`{}`", shown(id))).collect();
@@ -267,8 +270,7 @@ pub(crate) fn installed(
                 list.broken = Some(broken(&told, &way_out));
                 continue;
             };
-            let mut part =
-                persons_plugin(root, &origin, EmptyFolderPolicy::Broken, place, &way_out);
+            let mut part = persons_plugin(root, &origin, EmptyFolderPolicy::Broken, home, &way_out);
             if at > 0 {
                 keep_hooks(&mut part);
             }
@@ -323,17 +325,18 @@ fn told_of(switched: &EnabledPlugins, told: impl Fn(&str, &Path) -> Diagnostic) 
 }
 
 /// Why nothing starts.
-fn broken(told: &Diagnostic, way_out: &str) -> CliError {
+fn broken(told: &Diagnostic, way_out: &str) -> SettingsError {
     let hint = format!("a gate may be in it, so nothing runs: {way_out}");
-    CliError::new(told.to_string()).with_hint(hint)
+    SettingsError::without_file(told.to_string()).with_hint(hint)
 }
 
 /// What is installed, and where it lies, as far as that can be told. No list: nothing is.
-fn list_of_installed(path: &Path, place: &Workspace) -> Result<InstalledPlugins, CliError> {
+fn list_of_installed(path: &Path, place: &Workspace) -> Result<InstalledPlugins, SettingsError> {
     let folder = path.parent().unwrap_or(path);
     if folder.is_symlink() && !folder.exists() {
-        let cause = "it is a link that leads nowhere";
-        return Err(CliError::new(format!("{} cannot be read", folder.display())).with_cause(cause));
+        let cause = io::Error::other("it is a link that leads nowhere");
+        return Err(SettingsError::without_file(format!("{} cannot be read", folder.display()))
+            .with_source(cause));
     }
     let Some(document) = Document::load(path)? else { return Ok(InstalledPlugins::new()) };
     let plugins = document.root().object()?.require("plugins")?.object()?;
@@ -391,9 +394,9 @@ fn holds(entry: Node<'_>, place: &Workspace) -> InstallScope {
 /// Plugins of the person's that a trusted project switches on: they may no more than the project may.
 pub(crate) fn switched_on_by_project(
     switched: &EnabledPlugins,
-    place: &Workspace,
-) -> Result<Vec<ClaudeUnit>, CliError> {
-    let folder = match home_folder(place, ".claude") {
+    home: &HomeFolder<'_>,
+) -> Result<Vec<ClaudeUnit>, SettingsError> {
+    let folder = match home_folder(home, ".claude") {
         Ok(Some(folder)) => folder,
         Ok(None) => return Ok(told_of(switched, |id, said| missing(said, &shown(id)))),
         // Nothing starts, and why was said already.
@@ -407,5 +410,5 @@ pub(crate) fn switched_on_by_project(
             switched.remove(&id);
         }
     }
-    Ok(installed(&folder, &switched, Origin::Project, place))
+    Ok(installed(&folder, &switched, Origin::Project, home))
 }

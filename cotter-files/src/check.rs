@@ -1,0 +1,152 @@
+//! Checks of files before they are used: every file of a kind, what it is, and what its author should know.
+//! The room starts nothing and registers nothing; it reads with the readers of the rooms below.
+
+mod hooks;
+mod profiles;
+#[cfg(unix)]
+mod spaces;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    claude::plugin,
+    extensions::{LoadContext, LoadedFolder, agents, agents::AgentFile, commands, skills},
+    folder::{
+        diagnostic::{Diagnostic, Severity},
+        file_kind::FileKind,
+        layout,
+        walk::LinkPolicy,
+    },
+};
+use cotter::{Origin, invoke::callable::BoxError};
+
+/// A file that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
+    /// What became of it.
+    pub status: Severity,
+    /// What is to be said about it.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The tools that it names by our names, or as they are written, with their line: of an agent or a
+    /// profile. Who is asked knows what there is.
+    pub tools: Vec<(Option<usize>, String)>,
+}
+
+/// Files that were looked at, and what is to be said about them.
+type CheckedFiles = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
+
+/// Checks the files of a kind, whole: texts are read, too. A file is judged as one of the kind. Of a folder
+/// the places are looked at where files of the kind are: those of a `.cotter`, a `.claude`, an `.agents`, a
+/// space or a plugin, be it the folder or in it; where it is none of these, all of it.
+pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
+    match kind {
+        FileKind::Skills | FileKind::Commands | FileKind::Agents => {}
+        FileKind::Profiles => return checked(profiles::check_profiles(path).0, kind),
+        FileKind::Hooks => return checked(hooks::check_hooks(path), kind),
+        FileKind::Settings => return checked(hooks::check_settings(path), kind),
+        #[cfg(unix)]
+        FileKind::Spaces => return spaces::check_spaces(path),
+        #[cfg(not(unix))]
+        FileKind::Spaces => return vec![],
+    }
+    if path.is_file() {
+        return check_file(path, kind);
+    }
+    let mut all: Vec<CheckedFile> = vec![];
+    for spot in layout::spots(path, kind, &plugin::LAYOUT) {
+        let more = check_texts(&spot.path, &LinkPolicy::within(&spot.within), kind);
+        let new = |file: &CheckedFile| all.iter().all(|known| known.path != file.path);
+        let more: Vec<_> = more.into_iter().filter(new).collect();
+        all.extend(more);
+    }
+    all
+}
+
+/// One file, which has to be of the kind.
+fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
+    let links = LinkPolicy::within(path.parent().unwrap_or(path));
+    let found = check_texts(path, &links, kind);
+    if !found.is_empty() {
+        return found;
+    }
+    let endings = match kind {
+        FileKind::Commands => "`.md`",
+        FileKind::Agents => "`.md` or `.yaml`, or is `agent.json`",
+        _ => "`.md` or `.yaml`",
+    };
+    let kinds = kind.folder().unwrap_or_default();
+    let why = format!("{kinds} are files whose name ends in {endings}");
+    checked((vec![], vec![Diagnostic::new(path, None, Severity::Rejected, why)]), kind)
+}
+
+/// The texts below a folder, or in one file.
+fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFile> {
+    let mut loaded = LoadedFolder::nothing(&LoadContext::trusted(Origin::User));
+    match kind {
+        FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path, links),
+        FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path, links),
+        _ => (loaded.agents, loaded.diagnostics) = agents::load(path, links),
+    }
+    let mut paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
+    let mut tools: Vec<_> = loaded.agents.iter().flat_map(AgentFile::named_tools).collect();
+    loaded.tell_of_repeats();
+    if kind == FileKind::Agents {
+        let ((profiles, told), named) = profiles::check_profiles(path);
+        paths.extend(profiles);
+        loaded.diagnostics.extend(told);
+        tools.extend(named);
+    }
+    let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
+    let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
+    let of_texts: Vec<_> = texts.filter_map(|(path, text)| about(path, text)).collect();
+    loaded.diagnostics.extend(of_texts);
+    let mut files = checked((paths, loaded.diagnostics), kind);
+    for file in &mut files {
+        let of = tools.iter().filter(|(path, ..)| *path == file.path);
+        file.tools = of.map(|(_, line, tool)| (*line, tool.clone())).collect();
+    }
+    files
+}
+
+/// Each file once, with what is to be said about it. One that is only told of is of that kind.
+fn checked((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<CheckedFile> {
+    let told_of = diagnostics.iter().map(|told| &told.path);
+    let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
+    let others: Vec<_> = others.map(|path| (path.clone(), kind)).collect();
+    paths.extend(others);
+    paths.sort_by(|a, b| a.0.cmp(&b.0));
+    paths.dedup();
+    let checked = paths.into_iter().map(|(path, kind)| {
+        let told = diagnostics.iter().filter(|told| told.path == path);
+        let diagnostics: Vec<_> = told.cloned().collect();
+        let worst = diagnostics.iter().map(|told| told.severity).max();
+        let status = worst.unwrap_or(Severity::Warning);
+        CheckedFile { path, kind, status, diagnostics, tools: vec![] }
+    });
+    checked.collect()
+}
+
+/// What is to be said about a text.
+fn about(path: &Path, text: Result<Arc<str>, BoxError>) -> Option<Diagnostic> {
+    let (severity, message) = match text {
+        Err(why) => (Severity::Rejected, why.to_string()),
+        Ok(text) if text.contains('\u{fffd}') => {
+            (Severity::Repaired, "bytes of its text are not UTF-8, and become U+FFFD".into())
+        }
+        Ok(text) if text.is_empty() => {
+            (Severity::Warning, "it has no text below its front matter".into())
+        }
+        Ok(_) => return None,
+    };
+    Some(Diagnostic::new(path, None, severity, message))
+}

@@ -1,0 +1,220 @@
+//! Checks of what declares hooks: `hooks/*.yaml`, settings files, and files in the dialect of Claude Code.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    check::CheckedFiles,
+    claude,
+    claude::plugin::{self, Plugin},
+    command_hook::hook_files::{
+        FOLDER, HookFolder, HookFolderEntry, ProgramState, entries, is_yaml, trouble,
+    },
+    document::Document,
+    folder::{
+        diagnostic::{Diagnostic, Severity},
+        file_kind::FileKind,
+        layout::{self, ExtensionRoot, RootKind},
+    },
+    settings::{Settings, SettingsOwner},
+};
+
+/// Checks what declares hooks: a file, a folder of hooks, or the folders of extensions that a folder is or
+/// has, each in its own dialect.
+pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
+    if path.is_file() {
+        return match is_yaml(path) {
+            true => check_one(path),
+            false if is_claude(path) => check_claude(path),
+            false => check_settings(path),
+        };
+    }
+    let bases = layout::bases(path, &plugin::LAYOUT);
+    let is_hooks = layout::is_called(path, FOLDER);
+    if is_hooks && path.join(CLAUDE_HOOKS).is_file() {
+        return check_claude(&path.join(CLAUDE_HOOKS));
+    }
+    if is_hooks || bases.is_empty() && is_collection(path) {
+        return check_folder(path);
+    }
+    // Beside folders that say what they are, what looks like settings is somebody else's.
+    let is_sure = bases.iter().any(|base| base.what != RootKind::Perhaps);
+    let mut told = CheckedFiles::default();
+    for ExtensionRoot { folder, what } in bases {
+        let settings: &[&str] = match what {
+            RootKind::Plugin => {
+                add(&mut told, check_plugin(&folder));
+                continue;
+            }
+            RootKind::Perhaps if is_sure => continue,
+            RootKind::Agents => continue,
+            RootKind::Claude => &[SETTINGS, "settings.local.json"],
+            RootKind::Space => &[],
+            RootKind::Cotter | RootKind::Perhaps => &[SETTINGS],
+        };
+        for file in settings.iter().map(|name| folder.join(name)) {
+            if file.symlink_metadata().is_ok() {
+                let is_claude = what == RootKind::Claude;
+                let more = if is_claude { check_claude(&file) } else { check_settings(&file) };
+                add(&mut told, more);
+            }
+        }
+        if what != RootKind::Claude {
+            add(&mut told, of_shelf(HookFolder::of_folder(&folder)));
+        }
+    }
+    told
+}
+
+/// The file of a plugin's hooks, in its folder of hooks.
+const CLAUDE_HOOKS: &str = "hooks.json";
+
+/// Whether a file is in the dialect of Claude Code: by where it is and what it is called, or, where that
+/// says nothing, by the events it names.
+fn is_claude(path: &Path) -> bool {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = real.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let is_below = |folder: &str| real.iter().any(|part| part == folder);
+    match name {
+        CLAUDE_HOOKS => true,
+        _ if is_below(".cotter") => false,
+        _ if is_below(".claude") => true,
+        // Ours, wherever they are: whoever starts reads them so.
+        SETTINGS => false,
+        _ => has_events(path),
+    }
+}
+
+/// Whether a file has hooks at events of Claude Code.
+fn has_events(path: &Path) -> bool {
+    let Ok(Some(document)) = Document::load(path) else { return false };
+    let hooks = document.root().object().ok().and_then(|root| root.get("hooks")?.object().ok());
+    hooks.is_some_and(|hooks| hooks.members().any(|(name, _)| claude::is_event(name)))
+}
+
+/// Whether a folder that says nothing of itself has files that are meant as hooks.
+fn is_collection(folder: &Path) -> bool {
+    let says_when = |(_, entry): &(OsString, HookFolderEntry)| match entry {
+        HookFolderEntry::Hook(Ok(bytes)) => {
+            bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"phase:"))
+        }
+        _ => false,
+    };
+    entries(folder).map_or(true, |entries| entries.iter().any(says_when))
+}
+
+/// A file of hooks in the dialect of Claude Code.
+fn check_claude(path: &Path) -> CheckedFiles {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let kind = match real.file_name() == Some(OsStr::new(CLAUDE_HOOKS)) {
+        true => FileKind::Hooks,
+        false => FileKind::Settings,
+    };
+    let root = real.ancestors().nth(2).unwrap_or(&real).to_owned();
+    let mut source = claude::ClaudeFile::new(path);
+    if kind == FileKind::Hooks {
+        source = source.with_plugin(claude::PluginPaths { root, data: None });
+    }
+    let read = Document::load(path).map(|read| read.map(|read| claude::read(&read, &source).1));
+    let diagnostics = match read {
+        Ok(told) => told.unwrap_or_default(),
+        Err(error) => vec![Diagnostic::of_error(path, &error)],
+    };
+    (vec![(path.to_owned(), kind)], diagnostics)
+}
+
+/// The hooks of a plugin, wherever its manifest says that they are.
+fn check_plugin(folder: &Path) -> CheckedFiles {
+    let (mut files, mut diagnostics) = match Plugin::load(folder) {
+        Ok(None) => CheckedFiles::default(),
+        Err(told) => (vec![], vec![told]),
+        Ok(Some(plugin)) => {
+            let (_, mut told) = plugin.command_hooks(|path| claude::ClaudeFile::new(path));
+            told.extend(plugin.broken.iter().cloned());
+            let files = plugin.hooks.iter().map(|file| (file.path.clone(), FileKind::Hooks));
+            (files.collect(), told)
+        }
+    };
+    // Named as they were typed.
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let named = |path: &mut PathBuf| {
+        if let Ok(within) = path.strip_prefix(&real) {
+            *path = folder.join(within);
+        }
+    };
+    files.iter_mut().for_each(|(path, _)| named(path));
+    diagnostics.iter_mut().for_each(|told| named(&mut told.path));
+    (files, diagnostics)
+}
+
+const SETTINGS: &str = "settings.json";
+
+fn add((files, diagnostics): &mut CheckedFiles, more: CheckedFiles) {
+    files.extend(more.0);
+    diagnostics.extend(more.1);
+}
+
+/// A folder of hooks by itself, whatever its name is.
+fn check_folder(folder: &Path) -> CheckedFiles {
+    let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let below = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let root = real.parent().unwrap_or(&real);
+    of_shelf(HookFolder::on_disk(folder, root, &below))
+}
+
+/// One file among its neighbours.
+fn check_one(path: &Path) -> CheckedFiles {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let (mut files, mut diagnostics) = check_folder(folder.unwrap_or(Path::new(".")));
+    let is_it = |other: &Path| other.file_name() == path.file_name();
+    files.retain(|(other, _)| is_it(other));
+    diagnostics.retain(|told| is_it(&told.path));
+    (files, diagnostics)
+}
+
+/// Checks the hooks of a folder of extensions, and nothing else of it.
+#[cfg(unix)]
+pub(super) fn check_hook_folder(folder: &Path) -> CheckedFiles {
+    of_shelf(HookFolder::of_folder(folder))
+}
+
+fn of_shelf(shelf: Result<HookFolder<'_>, Diagnostic>) -> CheckedFiles {
+    let shelf = match shelf {
+        Ok(shelf) => shelf,
+        Err(told) => return (vec![], vec![told]),
+    };
+    let names = shelf.entries.iter().map(|(name, _)| name).filter(|name| is_yaml(name));
+    let paths = names.map(|name| (shelf.shown.join(name), FileKind::Hooks));
+    (paths.collect(), shelf.read().1)
+}
+
+/// A settings file, all of it: one with an error brings no hooks. Whose it is, its folder says.
+pub(super) fn check_settings(path: &Path) -> CheckedFiles {
+    let files = vec![(path.to_owned(), FileKind::Settings)];
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let folder = real.parent().unwrap_or(&real);
+    let source = match folder.ends_with(".cotter") {
+        true => SettingsOwner::Project,
+        false => SettingsOwner::User,
+    };
+    let read = || match Document::load(path)? {
+        Some(document) => Settings::from_document(&document, source),
+        None => Ok(Settings::default()),
+    };
+    let diagnostics = match read() {
+        Err(error) => vec![Diagnostic::of_error(path, &error)],
+        Ok(settings) => {
+            let find = |path: &str| ProgramState::of(fs::metadata(folder.join(path)));
+            let told = settings.hooks.iter().filter_map(|hook| {
+                let why = trouble(&hook.command, &find, FOLDER)?;
+                let why = format!("hook `{}`: {why}", hook.name);
+                Some(Diagnostic::new(path, None, Severity::Warning, why))
+            });
+            told.collect()
+        }
+    };
+    (files, diagnostics)
+}

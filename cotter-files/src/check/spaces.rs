@@ -1,0 +1,70 @@
+//! Checks of spaces: the manifest, the hooks, and every other file of each.
+
+use std::path::Path;
+
+use crate::{
+    check::{CheckedFile, check, checked, hooks::check_hook_folder},
+    folder::{
+        diagnostic::{Diagnostic, Severity},
+        file_kind::FileKind,
+    },
+    space::{MANIFEST, about_unused, manifest_of},
+    trust::snapshot::Snapshot,
+};
+
+/// Checks a space, or every space right in a folder: each of its files, and what is wrong with them.
+pub(super) fn check_spaces(path: &Path) -> Vec<CheckedFile> {
+    let folder = match path.file_name().is_some_and(|name| name == MANIFEST) {
+        true => path.parent().filter(|folder| !folder.as_os_str().is_empty()),
+        false => Some(path),
+    };
+    let folder = folder.unwrap_or(Path::new("."));
+    let has_manifest = |folder: &Path| folder.join(MANIFEST).symlink_metadata().is_ok();
+    let mut inner: Vec<_> = match has_manifest(folder) {
+        true => vec![],
+        false => std::fs::read_dir(folder).into_iter().flatten().flatten().collect(),
+    }
+    .into_iter()
+    .map(|entry| entry.path())
+    .filter(|folder| has_manifest(folder))
+    .collect();
+    inner.sort();
+    match inner.is_empty() {
+        true => check_space(folder),
+        false => inner.iter().flat_map(|folder| check_space(folder)).collect(),
+    }
+}
+
+fn check_space(folder: &Path) -> Vec<CheckedFile> {
+    let manifest = folder.join(MANIFEST);
+    let snapshot = match Snapshot::take(folder) {
+        Ok(snapshot) => snapshot,
+        Err(error) => {
+            let told = Diagnostic::new(folder, None, Severity::Rejected, error.told());
+            return checked((vec![], vec![told]), FileKind::Spaces);
+        }
+    };
+    let mut diagnostics = about_unused(&snapshot);
+    diagnostics.extend(manifest_of(&snapshot).err());
+    // Named as they were typed, as the other files are.
+    for told in &mut diagnostics {
+        if let Ok(within) = told.path.strip_prefix(snapshot.source()) {
+            told.path = folder.join(within);
+        }
+    }
+    let of_space = (vec![(manifest, FileKind::Spaces)], diagnostics);
+    let mut all = checked(of_space, FileKind::Spaces);
+    all.extend(checked(check_hook_folder(folder), FileKind::Hooks));
+    let kinds = [
+        ("skills", FileKind::Skills),
+        ("commands", FileKind::Commands),
+        ("agents", FileKind::Agents),
+    ];
+    for (name, kind) in kinds {
+        let path = folder.join(name);
+        if path.symlink_metadata().is_ok() {
+            all.extend(check(&path, kind));
+        }
+    }
+    all
+}

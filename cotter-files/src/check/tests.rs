@@ -1,0 +1,120 @@
+use std::{fmt::Write, fs, path::Path};
+
+use expect_test::expect;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A folder with files; a name with a `!` at its end is a program's.
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        put(&folder, name, text.as_bytes());
+    }
+    folder
+}
+
+fn put(folder: &TempDir, name: &str, bytes: &[u8]) {
+    let path = folder.path().join(name.trim_end_matches('!'));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, bytes).unwrap();
+    #[cfg(unix)]
+    if name.ends_with('!') {
+        let program = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&path, program).unwrap();
+    }
+}
+
+/// What `check` tells of a path.
+fn told(root: &Path, path: &Path) -> String {
+    let mut out = String::new();
+    for file in check(path, FileKind::Hooks) {
+        let path = file.path.strip_prefix(root).unwrap_or(&file.path).display();
+        let _ = writeln!(out, "{} {path}: {}", file.kind.as_str(), file.status.as_str());
+        for told in file.diagnostics {
+            let line = told.line.map(|line| format!("{line}: ")).unwrap_or_default();
+            let _ = writeln!(out, "  {line}{}", told.message);
+        }
+    }
+    out
+}
+
+#[test]
+fn c14_what_declares_hooks_is_checked_file_by_file() {
+    let files = [
+        (
+            ".cotter/settings.json",
+            r#"{"hooks": {"tool.pre": [{"command": "./none.sh"}, {"command": "./hooks/a.sh"}]}}"#,
+        ),
+        (".cotter/hooks/a.yaml", "id: a\nphase: pre\n"),
+        (".cotter/hooks/a.sh!", ""),
+        (".cotter/hooks/b.yaml", "id: a\nphase: pre\ncommand: ./check.sh\n"),
+        (".cotter/hooks/c.yaml", "id: a\nphase: pre\ncommand: ./a.sh\n"),
+        ("broken/settings.json", "{\n  \"hooks\": {\n    \"tool.pr\": []\n  }\n}\n"),
+        ("alone/one.yaml", "id: one\nphase: pre\n"),
+        ("alone/one.py!", ""),
+        ("alone/two.yaml", "id: one\nphase: post\n"),
+        ("loose/.cotter/settings.json", r#"{"roots": []}"#),
+        ("empty/x.txt", ""),
+    ];
+    let folder = folder(&files);
+    let root = folder.path();
+    let mut out = String::new();
+    for name in [
+        "",
+        ".cotter",
+        ".cotter/hooks",
+        ".cotter/hooks/a.yaml",
+        ".cotter/settings.json",
+        "broken",
+        "alone",
+        "alone/two.yaml",
+        "loose",
+        "empty",
+    ] {
+        let _ = write!(out, "> {name}\n{}", told(root, &root.join(name)));
+    }
+    expect![[r#"
+        > 
+        hook .cotter/hooks/a.yaml: ok
+        hook .cotter/hooks/b.yaml: rejected
+          3: there is no program `./check.sh` in the folder that has `hooks`
+        hook .cotter/hooks/c.yaml: rejected
+          3: there is no program `./a.sh` in the folder that has `hooks`; did you mean `./hooks/a.sh`?
+        settings .cotter/settings.json: ok
+          hook `none`: there is no program `./none.sh` in the folder that has `hooks`
+        > .cotter
+        hook .cotter/hooks/a.yaml: ok
+        hook .cotter/hooks/b.yaml: rejected
+          3: there is no program `./check.sh` in the folder that has `hooks`
+        hook .cotter/hooks/c.yaml: rejected
+          3: there is no program `./a.sh` in the folder that has `hooks`; did you mean `./hooks/a.sh`?
+        settings .cotter/settings.json: ok
+          hook `none`: there is no program `./none.sh` in the folder that has `hooks`
+        > .cotter/hooks
+        hook .cotter/hooks/a.yaml: ok
+        hook .cotter/hooks/b.yaml: rejected
+          3: there is no program `./check.sh` in the folder that has `hooks`
+        hook .cotter/hooks/c.yaml: rejected
+          3: there is no program `./a.sh` in the folder that has `hooks`; did you mean `./hooks/a.sh`?
+        > .cotter/hooks/a.yaml
+        hook .cotter/hooks/a.yaml: ok
+        > .cotter/settings.json
+        settings .cotter/settings.json: ok
+          hook `none`: there is no program `./none.sh` in the folder that has `hooks`
+        > broken
+        settings broken/settings.json: rejected
+          3: $.hooks["tool.pr"]: there is no point `tool.pr`; did you mean `tool.pre`?
+        > alone
+        hook alone/one.yaml: ok
+        hook alone/two.yaml: rejected
+          it has no `command`, and no program beside it is called `two` or `two.sh`
+        > alone/two.yaml
+        hook alone/two.yaml: rejected
+          it has no `command`, and no program beside it is called `two` or `two.sh`
+        > loose
+        settings loose/.cotter/settings.json: rejected
+          1: $.roots: `roots` in a project's settings; a project may only tighten: this belongs in your own settings
+        > empty
+    "#]].assert_eq(&out);
+}

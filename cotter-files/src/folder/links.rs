@@ -1,0 +1,79 @@
+//! Links on a path, and the folders they lead through.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// True if a folder is another one, or above it. `folder` has no links; those of `inner` are followed.
+pub fn is_above(folder: &Path, inner: &Path) -> bool {
+    inner.canonicalize().is_ok_and(|inner| inner.starts_with(folder))
+}
+
+/// The most links on the way to a file.
+const LINKS: usize = 40;
+
+/// Whether a file lies in a folder, or is reached by a link in it. The folder's own path has no links. A
+/// folder that is entered and left again by `..` does not count; a link in it does, wherever it leads.
+pub fn leads_through(path: &Path, folder: &Path) -> bool {
+    let Ok(path) = std::path::absolute(path) else { return false };
+    let mut here = PathBuf::new();
+    let mut links = 0;
+    // What is left of the way, the next name last.
+    let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
+    while let Some(name) = left.pop() {
+        match name.to_str() {
+            Some(".") => continue,
+            Some("..") => _ = here.pop(),
+            _ => here.push(name),
+        }
+        let Ok(to) = fs::read_link(&here) else { continue };
+        links += 1;
+        if here.starts_with(folder) || links > LINKS {
+            return true;
+        }
+        here.pop();
+        left.extend(to.iter().rev().map(ToOwned::to_owned));
+    }
+    here.starts_with(folder)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn s3_what_a_project_brings_is_told_by_where_the_way_leads() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let project = root.join("project");
+        for name in ["project/sub", "beside/deep"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        symlink(root.join("beside/deep"), project.join("out")).unwrap();
+        symlink("../project", root.join("beside/in")).unwrap();
+        symlink("../project/out", root.join("beside/by")).unwrap();
+        symlink("round", root.join("beside/round")).unwrap();
+        let cases = [
+            ("project/s.json", true),
+            ("project/sub/../s.json", true),
+            ("beside/../project/none/s.json", true),
+            ("project/../beside/s.json", false),
+            ("project/sub/../../beside/s.json", false),
+            ("beside/s.json", false),
+            ("project-two/s.json", false),
+            // Links: into the project, and those that are the project's, wherever they lead.
+            ("beside/in/s.json", true),
+            ("beside/in/../beside/s.json", false),
+            ("project/out/s.json", true),
+            ("project/out/../s.json", true),
+            ("beside/by/s.json", true),
+            ("beside/round", true),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(leads_through(&root.join(path), &project), expected, "{path}");
+        }
+    }
+}
