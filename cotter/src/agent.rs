@@ -160,10 +160,10 @@ impl Agent {
         if self.parent().is_none() {
             session.shared.hub.opened(how);
         }
-        session.scene(SmolStr::default()).fire::<SessionOpen>(|| SessionOpenEvent { how }).await;
+        session.step_cx(SmolStr::default()).fire::<SessionOpen>(|| SessionOpenEvent { how }).await;
         if let Some(run) = crashed {
             let ended = || SessionEndEvent { reason: EndReason::Crashed };
-            session.scene(run).fire::<SessionEnd>(ended).await;
+            session.step_cx(run).fire::<SessionEnd>(ended).await;
         }
         session
     }

@@ -31,25 +31,25 @@ use crate::{
 /// Takes the calls of a step through the pipeline: decide, ask a person, run, store. Every call gets
 /// exactly one result, in call order. Of an interrupted step, the calls in `resumed` go on.
 pub(crate) async fn run_step(
-    scene: &StepCx,
+    step_cx: &StepCx,
     calls: Vec<ToolCall>,
     resumed: Option<Vec<SmolStr>>,
 ) -> Result<(), StepEnd> {
-    let mut judged = decide_calls(scene, calls, resumed).await?;
-    let question = format_smolstr!("{}.{}", scene.run_id(), scene.cx.step());
-    ask_about_step(scene, &mut judged, question).await?;
-    let parallel: Vec<_> = judged.iter().map(runs_beside_others).collect();
-    let mut judged = judged.into_iter();
+    let mut decisions = decide_calls(step_cx, calls, resumed).await?;
+    let question = format_smolstr!("{}.{}", step_cx.run_id(), step_cx.cx.step());
+    ask_about_step(step_cx, &mut decisions, question).await?;
+    let parallel: Vec<_> = decisions.iter().map(runs_beside_others).collect();
+    let mut decisions = decisions.into_iter();
     for segment in segments(&parallel) {
-        let together = judged.by_ref().take(segment.len()).collect();
-        scene.state().rest();
-        let (results, told) = run_segment(scene, together).await?;
+        let together = decisions.by_ref().take(segment.len()).collect();
+        step_cx.state().rest();
+        let (results, told) = run_segment(step_cx, together).await?;
         // A call that ran gets its result, also if the store failed meanwhile.
-        let stored = results.into_iter().map(|result| store_result(scene, result));
+        let stored = results.into_iter().map(|result| store_result(step_cx, result));
         stored.fold(told, Result::and)?;
     }
-    scene.state().commit_behind()?;
-    if scene.is_cancelled() { Err(StepEnd::Aborted) } else { Ok(()) }
+    step_cx.state().commit_behind()?;
+    if step_cx.is_cancelled() { Err(StepEnd::Aborted) } else { Ok(()) }
 }
 
 /// Why a step is the last of its run.

@@ -226,12 +226,12 @@ impl Controls {
 
     /// What the model is told first.
     pub fn system_prompt(&self) -> Arc<str> {
-        self.scene().face.system.clone()
+        self.step_cx().face.system.clone()
     }
 
     /// The tools in force.
     pub fn tools(&self) -> Arc<ToolSet> {
-        self.scene().face.tools.clone()
+        self.step_cx().face.tools.clone()
     }
 
     /// Limits this session to some of the agent's tools from the next step on; unknown names are left
@@ -246,7 +246,7 @@ impl Controls {
     }
 
     fn limit_tools(&self, to: Option<Arc<[SmolStr]>>) {
-        let by = self.scene().speaker().map_or("session".into(), |owner| owner.to_smolstr());
+        let by = self.step_cx().speaker().map_or("session".into(), |owner| owner.to_smolstr());
         self.session().state().choose_by(self.by()).active_tools = ToolLimit { to, by };
     }
 
@@ -286,7 +286,7 @@ impl Controls {
     /// The key to a provider. Keys stay in the core: only a program, the operator and the person get
     /// them, and whoever else asks gets none.
     pub fn resolve_api_key(&self, provider: &str) -> Option<String> {
-        let owner = self.scene().speaker()?;
+        let owner = self.step_cx().speaker()?;
         let trusted = matches!(owner.origin, Origin::Embedder | Origin::Operator | Origin::User);
         trusted.then(|| self.agent().directory().api_key(provider)).flatten()
     }
@@ -355,7 +355,7 @@ impl Controls {
     /// The subagents that may be called here, by name.
     pub fn subagents(&self) -> Vec<SmolStr> {
         let [_, invoking] = self.agent().invoking_tools();
-        let face = self.scene().face;
+        let face = self.step_cx().face;
         match face.tools.row(invoking) {
             Some(_) => face.subagents().map(|mention| mention.name.clone()).collect(),
             None => vec![],
@@ -391,7 +391,7 @@ impl Controls {
         self.cx.step() == 0 && !self.cx.run_id().is_empty() && !self.cx.run.is_over()
     }
 
-    fn scene(&self) -> StepCx {
+    fn step_cx(&self) -> StepCx {
         StepCx::of(&self.cx)
     }
 

@@ -200,17 +200,17 @@ impl Cx {
     /// Puts on record what a hook did that nobody waited for. It is stored with what comes next; after the
     /// end of a run, at once.
     pub(crate) fn ran_alone(&self, point: PointId, ran: HandlerRun) {
-        let scene = StepCx::of(self);
-        if scene.store_ran(point, None, vec![ran]) && self.run.is_over() {
-            scene.store_late();
+        let step_cx = StepCx::of(self);
+        if step_cx.store_ran(point, None, vec![ran]) && self.run.is_over() {
+            step_cx.store_late();
         }
     }
 
     /// Shows listeners a piece of what a tool makes while it is at work.
     pub(crate) fn stream_output(&self, call_id: &SmolStr, text: &str) {
-        let scene = StepCx::of(&self.spoken_by(NoteAuthor::Runtime));
-        if scene.is_heard() && !text.is_empty() {
-            scene.emit(EventKind::ToolOutput { call_id: call_id.clone(), text: text.into() });
+        let step_cx = StepCx::of(&self.spoken_by(NoteAuthor::Runtime));
+        if step_cx.is_heard() && !text.is_empty() {
+            step_cx.emit(EventKind::ToolOutput { call_id: call_id.clone(), text: text.into() });
         }
     }
 

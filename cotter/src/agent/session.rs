@@ -163,7 +163,7 @@ impl Session {
     pub fn events(&self) -> EventStream {
         let events = self.shared.hub.subscribe();
         if let Some(how) = self.shared.hub.greet() {
-            self.scene(SmolStr::default()).emit(EventKind::SessionOpen { how });
+            self.step_cx(SmolStr::default()).emit(EventKind::SessionOpen { how });
         }
         events
     }
@@ -366,11 +366,11 @@ impl Session {
     pub async fn close(&self) {
         let _turn = self.shared.turn.lock().await;
         let runs = self.state().next_run - 1;
-        self.scene(SmolStr::default()).fire::<SessionClose>(|| SessionCloseEvent { runs }).await;
+        self.step_cx(SmolStr::default()).fire::<SessionClose>(|| SessionCloseEvent { runs }).await;
     }
 
     /// Where points outside a run are fired.
-    pub(crate) fn scene(&self, run_id: SmolStr) -> StepCx {
+    pub(crate) fn step_cx(&self, run_id: SmolStr) -> StepCx {
         StepCx::of(&self.cx(run_id, self.agent.new_cancel()))
     }
 

@@ -269,7 +269,7 @@ impl Agent {
     pub(crate) fn detached_step_cx(&self) -> StepCx {
         let header = SessionHeader::new(SmolStr::default(), self.place().cwd());
         let session = Session::new(self.clone(), SessionState::unstored(header));
-        session.scene(SmolStr::default())
+        session.step_cx(SmolStr::default())
     }
 
     /// A detached context in which hooks are told that it is a dry run.

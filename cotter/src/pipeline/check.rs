@@ -48,15 +48,15 @@ fn call(tool: &str, input: Value) -> ToolCall {
 }
 
 /// Fires `tool.pre` at the hooks that match the tool, which need not exist.
-async fn run_pre(scene: &StepCx, call: ToolCall) -> PreCheckReport {
-    let chain = scene.generation().chain::<ToolPre>().filtered(|meta| meta.matches(&call.name));
+async fn run_pre(step_cx: &StepCx, call: ToolCall) -> PreCheckReport {
+    let chain = step_cx.generation().chain::<ToolPre>().filtered(|meta| meta.matches(&call.name));
     let event = Arc::new(ToolPreEvent {
         call_id: call.id,
         tool_name: call.name,
         tool_input: call.input,
         facts: Arc::new(Facts::unknown()),
     });
-    let decided = scene.fire_on(&chain, event).await;
+    let decided = step_cx.fire_on(&chain, event).await;
     let input = Value::clone(&decided.event.tool_input);
     let said = match &decided.stop {
         Some((meta, ChainStop::Block(reason))) => Some((meta, "block", Some(reason.clone()))),
@@ -74,8 +74,8 @@ async fn run_pre(scene: &StepCx, call: ToolCall) -> PreCheckReport {
 }
 
 /// Fires `tool.post` at the hooks that match the tool; gives the result as they left it.
-async fn run_post(scene: &StepCx, call: ToolCall, result: &str) -> String {
-    let chain = scene.generation().chain::<ToolPost>().filtered(|meta| meta.matches(&call.name));
+async fn run_post(step_cx: &StepCx, call: ToolCall, result: &str) -> String {
+    let chain = step_cx.generation().chain::<ToolPost>().filtered(|meta| meta.matches(&call.name));
     let event = Arc::new(ToolPostEvent {
         call_id: call.id,
         tool_name: call.name,
@@ -88,5 +88,5 @@ async fn run_post(scene: &StepCx, call: ToolCall, result: &str) -> String {
         duration_ms: 0,
         output: Arc::new(Ok(ToolOutput::from(result))),
     });
-    scene.fire_on(&chain, event).await.event.result.to_string()
+    step_cx.fire_on(&chain, event).await.event.result.to_string()
 }

@@ -104,9 +104,9 @@ impl CallDecision {
 
     /// A call that is not looked at any more.
     pub(crate) fn cancelled(call: ToolCall) -> Self {
-        let mut judged = CallDecision::new(call);
-        judged.cancel();
-        judged
+        let mut decision = CallDecision::new(call);
+        decision.cancel();
+        decision
     }
 
     fn cancel(&mut self) {
@@ -125,8 +125,8 @@ impl CallDecision {
         self.stand = CallState::Refused { kind, reason: reason.into(), words: words.into() };
     }
 
-    fn blocked_by(&mut self, meta: &HandlerMeta, reason: &str, scene: &StepCx) {
-        if scene.is_cancelled() {
+    fn blocked_by(&mut self, meta: &HandlerMeta, reason: &str, step_cx: &StepCx) {
+        if step_cx.is_cancelled() {
             return self.cancel();
         }
         let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
@@ -147,19 +147,19 @@ impl CallDecision {
 /// Decides the calls of a step, all at once. Of an interrupted step, calls that were not asked about are
 /// cancelled.
 pub(crate) async fn decide_calls(
-    scene: &StepCx,
+    step_cx: &StepCx,
     calls: Vec<ToolCall>,
     resumed: Option<Vec<SmolStr>>,
 ) -> Result<Vec<CallDecision>, StoreError> {
-    let tools = &scene.face.tools;
+    let tools = &step_cx.face.tools;
     let watched = |call: &ToolCall| tools.row(&call.name).is_some_and(|row| row.watched);
     if calls.iter().any(watched) {
-        scene.state().commit()?;
+        step_cx.state().commit()?;
     }
     let each = |call: ToolCall| {
         let gone = resumed.as_ref().is_some_and(|asked: &Vec<SmolStr>| !asked.contains(&call.id));
         async move {
-            if gone { CallDecision::cancelled(call) } else { prepare(scene, tools, call).await }
+            if gone { CallDecision::cancelled(call) } else { prepare(step_cx, tools, call).await }
         }
     };
     let mut calls = calls;
@@ -171,35 +171,35 @@ pub(crate) async fn decide_calls(
 }
 
 /// Takes a call through every stage that decides about it.
-pub(crate) async fn prepare(scene: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
-    let mut judged = begin(scene, tools, call);
-    let Some(row) = judged.row.clone() else { return judged };
-    if check_schema(&mut judged, &row) && compute_facts(&mut judged, &row, scene) {
-        if !row.shaping.is_empty() && !transform(&mut judged, &row, scene).await {
-            return judged;
+pub(crate) async fn prepare(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
+    let mut decision = begin(step_cx, tools, call);
+    let Some(row) = decision.row.clone() else { return decision };
+    if check_schema(&mut decision, &row) && compute_facts(&mut decision, &row, step_cx) {
+        if !row.shaping.is_empty() && !transform(&mut decision, &row, step_cx).await {
+            return decision;
         }
-        decide(&mut judged, &row, scene).await;
+        decide(&mut decision, &row, step_cx).await;
     }
-    judged
+    decision
 }
 
 /// Finds the tool of a call; one that is not shown is refused.
-pub(crate) fn begin(scene: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
-    let mut judged =
-        CallDecision { generation: scene.generation().number, ..CallDecision::new(call) };
-    judged.row = tools.row(&judged.call.name).cloned();
-    if judged.row.is_none() {
-        out_of_scope(&mut judged, tools, scene.generation());
+pub(crate) fn begin(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
+    let mut decision =
+        CallDecision { generation: step_cx.generation().number, ..CallDecision::new(call) };
+    decision.row = tools.row(&decision.call.name).cloned();
+    if decision.row.is_none() {
+        out_of_scope(&mut decision, tools, step_cx.generation());
     }
-    judged
+    decision
 }
 
 /// What is shown to the model is what may be called.
-fn out_of_scope(judged: &mut CallDecision, tools: &ToolSet, generation: &Generation) {
-    let name = text::clip(&text::show_line(&judged.call.name), 80).into_owned();
-    if generation.tools.row(&judged.call.name).is_some() {
+fn out_of_scope(decision: &mut CallDecision, tools: &ToolSet, generation: &Generation) {
+    let name = text::clip(&text::show_line(&decision.call.name), 80).into_owned();
+    if generation.tools.row(&decision.call.name).is_some() {
         let words = format!("The tool `{name}` is not available to this agent.");
-        return judged.refuse("scope", ToolErrorKind::Denied, words.clone(), words);
+        return decision.refuse("scope", ToolErrorKind::Denied, words.clone(), words);
     }
     let names = || tools.specs().map(|spec| spec.name.as_str());
     let hint = match text::nearest(&name, names()) {
@@ -208,98 +208,107 @@ fn out_of_scope(judged: &mut CallDecision, tools: &ToolSet, generation: &Generat
         None => format!(" There are: {}.", names().collect::<Vec<_>>().join(", ")),
     };
     let words = format!("Unknown tool: {name}.{hint}");
-    judged.refuse("scope", ToolErrorKind::NotFound, words.clone(), words);
+    decision.refuse("scope", ToolErrorKind::NotFound, words.clone(), words);
 }
 
-pub(crate) fn check_schema(judged: &mut CallDecision, row: &ToolEntry) -> bool {
-    let Err(faults) = row.schema.check(&judged.input) else { return true };
-    let words = format!("Invalid arguments for `{}`: {faults}.", judged.call.name);
-    judged.refuse("schema", ToolErrorKind::InvalidArgs, words.clone(), words);
+pub(crate) fn check_schema(decision: &mut CallDecision, row: &ToolEntry) -> bool {
+    let Err(faults) = row.schema.check(&decision.input) else { return true };
+    let words = format!("Invalid arguments for `{}`: {faults}.", decision.call.name);
+    decision.refuse("schema", ToolErrorKind::InvalidArgs, words.clone(), words);
     false
 }
 
-pub(crate) fn compute_facts(judged: &mut CallDecision, row: &ToolEntry, scene: &StepCx) -> bool {
-    let place = &scene.cx.run.place;
-    match catch_unwind(AssertUnwindSafe(|| row.tool.effects(&judged.input, place))) {
+pub(crate) fn compute_facts(
+    decision: &mut CallDecision,
+    row: &ToolEntry,
+    step_cx: &StepCx,
+) -> bool {
+    let place = &step_cx.cx.run.place;
+    match catch_unwind(AssertUnwindSafe(|| row.tool.effects(&decision.input, place))) {
         Ok(Facts { invalid: Some(why), .. }) => {
-            let words = format!("Invalid arguments for `{}`: {why}.", judged.call.name);
-            judged.refuse("schema", ToolErrorKind::InvalidArgs, words.clone(), words);
+            let words = format!("Invalid arguments for `{}`: {why}.", decision.call.name);
+            decision.refuse("schema", ToolErrorKind::InvalidArgs, words.clone(), words);
             false
         }
         Ok(facts) => {
-            judged.facts = Arc::new(facts);
+            decision.facts = Arc::new(facts);
             true
         }
         Err(_) => {
             let words = "It could not be worked out what this call touches.";
-            judged.refuse("effects", ToolErrorKind::Denied, words, words);
+            decision.refuse("effects", ToolErrorKind::Denied, words, words);
             false
         }
     }
 }
 
 /// Runs the transforms; what they made is checked like the model's own input.
-pub(crate) async fn transform(judged: &mut CallDecision, row: &ToolEntry, scene: &StepCx) -> bool {
-    let decided = scene.fire_on(&row.shaping, judged.event()).await;
+pub(crate) async fn transform(
+    decision: &mut CallDecision,
+    row: &ToolEntry,
+    step_cx: &StepCx,
+) -> bool {
+    let decided = step_cx.fire_on(&row.shaping, decision.event()).await;
     let PointOutcome { event, replaced, stop, ran, .. } = decided;
-    judged.ran.extend(ran);
+    decision.ran.extend(ran);
     let after = replaced.iter().skip(1).map(|(_, event)| event).chain([&event]);
-    judged.rewrites = replaced
+    decision.rewrites = replaced
         .iter()
         .zip(after)
         .map(|((meta, before), after)| {
             (meta.name.clone(), before.tool_input.clone(), after.tool_input.clone())
         })
         .collect();
-    judged.input = event.tool_input.clone();
+    decision.input = event.tool_input.clone();
     match stop {
         Some((meta, ChainStop::Block(reason))) => {
-            judged.blocked_by(&meta, &reason, scene);
+            decision.blocked_by(&meta, &reason, step_cx);
             return false;
         }
-        Some((_, ChainStop::Answer(output))) => judged.answer = Some(output),
+        Some((_, ChainStop::Answer(output))) => decision.answer = Some(output),
         None => {}
     }
-    judged.rewrites.is_empty() || (check_schema(judged, row) && compute_facts(judged, row, scene))
+    decision.rewrites.is_empty()
+        || (check_schema(decision, row) && compute_facts(decision, row, step_cx))
 }
 
 /// The floor and the gates, side by side: the strictest stands.
-async fn decide(judged: &mut CallDecision, row: &ToolEntry, scene: &StepCx) {
-    judged.after_secret = judged.facts.has_effects() && scene.cx.has_read_secret();
-    let ruling = rule(judged, scene);
+async fn decide(decision: &mut CallDecision, row: &ToolEntry, step_cx: &StepCx) {
+    decision.after_secret = decision.facts.has_effects() && step_cx.cx.has_read_secret();
+    let ruling = rule(decision, step_cx);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return judged.refuse(
+        return decision.refuse(
             format_smolstr!("{}", ruling.by),
             ToolErrorKind::Denied,
             reason,
             words,
         );
     }
-    let decided: PointOutcome<ToolPre> = scene.fire_on(&row.judging, judged.event()).await;
-    judged.ran.extend(decided.ran.iter().cloned());
+    let decided: PointOutcome<ToolPre> = step_cx.fire_on(&row.judging, decision.event()).await;
+    decision.ran.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return judged.blocked_by(meta, reason, scene);
+        return decision.blocked_by(meta, reason, step_cx);
     }
-    judged.by = format_smolstr!("{}", ruling.by);
+    decision.by = format_smolstr!("{}", ruling.by);
     let (asks, open) = questions(&ruling, &decided.verdicts);
     let Some(first) = asks.first() else { return };
-    if scene.generation().policy.mode() == Mode::Auto {
+    if step_cx.generation().policy.mode() == Mode::Auto {
         let reason = format!("{}, and mode `auto` asks nobody", first.reason);
         let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return judged.refuse(first.by.clone(), ToolErrorKind::Denied, reason, words);
+        return decision.refuse(first.by.clone(), ToolErrorKind::Denied, reason, words);
     }
-    judged.stand = CallState::Ask { asks, open };
+    decision.stand = CallState::Ask { asks, open };
 }
 
-pub(crate) fn rule(judged: &CallDecision, scene: &StepCx) -> Ruling {
-    let (tool, place) = (judged.call.name.as_str(), &scene.cx.run.place);
-    let approvals = &*scene.cx.root_session().approvals();
-    let (input, facts) = (&judged.input, &judged.facts);
+pub(crate) fn rule(decision: &CallDecision, step_cx: &StepCx) -> Ruling {
+    let (tool, place) = (decision.call.name.as_str(), &step_cx.cx.run.place);
+    let approvals = &*step_cx.cx.root_session().approvals();
+    let (input, facts) = (&decision.input, &decision.facts);
     let ruling =
-        scene.generation().policy.decide(&PolicyInput { tool, input, facts, place, approvals });
+        step_cx.generation().policy.decide(&PolicyInput { tool, input, facts, place, approvals });
     let may = facts.zone == Zone::Safe || matches!(ruling.verdict, Verdict::Block(_));
-    match !may && scene.session().agent.only_looks() {
+    match !may && step_cx.session().agent.only_looks() {
         true => Ruling { verdict: Verdict::block("this agent only looks"), by: Decider::Mode },
         false => ruling,
     }
@@ -332,43 +341,43 @@ pub(crate) fn asks(by: &str, verdict: &Verdict) -> AskReason {
 /// Asks gates and floor once more, of the newest generation: before an approval counts, and before a
 /// permit when the registry has changed. What was asked and answered is not asked again; anything
 /// new that is stricter refuses.
-pub(crate) async fn recheck(judged: &mut CallDecision, scene: &StepCx) {
-    judged.generation = scene.generation().number;
-    judged.after_secret = scene.cx.has_read_secret();
-    let Some(row) = scene.face.tools.row(&judged.call.name).cloned() else {
+pub(crate) async fn recheck(decision: &mut CallDecision, step_cx: &StepCx) {
+    decision.generation = step_cx.generation().number;
+    decision.after_secret = step_cx.cx.has_read_secret();
+    let Some(row) = step_cx.face.tools.row(&decision.call.name).cloned() else {
         let words = "The tool is no longer there.";
-        return judged.refuse("scope", ToolErrorKind::NotFound, words, words);
+        return decision.refuse("scope", ToolErrorKind::NotFound, words, words);
     };
     let decided_on = |decided: &Arc<ToolEntry>| decided.is_same_tool(&row);
-    if !judged.row.as_ref().is_some_and(decided_on) {
+    if !decision.row.as_ref().is_some_and(decided_on) {
         let words = "The tool is no longer the one this call was decided on.";
-        return judged.refuse("scope", ToolErrorKind::Unavailable, words, words);
+        return decision.refuse("scope", ToolErrorKind::Unavailable, words, words);
     }
-    let row = match &judged.caller {
+    let row = match &decision.caller {
         Some(caller) => Arc::new(row.without(caller)),
         None => row,
     };
-    let ruling = rule(judged, scene);
+    let ruling = rule(decision, step_cx);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
-        return judged.refuse(
+        return decision.refuse(
             format_smolstr!("{}", ruling.by),
             ToolErrorKind::Denied,
             reason,
             words,
         );
     }
-    let decided = scene.fire_on(&row.judging.gates_only(), judged.event()).await;
-    judged.ran.extend(decided.ran.iter().cloned());
+    let decided = step_cx.fire_on(&row.judging.gates_only(), decision.event()).await;
+    decision.ran.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return judged.blocked_by(meta, reason, scene);
+        return decision.blocked_by(meta, reason, step_cx);
     }
     let (asks, _) = questions(&ruling, &decided.verdicts);
     let known = |ask: &&AskReason| {
-        judged.answered.iter().any(|known| known.by == ask.by && known.hook == ask.hook)
+        decision.answered.iter().any(|known| known.by == ask.by && known.hook == ask.hook)
     };
     if let Some(ask) = asks.iter().find(|ask| !known(ask)) {
         let words = format!("Denied: {} asks for it only now: {}.", ask.by, ask.reason);
-        judged.refuse(ask.by.clone(), ToolErrorKind::Denied, ask.reason.clone(), words);
+        decision.refuse(ask.by.clone(), ToolErrorKind::Denied, ask.reason.clone(), words);
     }
 }

@@ -176,14 +176,15 @@ impl Agent {
 }
 
 /// Fires a point at the loaded hooks.
-async fn try_hooks(scene: StepCx, trial: DryRun) -> DryRunReport {
-    let heard = scene.session().events();
-    let tried = points::visit(trial.point, DryRunVisitor { scene: &scene, trial: &trial }).await;
-    DryRunReport { notes: noted(&scene), notices: notices(heard), ..tried }
+async fn try_hooks(step_cx: StepCx, trial: DryRun) -> DryRunReport {
+    let heard = step_cx.session().events();
+    let tried =
+        points::visit(trial.point, DryRunVisitor { step_cx: &step_cx, trial: &trial }).await;
+    DryRunReport { notes: noted(&step_cx), notices: notices(heard), ..tried }
 }
 
 struct DryRunVisitor<'a> {
-    scene: &'a StepCx,
+    step_cx: &'a StepCx,
     trial: &'a DryRun,
 }
 
@@ -191,33 +192,33 @@ impl<'a> points::PointVisitor for DryRunVisitor<'a> {
     type Out = Pin<Box<dyn Future<Output = DryRunReport> + Send + 'a>>;
 
     fn at<P: ExternalPoint>(self) -> Self::Out {
-        Box::pin(fire::<P>(self.scene, self.trial))
+        Box::pin(fire::<P>(self.step_cx, self.trial))
     }
 }
 
 /// Transforms, then everybody else on what they made, with what it touches worked out anew.
-async fn fire<P: ExternalPoint>(scene: &StepCx, trial: &DryRun) -> DryRunReport {
-    let loaded = scene.generation().chain::<P>();
+async fn fire<P: ExternalPoint>(step_cx: &StepCx, trial: &DryRun) -> DryRunReport {
+    let loaded = step_cx.generation().chain::<P>();
     let loaded = loaded.filtered(|meta| meta.owner.origin != Origin::Kernel);
     let about_tools = P::ID.row().is_about_tools();
     let matches = |meta: &HandlerMeta| !about_tools || meta.matches(&trial.tool);
     let asked = loaded.filtered(matches);
     let (model, facts) =
-        (scene.agent().model(), |tool: &str, input: &Value| facts(scene, tool, input));
+        (step_cx.agent().model(), |tool: &str, input: &Value| facts(step_cx, tool, input));
     let source = SampleSource {
         tool: &trial.tool,
         input: &trial.input,
         prompt: &trial.prompt,
         result: &trial.result,
-        session: scene.session(),
-        agent_id: scene.agent().id(),
+        session: step_cx.session(),
+        agent_id: step_cx.agent().id(),
         model: model.name(),
-        question_limit: scene.agent().limits().question,
+        question_limit: step_cx.agent().limits().question,
         facts: &facts,
     };
     let happening = Arc::new(P::make(&source));
     let shaping = asked.filtered(|meta| meta.power == Power::Transform);
-    let shaped = scene.fire_on(&shaping, happening).await;
+    let shaped = step_cx.fire_on(&shaping, happening).await;
     let mut ran = shaped.ran.clone();
     let decided = match shaped.stop {
         Some(_) => shaped,
@@ -227,19 +228,19 @@ async fn fire<P: ExternalPoint>(scene: &StepCx, trial: &DryRun) -> DryRunReport 
                 false => P::with_new_facts(&shaped.event, &source),
             };
             let judging = asked.filtered(|meta| meta.power != Power::Transform);
-            scene.fire_on(&judging, event).await
+            step_cx.fire_on(&judging, event).await
         }
     };
     if decided.stop.is_none() {
         ran.extend(decided.ran.iter().cloned());
     }
-    let hooks = rows(&loaded, scene, &matches, &ran);
+    let hooks = rows(&loaded, step_cx, &matches, &ran);
     DryRunReport { hooks, ..concluded(&decided) }
 }
 
 /// The facts of a call, as its tool says; of a tool that does not exist nothing is known.
-fn facts(scene: &StepCx, tool: &str, input: &Value) -> Arc<Facts> {
-    let known = scene.agent().facts(tool, input).filter(|facts| facts.invalid.is_none());
+fn facts(step_cx: &StepCx, tool: &str, input: &Value) -> Arc<Facts> {
+    let known = step_cx.agent().facts(tool, input).filter(|facts| facts.invalid.is_none());
     Arc::new(known.unwrap_or_else(Facts::unknown))
 }
 
@@ -273,11 +274,11 @@ fn concluded<P: ExternalPoint>(decided: &PointOutcome<P>) -> DryRunReport {
 /// to say are left out.
 fn rows<P: ExternalPoint>(
     loaded: &Chain<P>,
-    scene: &StepCx,
+    step_cx: &StepCx,
     matches: &impl Fn(&HandlerMeta) -> bool,
     ran: &[HandlerRun],
 ) -> Vec<DryRunRow> {
-    let sides = sides(scene.generation().metas().filter(|meta| loaded.has(meta.id)));
+    let sides = sides(step_cx.generation().metas().filter(|meta| loaded.has(meta.id)));
     let rows = sides.iter().map(|sides| (sides, row(sides, matches(sides[0]), ran)));
     rows.filter(|(sides, row)| !is_silent(sides, row)).map(|(_, row)| row).collect()
 }
@@ -331,9 +332,9 @@ pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]
     }
 }
 
-fn noted(scene: &StepCx) -> Vec<DryRunNote> {
-    let waiting = scene.session().shared.notes.waiting();
-    let (_, sent) = notes::render(&waiting, |id| scene.generation().meta(id));
+fn noted(step_cx: &StepCx) -> Vec<DryRunNote> {
+    let waiting = step_cx.session().shared.notes.waiting();
+    let (_, sent) = notes::render(&waiting, |id| step_cx.generation().meta(id));
     sent.into_iter().map(|sent| DryRunNote { owner: sent.owner, text: sent.text }).collect()
 }
 

@@ -40,11 +40,11 @@ use crate::{
 const SIDE_BY_SIDE: usize = 32;
 
 /// Answers calls that were left open, so that history is always well paired.
-pub(crate) fn close_open_calls(scene: &StepCx) {
+pub(crate) fn close_open_calls(step_cx: &StepCx) {
     // Providers reject a call without a result.
-    let open = scene.state().open_calls();
+    let open = step_cx.state().open_calls();
     for call in open {
-        let at_work = scene.state().is_at_work(&call.id);
+        let at_work = step_cx.state().is_at_work(&call.id);
         let (kind, words) = if at_work {
             let words = "The outcome is unknown: the run failed while this call ran. \
                          Look before you repeat it.";
@@ -52,13 +52,13 @@ pub(crate) fn close_open_calls(scene: &StepCx) {
         } else {
             (ToolErrorKind::Cancelled, "Cancelled: the run ended before this call started.")
         };
-        scene.close_call(&call, kind, words);
+        step_cx.close_call(&call, kind, words);
     }
 }
 
 /// True if a call may run beside others of its step.
-pub(crate) fn runs_beside_others(judged: &CallDecision) -> bool {
-    match (&judged.stand, &judged.row, &judged.answer) {
+pub(crate) fn runs_beside_others(decision: &CallDecision) -> bool {
+    match (&decision.stand, &decision.row, &decision.answer) {
         // A tool that panics here runs alone.
         (CallState::Pass, Some(row), None) => {
             catch_unwind(AssertUnwindSafe(|| row.tool.parallel())).unwrap_or(false)
@@ -69,35 +69,39 @@ pub(crate) fn runs_beside_others(judged: &CallDecision) -> bool {
 
 /// Runs calls side by side. Gives their results in call order, and whether all was stored and told.
 pub(crate) async fn run_segment(
-    scene: &StepCx,
-    mut judged: Vec<CallDecision>,
+    step_cx: &StepCx,
+    mut decisions: Vec<CallDecision>,
 ) -> Result<(Vec<ToolResultMessage>, Result<(), StoreError>), StoreError> {
-    for judged in &mut judged {
-        recheck_until_stable(judged, scene).await;
-        store_decision(scene, decision(judged, scene));
+    for decision in &mut decisions {
+        recheck_until_stable(decision, step_cx).await;
+        store_decision(step_cx, build_row(decision, step_cx));
     }
-    let effects = |judged: &CallDecision| judged.runs() && judged.facts.has_effects();
-    if judged.iter().any(effects) {
-        let syncing = scene.state().commit_synced()?;
+    let effects = |decision: &CallDecision| decision.runs() && decision.facts.has_effects();
+    if decisions.iter().any(effects) {
+        let syncing = step_cx.state().commit_synced()?;
         syncing.await?;
     } else {
-        scene.state().commit()?;
+        step_cx.state().commit()?;
     }
-    let running = judged.iter().filter(|judged| judged.runs()).map(|judged| judged.call.id.clone());
-    scene.state().mark_calls_running(running);
-    if judged.len() == 1 {
-        let only = judged.remove(0);
-        let (result, told) = finish(scene, only).await.store(scene);
+    let running = decisions
+        .iter()
+        .filter(|decision| decision.runs())
+        .map(|decision| decision.call.id.clone());
+    step_cx.state().mark_calls_running(running);
+    if decisions.len() == 1 {
+        let only = decisions.remove(0);
+        let (result, told) = finish(step_cx, only).await.store(step_cx);
         return Ok((vec![result], told));
     }
-    let mut results: Vec<Option<ToolResultMessage>> = judged.iter().map(|_| None).collect();
-    let works = judged.into_iter().enumerate();
-    let works: Vec<_> =
-        works.map(|(index, judged)| async move { (index, finish(scene, judged).await) }).collect();
+    let mut results: Vec<Option<ToolResultMessage>> = decisions.iter().map(|_| None).collect();
+    let works = decisions.into_iter().enumerate();
+    let works: Vec<_> = works
+        .map(|(index, decision)| async move { (index, finish(step_cx, decision).await) })
+        .collect();
     let mut done = stream::iter(works).buffer_unordered(SIDE_BY_SIDE);
     let mut told = Ok(());
     while let Some((index, finished)) = done.next().await {
-        let (result, said) = finished.store(scene);
+        let (result, said) = finished.store(step_cx);
         results[index] = Some(result);
         told = told.and(said);
     }
@@ -105,9 +109,9 @@ pub(crate) async fn run_segment(
 }
 
 /// Stores a result as a message, and tells it.
-pub(crate) fn store_result(scene: &StepCx, result: ToolResultMessage) -> Result<(), StoreError> {
-    let entry = scene.state().append(EntryBody::Message(Message::ToolResult(result)));
-    scene.tell(|| EventKind::Message { entry })
+pub(crate) fn store_result(step_cx: &StepCx, result: ToolResultMessage) -> Result<(), StoreError> {
+    let entry = step_cx.state().append(EntryBody::Message(Message::ToolResult(result)));
+    step_cx.tell(|| EventKind::Message { entry })
 }
 
 impl CallDecision {
@@ -119,12 +123,14 @@ impl CallDecision {
 
 /// A call that passed may be overtaken until it runs: by an abort, or by a registry that has become
 /// stricter.
-async fn recheck_until_stable(judged: &mut CallDecision, scene: &StepCx) {
-    while matches!(judged.stand, CallState::Pass) {
-        if scene.is_cancelled() {
-            *judged = CallDecision::cancelled(judged.call.clone());
-        } else if scene.agent().live().number() != judged.generation || has_learnt(judged, scene) {
-            recheck(judged, &scene.newest()).await;
+async fn recheck_until_stable(decision: &mut CallDecision, step_cx: &StepCx) {
+    while matches!(decision.stand, CallState::Pass) {
+        if step_cx.is_cancelled() {
+            *decision = CallDecision::cancelled(decision.call.clone());
+        } else if step_cx.agent().live().number() != decision.generation
+            || has_learnt(decision, step_cx)
+        {
+            recheck(decision, &step_cx.newest()).await;
         } else {
             return;
         }
@@ -132,42 +138,42 @@ async fn recheck_until_stable(judged: &mut CallDecision, scene: &StepCx) {
 }
 
 /// Whether another call has read a secret since this one was decided on.
-fn has_learnt(judged: &CallDecision, scene: &StepCx) -> bool {
-    judged.facts.has_effects() && !judged.after_secret && scene.cx.has_read_secret()
+fn has_learnt(decision: &CallDecision, step_cx: &StepCx) -> bool {
+    decision.facts.has_effects() && !decision.after_secret && step_cx.cx.has_read_secret()
 }
 
 /// The ledger row of a call: the decision and, where it passed, the start.
-fn decision(judged: &mut CallDecision, scene: &StepCx) -> Box<DecisionRow> {
-    let (verdict, reason) = match &judged.stand {
+fn build_row(decision: &mut CallDecision, step_cx: &StepCx) -> Box<DecisionRow> {
+    let (verdict, reason) = match &decision.stand {
         CallState::Refused { reason, .. } => ("block", Some(reason.clone())),
-        _ if judged.answer.is_some() => ("answer", None),
+        _ if decision.answer.is_some() => ("answer", None),
         _ => ("pass", None),
     };
     Box::new(DecisionRow {
         at: Timestamp::now(),
-        run: scene.run_id().clone(),
-        step: scene.cx.step(),
-        call_id: judged.call.id.clone(),
-        tool: judged.call.name.clone(),
-        input: judged.input.clone(),
-        generation: scene.generation().number,
-        within: scene.within(),
+        run: step_cx.run_id().clone(),
+        step: step_cx.cx.step(),
+        call_id: decision.call.id.clone(),
+        tool: decision.call.name.clone(),
+        input: decision.input.clone(),
+        generation: step_cx.generation().number,
+        within: step_cx.within(),
         verdict,
-        by: judged.by.clone(),
+        by: decision.by.clone(),
         reason,
-        approved_by: judged.approved_by.clone(),
-        zone: judged.facts.zone.as_str(),
-        rewrites: judged.rewrites.clone(),
-        ran: std::mem::take(&mut judged.ran),
+        approved_by: decision.approved_by.clone(),
+        zone: decision.facts.zone.as_str(),
+        rewrites: decision.rewrites.clone(),
+        ran: std::mem::take(&mut decision.ran),
     })
 }
 
 /// Stages a ledger row.
-fn store_decision(scene: &StepCx, row: Box<DecisionRow>) {
+fn store_decision(step_cx: &StepCx, row: Box<DecisionRow>) {
     if !row.ran.is_empty() {
-        scene.store_tables();
+        step_cx.store_tables();
     }
-    scene.state().record(Record::Ledger(row));
+    step_cx.state().record(Record::Ledger(row));
 }
 
 /// A call that is over.
@@ -188,17 +194,17 @@ enum CallEnd {
 
 impl FinishedCall {
     /// Stores the outcome and tells it; the result follows in call order.
-    fn store(self, scene: &StepCx) -> (ToolResultMessage, Result<(), StoreError>) {
+    fn store(self, step_cx: &StepCx) -> (ToolResultMessage, Result<(), StoreError>) {
         let FinishedCall { call, told, result, ran, overtaken } = self;
         if let Some(row) = overtaken {
-            store_decision(scene, row);
+            store_decision(step_cx, row);
         }
         let (call_id, name) = (call.id, call.name);
         let error = result.error;
         let told = match told {
             CallEnd::Ran { outcome, ms } => {
-                let run = scene.run_id().clone();
-                scene.state().record(Record::Outcome(OutcomeRow {
+                let run = step_cx.run_id().clone();
+                step_cx.state().record(Record::Outcome(OutcomeRow {
                     at: Timestamp::now(),
                     run,
                     call_id: call_id.clone(),
@@ -208,15 +214,27 @@ impl FinishedCall {
                     ran,
                 }));
                 let output = || result.content.text().as_ref().into();
-                scene.tell(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
+                step_cx.tell(|| EventKind::ToolResult {
+                    call_id,
+                    name,
+                    output: output(),
+                    error,
+                    ms,
+                })
             }
             CallEnd::Refused { by, reason } => {
-                scene.tell(|| EventKind::ToolRefused { call_id, name, by, reason })
+                step_cx.tell(|| EventKind::ToolRefused { call_id, name, by, reason })
             }
             CallEnd::Answered => {
                 let output = || result.content.text().as_ref().into();
                 let ms = 0;
-                scene.tell(|| EventKind::ToolResult { call_id, name, output: output(), error, ms })
+                step_cx.tell(|| EventKind::ToolResult {
+                    call_id,
+                    name,
+                    output: output(),
+                    error,
+                    ms,
+                })
             }
         };
         (result, told)
@@ -224,21 +242,21 @@ impl FinishedCall {
 }
 
 /// Runs a call that may run; answers one that may not.
-async fn finish(scene: &StepCx, mut judged: CallDecision) -> FinishedCall {
-    let passed = matches!(judged.stand, CallState::Pass);
-    recheck_until_stable(&mut judged, scene).await;
-    let refused = matches!(judged.stand, CallState::Refused { .. });
-    let overtaken = (passed && refused).then(|| decision(&mut judged, scene));
-    let cap = scene.agent().cap(&scene.cx);
-    let CallDecision { call, row, input, facts, stand, by, rewrites, answer, .. } = judged;
+async fn finish(step_cx: &StepCx, mut decision: CallDecision) -> FinishedCall {
+    let passed = matches!(decision.stand, CallState::Pass);
+    recheck_until_stable(&mut decision, step_cx).await;
+    let refused = matches!(decision.stand, CallState::Refused { .. });
+    let overtaken = (passed && refused).then(|| build_row(&mut decision, step_cx));
+    let cap = step_cx.agent().cap(&step_cx.cx);
+    let CallDecision { call, row, input, facts, stand, by, rewrites, answer, .. } = decision;
     if let CallState::Refused { kind, reason, words } = stand {
-        let refused = refuse(scene, call, row, input, by, (kind, reason, words)).await;
+        let refused = refuse(step_cx, call, row, input, by, (kind, reason, words)).await;
         return FinishedCall { overtaken, ..refused };
     }
     let Some(row) = row else {
         let words = "The tool is no longer there.".to_owned();
         return refuse(
-            scene,
+            step_cx,
             call,
             None,
             input,
@@ -251,14 +269,14 @@ async fn finish(scene: &StepCx, mut judged: CallDecision) -> FinishedCall {
         let result = result_of(&call, Ok(output), &cap);
         return FinishedCall { call, told: CallEnd::Answered, result, ran: vec![], overtaken };
     }
-    if scene.is_heard() {
+    if step_cx.is_heard() {
         let (call_id, name) = (call.id.clone(), call.name.clone());
-        scene.emit(EventKind::ToolCall { call_id, name, input: input.clone() });
+        step_cx.emit(EventKind::ToolCall { call_id, name, input: input.clone() });
     }
-    let (owner, cx) = (&row.owner, scene.cx.clone());
+    let (owner, cx) = (&row.owner, step_cx.cx.clone());
     let permit = Permit::after_ledger_row(&call, input.clone(), facts.clone(), owner, cx);
     let started = Instant::now();
-    let output = work(&row, permit, scene).await;
+    let output = work(&row, permit, step_cx).await;
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let original = rewrites.first().map(|(_, before, _)| before.clone());
     let outcome =
@@ -280,15 +298,15 @@ async fn finish(scene: &StepCx, mut judged: CallDecision) -> FinishedCall {
         duration_ms: ms,
         output: Arc::new(output),
     });
-    let decided = scene.fire_on::<ToolPost>(&row.post, event).await;
-    settle(&row, &call, &decided.event, scene).await;
+    let decided = step_cx.fire_on::<ToolPost>(&row.post, event).await;
+    settle(&row, &call, &decided.event, step_cx).await;
     let output = Result::clone(&decided.event.output);
     let result = result_of(&call, output, &cap);
     FinishedCall { call, told, result, ran: decided.ran, overtaken }
 }
 
 /// The tool at work. A panic is its failure; an abort drops it.
-async fn work(row: &ToolEntry, permit: Permit, scene: &StepCx) -> Result<ToolOutput, ToolError> {
+async fn work(row: &ToolEntry, permit: Permit, step_cx: &StepCx) -> Result<ToolOutput, ToolError> {
     let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
     tokio::select! {
         biased;
@@ -296,28 +314,28 @@ async fn work(row: &ToolEntry, permit: Permit, scene: &StepCx) -> Result<ToolOut
             let words = crate::hooks::dispatch::panic_words(&*panic);
             Err(ToolError::failed(format!("the tool panicked: {words}")))
         }),
-        () = scene.cx.run.cancel.cancelled() => {
+        () = step_cx.cx.run.cancel.cancelled() => {
             Err(ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran."))
         }
     }
 }
 
 /// The tool looks after what the hooks did. A panic changes nothing.
-async fn settle(row: &ToolEntry, call: &ToolCall, ran: &ToolPostEvent, scene: &StepCx) {
-    let cx = spoken_by_tool(call, &row.owner, &scene.cx);
+async fn settle(row: &ToolEntry, call: &ToolCall, ran: &ToolPostEvent, step_cx: &StepCx) {
+    let cx = spoken_by_tool(call, &row.owner, &step_cx.cx);
     let settling = async { row.tool.settled(ran, &cx).await };
     let _ = AssertUnwindSafe(settling).catch_unwind().await;
 }
 
 async fn refuse(
-    scene: &StepCx,
+    step_cx: &StepCx,
     call: ToolCall,
     row: Option<Arc<ToolEntry>>,
     tool_input: Arc<serde_json::Value>,
     by: SmolStr,
     (kind, reason, words): (ToolErrorKind, String, String),
 ) -> FinishedCall {
-    if scene.generation().has(PointId::ToolRefused) {
+    if step_cx.generation().has(PointId::ToolRefused) {
         let event = Arc::new(ToolRefusedEvent {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),
@@ -325,12 +343,12 @@ async fn refuse(
             by: by.clone(),
             reason: reason.clone(),
         });
-        let chain = scene.generation().chain::<crate::hooks::points::tool_refused::ToolRefused>();
+        let chain = step_cx.generation().chain::<crate::hooks::points::tool_refused::ToolRefused>();
         let decided = match row {
-            Some(row) => scene.fire_on(&row.refused, event).await,
-            None => scene.fire_on(&chain.filtered(|meta| meta.matches(&call.name)), event).await,
+            Some(row) => step_cx.fire_on(&row.refused, event).await,
+            None => step_cx.fire_on(&chain.filtered(|meta| meta.matches(&call.name)), event).await,
         };
-        scene.store_ran(PointId::ToolRefused, Some(&call.id), decided.ran);
+        step_cx.store_ran(PointId::ToolRefused, Some(&call.id), decided.ran);
     }
     let result = ToolResultMessage {
         call_id: call.id.clone(),

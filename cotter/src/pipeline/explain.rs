@@ -109,61 +109,61 @@ enum HookMode {
 
 /// Decides about a call as far as that can be done without asking a person or running anything. The
 /// kernel's gates are asked, and those that say that they only look; other hooks as `hooks` says.
-async fn explain(scene: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainReport {
-    let tools = &scene.face.tools;
-    let mut judged = prepare::begin(scene, tools, call);
+async fn explain(step_cx: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainReport {
+    let tools = &step_cx.face.tools;
+    let mut decision = prepare::begin(step_cx, tools, call);
     let mut considered = vec![];
-    let scope = stage(&judged, "scope", judged.row.is_some());
+    let scope = stage(&decision, "scope", decision.row.is_some());
     considered.push(scope);
-    let Some(row) = judged.row.clone() else { return told(judged, considered) };
-    let fits = prepare::check_schema(&mut judged, &row)
-        && prepare::compute_facts(&mut judged, &row, scene);
-    considered.push(stage(&judged, "schema", fits));
+    let Some(row) = decision.row.clone() else { return told(decision, considered) };
+    let fits = prepare::check_schema(&mut decision, &row)
+        && prepare::compute_facts(&mut decision, &row, step_cx);
+    considered.push(stage(&decision, "schema", fits));
     if !fits {
-        return told(judged, considered);
+        return told(decision, considered);
     }
-    if hooks == HookMode::Asked && !prepare::transform(&mut judged, &row, scene).await {
-        considered.extend(asked_or_listed(&judged, scene, hooks).map(|(_, one)| one));
-        if judged.by == "schema" {
-            considered.push(stage(&judged, "schema", false));
+    if hooks == HookMode::Asked && !prepare::transform(&mut decision, &row, step_cx).await {
+        considered.extend(asked_or_listed(&decision, step_cx, hooks).map(|(_, one)| one));
+        if decision.by == "schema" {
+            considered.push(stage(&decision, "schema", false));
         }
-        return told(judged, considered);
+        return told(decision, considered);
     }
-    let ruling = prepare::rule(&judged, scene);
-    let mut gates = ask_pure_gates(&judged, &row, scene).await;
+    let ruling = prepare::rule(&decision, step_cx);
+    let mut gates = ask_pure_gates(&decision, &row, step_cx).await;
     let kernel = gates.iter().map(|(meta, said)| {
         ExplainRow::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, said)
     });
     let kernel: Vec<_> = kernel.collect();
     if hooks == HookMode::Asked {
         let others = row.judging.gates_only().filtered(|meta| !is_pure(meta));
-        let decided = scene.fire_on(&others, judged.event()).await;
-        judged.ran.extend(decided.ran);
+        let decided = step_cx.fire_on(&others, decision.event()).await;
+        decision.ran.extend(decided.ran);
         gates.extend(decided.verdicts);
     }
-    let (shaping, judging): (Vec<_>, Vec<_>) =
-        asked_or_listed(&judged, scene, hooks).partition(|(power, _)| *power == Power::Transform);
+    let (shaping, judging): (Vec<_>, Vec<_>) = asked_or_listed(&decision, step_cx, hooks)
+        .partition(|(power, _)| *power == Power::Transform);
     considered.extend(shaping.into_iter().map(|(_, one)| one));
     considered.extend(kernel);
     considered.extend(judging.into_iter().map(|(_, one)| one));
-    considered.extend(on_the_floor(&judged, scene, &ruling));
-    settle(&mut judged, scene, ruling, &gates);
-    told(judged, considered)
+    considered.extend(on_the_floor(&decision, step_cx, &ruling));
+    settle(&mut decision, step_cx, ruling, &gates);
+    told(decision, considered)
 }
 
 /// The hooks that may do more than look, a row each, with the most that each may do.
 fn asked_or_listed<'a>(
-    judged: &'a CallDecision,
-    scene: &'a StepCx,
+    decision: &'a CallDecision,
+    step_cx: &'a StepCx,
     hooks: HookMode,
 ) -> impl Iterator<Item = (Power, ExplainRow)> + 'a {
-    let chain = scene.generation().chain::<ToolPre>();
+    let chain = step_cx.generation().chain::<ToolPre>();
     let decides = |meta: &HandlerMeta| matches!(meta.power, Power::Transform | Power::Gate);
-    let metas = scene.generation().metas();
+    let metas = step_cx.generation().metas();
     let metas = metas.filter(move |meta| chain.has(meta.id) && decides(meta) && !is_pure(meta));
     trial::sides(metas).into_iter().filter_map(move |sides| {
-        let matched = sides[0].matches(&judged.call.name);
-        let said = trial::row(&sides, matched, &judged.ran);
+        let matched = sides[0].matches(&decision.call.name);
+        let said = trial::row(&sides, matched, &decision.ran);
         let verdict = match hooks {
             HookMode::Listed if matched => "would be asked",
             HookMode::Asked if trial::is_silent(&sides, &said) => return None,
@@ -191,27 +191,27 @@ fn kind_of(meta: &HandlerMeta) -> &'static str {
 }
 
 async fn ask_pure_gates(
-    judged: &CallDecision,
+    decision: &CallDecision,
     row: &ToolEntry,
-    scene: &StepCx,
+    step_cx: &StepCx,
 ) -> Vec<(Arc<HandlerMeta>, Verdict)> {
     let chain = row.judging.gates_only().filtered(is_pure);
     let mut said = vec![];
     for gate in &chain.gates {
         let one = chain.filtered(|meta| meta.id == gate.meta.id);
-        let event: Arc<ToolPreEvent> = judged.event();
-        let verdict = scene.fire_on(&one, event).await.verdicts.into_iter().next();
+        let event: Arc<ToolPreEvent> = decision.event();
+        let verdict = step_cx.fire_on(&one, event).await.verdicts.into_iter().next();
         said.push((gate.meta.clone(), verdict.map_or(Verdict::Pass, |(_, verdict)| verdict)));
     }
     said
 }
 
 /// Rules, approvals, zone and mode, each with what it says.
-fn on_the_floor(judged: &CallDecision, scene: &StepCx, ruling: &Ruling) -> Vec<ExplainRow> {
-    let (policy, place) = (&scene.generation().policy, &scene.cx.run.place);
-    let approvals = scene.cx.root_session().approvals();
-    let tool = judged.call.name.as_str();
-    let (input, facts) = (&judged.input, &judged.facts);
+fn on_the_floor(decision: &CallDecision, step_cx: &StepCx, ruling: &Ruling) -> Vec<ExplainRow> {
+    let (policy, place) = (&step_cx.generation().policy, &step_cx.cx.run.place);
+    let approvals = step_cx.cx.root_session().approvals();
+    let tool = decision.call.name.as_str();
+    let (input, facts) = (&decision.input, &decision.facts);
     let asked = PolicyInput { tool, input, facts, place, approvals: &approvals };
     let rules = policy.speaking(&asked).into_iter();
     let mut considered: Vec<_> =
@@ -228,8 +228,8 @@ fn on_the_floor(judged: &CallDecision, scene: &StepCx, ruling: &Ruling) -> Vec<E
 
 /// The strictest of floor and gates, as a run would take it.
 fn settle(
-    judged: &mut CallDecision,
-    scene: &StepCx,
+    decision: &mut CallDecision,
+    step_cx: &StepCx,
     ruling: Ruling,
     gates: &[(Arc<HandlerMeta>, Verdict)],
 ) {
@@ -238,35 +238,35 @@ fn settle(
     let all: Vec<_> = floor.into_iter().chain(gates).collect();
     let strictest = all.iter().rev().max_by_key(|(_, verdict)| verdict.rank());
     let Some((by, verdict)) = strictest else { return };
-    judged.by = by.into();
-    let auto = scene.generation().policy.mode() == Mode::Auto;
+    decision.by = by.into();
+    let auto = step_cx.generation().policy.mode() == Mode::Auto;
     match verdict {
         Verdict::Ask(reason) if auto => {
             let reason = format!("{reason}, and mode `auto` asks nobody");
-            judged.refuse(by.clone(), crate::history::outcome::ToolErrorKind::Denied, reason, "");
+            decision.refuse(by.clone(), crate::history::outcome::ToolErrorKind::Denied, reason, "");
         }
         Verdict::Block(reason) => {
-            judged.refuse(by.clone(), crate::history::outcome::ToolErrorKind::Denied, reason, "")
+            decision.refuse(by.clone(), crate::history::outcome::ToolErrorKind::Denied, reason, "")
         }
         Verdict::Ask(_) => {
             let asks = all.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Ask(_)));
             let asks = asks.map(|(by, verdict)| prepare::asks(by, verdict)).collect();
-            judged.stand = CallState::Ask { asks, open: false };
+            decision.stand = CallState::Ask { asks, open: false };
         }
         Verdict::Pass => {}
     }
 }
 
-fn stage(judged: &CallDecision, kind: &'static str, passed: bool) -> ExplainRow {
-    let said = match &judged.stand {
+fn stage(decision: &CallDecision, kind: &'static str, passed: bool) -> ExplainRow {
+    let said = match &decision.stand {
         CallState::Refused { reason, .. } if !passed => Verdict::block(reason.clone()),
         _ => Verdict::Pass,
     };
     ExplainRow::new(kind, kind, &Origin::Kernel, &said)
 }
 
-fn told(judged: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
-    let (verdict, reason) = match judged.stand {
+fn told(decision: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
+    let (verdict, reason) = match decision.stand {
         CallState::Pass => ("pass", String::new()),
         CallState::Ask { asks, .. } => {
             let reasons: Vec<_> = asks.iter().map(|ask| ask.reason.as_str()).collect();
@@ -274,9 +274,9 @@ fn told(judged: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
         }
         CallState::Refused { reason, .. } => ("block", reason),
     };
-    let facts = Facts::clone(&judged.facts);
-    let input = (!judged.rewrites.is_empty()).then(|| Value::clone(&judged.input));
-    ExplainReport { verdict, reason, decided_by: judged.by.to_string(), facts, input, considered }
+    let facts = Facts::clone(&decision.facts);
+    let input = (!decision.rewrites.is_empty()).then(|| Value::clone(&decision.input));
+    ExplainReport { verdict, reason, decided_by: decision.by.to_string(), facts, input, considered }
 }
 
 /// A call as the model would make it.

@@ -44,35 +44,35 @@ async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<ToolOutput, Too
             "hooks are only tried here: nothing runs",
         ));
     }
-    let mut scene = StepCx::of(cx);
-    scene.cx.depth += 1;
+    let mut step_cx = StepCx::of(cx);
+    step_cx.cx.depth += 1;
     let number = cx.run.next_started();
     let within = match &cx.speaker {
         NoteAuthor::Tool(calling) => calling.call_id.clone(),
-        _ => scene.run_id().clone(),
+        _ => step_cx.run_id().clone(),
     };
     let id = format_smolstr!("{within}/{number}");
     let call = ToolCall { id, name: name.into(), input: Arc::new(input) };
-    let done = Box::pin(take(&scene, call, number)).await;
+    let done = Box::pin(take(&step_cx, call, number)).await;
     done.unwrap_or_else(|error| Err(ToolError::failed(error.to_string())))
 }
 
 async fn take(
-    scene: &StepCx,
+    step_cx: &StepCx,
     call: ToolCall,
     number: u32,
 ) -> Result<Result<ToolOutput, ToolError>, StoreError> {
     // That owner's own hooks are not asked about it.
-    let caller = scene.speaker();
-    let own = match (&caller, scene.face.tools.row(&call.name)) {
+    let caller = step_cx.speaker();
+    let own = match (&caller, step_cx.face.tools.row(&call.name)) {
         (Some(caller), Some(row)) => ToolSet::new(vec![Arc::new(row.without(caller))]),
-        _ => ToolSet::new(scene.face.tools.rows().cloned().collect()),
+        _ => ToolSet::new(step_cx.face.tools.rows().cloned().collect()),
     };
-    let judged = prepare(scene, &own, call).await;
-    let mut judged = [CallDecision { caller, ..judged }];
-    let question = format_smolstr!("{}.{}.{number}", scene.run_id(), scene.cx.step());
-    ask::ask_about_step(scene, &mut judged, question).await?;
-    let (results, told) = run_segment(scene, judged.into()).await?;
+    let decision = prepare(step_cx, &own, call).await;
+    let mut decisions = [CallDecision { caller, ..decision }];
+    let question = format_smolstr!("{}.{}.{number}", step_cx.run_id(), step_cx.cx.step());
+    ask::ask_about_step(step_cx, &mut decisions, question).await?;
+    let (results, told) = run_segment(step_cx, decisions.into()).await?;
     told?;
     let Some(result) = results.into_iter().next() else {
         return Ok(Err(ToolError::failed("there was no result")));

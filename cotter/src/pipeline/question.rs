@@ -36,39 +36,41 @@ use crate::{
 
 /// Asks about every call that needs it, and settles each as passed or refused.
 pub(crate) async fn ask_about_step(
-    scene: &StepCx,
-    judged: &mut [CallDecision],
+    step_cx: &StepCx,
+    decisions: &mut [CallDecision],
     id: SmolStr,
 ) -> Result<(), StoreError> {
-    let calls: Vec<_> = judged.iter().filter_map(|judged| asked_call(scene, judged)).collect();
+    let calls: Vec<_> =
+        decisions.iter().filter_map(|decision| asked_call(step_cx, decision)).collect();
     if calls.is_empty() {
         return Ok(());
     }
-    let limit = scene.agent().limits().question;
-    let question = Arc::new(Question { id, agent: scene.agent().id().clone(), calls, limit });
-    store_question(scene, &question)?;
-    let mut answers = settle(scene, &question, judged).await?;
-    let asking = judged.iter().filter(|judged| matches!(judged.stand, CallState::Ask { .. }));
-    for (given, judged) in answers.decisions.iter_mut().zip(asking) {
-        remember(scene, judged, given);
+    let limit = step_cx.agent().limits().question;
+    let question = Arc::new(Question { id, agent: step_cx.agent().id().clone(), calls, limit });
+    store_question(step_cx, &question)?;
+    let mut answers = settle(step_cx, &question, decisions).await?;
+    let asking =
+        decisions.iter().filter(|decision| matches!(decision.stand, CallState::Ask { .. }));
+    for (given, decision) in answers.decisions.iter_mut().zip(asking) {
+        remember(step_cx, decision, given);
     }
-    store_answers(scene, &question, &answers)?;
-    let scene = scene.newest();
+    store_answers(step_cx, &question, &answers)?;
+    let step_cx = step_cx.newest();
     // In the order in which they were asked: an answer is one call's, whatever the calls are named.
-    let mut decisions = answers.decisions.iter();
-    for judged in judged.iter_mut() {
-        let CallState::Ask { asks, .. } = &mut judged.stand else { continue };
+    let mut given = answers.decisions.iter();
+    for decision in decisions.iter_mut() {
+        let CallState::Ask { asks, .. } = &mut decision.stand else { continue };
         let asks = std::mem::take(asks);
-        match decisions.next() {
+        match given.next() {
             Some(CallAnswer { yes: true, .. }) => {
-                judged.stand = CallState::Pass;
-                judged.approved_by = Some(answers.by.clone());
-                judged.answered = asks;
-                recheck(judged, &scene).await;
+                decision.stand = CallState::Pass;
+                decision.approved_by = Some(answers.by.clone());
+                decision.answered = asks;
+                recheck(decision, &step_cx).await;
             }
-            given => {
-                let words = given.and_then(|given| given.words.as_deref());
-                refuse(judged, &asks, &answers.by, words);
+            answer => {
+                let words = answer.and_then(|answer| answer.words.as_deref());
+                refuse(decision, &asks, &answers.by, words);
             }
         }
     }
@@ -115,26 +117,27 @@ impl StepAnswers {
 }
 
 async fn settle(
-    scene: &StepCx,
+    step_cx: &StepCx,
     question: &Arc<Question>,
-    judged: &[CallDecision],
+    decisions: &[CallDecision],
 ) -> Result<StepAnswers, StoreError> {
-    let decided = scene.fire_stored::<PermissionAsk>(|| Question::clone(question)).await?;
+    let decided = step_cx.fire_stored::<PermissionAsk>(|| Question::clone(question)).await?;
     if let Some(decided) = decided {
         if let Some((meta, Admission::Block(reason))) = decided.strictest() {
             return Ok(StepAnswers::all(question, meta.name.clone(), false, Some(reason)));
         }
-        let open =
-            judged.iter().all(|judged| !matches!(judged.stand, CallState::Ask { open: false, .. }));
-        if open && let Some(answers) = by_hook(question, &decided, &scene.agent().generation()) {
+        let open = decisions
+            .iter()
+            .all(|decision| !matches!(decision.stand, CallState::Ask { open: false, .. }));
+        if open && let Some(answers) = by_hook(question, &decided, &step_cx.agent().generation()) {
             return Ok(answers);
         }
     }
-    let ui = scene.agent().ui().clone();
+    let ui = step_cx.agent().ui().clone();
     if !ui.present() {
         return Ok(StepAnswers::all(question, NOBODY, false, Some("nobody is there to be asked")));
     }
-    let cancel = scene.cx.run.cancel.clone();
+    let cancel = step_cx.cx.run.cancel.clone();
     Ok(tokio::select! {
         biased;
         () = cancel.cancelled() => StepAnswers::all(question, NOBODY, false, Some("the run was aborted")),
@@ -194,14 +197,14 @@ fn by_person(question: &Question, answered: Option<QuestionAnswer>) -> StepAnswe
 
 /// Remembers a yes that holds for longer than its call. Only what would have answered this very
 /// question counts: no rule takes the place of a gate, an ask rule or the kernel.
-fn remember(scene: &StepCx, judged: &CallDecision, given: &mut CallAnswer) {
+fn remember(step_cx: &StepCx, decision: &CallDecision, given: &mut CallAnswer) {
     let Some((lasting, texts)) = given.remember.take() else { return };
     let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
     let Ok(rules) = rules.collect::<Result<Vec<_>, _>>() else { return };
-    let session = scene.cx.root_session();
+    let session = step_cx.cx.root_session();
     let approvals = session.approvals();
-    let asked = asked(scene, judged, &approvals);
-    if !is_open(judged) || !offer::answers(&scene.generation().policy, &asked, &rules) {
+    let asked = asked(step_cx, decision, &approvals);
+    if !is_open(decision) || !offer::answers(&step_cx.generation().policy, &asked, &rules) {
         return;
     }
     let shown = texts.join(", ");
@@ -213,7 +216,7 @@ fn remember(scene: &StepCx, judged: &CallDecision, given: &mut CallAnswer) {
         ApprovalScope::Always => {
             let owner = Owner::new(Origin::User, "approvals");
             let fill = |unit: &mut Registry| rules.into_iter().for_each(|rule| _ = unit.rule(rule));
-            if scene.agent().extend(owner, fill).is_err() {
+            if step_cx.agent().extend(owner, fill).is_err() {
                 return;
             }
             "from now on"
@@ -223,22 +226,22 @@ fn remember(scene: &StepCx, judged: &CallDecision, given: &mut CallAnswer) {
 }
 
 fn asked<'a>(
-    scene: &'a StepCx,
-    judged: &'a CallDecision,
+    step_cx: &'a StepCx,
+    decision: &'a CallDecision,
     approvals: &'a [Rule],
 ) -> PolicyInput<'a> {
-    let (tool, place) = (judged.call.name.as_str(), &scene.cx.run.place);
-    PolicyInput { tool, input: &judged.input, facts: &judged.facts, place, approvals }
+    let (tool, place) = (decision.call.name.as_str(), &step_cx.cx.run.place);
+    PolicyInput { tool, input: &decision.input, facts: &decision.facts, place, approvals }
 }
 
 /// Whether only mode or zone ask.
-fn is_open(judged: &CallDecision) -> bool {
-    matches!(judged.stand, CallState::Ask { open: true, .. })
+fn is_open(decision: &CallDecision) -> bool {
+    matches!(decision.stand, CallState::Ask { open: true, .. })
 }
 
 /// Where nobody answered, it is told what there was to be asked about.
-fn refuse(judged: &mut CallDecision, asks: &[AskReason], by: &SmolStr, words: Option<&str>) {
-    let name = &judged.call.name;
+fn refuse(decision: &mut CallDecision, asks: &[AskReason], by: &SmolStr, words: Option<&str>) {
+    let name = &decision.call.name;
     let reasons = asks.iter().map(|ask| ask.reason.as_str()).collect::<Vec<_>>().join("; ");
     let words = match words {
         Some(words) if by == NOBODY => Some(format!("{reasons}, and {words}")),
@@ -247,37 +250,37 @@ fn refuse(judged: &mut CallDecision, asks: &[AskReason], by: &SmolStr, words: Op
     let because = words.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
     let told = format!("Permission denied for `{name}`{because}. Do not retry this exact call.");
     let reason = words.unwrap_or_else(|| "the answer was no".to_owned());
-    judged.refuse(by.clone(), ToolErrorKind::Denied, reason, told);
+    decision.refuse(by.clone(), ToolErrorKind::Denied, reason, told);
 }
 
-fn asked_call(scene: &StepCx, judged: &CallDecision) -> Option<QuestionCall> {
-    let CallState::Ask { asks, .. } = &judged.stand else { return None };
-    let approvals = scene.cx.root_session().approvals();
-    let offer = match is_open(judged) {
-        true => offer::offer(&scene.generation().policy, &asked(scene, judged, &approvals)),
+fn asked_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCall> {
+    let CallState::Ask { asks, .. } = &decision.stand else { return None };
+    let approvals = step_cx.cx.root_session().approvals();
+    let offer = match is_open(decision) {
+        true => offer::offer(&step_cx.generation().policy, &asked(step_cx, decision, &approvals)),
         false => vec![],
     };
     Some(QuestionCall {
-        call_id: judged.call.id.clone(),
-        name: judged.call.name.clone(),
-        preview: preview(judged),
-        input: judged.input.clone(),
+        call_id: decision.call.id.clone(),
+        name: decision.call.name.clone(),
+        preview: preview(decision),
+        input: decision.input.clone(),
         asks: asks.clone(),
         offer,
-        own_rule: own_rule(scene, judged),
-        digest: call_digest(scene, judged),
+        own_rule: own_rule(step_cx, decision),
+        digest: call_digest(step_cx, decision),
     })
 }
 
 /// What tells of a rule whether it answers this question, as it stands now.
-fn own_rule(scene: &StepCx, judged: &CallDecision) -> RuleCheck {
-    if !is_open(judged) {
+fn own_rule(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
+    if !is_open(decision) {
         return RuleCheck::default();
     }
-    let (generation, place) = (scene.generation().clone(), scene.cx.run.place.clone());
+    let (generation, place) = (step_cx.generation().clone(), step_cx.cx.run.place.clone());
     let (tool, input, facts) =
-        (judged.call.name.clone(), judged.input.clone(), judged.facts.clone());
-    let approvals = scene.cx.root_session().approvals();
+        (decision.call.name.clone(), decision.input.clone(), decision.facts.clone());
+    let approvals = step_cx.cx.root_session().approvals();
     RuleCheck::new(move |rule| {
         let (input, facts, place) = (&input, &facts, &place);
         let asked = PolicyInput { tool: &tool, input, facts, place, approvals: &approvals };
@@ -285,63 +288,63 @@ fn own_rule(scene: &StepCx, judged: &CallDecision) -> RuleCheck {
     })
 }
 
-fn preview(judged: &CallDecision) -> String {
-    let input = serde_json::to_string(&judged.input).unwrap_or_default();
-    text::clip(&format!("{} {input}", judged.call.name), 2000).into_owned()
+fn preview(decision: &CallDecision) -> String {
+    let input = serde_json::to_string(&decision.input).unwrap_or_default();
+    text::clip(&format!("{} {input}", decision.call.name), 2000).into_owned()
 }
 
 /// Binds an answer to session, call, tool definition, input and working folder.
-fn call_digest(scene: &StepCx, judged: &CallDecision) -> SmolStr {
-    let run = &scene.cx.run;
-    let spec = judged.row.as_ref().map(|row| &row.spec);
+fn call_digest(step_cx: &StepCx, decision: &CallDecision) -> SmolStr {
+    let run = &step_cx.cx.run;
+    let spec = decision.row.as_ref().map(|row| &row.spec);
     let schema = spec.map(|spec| spec.schema.to_string()).unwrap_or_default();
     let description = spec.map_or("", |spec| spec.description.as_str());
     digest(&[
         run.session.id().as_bytes(),
         run.run_id.as_bytes(),
-        judged.call.id.as_bytes(),
-        judged.call.name.as_bytes(),
+        decision.call.id.as_bytes(),
+        decision.call.name.as_bytes(),
         description.as_bytes(),
         schema.as_bytes(),
-        judged.input.to_string().as_bytes(),
+        decision.input.to_string().as_bytes(),
         run.place.cwd().as_os_str().as_encoded_bytes(),
     ])
 }
 
-fn store_question(scene: &StepCx, question: &Arc<Question>) -> Result<(), StoreError> {
+fn store_question(step_cx: &StepCx, question: &Arc<Question>) -> Result<(), StoreError> {
     let at = Timestamp::now();
     let millis = u64::try_from(question.limit.as_millis()).unwrap_or(u64::MAX);
     let ask = |call: &QuestionCall| (call.call_id.clone(), call.asks.clone());
     let row = AskedRow {
         at,
-        run: scene.run_id().clone(),
-        step: scene.cx.step(),
+        run: step_cx.run_id().clone(),
+        step: step_cx.cx.step(),
         id: question.id.clone(),
         deadline: Timestamp(at.0.saturating_add(millis)),
         calls: question.calls.iter().map(ask).collect::<Vec<(SmolStr, Vec<AskReason>)>>(),
     };
     {
-        let mut state = scene.state();
+        let mut state = step_cx.state();
         state.record(Record::Question(row));
         state.commit_behind()?;
     }
-    scene.tell(|| EventKind::PermissionRequest { question: question.clone() })
+    step_cx.tell(|| EventKind::PermissionRequest { question: question.clone() })
 }
 
 fn store_answers(
-    scene: &StepCx,
+    step_cx: &StepCx,
     question: &Question,
     answers: &StepAnswers,
 ) -> Result<(), StoreError> {
     let row = AnsweredRow {
         at: Timestamp::now(),
-        run: scene.run_id().clone(),
+        run: step_cx.run_id().clone(),
         question: question.id.clone(),
         by: answers.by.clone(),
         decisions: told(answers),
     };
-    scene.state().record(Record::Answer(row));
-    scene.tell(|| EventKind::PermissionResponse {
+    step_cx.state().record(Record::Answer(row));
+    step_cx.tell(|| EventKind::PermissionResponse {
         id: question.id.clone(),
         decisions: told(answers),
         by: answers.by.clone(),

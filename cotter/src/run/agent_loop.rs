@@ -74,7 +74,7 @@ pub(crate) fn run(
         let _turn = session.shared.turn.lock().await;
         // Boxed, so that a run's future stays small enough for the allocator's quick way.
         let mut turn = Box::new(RunLoop::new(&session, begin, cancel));
-        id.get_or_init(|| turn.scene.run_id().clone());
+        id.get_or_init(|| turn.step_cx.run_id().clone());
         // A model, a store or a person's ui that panics ends the run; it does not leave it open.
         let exit = match AssertUnwindSafe(turn.run_to_exit()).catch_unwind().await {
             Ok(Ok(never)) => match never {},
@@ -90,7 +90,7 @@ pub(crate) fn run(
 
 /// One run under way.
 pub(crate) struct RunLoop {
-    pub(crate) scene: StepCx,
+    pub(crate) step_cx: StepCx,
     /// Taken at the start.
     begin: Option<RunInput>,
     /// The models the next request may go to, in order.
@@ -132,7 +132,7 @@ impl RunLoop {
             }
             patience = StallCounts::default();
             let (calls, resumed) = (std::mem::take(&mut calls), self.resumed.take());
-            Box::pin(pipeline::run_step(&self.scene, calls, resumed)).await?;
+            Box::pin(pipeline::run_step(&self.step_cx, calls, resumed)).await?;
         }
     }
 
@@ -141,25 +141,25 @@ impl RunLoop {
         match self.begin.take() {
             None => Ok(vec![]),
             Some(RunInput::Resume(interrupted)) => {
-                self.scene.state().check_writable()?;
+                self.step_cx.state().check_writable()?;
                 self.started = true;
                 self.step = interrupted.step;
-                self.scene.cx.run.set_step(self.step);
+                self.step_cx.cx.run.set_step(self.step);
                 self.take_up(&interrupted)
             }
             Some(RunInput::Prompt(input)) => {
                 self.close_what_is_open().await?;
                 let (at, model) = (Timestamp::now(), self.models[0].name().clone());
-                let (run, agent) = (self.scene.run_id().clone(), self.agent().id().clone());
+                let (run, agent) = (self.step_cx.run_id().clone(), self.agent().id().clone());
                 let record = Record::RunStart { run, at, model: model.clone(), agent };
-                self.scene.state().record(record);
-                self.scene.tell(|| EventKind::SessionStart { model: model.clone() })?;
-                self.scene.fire_stored::<SessionStart>(|| SessionStartEvent { model }).await?;
+                self.step_cx.state().record(record);
+                self.step_cx.tell(|| EventKind::SessionStart { model: model.clone() })?;
+                self.step_cx.fire_stored::<SessionStart>(|| SessionStartEvent { model }).await?;
                 self.started = true;
-                if self.scene.is_cancelled() {
+                if self.step_cx.is_cancelled() {
                     return Err(RunExit::aborted());
                 }
-                match prompt::stage(&self.scene, input).await? {
+                match prompt::stage(&self.step_cx, input).await? {
                     StagedPrompt::Asked => Ok(vec![]),
                     StagedPrompt::Answered(replies) => {
                         self.replies = replies;
@@ -174,41 +174,41 @@ impl RunLoop {
     /// others have for the conversation is added before it.
     async fn next_step(&mut self) -> Result<(), RunExit> {
         self.step = self.step.saturating_add(1);
-        self.scene.cx.run.set_step(self.step);
+        self.step_cx.cx.run.set_step(self.step);
         let (settled, steering) = {
-            let mut state = self.scene.state();
+            let mut state = self.step_cx.state();
             (state.add_pending_entries(), state.take_steering())
         };
-        if !self.scene.session().still_shows(&self.scene.face) {
-            self.scene = self.scene.newest();
+        if !self.step_cx.session().still_shows(&self.step_cx.face) {
+            self.step_cx = self.step_cx.newest();
         }
-        self.models = self.scene.session().models();
+        self.models = self.step_cx.session().models();
         let is_left = |model: &&Arc<dyn Model>| !self.given_up.contains(model.name());
         if !self.given_up.is_empty() && self.models.iter().any(|model| is_left(&model)) {
             self.models = self.models.iter().filter(is_left).cloned().collect();
         }
-        if let Some(news) = self.scene.session().news(&self.scene.face) {
-            self.scene.session().shared.notes.say(news);
+        if let Some(news) = self.step_cx.session().news(&self.step_cx.face) {
+            self.step_cx.session().shared.notes.say(news);
         }
         for entry in settled {
-            self.scene.tell(|| EventKind::Message { entry })?;
+            self.step_cx.tell(|| EventKind::Message { entry })?;
         }
         for content in steering {
-            Box::pin(prompt::steer(&self.scene, content)).await?;
+            Box::pin(prompt::steer(&self.step_cx, content)).await?;
         }
         Ok(())
     }
 
     fn check_limits(&self) -> Result<(), RunExit> {
         let Limits { max_steps, .. } = *self.agent().limits();
-        if self.scene.is_cancelled() {
+        if self.step_cx.is_cancelled() {
             return Err(RunExit::aborted());
         }
         if max_steps.is_some_and(|max| self.step >= max) {
             let message = format!("the run took as many steps as it may: {}", self.step);
             return Err(RunExit::failed(EndReason::MaxTurns, message));
         }
-        match budget::exhausted(&self.scene.cx) {
+        match budget::exhausted(&self.step_cx.cx) {
             Some(why) => Err(RunExit::failed(EndReason::BudgetExceeded, why)),
             None => Ok(()),
         }
@@ -229,7 +229,7 @@ impl RunLoop {
                 for call in reply.calls() {
                     let words = "Not run: the reply reached its length limit; send complete \
                                  arguments, smaller if they were cut off.";
-                    self.scene.close_call(call, ToolErrorKind::InvalidArgs, words);
+                    self.step_cx.close_call(call, ToolErrorKind::InvalidArgs, words);
                 }
                 let words = "Your reply was cut off at its length limit. Go on where it stopped.";
                 self.say(words.into());
@@ -241,13 +241,13 @@ impl RunLoop {
             }
             StopReason::EndTurn | StopReason::ToolUse => {}
         }
-        if self.scene.state().is_steered() {
+        if self.step_cx.state().is_steered() {
             return Ok(());
         }
         let gone_on = patience.gone_on;
         let sent_on = self.sent_on;
         let text = || TurnEndEvent { text: reply.text(), gone_on, sent_on };
-        let decided = self.scene.fire_stored::<TurnEnd>(text).await?;
+        let decided = self.step_cx.fire_stored::<TurnEnd>(text).await?;
         match decided.as_ref().and_then(PointOutcome::strictest) {
             Some((meta, TurnEndVerdict::GoOn(why))) if gone_on < GO_ON => {
                 patience.gone_on += 1;
@@ -255,9 +255,9 @@ impl RunLoop {
                 self.say(format!("Hook \"{}\" asks you to go on: {why}", meta.name));
                 Ok(())
             }
-            _ if self.scene.is_cancelled() => Err(RunExit::aborted()),
+            _ if self.step_cx.is_cancelled() => Err(RunExit::aborted()),
             // Somebody who was just asked had something to say.
-            _ if self.scene.state().is_steered() => Ok(()),
+            _ if self.step_cx.state().is_steered() => Ok(()),
             _ => Err(RunExit::plain(EndReason::EndTurn)),
         }
     }
@@ -265,17 +265,17 @@ impl RunLoop {
     /// The single exit.
     async fn end(mut self: Box<Self>, mut exit: RunExit) -> Reply {
         let is_aborted = exit.reason == EndReason::Aborted;
-        if let (true, Some(why)) = (is_aborted, self.scene.state().ended()) {
+        if let (true, Some(why)) = (is_aborted, self.step_cx.state().ended()) {
             exit = RunExit::failed(EndReason::Blocked, why);
         }
         // History is always well paired, whatever happened.
-        pipeline::close_open_calls(&self.scene);
-        let (run, at) = (self.scene.run_id().clone(), Timestamp::now());
-        let Spending { usage, cost, .. } = self.scene.cx.run.budget.spent();
-        let gone = self.scene.state().take_gone_models();
+        pipeline::close_open_calls(&self.step_cx);
+        let (run, at) = (self.step_cx.run_id().clone(), Timestamp::now());
+        let Spending { usage, cost, .. } = self.step_cx.cx.run.budget.spent();
+        let gone = self.step_cx.state().take_gone_models();
         drop(gone);
         let (reason, steps) = (exit.reason, self.step);
-        let stored = self.scene.state().finish_run(|| Record::RunEnd {
+        let stored = self.step_cx.state().finish_run(|| Record::RunEnd {
             run,
             at,
             reason,
@@ -286,17 +286,17 @@ impl RunLoop {
         match stored {
             Ok(settled) => {
                 let told = settled.into_iter().map(|entry| EventKind::Message { entry });
-                told.for_each(|event| self.scene.emit(event));
+                told.for_each(|event| self.step_cx.emit(event));
             }
             Err(error) => exit = RunExit::from(error),
         }
         let reason = exit.reason;
         self.tell_end(reason, exit.failed.as_ref()).await;
         self.send_on(is_aborted);
-        self.scene.cx.run.end();
+        self.step_cx.cx.run.end();
         Reply {
-            session_id: self.scene.session().id().clone(),
-            run_id: self.scene.run_id().clone(),
+            session_id: self.step_cx.session().id().clone(),
+            run_id: self.step_cx.run_id().clone(),
             messages: std::mem::take(&mut self.replies),
             status: None,
             reason,
@@ -311,30 +311,30 @@ impl RunLoop {
 impl RunLoop {
     /// What came too late for this run is the next prompt; whoever aborted it wants none of it.
     fn send_on(&self, is_aborted: bool) {
-        let late = self.scene.state().take_steering();
+        let late = self.step_cx.state().take_steering();
         if !is_aborted {
-            late.into_iter().for_each(|text| self.scene.session().prompt_plain(text).detach());
+            late.into_iter().for_each(|text| self.step_cx.session().prompt_plain(text).detach());
         }
     }
 
     /// Tells of the end also where nothing can be stored any more; hooks, of a start they were told.
     async fn tell_end(&mut self, reason: EndReason, failed: Option<&RunFailure>) {
-        let scene = &self.scene;
-        let heard = scene.is_heard();
+        let step_cx = &self.step_cx;
+        let heard = step_cx.is_heard();
         let points = [Error::ID, SessionEnd::ID];
-        if !heard && !points.iter().any(|point| scene.generation().has(*point)) {
+        if !heard && !points.iter().any(|point| step_cx.generation().has(*point)) {
             return;
         }
         if let Some(failed) = failed {
-            scene.emit(EventKind::Error(failed.clone()));
+            step_cx.emit(EventKind::Error(failed.clone()));
             if self.started {
-                scene.fire::<Error>(|| failed.clone()).await;
+                step_cx.fire::<Error>(|| failed.clone()).await;
             }
         }
         if self.started {
-            scene.fire::<SessionEnd>(|| SessionEndEvent { reason }).await;
+            step_cx.fire::<SessionEnd>(|| SessionEndEvent { reason }).await;
         }
-        scene.emit(EventKind::SessionEnd { reason });
+        step_cx.emit(EventKind::SessionEnd { reason });
     }
 }
 
@@ -368,11 +368,11 @@ impl RunLoop {
         };
         session.state().begin_run(cancel.clone());
         let models = session.models();
-        let scene = StepCx::of(&session.cx(run_id, cancel));
-        scene.watch();
+        let step_cx = StepCx::of(&session.cx(run_id, cancel));
+        step_cx.watch();
         let begin = Some(begin);
         RunLoop {
-            scene,
+            step_cx,
             begin,
             models,
             given_up: vec![],
@@ -388,7 +388,7 @@ impl RunLoop {
     /// results a move of the leaf left on another branch.
     async fn close_what_is_open(&mut self) -> Result<(), StoreError> {
         let (pending, open) = {
-            let mut state = self.scene.state();
+            let mut state = self.step_cx.state();
             state.check_writable()?;
             let pending = state.pending.take();
             if let Some(interrupted) = &pending {
@@ -399,18 +399,18 @@ impl RunLoop {
         };
         if let Some(interrupted) = pending {
             let crashed = || SessionEndEvent { reason: EndReason::Crashed };
-            self.scene.session().scene(interrupted.run).fire::<SessionEnd>(crashed).await;
+            self.step_cx.session().step_cx(interrupted.run).fire::<SessionEnd>(crashed).await;
         }
         for call in open {
             let words = "The result of this call is not on this branch of the session.";
-            self.scene.close_call(&call, ToolErrorKind::Unavailable, words);
+            self.step_cx.close_call(&call, ToolErrorKind::Unavailable, words);
         }
         Ok(())
     }
 
     /// The calls of an interrupted step: those that were asked about go on, the others are closed.
     fn take_up(&mut self, interrupted: &InterruptedRun) -> Result<Vec<ToolCall>, RunExit> {
-        let open = self.scene.state().open_calls();
+        let open = self.step_cx.state().open_calls();
         let asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
         if Timestamp::now() >= interrupted.deadline || !open.iter().any(asked) {
             return Err(RunExit::aborted());
@@ -420,11 +420,11 @@ impl RunLoop {
     }
 
     fn agent(&self) -> &Agent {
-        self.scene.agent()
+        self.step_cx.agent()
     }
 
     fn say(&self, words: String) {
-        self.scene.session().shared.notes.say(words);
+        self.step_cx.session().shared.notes.say(words);
     }
 }
 

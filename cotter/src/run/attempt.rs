@@ -39,16 +39,19 @@ use crate::{
 impl RunLoop {
     /// The next reply of the model, stored.
     pub(crate) async fn request(&mut self) -> Result<Arc<Entry>, RunExit> {
-        if let Some(cause) = compact::due(&self.scene, &self.models[0]) {
-            Box::pin(compact::before_request(&self.scene, cause)).await?;
+        if let Some(cause) = compact::due(&self.step_cx, &self.models[0]) {
+            Box::pin(compact::before_request(&self.step_cx, cause)).await?;
         }
         let mut error = match self.ask(OverflowPolicy::ToTheCaller).await? {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
         if error.kind == ModelErrorKind::ContextOverflow
-            && Box::pin(compact::before_request(&self.scene, compact::CompactionCause::overflow()))
-                .await?
+            && Box::pin(compact::before_request(
+                &self.step_cx,
+                compact::CompactionCause::overflow(),
+            ))
+            .await?
         {
             error = match Box::pin(self.ask(OverflowPolicy::ToTheNext)).await? {
                 Ok(reply) => return Ok(reply),
@@ -62,7 +65,8 @@ impl RunLoop {
         &mut self,
         overflow: OverflowPolicy,
     ) -> Result<Result<Arc<Entry>, ModelError>, RunExit> {
-        let mut tries = RetryPlan::new(self.models.clone(), self.scene.agent().limits(), overflow);
+        let mut tries =
+            RetryPlan::new(self.models.clone(), self.step_cx.agent().limits(), overflow);
         loop {
             match self.attempt(&tries).await? {
                 Ok(reply) => {
@@ -70,7 +74,7 @@ impl RunLoop {
                     return Ok(Ok(reply));
                 }
                 Err(error) => match tries.after(error) {
-                    Ok(wait) => Box::pin(self.scene.wait_before_retry(&mut tries, wait)).await?,
+                    Ok(wait) => Box::pin(self.step_cx.wait_before_retry(&mut tries, wait)).await?,
                     Err(error) => return Ok(Err(error)),
                 },
             }
@@ -83,22 +87,22 @@ impl RunLoop {
         tries: &RetryPlan,
     ) -> Result<Result<Arc<Entry>, ModelError>, RunExit> {
         let (model, attempt) = (tries.model(), tries.number);
-        let scene = &self.scene;
-        let BuiltContext { mut messages, shaped } = scene.context().await?;
+        let step_cx = &self.step_cx;
+        let BuiltContext { mut messages, shaped } = step_cx.context().await?;
         let message_count = messages.len();
         let name = || model.name().clone();
         let pre = || ModelPreEvent { model: name(), message_count, attempt };
-        scene.fire_stored::<ModelPre>(pre).await?;
+        step_cx.fire_stored::<ModelPre>(pre).await?;
         // No hook runs while it is held: one that asks a model itself would wait for its own run.
-        let leave = scene.leave(model).await?;
+        let leave = step_cx.leave(model).await?;
         let notes = self.notes();
         if let Some(notes) = &notes {
             messages.push(notes.message.clone());
         }
-        let is_told = scene.is_told_of_replies();
+        let is_told = step_cx.is_told_of_replies();
         let (thinking, limited) = {
             // The prompt and everything before it is stored before anybody is paid for an answer.
-            let mut state = scene.state();
+            let mut state = step_cx.state();
             state.commit()?;
             if !is_told {
                 state.forget_sent();
@@ -106,18 +110,18 @@ impl RunLoop {
             (state.choices().thinking, state.choices().active_tools.clone())
         };
         let request = Request {
-            system: scene.face.system.clone(),
+            system: step_cx.face.system.clone(),
             messages,
             notes: usize::from(notes.is_some()),
-            tools: scene.face.tools.shown().clone(),
+            tools: step_cx.face.tools.shown().clone(),
             thinking,
             max_tokens: None,
         };
         let sent = is_told.then(|| {
-            Box::new(AnsweredRequest::new(model, request.clone(), &scene.face, limited, shaped))
+            Box::new(AnsweredRequest::new(model, request.clone(), &step_cx.face, limited, shaped))
         });
-        let mut hearing = StreamReader::new(scene.is_heard().then_some(scene));
-        match hearing.listen(model.stream(request), &scene.cx.run.cancel).await {
+        let mut hearing = StreamReader::new(step_cx.is_heard().then_some(step_cx));
+        match hearing.listen(model.stream(request), &step_cx.cx.run.cancel).await {
             StreamEnd::Failed(error) => {
                 hearing.settle_broken(leave, model);
                 return Ok(Err(error));
@@ -129,33 +133,33 @@ impl RunLoop {
             }
             StreamEnd::Whole => {}
         }
-        let reply = hearing.reply(model, scene);
+        let reply = hearing.reply(model, step_cx);
         let cost = budget::cost_of(model, &reply.usage);
         leave.settle(reply.usage, cost);
         self.acknowledge(notes)?;
         let entry = self.store_reply(reply)?;
         let broken = sent.and_then(|sent| self.note_sent(*sent, model));
         if let Some(Message::Assistant(reply)) = entry.message() {
-            self.scene.tell_reply(reply, cost, broken).await?;
+            self.step_cx.tell_reply(reply, cost, broken).await?;
         }
         Ok(Ok(entry))
     }
 
     /// Remembers what was sent; who broke the provider's cache with it, where somebody did.
     fn note_sent(&self, sent: AnsweredRequest, model: &Arc<dyn Model>) -> Option<CacheBreak> {
-        let before = self.scene.state().choose().sent.take(sent.model());
+        let before = self.step_cx.state().choose().sent.take(sent.model());
         let broken = before.and_then(|before| sent.broken_since(&before, model));
-        self.scene.state().choose().sent.remember(sent);
+        self.step_cx.state().choose().sent.remember(sent);
         broken
     }
 
     /// The notes that wait, as the message that would come next. They stay in the queue.
     fn notes(&self) -> Option<Box<RenderedNotes>> {
-        let waiting = self.scene.session().shared.notes.waiting();
+        let waiting = self.step_cx.session().shared.notes.waiting();
         if waiting.is_empty() {
             return None;
         }
-        let (text, sent) = notes::render(&waiting, |id| self.scene.generation().meta(id));
+        let (text, sent) = notes::render(&waiting, |id| self.step_cx.generation().meta(id));
         let message =
             Message::User(UserMessage::marked(Content::Text(text), UserMessageKind::Note));
         Some(Box::new(RenderedNotes { message, sent, count: waiting.len() }))
@@ -165,18 +169,18 @@ impl RunLoop {
     fn acknowledge(&mut self, notes: Option<Box<RenderedNotes>>) -> Result<(), RunExit> {
         let Some(notes) = notes else { return Ok(()) };
         let RenderedNotes { message, sent, count } = *notes;
-        let entry = self.scene.state().append(EntryBody::Message(message));
-        self.scene.session().shared.notes.acknowledge(count);
+        let entry = self.step_cx.state().append(EntryBody::Message(message));
+        self.step_cx.session().shared.notes.acknowledge(count);
         for SentNote { owner, text } in sent {
-            self.scene.tell(|| EventKind::Note { owner, text })?;
+            self.step_cx.tell(|| EventKind::Note { owner, text })?;
         }
-        Ok(self.scene.tell(|| EventKind::Message { entry })?)
+        Ok(self.step_cx.tell(|| EventKind::Message { entry })?)
     }
 
     fn store_reply(&mut self, reply: AssistantMessage) -> Result<Arc<Entry>, RunExit> {
-        let entry = self.scene.state().append(EntryBody::Message(Message::Assistant(reply)));
+        let entry = self.step_cx.state().append(EntryBody::Message(Message::Assistant(reply)));
         self.replies.push(entry.clone());
-        self.scene.tell(|| EventKind::Message { entry: entry.clone() })?;
+        self.step_cx.tell(|| EventKind::Message { entry: entry.clone() })?;
         Ok(entry)
     }
 

@@ -66,19 +66,19 @@ pub(crate) async fn invoke(
     cancel: &CancellationToken,
 ) -> Result<CommandResult, HandlerFailure> {
     let _turn = session.shared.turn.try_lock();
-    let scene = StepCx::of(&session.cx(SmolStr::default(), cancel.clone()));
+    let step_cx = StepCx::of(&session.cx(SmolStr::default(), cancel.clone()));
     let speaker = NoteAuthor::called("command", &command.name, owner);
-    let controls = scene.cx.spoken_by(speaker).controls();
+    let controls = step_cx.cx.spoken_by(speaker).controls();
     let name = command.name.clone();
     let args = split_args(&args_raw);
     let told = CommandCx { name: name.clone(), args, args_raw, attachments, controls };
     let result = command.function.call(told, cancel).await;
-    scene.cx.run.end();
+    step_cx.cx.run.end();
     let result = result?;
     let status = match &result {
         CommandResult::Status(status) => Some(status.clone()),
         _ => None,
     };
-    scene.emit(EventKind::CommandResult { name, status });
+    step_cx.emit(EventKind::CommandResult { name, status });
     Ok(result)
 }

@@ -71,16 +71,16 @@ impl CompactionCause {
 }
 
 /// Why the conversation is to be summed up before the next request, if it is.
-pub(crate) fn due(scene: &StepCx, model: &Arc<dyn Model>) -> Option<CompactionCause> {
-    if let Some(words) = scene.state().take_compact() {
+pub(crate) fn due(step_cx: &StepCx, model: &Arc<dyn Model>) -> Option<CompactionCause> {
+    if let Some(words) = step_cx.state().take_compact() {
         return Some(CompactionCause::forced(&words));
     }
-    is_near_the_end(scene, model)
+    is_near_the_end(step_cx, model)
         .then(|| CompactionCause { trigger: THRESHOLD, words: String::new() })
 }
 
-fn is_near_the_end(scene: &StepCx, model: &Arc<dyn Model>) -> bool {
-    let agent = scene.agent();
+fn is_near_the_end(step_cx: &StepCx, model: &Arc<dyn Model>) -> bool {
+    let agent = step_cx.agent();
     let Some(share) = agent.limits().compact_at else { return false };
     let Some(window) = model.context_window() else { return false };
     #[expect(
@@ -90,16 +90,16 @@ fn is_near_the_end(scene: &StepCx, model: &Arc<dyn Model>) -> bool {
         reason = "a share of a window, in tokens"
     )]
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
-    let tokens = scene.session().context_tokens();
+    let tokens = step_cx.session().context_tokens();
     let is_near = tokens > limit;
-    let last = scene.state().choices().summed_up;
+    let last = step_cx.state().choices().summed_up;
     match last {
         None => is_near,
         Some(SizeAfterCompaction::Unknown) => {
-            scene.state().choose().summed_up =
+            step_cx.state().choose().summed_up =
                 is_near.then_some(SizeAfterCompaction::TooMuch(tokens));
             if is_near {
-                scene
+                step_cx
                     .cx
                     .notify("the conversation is near the end of the window, summed up as it is");
             }
@@ -115,10 +115,10 @@ fn is_near_the_end(scene: &StepCx, model: &Arc<dyn Model>) -> bool {
 /// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
 /// it is.
 pub(crate) async fn before_request(
-    scene: &StepCx,
+    step_cx: &StepCx,
     cause: CompactionCause,
 ) -> Result<bool, RunExit> {
-    match compact(scene, cause).await {
+    match compact(step_cx, cause).await {
         Ok(()) => Ok(true),
         Err(exit)
             if exit.reason == EndReason::Aborted || exit.reason == EndReason::BudgetExceeded =>
@@ -127,62 +127,62 @@ pub(crate) async fn before_request(
         }
         Err(exit) => {
             let why = exit.failed.map_or_else(String::new, |failed| failed.message);
-            scene.cx.notify(&why);
+            step_cx.cx.notify(&why);
             Ok(false)
         }
     }
 }
 
 /// Sums up the conversation. Nothing changes unless all of it succeeds.
-pub(crate) async fn compact(scene: &StepCx, cause: CompactionCause) -> Result<(), RunExit> {
-    scene.tell(|| EventKind::CompactionStart { trigger: cause.trigger })?;
-    let done = Box::pin(summed_up(scene, cause)).await;
+pub(crate) async fn compact(step_cx: &StepCx, cause: CompactionCause) -> Result<(), RunExit> {
+    step_cx.tell(|| EventKind::CompactionStart { trigger: cause.trigger })?;
+    let done = Box::pin(summed_up(step_cx, cause)).await;
     let status = match &done {
         Ok(_) => "success",
         Err(exit) if exit.reason == EndReason::Blocked => "refused",
         Err(exit) if exit.reason == EndReason::Aborted => "cancelled",
         Err(_) => "failed",
     };
-    scene.tell(|| EventKind::CompactionEnd { status })?;
+    step_cx.tell(|| EventKind::CompactionEnd { status })?;
     let compacted = done?;
-    scene.state().choose().summed_up = Some(SizeAfterCompaction::Unknown);
-    scene.fire_stored::<CompactPost>(|| compacted).await?;
+    step_cx.state().choose().summed_up = Some(SizeAfterCompaction::Unknown);
+    step_cx.fire_stored::<CompactPost>(|| compacted).await?;
     Ok(())
 }
 
-async fn summed_up(scene: &StepCx, cause: CompactionCause) -> Result<CompactPostEvent, RunExit> {
+async fn summed_up(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPostEvent, RunExit> {
     let CompactionCause { trigger, words } = cause;
-    let context = scene.context().await?.messages;
-    let tokens_before = scene.session().context_tokens();
+    let context = step_cx.context().await?.messages;
+    let tokens_before = step_cx.session().context_tokens();
     let keep =
-        scene.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
+        step_cx.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
     let HistorySplit { messages, first_kept_id } =
         cut(&context, keep.min(KEEP_TOKENS), trigger).ok_or_else(nothing_to_compact)?;
     let event =
         || CompactPreEvent { trigger, tokens_before, messages, first_kept_id, summary: None };
-    let (event, by) = ask_hooks(scene, event()).await?;
+    let (event, by) = ask_hooks(step_cx, event()).await?;
     let summary = match event.summary.clone() {
         Some(summary) => summary,
-        None => ask_model(scene, &event.messages, &words).await?,
+        None => ask_model(step_cx, &event.messages, &words).await?,
     };
-    if scene.is_cancelled() {
+    if step_cx.is_cancelled() {
         return Err(RunExit::aborted());
     }
-    let attached = active_skills(&event.messages, &scene.agent().invoking_tools()[0]);
+    let attached = active_skills(&event.messages, &step_cx.agent().invoking_tools()[0]);
     let summary = plain_words(summary.trim());
     let attached = crate::text::tags::escape(&attached);
     let stored = format!("{SUMMARY_START}\n\n{summary}\n\n{SUMMARY_END}{attached}");
     let compaction =
         Compaction::new(stored.clone(), event.first_kept_id.clone(), event.tokens_before);
     let entry = {
-        let mut state = scene.state();
+        let mut state = step_cx.state();
         let entry = state.append(EntryBody::Compaction(Box::new(compaction)));
         state.commit()?;
         // What is before the conversation may change with it.
         state.shown = None;
         entry
     };
-    scene.tell(|| EventKind::Message { entry })?;
+    step_cx.tell(|| EventKind::Message { entry })?;
     let first_kept_id = event.first_kept_id.clone();
     Ok(CompactPostEvent {
         trigger,
@@ -207,12 +207,12 @@ fn plain_words(summary: &str) -> String {
 
 /// Lets hooks refuse the summing-up or give the summary; who gave it, where one did.
 async fn ask_hooks(
-    scene: &StepCx,
+    step_cx: &StepCx,
     event: CompactPreEvent,
 ) -> Result<(Arc<CompactPreEvent>, Option<SmolStr>), RunExit> {
     let untouched = Arc::new(event);
     let event = || CompactPreEvent::clone(&untouched);
-    let Some(decided) = scene.fire_stored::<CompactPre>(event).await? else {
+    let Some(decided) = step_cx.fire_stored::<CompactPre>(event).await? else {
         return Ok((untouched, None));
     };
     let stopped = match (&decided.stop, decided.strictest()) {
@@ -221,7 +221,7 @@ async fn ask_hooks(
         _ => None,
     };
     if let Some((meta, reason)) = stopped {
-        if scene.is_cancelled() {
+        if step_cx.is_cancelled() {
             return Err(RunExit::aborted());
         }
         let message = format!("hook \"{}\" refused the compaction: {reason}", meta.name);
@@ -232,7 +232,11 @@ async fn ask_hooks(
 }
 
 /// The built-in summary: the model is asked for one.
-async fn ask_model(scene: &StepCx, messages: &MessageList, words: &str) -> Result<String, RunExit> {
+async fn ask_model(
+    step_cx: &StepCx,
+    messages: &MessageList,
+    words: &str,
+) -> Result<String, RunExit> {
     let conversation = serialise(messages);
     let mut ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
     if !words.is_empty() {
@@ -246,8 +250,8 @@ async fn ask_model(scene: &StepCx, messages: &MessageList, words: &str) -> Resul
         thinking: Thinking::Off,
         max_tokens: None,
     };
-    let models = scene.session().models();
-    let reply = scene.ask_aside(models, request).await?;
+    let models = step_cx.session().models();
+    let reply = step_cx.ask_aside(models, request).await?;
     let text = reply.map(|reply| reply.text());
     match text {
         Ok(text) if !text.trim().is_empty() => Ok(text),

@@ -18,15 +18,15 @@ impl Controls {
     /// same by itself. Within a `context` handler it is an error.
     pub async fn rebuild_context(&self) -> Result<MessageList, ControlError> {
         let _paused = self.cx().pause();
-        let scene = self.aside()?;
+        let step_cx = self.aside()?;
         if let NoteAuthor::Hook(id) = &self.cx().speaker {
-            let meta = scene.generation().meta(*id);
+            let meta = step_cx.generation().meta(*id);
             if meta.is_some_and(|meta| meta.point == PointId::Context) {
                 let message = "the context cannot be rebuilt while it is being built".into();
                 return Err(ControlError { code: "context".into(), message });
             }
         }
-        Ok(scene.context().await?.messages)
+        Ok(step_cx.context().await?.messages)
     }
 
     /// Sums up the conversation now, whatever its length. From a tool or a hook at a point it happens

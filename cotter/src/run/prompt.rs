@@ -105,52 +105,52 @@ pub(crate) async fn run_command(
 }
 
 /// Takes a prompt into the session, whole or not at all.
-pub(crate) async fn stage(scene: &StepCx, input: PromptInput) -> Result<StagedPrompt, RunExit> {
+pub(crate) async fn stage(step_cx: &StepCx, input: PromptInput) -> Result<StagedPrompt, RunExit> {
     let staged = match input {
-        PromptInput::Typed(content) if scene.has_directives() => {
-            Box::pin(stage_typed(scene, content)).await
+        PromptInput::Typed(content) if step_cx.has_directives() => {
+            Box::pin(stage_typed(step_cx, content)).await
         }
-        PromptInput::Plain(content) if scene.is_given_tasks() => {
-            Box::pin(stage_task(scene, content)).await.map(|()| StagedPrompt::Asked)
+        PromptInput::Plain(content) if step_cx.is_given_tasks() => {
+            Box::pin(stage_task(step_cx, content)).await.map(|()| StagedPrompt::Asked)
         }
         PromptInput::Typed(content) | PromptInput::Plain(content) => {
-            stage_plain(scene, content).await.map(|()| StagedPrompt::Asked)
+            stage_plain(step_cx, content).await.map(|()| StagedPrompt::Asked)
         }
     };
     if staged.is_err() {
-        scene.state().forget_prompt();
+        step_cx.state().forget_prompt();
     }
     staged
 }
 
 /// Tells the model something within a run. A prompt that is refused is not told.
-pub(crate) async fn steer(scene: &StepCx, content: Content) -> Result<(), RunExit> {
-    match stage_plain(scene, content).await {
+pub(crate) async fn steer(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
+    match stage_plain(step_cx, content).await {
         Err(RunExit { reason: EndReason::Blocked, failed: Some(why) }) => {
-            scene.cx.notify(&why.message);
+            step_cx.cx.notify(&why.message);
             Ok(())
         }
         staged => staged,
     }
 }
 
-async fn stage_plain(scene: &StepCx, content: Content) -> Result<(), RunExit> {
+async fn stage_plain(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
     let mut message = UserMessage::new(content);
-    admit(scene, &mut message).await?;
-    store(scene, [EntryBody::Message(Message::User(message))]).map(drop)
+    admit(step_cx, &mut message).await?;
+    store(step_cx, [EntryBody::Message(Message::User(message))]).map(drop)
 }
 
 /// What an agent that works for another is given: nothing binds in it, and skills may be for it.
-async fn stage_task(scene: &StepCx, content: Content) -> Result<(), RunExit> {
+async fn stage_task(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
     let mut message = UserMessage::new(content);
     let task = typed_text(&message.content).into_owned();
-    admit(scene, &mut message).await?;
-    let mut stored = triggered(scene, &task, &[]).await;
-    if scene.is_cancelled() {
+    admit(step_cx, &mut message).await?;
+    let mut stored = triggered(step_cx, &task, &[]).await;
+    if step_cx.is_cancelled() {
         return Err(RunExit::aborted());
     }
     stored.push(EntryBody::Message(Message::User(message)));
-    store(scene, stored).map(drop)
+    store(step_cx, stored).map(drop)
 }
 
 impl StepCx {
@@ -169,41 +169,41 @@ impl StepCx {
     }
 }
 
-async fn stage_typed(scene: &StepCx, content: Content) -> Result<StagedPrompt, RunExit> {
+async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt, RunExit> {
     let raw = typed_text(&content).into_owned();
     let parsed = parse_tokens(&raw, |name| {
-        scene.face.find(NameKind::Hook, name).is_some() || scene.face.skill(name).is_some()
+        step_cx.face.find(NameKind::Hook, name).is_some() || step_cx.face.skill(name).is_some()
     });
-    let mention = called_mention(scene, &parsed.text);
+    let mention = called_mention(step_cx, &parsed.text);
     let mut message = UserMessage::new(content);
     if let Cow::Owned(text) = &parsed.text {
         replace_typed(&mut message, text.clone());
         message.rewritten = Some(Box::new(RewriteLog { raw: raw.clone(), rewrites: vec![] }));
     }
-    let answer = run_hooks(scene, &raw, &parsed.tokens, &mut message).await?;
+    let answer = run_hooks(step_cx, &raw, &parsed.tokens, &mut message).await?;
     // What came as data matches no trigger, also where a transform made one text of it all.
-    let may_trigger = !scene.generation().triggers.is_empty();
+    let may_trigger = !step_cx.generation().triggers.is_empty();
     let task = may_trigger.then(|| typed_text(&message.content).into_owned());
-    admit(scene, &mut message).await?;
+    admit(step_cx, &mut message).await?;
     if let Some(answer) = answer {
-        return answered(scene, message, answer);
+        return answered(step_cx, message, answer);
     }
     let text = typed_text(&message.content).into_owned();
     let mut stored = vec![];
     if let Some(task) = task {
-        stored = triggered(scene, &task, &parsed.tokens).await;
+        stored = triggered(step_cx, &task, &parsed.tokens).await;
     }
     for DirectiveToken { name, .. } in &parsed.tokens {
-        if scene.face.find(NameKind::Hook, name).is_some() {
+        if step_cx.face.find(NameKind::Hook, name).is_some() {
             continue;
         }
-        match skills::materialise(scene, name, &text).await {
+        match skills::materialise(step_cx, name, &text).await {
             Some(Ok(message)) => stored.push(EntryBody::Message(Message::User(message))),
-            Some(Err(failure)) => return Err(failed(scene, "skill", name, &failure)),
+            Some(Err(failure)) => return Err(failed(step_cx, "skill", name, &failure)),
             None => {}
         }
     }
-    if scene.is_cancelled() {
+    if step_cx.is_cancelled() {
         return Err(RunExit::aborted());
     }
     // What came as data is part of the task.
@@ -213,17 +213,17 @@ async fn stage_typed(scene: &StepCx, content: Content) -> Result<StagedPrompt, R
     });
     stored.push(EntryBody::Message(Message::User(message)));
     match called {
-        None => store(scene, stored).map(|_| StagedPrompt::Asked),
-        Some((name, prompt)) => dispatch_mention(scene, stored, &name, &prompt).await,
+        None => store(step_cx, stored).map(|_| StagedPrompt::Asked),
+        Some((name, prompt)) => dispatch_mention(step_cx, stored, &name, &prompt).await,
     }
 }
 
 /// The skills that a task brings in: at the end of the system prompt while nothing was said yet, else as
 /// messages, so that what a provider keeps of the conversation stays true.
-async fn triggered(scene: &StepCx, task: &str, tokens: &[DirectiveToken]) -> Vec<EntryBody> {
+async fn triggered(step_cx: &StepCx, task: &str, tokens: &[DirectiveToken]) -> Vec<EntryBody> {
     let named: Vec<_> = tokens.iter().map(|token| token.name.clone()).collect();
-    let brought = skills::triggered(scene, task, &named).await;
-    let is_first = scene.state().tree.messages().is_empty();
+    let brought = skills::triggered(step_cx, task, &named).await;
+    let is_first = step_cx.state().tree.messages().is_empty();
     let mut stored = vec![];
     for TriggeredSkill { name, content } in brought {
         let in_system = |message: &UserMessage| matches!(message.content, Content::Text(_));
@@ -270,16 +270,16 @@ fn replace_typed(message: &mut UserMessage, text: String) {
 /// Runs the hooks on directives in text order, each on what the one before it left; the first answer
 /// in the model's stead ends it.
 async fn run_hooks(
-    scene: &StepCx,
+    step_cx: &StepCx,
     raw: &str,
     tokens: &[DirectiveToken],
     message: &mut UserMessage,
 ) -> Result<Option<ShortCircuit>, RunExit> {
     for DirectiveToken { name, args } in tokens {
-        let Some(NamedItem::Hook(hook)) = scene.face.find(NameKind::Hook, name) else { continue };
-        let owner = scene.face.owner_of(NameKind::Hook, name);
+        let Some(NamedItem::Hook(hook)) = step_cx.face.find(NameKind::Hook, name) else { continue };
+        let owner = step_cx.face.owner_of(NameKind::Hook, name);
         let origin = owner.origin.to_string();
-        let cx = scene.cx.spoken_by(NoteAuthor::called("hook", name, owner.clone()));
+        let cx = step_cx.cx.spoken_by(NoteAuthor::called("hook", name, owner.clone()));
         let told = HookCx {
             name: name.clone(),
             raw_text: raw.to_owned(),
@@ -288,7 +288,7 @@ async fn run_hooks(
             controls: cx.controls(),
         };
         let started = Instant::now();
-        let done = hook.function.call(told, &scene.cx.run.cancel).await;
+        let done = hook.function.call(told, &step_cx.cx.run.cancel).await;
         let done = done.and_then(|result| within_its_power(result, &owner));
         let (verdict, reason) = match &done {
             Ok(HookResult { short_circuit: Some(_), .. }) => ("short_circuit", None),
@@ -296,7 +296,7 @@ async fn run_hooks(
             Ok(_) => ("pass", None),
             Err(failure) => (failure.word(), Some(failure.to_string())),
         };
-        scene.emit(EventKind::Hook {
+        step_cx.emit(EventKind::Hook {
             point: "directive",
             name: name.clone(),
             origin,
@@ -307,7 +307,7 @@ async fn run_hooks(
             ms: started.elapsed().as_secs_f64() * 1e3,
         });
         let HookResult { rewrite, short_circuit } =
-            done.map_err(|failure| failed(scene, "hook", name, &failure))?;
+            done.map_err(|failure| failed(step_cx, "hook", name, &failure))?;
         if let Some(text) = rewrite {
             rewritten(message, raw, name.clone(), &text);
             replace_typed(message, text);
@@ -336,8 +336,8 @@ fn rewritten(message: &mut UserMessage, raw: &str, by: SmolStr, text: &str) {
     kept.rewrites.push(Rewrite { by, text: text.to_owned() });
 }
 
-fn failed(scene: &StepCx, what: &str, name: &str, failure: &HandlerFailure) -> RunExit {
-    if scene.is_cancelled() {
+fn failed(step_cx: &StepCx, what: &str, name: &str, failure: &HandlerFailure) -> RunExit {
+    if step_cx.is_cancelled() {
         return RunExit::aborted();
     }
     let message = format!("{what} \"{name}\" failed: {failure}");
@@ -345,16 +345,18 @@ fn failed(scene: &StepCx, what: &str, name: &str, failure: &HandlerFailure) -> R
 }
 
 /// Lets gates and transforms see the prompt; whoever refuses it ends the turn.
-async fn admit(scene: &StepCx, message: &mut UserMessage) -> Result<(), RunExit> {
+async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExit> {
     let content = &message.content;
     let raw = || match &message.rewritten {
         Some(rewritten) => rewritten.raw.clone(),
         None => content.text().into_owned(),
     };
     let event = || UserPromptSubmitEvent { prompt: content.text().into_owned(), raw_prompt: raw() };
-    let Some(decided) = scene.fire_stored::<UserPromptSubmit>(event).await? else { return Ok(()) };
+    let Some(decided) = step_cx.fire_stored::<UserPromptSubmit>(event).await? else {
+        return Ok(());
+    };
     if let Some((name, reason)) = refused(&decided) {
-        if scene.is_cancelled() {
+        if step_cx.is_cancelled() {
             return Err(RunExit::aborted());
         }
         let message = format!("hook \"{name}\" refused the prompt: {reason}");
@@ -395,42 +397,42 @@ fn refused(decided: &PointOutcome<UserPromptSubmit>) -> Option<(&str, &str)> {
 
 /// Stores the turn in one append, after what hooks had for it.
 fn store(
-    scene: &StepCx,
+    step_cx: &StepCx,
     bodies: impl IntoIterator<Item = EntryBody>,
 ) -> Result<Vec<Arc<Entry>>, RunExit> {
     let entries: Vec<_> = {
-        let mut state = scene.state();
+        let mut state = step_cx.state();
         let settled = state.add_pending_entries();
         let stored: Vec<_> = bodies.into_iter().map(|body| state.append(body)).collect();
         settled.into_iter().chain(stored).collect()
     };
     for entry in &entries {
-        scene.tell(|| EventKind::Message { entry: entry.clone() })?;
+        step_cx.tell(|| EventKind::Message { entry: entry.clone() })?;
     }
     Ok(entries)
 }
 
 /// Stores the prompt with a hook's answer.
 fn answered(
-    scene: &StepCx,
+    step_cx: &StepCx,
     message: UserMessage,
     answer: ShortCircuit,
 ) -> Result<StagedPrompt, RunExit> {
-    crate::agent::session::budget::book(&scene.cx, answer.usage, Some(0.0));
+    crate::agent::session::budget::book(&step_cx.cx, answer.usage, Some(0.0));
     let numbered = (0..).zip(answer.messages);
-    let replies = numbered.flat_map(|(number, reply)| paired(scene, number, reply));
+    let replies = numbered.flat_map(|(number, reply)| paired(step_cx, number, reply));
     let replies: Vec<_> = replies.collect();
     let count = replies.len();
     let bodies = std::iter::once(Message::User(message)).chain(replies).map(EntryBody::Message);
-    let mut entries = store(scene, bodies)?;
+    let mut entries = store(step_cx, bodies)?;
     let mut entries = entries.split_off(entries.len() - count);
     entries.retain(|entry| matches!(entry.message(), Some(Message::Assistant(_))));
     Ok(StagedPrompt::Answered(entries))
 }
 
 /// A hook's reply, and a result for each call in it: nobody runs what no model called for.
-fn paired(scene: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
-    reply.parts = with_ids(reply.parts, scene, number);
+fn paired(step_cx: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
+    reply.parts = with_ids(reply.parts, step_cx, number);
     let words = "Not run: it was part of a hook's answer.";
     let results = reply.calls().map(|call| {
         Message::ToolResult(ToolResultMessage::closing(call, ToolErrorKind::Cancelled, words))
@@ -440,12 +442,12 @@ fn paired(scene: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Messa
 }
 
 /// The subagent a leading `@name` calls without asking the model, where that is wanted.
-fn called_mention(scene: &StepCx, text: &str) -> Option<SmolStr> {
-    if scene.agent().mention_mode() != MentionMode::Dispatch {
+fn called_mention(step_cx: &StepCx, text: &str) -> Option<SmolStr> {
+    if step_cx.agent().mention_mode() != MentionMode::Dispatch {
         return None;
     }
     let (name, _) = leading_mention(text)?;
-    scene.face.subagent(name)?;
+    step_cx.face.subagent(name)?;
     Some(name.into())
 }
 
@@ -459,14 +461,14 @@ fn prompt_for<'a>(name: &str, text: &'a str) -> &'a str {
 
 /// Calls a subagent as the model would, and takes its answer for the model's.
 async fn dispatch_mention(
-    scene: &StepCx,
+    step_cx: &StepCx,
     mut stored: Vec<EntryBody>,
     name: &str,
     prompt: &str,
 ) -> Result<StagedPrompt, RunExit> {
     let call = ToolCall {
-        id: format_smolstr!("mention_{}", scene.run_id()),
-        name: scene.agent().invoking_tools()[1].clone(),
+        id: format_smolstr!("mention_{}", step_cx.run_id()),
+        name: step_cx.agent().invoking_tools()[1].clone(),
         input: Arc::new(json!({"name": name, "prompt": prompt})),
     };
     let reply = |part, stop_reason| {
@@ -478,16 +480,16 @@ async fn dispatch_mention(
         }))
     };
     stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
-    store(scene, stored)?;
-    pipeline::run_step(scene, vec![call.clone()], None).await?;
-    let answer = reply(AssistantPart::Text(mention_answer(scene)), StopReason::EndTurn);
-    let mut entries = store(scene, [answer])?;
+    store(step_cx, stored)?;
+    pipeline::run_step(step_cx, vec![call.clone()], None).await?;
+    let answer = reply(AssistantPart::Text(mention_answer(step_cx)), StopReason::EndTurn);
+    let mut entries = store(step_cx, [answer])?;
     Ok(StagedPrompt::Answered(entries.split_off(entries.len() - 1)))
 }
 
 /// What a subagent answered, or why it did not: the words in the result that was stored last.
-fn mention_answer(scene: &StepCx) -> String {
-    let messages = scene.session().messages();
+fn mention_answer(step_cx: &StepCx) -> String {
+    let messages = step_cx.session().messages();
     let Some(Message::ToolResult(result)) = messages.last() else { return String::new() };
     let parts = result.render_data.as_ref().and_then(|data| data["parts"].as_array());
     if let Some(parts) = parts {

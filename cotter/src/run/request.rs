@@ -237,13 +237,13 @@ impl ModelPostEvent {
 /// Some give the same ids in every reply, and others refuse a conversation in which one comes twice.
 pub(crate) fn with_ids(
     mut parts: Vec<AssistantPart>,
-    scene: &StepCx,
+    step_cx: &StepCx,
     step: u32,
 ) -> Vec<AssistantPart> {
-    let run = scene.run_id();
+    let run = step_cx.run_id();
     let mut seen = HashSet::new();
     let mut made = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
-    let is_used = |id: &SmolStr| scene.state().tree.has_call(id);
+    let is_used = |id: &SmolStr| step_cx.state().tree.has_call(id);
     for part in &mut parts {
         let AssistantPart::ToolCall(call) = part else { continue };
         if is_too_deep(&call.input) {
@@ -287,9 +287,9 @@ impl<'a> StreamReader<'a> {
     }
 
     /// The reply that was heard to its end.
-    pub(crate) fn reply(self, model: &Arc<dyn Model>, scene: &StepCx) -> AssistantMessage {
+    pub(crate) fn reply(self, model: &Arc<dyn Model>, step_cx: &StepCx) -> AssistantMessage {
         let (stop_reason, usage) = self.done.unwrap_or((StopReason::EndTurn, Usage::default()));
-        let parts = with_ids(self.parts, scene, scene.cx.step());
+        let parts = with_ids(self.parts, step_cx, step_cx.cx.step());
         AssistantMessage { parts, model: model.name().clone(), usage, stop_reason }
     }
 
@@ -395,8 +395,8 @@ impl<'a> StreamReader<'a> {
     }
 
     fn tell(&self, kind: impl FnOnce() -> EventKind) {
-        if let Some(scene) = self.heard {
-            scene.emit(kind());
+        if let Some(step_cx) = self.heard {
+            step_cx.emit(kind());
         }
     }
 }

@@ -33,12 +33,12 @@ const TRIGGERED_BYTES: usize = 64 * 1024;
 
 /// Turns a skill that a person named into the message before theirs.
 pub(crate) async fn materialise(
-    scene: &StepCx,
+    step_cx: &StepCx,
     name: &str,
     parsed_text: &str,
 ) -> Option<Result<UserMessage, HandlerFailure>> {
-    let skill = scene.face.skill(name)?.clone();
-    let content = bring(&skill, scene, parsed_text.to_owned(), None, SkillCaller::User).await;
+    let skill = step_cx.face.skill(name)?.clone();
+    let content = bring(&skill, step_cx, parsed_text.to_owned(), None, SkillCaller::User).await;
     Some(content.map(|content| injection(name, content)))
 }
 
@@ -64,41 +64,41 @@ fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
 /// Collects the skills that a person's task triggers, besides those they named: each once per session,
 /// with its text. One that fails, or for which there is no room, is skipped and the person is told.
 pub(crate) async fn triggered(
-    scene: &StepCx,
+    step_cx: &StepCx,
     task: &str,
     named: &[SmolStr],
 ) -> Vec<TriggeredSkill> {
-    let set = scene.generation().triggers.clone();
+    let set = step_cx.generation().triggers.clone();
     let matching = set.matching(task);
     if matching.is_empty() {
         return vec![];
     }
-    let active = scene.session().active_skills();
+    let active = step_cx.session().active_skills();
     let mut room = TRIGGERED_BYTES.saturating_sub(active.bytes);
     let mut brought = vec![];
     for (skill, _) in matching {
         let name = &skill.name;
-        let is_ours = scene.face.skill(name).is_some_and(|ours| Arc::ptr_eq(ours, skill));
-        if !is_ours || !skill.is_for(scene.agent().id()) || active.names.contains(name) {
+        let is_ours = step_cx.face.skill(name).is_some_and(|ours| Arc::ptr_eq(ours, skill));
+        if !is_ours || !skill.is_for(step_cx.agent().id()) || active.names.contains(name) {
             continue;
         }
         if named.contains(name) {
             brought.push(TriggeredSkill { name: name.clone(), content: None });
             continue;
         }
-        match bring(skill, scene, task.to_owned(), None, SkillCaller::Trigger).await {
+        match bring(skill, step_cx, task.to_owned(), None, SkillCaller::Trigger).await {
             Ok(content) => {
                 let message = injection_of(name, content, TRIGGERED_EACH);
                 let length = message.content.text().len();
                 if length > room {
-                    scene.cx.notify(&format!("skill \"{name}\" was left out: no room is left"));
+                    step_cx.cx.notify(&format!("skill \"{name}\" was left out: no room is left"));
                     continue;
                 }
                 room -= length;
                 brought.push(TriggeredSkill { name: name.clone(), content: Some(message) });
             }
             Err(HandlerFailure::Cancelled) => break,
-            Err(failure) => scene.cx.notify(&format!("skill \"{name}\" was left out: {failure}")),
+            Err(failure) => step_cx.cx.notify(&format!("skill \"{name}\" was left out: {failure}")),
         }
     }
     brought
@@ -113,18 +113,18 @@ pub(crate) struct TriggeredSkill {
 
 async fn bring(
     skill: &Arc<Skill>,
-    scene: &StepCx,
+    step_cx: &StepCx,
     parsed_text: String,
     args: Option<String>,
     source: SkillCaller,
 ) -> Result<Content, HandlerFailure> {
-    let owner = scene.face.owner_of(NameKind::Skill, &skill.name);
-    let cx = scene.cx.spoken_by(NoteAuthor::called("skill", &skill.name, owner));
+    let owner = step_cx.face.owner_of(NameKind::Skill, &skill.name);
+    let cx = step_cx.cx.spoken_by(NoteAuthor::called("skill", &skill.name, owner));
     let controls = cx.controls();
     let name = skill.name.clone();
     let told = SkillCx { name: name.clone(), parsed_text, args, source, controls };
-    let content = skill.function.call(told, &scene.cx.run.cancel).await?;
-    scene.emit(EventKind::Skill { name, source: source.as_str() });
+    let content = skill.function.call(told, &step_cx.cx.run.cancel).await?;
+    step_cx.emit(EventKind::Skill { name, source: source.as_str() });
     Ok(content)
 }
 
@@ -151,14 +151,14 @@ impl Tool for InvokeSkill {
 }
 
 async fn invoke(cx: &Cx, name: &str, args: Option<&str>) -> Result<ToolOutput, ToolError> {
-    let scene = StepCx::of(cx);
-    let Some(skill) = scene.face.skill(name).filter(|skill| skill.exposed).cloned() else {
-        let known = scene.face.exposed_skills().map(|skill| skill.name.as_str());
+    let step_cx = StepCx::of(cx);
+    let Some(skill) = step_cx.face.skill(name).filter(|skill| skill.exposed).cloned() else {
+        let known = step_cx.face.exposed_skills().map(|skill| skill.name.as_str());
         return Err(format_unavailable("Skill", name, "is not available", known));
     };
     let args = args.map(str::to_owned);
     let parsed_text = args.clone().unwrap_or_default();
-    match bring(&skill, &scene, parsed_text, args, SkillCaller::Agent).await {
+    match bring(&skill, &step_cx, parsed_text, args, SkillCaller::Agent).await {
         Ok(content) => Ok(format_success("skill", &skill.name, content)),
         Err(failure) => Err(format_failure(&failure)),
     }

@@ -70,21 +70,21 @@ impl Tool for InvokeSubagent {
     }
 }
 
-async fn invoke(scene: StepCx, started: SubagentStartEvent) -> Result<ToolOutput, ToolError> {
+async fn invoke(step_cx: StepCx, started: SubagentStartEvent) -> Result<ToolOutput, ToolError> {
     let name = started.name.clone();
-    let Some(mention) = scene.face.subagent(&name).cloned() else {
-        let known = scene.face.subagents().map(|mention| mention.name.as_str());
+    let Some(mention) = step_cx.face.subagent(&name).cloned() else {
+        let known = step_cx.face.subagents().map(|mention| mention.name.as_str());
         return Err(format_unavailable("Subagent", &name, "is not registered", known));
     };
-    let decided = scene.fire::<SubagentStart>(|| started.clone()).await;
+    let decided = step_cx.fire::<SubagentStart>(|| started.clone()).await;
     let verdict = decided.as_ref().and_then(|decided| decided.strictest());
     if let Some((meta, Admission::Block(reason))) = verdict {
         let words = crate::hooks::notes::blocked_words(&meta.name, reason);
         return Err(format_error(&words, ToolErrorKind::Denied));
     }
-    scene.emit(EventKind::SubagentStart { name: name.clone() });
-    let owner = scene.face.owner_of(NameKind::Subagent, &name);
-    let cx = scene.cx.spoken_by(match &scene.cx.speaker {
+    step_cx.emit(EventKind::SubagentStart { name: name.clone() });
+    let owner = step_cx.face.owner_of(NameKind::Subagent, &name);
+    let cx = step_cx.cx.spoken_by(match &step_cx.cx.speaker {
         // The call it works for is known by the tool's voice; what it may do is its owner's.
         NoteAuthor::Tool(calling) => {
             let (tool, call_id) = (calling.tool.clone(), calling.call_id.clone());
@@ -93,8 +93,8 @@ async fn invoke(scene: StepCx, started: SubagentStartEvent) -> Result<ToolOutput
         _ => NoteAuthor::called("subagent", &name, owner),
     });
     let told = SubagentCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };
-    let cancel = scene.cx.cancel().clone();
-    let mut ending = SubagentEndGuard { scene, event: Some(cancelled(&started.call_id, &name)) };
+    let cancel = step_cx.cx.cancel().clone();
+    let mut ending = SubagentEndGuard { step_cx, event: Some(cancelled(&started.call_id, &name)) };
     let done = mention.work(told).await;
     let (status, text) = match &done {
         Ok(content) => ("success", content.text().into_owned()),
@@ -129,15 +129,15 @@ impl StepCx {
 
 /// Tells of a subagent's end also when its call is dropped.
 struct SubagentEndGuard {
-    scene: StepCx,
+    step_cx: StepCx,
     event: Option<SubagentEndEvent>,
 }
 
 impl SubagentEndGuard {
     fn tell(&mut self) -> Option<tokio::task::JoinHandle<()>> {
-        let (event, scene) = (self.event.take()?, self.scene.clone());
+        let (event, step_cx) = (self.event.take()?, self.step_cx.clone());
         let runtime = tokio::runtime::Handle::try_current().ok()?;
-        Some(runtime.spawn(async move { scene.end_subagent(event).await }))
+        Some(runtime.spawn(async move { step_cx.end_subagent(event).await }))
     }
 }
 
