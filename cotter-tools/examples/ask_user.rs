@@ -29,5 +29,5 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build()?;
     agent.process_request("Migrate the database.").await?;
     let shown = transcript(&agent.main_session().await?);
-    Ok(format!("{}\n{shown}", person.was_put()))
+    Ok(format!("{}\n{shown}", person.prompts()))
 }

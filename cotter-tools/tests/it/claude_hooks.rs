@@ -173,7 +173,7 @@ impl Machine {
             }
             Err(why) => writeln!(shown, "ended: {why}"),
         };
-        let told = person.was_told();
+        let told = person.notices();
         told.lines().for_each(|line| _ = writeln!(shown, "told: {line}"));
         person.shown().lines().for_each(|line| _ = writeln!(shown, "asked: {line}"));
         let adjust = ". Adjust your approach; do not retry the exact same call.";
