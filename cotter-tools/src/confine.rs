@@ -1,24 +1,26 @@
-//! Confinement of commands by the operating system: what a call may touch is worked out here, and the
-//! kernel sees to it.
+//! Confinement of commands by the operating system. This module computes what a call may touch; the
+//! kernel enforces it.
 //!
-//! - **Landlock** opens files: the system, the project, roots and caches to read; the project, write
-//!   roots, caches and a private temp folder to write. The home folder at large is not open.
-//! - **seccomp** takes sockets away by zone, and what no build needs: tracing, kernel keys, mounts,
-//!   namespaces, io_uring, typing into a terminal.
-//! - Landlock cannot close a folder within an open one. For that there is a **mount namespace**:
-//!   protected paths that exist are mounted read-only over themselves, closed folders are empty. Where
-//!   the machine allows no such namespace, closed folders are left out of what is opened, entry by
-//!   entry; protected paths are written down before the call, and put back after it, when none of its
-//!   processes is left. The same holds everywhere for protected paths that do not exist yet: who makes
-//!   one finds it gone after the call, and is told. What is taken away is set aside, not destroyed.
-//! - For a command that outlives its call the same holds at its end, but for what was there before it
-//!   and is otherwise now: a person may have written there meanwhile, so it is told and left. What is
-//!   made while it runs is told as long as it runs; what another call was approved to write meanwhile
-//!   stays.
+//! - **Landlock** opens files. To read: the system, the project, roots and caches. To write: the
+//!   project, write roots, caches and a private temp folder. The home folder as a whole is not
+//!   open.
+//! - **seccomp** removes sockets by zone, and system calls that no build needs: tracing, kernel
+//!   keys, mounts, namespaces, io_uring, typing into a terminal.
+//! - Landlock cannot close a folder within an open one; a **mount namespace** does this: existing
+//!   protected paths are mounted read-only over themselves, closed folders appear empty. If the
+//!   machine allows no such namespace, closed folders are left out of the opened ones, entry by
+//!   entry; protected paths are backed up before the call and restored when all its processes have
+//!   ended. Protected paths that do not exist yet are always handled this way: one that a command
+//!   creates is removed after the call, and this is reported. Removed content is set aside, not
+//!   destroyed.
+//! - For a command that outlives its call, the same is done at its end, with one exception: a
+//!   protected path that existed before and changed is reported and left, because a person may have
+//!   changed it. New protected paths are reported while it runs. Paths that another call was
+//!   approved to write meanwhile stay.
 //!
-//! Not covered: repositories further down in the project than its root and the folders on the way to
-//! the working folder; a pseudo-terminal, which confined commands cannot open; a protected path that a
-//! process outside happens to read in the moments between its change and its restoration.
+//! Not covered: repositories in the project other than those of its root and of the folders on the
+//! way to the working folder; pseudo-terminals, which confined commands cannot open; a process
+//! outside that reads a protected path between its change and its restoration.
 
 pub(crate) mod enter;
 pub(crate) mod filter;
@@ -51,14 +53,14 @@ use crate::process::Runner;
 
 pub use cotter::permission::mode::Sandbox;
 
-/// How much of the network a command has.
+/// The network access of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// None, this machine's own sockets included.
+    /// None, not even local sockets.
     Off,
-    /// The internet, and nothing local but loopback.
+    /// The internet, and of local sockets only loopback.
     On,
-    /// The internet, and sockets of this machine such as a key agent's.
+    /// The internet and local sockets, such as a key agent's.
     WithLocal,
 }
 
@@ -75,13 +77,13 @@ impl Network {
     }
 }
 
-/// Which system calls a command has.
+/// The system calls of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyscallSet {
     /// Those that a build needs.
     Few,
-    /// All but those by which it could act for somebody else: for a program that a person chose, which may
-    /// be a browser with namespaces of its own.
+    /// All except those that act on other processes. For a program chosen by a person, which may be
+    /// a browser with its own namespaces.
     Most,
 }
 
@@ -98,41 +100,46 @@ impl SyscallSet {
     }
 }
 
-/// What a command may touch.
+/// The rights of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
-    /// Which system calls it has.
+    /// Its system calls.
     pub calls: SyscallSet,
-    /// How much of the network it has.
+    /// Its network access.
     pub network: Network,
-    /// Files and folders it may read and run, with all below, besides those of the system.
+    /// Files and folders it may read and run, with everything below, besides those of the system.
     pub reads: Vec<PathBuf>,
-    /// Files and folders it may read, run and write, with all below.
+    /// Files and folders it may read, run and write, with everything below.
     pub writes: Vec<PathBuf>,
-    /// The same, but only where protected paths within can be mounted read-only.
+    /// Like `writes`, but only if protected paths within can be mounted read-only.
     pub guarded_writes: Vec<PathBuf>,
-    /// Closed to it, also inside of what is open.
+    /// Closed paths, even inside open ones.
     pub closed: Vec<PathBuf>,
-    /// Not to be written, also inside of what may be written.
+    /// Paths that must not be written, even inside writable ones.
     pub protected: Vec<PathBuf>,
-    /// Where goes what it wrote there all the same, when it is put back. Without one nothing is put back.
+    /// The folder for content of protected paths, when they are restored. `None`: nothing is
+    /// restored.
     pub aside: Option<PathBuf>,
-    /// Whether it outlives its call. What was there before it and changes meanwhile may be a person's
-    /// doing: it is told and left. What was not there is taken away like after any other.
+    /// True if it outlives its call. A path that existed before and changed may be a person's
+    /// change: it is reported and left. A new path is removed as for any other command.
     pub outlives: bool,
 }
 
 impl Confinement {
-    /// What a call may touch, by what it was judged to touch; `None` where nothing confines it.
+    /// The confinement of a call, by the facts it was decided on; `None` if it is not confined.
     ///
-    /// - zone `safe`: it reads and writes nothing but the private temp folder;
-    /// - `workspace`, `build`: it writes to the roots and the caches, without network;
-    /// - `network`: the same with the internet;
-    /// - `external`: besides, it reads the home folder and speaks to local sockets, for it works with
-    ///   the person's keys;
-    /// - `machine`, which a person has approved: nothing confines it, unless the setting is `required`.
-    ///   Then it is as `external`, with the very paths it was judged to touch.
-    pub fn of_call(facts: &Facts, place: &Workspace, runner: &Runner) -> io::Result<Option<Self>> {
+    /// - zone `safe`: reads; writes only the private temp folder;
+    /// - `workspace`, `build`: writes the roots and the caches, without network;
+    /// - `network`: as `build`, with the internet;
+    /// - `external`: as `network`, and it reads the home folder and uses local sockets, since it
+    ///   works with the person's keys;
+    /// - `machine`, which a person has approved: not confined, unless the setting is `required`.
+    ///   Then as `external`, with exactly the paths of its facts.
+    pub fn of_call(
+        facts: &Facts,
+        workspace: &Workspace,
+        runner: &Runner,
+    ) -> io::Result<Option<Self>> {
         if !confines(facts.zone, runner) {
             return Ok(None);
         }
@@ -144,7 +151,7 @@ impl Confinement {
                 Zone::Network => Network::On,
                 _ => Network::WithLocal,
             },
-            reads: reads(place, runner),
+            reads: reads(workspace, runner),
             writes: vec![temp.into()],
             guarded_writes: vec![],
             closed: vec![],
@@ -153,47 +160,48 @@ impl Confinement {
             outlives: false,
         };
         if facts.zone > Zone::Safe {
-            plan.writes.extend(place.write_roots().map(PathBuf::from));
+            plan.writes.extend(workspace.write_roots().map(PathBuf::from));
             plan.writes.extend(runner.caches().iter().cloned());
-            plan.open_repositories(facts, place);
+            plan.open_repositories(facts, workspace);
         }
         let written: HashSet<_> = plan.writes.iter().cloned().collect();
         plan.reads.retain(|path| !written.contains(path));
         if facts.zone >= Zone::External {
-            plan.reads.extend(place.home().map(PathBuf::from));
+            plan.reads.extend(workspace.home().map(PathBuf::from));
         }
         if facts.zone >= Zone::Machine {
             plan.reads.extend(facts.reads.iter().cloned());
             plan.writes.extend(facts.writes.iter().cloned());
         }
-        // Only what lies in something open has to be closed; the rest was never open.
-        let inside_of_open = |closed: &&Path| {
+        // Only paths inside an open one have to be closed; the rest was never open.
+        let is_inside_open = |closed: &&Path| {
             let mut open = plan.reads.iter().chain(&plan.writes).chain(system());
             open.any(|root| closed.starts_with(root))
         };
-        let closed: Vec<_> = place.closed().filter(inside_of_open).map(PathBuf::from).collect();
-        // What is not there cannot be hidden; that nobody makes it is seen to like for protected paths.
+        let closed: Vec<_> = workspace.closed().filter(is_inside_open).map(PathBuf::from).collect();
+        // A missing path cannot be hidden. Creating it is prevented as for protected paths.
         plan.protected.extend(closed.iter().filter(|path| !path.exists()).cloned());
         plan.closed = closed;
         Ok(Some(plan))
     }
 
-    /// What a hook may touch that came with a project: as much as a build, and its own folder to read.
+    /// The confinement of a hook that came with a project: the rights of a build, and reading its
+    /// own folder.
     pub(crate) fn of_hook(
         folder: &Path,
-        place: &Workspace,
+        workspace: &Workspace,
         runner: &Runner,
     ) -> io::Result<Option<Self>> {
-        let plan = Confinement::of_call(&Facts::zone(Zone::Build), place, runner)?;
+        let plan = Confinement::of_call(&Facts::zone(Zone::Build), workspace, runner)?;
         Ok(plan.map(|mut plan| {
             plan.reads.push(folder.into());
             plan
         }))
     }
 
-    /// Everything its user may touch but for what is closed to every tool: for a server that a person
-    /// chose. Without `local` it speaks to no socket of this machine but over loopback: there are programs
-    /// that type for a person, start others or draw over a screen for whoever asks them to.
+    /// The confinement of a server chosen by a person: everything its user may touch, except paths
+    /// closed to every tool. Without `local` it uses no local socket except loopback: some local
+    /// programs type for a person, start other programs or draw on the screen for any client.
     #[cfg(feature = "mcp")]
     pub(crate) fn of_server(closed: Vec<PathBuf>, local: bool) -> Self {
         Confinement {
@@ -209,20 +217,22 @@ impl Confinement {
         }
     }
 
-    /// What git needs outside the project, and what must not be written in what is open.
-    fn open_repositories(&mut self, facts: &Facts, place: &Workspace) {
-        let folders = crate::confine::protect::folders(place);
+    /// Opens the folders that git needs outside the project, and protects paths inside the open
+    /// ones.
+    fn open_repositories(&mut self, facts: &Facts, workspace: &Workspace) {
+        let folders = crate::confine::protect::folders(workspace);
         for git in folders.iter().filter_map(|folder| git::worktree(folder)) {
             self.writes.extend(crate::confine::protect::writes(&git));
             self.guarded_writes.push(git.common);
         }
-        let approved = |path: &PathBuf| {
-            let named = |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
-            facts.writes.iter().any(|written| named(written) && is_protected(written, place))
+        let is_approved = |path: &PathBuf| {
+            let overlaps =
+                |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
+            facts.writes.iter().any(|written| overlaps(written) && is_protected(written, workspace))
         };
-        let made = |path: &PathBuf| path.ends_with(".git") && makes_repository(facts);
+        let is_created = |path: &PathBuf| path.ends_with(".git") && makes_repository(facts);
         let mut protected = crate::confine::protect::paths(&folders);
-        protected.retain(|path| !approved(path) && !made(path));
+        protected.retain(|path| !is_approved(path) && !is_created(path));
         self.protected = protected;
     }
 
@@ -253,21 +263,21 @@ impl Confinement {
     }
 }
 
-/// Whether a call is git making a repository, and nothing else that could write into it.
+/// True if a call only creates a git repository and runs nothing else that could write into it.
 pub(crate) fn makes_repository(facts: &Facts) -> bool {
-    let says = |command: &SimpleCommand, at: usize, word: &str| {
-        command.words.get(at).is_some_and(|said| said.text == word)
+    let has_word = |command: &SimpleCommand, at: usize, word: &str| {
+        command.words.get(at).is_some_and(|arg| arg.text == word)
     };
-    facts.commands.iter().all(|command| says(command, 0, "git"))
-        && facts.commands.iter().any(|command| says(command, 1, "init"))
+    facts.commands.iter().all(|command| has_word(command, 0, "git"))
+        && facts.commands.iter().any(|command| has_word(command, 1, "init"))
 }
 
-/// Whether a call of that zone is confined by this runner.
+/// True if this runner confines a call of that zone.
 pub fn confines(zone: Zone, runner: &Runner) -> bool {
     runner.confines() && (zone < Zone::Machine || runner.sandbox() == Sandbox::Required)
 }
 
-/// Where every command may read: the system, but not what people keep on it.
+/// The paths every command may read: the system, without personal files.
 const SYSTEM: [&str; 24] = [
     "/bin",
     "/sbin",
@@ -295,24 +305,25 @@ const SYSTEM: [&str; 24] = [
     "/home/linuxbrew/.linuxbrew",
 ];
 
-/// What in the home folder says who a person is to git.
+/// The files in the home folder that hold a person's git identity.
 const IDENTITY: [&str; 2] = [".gitconfig", ".config/git"];
 
-fn reads(place: &Workspace, runner: &Runner) -> Vec<PathBuf> {
-    let of_the_system = |folder: &&Path| system().iter().any(|open| folder.starts_with(open));
-    let programs = runner.environment().programs(place);
+fn reads(workspace: &Workspace, runner: &Runner) -> Vec<PathBuf> {
+    let is_system = |folder: &&Path| system().iter().any(|open| folder.starts_with(open));
+    let programs = runner.environment().programs(workspace);
     let mut reads: Vec<PathBuf> =
-        programs.filter(|folder| !of_the_system(folder)).map(PathBuf::from).collect();
-    reads.extend(place.read_roots().map(PathBuf::from));
+        programs.filter(|folder| !is_system(folder)).map(PathBuf::from).collect();
+    reads.extend(workspace.read_roots().map(PathBuf::from));
     reads.extend(runner.caches().iter().cloned());
-    reads.extend(place.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));
-    for folder in crate::confine::protect::folders(place) {
+    reads
+        .extend(workspace.home().into_iter().flat_map(|home| IDENTITY.map(|name| home.join(name))));
+    for folder in crate::confine::protect::folders(workspace) {
         reads.extend(git::worktree(&folder).map(|git| git.common));
     }
     reads
 }
 
-/// What of [`SYSTEM`] there is, where it really is, without what lies in another of them. Looked up once.
+/// The existing paths of [`SYSTEM`], resolved, without those inside another. Computed once.
 fn system() -> &'static [PathBuf] {
     static FOUND: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
         let mut found: Vec<PathBuf> = vec![];
@@ -329,14 +340,14 @@ fn system() -> &'static [PathBuf] {
     &FOUND
 }
 
-/// Why this machine cannot confine, where it cannot. Looked up once.
+/// The reason why this machine cannot confine commands, if it cannot. Computed once.
 #[cfg(target_os = "linux")]
 pub fn unsupported() -> Option<String> {
     static FOUND: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     FOUND.get_or_init(|| crate::confine::enter::check().err()).clone()
 }
 
-/// Why this machine cannot confine, where it cannot.
+/// The reason why this machine cannot confine commands, if it cannot.
 #[cfg(not(target_os = "linux"))]
 pub fn unsupported() -> Option<String> {
     Some("only Linux can confine commands".into())
