@@ -279,11 +279,11 @@ async fn broken_connection_is_a_network_error() {
         Reset after Nothing: on the way, the request failed
         Reset after Events(0): the answer broke off
         Reset after Events(3): the answer broke off
-        Reset after Said: the answer broke off
+        Reset after Content: the answer broke off
         Close after Nothing: on the way, the request failed
         Close after Events(0): the answer broke off
         Close after Events(3): the answer broke off
-        Close after Said: the answer broke off
+        Close after Content: the answer broke off
     "#]]
     .assert_eq(&table);
 }

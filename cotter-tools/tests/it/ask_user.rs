@@ -11,7 +11,7 @@ use cotter_tools::agents::ask_user::AskUser;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-/// What was put to the person, and the conversation.
+/// Compares the questions to the person, and the conversation.
 async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: Expect) {
     let person = ScriptedUi::new(answers);
     let model = Scripted::new([Step::call("ask_user", input), Step::text("I see.")]);

@@ -143,7 +143,7 @@ fn planted(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, Scripted
     (scratch, agent, person)
 }
 
-/// What there is of what was planted.
+/// The planted files that exist.
 fn there(folder: &Path) -> String {
     let names = [".git/hooks/pre-commit", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky"];
     let there = names.iter().filter(|name| folder.join(name).symlink_metadata().is_ok());
@@ -159,7 +159,7 @@ fn wait() -> (&'static str, Value) {
     ("bash", json!({"command": "until grep -q evil .envrc; do sleep 0.01; done 2>/dev/null"}))
 }
 
-/// What a person and a model were told, without the names of this machine.
+/// A text for a person or a model, without the names of this machine.
 fn tidy(scratch: &Scratch, runner: &Runner, told: &str) -> String {
     let private = runner.temp().unwrap().parent().unwrap().display().to_string();
     let tidy = scratch.tidy(&told.replace(&private, "PRIVATE"));

@@ -86,7 +86,7 @@ pub(crate) async fn said(runner: Runner, place: Workspace, command: &str) -> Str
     result.trim_start_matches(": ").to_owned()
 }
 
-/// Whether a process lives, as its number in a file says; waits until the file has one.
+/// The process number in a file; waits until the file has one.
 pub(crate) async fn pid_in(file: &Path) -> u32 {
     loop {
         match std::fs::read_to_string(file).unwrap_or_default().trim().parse() {
