@@ -790,11 +790,11 @@ fn answer_can_be_cut_anywhere() {
         Close after Nothing: no head, 0 events
         Close after Events(2): a head and 2 events
         Close after Bytes(3): a head and 0 events
-        Close after Said: a head and 4 events
+        Close after Content: a head and 4 events
         Reset after Nothing: no head, 0 events (reset)
         Reset after Events(2): a head and 2 events (reset)
         Reset after Bytes(3): a head and 0 events (reset)
-        Reset after Said: a head and 4 events (reset)
+        Reset after Content: a head and 4 events (reset)
     "#]]
     .assert_eq(&table);
 }
