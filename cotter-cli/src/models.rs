@@ -269,7 +269,7 @@ impl ProviderSet {
     /// The models that run on this machine, or where the person said, if somebody answers soon.
     pub(crate) async fn served_locally(&self) -> Option<Vec<String>> {
         let local = self.providers.get(LOCAL)?;
-        let served = timeout(SOON, local.served(&Http::new())).await.ok()?.ok()?;
+        let served = timeout(SOON, local.list_models(&Http::new())).await.ok()?.ok()?;
         Some(served.into_iter().map(|model| format!("{LOCAL}/{model}")).collect())
     }
 

@@ -1,5 +1,5 @@
-//! What a request costs to write and an answer to read, without the network: bodies of long conversations,
-//! long answers, and where a body breaks a cache.
+//! The cost of writing a request and reading a reply, without the network: bodies of long
+//! conversations, long replies, and finding where a body breaks a cache.
 
 #[path = "../../cotter/benches/spine/measure.rs"]
 #[expect(dead_code, reason = "shared with the spine's bench, which uses all of it")]
@@ -31,7 +31,7 @@ fn main() {
     table.print();
 }
 
-/// A model of every dialect.
+/// One model per dialect.
 fn models(http: &Http) -> [(&'static str, HttpModel); 3] {
     let ready = |name: &str| {
         Provider::ready(name).expect("it is known").with_key(ApiKey::new("none of anybody's"))
@@ -44,7 +44,7 @@ fn models(http: &Http) -> [(&'static str, HttpModel); 3] {
     ]
 }
 
-/// The message of that number, of 200 bytes: the person's and the model's by turns.
+/// Message `number`, of 200 bytes; user and assistant alternate.
 fn message(number: usize) -> Message {
     let words = "word ".repeat(40);
     if number.is_multiple_of(2) {
@@ -58,7 +58,7 @@ fn message(number: usize) -> Message {
     })
 }
 
-/// So many tools, as an agent shows them with every request.
+/// `count` tools.
 fn tools(count: usize) -> Arc<ToolList> {
     let tool = |n: usize| ToolSpec::new(format!("tool{n}"), "does it", json!({"type": "object"}));
     Arc::new((0..count).map(tool).collect())
@@ -75,7 +75,7 @@ fn request(messages: &MessageList, tools: &Arc<ToolList>) -> Request {
     }
 }
 
-/// One more request on a long conversation, and where it breaks the cache of the one before it.
+/// One more request on a long conversation, and where it breaks the cache of the request before it.
 fn bodies(table: &mut Table, name: &str, model: &HttpModel) {
     let shown = tools(20);
     for count in [1_000, 10_000, 100_000] {
@@ -122,14 +122,14 @@ fn bodies(table: &mut Table, name: &str, model: &HttpModel) {
     }
 }
 
-/// An answer of many pieces, from its bytes to the session.
+/// A reply of many deltas, from its bytes to the session.
 fn answers(table: &mut Table, name: &str, runtime: &Runtime) {
     let what = format!("answer of 100000 pieces, {name}");
     if !table.wants(&what) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder is made");
-    let heard = |pieces: usize| {
+    let time_answer = |pieces: usize| {
         let path = folder.path().join(pieces.to_string());
         record(&path, name, pieces);
         median_of(9, || {
@@ -144,12 +144,12 @@ fn answers(table: &mut Table, name: &str, runtime: &Runtime) {
             took
         })
     };
-    let (short, long) = (heard(10_000), heard(100_000));
-    // Ten times as long takes ten times as long.
+    let (short, long) = (time_answer(10_000), time_answer(100_000));
+    // The time must grow linearly with the length.
     table.add_beside(&what, long, ("10000 pieces, ten times", 10.0 * short), Goal::Ratio(1.2));
 }
 
-/// A cassette with one long answer, a piece an event.
+/// Writes a cassette with one long reply, one delta per event.
 fn record(path: &Path, name: &str, pieces: usize) {
     let (url, model) = match name {
         "anthropic" => ("https://api.anthropic.com/v1/messages", "claude-opus-4-6"),

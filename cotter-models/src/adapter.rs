@@ -1,5 +1,6 @@
-//! One provider's model behind the trait: sends what its dialect writes and streams what its dialect
-//! reads. Everything that is the same for all of them is here, once.
+//! `HttpModel`: one provider's model behind the `Model` trait. It sends the bytes that its dialect
+//! writes and streams the deltas that its dialect reads. Everything that all dialects share is
+//! here.
 
 use std::{
     collections::VecDeque,
@@ -33,59 +34,59 @@ use crate::{
     providers::Speaks,
 };
 
-/// How long the end of an answer is waited for once all of it was said, so that its connection can be
-/// used again.
-const LAST_WORD: Duration = Duration::from_millis(50);
-/// The longest an answer may say nothing but that it is still there. Thinking that is not shown is
-/// heard as no more than that.
-const NO_WORD: Duration = Duration::from_secs(30 * 60);
+/// After the last delta, how long to wait for the end of the response body. A body read to its end
+/// lets the connection be reused.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
+/// The longest a reply may send no delta, only pings. Thinking that the provider does not show
+/// arrives as pings.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// A name that no model has.
-const NOBODY: &str = "\0";
+const NO_MODEL: &str = "\0";
 
-/// What one provider's format is: pure functions from a request to bytes and from events to pieces of
-/// a reply.
+/// The format of one provider: pure functions from a request to bytes and from events to deltas.
 pub(crate) trait Dialect: Send + Sync + 'static {
-    /// What follows the base address.
+    /// The path after the base address.
     fn path(&self) -> &'static str;
 
-    /// What the provider wants in the head of a request besides the key.
+    /// Adds the headers that the provider needs besides the key.
     fn headers(&self, headers: &mut HeaderMap, request: &Request) {
         let _ = (headers, request);
     }
 
-    /// The request.
+    /// The body of the request.
     fn body(&self, request: &Request) -> Body;
 
-    /// The request up to the end of its conversation, without cache marks: what the next one repeats.
+    /// The body up to the end of the conversation, without cache marks. The next request repeats
+    /// these bytes.
     fn prefix(&self, request: &Request) -> Body;
 
-    /// What reads the answer.
+    /// A reader for one reply.
     fn reader(&self) -> Box<dyn Reader>;
 }
 
-/// Reads one answer, event by event.
+/// Reads one reply, event by event.
 pub(crate) trait Reader: Send {
-    /// An event: its name, where it has one, and its data. Pieces go to `out`. `Done` ends the reply;
-    /// nothing is read after it.
+    /// Reads an event: its name, if it has one, and its data. Deltas go to `out`. `Done` ends the
+    /// reply; nothing is read after it.
     fn event(&mut self, name: Option<&str>, data: &str, out: &mut Out) -> Result<(), ReadError>;
 
-    /// The answer ended, and no event said so. A reader that has heard enough gives the end all the
-    /// same.
+    /// The body ended without an event that ends the reply. A reader that has enough pushes `Done`
+    /// itself.
     fn end(&mut self, out: &mut Out) -> Result<(), ReadError> {
         let _ = out;
         Ok(())
     }
 }
 
-/// Pieces of a reply on their way to the loop.
+/// Deltas that wait to be passed to the loop.
 pub(crate) type Out = VecDeque<Delta>;
 
-/// Why an answer cannot be read on.
+/// Why a reply cannot be read further.
 pub(crate) enum ReadError {
-    /// The provider says so.
-    Said(failure::ProviderError),
-    /// It is not what the provider's format is.
+    /// The provider reports an error.
+    Provider(failure::ProviderError),
+    /// The data does not match the provider's format.
     Format(String),
 }
 
@@ -107,23 +108,23 @@ struct Inner {
     http: Http,
     known: Known,
     dialects: DialectPair,
-    /// The provider refused what was thought before: a key of another account, a signature it does not
-    /// know. From then on it is not sent.
-    forgets: AtomicBool,
+    /// Set once the provider refused earlier thoughts: they are sealed for another account, or it
+    /// does not know the signature. From then on thoughts are not sent.
+    drop_thoughts: AtomicBool,
 }
 
-/// The dialect of a model, twice.
+/// Two dialects of one model: with thoughts and without.
 pub(crate) struct DialectPair {
     dialect: Box<dyn Dialect>,
-    /// The one that takes every reply for another model's, so that it sends no thoughts.
-    forgetful: Box<dyn Dialect>,
+    /// Treats every reply as another model's, so it sends no thoughts.
+    without_thoughts: Box<dyn Dialect>,
 }
 
 impl DialectPair {
-    /// The dialects of a model of that name.
+    /// Both dialects of the model `name`.
     pub(crate) fn of<D: Dialect>(name: &SmolStr, dialect: impl Fn(SmolStr) -> D) -> Self {
-        let forgetful = Box::new(dialect(SmolStr::new_static(NOBODY)));
-        DialectPair { dialect: Box::new(dialect(name.clone())), forgetful }
+        let without_thoughts = Box::new(dialect(SmolStr::new_static(NO_MODEL)));
+        DialectPair { dialect: Box::new(dialect(name.clone())), without_thoughts }
     }
 }
 
@@ -146,19 +147,19 @@ impl HttpModel {
             http,
             known,
             dialects,
-            forgets: AtomicBool::new(false),
+            drop_thoughts: AtomicBool::new(false),
         }))
     }
 
-    /// The body of a request, as it would be sent.
+    /// The body of a request, byte for byte as it would be sent.
     pub fn body(&self, request: &Request) -> Vec<u8> {
-        self.dialect(self.memory()).body(request).joined()
+        self.dialect(self.thought_policy()).body(request).joined()
     }
 
-    /// How many bytes it has. Nothing is copied for it: what was written of a long conversation before
-    /// is kept with its messages.
+    /// The length of the body in bytes. Nothing is copied: the bytes of earlier messages are cached
+    /// with the messages.
     pub fn body_length(&self, request: &Request) -> u64 {
-        self.dialect(self.memory()).body(request).len()
+        self.dialect(self.thought_policy()).body(request).len()
     }
 }
 
@@ -172,7 +173,7 @@ impl Model for HttpModel {
         Box::pin(
             stream::once(sending)
                 .map(|sent| match sent {
-                    Ok(heard) => heard.left_stream(),
+                    Ok(reply) => reply.left_stream(),
                     Err(error) => stream::iter([Err(error)]).right_stream(),
                 })
                 .flatten(),
@@ -188,7 +189,7 @@ impl Model for HttpModel {
     }
 
     fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
-        let dialect = self.dialect(self.memory());
+        let dialect = self.dialect(self.thought_policy());
         dialect.prefix(before).breaks_at(dialect.prefix(now))
     }
 }
@@ -198,82 +199,87 @@ impl HttpModel {
         self,
         request: Request,
     ) -> Result<impl Stream<Item = Result<Delta, ModelError>> + Send, ModelError> {
-        let memory = self.memory();
-        let dialect = self.dialect(memory);
+        let thought_policy = self.thought_policy();
+        let dialect = self.dialect(thought_policy);
         let Inner { speaks, url, key, http, .. } = &*self.0;
-        let mut headers = speaks.authorized(key.as_ref())?;
+        let mut headers = speaks.request_headers(key.as_ref())?;
         header(&mut headers, "content-type", HeaderValue::from_static("application/json"));
         header(&mut headers, "accept", HeaderValue::from_static("text/event-stream"));
         dialect.headers(&mut headers, &request);
         let body = dialect.body(&request);
-        // The conversation is not kept alive by its answer.
+        // Drop the messages now: the reply must not keep the conversation alive.
         let tools = request.tools;
         drop(request.messages);
         let answer = http.post(HttpCall { url: url.clone(), headers, body }).await;
-        let answer = answer.map_err(|error| self.unheard(error))?;
+        let answer = answer.map_err(|error| self.name_provider(error))?;
         if answer.status != 200 {
-            return Err(self.refused(failure::of_answer(answer, key.as_ref()).await, memory));
+            return Err(self.retry_without_thoughts(
+                failure::of_answer(answer, key.as_ref()).await,
+                thought_policy,
+            ));
         }
         check_is_stream(&answer, key.as_ref())?;
-        let heard = ReplyReader {
+        let reply = ReplyReader {
             key: key.clone(),
             tools,
             reader: dialect.reader(),
             events: SseByteStream::new(answer.body),
             out: VecDeque::new(),
             is_over: false,
-            last_word: Instant::now(),
+            last_delta: Instant::now(),
         };
-        Ok(heard.stream())
+        Ok(reply.stream())
     }
 }
 
-/// Whether what was thought before is sent.
+/// Says if the thoughts of earlier replies are sent.
 #[derive(Clone, Copy, PartialEq)]
 enum ThoughtPolicy {
-    Whole,
+    WithThoughts,
     WithoutThoughts,
 }
 
 impl HttpModel {
-    fn memory(&self) -> ThoughtPolicy {
-        match self.0.forgets.load(Ordering::Relaxed) {
+    fn thought_policy(&self) -> ThoughtPolicy {
+        match self.0.drop_thoughts.load(Ordering::Relaxed) {
             true => ThoughtPolicy::WithoutThoughts,
-            false => ThoughtPolicy::Whole,
+            false => ThoughtPolicy::WithThoughts,
         }
     }
 
-    fn dialect(&self, memory: ThoughtPolicy) -> &dyn Dialect {
-        let DialectPair { dialect, forgetful } = &self.0.dialects;
-        match memory {
-            ThoughtPolicy::Whole => &**dialect,
-            ThoughtPolicy::WithoutThoughts => &**forgetful,
+    fn dialect(&self, thought_policy: ThoughtPolicy) -> &dyn Dialect {
+        let DialectPair { dialect, without_thoughts } = &self.0.dialects;
+        match thought_policy {
+            ThoughtPolicy::WithThoughts => &**dialect,
+            ThoughtPolicy::WithoutThoughts => &**without_thoughts,
         }
     }
 
-    /// A failure on the way, with the name of who was asked and where.
-    fn unheard(&self, error: ModelError) -> ModelError {
+    /// Adds the model's name and address to a network error or timeout.
+    fn name_provider(&self, error: ModelError) -> ModelError {
         if !matches!(error.kind, ModelErrorKind::Network | ModelErrorKind::Timeout) {
             return error;
         }
         let Inner { name, url, .. } = &*self.0;
-        let whole = Url::parse(url).map(|url| url.origin().ascii_serialization());
-        let place = whole.unwrap_or_else(|_| "its address".into());
-        ModelError { message: format!("{name} at {place}: {}", error.message), ..error }
+        let origin = Url::parse(url).map(|url| url.origin().ascii_serialization());
+        let address = origin.unwrap_or_else(|_| "its address".into());
+        ModelError { message: format!("{name} at {address}: {}", error.message), ..error }
     }
 
-    /// A failure, which passes when it is about thoughts that were sent and need not be.
-    fn refused(&self, error: ModelError, sent: ThoughtPolicy) -> ModelError {
+    /// Makes an error about rejected thoughts retryable, and drops thoughts from the next request
+    /// on. Other errors pass unchanged.
+    fn retry_without_thoughts(&self, error: ModelError, sent: ThoughtPolicy) -> ModelError {
         if sent == ThoughtPolicy::WithoutThoughts || !failure::is_about_thoughts(&error.message) {
             return error;
         }
-        self.0.forgets.store(true, Ordering::Relaxed);
+        self.0.drop_thoughts.store(true, Ordering::Relaxed);
         let (kind, retry_after) = (ModelErrorKind::Overloaded, Some(Duration::ZERO));
         ModelError { kind, retry_after, ..error }
     }
 }
 
-/// An answer that is something else was given by somebody else: a login page, a proxy.
+/// Fails if the response is not an event stream. Such a response comes from somebody else: a login
+/// page, a proxy.
 fn check_is_stream(answer: &HttpAnswer, key: Option<&ApiKey>) -> Result<(), ModelError> {
     let kind = answer.header("content-type").unwrap_or("text/event-stream");
     let media_type = kind.split(';').next().unwrap_or_default().trim();
@@ -285,18 +291,18 @@ fn check_is_stream(answer: &HttpAnswer, key: Option<&ApiKey>) -> Result<(), Mode
     Err(ModelError::new(ModelErrorKind::BadRequest, message))
 }
 
-/// An answer as it comes.
+/// A reply while it is being read.
 struct ReplyReader<S: futures_util::TryStream> {
     key: Option<ApiKey>,
-    /// What the model was shown.
+    /// The tools the model was shown.
     tools: Arc<ToolList>,
     reader: Box<dyn Reader>,
     events: SseByteStream<S>,
     out: Out,
-    /// All was said, or nothing more can be.
+    /// The reply is complete, or it failed.
     is_over: bool,
-    /// When something was said last.
-    last_word: Instant,
+    /// When the last delta was passed on.
+    last_delta: Instant,
 }
 
 impl<S> ReplyReader<S>
@@ -304,26 +310,27 @@ where
     S: Stream<Item = Result<bytes::Bytes, ModelError>> + Send + Unpin + 'static,
 {
     fn stream(self) -> impl Stream<Item = Result<Delta, ModelError>> + Send {
-        stream::unfold(self, |mut heard| async move {
+        stream::unfold(self, |mut reply| async move {
             loop {
-                if let Some(delta) = heard.out.pop_front() {
-                    heard.last_word = Instant::now();
-                    let delta = heard.given(delta).await;
-                    return Some((Ok(delta), heard));
+                if let Some(delta) = reply.out.pop_front() {
+                    reply.last_delta = Instant::now();
+                    let delta = reply.pass_on(delta).await;
+                    return Some((Ok(delta), reply));
                 }
-                if heard.is_over {
+                if reply.is_over {
                     return None;
                 }
-                if let Err(error) = heard.hear().await {
-                    heard.is_over = true;
-                    return Some((Err(error), heard));
+                if let Err(error) = reply.read_event().await {
+                    reply.is_over = true;
+                    return Some((Err(error), reply));
                 }
             }
         })
     }
 
-    /// A piece on its way out. After the end, what is left of the answer is heard out.
-    async fn given(&mut self, delta: Delta) -> Delta {
+    /// Prepares a delta for the loop: restores the tool's own name. At `Done` it also reads the
+    /// rest of the body.
+    async fn pass_on(&mut self, delta: Delta) -> Delta {
         match delta {
             Delta::Call { id, name, input } => {
                 let name = plain::own_name(name, &self.tools);
@@ -333,18 +340,18 @@ where
                 self.out.clear();
                 self.is_over = true;
                 let rest = async { while self.events.next().await.is_some() {} };
-                let _ = timeout(LAST_WORD, rest).await;
+                let _ = timeout(DRAIN_TIMEOUT, rest).await;
                 done
             }
             delta => delta,
         }
     }
 
-    /// Takes the next event.
-    async fn hear(&mut self) -> Result<(), ModelError> {
-        let next = timeout_at(self.last_word + NO_WORD, self.events.next()).await;
+    /// Reads the next event.
+    async fn read_event(&mut self) -> Result<(), ModelError> {
+        let next = timeout_at(self.last_delta + SILENCE_LIMIT, self.events.next()).await;
         let next = next.map_err(|_| {
-            let message = format!("nothing was said for {NO_WORD:?}");
+            let message = format!("nothing was said for {SILENCE_LIMIT:?}");
             ModelError::new(ModelErrorKind::Timeout, message)
         })?;
         let read = match next {
@@ -365,10 +372,11 @@ where
             }
         };
         read.map_err(|broken| match broken {
-            ReadError::Said(said) => said.within_stream(self.key.as_ref()),
+            ReadError::Provider(error) => error.within_stream(self.key.as_ref()),
             ReadError::Format(why) => {
                 let why = failure::shown(&why, self.key.as_ref(), "");
-                // Half a piece may be the line's fault: it may come whole the next time.
+                // Invalid data may be a cut connection. Report a network error, so that the request
+                // is tried again.
                 ModelError::new(
                     ModelErrorKind::Network,
                     format!("the answer cannot be read: {why}"),
@@ -382,30 +390,30 @@ where
 mod tests {
     use super::*;
 
-    struct Deaf;
+    struct IgnoreEvents;
 
-    impl Reader for Deaf {
+    impl Reader for IgnoreEvents {
         fn event(&mut self, _: Option<&str>, _: &str, _: &mut Out) -> Result<(), ReadError> {
             Ok(())
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_only_says_that_it_is_there_ends() {
+    async fn reply_that_only_pings_times_out() {
         let pings = stream::unfold((), |()| async {
             tokio::time::sleep(Duration::from_secs(20)).await;
             Some((Ok(bytes::Bytes::from_static(b"event: ping\ndata: {}\n\n")), ()))
         });
-        let heard = ReplyReader {
+        let reply = ReplyReader {
             key: None,
             tools: Arc::default(),
-            reader: Box::new(Deaf),
+            reader: Box::new(IgnoreEvents),
             events: SseByteStream::new(pings.boxed()),
             out: VecDeque::new(),
             is_over: false,
-            last_word: Instant::now(),
+            last_delta: Instant::now(),
         };
-        let all: Vec<_> = heard.stream().collect().await;
+        let all: Vec<_> = reply.stream().collect().await;
         let error = ModelError::new(ModelErrorKind::Timeout, "nothing was said for 1800s");
         assert_eq!(all, [Err(error)]);
     }

@@ -1,8 +1,9 @@
-//! Anthropic's Messages: what a request looks like, and what its head carries.
+//! Anthropic's Messages dialect: the body and the headers of a request.
 //!
-//! Tools, then the system prompt, then messages: the order in which the provider's cache reads them.
-//! Marks stand at the end of the system prompt, before this request's notes, and where the request
-//! before this one ended: the provider looks back only so far.
+//! Order of the body: tools, system prompt, messages. The provider's cache reads them in this
+//! order. Cache marks stand at three places: the end of the system prompt, the message before this
+//! request's notes, and the end of the previous request. The last one is needed because the
+//! provider looks back only a limited number of blocks.
 
 mod read;
 mod write;
@@ -27,22 +28,22 @@ use crate::{
 };
 
 const MARK: &str = r#","cache_control":{"type":"ephemeral"}"#;
-/// The most tokens of a reply, where neither the caller nor the catalogue says.
+/// The reply limit if neither the caller nor the catalogue has one.
 const MAX_TOKENS: u64 = 32_000;
-/// A longer reply has to be asked for.
-const LONGEST: u64 = 64_000;
+/// The longest reply without an explicit limit by the caller.
+const LONGEST_UNASKED: u64 = 64_000;
 
 const BINDING: &str = "thinking-binding-controls-2026-08-01";
 const INTERLEAVED: &str = "interleaved-thinking-2025-05-14";
 
 /// The dialect of one model.
 pub(crate) struct Messages {
-    /// `provider/model`: what replies of this model are signed with in the session.
+    /// `provider/model`. Replies of this model carry this name in the session.
     name: SmolStr,
-    /// The provider's own name for it.
+    /// The provider's own name of the model.
     model: String,
     known: Known,
-    /// Everything that what is kept with messages and tools depends on.
+    /// The cache key: everything that the cached bytes of messages and tools depend on.
     key: String,
 }
 
@@ -52,7 +53,7 @@ impl Messages {
         Messages { name, model: model.to_owned(), known, key }
     }
 
-    /// Everything before the conversation.
+    /// The body before the first message.
     fn head(&self, request: &Request, mark: &str) -> Body {
         let mut body = Body::default();
         body.text(r#"{"model":"#).json(&self.model);
@@ -72,7 +73,7 @@ impl Messages {
         conversation::write(&request.messages, &self.key, AnthropicWriter::new(self.name.clone()))
     }
 
-    /// How the model is told how hard to think: what it may do, and the word for how hard.
+    /// The `thinking` setting and the effort word for this request.
     fn thinking(
         &self,
         request: &Request,
@@ -106,14 +107,15 @@ impl Messages {
         }
     }
 
-    fn settings(&self, request: &Request, turns: &AnthropicWriter) -> Value {
-        let usual = self.known.max_output.map_or(MAX_TOKENS, |most| most.min(LONGEST));
-        let max_tokens = request.max_tokens.map_or(usual, u64::from);
+    fn settings(&self, request: &Request, writer: &AnthropicWriter) -> Value {
+        let default = self.known.max_output.map_or(MAX_TOKENS, |most| most.min(LONGEST_UNASKED));
+        let max_tokens = request.max_tokens.map_or(default, u64::from);
         let mut settings = json!({"max_tokens": max_tokens, "stream": true});
-        let (thinking, effort) = self.thinking(request, || turns.may_think());
+        let (thinking, effort) = self.thinking(request, || writer.may_think());
         if let Some(thinking) = thinking {
             if let Some(budget) = thinking["budget_tokens"].as_u64() {
-                // It counts against the reply, which needs room beside it.
+                // The thinking budget counts against the reply limit, so the reply gets room beside
+                // it.
                 settings["max_tokens"] = json!(max_tokens.max(budget + 1024));
             }
             settings["thinking"] = thinking;
@@ -133,8 +135,8 @@ impl Dialect for Messages {
     fn headers(&self, headers: &mut HeaderMap, request: &Request) {
         let (thinking, _) = self.thinking(request, || self.write(request).writer.may_think());
         let beta = match thinking {
-            // Hooks, compaction and new tools change what stands before a thought; it is then left out
-            // instead of being an error.
+            // Hooks, compaction and new tools change the messages before a thought. With this flag
+            // the provider then drops the thought instead of failing the request.
             Some(thinking) if !thinking["block_binding"].is_null() => BINDING,
             Some(thinking) if !thinking["budget_tokens"].is_null() => INTERLEAVED,
             _ => return,
@@ -149,7 +151,7 @@ impl Dialect for Messages {
         for (index, piece) in written.pieces.iter().enumerate() {
             let mut start = 0;
             for (_, end) in marks.iter().filter(|(piece, _)| *piece == index) {
-                // The mark goes inside the last part, before what closes it.
+                // The mark goes inside the last part, before its closing brace.
                 body.shared(piece.bytes.slice(start..end - 1)).text(MARK);
                 start = end - 1;
             }
@@ -172,20 +174,21 @@ impl Dialect for Messages {
     }
 }
 
-/// Where marks go, in order: the ends of the message before this request's notes, and of the last one
-/// that the request before this one had.
+/// The positions of the cache marks, in order: the end of the last message of the previous request,
+/// and the end of the message before this request's notes.
 fn marks(request: &Request, written: &WrittenConversation<AnthropicWriter>) -> Vec<(usize, usize)> {
-    let can_bear = |message: &Message| !matches!(message, Message::Assistant(_));
+    let can_carry = |message: &Message| !matches!(message, Message::Assistant(_));
     let newest = request.notes;
     let mut older = request.messages.iter().rev().enumerate().skip(newest + 1);
-    let reply = older.by_ref().find(|(_, message)| !can_bear(message));
-    let before = reply.and_then(|_| older.find(|(_, message)| can_bear(message)));
-    let is_markable = |back: &usize| request.messages.iter().rev().nth(*back).is_some_and(can_bear);
+    let reply = older.by_ref().find(|(_, message)| !can_carry(message));
+    let before = reply.and_then(|_| older.find(|(_, message)| can_carry(message)));
+    let is_markable =
+        |back: &usize| request.messages.iter().rev().nth(*back).is_some_and(can_carry);
     let marked = before.map(|(back, _)| back).into_iter().chain(Some(newest).filter(is_markable));
     marked.filter_map(|back| written.end_of(back)).collect()
 }
 
-/// How many tokens a model that counts them may think.
+/// The thinking budget in tokens, for models that take one.
 fn budget(level: Thinking) -> u64 {
     match level {
         Thinking::Off | Thinking::Minimal => 1024,

@@ -1,5 +1,5 @@
-//! The body of a request, in pieces that are shared with whoever keeps them: a long conversation is
-//! not copied to be sent.
+//! The body of a request as a list of shared pieces, so that a long conversation is not copied to
+//! be sent.
 
 use std::{
     collections::VecDeque,
@@ -12,10 +12,10 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Frame, SizeHint};
 use serde::Serialize;
 
-/// What is smaller is copied beside its neighbours: a frame of its own would cost more.
+/// Pieces smaller than this are copied together: a frame for each would cost more.
 const SMALL: usize = 4096;
 
-/// A body in the making, or made.
+/// A request body, complete or being built.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Body {
     pieces: VecDeque<Bytes>,
@@ -30,14 +30,14 @@ impl Body {
         self
     }
 
-    /// A value in JSON.
+    /// Appends a value as JSON.
     pub(crate) fn json(&mut self, value: &(impl Serialize + ?Sized)) -> &mut Self {
         let mut bytes = vec![];
         put(&mut bytes, value);
         self.shared(bytes.into())
     }
 
-    /// Bytes that somebody keeps.
+    /// Appends bytes that somebody else caches, without a copy unless they are small.
     pub(crate) fn shared(&mut self, bytes: Bytes) -> &mut Self {
         self.len += bytes.len() as u64;
         if bytes.len() < SMALL {
@@ -55,12 +55,12 @@ impl Body {
         }
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// All of it in one piece.
+    /// The whole body in one piece.
     pub(crate) fn joined(&self) -> Vec<u8> {
         let mut all = Vec::new();
         self.pieces.iter().for_each(|piece| all.extend_from_slice(piece));
@@ -68,8 +68,8 @@ impl Body {
         all
     }
 
-    /// The first byte at which `other` is not what this one begins with; `None` where it goes on from
-    /// all of it. Pieces that both share are not looked at.
+    /// The first byte where `other` differs from this body; `None` if `other` begins with all of
+    /// this body. Pieces that both share are not compared.
     pub(crate) fn breaks_at(mut self, mut other: Body) -> Option<u64> {
         self.close();
         other.close();
@@ -120,7 +120,7 @@ impl http_body::Body for Body {
     }
 }
 
-/// Writes a value in JSON. What we write is text, numbers and values that were JSON before.
+/// Writes a value as JSON. Cannot fail: the values are text, numbers and parsed JSON.
 pub(crate) fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(out, value).expect("text, numbers and JSON can be written as JSON");
 }

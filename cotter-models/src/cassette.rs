@@ -1,8 +1,8 @@
-//! Cassettes: what was said between us and providers, in a file, for tests and bug reports.
+//! Cassettes: recorded exchanges with providers in a file, for tests and bug reports.
 //!
-//! A file of JSON lines: a head, then an exchange per line, in the order in which they ended. Headers
-//! that carry keys are never written, and everything else passes the redactor first. A secret that a
-//! model spells over several pieces of its answer is not seen.
+//! A file of JSON lines: a head, then an exchange per line, in the order in which they ended.
+//! Headers that carry keys are never written. Everything else passes the redactor first. The
+//! redactor does not find a secret that a model spreads over several deltas.
 
 use std::{
     borrow::Cow,
@@ -26,16 +26,16 @@ use serde_json::Value;
 
 use crate::http::{HttpAnswer, HttpCall};
 
-/// The headers of an answer that change what becomes of it.
+/// The response headers that are recorded: those that change how a response is handled.
 const HEADERS: &[&str] = &["content-type", "retry-after", "retry-after-ms", "x-should-retry"];
 const VERSION: u32 = 1;
 
-/// A cassette in the machine.
+/// A cassette in use.
 #[derive(Clone, Debug)]
 pub enum Tape {
-    /// What is said is also written down.
+    /// Sends requests and records the exchanges.
     Record(Recorder),
-    /// Nothing is sent; answers come from the file.
+    /// Sends nothing; responses come from the file.
     Play(Player),
 }
 
@@ -45,7 +45,7 @@ pub struct Recorder(Arc<Recording>);
 
 struct Recording {
     file: Mutex<File>,
-    /// Why something could not be written, the first time.
+    /// The first write error.
     failure: OnceLock<String>,
     redactor: Redactor,
 }
@@ -57,8 +57,8 @@ pub struct Player(Arc<Playing>);
 struct Playing {
     path: PathBuf,
     redactor: Redactor,
-    /// What has not been played yet, in order.
-    left: Mutex<Vec<Exchange>>,
+    /// The exchanges that were not played yet, in order.
+    unplayed: Mutex<Vec<Exchange>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -70,40 +70,40 @@ enum CassetteLine {
 
 #[derive(Serialize, Deserialize)]
 struct Exchange {
-    request: Asked,
-    response: Answered,
+    request: RecordedRequest,
+    response: RecordedResponse,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Asked {
+struct RecordedRequest {
     url: String,
     body: Value,
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Answered {
-    /// Without one, nothing was heard at all.
+struct RecordedResponse {
+    /// `None` if there was no response at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     headers: BTreeMap<String, String>,
-    /// Event by event, where it is made of events.
+    /// One string per event if the body is an event stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     body: Vec<String>,
-    /// How it broke off, where it did.
+    /// The error that ended the response, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    failure: Option<Failed>,
+    failure: Option<RecordedError>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Failed {
+struct RecordedError {
     kind: String,
     message: String,
 }
 
-impl Failed {
+impl RecordedError {
     fn of(error: &ModelError) -> Self {
-        Failed { kind: error.kind.as_str().into(), message: error.message.clone() }
+        RecordedError { kind: error.kind.as_str().into(), message: error.message.clone() }
     }
 
     fn error(&self) -> ModelError {
@@ -113,8 +113,7 @@ impl Failed {
 }
 
 impl Recorder {
-    /// Begins a cassette in a new file that only its owner may read. A file that is there already is
-    /// an error.
+    /// Creates a cassette in a new file that only its owner may read. Fails if the file exists.
     pub fn create(path: &Path, redactor: Redactor) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -126,7 +125,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Why the cassette is not whole, where something could not be written. A run does not end for it.
+    /// The first write error: the cassette is then incomplete. A run does not fail for it.
     pub fn failure(&self) -> Option<&str> {
         self.0.failure.get().map(String::as_str)
     }
@@ -136,16 +135,16 @@ impl Recorder {
         lock(&self.0.file).write_all(line.as_bytes())
     }
 
-    /// A request goes out.
+    /// Starts to record an exchange.
     pub(crate) fn begin(&self, call: &HttpCall) -> Take {
         let body = serde_json::from_slice(&call.body.joined()).unwrap_or_default();
-        let request = Asked { url: call.url.clone(), body };
-        let exchange = Exchange { request, response: Answered::default() };
+        let request = RecordedRequest { url: call.url.clone(), body };
+        let exchange = Exchange { request, response: RecordedResponse::default() };
         Take { recorder: self.clone(), exchange: Some(exchange), bytes: vec![] }
     }
 }
 
-/// An exchange under way. It is written when it ends, however it ends.
+/// An exchange being recorded. It is written on drop, so also when it fails or is cancelled.
 pub(crate) struct Take {
     recorder: Recorder,
     exchange: Option<Exchange>,
@@ -153,12 +152,12 @@ pub(crate) struct Take {
 }
 
 impl Take {
-    /// Nothing was heard.
+    /// Records that there was no response.
     pub(crate) fn fail(mut self, error: &ModelError) {
-        self.response(|response| response.failure = Some(Failed::of(error)));
+        self.response(|response| response.failure = Some(RecordedError::of(error)));
     }
 
-    /// Writes down what is heard as it is read.
+    /// Records the response while the caller reads it.
     pub(crate) fn follow(mut self, answer: HttpAnswer) -> HttpAnswer {
         self.response(|response| {
             response.status = Some(answer.status);
@@ -168,14 +167,16 @@ impl Take {
         let body = answer.body.map(move |piece| {
             match &piece {
                 Ok(bytes) => self.bytes.extend_from_slice(bytes),
-                Err(error) => self.response(|response| response.failure = Some(Failed::of(error))),
+                Err(error) => {
+                    self.response(|response| response.failure = Some(RecordedError::of(error)))
+                }
             }
             piece
         });
         HttpAnswer { body: body.boxed(), ..answer }
     }
 
-    fn response(&mut self, change: impl FnOnce(&mut Answered)) {
+    fn response(&mut self, change: impl FnOnce(&mut RecordedResponse)) {
         if let Some(exchange) = &mut self.exchange {
             change(&mut exchange.response);
         }
@@ -189,7 +190,7 @@ impl Drop for Take {
         request.url = redactor.redact(&request.url).into_owned();
         redact(redactor, &mut request.body);
         let texts = response.headers.values_mut();
-        let texts = texts.chain(response.failure.as_mut().map(|failed| &mut failed.message));
+        let texts = texts.chain(response.failure.as_mut().map(|error| &mut error.message));
         texts.for_each(|text| *text = redactor.redact(text).into_owned());
         let text = String::from_utf8_lossy(&self.bytes);
         let pieces = text.split_inclusive("\n\n");
@@ -202,13 +203,14 @@ impl Drop for Take {
 }
 
 impl Player {
-    /// Reads a cassette. The redactor is the one it was recorded with, or none that matters.
+    /// Reads a cassette. Pass the redactor it was recorded with: requests are compared after
+    /// redaction.
     pub fn open(path: &Path, redactor: Redactor) -> io::Result<Self> {
         let wrong = |number: usize, why: String| {
-            let place = format!("{}:{}: {why}", path.display(), number + 1);
-            io::Error::new(io::ErrorKind::InvalidData, place)
+            let message = format!("{}:{}: {why}", path.display(), number + 1);
+            io::Error::new(io::ErrorKind::InvalidData, message)
         };
-        let mut left = vec![];
+        let mut unplayed = vec![];
         for (number, line) in BufReader::new(File::open(path)?).lines().enumerate() {
             let line = line?;
             if line.trim().is_empty() {
@@ -223,36 +225,41 @@ impl Player {
                 (0, Ok(_)) | (_, Ok(CassetteLine::Cassette { .. })) => {
                     return Err(wrong(number, "this is not where a cassette begins".into()));
                 }
-                (_, Ok(CassetteLine::Exchange(exchange))) => left.push(exchange),
+                (_, Ok(CassetteLine::Exchange(exchange))) => unplayed.push(exchange),
             }
         }
-        Ok(Player(Arc::new(Playing { path: path.into(), redactor, left: Mutex::new(left) })))
+        Ok(Player(Arc::new(Playing {
+            path: path.into(),
+            redactor,
+            unplayed: Mutex::new(unplayed),
+        })))
     }
 
-    /// The answer to a request: the first that was recorded for the very same one, else the first for
-    /// the same address and model. Each is given once.
+    /// The response to a request: the first that was recorded for an equal request, else the first
+    /// for the same path and model. Each is played once.
     pub(crate) fn answer(&self, call: &HttpCall) -> Result<HttpAnswer, ModelError> {
         let mut body = serde_json::from_slice(&call.body.joined()).unwrap_or_default();
         redact(&self.0.redactor, &mut body);
         let path = path_of(&call.url);
-        let mut left = lock(&self.0.left);
-        let alike = |asked: &Asked| {
-            path_of(&asked.url) == path && asked.body.get("model") == body.get("model")
+        let mut unplayed = lock(&self.0.unplayed);
+        let is_similar = |request: &RecordedRequest| {
+            path_of(&request.url) == path && request.body.get("model") == body.get("model")
         };
-        let same = left.iter().position(|it| alike(&it.request) && it.request.body == body);
-        let found = same.or_else(|| left.iter().position(|it| alike(&it.request)));
+        let exact =
+            unplayed.iter().position(|it| is_similar(&it.request) && it.request.body == body);
+        let found = exact.or_else(|| unplayed.iter().position(|it| is_similar(&it.request)));
         let Some(found) = found else {
             let message = format!("{} has no further answer for {path}", self.0.path.display());
             return Err(ModelError::new(ModelErrorKind::Other, message));
         };
-        left.remove(found).response.play()
+        unplayed.remove(found).response.play()
     }
 }
 
-impl Answered {
+impl RecordedResponse {
     fn play(self) -> Result<HttpAnswer, ModelError> {
-        let Answered { status, headers, body, failure } = self;
-        let failure = failure.map(|failed| failed.error());
+        let RecordedResponse { status, headers, body, failure } = self;
+        let failure = failure.map(|error| error.error());
         let Some(status) = status else {
             let nothing = || ModelError::new(ModelErrorKind::Network, "nothing was heard");
             return Err(failure.unwrap_or_else(nothing));
@@ -269,19 +276,19 @@ impl Answered {
     }
 }
 
-/// Takes secrets out of every text of a value; whether there was one. Texts are looked at as they are
-/// meant: spelled in JSON, a secret may be spelled in many ways.
+/// Removes secrets from every text of a value; true if there was one. It works on parsed texts,
+/// because JSON can spell one text in many ways.
 fn redact(redactor: &Redactor, value: &mut Value) -> bool {
     match value {
         Value::String(text) => match redactor.redact(text) {
             Cow::Borrowed(_) => false,
-            Cow::Owned(without) => {
-                *text = without;
+            Cow::Owned(clean) => {
+                *text = clean;
                 true
             }
         },
         Value::Array(all) => {
-            // Every one is looked at.
+            // `count` and not `any`: every item must be redacted.
             all.iter_mut().map(|value| redact(redactor, value)).filter(|found| *found).count() > 0
         }
         Value::Object(fields) => {
@@ -304,17 +311,17 @@ fn redact(redactor: &Redactor, value: &mut Value) -> bool {
     }
 }
 
-/// A piece of an answer without secrets; one without any is left as it came, to the byte.
+/// A piece of a body without secrets. A piece that has none is returned unchanged, byte for byte.
 fn redacted(redactor: &Redactor, piece: &str) -> String {
-    let without = |json: &str| {
+    let redact_json = |json: &str| {
         let mut value = serde_json::from_str(json).ok()?;
         Some(redact(redactor, &mut value).then(|| value.to_string()))
     };
-    if let Some(changed) = without(piece) {
+    if let Some(changed) = redact_json(piece) {
         return changed.unwrap_or_else(|| piece.to_owned());
     }
     let line = |line: &str| {
-        let Some(changed) = line.strip_prefix("data:").and_then(without) else {
+        let Some(changed) = line.strip_prefix("data:").and_then(redact_json) else {
             return redactor.redact(line).into_owned();
         };
         changed.map_or_else(|| line.to_owned(), |data| format!("data: {data}\n"))
@@ -325,7 +332,7 @@ fn redacted(redactor: &Redactor, piece: &str) -> String {
     }
 }
 
-/// What follows the host in an address: cassettes are played wherever they were recorded.
+/// The part of an address after the host. Cassettes are played at any host.
 fn path_of(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.find('/').map_or("", |slash| &rest[slash..])
@@ -353,7 +360,7 @@ mod tests {
     use crate::body::Body;
 
     #[test]
-    fn a_cassette_that_is_not_whole_says_so() {
+    fn recorder_reports_that_a_cassette_is_incomplete() {
         let file = tempfile::NamedTempFile::new().expect("there is a folder for it");
         let full = File::open(file.path()).expect("it can be read, and not written");
         let recording = |file| Recording {
@@ -370,8 +377,8 @@ mod tests {
         assert_eq!(recorder.failure(), None);
         drop(recorder.begin(&call()));
         assert!(recorder.failure().is_some());
-        let well = Recorder(Arc::new(recording(file.reopen().expect("it can be written"))));
-        drop(well.begin(&call()));
-        assert_eq!(well.failure(), None);
+        let writable = Recorder(Arc::new(recording(file.reopen().expect("it can be written"))));
+        drop(writable.begin(&call()));
+        assert_eq!(writable.failure(), None);
     }
 }

@@ -1,8 +1,8 @@
-//! What is known of models: prices, windows, how they think. One data file with a date; what is not in
-//! it works all the same, and its cost is unknown rather than nothing.
+//! The model catalogue: prices, context windows, how models think. It is one data file with a date.
+//! A model that is not in it works too; its cost is then unknown, not zero.
 //!
-//! Facts are the providers' own pages' where those say something. Where a price is announced to rise,
-//! the dearer one is in the file: a budget is kept in any case.
+//! Facts come from the providers' own pages where these have them. If a provider has announced a
+//! higher price, the file has the higher one, so that a budget is never exceeded.
 
 use cotter::{
     history::message::Usage,
@@ -12,48 +12,48 @@ use serde::Deserialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
-/// What is known of one model.
+/// The facts about one model.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Known {
-    /// How many tokens a conversation may have.
+    /// The context window in tokens.
     pub context_window: Option<u64>,
-    /// How many tokens a reply may have.
+    /// The longest reply in tokens.
     pub max_output: Option<u64>,
-    /// What a million tokens cost.
+    /// The price of a million tokens.
     pub price: Option<Price>,
-    /// From how many tokens of a request on another price holds for all of it.
+    /// A number of input tokens, and the price of a request that has more.
     pub above: Option<(u64, Price)>,
     pub(crate) thinks: Thinks,
-    /// The words for how hard it may think, where it takes any.
+    /// The effort words it takes, if any.
     pub(crate) efforts: Vec<Effort>,
-    /// Whether what it thought is bound to the conversation before it.
+    /// True if its thoughts are valid only after the same conversation.
     pub(crate) is_bound: bool,
     pub(crate) chat_tools: ChatTools,
 }
 
-/// How a model is told how hard to think.
+/// How the amount of thinking is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Thinks {
-    /// Nobody knows.
+    /// Not in the catalogue.
     #[default]
     Unknown,
-    /// It does not.
+    /// The model does not think.
     None,
-    /// By a word.
+    /// By an effort word.
     Effort,
     /// By a number of tokens.
     Budget,
-    /// By a word, and only when it is told to.
+    /// By an effort word. It thinks only when asked to.
     Adaptive,
-    /// By a word, unless it is told not to.
+    /// By an effort word. It thinks unless thinking is disabled.
     Disabled,
-    /// By a word, always.
+    /// By an effort word. Thinking cannot be disabled.
     Always,
 }
 
-/// A provider's word for how hard to think.
+/// A provider's word for how much to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Effort {
@@ -90,49 +90,49 @@ impl Effort {
     }
 }
 
-/// Whether a model takes tools where OpenAI's Chat Completions are spoken.
+/// If a model takes tools over OpenAI's Chat Completions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ChatTools {
     #[default]
     Yes,
-    /// Only when it does not think.
+    /// Only with thinking off.
     WithoutThinking,
-    /// Only where Responses are spoken.
+    /// Never; only over Responses.
     Never,
 }
 
 impl Known {
-    /// What is in the file about a model, by `provider/model`.
+    /// The catalogue's entry for a model, by `provider/model`.
     pub fn of(name: &str) -> Option<Known> {
         let start = format!("{}{},", ROW, Value::from(name));
         rows().find(|row| row.starts_with(&start)).map(|row| Row::read(row).known())
     }
 
-    /// Every model of a provider in the file, by name.
+    /// The catalogue's models of a provider, by name.
     pub fn models_of(provider: &str) -> impl Iterator<Item = (SmolStr, Known)> {
         let provider = format!("{provider}/");
         let all = rows().map(Row::read).filter(move |row| row.id.starts_with(&provider));
         all.map(|row| (row.id.clone(), row.known()))
     }
 
-    /// The day the file is of.
+    /// The date of the catalogue.
     pub fn date() -> &'static str {
         let after = FILE.split_once("\"date\": \"").map_or("", |(_, after)| after);
         after.split('"').next().unwrap_or_default()
     }
 
-    /// What a reply of that usage cost.
+    /// The cost of a reply with that usage; `None` without a price.
     pub(crate) fn cost_usd(&self, usage: &Usage) -> Option<f64> {
-        let asked =
+        let input =
             usage.input_tokens.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         match &self.above {
-            Some((tokens, price)) if asked > *tokens => Some(price.of(usage)),
+            Some((tokens, price)) if input > *tokens => Some(price.of(usage)),
             _ => self.price.map(|price| price.of(usage)),
         }
     }
 
-    /// The model as lists show it.
+    /// The model's entry in lists.
     pub(crate) fn info(&self, name: &SmolStr) -> ModelInfo {
         let mut info = ModelInfo::new(name.clone());
         info.context_window = self.context_window;
@@ -141,8 +141,8 @@ impl Known {
         info
     }
 
-    /// The model's word for a level: the nearest it takes, rather less than more. `None` where it
-    /// takes none.
+    /// The effort word for a level: the nearest that the model takes, preferring the lower one.
+    /// `None` if it takes none.
     pub(crate) fn effort(&self, level: Thinking) -> Option<Effort> {
         let wanted = Effort::of(level);
         if self.thinks == Thinks::None {
@@ -156,10 +156,10 @@ impl Known {
     }
 }
 
-/// The file. Every model has a line of its own, so that whoever asks for one reads that one.
+/// The catalogue file. Every model has its own line, so that a lookup parses one line only.
 const FILE: &str = include_str!("catalog.json");
 
-/// How the line of a model begins.
+/// The start of a model's line.
 const ROW: &str = "{\"id\": ";
 
 fn rows() -> impl Iterator<Item = &'static str> {
@@ -167,19 +167,19 @@ fn rows() -> impl Iterator<Item = &'static str> {
     lines.filter(|line| line.starts_with(ROW))
 }
 
-/// One line of the file. A key that is not known is an error.
+/// One line of the file. An unknown key is an error.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Row {
-    /// `provider/model`, the provider as `READY` names its rows.
+    /// `provider/model`. The provider is a `catalogue` name of `READY`.
     id: SmolStr,
     context: Option<u64>,
     max_output: Option<u64>,
-    /// All four of it; a cache without a price of its own costs what input does.
+    /// All four prices are given. A cache without its own price costs what input costs.
     price: Option<PriceRow>,
     above: Option<AboveRow>,
     thinking: Thinks,
-    /// From the least to the most.
+    /// In ascending order.
     #[serde(default)]
     efforts: Vec<Effort>,
     #[serde(default)]
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_json_with_a_line_for_each_model_and_each_once() {
+    fn catalogue_has_one_json_line_per_model() {
         let file: Value = serde_json::from_str(FILE).expect("it is JSON");
         assert_eq!(file["date"], Known::date());
         let models = file["models"].as_array().expect("there are models");

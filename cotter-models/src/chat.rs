@@ -1,10 +1,11 @@
-//! OpenAI's Chat Completions, as OpenAI speaks them and many others after it: what a request looks
-//! like, and what differs from one to the other.
+//! OpenAI's Chat Completions dialect, as OpenAI and many other servers speak it: the body of a
+//! request, and the differences between servers.
 //!
-//! Model, tools, then messages with the system prompt first: the order in which caches read them.
-//! Caching needs no marks; whatever may change from request to request stands behind the messages.
+//! Order of the body: model, tools, messages with the system prompt first. Caches read them in this
+//! order and need no marks. Settings that may change from request to request stand behind the
+//! messages.
 
-mod back;
+mod replay;
 mod calls;
 mod read;
 mod write;
@@ -24,46 +25,46 @@ use crate::{
     plain,
 };
 
-/// What differs between those who speak it.
+/// The differences between servers that speak this dialect.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Flavour {
-    /// The host it is known by, with all hosts below it.
+    /// The host that has this flavour; its subdomains have it too.
     host: &'static str,
-    /// The field for the most tokens of a reply.
+    /// The name of the field that limits a reply.
     max_tokens: &'static str,
-    /// Fields that are sent with every request.
+    /// Fields of every request.
     always: &'static [Field],
-    /// Fields that are sent when nobody wants thinking, beside what the catalogue says.
+    /// Fields added when thinking is off, besides the catalogue's.
     unthinking: &'static [Field],
-    /// Fields that are sent for models of a maker.
+    /// Fields added for models whose name begins with the prefix.
     by_maker: &'static [(&'static str, Field)],
     returns: Returns,
 }
 
-/// A field of a request, and its value in JSON.
+/// A field name and its value in JSON.
 type Field = (&'static str, &'static str);
 
-/// What a provider insists on hearing again.
+/// The parts of earlier replies that a provider wants back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Returns {
-    /// Nothing; what a model thought goes back where it called tools.
-    AsItCame,
-    /// What it thought, with every reply, even if it is nothing.
+    /// Thoughts of replies that called tools.
+    WithCalls,
+    /// Thoughts of every reply, even if empty.
     Thoughts,
-    /// A signature on the first call of every reply; there is a word for replies of others.
+    /// A signature on the first call of every reply. Replies of other models get a placeholder.
     Signatures,
 }
 
 const USAGE: Field = ("stream_options", r#"{"include_usage":true}"#);
 
-/// Everybody of whom nothing else is known: Ollama, llama.cpp, vLLM, LM Studio, and so on.
+/// The default flavour: Ollama, llama.cpp, vLLM, LM Studio and every unknown server.
 const PLAIN: Flavour = Flavour {
     host: "",
     max_tokens: "max_tokens",
     always: &[USAGE],
     unthinking: &[],
     by_maker: &[],
-    returns: Returns::AsItCame,
+    returns: Returns::WithCalls,
 };
 
 const OPENAI: &str = "api.openai.com";
@@ -77,9 +78,9 @@ const FLAVOURS: &[Flavour] = &[
     },
     Flavour {
         host: "openrouter.ai",
-        // It counts unasked.
+        // It sends the usage without being asked.
         always: &[],
-        // The others there cache by themselves.
+        // The other makers' models are cached without a mark.
         by_maker: &[("anthropic/", ("cache_control", r#"{"type":"ephemeral"}"#))],
         ..PLAIN
     },
@@ -93,7 +94,7 @@ const FLAVOURS: &[Flavour] = &[
 ];
 
 impl Flavour {
-    /// Who answers at an address.
+    /// The flavour of the server at an address.
     fn at(url: &str) -> &'static Flavour {
         let url = Url::parse(url).ok();
         let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
@@ -105,20 +106,20 @@ impl Flavour {
     }
 }
 
-/// Whether it is OpenAI itself who answers at an address.
+/// True if the address is OpenAI's own.
 pub(crate) fn is_openai(url: &str) -> bool {
     Flavour::at(url).host == OPENAI
 }
 
 /// The dialect of one model.
 pub(crate) struct Completions {
-    /// `provider/model`: what replies of this model are signed with in the session.
+    /// `provider/model`. Replies of this model carry this name in the session.
     name: SmolStr,
-    /// The provider's own name for it.
+    /// The provider's own name of the model.
     model: String,
     known: Known,
     flavour: &'static Flavour,
-    /// Everything that what is kept with messages and tools depends on.
+    /// The cache key: everything that the cached bytes of messages and tools depend on.
     key: String,
 }
 
@@ -129,7 +130,7 @@ impl Completions {
         Completions { name, model: model.to_owned(), known, flavour, key }
     }
 
-    /// Everything before the conversation.
+    /// The body before the conversation, with the system prompt.
     fn head(&self, request: &Request) -> Body {
         let mut body = Body::default();
         body.text(r#"{"model":"#).json(&self.model);
@@ -146,12 +147,12 @@ impl Completions {
 
     fn write(&self, request: &Request) -> WrittenConversation<ChatWriter> {
         let returns = match self.flavour.returns {
-            // Those before the third generation sign nothing and ask for nothing.
-            Returns::Signatures if is_unsigned(&self.model) => Returns::AsItCame,
+            // Gemini before version 3 does not sign calls and wants no signatures.
+            Returns::Signatures if is_unsigned(&self.model) => Returns::WithCalls,
             returns => returns,
         };
-        let turns = ChatWriter::new(self.name.clone(), returns, has_system(request));
-        conversation::write(&request.messages, &self.key, turns)
+        let writer = ChatWriter::new(self.name.clone(), returns, has_system(request));
+        conversation::write(&request.messages, &self.key, writer)
     }
 
     fn settings(&self, request: &Request) -> Value {
@@ -167,7 +168,7 @@ impl Completions {
             settings[*name] = serde_json::from_str(value).unwrap_or_default();
         }
         if let Some(most) = request.max_tokens {
-            // Those that think refuse the older word, wherever they are reached.
+            // Models that think refuse `max_tokens` on every server.
             let thinks = self.known.thinks == Thinks::Effort;
             let field = if thinks { "max_completion_tokens" } else { flavour.max_tokens };
             settings[field] = json!(most);
@@ -181,11 +182,11 @@ impl Completions {
     fn effort(&self, request: &Request) -> Option<Effort> {
         let has_tools = !request.tools.is_empty();
         if has_tools && self.known.chat_tools == ChatTools::WithoutThinking {
-            // Said aloud: left out, it thinks by default, and then refuses its tools.
+            // Sent explicitly: by default the model thinks, and a thinking model refuses tools.
             return Some(Effort::None);
         }
         let effort = self.known.effort(request.thinking)?;
-        // Few take the lowest word; one nobody knows of is not asked to.
+        // Few models take `minimal`; a model that is not in the catalogue gets `low`.
         let is_guess = self.known.efforts.is_empty() && effort == Effort::Minimal;
         Some(if is_guess { Effort::Low } else { effort })
     }
@@ -241,7 +242,7 @@ mod tests {
     use super::Flavour;
 
     #[test]
-    fn an_address_tells_who_answers() {
+    fn flavour_is_found_by_the_address() {
         let cases = [
             ("https://api.openai.com/v1", "api.openai.com"),
             ("https://eu.api.openai.com/v1/", "api.openai.com"),

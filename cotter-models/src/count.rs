@@ -1,10 +1,9 @@
-//! Numbers of tokens, as servers give them.
+//! Token counts as servers send them.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A number of tokens, where there is one. What is no such number is none: a reply is worth more than
-/// its bill.
+/// A token count. An invalid number counts as missing: a reply is worth more than its usage.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Count(pub(crate) Option<u64>);
 
@@ -16,8 +15,8 @@ impl Count {
         Count(value.as_u64().or_else(as_float))
     }
 
-    /// The number, or nought.
-    pub(crate) fn or_none(self) -> u64 {
+    /// The number, or zero.
+    pub(crate) fn or_zero(self) -> u64 {
         self.0.unwrap_or(0)
     }
 }

@@ -1,5 +1,5 @@
-//! From what a provider answers to a kind of failure: by status, by the words it uses for types and
-//! codes, and by the sentences of those who use none.
+//! Classifies a provider's error response: by status, by its type and code, or by the sentence if
+//! there is neither.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,16 +11,16 @@ use serde_json::Value;
 
 use crate::{http::HttpAnswer, key::ApiKey};
 
-/// The most of a provider's words that a message repeats.
-const MOST_WORDS: usize = 600;
-/// The most of an answer that is read to find them.
-pub(crate) const MOST_BYTES: usize = 64 * 1024;
-/// The longest that is waited for them, once it is known that the answer is a failure.
-const FOR_WORDS: Duration = Duration::from_secs(10);
+/// The longest part of a provider's message that an error repeats.
+const MAX_MESSAGE: usize = 600;
+/// The most bytes of an error response that are read.
+pub(crate) const MAX_BODY: usize = 64 * 1024;
+/// The longest wait for the body of an error response.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Words of types and codes, and what they mean. What stands first counts first.
-const WORDS: &[(&str, Kind)] = &[
-    // A quota is not a rate: waiting does not help.
+/// Error types and codes, and their kinds. The first match in this order wins.
+const CODES: &[(&str, Kind)] = &[
+    // An exhausted quota is not a rate limit: waiting does not help.
     ("insufficient_quota", Kind::Other),
     ("credit_balance_exhausted", Kind::Other),
     ("organization_spend_limit_exceeded", Kind::Other),
@@ -49,7 +49,7 @@ const WORDS: &[(&str, Kind)] = &[
     ("not_found_error", Kind::BadRequest),
     ("model_not_found", Kind::BadRequest),
     ("invalid_request_error", Kind::BadRequest),
-    // What a stream that began well may say of the request: asking again does not help.
+    // Codes within a stream that began well. The request is at fault: a retry does not help.
     ("invalid_prompt", Kind::BadRequest),
     ("bio_policy", Kind::BadRequest),
     ("cyber_policy", Kind::BadRequest),
@@ -78,7 +78,8 @@ const WORDS: &[(&str, Kind)] = &[
     ("UNAVAILABLE", Kind::Overloaded),
 ];
 
-/// What is said of a conversation that does not fit, in lower case, by those who have no word for it.
+/// Phrases for a conversation that does not fit, in lower case, for providers without a code for
+/// it.
 const OVERFLOW: &[&str] = &[
     "prompt is too long",
     "exceed context limit",
@@ -93,26 +94,26 @@ const OVERFLOW: &[&str] = &[
     "exceeds the model's maximum context",
 ];
 
-/// An error as a provider words it, wherever its fields stand.
+/// A provider's error, read from any of the known shapes.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderError {
-    words: Vec<String>,
+    codes: Vec<String>,
     message: String,
     wait: Option<Duration>,
-    /// The status it would have had, where the answer had begun with a better one.
+    /// The status in the error, for an error inside a response that began with 200.
     status: Option<u16>,
 }
 
 impl ProviderError {
-    /// Reads an error: an object, a list of one, a text, or fields at the top.
+    /// Reads an error: an object, a list with one object, a text, or fields at the top level.
     pub(crate) fn read(value: &Value) -> Self {
         let value = value.get(0).unwrap_or(value);
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
         let keys = ["type", "code", "status"];
         let details = error.get("details").filter(|details| details.is_object());
-        let words = keys.iter().filter_map(|key| text(error, key));
-        let words = words.chain(details.and_then(|details| text(details, "error_code")));
+        let codes = keys.iter().filter_map(|key| text(error, key));
+        let codes = codes.chain(details.and_then(|details| text(details, "error_code")));
         let message = match error {
             Value::String(message) => Some(message.clone()),
             _ => text(error, "message")
@@ -123,11 +124,11 @@ impl ProviderError {
         let wait = retry_delay(error).or_else(|| wait_in(&message));
         let code = error.get("code").and_then(Value::as_u64);
         let status = code.and_then(|code| u16::try_from(code).ok());
-        let said = ProviderError { words: words.collect(), message, wait, status };
-        said.with_cause(error)
+        let provider_error = ProviderError { codes: codes.collect(), message, wait, status };
+        provider_error.with_cause(error)
     }
 
-    /// The same with what somebody behind the provider said, where it passes that on.
+    /// Adds the error of the upstream provider, if it is passed on.
     fn with_cause(mut self, error: &Value) -> Self {
         let Some(raw) = error.get("metadata").and_then(|metadata| metadata.get("raw")) else {
             return self;
@@ -137,58 +138,58 @@ impl ProviderError {
         if !cause.message.is_empty() {
             self.message = format!("{}: {}", self.message, cause.message);
         }
-        self.words.extend(cause.words);
+        self.codes.extend(cause.codes);
         self.wait = self.wait.or(cause.wait);
         self
     }
 
-    /// The kind that the words tell, where they do.
+    /// The kind by phrase or code; `None` if nothing matches.
     fn kind(&self) -> Option<Kind> {
         let message = self.message.to_lowercase();
-        if OVERFLOW.iter().any(|words| message.contains(words)) {
+        if OVERFLOW.iter().any(|phrase| message.contains(phrase)) {
             return Some(Kind::ContextOverflow);
         }
-        let known = WORDS.iter().find(|(word, _)| self.words.iter().any(|said| said == word));
+        let known = CODES.iter().find(|(code, _)| self.codes.iter().any(|own| own == code));
         known.map(|(_, kind)| *kind)
     }
 
-    /// The failure of a stream that had begun well.
+    /// The error of a stream that had begun well.
     pub(crate) fn within_stream(self, key: Option<&ApiKey>) -> ModelError {
         let by_status = || self.status.filter(|status| (400..600).contains(status)).map(by_status);
-        // A provider that has no word for it has not said that the request was wrong.
+        // Without a known code the request is not known to be at fault, so it may be retried.
         let kind = self.kind().or_else(by_status).unwrap_or(Kind::Overloaded);
         let message = shown(&self.message, key, "the provider reported an error");
         ModelError { kind, message, retry_after: self.wait }
     }
 }
 
-/// The failure that an answer tells.
+/// The error of a response with an error status.
 pub(crate) async fn of_answer(answer: HttpAnswer, key: Option<&ApiKey>) -> ModelError {
     let status = answer.status;
-    let asked = retry_after(&answer);
+    let retry_after = retry_after(&answer);
     let may_retry = answer.header("x-should-retry").map(|word| word == "true");
-    let body = answer.text(MOST_BYTES, FOR_WORDS).await;
-    let said =
+    let body = answer.text(MAX_BODY, BODY_TIMEOUT).await;
+    let error =
         serde_json::from_str(&body).map(|value| ProviderError::read(&value)).unwrap_or_default();
     let by_status = by_status(status);
-    let kind = match said.kind() {
-        // Of a request that was merely too early, nobody says that it was too long.
+    let kind = match error.kind() {
+        // A message about tokens per minute may read like an overflow; the status 429 is right.
         Some(Kind::ContextOverflow) if by_status == Kind::RateLimited => by_status,
-        // A wrong request is what many say of everything; the status knows better.
+        // Many providers use the code of a bad request for everything; the status is more exact.
         Some(Kind::BadRequest) | None => by_status,
-        Some(said) => said,
+        Some(by_code) => by_code,
     };
     let kind = match may_retry {
         Some(false) if kind.is_passing() => Kind::Other,
         Some(true) if kind == Kind::Other || kind == Kind::BadRequest => Kind::Overloaded,
         _ => kind,
     };
-    let words = if said.message.is_empty() { body.trim() } else { said.message.as_str() };
+    let words = if error.message.is_empty() { body.trim() } else { error.message.as_str() };
     let message = match shown(words, key, "") {
         words if words.is_empty() => format!("the provider answered {status}"),
         words => format!("the provider answered {status}: {words}"),
     };
-    ModelError { kind, message, retry_after: asked.or(said.wait) }
+    ModelError { kind, message, retry_after: retry_after.or(error.wait) }
 }
 
 fn by_status(status: u16) -> Kind {
@@ -205,10 +206,10 @@ fn by_status(status: u16) -> Kind {
     }
 }
 
-/// Whether a failure is about what the model thought in earlier replies: sealed for another account, or
-/// bound to another conversation.
+/// True if the error is about thoughts of earlier replies: sealed for another account, or bound to
+/// another conversation.
 pub(crate) fn is_about_thoughts(message: &str) -> bool {
-    const SAID: &[&str] = &[
+    const PHRASES: &[&str] = &[
         "Invalid `signature` in `thinking` block",
         "Corrupted thought signature",
         "Invalid thought signature",
@@ -216,22 +217,22 @@ pub(crate) fn is_about_thoughts(message: &str) -> bool {
         "encrypted content",
         "Items are not persisted when `store` is set to false",
     ];
-    SAID.iter().any(|words| message.contains(words))
+    PHRASES.iter().any(|phrase| message.contains(phrase))
 }
 
-/// Foreign words on one line, without secrets, not too many.
-pub(crate) fn shown(words: &str, key: Option<&ApiKey>, otherwise: &str) -> String {
-    if words.is_empty() {
+/// A provider's message on one line, without secrets, clipped.
+pub(crate) fn shown(message: &str, key: Option<&ApiKey>, otherwise: &str) -> String {
+    if message.is_empty() {
         return otherwise.to_owned();
     }
     let redactor = key
         .into_iter()
         .fold(Redactor::new(), |redactor, key| redactor.with_secret("key", key.expose()));
-    let words = redactor.redact(words);
-    text::clip(&text::show_line(&words), MOST_WORDS).into_owned()
+    let message = redactor.redact(message);
+    text::clip(&text::show_line(&message), MAX_MESSAGE).into_owned()
 }
 
-/// How long an answer asks to wait: milliseconds, seconds, or a moment.
+/// The wait that a response asks for, in milliseconds, in seconds or as a date.
 fn retry_after(answer: &HttpAnswer) -> Option<Duration> {
     let number = |name: &str| answer.header(name)?.trim().parse::<f64>().ok();
     let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
@@ -241,8 +242,8 @@ fn retry_after(answer: &HttpAnswer) -> Option<Duration> {
     if let Some(after) = number("retry-after") {
         return seconds(after);
     }
-    let moment = httpdate::parse_http_date(answer.header("retry-after")?).ok()?;
-    Some(moment.duration_since(SystemTime::now()).unwrap_or_default())
+    let date = httpdate::parse_http_date(answer.header("retry-after")?).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 /// `details[].retryDelay`, as in `"37s"`.
@@ -270,10 +271,10 @@ fn wait_in(message: &str) -> Option<Duration> {
         let (number, more) = rest.split_at(digits);
         let Ok(number) = number.parse::<f64>() else { break };
         let more = more.trim_start();
-        let Some((unit, worth)) = UNITS.iter().find(|(unit, _)| more.starts_with(unit)) else {
+        let Some((unit, factor)) = UNITS.iter().find(|(unit, _)| more.starts_with(unit)) else {
             break;
         };
-        seconds = Some(seconds.unwrap_or(0.0) + number * worth);
+        seconds = Some(seconds.unwrap_or(0.0) + number * factor);
         rest = &more[unit.len()..];
     }
     Duration::try_from_secs_f64(seconds?).ok()

@@ -1,8 +1,8 @@
-//! The line to providers: shared connections, built when they are first needed, with TLS only where
-//! an address asks for it.
+//! HTTP connections to providers. They are shared, built when first needed, and use TLS only for
+//! `https` addresses.
 //!
-//! Redirects are not followed: a key goes where it was meant to go, or nowhere. Nothing is read from
-//! the environment; whoever knows of a proxy says so.
+//! Redirects are not followed, so a key never goes to another host. Nothing is read from the
+//! environment; the caller passes a proxy in.
 
 use std::{
     error::Error,
@@ -24,20 +24,20 @@ use tokio::time::timeout;
 
 use crate::{body::Body, cassette::Tape};
 
-/// The longest a stream may say nothing. Models that think are silent for minutes.
-const IDLE: Duration = Duration::from_secs(300);
-const CONNECT: Duration = Duration::from_secs(30);
-/// Servers drop connections that nobody uses; better to be the first.
-const KEEP: Duration = Duration::from_secs(60);
-/// The longest reply that is read. Nothing a model says comes near it.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+/// The longest silence of a stream. Models that think are silent for minutes.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Servers drop idle connections; drop them earlier than most servers do.
+const POOL_TIMEOUT: Duration = Duration::from_secs(60);
+/// The longest reply that is read, far above any real one.
+const MAX_BODY: usize = 64 * 1024 * 1024;
 
 /// Connections to providers. Clones share them.
 #[derive(Clone)]
-pub struct Http(Arc<CassetteEntry>);
+pub struct Http(Arc<HttpInner>);
 
 #[derive(Clone)]
-struct CassetteEntry {
+struct HttpInner {
     idle: Duration,
     proxy: Option<(String, String)>,
     tape: Option<Tape>,
@@ -46,10 +46,10 @@ struct CassetteEntry {
 }
 
 impl Http {
-    /// Connections made as they are needed.
+    /// A client that connects when it is first used.
     pub fn new() -> Self {
-        Http(Arc::new(CassetteEntry {
-            idle: IDLE,
+        Http(Arc::new(HttpInner {
+            idle: IDLE_TIMEOUT,
             proxy: None,
             tape: None,
             plain: OnceLock::new(),
@@ -57,28 +57,28 @@ impl Http {
         }))
     }
 
-    /// The same with another limit on silence: before an answer begins, and between its pieces.
+    /// Sets the limit on silence, before a response begins and between its pieces.
     pub fn with_idle_timeout(self, idle: Duration) -> Self {
-        self.changed(|line| line.idle = idle)
+        self.change(|inner| inner.idle = idle)
     }
 
-    /// The same by way of a proxy, but for hosts of a list as in `NO_PROXY`. This machine is always
+    /// Uses a proxy, except for the hosts of a list like `NO_PROXY`. Loopback addresses are always
     /// reached directly.
     pub fn with_proxy(self, url: impl Into<String>, except: impl Into<String>) -> Self {
         let except = format!("localhost,127.0.0.0/8,::1,{}", except.into());
-        self.changed(|line| line.proxy = Some((url.into(), except)))
+        self.change(|inner| inner.proxy = Some((url.into(), except)))
     }
 
-    /// Whether an address can be one of a provider, to which paths are added; why not.
+    /// Checks that an address can be a provider's base address; the error says why not.
     pub fn check_address(url: &str) -> Result<(), String> {
-        let told = "expected an address that begins with `http://` or `https://`";
+        let expected = "expected an address that begins with `http://` or `https://`";
         let url = url.trim();
         if !url.contains("://") {
-            return Err(told.into());
+            return Err(expected.into());
         }
         let url = Url::parse(url).map_err(|error| error.to_string())?;
         match () {
-            () if !matches!(url.scheme(), "http" | "https") => Err(told.into()),
+            () if !matches!(url.scheme(), "http" | "https") => Err(expected.into()),
             () if !url.username().is_empty() || url.password().is_some() => {
                 Err("an address has no name or password in it: a key is given by itself".into())
             }
@@ -89,7 +89,7 @@ impl Http {
         }
     }
 
-    /// Whether an address is of this machine.
+    /// True if the address is on this machine.
     pub fn is_local(url: &str) -> bool {
         let url = Url::parse(url).ok();
         let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
@@ -97,19 +97,19 @@ impl Http {
         host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// The same, and what is said is written to a file, or read from one instead.
+    /// Records exchanges to a cassette, or plays them from one.
     pub fn with_tape(self, tape: Tape) -> Self {
-        self.changed(|line| line.tape = Some(tape))
+        self.change(|inner| inner.tape = Some(tape))
     }
 
-    fn changed(self, change: impl FnOnce(&mut CassetteEntry)) -> Self {
-        let mut line =
-            CassetteEntry { plain: OnceLock::new(), secure: OnceLock::new(), ..(*self.0).clone() };
-        change(&mut line);
-        Http(Arc::new(line))
+    fn change(self, edit: impl FnOnce(&mut HttpInner)) -> Self {
+        let mut inner =
+            HttpInner { plain: OnceLock::new(), secure: OnceLock::new(), ..(*self.0).clone() };
+        edit(&mut inner);
+        Http(Arc::new(inner))
     }
 
-    /// Sends a request. Gives the head of the answer as soon as it is there.
+    /// Sends a request. Returns when the head of the response is there.
     pub(crate) async fn post(&self, call: HttpCall) -> Result<HttpAnswer, ModelError> {
         match &self.0.tape {
             None => self.send(call).await,
@@ -129,10 +129,10 @@ impl Http {
 
     async fn send(&self, call: HttpCall) -> Result<HttpAnswer, ModelError> {
         let request = self.client(&call.url)?.post(&call.url).headers(call.headers);
-        self.heard(request.body(reqwest::Body::wrap(call.body))).await
+        self.receive(request.body(reqwest::Body::wrap(call.body))).await
     }
 
-    /// Gets something small. No cassette holds such things.
+    /// Sends a small GET request. Cassettes do not hold these.
     pub(crate) async fn get(
         &self,
         url: &str,
@@ -141,19 +141,19 @@ impl Http {
         if let Some(Tape::Play(_)) = &self.0.tape {
             return Err(ModelError::new(ModelErrorKind::Other, "a cassette is played instead"));
         }
-        self.heard(self.client(url)?.get(url).headers(headers)).await
+        self.receive(self.client(url)?.get(url).headers(headers)).await
     }
 
-    async fn heard(&self, request: RequestBuilder) -> Result<HttpAnswer, ModelError> {
+    async fn receive(&self, request: RequestBuilder) -> Result<HttpAnswer, ModelError> {
         let response = self.within_idle(request.send()).await?;
         let response = response.map_err(|error| failure(&error))?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = self.clone().watched(response.bytes_stream());
+        let body = self.clone().limit_body(response.bytes_stream());
         Ok(HttpAnswer { status, headers, body })
     }
 
-    /// The pieces of an answer; too long a silence, or too long an answer, ends it.
-    fn watched(
+    /// The pieces of a body. A long silence or a body that is too long ends it with an error.
+    fn limit_body(
         self,
         body: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
     ) -> BoxStream<'static, Result<Bytes, ModelError>> {
@@ -162,11 +162,11 @@ impl Http {
             let (http, mut body, so_far) = state?;
             let next = match http.within_idle(body.next()).await {
                 Ok(next) => next?.map_err(|error| failure(&error)),
-                Err(silent) => Err(silent),
+                Err(error) => Err(error),
             };
             match next {
-                Ok(bytes) if so_far + bytes.len() > MOST_BYTES => {
-                    let message = format!("the answer has more than {MOST_BYTES} bytes");
+                Ok(bytes) if so_far + bytes.len() > MAX_BODY => {
+                    let message = format!("the answer has more than {MAX_BODY} bytes");
                     Some((Err(ModelError::new(ModelErrorKind::Other, message)), None))
                 }
                 Ok(bytes) => {
@@ -188,11 +188,11 @@ impl Http {
 
     fn client(&self, url: &str) -> Result<&Client, ModelError> {
         let failed = |message: &String| ModelError::new(ModelErrorKind::Other, message.clone());
-        // The way to a proxy may itself need TLS.
-        let starts =
+        // The connection to a proxy may itself need TLS.
+        let is_https =
             |url: &str| url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
-        let by_proxy = self.0.proxy.as_ref().is_some_and(|(proxy, _)| starts(proxy));
-        if starts(url) || by_proxy {
+        let proxy_is_https = self.0.proxy.as_ref().is_some_and(|(proxy, _)| is_https(proxy));
+        if is_https(url) || proxy_is_https {
             let secure = self.0.secure.get_or_init(|| self.0.build(true));
             return secure.as_ref().map_err(failed);
         }
@@ -216,25 +216,25 @@ impl fmt::Debug for Http {
     }
 }
 
-impl CassetteEntry {
+impl HttpInner {
     fn build(&self, with_roots: bool) -> Result<Client, String> {
         let mut builder = Client::builder()
             .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
-            .connect_timeout(CONNECT)
-            .pool_idle_timeout(KEEP)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(POOL_TIMEOUT)
             .no_proxy()
             .tls_backend_preconfigured(tls(with_roots).map_err(|error| error.to_string())?);
         if let Some((url, except)) = &self.proxy {
-            let proxy = Proxy::all(url).map_err(|error| format!("proxy: {}", words(&error)))?;
+            let proxy = Proxy::all(url).map_err(|error| format!("proxy: {}", describe(&error)))?;
             builder = builder.proxy(proxy.no_proxy(NoProxy::from_string(except)));
         }
-        builder.build().map_err(|error| words(&error))
+        builder.build().map_err(|error| describe(&error))
     }
 }
 
-/// TLS with the roots this machine trusts; loading them takes milliseconds, so plain connections go
-/// without.
+/// TLS with the roots this machine trusts. Loading them takes milliseconds, so plain connections
+/// skip it.
 fn tls(with_roots: bool) -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -257,7 +257,7 @@ pub(crate) struct HttpCall {
     pub(crate) body: Body,
 }
 
-/// The answer to it.
+/// The response to an `HttpCall`.
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
@@ -265,12 +265,12 @@ pub(crate) struct HttpAnswer {
 }
 
 impl HttpAnswer {
-    /// The value of a header, where it is text.
+    /// The value of a header if it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The beginning of a small answer, as text: so many bytes of it, as far as they come in time.
+    /// The first `most` bytes of a small body, as text; less if the time is up.
     pub(crate) async fn text(mut self, most: usize, within: Duration) -> String {
         let mut bytes = vec![];
         let read = async {
@@ -291,19 +291,19 @@ pub(crate) fn header(headers: &mut HeaderMap, name: &'static str, value: HeaderV
     headers.insert(HeaderName::from_static(name), value);
 }
 
-/// What went wrong on the way, without the address: it may hold what nobody is to see.
+/// A transport error, without the address: it may contain secrets.
 fn failure(error: &reqwest::Error) -> ModelError {
     let kind = match () {
         () if error.is_timeout() => ModelErrorKind::Timeout,
         () if error.is_builder() => ModelErrorKind::BadRequest,
         () => ModelErrorKind::Network,
     };
-    ModelError::new(kind, words(error))
+    ModelError::new(kind, describe(error))
 }
 
-/// An error and its causes in one line.
-fn words(error: &reqwest::Error) -> String {
-    let mut words = match () {
+/// An error and its causes on one line.
+fn describe(error: &reqwest::Error) -> String {
+    let mut message = match () {
         () if error.is_connect() => "the connection failed".to_owned(),
         () if error.is_body() || error.is_decode() => "the answer broke off".to_owned(),
         () if error.is_timeout() => "it took too long".to_owned(),
@@ -313,12 +313,12 @@ fn words(error: &reqwest::Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let more = error.to_string();
-        if !words.contains(&more) {
-            words = format!("{words}: {more}");
+        if !message.contains(&more) {
+            message = format!("{message}: {more}");
         }
         cause = error.source();
     }
-    words
+    message
 }
 
 #[cfg(test)]
@@ -326,14 +326,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_http_and_nothing_but_an_address() {
+    fn address_is_http_without_password_or_query() {
         let check = |url: &str| Http::check_address(url).err().unwrap_or_default();
         for good in ["http://127.0.0.1:1/v1", "https://x.example", "HTTP://[::1]:8000/v1/"] {
             assert_eq!(check(good), "", "{good}");
         }
-        let told = "expected an address that begins with `http://` or `https://`";
+        let expected = "expected an address that begins with `http://` or `https://`";
         for wrong in ["", "localhost:8000", "x.example/v1", "ftp://x.example", "file:///etc"] {
-            assert_eq!(check(wrong), told, "{wrong}");
+            assert_eq!(check(wrong), expected, "{wrong}");
         }
         assert_eq!(check("http://"), "empty host");
         assert_eq!(check("http://x:port"), "invalid port number");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known_by_its_addresses() {
+    fn loopback_addresses_are_local() {
         for near in
             ["http://localhost:1", "http://127.1.2.3/v1", "http://[::1]:8000", "HTTP://LOCALHOST"]
         {

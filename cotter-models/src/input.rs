@@ -1,9 +1,9 @@
-//! The input of a call, as it was streamed.
+//! The input of a call, after streaming.
 
 use serde_json::{Map, Value};
 
-/// What a model gave as input: nothing is an empty object, and what cannot be parsed stays a text, for
-/// the pipeline to refuse with a word to the model.
+/// Parses the input of a call. Empty input is an empty object. Invalid JSON stays a text; the
+/// pipeline refuses it with a message to the model.
 pub(crate) fn parse(text: String) -> Value {
     if text.trim().is_empty() {
         return Value::Object(Map::new());

@@ -1,4 +1,4 @@
-//! Keys: values that are sent to their provider and shown to nobody.
+//! API keys: values that are sent to their provider and never shown.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use std::fmt;
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// A key, without the white space that comes along when one is pasted.
+    /// A key, trimmed: pasted keys often carry white space.
     pub fn new(key: impl AsRef<str>) -> Self {
         ApiKey(key.as_ref().trim().to_owned())
     }
 
-    /// The key itself, for whoever sends it.
+    /// The key itself. Only for sending it.
     pub fn expose(&self) -> &str {
         &self.0
     }

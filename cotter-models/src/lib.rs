@@ -1,10 +1,10 @@
-//! Models for an agent: providers over HTTP, cassettes of what was said, and [`Rehearsal`], which works
-//! offline.
+//! Models for an agent: providers over HTTP, cassettes of recorded exchanges, and [`Rehearsal`],
+//! which works offline.
 //!
-//! [`Providers`] goes from a name to a model. It is what [`AgentBuilder::models`] takes, so that hooks,
-//! commands and subagents may name models too; its `find` is of the trait [`ModelDirectory`]. Nothing is sent
-//! before a model is asked, and nothing is read from the environment: whoever has keys and addresses
-//! passes them in.
+//! [`Providers`] finds a model by name. Pass it to [`AgentBuilder::models`], so that hooks,
+//! commands and subagents can name models too; its `find` is a method of the trait
+//! [`ModelDirectory`]. Nothing is sent before a model is asked. Nothing is read from the
+//! environment: the caller passes keys and addresses in.
 //!
 //! ```
 //! use cotter::{Agent, model::{Model, ModelDirectory}};
@@ -26,8 +26,9 @@
 //! # }
 //! ```
 //!
-//! A single model needs no list: [`Provider::model`]. [`Http`] is the line to providers, shared by all
-//! that are given the same; with a [`Tape`] what is said there is recorded, or played instead.
+//! A single model needs no `Providers`: use [`Provider::model`]. [`Http`] holds the connections;
+//! models with the same [`Http`] share them. With a [`Tape`] it records exchanges, or plays them
+//! back.
 //!
 //! [`AgentBuilder::models`]: cotter::AgentBuilder::models
 //! [`ModelDirectory`]: cotter::model::ModelDirectory

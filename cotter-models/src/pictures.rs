@@ -1,15 +1,15 @@
-//! Pictures that providers can see. One that they cannot would have every further request of its
-//! session refused, so words stand in its place.
+//! Pictures in formats that providers take. A provider refuses a request with any other picture, so
+//! such a picture is replaced by a text; otherwise every later request of the session would fail.
 
 use std::borrow::Cow;
 
 use cotter::history::message::{Content, ContentPart};
 use serde::{Serialize, Serializer};
 
-const SEEN: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-const UNSEEN: &str = "(A picture of a kind that models cannot see.)";
+const SUPPORTED: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const PLACEHOLDER: &str = "(A picture of a kind that models cannot see.)";
 
-/// A picture as an address that holds it, written without a copy.
+/// A picture as a `data:` URL, written without a copy.
 pub(crate) struct DataUrl<'a> {
     pub(crate) media_type: &'a str,
     pub(crate) data: &'a str,
@@ -21,29 +21,29 @@ impl Serialize for DataUrl<'_> {
     }
 }
 
-/// The content as it can be sent.
-pub(crate) fn seen(content: &Content) -> Cow<'_, Content> {
+/// The content with unsupported pictures replaced by a text.
+pub(crate) fn replace_unsupported(content: &Content) -> Cow<'_, Content> {
     let Content::Parts(parts) = content else { return Cow::Borrowed(content) };
-    let is_fine = |part: &ContentPart| match part {
+    let is_supported = |part: &ContentPart| match part {
         ContentPart::Image { media_type, data } => {
-            SEEN.contains(&media_type.as_str()) && !data.is_empty()
+            SUPPORTED.contains(&media_type.as_str()) && !data.is_empty()
         }
         _ => true,
     };
-    if parts.iter().all(is_fine) {
+    if parts.iter().all(is_supported) {
         return Cow::Borrowed(content);
     }
-    Cow::Owned(Content::Parts(parts.iter().cloned().map(as_seen).collect()))
+    Cow::Owned(Content::Parts(parts.iter().cloned().map(replace_part).collect()))
 }
 
-fn as_seen(part: ContentPart) -> ContentPart {
+fn replace_part(part: ContentPart) -> ContentPart {
     let ContentPart::Image { media_type, data } = part else { return part };
     let known = match media_type.to_ascii_lowercase().as_str() {
         "image/jpg" => Some("image/jpeg"),
-        other => SEEN.into_iter().find(|known| *known == other),
+        other => SUPPORTED.into_iter().find(|known| *known == other),
     };
     match known {
         Some(known) if !data.is_empty() => ContentPart::Image { media_type: known.into(), data },
-        _ => ContentPart::Text(UNSEEN.into()),
+        _ => ContentPart::Text(PLACEHOLDER.into()),
     }
 }

@@ -1,62 +1,62 @@
-//! Ids and names in letters and lengths that providers take. What another provider gave, or a model
-//! made up, is changed the same way wherever it stands, and what was two stays two.
+//! Call ids and tool names in the characters and lengths that providers take. A value that does not
+//! fit is changed in the same way everywhere, and two different values stay different.
 
 use std::borrow::Cow;
 
 use cotter::{ToolSpec, model::tools::ToolList};
 use smol_str::SmolStr;
 
-/// The longest name of a tool that all of them take.
+/// The longest tool name that all providers take.
 const LONGEST_NAME: usize = 64;
 
-/// An id of a call, at most `longest` letters of it.
+/// A call id in at most `longest` allowed characters.
 pub(crate) fn id(id: &str, longest: usize) -> Cow<'_, str> {
     match fits(id, longest) {
         true => Cow::Borrowed(id),
-        false => Cow::Owned(marked(id, longest, &format!("_{:016x}", hash(id)))),
+        false => Cow::Owned(with_suffix(id, longest, &format!("_{:016x}", hash(id)))),
     }
 }
 
-/// The name of a tool. A model may call what there is not, and ours may have dots.
+/// A tool name in allowed characters. Our names may have dots, and a model may invent names.
 pub(crate) fn name(name: &str) -> Cow<'_, str> {
     match fits(name, LONGEST_NAME) {
         true => Cow::Borrowed(name),
         false => {
-            let mark = format!("_{:08x}", hash(name) & 0xffff_ffff);
-            Cow::Owned(marked(name, LONGEST_NAME, &mark))
+            let suffix = format!("_{:08x}", hash(name) & 0xffff_ffff);
+            Cow::Owned(with_suffix(name, LONGEST_NAME, &suffix))
         }
     }
 }
 
-/// The tool of that name: what a request showed under another name has its own again.
+/// The tool's own name, if the request showed it under a changed name.
 pub(crate) fn own_name(name: SmolStr, tools: &ToolList) -> SmolStr {
-    let shown = |spec: &&ToolSpec| spec.name != name && self::name(&spec.name) == name.as_str();
-    match tools.specs().find(shown) {
+    let is_alias = |spec: &&ToolSpec| spec.name != name && self::name(&spec.name) == name.as_str();
+    match tools.specs().find(is_alias) {
         Some(spec) => spec.name.clone(),
         None => name,
     }
 }
 
-/// Whether a text says nothing: such are left out, since some providers refuse them.
+/// True for a blank text. Blank texts are left out, since some providers refuse them.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-fn marked(text: &str, longest: usize, mark: &str) -> String {
-    text.chars().map(allowed).take(longest - mark.len()).chain(mark.chars()).collect()
+fn with_suffix(text: &str, longest: usize, suffix: &str) -> String {
+    text.chars().map(to_allowed).take(longest - suffix.len()).chain(suffix.chars()).collect()
 }
 
 fn fits(text: &str, longest: usize) -> bool {
-    !text.is_empty() && text.len() <= longest && text.chars().all(|char| char == allowed(char))
+    !text.is_empty() && text.len() <= longest && text.chars().all(|char| char == to_allowed(char))
 }
 
-/// The letter, or what stands for it where only few may be used.
-fn allowed(char: char) -> char {
+/// The character, or `_` if it is not allowed.
+fn to_allowed(char: char) -> char {
     let is_allowed = char.is_ascii_alphanumeric() || char == '_' || char == '-';
     if is_allowed { char } else { '_' }
 }
 
-/// FNV-1a: the same in every build, because what is made of it is sent again by whoever resumes.
+/// FNV-1a. It must be the same in every build: a resumed session sends the same ids again.
 fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -68,7 +68,7 @@ mod tests {
     use super::{id, name};
 
     #[test]
-    fn what_fits_stays_and_what_does_not_is_made_to() {
+    fn long_or_odd_ids_and_names_get_a_hash() {
         let long = "a".repeat(41);
         let long_name = "a".repeat(65);
         let cases = [

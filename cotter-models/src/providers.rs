@@ -1,4 +1,4 @@
-//! The providers there are, and the way from a name to a model.
+//! Providers, and the lookup of a model by name.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -22,26 +22,26 @@ use crate::{
     responses,
 };
 
-/// The most of a list of models that is read.
-const MOST_LISTED: usize = 4 * 1024 * 1024;
-/// The longest that is waited for it, once it begins.
-const FOR_LIST: Duration = Duration::from_secs(60);
+/// The most bytes of a model list that are read.
+const MAX_LIST: usize = 4 * 1024 * 1024;
+/// The longest wait for the body of a model list.
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a provider speaks.
+/// The API format of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Speaks {
     /// Anthropic's Messages.
     AnthropicMessages,
-    /// OpenAI's Chat Completions, as many others do.
+    /// OpenAI's Chat Completions. Many other providers use it too.
     OpenAiChat,
     /// OpenAI's Responses.
     OpenAiResponses,
 }
 
 impl Speaks {
-    /// The head of a request that carries a key.
-    pub(crate) fn authorized(self, key: Option<&ApiKey>) -> Result<HeaderMap, ModelError> {
+    /// The headers of a request, with the key.
+    pub(crate) fn request_headers(self, key: Option<&ApiKey>) -> Result<HeaderMap, ModelError> {
         let mut headers = HeaderMap::new();
         if self == Speaks::AnthropicMessages {
             header(&mut headers, "anthropic-version", HeaderValue::from_static("2023-06-01"));
@@ -60,7 +60,7 @@ impl Speaks {
         Ok(headers)
     }
 
-    /// The words for it in settings.
+    /// The names of the formats in settings.
     pub const WORDS: &[(&str, Speaks)] = &[
         ("anthropic", Speaks::AnthropicMessages),
         ("openai", Speaks::OpenAiChat),
@@ -68,27 +68,27 @@ impl Speaks {
     ];
 }
 
-/// A provider that is known without being described.
+/// A built-in provider.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Ready {
-    /// What stands before the slash.
+    /// The part of a model's name before the slash.
     pub name: &'static str,
-    /// What it speaks.
+    /// The API format.
     pub speaks: Speaks,
-    /// Where it is.
+    /// The base address.
     pub base_url: &'static str,
-    /// The variable people keep its key in; none where it needs no key.
+    /// The usual environment variable of the key; `None` if it needs no key.
     pub key_variable: Option<&'static str>,
-    /// The variable people keep another address in.
+    /// The usual environment variable of another base address.
     pub base_url_variable: Option<&'static str>,
-    /// Its model for whoever names none: good at work with tools, and not the dearest.
+    /// The model used if none is named: good with tools and not the most expensive.
     pub default_model: Option<&'static str>,
-    /// Whose rows of the catalogue are its own.
+    /// The provider's name in the catalogue.
     catalogue: &'static str,
 }
 
-/// The providers that are known without being described, in the order in which they are looked for.
+/// The built-in providers, in the order in which they are tried.
 pub const READY: &[Ready] = &[
     Ready {
         name: "anthropic",
@@ -146,7 +146,7 @@ pub const READY: &[Ready] = &[
     },
 ];
 
-/// A provider: what it speaks, where it is, and the key to it.
+/// A provider: its API format, base address and key.
 #[derive(Clone)]
 pub struct Provider {
     name: SmolStr,
@@ -159,7 +159,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// A provider of one's own. It needs no key unless it is given one.
+    /// A custom provider. It needs no key unless one is set.
     pub fn new(name: impl Into<SmolStr>, speaks: Speaks, base_url: impl Into<String>) -> Self {
         let name = name.into();
         Provider {
@@ -173,7 +173,7 @@ impl Provider {
         }
     }
 
-    /// One that is known by its name.
+    /// A built-in provider, by name.
     pub fn ready(name: &str) -> Option<Self> {
         let ready = READY.iter().find(|ready| ready.name == name)?;
         Some(Provider {
@@ -183,75 +183,75 @@ impl Provider {
         })
     }
 
-    /// The same with a key.
+    /// Sets the key.
     pub fn with_key(self, key: ApiKey) -> Self {
         Provider { key: Some(key), ..self }
     }
 
-    /// The same at another address. Who answers there may need no key.
+    /// Sets another base address. A server there may need no key, so a key is no longer required.
     pub fn with_base_url(self, base_url: impl Into<String>) -> Self {
         Provider { base_url: base_url.into(), needs_key: false, ..self }
     }
 
-    /// The same that is no use without a key.
+    /// Makes the provider unusable without a key.
     pub fn needing_key(self) -> Self {
         Provider { needs_key: true, ..self }
     }
 
-    /// The same that can do without a key.
+    /// Makes the provider usable without a key.
     pub fn needing_no_key(self) -> Self {
         Provider { needs_key: false, ..self }
     }
 
-    /// The same that speaks something else.
+    /// Sets the API format.
     pub fn speaking(self, speaks: Speaks) -> Self {
         Provider { speaks, ..self }
     }
 
-    /// The same over connections of its own.
+    /// Gives the provider its own connections.
     pub fn with_http(self, http: Http) -> Self {
         Provider { http: Some(http), ..self }
     }
 
-    /// What stands before the slash.
+    /// The part of a model's name before the slash.
     pub fn name(&self) -> &SmolStr {
         &self.name
     }
 
-    /// Where it is.
+    /// The base address.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
-    /// Whether it has a key.
+    /// True if it has a key.
     pub fn has_key(&self) -> bool {
         self.key.is_some()
     }
 
-    /// Whether requests to it can be made: the key it needs is there.
+    /// True if requests can be made: it has a key or needs none.
     pub fn is_usable(&self) -> bool {
         self.key.is_some() || !self.needs_key
     }
 
-    /// One of its models, by the provider's own name for it.
+    /// One of its models, by the provider's own name of it.
     pub fn model(&self, model: &str, http: &Http) -> HttpModel {
         let known = Known::of(&self.row(model)).unwrap_or_default();
         self.model_known(model, known, http)
     }
 
-    /// The models it says it serves, by its own names. This asks it.
-    pub async fn served(&self, http: &Http) -> Result<Vec<String>, ModelError> {
+    /// The models it serves, by the provider's own names. Sends a request.
+    pub async fn list_models(&self, http: &Http) -> Result<Vec<String>, ModelError> {
         let path = match self.speaks {
             Speaks::AnthropicMessages => "v1/models?limit=1000",
             _ => "models",
         };
         let url = format!("{}/{path}", self.base_url.trim_end_matches('/'));
         let http = self.http.as_ref().unwrap_or(http);
-        let answer = http.get(&url, self.speaks.authorized(self.key.as_ref())?).await?;
+        let answer = http.get(&url, self.speaks.request_headers(self.key.as_ref())?).await?;
         if answer.status != 200 {
             return Err(failure::of_answer(answer, self.key.as_ref()).await);
         }
-        let text = answer.text(MOST_LISTED, FOR_LIST).await;
+        let text = answer.text(MAX_LIST, LIST_TIMEOUT).await;
         let list: Value = serde_json::from_str(&text).map_err(|cause| {
             ModelError::new(ModelErrorKind::Other, format!("the list cannot be read: {cause}"))
         })?;
@@ -263,18 +263,17 @@ impl Provider {
         format!("{}/{model}", self.catalogue)
     }
 
-    /// What is spoken with a model. OpenAI lets some think and call tools only where Responses are
-    /// spoken.
-    fn spoken(&self, known: &Known) -> Speaks {
-        let is_better = known.chat_tools != ChatTools::Yes && chat::is_openai(&self.base_url);
+    /// The API format for a model. Some OpenAI models think and call tools only over Responses.
+    fn dialect_of(&self, known: &Known) -> Speaks {
+        let needs_responses = known.chat_tools != ChatTools::Yes && chat::is_openai(&self.base_url);
         match self.speaks {
-            Speaks::OpenAiChat if is_better => Speaks::OpenAiResponses,
+            Speaks::OpenAiChat if needs_responses => Speaks::OpenAiResponses,
             speaks => speaks,
         }
     }
 
     fn model_known(&self, model: &str, known: Known, http: &Http) -> HttpModel {
-        let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.spoken(&known));
+        let (name, speaks) = (format_smolstr!("{}/{model}", self.name), self.dialect_of(&known));
         let http = self.http.as_ref().unwrap_or(http).clone();
         let (url, key) = (&self.base_url, self.key.clone());
         let dialects = match speaks {
@@ -292,7 +291,7 @@ impl Provider {
     }
 }
 
-/// Neither the key nor a password in the address is shown.
+/// Does not show the key, nor a password in the address.
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let base_url = Redactor::new().redact(&self.base_url).into_owned();
@@ -305,18 +304,18 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// What somebody knows better than the catalogue.
+/// Facts about a model that replace the catalogue's.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Override {
-    /// How many tokens a conversation may have.
+    /// The context window in tokens.
     pub context_window: Option<u64>,
-    /// How many tokens a reply may have.
+    /// The longest reply in tokens.
     pub max_output: Option<u64>,
-    /// What a million tokens cost.
+    /// The price of a million tokens.
     pub price: Option<Price>,
 }
 
-/// Every provider that was set up: models by name.
+/// The configured providers. Finds models by name.
 #[derive(Clone, Debug, Default)]
 pub struct Providers {
     http: Http,
@@ -325,24 +324,24 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// None yet. [`Rehearsal`] is always there.
+    /// No providers. [`Rehearsal`] is always found.
     pub fn new() -> Self {
         Providers::default()
     }
 
-    /// The same with another one. The later of a name stands.
+    /// Adds a provider. It replaces one of the same name.
     pub fn with(mut self, provider: Provider) -> Self {
         self.providers.retain(|known| known.name != provider.name);
         self.providers.push(provider);
         self
     }
 
-    /// The same over these connections.
+    /// Sets the connections.
     pub fn with_http(self, http: Http) -> Self {
         Providers { http, ..self }
     }
 
-    /// The same with a cassette in the machine. Who is played needs no key.
+    /// Records to a cassette, or plays from one. Playing needs no key.
     pub fn with_tape(mut self, tape: &Tape) -> Self {
         self.http = self.http.with_tape(tape.clone());
         for provider in &mut self.providers {
@@ -352,44 +351,44 @@ impl Providers {
         self
     }
 
-    /// The same with somebody's knowledge of a model, by `provider/model`.
+    /// Sets facts about a model, by `provider/model`.
     pub fn with_override(mut self, name: impl Into<SmolStr>, known: Override) -> Self {
         self.overrides.insert(name.into(), known);
         self
     }
 
-    /// Every one, in the order in which they were given.
+    /// All providers, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Provider> {
         self.providers.iter()
     }
 
-    /// The one of that name.
+    /// The provider of that name.
     pub fn get(&self, name: &str) -> Option<&Provider> {
         self.providers.iter().find(|provider| provider.name == name)
     }
 
-    /// What is known of a model of theirs, by `provider/model`.
+    /// The facts about a model, by `provider/model`; `None` for an unknown provider.
     pub fn info(&self, name: &str) -> Option<ModelInfo> {
         let (provider, model) = name.split_once('/')?;
         Some(self.known(self.get(provider)?, model).info(&name.into()))
     }
 
-    /// Those that can be reached, in the order in which they were given.
+    /// The usable providers, in the order in which they were added.
     pub fn usable(&self) -> impl Iterator<Item = &Provider> {
         self.providers.iter().filter(|provider| provider.is_usable())
     }
 
     fn known(&self, provider: &Provider, model: &str) -> Known {
         let known = Known::of(&provider.row(model));
-        // What runs here costs nothing.
+        // Local models are free.
         let free = || Some(Price::default()).filter(|_| provider.catalogue == "ollama");
         let mut known = known.unwrap_or_else(|| Known { price: free(), ..Known::default() });
         let name = format!("{}/{model}", provider.name);
-        if let Some(said) = self.overrides.get(name.as_str()) {
-            known.context_window = said.context_window.or(known.context_window);
-            known.max_output = said.max_output.or(known.max_output);
-            if said.price.is_some() {
-                (known.price, known.above) = (said.price, None);
+        if let Some(overrides) = self.overrides.get(name.as_str()) {
+            known.context_window = overrides.context_window.or(known.context_window);
+            known.max_output = overrides.max_output.or(known.max_output);
+            if overrides.price.is_some() {
+                (known.price, known.above) = (overrides.price, None);
             }
         }
         known
@@ -398,21 +397,21 @@ impl Providers {
 
 impl ModelDirectory for Providers {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
-        let wrong = |message| ModelError::new(ModelErrorKind::BadRequest, message);
+        let bad_request = |message| ModelError::new(ModelErrorKind::BadRequest, message);
         if name == Rehearsal::NAME {
             return Ok(Arc::new(Rehearsal::new()));
         }
         let shown = text::clip(&text::show_line(name), 80).into_owned();
         let Some((provider, model)) = name.split_once('/').filter(|(_, model)| !model.is_empty())
         else {
-            return Err(wrong(format!("`{shown}` is no model: expected `provider/model`")));
+            return Err(bad_request(format!("`{shown}` is no model: expected `provider/model`")));
         };
         let Some(found) = self.get(provider) else {
             let names = self.providers.iter().map(|provider| provider.name.as_str());
             let near =
                 text::nearest(provider, names).map(|near| format!("; did you mean `{near}`?"));
             let provider = text::clip(&text::show_line(provider), 40).into_owned();
-            return Err(wrong(format!(
+            return Err(bad_request(format!(
                 "there is no provider `{provider}`{}",
                 near.unwrap_or_default()
             )));
@@ -427,13 +426,14 @@ impl ModelDirectory for Providers {
     fn available(&self) -> Vec<ModelInfo> {
         let mut all = vec![];
         for provider in self.usable() {
-            let listed: Vec<_> =
+            let known: Vec<_> =
                 Known::models_of(&provider.catalogue).map(|(name, _)| name).collect();
-            let listed = listed.iter().filter_map(|name| name.split_once('/'));
-            let said = self.overrides.keys().filter_map(|name| name.split_once('/'));
-            let said = said.filter(|(name, _)| *name == provider.name).map(|(_, model)| model);
-            let mut models: Vec<_> = listed.map(|(_, model)| model).collect();
-            models.extend(said.filter(|model| !models.contains(model)).collect::<Vec<_>>());
+            let known = known.iter().filter_map(|name| name.split_once('/'));
+            let configured = self.overrides.keys().filter_map(|name| name.split_once('/'));
+            let configured =
+                configured.filter(|(name, _)| *name == provider.name).map(|(_, model)| model);
+            let mut models: Vec<_> = known.map(|(_, model)| model).collect();
+            models.extend(configured.filter(|model| !models.contains(model)).collect::<Vec<_>>());
             all.extend(models.into_iter().map(|model| {
                 let name = format_smolstr!("{}/{model}", provider.name);
                 self.known(provider, model).info(&name)
@@ -454,7 +454,7 @@ mod tests {
     use crate::catalog::ChatTools;
 
     #[test]
-    fn whoever_names_no_model_gets_one_that_is_known_and_takes_tools() {
+    fn default_models_are_in_the_catalogue_and_take_tools() {
         for ready in READY {
             let Some(model) = ready.default_model else { continue };
             let known = Known::of(&format!("{}/{model}", ready.catalogue));

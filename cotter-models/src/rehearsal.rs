@@ -1,8 +1,8 @@
 //! `rehearsal`: an offline stand-in for a model. It turns plain requests into real tool calls and
 //! answers from their results, so that tools, hooks and rules can be tried without a key or a cost.
 //!
-//! It understands a handful of sentences and nothing else, does the same for the same conversation
-//! every time, and never makes the same call twice for one request.
+//! It understands a few sentences and nothing else. The same conversation always gives the same
+//! reply, and it never makes the same call twice for one request.
 
 mod answer;
 mod plan;
@@ -27,7 +27,7 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// The name it goes by.
+    /// Its name.
     pub const NAME: &str = "rehearsal";
 
     /// The offline model.
@@ -56,24 +56,26 @@ impl Model for Rehearsal {
     }
 }
 
-/// What has been asked for, and what has come of it so far.
+/// The current request, with the calls made for it and their results.
 #[derive(Default)]
 struct Conversation<'a> {
     request: &'a str,
-    /// The calls made since, in order.
+    /// The calls made since the request, in order.
     calls: Vec<&'a cotter::history::message::ToolCall>,
     results: Vec<&'a ToolResultMessage>,
 }
 
 impl<'a> Conversation<'a> {
-    /// Everything from the person's last words on.
+    /// Reads everything from the last typed message on.
     fn read(request: &'a Request) -> Self {
         let mut read = Conversation::default();
         for message in request.messages.iter() {
             match message {
                 Message::User(user) if user.mark == UserMessageKind::Typed => {
-                    read =
-                        Conversation { request: words(&user.content), ..Conversation::default() };
+                    read = Conversation {
+                        request: first_text(&user.content),
+                        ..Conversation::default()
+                    };
                 }
                 Message::Assistant(reply) => read.calls.extend(AssistantMessage::calls(reply)),
                 Message::ToolResult(result) => read.results.push(result),
@@ -83,14 +85,14 @@ impl<'a> Conversation<'a> {
         read
     }
 
-    /// Whether this very call was made already.
+    /// True if an equal call was already made.
     fn has_made(&self, task: &Task) -> bool {
         self.calls.iter().any(|call| call.name == task.tool && *call.input == task.input)
     }
 }
 
-/// The request is the first text; whatever follows it is data.
-fn words(content: &Content) -> &str {
+/// The first text of a message is the request; later parts are data.
+fn first_text(content: &Content) -> &str {
     match content {
         Content::Text(text) => text,
         Content::Parts(parts) => parts.iter().find_map(ContentPart::as_text).unwrap_or_default(),
@@ -99,30 +101,31 @@ fn words(content: &Content) -> &str {
 
 fn reply(request: &Request) -> Vec<Result<Delta, ModelError>> {
     let conversation = Conversation::read(request);
-    if let Some(to_sum_up) = to_sum_up(request, conversation.request) {
-        return said(&answer::summary(to_sum_up));
+    if let Some(text_to_summarise) = text_to_summarise(request, conversation.request) {
+        return text_reply(&answer::summary(text_to_summarise));
     }
     let plan = Plan::parse(conversation.request, &request.tools);
     let step = plan.steps.iter().find(|step| step.iter().any(|task| !conversation.has_made(task)));
     let Some(step) = step else {
-        return said(&answer::answer(&plan, &conversation, &request.tools));
+        return text_reply(&answer::answer(&plan, &conversation, &request.tools));
     };
     let due = step.iter().filter(|task| !conversation.has_made(task));
     let calls = due.map(|task| {
         let (name, input) = (task.tool.clone(), task.input.clone());
-        // The loop gives every call without an id one of its own.
+        // The loop gives an id to every call without one.
         Ok(Delta::Call { id: SmolStr::default(), name, input })
     });
     calls.chain([Ok(done(StopReason::ToolUse))]).collect()
 }
 
-/// The conversation it is to sum up, where it is asked for that and nothing else.
-fn to_sum_up<'a>(request: &Request, words: &'a str) -> Option<&'a str> {
-    let asked = words.strip_prefix("<conversation>\n").filter(|_| request.tools.is_empty())?;
-    asked.rsplit_once("\n</conversation>").map(|(conversation, _)| conversation)
+/// The conversation to summarise, if that is all the request asks for.
+fn text_to_summarise<'a>(request: &Request, request_text: &'a str) -> Option<&'a str> {
+    let rest =
+        request_text.strip_prefix("<conversation>\n").filter(|_| request.tools.is_empty())?;
+    rest.rsplit_once("\n</conversation>").map(|(conversation, _)| conversation)
 }
 
-fn said(text: &str) -> Vec<Result<Delta, ModelError>> {
+fn text_reply(text: &str) -> Vec<Result<Delta, ModelError>> {
     let pieces = text.split_inclusive([' ', '\n']).map(|piece| Ok(Delta::Text(piece.into())));
     pieces.chain([Ok(done(StopReason::EndTurn))]).collect()
 }

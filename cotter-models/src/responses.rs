@@ -1,8 +1,8 @@
-//! OpenAI's Responses: what a request looks like.
+//! OpenAI's Responses dialect: the body of a request.
 //!
-//! Nothing is kept at the provider. Every request carries the whole conversation, and what the model
-//! thought comes and goes under the provider's seal. Instructions, then tools, then the input: what
-//! stays the same the longest stands first, where the provider's cache reads it.
+//! Nothing is stored at the provider. Every request carries the whole conversation, with the
+//! model's thoughts encrypted by the provider. Order of the body: instructions, tools, input. The
+//! parts that change least come first, because the provider's cache reads from the start.
 
 mod read;
 mod write;
@@ -21,17 +21,17 @@ use crate::{
     plain,
 };
 
-/// The least a reply can be limited to.
+/// The lowest reply limit the provider takes.
 const LEAST_TOKENS: u32 = 16;
 
 /// The dialect of one model.
 pub(crate) struct Responses {
-    /// `provider/model`: what replies of this model are signed with in the session.
+    /// `provider/model`. Replies of this model carry this name in the session.
     name: SmolStr,
-    /// The provider's own name for it.
+    /// The provider's own name of the model.
     model: String,
     known: Known,
-    /// Everything that what is kept with messages and tools depends on.
+    /// The cache key: everything that the cached bytes of messages and tools depend on.
     key: String,
 }
 
@@ -41,7 +41,7 @@ impl Responses {
         Responses { name, model: model.to_owned(), known, key }
     }
 
-    /// Everything before the conversation.
+    /// The body before the conversation.
     fn head(&self, request: &Request) -> Body {
         let mut body = Body::default();
         body.text(r#"{"model":"#).json(&self.model);
@@ -60,10 +60,10 @@ impl Responses {
         conversation::write(&request.messages, &self.key, Items::new(self.name.clone()))
     }
 
-    /// The word for how hard to think.
+    /// The effort word for a level.
     fn effort(&self, level: Thinking) -> Option<Effort> {
         let effort = self.known.effort(level)?;
-        // Few take the lowest word; one nobody knows of is not asked to.
+        // Few models take `minimal`; a model that is not in the catalogue gets `low`.
         let is_guess = self.known.efforts.is_empty() && effort == Effort::Minimal;
         Some(if is_guess { Effort::Low } else { effort })
     }
@@ -83,7 +83,7 @@ impl Responses {
                 settings["reasoning"]["summary"] = json!("auto");
             }
         }
-        // A model that cannot think refuses even the question.
+        // A model that cannot think refuses this field.
         let thinks = !matches!(self.known.thinks, Thinks::None | Thinks::Unknown);
         if thinks || effort.is_some() {
             settings["include"] = json!(["reasoning.encrypted_content"]);
@@ -116,7 +116,7 @@ impl Dialect for Responses {
 }
 
 fn tools_json(tools: &ToolList) -> Vec<u8> {
-    // Unsaid, the provider would hold the model to the schema as it reads it, and change it for that.
+    // The default is strict: the provider would then rewrite the schema and enforce it.
     let tools = tools.specs().map(|spec| {
         json!({"type": "function", "name": plain::name(&spec.name), "description": spec.description,
                "strict": false, "parameters": spec.schema})

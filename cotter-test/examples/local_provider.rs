@@ -1,11 +1,12 @@
-//! A provider on this machine, to try things by hand: it lets the model read a file and say so, over
-//! and over, in the words of a real provider.
+//! A provider on this machine, to try things by hand. Its model reads a file and says so, again and
+//! again, in the format of a real provider.
 //!
 //! ```sh
 //! cargo run -p cotter-test --features provider --example local_provider -- anthropic
 //! ```
 //!
-//! `openai` and `openai-responses` are the others. Then, with the address it tells, in another terminal:
+//! Use `openai` or `openai-responses` for the other formats. Then, in another terminal, with the
+//! address it prints:
 //!
 //! ```sh
 //! ANTHROPIC_BASE_URL=http://127.0.0.1:PORT ANTHROPIC_API_KEY=any \

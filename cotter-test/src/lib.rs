@@ -1,7 +1,6 @@
-//! Parts for testing agents and extensions without a network, a clock or a key: a model that says
-//! what it was told to say, a person who answers what they were told to answer, a store that fails
-//! when it should, and transcripts as text. With the feature `provider` also a provider on a loopback
-//! port, for what speaks HTTP.
+//! Parts for testing agents and extensions without a network, a clock or a key: a scripted model, a
+//! scripted person, a store that fails on demand, and transcripts as text. The feature `provider`
+//! adds a provider on a loopback port, for code that speaks HTTP.
 
 mod harness;
 #[cfg(feature = "provider")]

@@ -1,8 +1,8 @@
-//! A provider on this machine: it speaks a real provider's format on a loopback port, says what it was
-//! told to say, and fails when it was told to fail. Requests are checked as the real one checks them,
-//! answered in its words where they are wrong, and kept for whoever wants to look.
+//! A provider on this machine. It speaks a real provider's format on a loopback port, gives
+//! scripted answers and fails on demand. It checks requests as the real provider does, answers
+//! wrong ones with its error messages, and keeps all requests for inspection.
 //!
-//! It has a thread of its own, so blocking tests and other processes can use it. It ends when it is
+//! It runs on its own thread, so blocking tests and other processes can use it. It stops when
 //! dropped.
 //!
 //! ```
@@ -49,27 +49,27 @@ use tokio::sync::watch;
 pub use self::answer::{After, Answer, Cut};
 use self::{
     answer::{Reply, Thought},
-    check::Refused,
+    check::RequestError,
 };
 
-/// How long somebody who blocks waits for what a test says must happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest a blocking wait lasts before it panics.
+const BLOCK_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a local provider speaks.
+/// The API format of a local provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dialect {
     /// Anthropic's Messages.
     AnthropicMessages,
-    /// OpenAI's Chat Completions. What a model thinks goes as `reasoning_content`, as others do who
-    /// speak it.
+    /// OpenAI's Chat Completions. Thinking is sent as `reasoning_content`, as compatible servers
+    /// do.
     OpenAiChat,
     /// OpenAI's Responses.
     OpenAiResponses,
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Dialect; 3] =
         [Dialect::AnthropicMessages, Dialect::OpenAiChat, Dialect::OpenAiResponses];
 
@@ -82,39 +82,44 @@ impl Dialect {
     }
 }
 
-/// One provider's format, both ways.
+/// The format of one provider, in both directions.
 trait Wire: Sync {
-    /// What a base address ends with.
+    /// The path at the end of the base address.
     fn base(&self) -> &'static str;
 
-    /// What follows it.
+    /// The path after the base address.
     fn path(&self) -> &'static str;
 
-    /// What is wrong with the head of a request, or with its key.
-    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), Refused>;
+    /// Checks the headers and the key of a request.
+    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), RequestError>;
 
-    /// What is wrong with its body, as far as what was said before has to do with it.
-    fn check(&self, request: &Received, body: &Value, told: &[Told]) -> Result<(), Refused>;
+    /// Checks the body of a request, also against the replies sent before.
+    fn check(
+        &self,
+        request: &Received,
+        body: &Value,
+        sent: &[SentReply],
+    ) -> Result<(), RequestError>;
 
     /// A reply as events.
     fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> Rendered;
 
-    /// The body of a refusal.
-    fn refusal(&self, refused: &Refused) -> Value;
+    /// The body of an error response.
+    fn refusal(&self, refused: &RequestError) -> Value;
 
-    /// What goes with a status that a script asks for.
-    fn failure(&self, status: u16) -> Refused;
+    /// The error for a status that the script asks for.
+    fn failure(&self, status: u16) -> RequestError;
 
-    /// Something to say while there is nothing to say.
+    /// An event without content that keeps the connection alive.
     fn ping(&self) -> String;
 
     /// A list of models.
     fn models(&self, names: &[String]) -> Value;
 }
 
-/// What a reply is an answer to.
+/// The request that a reply answers.
 struct Turn<'r> {
-    /// Which answer it is, from 1.
+    /// The number of the answer, from 1.
     number: usize,
     request: &'r Value,
 }
@@ -125,9 +130,9 @@ impl Turn<'_> {
     }
 }
 
-/// Events as text: what is said, and what says that this was all.
+/// The events of a reply: its content, and the events that end it.
 struct Rendered {
-    said: Vec<String>,
+    body: Vec<String>,
     end: Vec<String>,
 }
 
@@ -136,33 +141,33 @@ fn named_event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// An event without one.
+/// An event without a name.
 fn plain_event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// What stands for a provider's signature: whoever changes the text has another one.
-fn seal(kind: &str, text: &str) -> String {
+/// A stand-in for a provider's signature. It changes if the text changes.
+fn fake_signature(kind: &str, text: &str) -> String {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let sum = text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
     format!("{kind}{sum:016x}==")
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Received {
-    /// `POST`, mostly.
+    /// The method, mostly `POST`.
     pub method: String,
-    /// The path, with what follows a question mark.
+    /// The path with the query.
     pub path: String,
-    /// Names in lower case, in the order in which they came.
+    /// Names in lower case, in the order received.
     pub headers: Vec<(String, String)>,
     /// The body, byte for byte.
     pub body: Vec<u8>,
-    /// On which connection it came, counted from 1.
+    /// The number of its connection, from 1.
     pub connection: usize,
-    /// Why it was not answered by the script, where it was not.
+    /// The reason if the request was refused, so that no answer was used.
     pub refused: Option<String>,
 }
 
@@ -172,26 +177,26 @@ impl Received {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; null where it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// Whose requests are answered.
+/// The keys that are accepted.
 #[derive(Clone, Debug, Default)]
 enum Keys {
-    /// Whoever has any key.
+    /// Any key.
     #[default]
     Any,
-    /// Everybody.
+    /// Any key or none.
     None,
-    /// Whoever has this one.
+    /// Only this key.
     Only(String),
 }
 
 impl Keys {
-    fn admit(&self, key: Option<&str>) -> bool {
+    fn accepts(&self, key: Option<&str>) -> bool {
         match self {
             Keys::None => true,
             Keys::Any => key.is_some_and(|key| !key.trim().is_empty()),
@@ -200,8 +205,8 @@ impl Keys {
     }
 }
 
-/// What a reply said that has to come back as it was.
-struct Told {
+/// The parts of a sent reply that must come back unchanged.
+struct SentReply {
     model: String,
     calls: Vec<String>,
     thoughts: Vec<Thought>,
@@ -221,9 +226,9 @@ struct Shared {
     dialect: Dialect,
     state: Mutex<State>,
     script: Mutex<Script>,
-    /// For those who block until something happens.
+    /// Wakes blocking waits.
     changed: Condvar,
-    /// For those who await it.
+    /// Wakes async waits.
     news: watch::Sender<()>,
     is_released: watch::Sender<bool>,
     is_over: watch::Sender<bool>,
@@ -232,35 +237,35 @@ struct Shared {
 #[derive(Default)]
 struct State {
     requests: Vec<Received>,
-    /// Answers that were taken from the script.
+    /// The number of answers taken from the script.
     answers: usize,
     connections: usize,
-    /// Connections that whoever made them has closed.
+    /// The number of connections closed by the client.
     closed: usize,
-    told: Vec<Told>,
+    sent: Vec<SentReply>,
     keys: Keys,
-    is_unchecked: bool,
+    skip_checks: bool,
     models: Vec<String>,
 }
 
 impl LocalProvider {
-    /// A provider that gives these answers, one per request, in this order. A request that is refused
-    /// takes none; one too many is refused.
+    /// Starts a provider that gives these answers, one per request, in order. A refused request
+    /// uses none. A request beyond the last answer is refused.
     ///
     /// # Panics
     ///
-    /// Where this machine has no loopback port to give.
+    /// If no loopback port is free.
     pub fn start(dialect: Dialect, answers: impl IntoIterator<Item = Answer>) -> Self {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
         Self::begin(dialect, Box::new(move |_| answers.next()))
     }
 
-    /// A provider whose answers depend on what it is asked. The function runs on the provider's own
-    /// thread, for requests that are well made.
+    /// Starts a provider whose answers depend on the request. The function runs on the provider's
+    /// thread, for valid requests only.
     ///
     /// # Panics
     ///
-    /// Where this machine has no loopback port to give.
+    /// If no loopback port is free.
     pub fn start_with(
         dialect: Dialect,
         mut answer: impl FnMut(&Received) -> Answer + Send + 'static,
@@ -280,95 +285,95 @@ impl LocalProvider {
         });
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a loopback port is free");
         let address = listener.local_addr().expect("a bound listener has an address");
-        let serving = shared.clone();
-        let thread = std::thread::spawn(move || serve::run(listener, serving));
+        let thread_shared = shared.clone();
+        let thread = std::thread::spawn(move || serve::run(listener, thread_shared));
         LocalProvider { dialect, address, shared, thread: Some(thread) }
     }
 
-    /// The same for whoever has this key. Without, any key will do.
+    /// Accepts only this key. The default is any key.
     pub fn with_key(self, key: impl Into<String>) -> Self {
         self.shared.state().keys = Keys::Only(key.into());
         self
     }
 
-    /// The same for everybody, with a key or without.
+    /// Accepts requests with any key or none.
     pub fn without_key(self) -> Self {
         self.shared.state().keys = Keys::None;
         self
     }
 
-    /// The same, taking whatever it is sent: there are compatible providers with fields of their own.
+    /// Skips the checks of the body: compatible providers have extra fields.
     pub fn unchecked(self) -> Self {
-        self.shared.state().is_unchecked = true;
+        self.shared.state().skip_checks = true;
         self
     }
 
-    /// The same with these models in its list.
+    /// Sets the models of its list.
     pub fn with_models(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.shared.state().models = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// What it speaks.
+    /// Its dialect.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The base address, as programs are given one.
+    /// The base address for clients.
     pub fn url(&self) -> String {
         format!("http://{}{}", self.address, self.dialect.wire().base())
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Every request so far, once its body was there.
+    /// Every request so far whose body is complete.
     pub fn requests(&self) -> Vec<Received> {
         self.shared.state().requests.clone()
     }
 
-    /// Why requests were refused, in order. Empty after a run in which all was well.
+    /// The reasons of all refused requests, in order. Empty if all requests were valid.
     pub fn refusals(&self) -> Vec<String> {
         let state = self.shared.state();
         state.requests.iter().filter_map(|request| request.refused.clone()).collect()
     }
 
-    /// How many connections were made.
+    /// The number of connections made.
     pub fn connections(&self) -> usize {
         self.shared.state().connections
     }
 
-    /// Lets every answer that hangs go on, those to come as well.
+    /// Releases every hanging answer, and all later ones.
     pub fn release(&self) {
         self.shared.is_released.send_replace(true);
     }
 
-    /// Waits until so many requests have come.
+    /// Waits until that many requests were received.
     pub async fn received(&self, requests: usize) {
-        self.shared.until(|state| state.requests.len() >= requests).await;
+        self.shared.wait_until(|state| state.requests.len() >= requests).await;
     }
 
-    /// Blocks until so many requests have come.
+    /// Blocks until that many requests were received.
     ///
     /// # Panics
     ///
-    /// After a minute in vain.
+    /// After one minute.
     pub fn wait_received(&self, requests: usize) {
         self.shared.block_until("requests", |state| state.requests.len() >= requests);
     }
 
-    /// Waits until so many connections were closed by those who made them.
+    /// Waits until clients closed that many connections.
     pub async fn closed(&self, connections: usize) {
-        self.shared.until(|state| state.closed >= connections).await;
+        self.shared.wait_until(|state| state.closed >= connections).await;
     }
 
-    /// Blocks until so many connections were closed by those who made them.
+    /// Blocks until clients closed that many connections.
     ///
     /// # Panics
     ///
-    /// After a minute in vain.
+    /// After one minute.
     pub fn wait_closed(&self, connections: usize) {
         self.shared.block_until("closed connections", |state| state.closed >= connections);
     }
@@ -389,29 +394,29 @@ impl Shared {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let made = change(&mut self.state());
+        let result = change(&mut self.state());
         self.changed.notify_all();
         self.news.send_replace(());
-        made
+        result
     }
 
-    async fn until(&self, is_so: impl Fn(&State) -> bool) {
+    async fn wait_until(&self, is_met: impl Fn(&State) -> bool) {
         let mut news = self.news.subscribe();
-        while !is_so(&self.state()) {
+        while !is_met(&self.state()) {
             if news.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    fn block_until(&self, what: &str, is_so: impl Fn(&State) -> bool) {
+    fn block_until(&self, what: &str, is_met: impl Fn(&State) -> bool) {
         let since = Instant::now();
         let mut state = self.state();
-        while !is_so(&state) {
-            let left = PATIENCE.saturating_sub(since.elapsed());
-            assert!(!left.is_zero(), "the provider waited in vain for {what}");
-            let woken = self.changed.wait_timeout(state, left);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        while !is_met(&state) {
+            let remaining = BLOCK_LIMIT.saturating_sub(since.elapsed());
+            assert!(!remaining.is_zero(), "the provider waited in vain for {what}");
+            let guard = self.changed.wait_timeout(state, remaining);
+            state = guard.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A model that remembers what it was sent.
+//! A model that records its requests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ pub struct Recording<M> {
 }
 
 impl<M: Model> Recording<M> {
-    /// Records what goes to `model`.
+    /// Records the requests to `model`.
     pub fn new(model: M) -> Self {
         Recording { model, requests: Arc::default() }
     }
@@ -26,7 +26,7 @@ impl<M: Model> Recording<M> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The messages of every request so far, a line each, requests apart by `--`.
+    /// The messages of every request so far, one per line; `--` separates requests.
     pub fn shown(&self) -> String {
         let shown = |request: Request| -> String {
             request

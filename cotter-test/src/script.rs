@@ -1,4 +1,4 @@
-//! A model that says what it was told to say, one step per request.
+//! A model that follows a script, one step per request.
 
 use std::{
     collections::VecDeque,
@@ -16,7 +16,7 @@ use futures_util::stream;
 use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
-/// What the model does with one request.
+/// The model's reaction to one request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     thinking: Option<String>,
@@ -30,7 +30,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// Says something.
+    /// Replies with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Step { text: Some(text.into()), ..Step::default() }
     }
@@ -40,50 +40,50 @@ impl Step {
         Step::default().and_call(name, input)
     }
 
-    /// Fails.
+    /// Fails with an error.
     pub fn error(kind: ModelErrorKind) -> Self {
         let error = ModelError::new(kind, "the script says so");
         Step { error: Some(error), ..Step::default() }
     }
 
-    /// Thinks before it speaks.
+    /// Adds thinking before the text.
     pub fn and_thinking(mut self, text: impl Into<String>) -> Self {
         self.thinking = Some(text.into());
         self
     }
 
-    /// Calls a further tool.
+    /// Adds a further tool call.
     pub fn and_call(mut self, name: impl Into<SmolStr>, input: Value) -> Self {
         self.calls.push((name.into(), input));
         self
     }
 
-    /// Waits before each piece of its reply.
+    /// Waits before each delta of the reply.
     pub fn and_delay(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self
     }
 
-    /// Stops for another reason than the obvious one.
+    /// Sets the stop reason. The default is `ToolUse` with calls, else `EndTurn`.
     pub fn and_stop(mut self, reason: StopReason) -> Self {
         self.stop = Some(reason);
         self
     }
 
-    /// Uses that many tokens.
+    /// Sets the usage.
     pub fn and_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// Fails after what it says, asking to be left alone for a while.
+    /// Fails after the rest of the reply, with a wait before the retry.
     pub fn and_error(mut self, kind: ModelErrorKind, retry_after: Option<Duration>) -> Self {
         let error = ModelError::new(kind, "the script says so");
         self.error = Some(ModelError { retry_after, ..error });
         self
     }
 
-    /// Says what it says and then nothing more, for ever.
+    /// Never ends the reply.
     pub fn and_hang(mut self) -> Self {
         self.hangs = true;
         self
@@ -98,7 +98,7 @@ impl Step {
             self.thinking.into_iter().flat_map(pieces).map(|text| Ok(Delta::Thinking(text))),
         );
         all.extend(self.text.into_iter().flat_map(pieces).map(|text| Ok(Delta::Text(text))));
-        let called = !self.calls.is_empty();
+        let has_calls = !self.calls.is_empty();
         for (index, (name, input)) in self.calls.into_iter().enumerate() {
             let id = format_smolstr!("c{request}.{}", index + 1);
             all.push(Ok(Delta::Call { id, name, input }));
@@ -107,8 +107,8 @@ impl Step {
             Some(error) => all.push(Err(error)),
             None if self.hangs => {}
             None => {
-                let plain = if called { StopReason::ToolUse } else { StopReason::EndTurn };
-                let stop_reason = self.stop.unwrap_or(plain);
+                let default = if has_calls { StopReason::ToolUse } else { StopReason::EndTurn };
+                let stop_reason = self.stop.unwrap_or(default);
                 all.push(Ok(Delta::Done { stop_reason, usage: self.usage.unwrap_or_default() }));
             }
         }
@@ -116,37 +116,37 @@ impl Step {
     }
 }
 
-/// A model with a script. Running out of steps is an error.
+/// A model with a script. A request beyond the last step is an error.
 #[derive(Clone)]
 pub struct Scripted {
     name: SmolStr,
     price: Option<f64>,
-    steps: Arc<Mutex<Script>>,
+    script: Arc<Mutex<Script>>,
 }
 
 struct Script {
-    waiting: VecDeque<Step>,
+    steps: VecDeque<Step>,
     requests: usize,
 }
 
 impl Scripted {
     /// A model that does these steps.
     pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
-        let script = Script { waiting: steps.into_iter().collect(), requests: 0 };
-        Scripted { name: "test/scripted".into(), price: None, steps: Arc::new(Mutex::new(script)) }
+        let script = Script { steps: steps.into_iter().collect(), requests: 0 };
+        Scripted { name: "test/scripted".into(), price: None, script: Arc::new(Mutex::new(script)) }
     }
 
-    /// The same model under another name.
+    /// Sets the model's name.
     pub fn named(self, name: impl Into<SmolStr>) -> Self {
         Scripted { name: name.into(), ..self }
     }
 
-    /// The same model, each reply costing that much.
+    /// Sets the price of each reply.
     pub fn priced(self, usd: f64) -> Self {
         Scripted { price: Some(usd), ..self }
     }
 
-    /// The model of a script file. Errors name the file and the place.
+    /// Parses a script file. Errors name the file and the position.
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, ScriptError> {
         let document = Document::parse_bytes(file, bytes)?;
         let object = document.root().object()?.keys(&["steps"])?;
@@ -154,9 +154,9 @@ impl Scripted {
         Ok(Scripted::new(steps).named("script"))
     }
 
-    /// How many requests it has had.
+    /// The number of requests so far.
     pub fn requests(&self) -> usize {
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner).requests
+        self.script.lock().unwrap_or_else(PoisonError::into_inner).requests
     }
 }
 
@@ -166,10 +166,10 @@ impl Model for Scripted {
     }
 
     fn stream(&self, _: Request) -> ReplyStream {
-        let mut script = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut script = self.script.lock().unwrap_or_else(PoisonError::into_inner);
         script.requests += 1;
         let request = script.requests;
-        let Some(step) = script.waiting.pop_front() else {
+        let Some(step) = script.steps.pop_front() else {
             let message = format!("the script has no step for request {request}");
             let error = ModelError::new(ModelErrorKind::BadRequest, message);
             return Box::pin(stream::iter([Err(error)]));
@@ -234,12 +234,12 @@ fn call(node: Node<'_>) -> Result<(SmolStr, Value), ScriptError> {
     Ok((name, input))
 }
 
-/// A script file that is none.
+/// An invalid script file.
 #[derive(Debug)]
 pub struct ScriptError(SettingsError);
 
 impl ScriptError {
-    /// The way out, where there is one.
+    /// A hint on how to fix it, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint()
     }

@@ -1,4 +1,4 @@
-//! A store that fails when it is told to.
+//! A store that fails on demand.
 
 use std::{
     path::PathBuf,
@@ -14,16 +14,16 @@ use cotter::history::{
 };
 use smol_str::SmolStr;
 
-/// Which call of a log fails, counted from 1 over all logs of the store.
+/// The call that fails, counted from 1 over all logs of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The nth append, and all after it.
+    /// The nth append and all later ones.
     Append(usize),
-    /// The nth sync that is waited for, and all after it.
+    /// The nth awaited sync and all later ones.
     Sync(usize),
 }
 
-/// Wraps a store whose disk goes bad at some point.
+/// Wraps a store and makes it fail from one call on.
 pub struct FaultyStore<S> {
     store: S,
     faults: Arc<Faults>,

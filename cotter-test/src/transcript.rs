@@ -1,4 +1,4 @@
-//! Sessions and events as text, one line each, for comparing whole.
+//! Sessions and events as text, one line each, to compare them as a whole.
 
 use cotter::{
     Message, Session,
@@ -35,14 +35,14 @@ pub fn transcript(session: &Session) -> String {
 pub(crate) fn shown(message: &Message) -> String {
     match message {
         Message::User(user) => {
-            let who = match user.mark {
+            let role = match user.mark {
                 UserMessageKind::Typed => "user",
                 UserMessageKind::SkillInjection => "skill",
                 UserMessageKind::Compaction => "summary",
                 UserMessageKind::Note => "note",
                 _ => "other",
             };
-            format!("{who}: {}", user.content.text())
+            format!("{role}: {}", user.content.text())
         }
         Message::Assistant(assistant) => {
             let parts = assistant.parts.iter().map(|part| match part {
@@ -67,12 +67,12 @@ pub(crate) fn shown(message: &Message) -> String {
     }
 }
 
-/// Every event a run left behind, a line each, without what differs from run to run.
+/// Every event, one per line, without data that differs between runs.
 pub fn shown_events<'a>(events: impl IntoIterator<Item = &'a Event>) -> String {
     events.into_iter().map(|event| shown_event(event) + "\n").collect()
 }
 
-/// One event as text, without what differs from run to run.
+/// One event as text, without data that differs between runs.
 pub fn shown_event(event: &Event) -> String {
     let name = event.kind.name();
     match &event.kind {
@@ -102,9 +102,9 @@ pub fn shown_event(event: &Event) -> String {
             format!("{name} {} {}", question.id, calls.join(" "))
         }
         EventKind::PermissionResponse { decisions, by, .. } => {
-            let said: Vec<_> =
+            let answers: Vec<_> =
                 decisions.iter().map(|(call, yes, _)| format!("{call}={yes}")).collect();
-            format!("{name} {} by {by}", said.join(" "))
+            format!("{name} {} by {by}", answers.join(" "))
         }
         EventKind::Retry { attempt, kind, wait_ms, model } => {
             let next = model.as_ref().map(|model| format!(" with {model}"));

@@ -1,4 +1,4 @@
-//! A person who answers what they were told to answer.
+//! A scripted person at the user interface.
 
 use std::{
     collections::VecDeque,
@@ -7,41 +7,41 @@ use std::{
 
 use cotter::hooks::ui::{CallApproval, Question, QuestionAnswer, QuestionCall, Ui, UiFuture};
 
-/// What the person does with one question.
+/// The person's answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Yes to every call.
     Yes,
-    /// Yes to every call, and for the session to what each offers.
+    /// Yes to every call, with the offered session rule of each.
     YesForSession,
-    /// No to every call, with words.
+    /// No to every call, with a reason.
     No(String),
-    /// Each call on its own, in call order.
+    /// A separate answer for each call, in call order.
     Each(Vec<bool>),
-    /// Walks away.
+    /// Leaves without an answer.
     Nothing,
     /// Never answers.
     Silence,
-    /// Yes, but to another question.
+    /// Yes, but with the id of another question.
     WrongQuestion,
-    /// Yes, but for calls as they are not.
+    /// Yes, but with wrong call digests.
     WrongDigest,
-    /// Chooses the option at that place.
+    /// Chooses the option at that index.
     Choice(usize),
-    /// Chooses the options at those places.
+    /// Chooses the options at those indexes.
     Choices(Vec<usize>),
     /// Types a line.
     Line(String),
 }
 
-/// A person with a script. Out of answers, they walk away.
+/// A scripted person. Without further answers they leave.
 #[derive(Clone, Default)]
 pub struct ScriptedUi {
     answers: Arc<Mutex<VecDeque<Said>>>,
     questions: Arc<Mutex<Vec<Arc<Question>>>>,
-    /// What was put to them beside permissions, as text.
-    put: Arc<Mutex<String>>,
-    told: Arc<Mutex<String>>,
+    /// The questions besides permissions, as text.
+    prompts: Arc<Mutex<String>>,
+    notices: Arc<Mutex<String>>,
 }
 
 impl ScriptedUi {
@@ -56,20 +56,20 @@ impl ScriptedUi {
         answers.pop_front().unwrap_or(Said::Nothing)
     }
 
-    fn put(&self, title: &str, options: &[String]) {
-        let mut put = self.put.lock().unwrap_or_else(PoisonError::into_inner);
-        put.push_str(&format!("{title}\n"));
-        options.iter().for_each(|option| put.push_str(&format!("- {option}\n")));
+    fn record_prompt(&self, title: &str, options: &[String]) {
+        let mut prompts = self.prompts.lock().unwrap_or_else(PoisonError::into_inner);
+        prompts.push_str(&format!("{title}\n"));
+        options.iter().for_each(|option| prompts.push_str(&format!("- {option}\n")));
     }
 
-    /// What they were asked beside permissions: titles, with an option per line.
-    pub fn was_put(&self) -> String {
-        self.put.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The questions besides permissions: titles, with one option per line.
+    pub fn prompts(&self) -> String {
+        self.prompts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What they were told without being asked, a line each.
-    pub fn was_told(&self) -> String {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The notices, one per line.
+    pub fn notices(&self) -> String {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Every question so far.
@@ -77,7 +77,7 @@ impl ScriptedUi {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Every question so far as text: a line per call with who asks and why.
+    /// Every question so far as text: a line per call with the asking owner and the reason.
     pub fn shown(&self) -> String {
         let call = |call: &QuestionCall| {
             let asks: Vec<_> =
@@ -97,10 +97,10 @@ impl Ui for ScriptedUi {
 
     fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question.clone());
-        let said = self.next();
+        let answer = self.next();
         Box::pin(async move {
             let all = |decision| Some(QuestionAnswer::all(&question, decision, "test"));
-            match said {
+            match answer {
                 Said::Yes => all(CallApproval::Yes),
                 Said::YesForSession => {
                     let yes = |call: &QuestionCall| {
@@ -115,35 +115,39 @@ impl Ui for ScriptedUi {
                 }
                 Said::No(words) => all(CallApproval::No(Some(words))),
                 Said::Each(each) => {
-                    let mut answered =
+                    let mut question_answer =
                         QuestionAnswer::all(&question, CallApproval::No(None), "test");
-                    for ((_, decision), yes) in answered.decisions.iter_mut().zip(each) {
+                    for ((_, decision), yes) in question_answer.decisions.iter_mut().zip(each) {
                         *decision = if yes { CallApproval::Yes } else { CallApproval::No(None) };
                     }
-                    Some(answered)
+                    Some(question_answer)
                 }
                 Said::Nothing | Said::Choice(_) | Said::Choices(_) | Said::Line(_) => None,
                 Said::Silence => std::future::pending().await,
-                Said::WrongQuestion => all(CallApproval::Yes)
-                    .map(|answered| QuestionAnswer { question: "other".into(), ..answered }),
-                Said::WrongDigest => all(CallApproval::Yes).map(|mut answered| {
-                    answered.decisions.iter_mut().for_each(|(digest, _)| *digest = "other".into());
-                    answered
+                Said::WrongQuestion => all(CallApproval::Yes).map(|question_answer| {
+                    QuestionAnswer { question: "other".into(), ..question_answer }
+                }),
+                Said::WrongDigest => all(CallApproval::Yes).map(|mut question_answer| {
+                    question_answer
+                        .decisions
+                        .iter_mut()
+                        .for_each(|(digest, _)| *digest = "other".into());
+                    question_answer
                 }),
             }
         })
     }
 
     fn notify(&self, text: &str) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.push_str(&format!("{text}\n"));
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push_str(&format!("{text}\n"));
     }
 
     fn confirm(&self, text: &str) -> UiFuture<'_, bool> {
-        self.put(text, &[]);
-        let said = self.next();
+        self.record_prompt(text, &[]);
+        let answer = self.next();
         Box::pin(async move {
-            match said {
+            match answer {
                 Said::Yes => true,
                 Said::Silence => std::future::pending().await,
                 _ => false,
@@ -152,10 +156,10 @@ impl Ui for ScriptedUi {
     }
 
     fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
-        self.put(title, options);
-        let said = self.next();
+        self.record_prompt(title, options);
+        let answer = self.next();
         Box::pin(async move {
-            match said {
+            match answer {
                 Said::Choice(index) => Some(index),
                 Said::Silence => std::future::pending().await,
                 _ => None,
@@ -168,10 +172,10 @@ impl Ui for ScriptedUi {
         title: &'a str,
         options: &'a [String],
     ) -> UiFuture<'a, Option<Vec<usize>>> {
-        self.put(title, options);
-        let said = self.next();
+        self.record_prompt(title, options);
+        let answer = self.next();
         Box::pin(async move {
-            match said {
+            match answer {
                 Said::Choice(index) => Some(vec![index]),
                 Said::Choices(indices) => Some(indices),
                 Said::Silence => std::future::pending().await,
@@ -181,10 +185,10 @@ impl Ui for ScriptedUi {
     }
 
     fn input<'a>(&'a self, title: &'a str) -> UiFuture<'a, Option<String>> {
-        self.put(title, &[]);
-        let said = self.next();
+        self.record_prompt(title, &[]);
+        let answer = self.next();
         Box::pin(async move {
-            match said {
+            match answer {
                 Said::Line(line) => Some(line),
                 Said::Silence => std::future::pending().await,
                 _ => None,

@@ -1,4 +1,4 @@
-//! What a call of `bash` takes beyond the bash it starts, measured side by side in one run.
+//! The time a call of `bash` takes beyond the bash it starts, compared in one run.
 //!
 //! `cargo bench -p cotter-tools --bench bash`
 
@@ -38,7 +38,8 @@ mod linux {
     }
 
     async fn compare() {
-        // As much memory as an agent at work may have: a fork of this process would show.
+        // As much memory as a working agent may have: the cost of a fork of this process would
+        // show.
         let mut ballast = vec![1u8; 256 * 1024 * 1024];
         ballast.iter_mut().step_by(4096).for_each(|byte| *byte = 2);
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! What command hooks add to a call, beside their programs alone, measured side by side in one run.
+//! The time command hooks add to a call, compared with their programs alone in one run.
 //!
 //! `cargo bench -p cotter-tools --bench hooks`
 
@@ -34,13 +34,13 @@ mod linux {
     use serde_json::{Value, json};
 
     const ROUNDS: usize = 400;
-    /// For what takes next to no time.
+    /// For very short times.
     const MANY_ROUNDS: usize = 20_000;
     const GUARDS: usize = 10;
     const DECLARED: usize = 50;
-    /// The word by which this program knows that it is to be a hook that stays.
+    /// The argument that makes this program a resident hook.
     const SERVES: &str = "--serves";
-    /// What a hook is told about the call below, but for a few characters.
+    /// The input of a hook for the call below, except for a few characters.
     const TOLD: &str = r#"{"v":1,"event":"tool.pre","sessionId":"0123456789abcdef","runId":"r1","step":1,"agentId":"main","cwd":"/project","projectDir":"/project","dryRun":false,"callId":"c1.1","toolName":"work","toolInput":{"n":1},"facts":{"reads":[],"writes":[],"hosts":[],"commands":[],"zone":"safe"},"id":1}"#;
 
     pub(crate) fn main() {
@@ -50,7 +50,8 @@ mod linux {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            // As much memory as an agent at work may have: a fork of this process would show.
+            // As much memory as a working agent may have: the cost of a fork of this process would
+            // show.
             let mut ballast = vec![1u8; 256 * 1024 * 1024];
             ballast.iter_mut().step_by(4096).for_each(|byte| *byte = 2);
             let folder = tempfile::tempdir().expect("a folder");
@@ -62,7 +63,7 @@ mod linux {
         });
     }
 
-    /// Answers each line with its number, and nothing else.
+    /// Answers each line with its number.
     fn serve() {
         let (mut lines, mut out) = (std::io::stdin().lock(), std::io::stdout().lock());
         let mut line = String::new();
@@ -74,7 +75,7 @@ mod linux {
         }
     }
 
-    /// One hook, and ten, beside the script they run.
+    /// One hook, and ten, compared with the script they run.
     async fn started(folder: &Path) {
         let script = folder.join("check");
         fs::write(&script, "#!/bin/sh\nread -r line\nexit 0\n").expect("a script");
@@ -100,7 +101,7 @@ mod linux {
         tell("ten command hooks add", ten.saturating_sub(none), Some((all, 1.4)));
     }
 
-    /// A hook that stays, beside a line to the same program and back.
+    /// A resident hook, compared with one line to the same program and back.
     async fn stays(folder: &Path) {
         let program = std::env::current_exe().expect("this program");
         let entry = json!({"name": "warm", "command": [program, SERVES], "serve": true});
@@ -119,7 +120,7 @@ mod linux {
         tell("a hook that stays adds", one.saturating_sub(none), Some((alone, 1.5)));
     }
 
-    /// Hooks for other tools than the one that is called.
+    /// Hooks for other tools than the called one.
     async fn unmatched(folder: &Path) {
         let hook =
             |number| json!({"name": format!("h{number}"), "tools": ["other"], "command": "no"});
@@ -132,7 +133,7 @@ mod linux {
             }
         }
         let [none, fifty] = took.map(|mut took| median(&mut took));
-        // Less than nothing is noise, and told as it is.
+        // A negative time is noise, and printed as it is.
         let added = fifty.as_secs_f64() - none.as_secs_f64();
         let what = "fifty hooks of which none matches add";
         println!("{what:<44} {:>8.0} ns  (goal: less than 1000)", added * 1e9);
@@ -168,7 +169,7 @@ mod linux {
         begun.elapsed()
     }
 
-    /// So many of a script, all there at once, each with what it is told.
+    /// Runs a script `count` times in parallel, each with its input.
     fn bare(script: &Path, mut input: &fs::File, count: usize) -> Duration {
         input.rewind().expect("a file");
         let begun = Instant::now();
@@ -184,7 +185,7 @@ mod linux {
         begun.elapsed()
     }
 
-    /// A program that stays, by hand.
+    /// A resident program without hooks.
     struct Pipe {
         child: Child,
         input: ChildStdin,

@@ -1,4 +1,4 @@
-//! What it costs to tell what a command line would touch.
+//! The cost of computing what a command line would touch.
 
 #[path = "../../cotter/benches/spine/measure.rs"]
 #[expect(dead_code, reason = "shared with the spine's bench, which uses all of it")]

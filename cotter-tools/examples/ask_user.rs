@@ -1,6 +1,6 @@
-//! An agent that asks the person where a decision is theirs. Look at what the person is shown: who asks,
-//! the words behind a bar, and an option for anything else. Here the person has a script; a program
-//! gives its own `Ui`.
+//! An agent that asks the person for a decision. Look at what the person is shown: the asker, the
+//! text behind a bar, and an option for any other answer. Here the person is scripted; a program
+//! passes its own `Ui`.
 
 use std::error::Error;
 
@@ -29,5 +29,5 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build()?;
     agent.process_request("Migrate the database.").await?;
     let shown = transcript(&agent.main_session().await?);
-    Ok(format!("{}\n{shown}", person.was_put()))
+    Ok(format!("{}\n{shown}", person.prompts()))
 }

@@ -1,5 +1,5 @@
-//! Several subagents at once, with what the run may spend shared out among them. Look at the results:
-//! they come in the order of the tasks, and the one that fails ends no other.
+//! Several subagents at once, with the run's budget divided among them. Look at the results: they
+//! come in the order of the tasks, and a failed task ends no other.
 
 use std::error::Error;
 
@@ -27,7 +27,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
             file => Ok(format!("{file} parses").into()),
         }
     };
-    // An agent of its own, for the run: it answers to the same gates, and spends from its task's share.
+    // A child agent for the run: it has the same gates, and spends from its task's share.
     let counter = |cx: SubagentCx| async move {
         let model = Scripted::new([Step::text("212 lines")]);
         let child = cx.child().id("counter").model(model).build()?;

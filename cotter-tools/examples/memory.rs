@@ -1,5 +1,5 @@
-//! What one session remembers, another finds. Look at the file: a person can read it, mend it or throw
-//! it away. Agents have the tools where their config says `memory`; `project_key` gives a folder per
+//! Notes of one session are found in another. Look at the file: a person can read, fix or delete
+//! it. Agents with `memory` in their config have the tools; `project_key` gives a folder per
 //! project.
 
 use std::{error::Error, fs, path::Path};
@@ -38,7 +38,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         file += &fs::read_to_string(found?.path())?;
     }
     let shown = format!("{file}--\n{first}--\n{second}");
-    // When it was, and the id that comes of it, differ each time.
+    // The time and the id made from it differ in each run.
     let value = |key: &str| file.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("");
     Ok(shown.replace(value("id: "), "ID").replace(value("created: "), "WHEN"))
 }

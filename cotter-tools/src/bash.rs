@@ -1,4 +1,4 @@
-//! `bash`: one command line, run by the bash whose grammar was judged.
+//! The tool `bash`: runs one command line with the bash whose grammar the decision used.
 
 pub mod background;
 
@@ -29,11 +29,11 @@ use crate::{
 };
 
 const TIMEOUT: Duration = Duration::from_secs(120);
-const LONGEST: Duration = Duration::from_secs(600);
-/// The most a command may say.
-const MOST_OUTPUT: usize = 64 * 1024 * 1024;
-/// The most of each stream that renderers get.
-const MOST_RENDERED: usize = 256 * 1024;
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// The longest output of a command in bytes.
+const MAX_OUTPUT: usize = 64 * 1024 * 1024;
+/// The most bytes of each stream for renderers.
+const MAX_RENDERED: usize = 256 * 1024;
 
 /// The tool `bash {command, timeout_ms?, cwd?}`.
 pub struct Bash {
@@ -69,39 +69,39 @@ impl Tool for Bash {
         &self.spec
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        effects(input, place, &self.runner)
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        effects(input, workspace, &self.runner)
     }
 
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let timeout = permit.input()["timeout_ms"].as_u64().map(Duration::from_millis);
-            let timeout = timeout.unwrap_or(TIMEOUT).min(LONGEST);
+            let timeout = timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT);
             let job = job(&permit, &self.runner)?;
             let (confinement, cwd) = (job.confinement.clone(), job.cwd.clone());
             let running = self.runner.start(job).await.map_err(not_started)?;
-            let mut said = listen(running, &permit, timeout).await?;
+            let mut output = collect_output(running, &permit, timeout).await?;
             if let Some(confinement) = confinement {
-                let place = permit.cx().place().clone().with_cwd(&cwd);
-                said.ended.remarks.extend(confinement.refusals(&said.tail(), &place));
+                let workspace = permit.cx().place().clone().with_cwd(&cwd);
+                output.ended.remarks.extend(confinement.refusals(&output.tail(), &workspace));
             }
-            said.output(timeout)
+            output.output(timeout)
         })
     }
 }
 
-/// What a command line in a folder of the place touches.
-pub(crate) fn effects(input: &Value, place: &Workspace, runner: &Runner) -> Facts {
-    let outer = place;
-    let place = outer.clone().with_cwd(&folder(input, outer));
-    let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &place);
+/// The facts about a command line in a folder of the workspace.
+pub(crate) fn effects(input: &Value, workspace: &Workspace, runner: &Runner) -> Facts {
+    let outer = workspace;
+    let workspace = outer.clone().with_cwd(&folder(input, outer));
+    let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &workspace);
     if let Some(cwd) = input["cwd"].as_str() {
-        let there = cotter::fs::paths::touched(cwd, outer);
+        let paths = cotter::fs::paths::touched(cwd, outer);
         facts.zone =
-            there.iter().map(|path| Zone::of_read(path, &place)).fold(facts.zone, Zone::max);
-        facts.reads.extend(there);
+            paths.iter().map(|path| Zone::of_read(path, &workspace)).fold(facts.zone, Zone::max);
+        facts.reads.extend(paths);
     }
-    raise_git(&mut facts, &place);
+    raise_git(&mut facts, &workspace);
     if bash().is_none() {
         facts.doubts.push(Doubt::NotUnderstood("there is no bash on this machine".into()));
     }
@@ -109,14 +109,14 @@ pub(crate) fn effects(input: &Value, place: &Workspace, runner: &Runner) -> Fact
     facts
 }
 
-/// Git that runs unasked must not run what a repository names. Where no setting of ours switches that
-/// off, it is as much as any other code of the project.
-fn raise_git(facts: &mut Facts, place: &Workspace) {
+/// Raises the zone of git that runs unasked in a repository whose configuration names programs that
+/// our settings cannot switch off. Then git counts like any other code of the project.
+fn raise_git(facts: &mut Facts, workspace: &Workspace) {
     let is_git = |command: &SimpleCommand| command.words.iter().any(|word| is_git_name(&word.text));
-    let runs = facts.zone <= Zone::Workspace && facts.commands.iter().any(is_git);
-    if runs && protect::brings_programs(place, &facts.reads) {
+    let runs_git_unasked = facts.zone <= Zone::Workspace && facts.commands.iter().any(is_git);
+    if runs_git_unasked && protect::brings_programs(workspace, &facts.reads) {
         facts.zone = Zone::Build;
-        // Each by itself too: a rule about another command must not let it pass.
+        // Also per command: a rule about another command must not allow it.
         for command in facts.commands.iter_mut().filter(|command| is_git(command)) {
             command.zone = Zone::Build;
         }
@@ -127,20 +127,20 @@ fn is_git_name(word: &str) -> bool {
     word.rsplit('/').next() == Some("git")
 }
 
-/// The folder a command starts in.
-fn folder(input: &Value, place: &Workspace) -> PathBuf {
+/// The folder in which a command starts.
+fn folder(input: &Value, workspace: &Workspace) -> PathBuf {
     match input["cwd"].as_str() {
         Some(spelled) => {
-            let touched = cotter::fs::paths::touched(spelled, place);
-            touched.into_iter().next().unwrap_or_else(|| place.cwd().into())
+            let touched = cotter::fs::paths::touched(spelled, workspace);
+            touched.into_iter().next().unwrap_or_else(|| workspace.cwd().into())
         }
-        None => place.cwd().into(),
+        None => workspace.cwd().into(),
     }
 }
 
-/// The bash of this machine: from a folder of the system, so that no `PATH` decides.
+/// The bash of this machine, from a system folder, so that `PATH` does not decide.
 fn bash() -> Option<&'static Path> {
-    const PLACES: [&str; 6] = [
+    const CANDIDATES: [&str; 6] = [
         "/bin/bash",
         "/usr/bin/bash",
         "/usr/local/bin/bash",
@@ -149,23 +149,23 @@ fn bash() -> Option<&'static Path> {
         "/data/data/com.termux/files/usr/bin/bash",
     ];
     static FOUND: OnceLock<Option<&Path>> = OnceLock::new();
-    *FOUND.get_or_init(|| PLACES.map(Path::new).into_iter().find(|bash| bash.is_file()))
+    *FOUND.get_or_init(|| CANDIDATES.map(Path::new).into_iter().find(|bash| bash.is_file()))
 }
 
 /// The command line of a call as a job.
 pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
     let no_bash = || ToolError::new(ToolErrorKind::Unavailable, "there is no bash on this machine");
     let program = bash().ok_or_else(no_bash)?;
-    let place = permit.cx().place();
-    let cwd = folder(permit.input(), place);
-    let place = &place.clone().with_cwd(&cwd);
+    let workspace = permit.cx().place();
+    let cwd = folder(permit.input(), workspace);
+    let workspace = &workspace.clone().with_cwd(&cwd);
     if !cwd.is_dir() {
-        let message = format!("{} is not a folder", cotter::fs::paths::shown(&cwd, place));
+        let message = format!("{} is not a folder", cotter::fs::paths::shown(&cwd, workspace));
         return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
     }
     let no_temp = |cause: std::io::Error| ToolError::failed(format!("no temp folder: {cause}"));
     let temp = runner.temp().map_err(no_temp)?;
-    let mut environment = runner.environment().in_place(place, temp);
+    let mut environment = runner.environment().for_workspace(workspace, temp);
     environment.extend(SETTINGS.map(|(name, value)| (name.into(), value.into())));
     if permit.facts().zone <= Zone::Workspace {
         environment.extend(SAFE_GIT.map(|(name, value)| (name.into(), value.into())));
@@ -177,16 +177,16 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
         cwd,
         environment,
         stdin: None,
-        confinement: Confinement::of_call(permit.facts(), place, runner).map_err(no_temp)?,
+        confinement: Confinement::of_call(permit.facts(), workspace, runner).map_err(no_temp)?,
     })
 }
 
-/// Nobody is there to page through a text or to type a password.
+/// Nobody can page through a text or type a password.
 const SETTINGS: [(&str, &str); 3] =
     [("PAGER", "cat"), ("GIT_PAGER", "cat"), ("GIT_TERMINAL_PROMPT", "0")];
 
-/// For calls that run unasked: git runs no program that a repository names. Drivers and filters have
-/// names of their own and are not among these: see [`protect::brings_programs`].
+/// For calls that run unasked: git runs no program that a repository names. Drivers and filters
+/// have arbitrary names and cannot be listed here: see [`protect::brings_programs`].
 const SAFE_GIT: [(&str, &str); 15] = [
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_EDITOR", "true"),
@@ -209,83 +209,83 @@ pub(crate) fn not_started(cause: StartError) -> ToolError {
     ToolError::new(ToolErrorKind::Unavailable, format!("the command was not run: {cause}"))
 }
 
-/// All that a command said, and how it ended.
+/// The output of a command, and its end.
 struct BashOutput {
-    /// Both streams in the order in which they arrived.
+    /// Both streams in order of arrival.
     bytes: Vec<u8>,
-    /// Whose the next so many bytes are.
+    /// The stream of each run of bytes, with its length.
     parts: Vec<(Stream, usize)>,
-    stopped: Option<StopCause>,
+    stop_cause: Option<StopCause>,
     ended: ProcessEnd,
 }
 
-/// Why we ended it.
+/// Why we ended the command.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StopCause {
     Timeout,
     TooMuch,
 }
 
-async fn listen(
+async fn collect_output(
     mut running: RunningProcess,
     permit: &Permit,
     timeout: Duration,
 ) -> Result<BashOutput, ToolError> {
     let mut bytes = vec![];
     let mut parts: Vec<(Stream, usize)> = vec![];
-    let mut stopped = None;
+    let mut stop_cause = None;
     let mut live = [Utf8Stream::default(), Utf8Stream::default()];
     let deadline = tokio::time::sleep(timeout);
     tokio::pin!(deadline);
     loop {
         let chunk = tokio::select! {
             biased;
-            () = &mut deadline, if stopped.is_none() => {
-                stopped = Some(StopCause::Timeout);
+            () = &mut deadline, if stop_cause.is_none() => {
+                stop_cause = Some(StopCause::Timeout);
                 running.end();
                 continue;
             }
             chunk = running.next() => chunk,
         };
         let Some(Chunk { stream, bytes: mut more }) = chunk else { break };
-        more.truncate(MOST_OUTPUT - bytes.len());
+        more.truncate(MAX_OUTPUT - bytes.len());
         live[stream as usize].pass_on(&more, permit);
         bytes.extend(&more);
         match parts.last_mut() {
             Some((last, length)) if *last == stream => *length += more.len(),
             _ => parts.push((stream, more.len())),
         }
-        if bytes.len() == MOST_OUTPUT && stopped.is_none() {
-            stopped = Some(StopCause::TooMuch);
+        if bytes.len() == MAX_OUTPUT && stop_cause.is_none() {
+            stop_cause = Some(StopCause::TooMuch);
             running.end();
         }
     }
     let ended = running.ended().await.map_err(not_started)?;
-    Ok(BashOutput { bytes, parts, stopped, ended })
+    Ok(BashOutput { bytes, parts, stop_cause, ended })
 }
 
-/// A stream as listeners get it: never half a letter.
+/// A stream for listeners that never splits a character.
 #[derive(Default)]
 struct Utf8Stream(Vec<u8>);
 
 impl Utf8Stream {
     fn pass_on(&mut self, more: &[u8], permit: &Permit) {
         self.0.extend(more);
-        let whole = match std::str::from_utf8(&self.0) {
-            // Of a letter that may still become whole, at most three bytes are kept back.
-            Err(broken) if broken.error_len().is_none() => broken.valid_up_to(),
+        let complete = match std::str::from_utf8(&self.0) {
+            // Up to three bytes of an incomplete character are held back.
+            Err(error) if error.error_len().is_none() => error.valid_up_to(),
             _ => self.0.len(),
         };
-        let rest = self.0.split_off(whole);
-        if whole > 0 {
+        let rest = self.0.split_off(complete);
+        if complete > 0 {
             permit.stream(&shown(&self.0));
         }
         self.0 = rest;
     }
 }
 
-/// How a command ended, in words; nothing where it ended well.
-pub(crate) fn ending(exit: Exit) -> Option<String> {
+/// The exit status in words; `None` for success.
+pub(crate) fn describe_exit(exit: Exit) -> Option<String> {
     match exit {
         Exit::Code(0) => None,
         Exit::Code(code) => Some(format!("exit code {code}")),
@@ -305,7 +305,7 @@ impl BashOutput {
         if text.is_empty() {
             text.push_str("(no output)");
         }
-        if self.stopped == Some(StopCause::Timeout) {
+        if self.stop_cause == Some(StopCause::Timeout) {
             return Err(ToolError::new(ToolErrorKind::Timeout, text));
         }
         let code = match self.ended.exit {
@@ -321,31 +321,31 @@ impl BashOutput {
         Ok(ToolOutput { content: text.into(), render_data: Some(render_data) })
     }
 
-    /// What the model is told besides the output.
+    /// The remarks for the model besides the output.
     fn remarks(&self, timeout: Duration) -> Vec<String> {
         let mut remarks = vec![];
-        match (self.stopped, self.ended.exit) {
+        match (self.stop_cause, self.ended.exit) {
             (Some(StopCause::Timeout), _) => {
                 let milliseconds = timeout.as_millis();
                 remarks
                     .push(format!("ended after {milliseconds} ms (timeout), with all it started"));
             }
             (Some(StopCause::TooMuch), _) => {
-                let most = MOST_OUTPUT / 1024 / 1024;
+                let most = MAX_OUTPUT / 1024 / 1024;
                 remarks.push(format!("ended after {most} MB of output; send it to a file instead"));
             }
-            (None, exit) => remarks.extend(ending(exit)),
+            (None, exit) => remarks.extend(describe_exit(exit)),
         }
         remarks.extend(self.ended.remarks.iter().cloned());
         remarks
     }
 
-    /// The end of what it said, where a refusal is told.
+    /// The end of the output, where refusals usually are.
     fn tail(&self) -> String {
-        shown(&self.bytes[self.bytes.len().saturating_sub(MOST_RENDERED)..])
+        shown(&self.bytes[self.bytes.len().saturating_sub(MAX_RENDERED)..])
     }
 
-    /// One stream, cut in the middle where it is long.
+    /// One stream, shortened in the middle if it is long.
     fn stream(&self, wanted: Stream) -> String {
         let mut bytes = vec![];
         let mut at = 0;
@@ -355,17 +355,17 @@ impl BashOutput {
             }
             at += length;
         }
-        if bytes.len() <= MOST_RENDERED {
+        if bytes.len() <= MAX_RENDERED {
             return shown(&bytes);
         }
-        let half = MOST_RENDERED / 2;
+        let half = MAX_RENDERED / 2;
         let (head, tail) = (&bytes[..half], &bytes[bytes.len() - half..]);
-        let left_out = bytes.len() - MOST_RENDERED;
-        format!("{}\n… [{left_out} bytes left out] …\n{}", shown(head), shown(tail))
+        let omitted = bytes.len() - MAX_RENDERED;
+        format!("{}\n… [{omitted} bytes left out] …\n{}", shown(head), shown(tail))
     }
 }
 
-/// Output as text. What is no text becomes a mark; so does NUL, which some providers refuse.
+/// Output as text. Invalid UTF-8 becomes U+FFFD; so does NUL, which some providers refuse.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.into_owned() }

@@ -1,24 +1,26 @@
-//! Confinement of commands by the operating system: what a call may touch is worked out here, and the
-//! kernel sees to it.
+//! Confinement of commands by the operating system. This module computes what a call may touch; the
+//! kernel enforces it.
 //!
-//! - **Landlock** opens files: the system, the project, roots and caches to read; the project, write
-//!   roots, caches and a private temp folder to write. The home folder at large is not open.
-//! - **seccomp** takes sockets away by zone, and what no build needs: tracing, kernel keys, mounts,
-//!   namespaces, io_uring, typing into a terminal.
-//! - Landlock cannot close a folder within an open one. For that there is a **mount namespace**:
-//!   protected paths that exist are mounted read-only over themselves, closed folders are empty. Where
-//!   the machine allows no such namespace, closed folders are left out of what is opened, entry by
-//!   entry; protected paths are written down before the call, and put back after it, when none of its
-//!   processes is left. The same holds everywhere for protected paths that do not exist yet: who makes
-//!   one finds it gone after the call, and is told. What is taken away is set aside, not destroyed.
-//! - For a command that outlives its call the same holds at its end, but for what was there before it
-//!   and is otherwise now: a person may have written there meanwhile, so it is told and left. What is
-//!   made while it runs is told as long as it runs; what another call was approved to write meanwhile
-//!   stays.
+//! - **Landlock** opens files. To read: the system, the project, roots and caches. To write: the
+//!   project, write roots, caches and a private temp folder. The home folder as a whole is not
+//!   open.
+//! - **seccomp** removes sockets by zone, and system calls that no build needs: tracing, kernel
+//!   keys, mounts, namespaces, io_uring, typing into a terminal.
+//! - Landlock cannot close a folder within an open one; a **mount namespace** does this: existing
+//!   protected paths are mounted read-only over themselves, closed folders appear empty. If the
+//!   machine allows no such namespace, closed folders are left out of the opened ones, entry by
+//!   entry; protected paths are backed up before the call and restored when all its processes have
+//!   ended. Protected paths that do not exist yet are always handled this way: one that a command
+//!   creates is removed after the call, and this is reported. Removed content is set aside, not
+//!   destroyed.
+//! - For a command that outlives its call, the same is done at its end, with one exception: a
+//!   protected path that existed before and changed is reported and left, because a person may have
+//!   changed it. New protected paths are reported while it runs. Paths that another call was
+//!   approved to write meanwhile stay.
 //!
-//! Not covered: repositories further down in the project than its root and the folders on the way to
-//! the working folder; a pseudo-terminal, which confined commands cannot open; a protected path that a
-//! process outside happens to read in the moments between its change and its restoration.
+//! Not covered: repositories in the project other than those of its root and of the folders on the
+//! way to the working folder; pseudo-terminals, which confined commands cannot open; a process
+//! outside that reads a protected path between its change and its restoration.
 
 pub(crate) mod enter;
 pub(crate) mod filter;
@@ -45,14 +47,14 @@ pub(crate) use crate::confine::enter::{PreparedSandbox, prepare};
 
 pub use cotter::permission::mode::Sandbox;
 
-/// How much of the network a command has.
+/// The network access of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// None, this machine's own sockets included.
+    /// None, not even local sockets.
     Off,
-    /// The internet, and nothing local but loopback.
+    /// The internet, and of local sockets only loopback.
     On,
-    /// The internet, and sockets of this machine such as a key agent's.
+    /// The internet and local sockets, such as a key agent's.
     WithLocal,
 }
 
@@ -69,13 +71,13 @@ impl Network {
     }
 }
 
-/// Which system calls a command has.
+/// The system calls of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyscallSet {
     /// Those that a build needs.
     Few,
-    /// All but those by which it could act for somebody else: for a program that a person chose, which may
-    /// be a browser with namespaces of its own.
+    /// All except those that act on other processes. For a program chosen by a person, which may be
+    /// a browser with its own namespaces.
     Most,
 }
 
@@ -92,34 +94,35 @@ impl SyscallSet {
     }
 }
 
-/// What a command may touch.
+/// The rights of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confinement {
-    /// Which system calls it has.
+    /// Its system calls.
     pub calls: SyscallSet,
-    /// How much of the network it has.
+    /// Its network access.
     pub network: Network,
-    /// Files and folders it may read and run, with all below, besides those of the system.
+    /// Files and folders it may read and run, with everything below, besides those of the system.
     pub reads: Vec<PathBuf>,
-    /// Files and folders it may read, run and write, with all below.
+    /// Files and folders it may read, run and write, with everything below.
     pub writes: Vec<PathBuf>,
-    /// The same, but only where protected paths within can be mounted read-only.
+    /// Like `writes`, but only if protected paths within can be mounted read-only.
     pub guarded_writes: Vec<PathBuf>,
-    /// Closed to it, also inside of what is open.
+    /// Closed paths, even inside open ones.
     pub closed: Vec<PathBuf>,
-    /// Not to be written, also inside of what may be written.
+    /// Paths that must not be written, even inside writable ones.
     pub protected: Vec<PathBuf>,
-    /// Where goes what it wrote there all the same, when it is put back. Without one nothing is put back.
+    /// The folder for content of protected paths, when they are restored. `None`: nothing is
+    /// restored.
     pub aside: Option<PathBuf>,
-    /// Whether it outlives its call. What was there before it and changes meanwhile may be a person's
-    /// doing: it is told and left. What was not there is taken away like after any other.
+    /// True if it outlives its call. A path that existed before and changed may be a person's
+    /// change: it is reported and left. A new path is removed as for any other command.
     pub outlives: bool,
 }
 
 impl Confinement {
-    /// Everything its user may touch but for what is closed to every tool: for a server that a person
-    /// chose. Without `local` it speaks to no socket of this machine but over loopback: there are programs
-    /// that type for a person, start others or draw over a screen for whoever asks them to.
+    /// The confinement of a server chosen by a person: everything its user may touch, except paths
+    /// closed to every tool. Without `local` it uses no local socket except loopback: some local
+    /// programs type for a person, start other programs or draw on the screen for any client.
     #[cfg(feature = "mcp")]
     pub(crate) fn of_server(closed: Vec<PathBuf>, local: bool) -> Self {
         Confinement {
@@ -135,20 +138,22 @@ impl Confinement {
         }
     }
 
-    /// What git needs outside the project, and what must not be written in what is open.
-    pub(crate) fn open_repositories(&mut self, facts: &Facts, place: &Workspace) {
-        let folders = crate::confine::protect::folders(place);
+    /// Opens the folders that git needs outside the project, and protects paths inside the open
+    /// ones.
+    pub(crate) fn open_repositories(&mut self, facts: &Facts, workspace: &Workspace) {
+        let folders = crate::confine::protect::folders(workspace);
         for git in folders.iter().filter_map(|folder| git::worktree(folder)) {
             self.writes.extend(crate::confine::protect::writes(&git));
             self.guarded_writes.push(git.common);
         }
-        let approved = |path: &PathBuf| {
-            let named = |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
-            facts.writes.iter().any(|written| named(written) && is_protected(written, place))
+        let is_approved = |path: &PathBuf| {
+            let overlaps =
+                |written: &PathBuf| written.starts_with(path) || path.starts_with(written);
+            facts.writes.iter().any(|written| overlaps(written) && is_protected(written, workspace))
         };
-        let made = |path: &PathBuf| path.ends_with(".git") && makes_repository(facts);
+        let is_created = |path: &PathBuf| path.ends_with(".git") && makes_repository(facts);
         let mut protected = crate::confine::protect::paths(&folders);
-        protected.retain(|path| !approved(path) && !made(path));
+        protected.retain(|path| !is_approved(path) && !is_created(path));
         self.protected = protected;
     }
 
@@ -179,16 +184,16 @@ impl Confinement {
     }
 }
 
-/// Whether a call is git making a repository, and nothing else that could write into it.
+/// True if a call only creates a git repository and runs nothing else that could write into it.
 pub(crate) fn makes_repository(facts: &Facts) -> bool {
-    let says = |command: &SimpleCommand, at: usize, word: &str| {
-        command.words.get(at).is_some_and(|said| said.text == word)
+    let has_word = |command: &SimpleCommand, at: usize, word: &str| {
+        command.words.get(at).is_some_and(|arg| arg.text == word)
     };
-    facts.commands.iter().all(|command| says(command, 0, "git"))
-        && facts.commands.iter().any(|command| says(command, 1, "init"))
+    facts.commands.iter().all(|command| has_word(command, 0, "git"))
+        && facts.commands.iter().any(|command| has_word(command, 1, "init"))
 }
 
-/// Where every command may read: the system, but not what people keep on it.
+/// The paths every command may read: the system, without personal files.
 const SYSTEM: [&str; 24] = [
     "/bin",
     "/sbin",
@@ -216,7 +221,7 @@ const SYSTEM: [&str; 24] = [
     "/home/linuxbrew/.linuxbrew",
 ];
 
-/// What of [`SYSTEM`] there is, where it really is, without what lies in another of them. Looked up once.
+/// The existing paths of [`SYSTEM`], resolved, without those inside another. Computed once.
 pub(crate) fn system() -> &'static [PathBuf] {
     static FOUND: LazyLock<Vec<PathBuf>> = LazyLock::new(|| {
         let mut found: Vec<PathBuf> = vec![];
@@ -233,14 +238,14 @@ pub(crate) fn system() -> &'static [PathBuf] {
     &FOUND
 }
 
-/// Why this machine cannot confine, where it cannot. Looked up once.
+/// The reason why this machine cannot confine commands, if it cannot. Computed once.
 #[cfg(target_os = "linux")]
 pub fn unsupported() -> Option<String> {
     static FOUND: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     FOUND.get_or_init(|| crate::confine::enter::check().err()).clone()
 }
 
-/// Why this machine cannot confine, where it cannot.
+/// The reason why this machine cannot confine commands, if it cannot.
 #[cfg(not(target_os = "linux"))]
 pub fn unsupported() -> Option<String> {
     Some("only Linux can confine commands".into())

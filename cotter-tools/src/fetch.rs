@@ -1,9 +1,9 @@
-//! `fetch`: what is at an http or https address, as text or as a picture.
+//! The tool `fetch`: the content of an http or https address, as text or as a picture.
 //!
-//! A name is resolved once; every address it stands for is looked at, and the connection goes to those
-//! and to no other. What leads to this machine or the network it is in is zone `machine`. A redirect is
-//! followed on the same host only: another host is another call, which is decided on by itself. Nothing
-//! is read from the environment, no proxy and no cookie.
+//! A name is resolved once. Every resolved address is checked, and the connection uses only those.
+//! An address of this machine or its network has zone `machine`. A redirect is followed only on the
+//! same host: another host needs another call with its own decision. No proxy, cookie or
+//! environment is used.
 
 pub(crate) mod address;
 pub(crate) mod html;
@@ -35,11 +35,11 @@ use serde_json::{Value, json};
 use crate::fetch::address::Address;
 
 const DEFAULT_BYTES: u64 = 1024 * 1024;
-const MOST_BYTES: u64 = 16 * 1024 * 1024;
-const MOST_REDIRECTS: usize = 10;
-/// The longest a call takes, redirects included.
-const LIMIT: Duration = Duration::from_secs(30);
-/// How much is told of an answer that is an error.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_REDIRECTS: usize = 10;
+/// The longest time of a call, with redirects.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most characters of an error page in a result.
 const ERROR_CHARS: usize = 2000;
 
 /// An extension with the tool `fetch`.
@@ -50,7 +50,7 @@ pub fn tools(unit: &mut Registry) {
 /// The tool `fetch {url, max_bytes?}`.
 pub struct Fetch {
     spec: ToolSpec,
-    /// Which certificates this machine trusts, read when the first https address is fetched.
+    /// The trusted certificates of this machine, loaded at the first https address.
     roots: OnceLock<Result<ClientConfig, String>>,
 }
 
@@ -65,7 +65,7 @@ impl Default for Fetch {
                 "type": "object",
                 "properties": {
                     "url": {"type": "string", "minLength": 1},
-                    "max_bytes": {"type": "integer", "minimum": 1, "maximum": MOST_BYTES}
+                    "max_bytes": {"type": "integer", "minimum": 1, "maximum": MAX_BYTES}
                 },
                 "required": ["url"],
                 "additionalProperties": false
@@ -80,7 +80,7 @@ impl Tool for Fetch {
         &self.spec
     }
 
-    /// What is no address to fetch is refused before anything is touched.
+    /// An invalid address is refused before anything is touched.
     fn effects(&self, input: &Value, _: &Workspace) -> Facts {
         match Address::parse(input["url"].as_str().unwrap_or_default()) {
             Ok(address) => Facts { hosts: vec![address.host()], ..Facts::zone(address.zone()) },
@@ -97,10 +97,10 @@ impl Tool for Fetch {
             let refused = |why: String| ToolError::new(ToolErrorKind::InvalidArgs, why);
             let url = permit.input()["url"].as_str().unwrap_or_default();
             let address = Address::parse(url).map_err(refused)?;
-            let most = permit.input()["max_bytes"].as_u64().unwrap_or(DEFAULT_BYTES);
-            let got = self.get(address, permit.facts().zone, most.min(MOST_BYTES));
-            tokio::time::timeout(LIMIT, got).await.unwrap_or_else(|_| {
-                let words = format!("{url} took longer than {} seconds", LIMIT.as_secs());
+            let max_bytes = permit.input()["max_bytes"].as_u64().unwrap_or(DEFAULT_BYTES);
+            let request = self.get(address, permit.facts().zone, max_bytes.min(MAX_BYTES));
+            tokio::time::timeout(CALL_TIMEOUT, request).await.unwrap_or_else(|_| {
+                let words = format!("{url} took longer than {} seconds", CALL_TIMEOUT.as_secs());
                 Err(ToolError::new(ToolErrorKind::Timeout, words))
             })
         })
@@ -108,33 +108,40 @@ impl Tool for Fetch {
 }
 
 impl Fetch {
-    async fn get(&self, start: Address, zone: Zone, most: u64) -> Result<ToolOutput, ToolError> {
+    async fn get(
+        &self,
+        start: Address,
+        zone: Zone,
+        max_bytes: u64,
+    ) -> Result<ToolOutput, ToolError> {
         let failed = |why: String| ToolError::failed(format!("cannot fetch {}: {why}", start.url));
         let found = start.resolve().await.map_err(failed)?;
-        start.admit(&found, zone).map_err(|why| ToolError::new(ToolErrorKind::Denied, why))?;
+        start
+            .check_resolved(&found, zone)
+            .map_err(|why| ToolError::new(ToolErrorKind::Denied, why))?;
         let client = self.client(&start.url, found).map_err(failed)?;
         let mut address = start.clone();
-        for _ in 0..=MOST_REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let sent = client.get(address.url.clone()).send().await;
             let response = sent.map_err(|cause| failed(words(&cause.without_url())))?;
             match redirect(&response, &address) {
-                None => return told(response, &address.url, most).await,
+                None => return to_output(response, &address.url, max_bytes).await,
                 Some(Err(why)) => return Err(failed(why)),
-                Some(Ok(next)) if next.is_beside(&address) => address = next,
-                Some(Ok(next)) => return Ok(elsewhere(&start, &next)),
+                Some(Ok(next)) if next.is_same_host(&address) => address = next,
+                Some(Ok(next)) => return Ok(redirect_notice(&start, &next)),
             }
         }
-        Err(failed(format!("it redirects more than {MOST_REDIRECTS} times")))
+        Err(failed(format!("it redirects more than {MAX_REDIRECTS} times")))
     }
 
-    /// A client that reaches these addresses, whatever name it is asked for.
+    /// A client that connects only to these addresses, for any name.
     fn client(&self, url: &Url, found: Vec<SocketAddr>) -> Result<Client, String> {
         let tls = match url.scheme() {
             "https" => self.roots.get_or_init(|| tls(true)).clone()?,
             _ => tls(false)?,
         };
         let accept = "text/html, text/*;q=0.9, application/json;q=0.9, image/*;q=0.8, */*;q=0.5";
-        let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().map_err(told_plainly)?)]);
+        let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().map_err(to_message)?)]);
         Client::builder()
             .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
             .default_headers(headers)
@@ -147,7 +154,7 @@ impl Fetch {
     }
 }
 
-/// The addresses that were looked at, whatever the name.
+/// A resolver that returns the checked addresses for any name.
 pub(crate) struct PinnedResolver(pub(crate) Vec<SocketAddr>);
 
 impl Resolve for PinnedResolver {
@@ -157,15 +164,15 @@ impl Resolve for PinnedResolver {
     }
 }
 
-/// TLS with the roots this machine trusts, or with none where no address asks for it.
+/// TLS with the roots this machine trusts, or without roots for plain addresses.
 pub(crate) fn tls(with_roots: bool) -> Result<ClientConfig, String> {
     use rustls_platform_verifier::BuilderVerifierExt;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(told_plainly)?;
+        .map_err(to_message)?;
     let mut config = if with_roots {
-        config.with_platform_verifier().map_err(told_plainly)?.with_no_client_auth()
+        config.with_platform_verifier().map_err(to_message)?.with_no_client_auth()
     } else {
         config.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
     };
@@ -173,11 +180,11 @@ pub(crate) fn tls(with_roots: bool) -> Result<ClientConfig, String> {
     Ok(config)
 }
 
-fn told_plainly(cause: impl std::fmt::Display) -> String {
+fn to_message(cause: impl std::fmt::Display) -> String {
     cause.to_string()
 }
 
-/// Where an answer leads instead; `None` where it is the answer.
+/// The target of a redirect; `None` if the response is none.
 fn redirect(response: &Response, from: &Address) -> Option<Result<Address, String>> {
     const STATUS: [StatusCode; 5] = [
         StatusCode::MOVED_PERMANENTLY,
@@ -190,11 +197,11 @@ fn redirect(response: &Response, from: &Address) -> Option<Result<Address, Strin
         return None;
     }
     let location = header(response, &LOCATION)?;
-    let next = from.url.join(&location).map_err(told_plainly).and_then(Address::of);
+    let next = from.url.join(&location).map_err(to_message).and_then(Address::of);
     Some(next.map_err(|why| format!("it redirects to `{location}`: {why}")))
 }
 
-fn elsewhere(start: &Address, next: &Address) -> ToolOutput {
+fn redirect_notice(start: &Address, next: &Address) -> ToolOutput {
     let (from, to) = (&start.url, &next.url);
     format!("{from} redirects to another host, which was not asked: fetch {to} by itself").into()
 }
@@ -203,16 +210,16 @@ fn header(response: &Response, name: &HeaderName) -> Option<String> {
     Some(String::from_utf8_lossy(response.headers().get(name)?.as_bytes()).into_owned())
 }
 
-/// An answer in words for the model, or as a picture.
-async fn told(response: Response, url: &Url, most: u64) -> Result<ToolOutput, ToolError> {
+/// A response as text for the model, or as a picture.
+async fn to_output(response: Response, url: &Url, max_bytes: u64) -> Result<ToolOutput, ToolError> {
     let status = response.status();
     let kind = header(&response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
-    let (bytes, is_cut) = body(response, most).await.map_err(|cause| {
+    let (bytes, is_truncated) = body(response, max_bytes).await.map_err(|cause| {
         ToolError::failed(format!("cannot fetch {url}: {}", words(&cause.without_url())))
     })?;
     let media = kind.split(';').next().unwrap_or_default().trim();
     if status.is_success()
-        && !is_cut
+        && !is_truncated
         && media.starts_with("image/")
         && let Some((picture, kind)) = picture::of(&bytes)
     {
@@ -220,8 +227,8 @@ async fn told(response: Response, url: &Url, most: u64) -> Result<ToolOutput, To
         return Ok(vec![ContentPart::Text(words), picture].into());
     }
     let what = if media.is_empty() { "binary data" } else { media }.to_owned();
-    let size = match is_cut {
-        true => format!("more than {most} bytes; `max_bytes` gives more"),
+    let size = match is_truncated {
+        true => format!("more than {max_bytes} bytes; `max_bytes` gives more"),
         false => format!("{} bytes", bytes.len()),
     };
     let base = url.clone();
@@ -233,28 +240,28 @@ async fn told(response: Response, url: &Url, most: u64) -> Result<ToolOutput, To
         let page = text::clip(&page, ERROR_CHARS);
         return Err(ToolError::failed(format!("{url} answered {status}\n{page}")));
     }
-    let cut = match is_cut {
-        true => format!("\n… [cut after {most} bytes; `max_bytes` gives more]"),
+    let cut = match is_truncated {
+        true => format!("\n… [cut after {max_bytes} bytes; `max_bytes` gives more]"),
         false => String::new(),
     };
     Ok(format!("{page}{cut}").into())
 }
 
-/// So many bytes of an answer, and whether there were more.
-async fn body(mut response: Response, most: u64) -> reqwest::Result<(Vec<u8>, bool)> {
-    let most = usize::try_from(most).unwrap_or(usize::MAX);
+/// The first bytes of a body, and true if there were more.
+async fn body(mut response: Response, max_bytes: u64) -> reqwest::Result<(Vec<u8>, bool)> {
+    let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     let mut bytes = vec![];
     while let Some(piece) = response.chunk().await? {
         bytes.extend_from_slice(&piece);
-        if bytes.len() > most {
-            bytes.truncate(most);
+        if bytes.len() > max_bytes {
+            bytes.truncate(max_bytes);
             return Ok((bytes, true));
         }
     }
     Ok((bytes, false))
 }
 
-/// The text of an answer; `None` where it is none.
+/// The text of a response; `None` if it is binary.
 fn page(bytes: &[u8], kind: &str, url: &Url) -> Option<String> {
     const BINARY: [&str; 7] = [
         "image/",
@@ -280,7 +287,7 @@ fn page(bytes: &[u8], kind: &str, url: &Url) -> Option<String> {
     Some(if is_page { crate::fetch::html::to_text(&text, url) } else { text })
 }
 
-/// What went wrong on the way, and what it came from.
+/// A transport error with its innermost cause.
 pub(crate) fn words(error: &reqwest::Error) -> String {
     let what = match () {
         () if error.is_connect() => "no connection",
@@ -303,11 +310,11 @@ mod tests {
 
     use super::*;
 
-    /// The name is never asked for again: a second answer could be another one.
+    /// The name is never resolved again: a second result could differ.
     #[tokio::test]
-    async fn a_connection_goes_to_the_addresses_that_were_looked_at() {
+    async fn connection_uses_the_checked_addresses() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let there = listener.local_addr().unwrap();
+        let address = listener.local_addr().unwrap();
         let server = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = vec![0; 4096];
@@ -316,10 +323,10 @@ mod tests {
             stream.write_all(answer.as_bytes()).await.unwrap();
             String::from_utf8_lossy(&request[..size]).into_owned()
         });
-        let url = Url::parse(&format!("http://no.such.name.example:{}/", there.port())).unwrap();
-        let client = Fetch::default().client(&url, vec![there]).unwrap();
+        let url = Url::parse(&format!("http://no.such.name.example:{}/", address.port())).unwrap();
+        let client = Fetch::default().client(&url, vec![address]).unwrap();
         let answer = client.get(url).send().await.unwrap();
-        assert_eq!(answer.remote_addr(), Some(there));
+        assert_eq!(answer.remote_addr(), Some(address));
         assert_eq!(answer.text().await.unwrap(), "hello");
         assert!(server.await.unwrap().contains("host: no.such.name.example:"));
     }

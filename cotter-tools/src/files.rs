@@ -1,9 +1,10 @@
-//! The tools that work on files: `write`, `edit`, `glob` and `grep`, beside the core's `read` and `list`.
+//! The file tools `write`, `edit`, `glob` and `grep`, beside the core's `read` and `list`.
 //!
-//! Each opens what was decided on and follows no link on the way. What the model has not seen as it
-//! is, it may not change: a file that exists is read before it is edited or written over, and read
-//! again when somebody else has changed it. What hooks at `tool.post` made of a file that was just
-//! written, formatters for example, is read again here, and the model is told the difference.
+//! Each tool opens exactly the path that was decided on and follows no link on the way. The model
+//! may change only a file whose current content it has seen: an existing file must be read before
+//! it is edited or overwritten, and read again after somebody else changed it. If hooks at
+//! `tool.post` change a file that was just written (a formatter, for example), it is read again
+//! here, and the model is told the difference.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -43,7 +44,7 @@ use cotter::{Registry, builtin};
 
 pub use crate::files::{edit::Edit, glob::Glob, grep::Grep, write::Write};
 
-/// An extension with all tools for files, `read` and `list` among them.
+/// An extension with all file tools, including `read` and `list`.
 pub fn tools(unit: &mut Registry) {
     unit.tool(builtin::Read::default())
         .tool(builtin::List::default())

@@ -1,8 +1,8 @@
-//! The processes of command hooks ([`cotter_files::command_hook`]).
+//! Starts the processes of command hooks ([`cotter_files::command_hook`]).
 //!
-//! A hook of the person's own, or of the operator's, runs as the person would run it. Its process group ends
-//! with it, and what went to another a moment later. One that came with a project or a space is closed off like
-//! a command of the agent's, by the same setting, and ends with everything it started.
+//! A hook of the person or the operator runs with the person's rights. Its process group ends with
+//! it, and processes that left the group a moment later. A hook that came with a project or a space
+//! is confined like a command of the agent, by the same setting, and ends with all its processes.
 
 pub mod webhook;
 
@@ -39,48 +39,48 @@ use crate::{
 /// Starts the processes of hooks.
 #[derive(Clone, Debug)]
 pub struct HookRunner {
-    /// For those that are confined.
+    /// For confined hooks.
     runner: Runner,
     own: Runner,
-    /// The person's variables, of which hooks get few.
+    /// The person's variables; hooks get few of them.
     variables: Arc<[(OsString, OsString)]>,
-    /// How many hooks run just now.
-    under_way: Arc<AtomicUsize>,
-    /// Who asks addresses, and what takes secrets out of what they are told.
-    posts: Option<(Webhooks, Arc<Redactor>)>,
+    /// The number of hooks that run now.
+    running: Arc<AtomicUsize>,
+    /// The webhook client, and the redactor for the sent data.
+    webhooks: Option<(Webhooks, Arc<Redactor>)>,
 }
 
-/// How long a program is there.
+/// The lifetime of a hook's process.
 #[derive(Clone, Copy)]
 enum HookLifetime {
-    /// For one event.
+    /// One event.
     Event,
-    /// For many. What changes meanwhile may be a person's doing, and is never put back.
+    /// Many events. Changes meanwhile may come from a person and are never restored.
     Stays,
 }
 
 impl HookRunner {
-    /// Confines by this runner what has to be. Of these variables hooks get the usual ones, and those
+    /// Uses `runner` for confined hooks. Hooks get the usual ones of these variables, and those
     /// their entries name.
     pub fn new(runner: Runner, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let own = Runner::direct_by_group();
         let variables = variables.into_iter().collect();
-        HookRunner { runner, own, variables, under_way: Arc::default(), posts: None }
+        HookRunner { runner, own, variables, running: Arc::default(), webhooks: None }
     }
 
-    /// The same, asking addresses too. Secrets are taken out of what they are told.
+    /// Also posts to webhooks. Secrets are removed from the sent data.
     pub fn with_posts(mut self, webhooks: Webhooks, redactor: Redactor) -> Self {
-        self.posts = Some((webhooks, Arc::new(redactor)));
+        self.webhooks = Some((webhooks, Arc::new(redactor)));
         self
     }
 
-    /// The headers of a letter, with the variables in them that may be.
-    fn headers(&self, letter: &WebhookRequest) -> Result<HeaderMap, String> {
+    /// The headers of a request, with the allowed variables filled in.
+    fn headers(&self, request: &WebhookRequest) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
-        for (name, value) in &letter.headers {
+        for (name, value) in &request.headers {
             let wrong = |_| format!("its header `{}` cannot be sent", text::show_line(name));
-            let value = filled(value, |variable| {
-                let known = letter.named.iter().any(|name| name == variable);
+            let value = fill_variables(value, |variable| {
+                let known = request.named.iter().any(|name| name == variable);
                 let mut set = self.variables.iter().filter(|(name, _)| known && name == variable);
                 set.next().and_then(|(_, value)| value.to_str()).unwrap_or_default()
             });
@@ -94,12 +94,12 @@ impl HookRunner {
         Ok(headers)
     }
 
-    /// The program, its surroundings, and who starts it.
+    /// The job of a hook, and the runner that starts it.
     fn job(
         &self,
         job: &command_hook::ProcessSpec,
         stdin: OwnedFd,
-        span: HookLifetime,
+        lifetime: HookLifetime,
     ) -> Result<(&Runner, Job), String> {
         let words = |cause: std::io::Error| cause.to_string();
         let mut named = job.named.clone();
@@ -114,7 +114,7 @@ impl HookRunner {
                 environment.push(("TMPDIR".into(), self.runner.temp().map_err(words)?.into()));
                 let plan = Confinement::of_hook(&job.cwd, &job.place, &self.runner);
                 let mut plan = plan.map_err(words)?;
-                if let (HookLifetime::Stays, Some(plan)) = (span, &mut plan) {
+                if let (HookLifetime::Stays, Some(plan)) = (lifetime, &mut plan) {
                     plan.aside = None;
                 }
                 (&self.runner, plan)
@@ -143,44 +143,44 @@ impl HookHost for HookRunner {
     ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>> {
         let hooks = self.clone();
         Box::pin(async move {
-            let stdin = held(&job.stdin, &hooks.own)
+            let stdin = input_file(&job.stdin, &hooks.own)
                 .map_err(|cause| format!("no input for it: {cause}"))?;
             let remarks = job.remarks.clone();
-            let place = job.place.clone().with_cwd(&job.cwd);
+            let workspace = job.place.clone().with_cwd(&job.cwd);
             let (runner, job) = hooks.job(&job, stdin, HookLifetime::Event)?;
             let confinement = job.confinement.clone();
-            let at_work = RunningCount::new(&hooks.under_way);
-            // Those that are confined have the spawner stand still for them.
-            let running = match at_work.others == 0 || job.confinement.is_some() {
+            let count = RunningCount::new(&hooks.running);
+            // A confined hook does not block us: the spawner starts it.
+            let running = match count.others == 0 || job.confinement.is_some() {
                 true => runner.start(job).await,
-                false => start_beside(runner.clone(), job).await,
+                false => start_on_thread(runner.clone(), job).await,
             };
-            let mut ran = collect(running.map_err(|cause| cause.to_string())?, &remarks).await?;
+            let mut output = collect(running.map_err(|cause| cause.to_string())?, &remarks).await?;
             if let Some(confinement) =
-                confinement.filter(|_| ran.exit != command_hook::ProcessExit::Code(0))
+                confinement.filter(|_| output.exit != command_hook::ProcessExit::Code(0))
             {
-                let said = String::from_utf8_lossy(&ran.stderr);
-                ran.refused = confinement.refusals_of_hook(ran.exit, &said, &place);
+                let stderr = String::from_utf8_lossy(&output.stderr);
+                output.refused = confinement.refusals_of_hook(output.exit, &stderr, &workspace);
             }
-            Ok(ran)
+            Ok(output)
         })
     }
 
     fn post(
         &self,
-        letter: WebhookRequest,
+        request: WebhookRequest,
     ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, String>> + Send>> {
         let hooks = self.clone();
         Box::pin(async move {
-            let headers = hooks.headers(&letter)?;
-            let (webhooks, redactor) = hooks.posts.ok_or("nobody here asks an address")?;
-            let told = String::from_utf8_lossy(&letter.body).into_owned();
-            let mut body = serde_json::from_str(&told).map_err(|cause| cause.to_string())?;
+            let headers = hooks.headers(&request)?;
+            let (client, redactor) = hooks.webhooks.ok_or("nobody here asks an address")?;
+            let original = String::from_utf8_lossy(&request.body).into_owned();
+            let mut body = serde_json::from_str(&original).map_err(|cause| cause.to_string())?;
             redactor.redact_json(&mut body);
             let body = body.to_string();
-            let scrubbed = body != told;
-            let asked = webhooks.ask(letter.url, headers, body.into_bytes().into(), MAX_OUTPUT);
-            let (status, body) = asked.await?;
+            let scrubbed = body != original;
+            let response = client.ask(request.url, headers, body.into_bytes().into(), MAX_OUTPUT);
+            let (status, body) = response.await?;
             Ok(WebhookResponse { status, body, scrubbed })
         })
     }
@@ -190,8 +190,8 @@ impl HookHost for HookRunner {
     }
 }
 
-/// A text with variables in it, `$NAME` and `${NAME}`, filled in.
-fn filled<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
+/// Fills in the variables `$NAME` and `${NAME}` of a text.
+fn fill_variables<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once('$') {
@@ -215,18 +215,18 @@ fn filled<'v>(text: &str, value: impl Fn(&str) -> &'v str) -> String {
     out + rest
 }
 
-/// Starts a program on another thread. Whoever starts one stands still until it is there; the hooks of one
-/// moment would wait for each other.
-async fn start_beside(runner: Runner, job: Job) -> Result<RunningProcess, StartError> {
+/// Starts a program on another thread. Starting blocks until the process exists, so hooks of one
+/// point would wait for each other.
+async fn start_on_thread(runner: Runner, job: Job) -> Result<RunningProcess, StartError> {
     let runtime = tokio::runtime::Handle::current();
     let started = tokio::task::spawn_blocking(move || runtime.block_on(runner.start(job)));
     started.await.unwrap_or_else(|cause| Err(StartError(cause.to_string())))
 }
 
-/// A hook that runs, counted.
+/// Counts a running hook.
 struct RunningCount<'a> {
     count: &'a AtomicUsize,
-    /// How many ran when it began.
+    /// The number of hooks that ran when it began.
     others: usize,
 }
 
@@ -242,9 +242,9 @@ impl Drop for RunningCount<'_> {
     }
 }
 
-/// Text as a file in memory: a program reads it whenever it likes, or not at all, and nobody waits.
+/// A text as a file in memory: the program may read it at any time or not at all, and nobody waits.
 #[cfg(target_os = "linux")]
-fn held(text: &[u8], _: &Runner) -> std::io::Result<OwnedFd> {
+fn input_file(text: &[u8], _: &Runner) -> std::io::Result<OwnedFd> {
     use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
     let mut file = std::fs::File::from(memfd_create("input", MemfdFlags::CLOEXEC)?);
     file.write_all(text)?;
@@ -252,9 +252,9 @@ fn held(text: &[u8], _: &Runner) -> std::io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Elsewhere as a file in the private folder that has lost its name.
+/// On other systems, an unlinked file in the private folder.
 #[cfg(not(target_os = "linux"))]
-fn held(text: &[u8], runner: &Runner) -> std::io::Result<OwnedFd> {
+fn input_file(text: &[u8], runner: &Runner) -> std::io::Result<OwnedFd> {
     use std::{
         io::Seek,
         sync::atomic::{AtomicU64, Ordering},
@@ -269,7 +269,7 @@ fn held(text: &[u8], runner: &Runner) -> std::io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// What a program says, as much of it as counts, and how it ends. One that says too much is ended.
+/// The output of a program up to the limits, and its exit. A program with too much output is ended.
 async fn collect(
     mut running: RunningProcess,
     remarks: &StderrBuffer,
@@ -279,14 +279,14 @@ async fn collect(
         if chunk.stream == Stream::Stderr {
             remarks.add(&chunk.bytes);
         }
-        let (kept, most) = match chunk.stream {
+        let (buffer, most) = match chunk.stream {
             Stream::Stdout => (&mut stdout, MAX_OUTPUT + 1),
             Stream::Stderr => (&mut stderr, MAX_STDERR),
         };
-        let left = most.saturating_sub(kept.len()).min(chunk.bytes.len());
-        kept.extend_from_slice(&chunk.bytes[..left]);
+        let left = most.saturating_sub(buffer.len()).min(chunk.bytes.len());
+        buffer.extend_from_slice(&chunk.bytes[..left]);
         if stdout.len() > MAX_OUTPUT {
-            // Dropped, it is ended. What it says meanwhile nobody waits for: it may never stop.
+            // Dropping it ends it. Do not wait for more output: it may never stop.
             let exit = command_hook::ProcessExit::Signal(9);
             return Ok(ProcessOutput { exit, stdout, stderr, remarks: vec![], refused: vec![] });
         }
@@ -299,7 +299,7 @@ async fn collect(
     Ok(ProcessOutput { exit, stdout, stderr, remarks: ended.remarks, refused: vec![] })
 }
 
-/// A hook that stays. It is started when it is first asked.
+/// A hook that stays running. It is started at the first event.
 struct ResidentHook {
     hooks: HookRunner,
     job: command_hook::ProcessSpec,
@@ -309,8 +309,8 @@ struct ResidentHook {
 struct ResidentExchange {
     running: RunningProcess,
     input: Sender,
-    /// What it said that belongs to no line yet.
-    said: Vec<u8>,
+    /// Output that is not a complete line yet.
+    line_buffer: Vec<u8>,
     remarked: Vec<u8>,
 }
 
@@ -323,38 +323,40 @@ impl ResidentProcess for ResidentHook {
             if self.running.is_none() {
                 self.running = Some(ResidentExchange::begin(&self.hooks, &self.job).await?);
             }
-            let talk = self.running.as_mut().ok_or("it was not started")?;
-            talk.exchange(line).await
+            let exchange = self.running.as_mut().ok_or("it was not started")?;
+            exchange.exchange(line).await
         })
     }
 
     fn remarked(&mut self) -> Vec<u8> {
-        self.running.as_mut().map(|talk| std::mem::take(&mut talk.remarked)).unwrap_or_default()
+        self.running
+            .as_mut()
+            .map(|exchange| std::mem::take(&mut exchange.remarked))
+            .unwrap_or_default()
     }
 }
 
 impl ResidentExchange {
     async fn begin(hooks: &HookRunner, job: &command_hook::ProcessSpec) -> Result<Self, String> {
         let words = |cause: std::io::Error| cause.to_string();
-        let (theirs, ours) = std::io::pipe().map_err(words)?;
-        let (runner, job) = hooks.job(job, theirs.into(), HookLifetime::Stays)?;
+        let (child_end, our_end) = std::io::pipe().map_err(words)?;
+        let (runner, job) = hooks.job(job, child_end.into(), HookLifetime::Stays)?;
         let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
-        let input = Sender::from_owned_fd(ours.into()).map_err(words)?;
-        Ok(ResidentExchange { running, input, said: vec![], remarked: vec![] })
+        let input = Sender::from_owned_fd(our_end.into()).map_err(words)?;
+        Ok(ResidentExchange { running, input, line_buffer: vec![], remarked: vec![] })
     }
 
-    /// Sends and listens at the same time: who answers before it has read all of a long line must not
-    /// wait for us.
+    /// Writes and reads at the same time: a hook may answer before it has read all of a long line.
     async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, String> {
-        let ResidentExchange { running, input, said, remarked } = self;
-        if !said.is_empty() {
+        let ResidentExchange { running, input, line_buffer, remarked } = self;
+        if !line_buffer.is_empty() {
             return Err("it said something that nobody asked for".into());
         }
         let send = async {
             input.write_all(line).await?;
             input.write_all(b"\n").await
         };
-        let (sent, answer) = tokio::join!(send, answer(running, said, remarked));
+        let (sent, answer) = tokio::join!(send, answer(running, line_buffer, remarked));
         let answer = answer?;
         sent.map_err(|cause| format!("it does not listen: {cause}"))?;
         Ok(answer)
@@ -363,17 +365,17 @@ impl ResidentExchange {
 
 async fn answer(
     running: &mut RunningProcess,
-    said: &mut Vec<u8>,
+    line_buffer: &mut Vec<u8>,
     remarked: &mut Vec<u8>,
 ) -> Result<Vec<u8>, String> {
     loop {
-        if let Some(end) = said.iter().position(|byte| *byte == b'\n') {
-            let mut line = said.split_off(end + 1);
-            std::mem::swap(said, &mut line);
+        if let Some(end) = line_buffer.iter().position(|byte| *byte == b'\n') {
+            let mut line = line_buffer.split_off(end + 1);
+            std::mem::swap(line_buffer, &mut line);
             line.pop();
             return Ok(line);
         }
-        if said.len() > MAX_OUTPUT {
+        if line_buffer.len() > MAX_OUTPUT {
             return Err(format!("it said more than {MAX_OUTPUT} bytes"));
         }
         let Some(chunk) = running.next().await else {
@@ -383,7 +385,7 @@ async fn answer(
             return Err(format!("it has ended: {}", cotter::text::show_line(words)));
         };
         match chunk.stream {
-            Stream::Stdout => said.extend_from_slice(&chunk.bytes),
+            Stream::Stdout => line_buffer.extend_from_slice(&chunk.bytes),
             Stream::Stderr => {
                 let left = MAX_STDERR.saturating_sub(remarked.len()).min(chunk.bytes.len());
                 remarked.extend_from_slice(&chunk.bytes[..left]);

@@ -1,9 +1,9 @@
-//! Tools of an agent that works on a real machine: its shell, its files, the network, a memory, other
-//! agents, the person, and servers of the Model Context Protocol.
+//! Tools for an agent on a real machine: shell, files, network, memory, other agents, questions to
+//! the person, and servers of the Model Context Protocol.
 //!
-//! Each module is an extension or a [`cotter::Hook`]; a program takes those it wants. What a call touches
-//! is said before it runs, so that the permission floor can decide: for commands that is [`shell`], which
-//! reads them as bash would.
+//! Each module is an extension or a [`cotter::Hook`]; a program takes those it wants. Each tool
+//! states what a call touches before it runs, so that the permission floor can decide. For commands
+//! this is [`shell`], which parses them as bash does.
 
 pub mod agents;
 pub mod bash;

@@ -1,28 +1,28 @@
 //! Servers of the Model Context Protocol: their tools become tools of the agent.
 //!
-//! [`Servers`] says which there are, from settings; [`Mcp::open`] makes a [`Hook`] of them. A tool `read`
-//! of the server `notes` is called `mcp__notes__read`, goes through scope, schema, floor, gates and ledger
-//! like every other, and is of zone `external` unless the person's settings say that it only reads.
+//! [`Servers`] holds the servers of the settings; [`Mcp::open`] makes a [`Hook`] of them. A tool
+//! `read` of the server `notes` is called `mcp__notes__read`. It passes scope, schema, floor, gates
+//! and ledger like every other tool. Its zone is `external` unless the person's settings say that
+//! it only reads.
 //!
-//! **When servers start.** What tools there are is settled when the hook is made and stays so: a tool that
-//! came or went later would cost the prompt cache of every session. What a server offers is kept in a file,
-//! so a server that was seen before starts when the first of its tools is called, and one that was not
-//! (or whose entry is another now) starts when the hook is made, which waits for it.
+//! **When servers start.** The set of tools is fixed when the hook is made: a later change would
+//! cost the prompt cache of every session. Tool definitions are stored in a file, so a known server
+//! starts at the first call of one of its tools. An unknown server, or one whose entry changed,
+//! starts when the hook is made, which waits for it.
 //!
-//! **What is trusted.** The first list of a server is taken as it comes, since the person named the server;
-//! it is pinned. A definition (name, title, description, schema, annotations) that is new or another since
-//! then waits until a person accepts it ([`Pins::accept`]): at the start its tool is left out, within a
-//! session its calls fail with a word. A server may say at any time that its tools changed; it is asked
-//! for them anew before its next call.
+//! **What is trusted.** The first tool list of a server is accepted as it is, since the person
+//! named the server; it is pinned. A definition (name, title, description, schema, annotations)
+//! that is new or changed later must be accepted by a person ([`Pins::accept`]). Until then its
+//! tool is left out at the start, and within a session its calls fail with a message. A server may
+//! announce at any time that its tools changed; it is then asked for them before its next call.
 //!
-//! **What a server gets.** A program gets a short list of variables and what its entry names, is alone in
-//! its process group, and ends with the hook. Where there is a spawner it has no terminal, ends with
-//! everything it started, and what is closed to every tool is closed to it by the kernel
-//! ([`McpHost::with_runner`]). It may ask for
-//! the project's folder and for nothing else: no replies of the model (sampling), no questions to the
-//! person (elicitation). Its instructions for the system prompt are left out: they would speak with the
-//! person's voice, and descriptions of tools say what is needed. What it logs is quoted when something
-//! fails.
+//! **What a server gets.** A program gets a short list of variables and those its entry names. It
+//! has its own process group and ends with the hook. With a spawner it has no terminal, it ends
+//! with all its processes, and the kernel closes to it the paths closed to every tool
+//! ([`McpHost::with_runner`]). It may ask for the project's folder and for nothing else: no replies
+//! of the model (sampling), no questions to the person (elicitation). Its instructions for the
+//! system prompt are ignored: they would speak with the person's voice, and the descriptions of
+//! tools are enough. Its log is quoted when something fails.
 
 pub(crate) mod backlog;
 pub(crate) mod connection;
@@ -65,75 +65,75 @@ pub use crate::mcp::{
     pins::{PinnedServer, Pins, PinsError},
 };
 
-/// How often in a row a server may fail before it is left alone.
-const TRIES: u32 = 3;
-/// How long it is waited before the second try; twice as long before the third.
+/// The most failures in a row before a server is given up.
+const MAX_FAILURES: u32 = 3;
+/// The wait before the second try; twice as long before the third.
 const BACK_OFF: Duration = Duration::from_millis(250);
-/// The most diagnostics that are kept.
-const DIAGNOSTICS: usize = 256;
+/// The most stored diagnostics.
+const MAX_DIAGNOSTICS: usize = 256;
 
-/// What is round the servers.
+/// The environment of the servers: workspace, variables, definitions file and runner.
 #[derive(Clone, Debug)]
 pub struct McpHost {
-    place: Workspace,
+    workspace: Workspace,
     variables: Vec<(OsString, OsString)>,
     definitions: Option<PathBuf>,
     runner: Runner,
 }
 
 impl McpHost {
-    /// Servers of an agent that works there.
-    pub fn new(place: Workspace) -> Self {
+    /// The host for servers of an agent in that workspace.
+    pub fn new(workspace: Workspace) -> Self {
         McpHost {
-            place,
+            workspace,
             variables: vec![],
             definitions: None,
             runner: Runner::direct().with_sandbox(Sandbox::Off),
         }
     }
 
-    /// The same with the person's variables. Servers get a few of them; entries may name others.
+    /// Sets the person's variables. Servers get a few of them; entries may name others.
     #[must_use]
     pub fn with_variables(self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         McpHost { variables: variables.into_iter().collect(), ..self }
     }
 
-    /// The same with a file for what servers offer. Without one nothing outlives the hook: every
-    /// server starts with it, and what it offers is taken as it comes.
+    /// Sets the file of tool definitions. Without it nothing outlives the hook: every server starts
+    /// with the hook, and its tools are accepted as they are.
     #[must_use]
     pub fn with_definitions(self, file: impl Into<PathBuf>) -> Self {
         McpHost { definitions: Some(file.into()), ..self }
     }
 
-    /// The same with whoever starts the servers, and so how they are confined and ended. A person chose
-    /// them, so they may do what the person may, but for what is closed to every tool: the kernel keeps
-    /// that from them, and with it the memory and the signals of processes that are not theirs, the
-    /// terminal, and the sockets of this machine unless an entry says `localSockets`. Without one, a
-    /// server has what this process has and is ended with its process group.
+    /// Sets the runner, which decides how servers are confined and ended. A person chose the
+    /// servers, so they may do what the person may, except touch the paths closed to every tool.
+    /// The kernel also denies them the memory and signals of other processes, the terminal, and
+    /// local sockets unless an entry says `localSockets`. Without a runner, a server has the rights
+    /// of this process and is ended with its process group.
     ///
-    /// Where a machine allows no view of the files of one's own, a server cannot make files directly in
-    /// the folders that lead to what is closed.
+    /// If the machine allows no mount namespace, a server cannot create files directly in the
+    /// folders above closed paths.
     #[must_use]
     pub fn with_runner(self, runner: Runner) -> Self {
         McpHost { runner, ..self }
     }
 
-    /// What keeps a server out of what is ours; `None` where nothing can.
+    /// The confinement of a server; `None` if this runner cannot confine.
     fn confinement(&self, local: bool) -> Option<Confinement> {
-        let closed = || self.place.closed().map(PathBuf::from).collect();
+        let closed = || self.workspace.closed().map(PathBuf::from).collect();
         self.runner.confines().then(|| Confinement::of_server(closed(), local))
     }
 }
 
-/// Something a person should know about a server. Nothing ended because of it.
+/// A problem with a server that a person should know. Nothing was ended because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diagnostic {
     /// The server's name.
     pub server: SmolStr,
-    /// The tool's, where it is about one.
+    /// The tool's name, if it is about one.
     pub tool: Option<SmolStr>,
-    /// What is the matter.
+    /// The description of the problem.
     pub message: String,
 }
 
@@ -147,13 +147,13 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The tools of all servers, as a [`Hook`]. Cheap to clone; the servers end with the last clone.
+/// The tools of all servers, as a [`Hook`]. Cheap to clone. The servers end with the last clone.
 #[derive(Clone)]
 pub struct Mcp(Arc<McpInner>);
 
 struct McpInner {
     servers: Vec<Server>,
-    /// By the names the model calls them by.
+    /// By the names the model uses.
     tools: BTreeMap<SmolStr, (usize, OfferedTools)>,
     diagnostics: Diagnostics,
 }
@@ -163,44 +163,44 @@ struct Diagnostics(Arc<Mutex<Vec<Diagnostic>>>);
 
 impl Diagnostics {
     fn add(&self, server: &SmolStr, tool: Option<&str>, message: impl Into<String>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (server, tool) = (server.clone(), tool.map(SmolStr::from));
         let new = Diagnostic { server, tool, message: message.into() };
-        if kept.len() < DIAGNOSTICS && !kept.contains(&new) {
-            kept.push(new);
+        if list.len() < MAX_DIAGNOSTICS && !list.contains(&new) {
+            list.push(new);
         }
     }
 }
 
 impl Mcp {
-    /// Makes a hook of these servers. Those that were not seen before are started now, side by side; one
-    /// that fails is left out, with a diagnostic.
-    pub async fn open(servers: Servers, around: McpHost) -> Result<Self, PinsError> {
-        let pins = match &around.definitions {
+    /// Makes a hook of these servers. Unknown servers are started now, in parallel; a server that
+    /// fails is left out, with a diagnostic.
+    pub async fn open(servers: Servers, host: McpHost) -> Result<Self, PinsError> {
+        let pins = match &host.definitions {
             Some(file) => Pins::load(file)?,
             None => Pins::default(),
         };
-        let (around, diagnostics) = (Arc::new(around), Diagnostics::default());
+        let (host, diagnostics) = (Arc::new(host), Diagnostics::default());
         let opening = servers.into_iter().map(|entry| {
             let pinned = pins.servers.get(entry.name().as_str()).cloned();
-            Server::open(entry, pinned, around.clone(), diagnostics.clone())
+            Server::open(entry, pinned, host.clone(), diagnostics.clone())
         });
         let servers = join_all(opening).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Mcp::of(servers, diagnostics))
     }
 
-    /// The same with those only that were seen before: for whoever wants to know what there is. No
-    /// server is started unless one of its tools is called.
-    pub fn seen(servers: Servers, around: McpHost) -> Result<Self, PinsError> {
-        let pins = match &around.definitions {
+    /// Makes a hook of the known servers only, to list their tools. No server is started until one
+    /// of its tools is called.
+    pub fn open_pinned(servers: Servers, host: McpHost) -> Result<Self, PinsError> {
+        let pins = match &host.definitions {
             Some(file) => Pins::load(file)?,
             None => Pins::default(),
         };
-        let (around, diagnostics) = (Arc::new(around), Diagnostics::default());
+        let (host, diagnostics) = (Arc::new(host), Diagnostics::default());
         let servers = servers.into_iter().filter_map(|entry| {
             let pinned = pins.servers.get(entry.name().as_str())?.clone();
             let known = pinned.identity == entry.identity();
-            known.then(|| Server::new(entry, pinned, around.clone(), diagnostics.clone()))
+            known.then(|| Server::new(entry, pinned, host.clone(), diagnostics.clone()))
         });
         Ok(Mcp::of(servers.collect(), diagnostics))
     }
@@ -214,12 +214,12 @@ impl Mcp {
         Mcp(Arc::new(McpInner { servers, tools, diagnostics }))
     }
 
-    /// What a person should know, since this was last asked.
+    /// The diagnostics since the last call.
     pub fn take_diagnostics(&self) -> Vec<Diagnostic> {
         std::mem::take(&mut *self.0.diagnostics.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The server and the tool that a name stands for, if it is one of these.
+    /// The server and tool of a name, if it is one of these.
     pub fn tool(&self, name: &str) -> Option<(&str, &str)> {
         let (index, offered) = self.0.tools.get(name)?;
         Some((self.0.servers[*index].entry.name(), &offered.name))
@@ -254,9 +254,9 @@ impl Hook for Mcp {
     }
 
     fn parallel(&self, name: &str) -> bool {
-        let harmless =
+        let is_harmless =
             |offered: &OfferedTools| offered.zone <= Zone::Network && offered.doubts.is_empty();
-        self.find(name).is_some_and(|(_, offered)| harmless(offered))
+        self.find(name).is_some_and(|(_, offered)| is_harmless(offered))
     }
 
     fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
@@ -268,59 +268,59 @@ impl Hook for Mcp {
 /// One server, connected or not.
 struct Server {
     entry: Arc<McpServer>,
-    around: Arc<McpHost>,
-    /// What was pinned when the hook was made.
+    host: Arc<McpHost>,
+    /// The definitions pinned when the hook was made.
     pinned: PinnedServer,
-    link: AsyncMutex<McpConnection>,
+    state: AsyncMutex<McpConnection>,
     diagnostics: Diagnostics,
 }
 
 #[derive(Default)]
 struct McpConnection {
-    up: Option<Arc<Connection>>,
-    /// How often in a row it did not start, or ended without having answered a call.
+    connection: Option<Arc<Connection>>,
+    /// The failures in a row: it did not start, or ended without having answered a call.
     failures: u32,
-    /// Why it failed last.
-    why: String,
+    /// The last error.
+    last_error: String,
 }
 
 impl Server {
     fn new(
         entry: McpServer,
         pinned: PinnedServer,
-        around: Arc<McpHost>,
+        host: Arc<McpHost>,
         diagnostics: Diagnostics,
     ) -> Self {
-        let (entry, link) = (Arc::new(entry), AsyncMutex::default());
-        Server { entry, around, pinned, link, diagnostics }
+        let (entry, state) = (Arc::new(entry), AsyncMutex::default());
+        Server { entry, host, pinned, state, diagnostics }
     }
 
     async fn open(
         entry: McpServer,
         pinned: Option<PinnedServer>,
-        around: Arc<McpHost>,
+        host: Arc<McpHost>,
         diagnostics: Diagnostics,
     ) -> Result<Self, PinsError> {
         let is_known = pinned.as_ref().is_some_and(|pinned| pinned.identity == entry.identity());
-        let mut server = Server::new(entry, pinned.unwrap_or_default(), around, diagnostics);
+        let mut server = Server::new(entry, pinned.unwrap_or_default(), host, diagnostics);
         if is_known {
             return Ok(server);
         }
-        match Connection::open(server.entry.clone(), server.around.clone()).await {
+        match Connection::open(server.entry.clone(), server.host.clone()).await {
             Ok(connection) => {
-                server.pinned = server.see(&connection).await?;
-                server.link.get_mut().up = Some(Arc::new(connection));
+                server.pinned = server.pin_list(&connection).await?;
+                server.state.get_mut().connection = Some(Arc::new(connection));
             }
-            Err(why) => {
-                server.tell(None, format!("its tools are left out: {why}"));
-                // What another entry of that name offered is not this one's.
+            Err(last_error) => {
+                server.report(None, format!("its tools are left out: {last_error}"));
+                // The definitions of another entry of that name do not count.
                 server.pinned = PinnedServer::default();
             }
         }
         Ok(server)
     }
 
-    fn tell(&self, tool: Option<&str>, message: impl Into<String>) {
+    fn report(&self, tool: Option<&str>, message: impl Into<String>) {
         self.diagnostics.add(self.entry.name(), tool, message);
     }
 
@@ -332,20 +332,24 @@ impl Server {
         }
     }
 
-    /// The tools that may be shown; why others are not goes to the diagnostics.
+    /// The tools that may be shown; reasons for leaving others out go to the diagnostics.
     fn offered(&self) -> Vec<OfferedTools> {
         let PinnedServer { accepted, waiting, gone, .. } = &self.pinned;
         for (name, _) in waiting.iter().filter(|(name, _)| self.entry.has(name)) {
             let what =
                 if accepted.contains_key(name) { "its definition changed" } else { "it is new" };
-            self.tell(Some(name), held(what, self.entry.name()));
+            self.report(Some(name), needs_acceptance(what, self.entry.name()));
         }
         let here = accepted.iter().filter(|(name, _)| {
             self.entry.has(name) && !waiting.contains_key(*name) && !gone.contains(*name)
         });
         let offer = |(name, definition): (&String, &Definition)| {
             let offered = OfferedTools::new(&self.entry, definition);
-            offered.map_err(|why| self.tell(Some(name), format!("it is left out: {why}"))).ok()
+            offered
+                .map_err(|last_error| {
+                    self.report(Some(name), format!("it is left out: {last_error}"))
+                })
+                .ok()
         };
         here.filter_map(offer).collect()
     }
@@ -355,100 +359,102 @@ impl Server {
         match connection.refresh(self.entry.start_timeout).await {
             Ok(false) => {}
             Ok(true) => {
-                let seen = self.see(&connection).await;
-                seen.map_err(|cause| self.unavailable(&cause.to_string()))?;
+                let pinned = self.pin_list(&connection).await;
+                pinned.map_err(|cause| self.unavailable(&cause.to_string()))?;
             }
-            Err(why) => {
-                self.give_up(&connection, &why).await;
-                return Err(self.unavailable(&why));
+            Err(last_error) => {
+                self.drop_connection(&connection, &last_error).await;
+                return Err(self.unavailable(&last_error));
             }
         }
         match connection.listed().tools.get(offered.name.as_str()) {
             Some(now) if now.digest() == offered.digest => {}
             Some(_) => {
-                return Err(self.unavailable(&held("its definition changed", self.entry.name())));
+                return Err(self
+                    .unavailable(&needs_acceptance("its definition changed", self.entry.name())));
             }
             None => return Err(self.unavailable("the server does not offer it any more")),
         }
         connection.call(&offered.name, &permit, self.entry.timeout).await
     }
 
-    /// The connection is of no use any more: the next call makes another, a few times.
-    async fn give_up(&self, connection: &Arc<Connection>, why: &str) {
-        let mut link = self.link.lock().await;
-        if link.up.as_ref().is_some_and(|up| Arc::ptr_eq(up, connection)) {
-            link.up = None;
-            link.failures += 1;
-            link.why = why.to_owned();
+    /// Drops a broken connection. The next call opens another, a few times.
+    async fn drop_connection(&self, connection: &Arc<Connection>, last_error: &str) {
+        let mut state = self.state.lock().await;
+        if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
+            state.connection = None;
+            state.failures += 1;
+            state.last_error = last_error.to_owned();
         }
     }
 
-    fn unavailable(&self, why: &str) -> ToolError {
-        let message = format!("the MCP server `{}`: {why}", self.entry.name());
+    fn unavailable(&self, last_error: &str) -> ToolError {
+        let message = format!("the MCP server `{}`: {last_error}", self.entry.name());
         ToolError::new(ToolErrorKind::Unavailable, message)
     }
 
-    /// The connection as it stands, or a new one: a server that ended is started again, a few times.
+    /// The current connection, or a new one: a server that ended is started again, a few times.
     async fn connection(&self) -> Result<Arc<Connection>, ToolError> {
-        let mut link = self.link.lock().await;
-        if let Some(up) = &link.up {
-            if !up.is_closed() {
-                return Ok(up.clone());
+        let mut state = self.state.lock().await;
+        if let Some(connection) = &state.connection {
+            if !connection.is_closed() {
+                return Ok(connection.clone());
             }
-            let answered = up.answered.load(Ordering::Acquire);
-            link.failures = if answered { 0 } else { link.failures + 1 };
-            link.why = "it ends before it answers".into();
-            link.up = None;
+            let answered = connection.answered.load(Ordering::Acquire);
+            state.failures = if answered { 0 } else { state.failures + 1 };
+            state.last_error = "it ends before it answers".into();
+            state.connection = None;
         }
-        while link.failures < TRIES {
-            if link.failures > 0 {
-                tokio::time::sleep(BACK_OFF * link.failures).await;
+        while state.failures < MAX_FAILURES {
+            if state.failures > 0 {
+                tokio::time::sleep(BACK_OFF * state.failures).await;
             }
-            match Connection::open(self.entry.clone(), self.around.clone()).await {
+            match Connection::open(self.entry.clone(), self.host.clone()).await {
                 Ok(connection) => {
-                    let seen = self.see(&connection).await;
-                    seen.map_err(|cause| self.unavailable(&cause.to_string()))?;
+                    let pinned = self.pin_list(&connection).await;
+                    pinned.map_err(|cause| self.unavailable(&cause.to_string()))?;
                     let connection = Arc::new(connection);
-                    link.up = Some(connection.clone());
+                    state.connection = Some(connection.clone());
                     return Ok(connection);
                 }
-                Err(why) => {
-                    link.failures += 1;
-                    link.why = why;
+                Err(last_error) => {
+                    state.failures += 1;
+                    state.last_error = last_error;
                 }
             }
         }
-        let why = format!("it failed {TRIES} times and is left alone: {}", link.why);
-        self.tell(None, why.clone());
-        Err(self.unavailable(&why))
+        let last_error =
+            format!("it failed {MAX_FAILURES} times and is left alone: {}", state.last_error);
+        self.report(None, last_error.clone());
+        Err(self.unavailable(&last_error))
     }
 
-    /// Takes in what the server lists: pins what is seen for the first time, and has the rest wait.
-    async fn see(&self, connection: &Connection) -> Result<PinnedServer, PinsError> {
+    /// Records the server's tool list: pins a first list, and lets new or changed definitions wait.
+    async fn pin_list(&self, connection: &Connection) -> Result<PinnedServer, PinsError> {
         let listed = connection.listed();
-        for name in &listed.twice {
-            self.tell(Some(name), "it is left out: the server has several of that name");
+        for name in &listed.duplicates {
+            self.report(Some(name), "it is left out: the server has several of that name");
         }
         for name in &listed.too_large {
-            self.tell(Some(name), "it is left out: its definition is too long");
+            self.report(Some(name), "it is left out: its definition is too long");
         }
         if listed.too_many {
-            self.tell(None, "it has more tools than are taken; the rest is left out");
+            self.report(None, "it has more tools than are taken; the rest is left out");
         }
         let (name, identity) = (self.entry.name().to_string(), self.entry.identity());
-        let see = move |pins: &mut Pins| {
+        let pin_list = move |pins: &mut Pins| {
             pins.see(&name, &identity, &listed.tools);
             pins.servers.get(&name).cloned().unwrap_or_default()
         };
-        let pinned = match self.around.definitions.clone() {
-            Some(file) => changed(&file, see).await?,
+        let pinned = match self.host.definitions.clone() {
+            Some(file) => change_pins(&file, pin_list).await?,
             None => {
-                // Nothing is kept: what the hook goes by is what it saw first.
+                // Nothing is stored: the hook keeps the first list.
                 let mut pins = Pins::default();
                 if self.pinned != PinnedServer::default() {
                     pins.servers.insert(self.entry.name().to_string(), self.pinned.clone());
                 }
-                see(&mut pins)
+                pin_list(&mut pins)
             }
         };
         for name in pinned.waiting.keys().filter(|name| self.entry.has(name)) {
@@ -457,21 +463,21 @@ impl Server {
             } else {
                 "it is new"
             };
-            self.tell(Some(name), held(what, self.entry.name()));
+            self.report(Some(name), needs_acceptance(what, self.entry.name()));
         }
         Ok(pinned)
     }
 }
 
-/// Why a tool cannot be had, and what to do about it.
-fn held(what: &str, server: &str) -> String {
+/// The message for a tool that must be accepted first.
+fn needs_acceptance(what: &str, server: &str) -> String {
     format!(
         "{what} since its server was accepted; it is held until a person runs `cotter mcp accept {server}`"
     )
 }
 
-/// Changes the file of definitions without keeping others waiting.
-async fn changed(
+/// Changes the definitions file on a blocking thread.
+async fn change_pins(
     file: &Path,
     change: impl FnOnce(&mut Pins) -> PinnedServer + Send + 'static,
 ) -> Result<PinnedServer, PinsError> {

@@ -1,14 +1,14 @@
-//! Processes that end with the call that started them, whatever they did to get away.
+//! Runs commands and ends all their processes with the call that started them.
 //!
-//! A [`Runner`] starts commands. It does so through a *spawner*: our own binary started once more, when
-//! the first command comes, as a small process with one thread. For every command the spawner forks a
-//! *minder*, which starts it in a session of its own, without a terminal, confines it
-//! ([`crate::confine`]), and waits. When the command is done, or its [`RunningProcess`] is ended or
-//! dropped, or our process is gone, even killed, the minder ends everything below it: also what went to
-//! another group or session, or lost its parent. A minder that is killed itself leaves its processes to
-//! the spawner, which ends them.
+//! A [`Runner`] starts commands through a *spawner*: our own binary, started a second time at the
+//! first command, as a small process with one thread. For every command the spawner forks a
+//! *minder*. The minder starts the command in its own session, without a terminal, confines it
+//! ([`crate::confine`]) and waits. It ends all processes below it when the command is done, when
+//! its [`RunningProcess`] is ended or dropped, or when our process is gone, even if killed. This
+//! includes processes that moved to another group or session, or lost their parent. If a minder
+//! itself is killed, the spawner ends its processes.
 //!
-//! The program that makes a runner of its own binary calls [`serve_if_asked`] first in `main`:
+//! A program that uses its own binary as the spawner calls [`serve_if_asked`] first in `main`:
 //!
 //! ```no_run
 //! cotter_tools::process::serve_if_asked();
@@ -42,20 +42,20 @@ pub use crate::process::environment::{Environment, MARK};
 pub use crate::process::running::{Chunk, RunningProcess, Stream};
 use crate::process::temp::PrivateFolder;
 
-/// The word by which our binary knows that it is to be the spawner.
+/// The argument that makes our binary the spawner.
 #[cfg(target_os = "linux")]
-const WORD: &str = "__cotter-spawner";
+const SPAWNER_ARG: &str = "__cotter-spawner";
 
 /// The most processes a command may have at a time.
-const PROCESSES: u32 = 1024;
+const MAX_PROCESSES: u32 = 1024;
 
-/// Starts commands. Cheap to clone; the spawner and the private folder end with the last clone.
+/// Starts commands. Cheap to clone. The spawner and the private folder end with the last clone.
 #[derive(Clone)]
 pub struct Runner(Arc<RunnerInner>);
 
 #[derive(Clone)]
 struct RunnerInner {
-    starts: SpawnMethod,
+    method: SpawnMethod,
     sandbox: Sandbox,
     environment: Environment,
     /// Folders outside the project that commands may write, such as a package cache.
@@ -70,16 +70,16 @@ enum SpawnMethod {
     Direct(KillScope),
 }
 
-/// Who is ended with a command of this very process besides its process group.
+/// The processes that are killed with a directly started command, besides its process group.
 #[derive(Clone, Debug)]
 pub(crate) enum KillScope {
     /// Every process with the call's mark.
     #[cfg(target_os = "linux")]
     Marked,
-    /// The same, a moment later.
+    /// Every process with the call's mark, half a second later.
     #[cfg(target_os = "linux")]
     MarkedSoon(Arc<crate::process::stragglers::StragglerReaper>),
-    /// Nobody: there is no way to find them.
+    /// None: they cannot be found on this system.
     #[cfg(not(target_os = "linux"))]
     Group,
 }
@@ -87,81 +87,82 @@ pub(crate) enum KillScope {
 /// A command to start.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The program, absolute.
+    /// The absolute path of the program.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
     /// The folder it starts in.
     pub cwd: PathBuf,
-    /// Its whole environment, but for the mark, which every command gets.
+    /// Its whole environment, except the mark, which every command gets.
     pub environment: Vec<(OsString, OsString)>,
-    /// What it reads; without one, nothing.
+    /// Its input; `None` is an empty input.
     pub stdin: Option<Arc<OwnedFd>>,
-    /// What it may touch; `None` is everything its user may.
+    /// Its confinement; `None` allows everything its user may do.
     pub confinement: Option<Confinement>,
 }
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessEnd {
-    /// Its code or signal.
+    /// Its exit code or signal.
     pub exit: Exit,
-    /// What else there is to say, a sentence each.
+    /// Remarks for the model, one sentence each.
     pub remarks: Vec<String>,
 }
 
-/// What a command ended with.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It ended by itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// A signal ended it.
+    /// It was killed by this signal.
     Signal(i32),
 }
 
 impl Runner {
-    /// Starts commands through a spawner, which `program` becomes when it calls [`serve_if_asked`].
-    /// `/proc/self/exe` is the program that is running, also after its file was replaced. Elsewhere
-    /// than on Linux the same as [`Runner::direct`].
+    /// A runner that starts commands through a spawner. `program` becomes the spawner when it calls
+    /// [`serve_if_asked`]. `/proc/self/exe` is the running program, even if its file was replaced.
+    /// On other systems than Linux this is [`Runner::direct`].
     pub fn new(program: impl Into<PathBuf>) -> Self {
         let program = program.into();
         #[cfg(target_os = "linux")]
-        let starts = SpawnMethod::Spawner(Arc::new(crate::process::spawner::Spawner::new(program)));
+        let method = SpawnMethod::Spawner(Arc::new(crate::process::spawner::Spawner::new(program)));
         #[cfg(not(target_os = "linux"))]
-        let starts = {
+        let method = {
             drop(program);
             SpawnMethod::Direct(KillScope::Group)
         };
-        Runner::of(starts)
+        Runner::of(method)
     }
 
-    /// Starts commands from this very process, for a program that cannot be its own spawner.
+    /// A runner that starts commands from this process, for a program that cannot be its own
+    /// spawner.
     ///
-    /// Nothing is confined. A command is ended with its process group, and on Linux with every process
-    /// that has the call's mark in its environment; one that left the group and changed its environment
-    /// stays, and so does everything when our own process is killed.
+    /// Nothing is confined. A command is ended with its process group and, on Linux, with every
+    /// process that has the call's mark in its environment. A process that left the group and
+    /// changed its environment stays. All processes stay if our own process is killed.
     pub fn direct() -> Self {
         #[cfg(target_os = "linux")]
-        let reach = KillScope::Marked;
+        let scope = KillScope::Marked;
         #[cfg(not(target_os = "linux"))]
-        let reach = KillScope::Group;
-        Runner::of(SpawnMethod::Direct(reach))
+        let scope = KillScope::Group;
+        Runner::of(SpawnMethod::Direct(scope))
     }
 
-    /// The same for many short programs that a person chose: nobody waits until all the processes of the
-    /// machine were looked at. What left the group of a command is ended half a second after it, and when the
-    /// last clone goes.
+    /// Like [`Runner::direct`], for many short programs chosen by a person: it does not wait for a
+    /// search of all processes. Processes that left a command's group are ended half a second after
+    /// it, and when the last clone is dropped.
     pub fn direct_by_group() -> Self {
         #[cfg(target_os = "linux")]
-        let reach = KillScope::MarkedSoon(Arc::default());
+        let scope = KillScope::MarkedSoon(Arc::default());
         #[cfg(not(target_os = "linux"))]
-        let reach = KillScope::Group;
-        Runner::of(SpawnMethod::Direct(reach))
+        let scope = KillScope::Group;
+        Runner::of(SpawnMethod::Direct(scope))
     }
 
-    fn of(starts: SpawnMethod) -> Self {
+    fn of(method: SpawnMethod) -> Self {
         Runner(Arc::new(RunnerInner {
-            starts,
+            method,
             sandbox: Sandbox::default(),
             environment: Environment::default(),
             caches: vec![],
@@ -174,47 +175,47 @@ impl Runner {
         self
     }
 
-    /// The same, confining as the setting `sandbox` says.
+    /// Sets the confinement mode (setting `sandbox`).
     pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
         self.with(|inner| inner.sandbox = sandbox)
     }
 
-    /// The same, with what commands get of the environment.
+    /// Sets the environment of commands.
     pub fn with_environment(self, environment: Environment) -> Self {
         self.with(|inner| inner.environment = environment)
     }
 
-    /// The same, with folders outside the project that confined commands may write.
+    /// Adds folders outside the project that confined commands may write.
     pub fn with_caches(self, caches: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(|inner| inner.caches.extend(caches))
     }
 
-    /// The same, with the private folder below another folder than `/tmp`. It is made when it is first
-    /// needed, and removed at the end, but for what was set aside there.
+    /// Puts the private folder below another folder than `/tmp`. It is created when first needed
+    /// and removed at the end, except for the files that were set aside in it.
     pub fn with_temp_below(self, folder: &Path) -> Self {
         self.with(|inner| inner.private = Arc::new(PrivateFolder::new(folder)))
     }
 
-    /// Whether commands are confined by the operating system.
+    /// True if the operating system confines commands.
     pub fn confines(&self) -> bool {
         self.0.sandbox != Sandbox::Off && self.cannot_confine().is_none()
     }
 
-    /// Why this runner cannot confine, where it cannot.
+    /// The reason why this runner cannot confine commands, if it cannot.
     pub fn cannot_confine(&self) -> Option<String> {
-        match self.0.starts {
+        match self.0.method {
             #[cfg(target_os = "linux")]
             SpawnMethod::Spawner(_) => confine::unsupported(),
             SpawnMethod::Direct(_) => Some("there is no spawner to confine commands".into()),
         }
     }
 
-    /// The setting.
+    /// The confinement mode.
     pub fn sandbox(&self) -> Sandbox {
         self.0.sandbox
     }
 
-    /// What commands get of the environment.
+    /// The environment of commands.
     pub fn environment(&self) -> &Environment {
         &self.0.environment
     }
@@ -224,22 +225,22 @@ impl Runner {
         &self.0.caches
     }
 
-    /// The private temp folder of commands, made now if it is not there yet.
+    /// The private temp folder of commands; created if missing.
     pub fn temp(&self) -> io::Result<&Path> {
         Ok(&self.0.private.folders()?.temp)
     }
 
-    /// Where logs go: private too, and closed to confined commands.
+    /// The folder of logs: private, and closed to confined commands.
     pub fn logs(&self) -> io::Result<&Path> {
         Ok(&self.0.private.folders()?.logs)
     }
 
-    /// Where goes what a command wrote to a protected path it was not approved for.
+    /// The folder for content that a command wrote to a protected path without approval.
     pub(crate) fn aside(&self) -> io::Result<&Path> {
         Ok(&self.0.private.folders()?.aside)
     }
 
-    /// Starts a command.
+    /// Starts a command. Fails if `sandbox` is `required` and the job is not confined.
     pub async fn start(&self, job: Job) -> Result<RunningProcess, StartError> {
         if job.confinement.is_none() && self.0.sandbox == Sandbox::Required {
             let why = self.cannot_confine().unwrap_or_else(|| "it was not to be confined".into());
@@ -247,20 +248,20 @@ impl Runner {
         }
         let mark =
             crate::process::temp::random_name().map_err(|cause| StartError(cause.to_string()))?;
-        match &self.0.starts {
+        match &self.0.method {
             #[cfg(target_os = "linux")]
             SpawnMethod::Spawner(spawner) => {
                 let private = &self.0.private.folders()?.all;
                 spawner.start(job, &mark, private).await
             }
-            SpawnMethod::Direct(reach) => crate::process::direct::start(job, &mark, reach),
+            SpawnMethod::Direct(scope) => crate::process::direct::start(job, &mark, scope),
         }
     }
 }
 
 impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = match self.0.starts {
+        let how = match self.0.method {
             #[cfg(target_os = "linux")]
             SpawnMethod::Spawner(_) => "through a spawner",
             SpawnMethod::Direct(_) => "directly",
@@ -287,10 +288,10 @@ impl From<io::Error> for StartError {
     }
 }
 
-/// Serves and never comes back, if this process was started to be the spawner; else does nothing.
+/// Serves as the spawner and never returns, if this process was started as one; else does nothing.
 ///
-/// A program that makes a [`Runner`] of its own binary calls this first in `main`, before any thread is
-/// started and before it looks at its arguments. Elsewhere than on Linux there is no spawner.
+/// Call this first in `main`, before any thread is started and before arguments are read, if the
+/// program uses its own binary as the spawner. On other systems than Linux there is no spawner.
 pub fn serve_if_asked() {
     #[cfg(target_os = "linux")]
     crate::process::spawner_main::serve_if_asked();

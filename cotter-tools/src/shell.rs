@@ -1,9 +1,9 @@
-//! What a bash command line would touch, worked out before it runs.
+//! Computes what a bash command line would touch, before it runs.
 //!
-//! A command line is read by bash's grammar (`shell/parse.rs`) and, for a second opinion, by another reader of it
-//! (`shell/second.rs`); it is gone through with both ways of every condition
-//! (`shell/walk.rs`), and every command in it is judged by a table (`shell/table.rs`). What cannot be worked out is
-//! not understood: a person is asked, whatever rules say.
+//! A command line is parsed by bash's grammar (`shell/parse.rs`) and, as a check, by a second
+//! parser (`shell/second_parser.rs`). The walk (`shell/walk.rs`) takes both branches of every
+//! condition, and every command is decided by a table (`shell/table.rs`). Anything that cannot be
+//! computed counts as not understood: a person is then asked, whatever the rules say.
 
 pub(crate) mod below;
 pub(crate) mod builtins;
@@ -40,8 +40,8 @@ use cotter::{
 
 use crate::shell::walk::ScriptWalk;
 
-/// Everything a bash command line would touch in a place: files, hosts and commands, those within others
-/// included. Nothing runs. Whether it will run confined is not known here.
+/// Everything a bash command line would touch in a workspace: files, hosts and commands, nested
+/// ones included. Nothing runs. Confinement is not decided here.
 pub fn facts(command: &str, place: &Workspace) -> Facts {
     if let Some(why) = hidden(command) {
         let doubts = vec![Doubt::NotUnderstood(why)];
@@ -52,7 +52,7 @@ pub fn facts(command: &str, place: &Workspace) -> Facts {
     walk.facts
 }
 
-/// Characters that a person would not see, or that bash reads in another way than it looks.
+/// Characters that a person cannot see, or that bash reads differently than they look.
 fn hidden(command: &str) -> Option<String> {
     let odd = |c: char| {
         c == '\r'
@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// The zone of a command line, with `?` where it is not understood and `!` where it destroys.
+    /// The zone of a command line, with `?` if it is not understood and `!` if it is destructive.
     fn verdict(command: &str) -> String {
         let place = Workspace::new(Path::new("/nowhere/work")).with_home("/nowhere/home");
         let facts = facts(command, &place);
@@ -83,7 +83,7 @@ mod tests {
         verdict
     }
 
-    /// Lines of `verdict: command`, in which `⏎` is a line's end and `☠` a character nobody sees.
+    /// Compares lines of `verdict: command`; `⏎` is a line end and `☠` an invisible character.
     fn check(lines: &str) {
         let mut wrong = vec![];
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -91,7 +91,7 @@ pub(crate) fn seen_servers(
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::seen(servers, surroundings(runner, place));
+    let mcp = Mcp::open_pinned(servers, surroundings(runner, place));
     mcp.map(Some).map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))
 }
 

@@ -18,7 +18,7 @@ use crate::document::{
     location::{SettingsError, SourcedText},
 };
 
-/// The keys of a server that is a program, those of one at an address, and those of both.
+/// The keys of a server that is a program, of one at an address, and of both.
 const PROGRAM_KEYS: [&str; 5] = ["command", "args", "env", "cwd", "localSockets"];
 const ADDRESS_KEYS: [&str; 2] = ["url", "headers"];
 const COMMON_KEYS: [&str; 5] = ["type", "tools", "readOnly", "timeoutMs", "startTimeoutMs"];
@@ -30,43 +30,43 @@ const NAMES: &str = "a server's name has 1 to 32 letters, digits, `-` and single
 const RESERVED: [&str; 6] =
     ["accept", "content-length", "host", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
 
-/// One server: how it is reached, and which of its tools may be had.
+/// One server: how to reach it, and which of its tools are allowed.
 #[derive(Clone, Debug)]
 pub struct McpServer {
-    /// Part of its tools' names, and so of a kind that maps back: see [`McpServer::new`].
+    /// Part of its tools' names, so its characters are limited: see [`McpServer::new`].
     name: SmolStr,
-    /// How it is reached.
+    /// How to reach it.
     pub transport: Transport,
-    /// The tools that may be had; without any, all.
+    /// The allowed tools; empty allows all.
     pub allow: Globs,
-    /// The tools that may not be had, also where `allow` has them.
+    /// The denied tools; wins over `allow`.
     pub deny: Globs,
-    /// The tools that, as the person says, change nothing.
+    /// The tools that change nothing, as the person says.
     pub read_only: Globs,
-    /// The longest a call may take.
+    /// The longest time of a call.
     pub timeout: Duration,
-    /// The longest it may take to start and to list its tools.
+    /// The longest time to start and to list its tools.
     pub start_timeout: Duration,
 }
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// A program that is started and spoken to through its standard input and output.
+    /// A program with the protocol on its standard input and output.
     Stdio {
-        /// The program: a name to be found in `PATH`, or a path.
+        /// The program: a name in `PATH`, or a path.
         command: String,
-        /// Its arguments. `${NAME}` stands for a variable of the person's.
+        /// Its arguments. `${NAME}` is replaced by the person's variable.
         args: Vec<String>,
-        /// Variables it gets besides the few that all get. `${NAME}` as in `args`.
+        /// Variables besides the few that every server gets. `${NAME}` as in `args`.
         env: BTreeMap<String, String>,
-        /// The folder it starts in; without it, the project.
+        /// The folder it starts in; the default is the project.
         cwd: Option<PathBuf>,
-        /// Whether it may speak to sockets of this machine, such as those of a container service, a
-        /// desktop or a terminal: where it is confined, it may not without this.
+        /// Allows local sockets, such as those of a container service, a desktop or a terminal.
+        /// Only needed if it is confined.
         local_sockets: bool,
     },
-    /// An address that is spoken to over HTTP.
+    /// A server at an HTTP address.
     Http {
         /// The address.
         url: Url,
@@ -75,7 +75,7 @@ pub enum Transport {
     },
 }
 
-/// Names only: values may be secrets.
+/// Shows only names: values may be secrets.
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.identity())
@@ -83,7 +83,7 @@ impl fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// What tells this way to reach a server from another, without anything secret.
+    /// A text that identifies this transport, without secrets.
     fn identity(&self) -> String {
         match self {
             Transport::Stdio { command, args, env, cwd, .. } => {
@@ -92,7 +92,7 @@ impl Transport {
             }
             Transport::Http { url, headers } => {
                 let mut url = url.clone();
-                // Neither fails for an address that has a host.
+                // Both succeed for an address with a host.
                 let _ = (url.set_password(None), url.set_username(""));
                 let names: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
                 format!("http {} {names:?}", url.as_str())
@@ -101,14 +101,14 @@ impl Transport {
     }
 }
 
-/// Globs over names of tools.
+/// Globs for names of tools.
 #[derive(Clone, Debug, Default)]
 pub struct Globs {
     set: GlobSet,
 }
 
 impl Globs {
-    /// These globs: `read_*`, `{get,list}_*`. What is no glob is the error.
+    /// Compiles globs such as `read_*`, `{get,list}_*`. The error names an invalid glob.
     pub fn new<S: AsRef<str>>(globs: impl IntoIterator<Item = S>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         for glob in globs {
@@ -117,23 +117,23 @@ impl Globs {
         Ok(Globs { set: set.build().map_err(|cause| cause.to_string())? })
     }
 
-    /// Whether one of them matches.
+    /// True if one of them matches.
     pub fn matches(&self, name: &str) -> bool {
         self.set.is_match(name)
     }
 
-    /// Whether there is none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty()
     }
 }
 
 impl McpServer {
-    /// A server with all its tools. The error says what a name may be.
+    /// A server with all its tools. The error says which names are valid.
     pub fn new(name: &str, transport: Transport) -> Result<Self, &'static str> {
         let fits = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
-        let splits = name.contains("__") || name.starts_with('_') || name.ends_with('_');
-        if !(1..=32).contains(&name.len()) || !name.chars().all(fits) || splits {
+        let is_ambiguous = name.contains("__") || name.starts_with('_') || name.ends_with('_');
+        if !(1..=32).contains(&name.len()) || !name.chars().all(fits) || is_ambiguous {
             return Err(NAMES);
         }
         Ok(McpServer {
@@ -152,12 +152,12 @@ impl McpServer {
         &self.name
     }
 
-    /// Whether a tool of that name may be had.
+    /// True if the tool is allowed.
     pub fn has(&self, tool: &str) -> bool {
         (self.allow.is_empty() || self.allow.matches(tool)) && !self.deny.matches(tool)
     }
 
-    /// What tells this entry from another of the same name: a changed one is asked for its tools anew.
+    /// Identifies this entry: a changed entry is asked for its tools again.
     pub fn identity(&self) -> String {
         let digest = Sha256::digest(self.transport.identity());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -169,26 +169,26 @@ impl McpServer {
 pub struct Servers(Vec<McpServer>);
 
 impl Servers {
-    /// What the value of `mcpServers` says.
+    /// Reads the value of `mcpServers`.
     pub fn read(node: Node<'_>) -> Result<Self, SettingsError> {
         let server = |(key, node): (SourcedText, Node<'_>)| server(&key, node);
         Ok(Servers(node.object()?.entries().map(server).collect::<Result<_, _>>()?))
     }
 
-    /// What a file `{"mcpServers": {…}}` says; `None` where there is no file.
+    /// Loads a file `{"mcpServers": {…}}`; `None` if there is no file.
     pub fn load(path: &Path) -> Result<Option<Self>, SettingsError> {
         let document = Document::load(path)?;
         document.map(|document| Servers::from_document(&document)).transpose()
     }
 
-    /// What a document `{"mcpServers": {…}}` says.
+    /// Reads a document `{"mcpServers": {…}}`.
     pub fn from_document(document: &Document) -> Result<Self, SettingsError> {
         let object = document.root().object()?.keys(&["$schema", "mcpServers"])?;
         object.get("$schema").map(|node| node.string()).transpose()?;
         Servers::read(object.require("mcpServers")?)
     }
 
-    /// These, and those of the other whose names are free: an entry is one value, the nearest wins.
+    /// Adds the servers of `further` whose names are free: the nearest entry wins as a whole.
     #[must_use]
     pub fn or(mut self, further: Servers) -> Self {
         for server in further.0 {
@@ -199,12 +199,12 @@ impl Servers {
         self
     }
 
-    /// Whether there is none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One after the other.
+    /// The servers in order.
     pub fn iter(&self) -> impl Iterator<Item = &McpServer> {
         self.0.iter()
     }
@@ -261,8 +261,8 @@ fn transport(node: Node<'_>) -> Result<Transport, SettingsError> {
         ("sse", Kind::Sse),
     ];
     let object = node.object()?;
-    let said = object.get("type").map(|node| node.one_of(KINDS)).transpose()?;
-    let kind = said.unwrap_or(match object.get("url") {
+    let explicit = object.get("type").map(|node| node.one_of(KINDS)).transpose()?;
+    let kind = explicit.unwrap_or(match object.get("url") {
         Some(_) => Kind::Http,
         None => Kind::Stdio,
     });
@@ -330,7 +330,7 @@ fn variables(node: Node<'_>) -> Result<BTreeMap<String, String>, SettingsError> 
 fn address(node: Node<'_>) -> Result<Url, SettingsError> {
     let url = Url::parse(node.non_empty_string()?).ok();
     let fits = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-    // It may have a key in it: it is not repeated.
+    // The address may contain a key, so the error does not repeat it.
     url.filter(fits)
         .ok_or_else(|| node.error("expected an address that begins with https:// or http://"))
 }
@@ -353,7 +353,7 @@ mod tests {
 
     use expect_test::{Expect, expect};
 
-    /// What a person would see: the servers, or the error with its hint.
+    /// Compares what a person would see: the servers, or the error with its hint.
     fn check(entries: &str, expected: Expect) {
         let document = Document::parse("mcp.json", entries);
         let read = document.and_then(|document| Servers::read(document.root()));
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn s9_names_that_could_be_taken_apart_in_two_ways_are_refused() {
+    fn s9_ambiguous_names_are_refused() {
         for name in ["", "a__b", "_a", "a_", "a b", "a.b", "ä", &"x".repeat(33)] {
             let entries = format!("{{{name:?}: {{\"command\": \"x\"}}}}");
             let document = Document::parse("mcp.json", &entries).expect("it is JSON");
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_them_under_one_key() {
+    fn file_has_the_servers_under_one_key() {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let path = folder.path().join("mcp.json");
         assert!(Servers::load(&path).expect("no file is no error").is_none());

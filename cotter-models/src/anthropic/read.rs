@@ -1,5 +1,5 @@
-//! Anthropic's events. Blocks come one after the other, each with a beginning and an end; unknown
-//! events, blocks and deltas are passed over.
+//! Reads Anthropic's events. Blocks come one after the other, each with a start and an end. Unknown
+//! events, blocks and deltas are skipped.
 
 use cotter::{
     history::message::{StopReason, Usage},
@@ -16,18 +16,18 @@ use crate::{
     input,
 };
 
-/// An answer as it comes.
+/// A reply while it is being read.
 #[derive(Default)]
 pub(super) struct AnthropicReader {
     usage: Usage,
     stop_reason: Option<StopReason>,
     call: Option<OpenCall>,
     signature: String,
-    /// Whether a word was said.
+    /// True once the reply has text.
     has_text: bool,
 }
 
-/// A call whose input is on its way.
+/// A call whose input is still incomplete.
 struct OpenCall {
     id: String,
     name: String,
@@ -38,7 +38,7 @@ struct OpenCall {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Event {
     MessageStart {
-        message: Started,
+        message: MessageHead,
     },
     ContentBlockStart {
         content_block: BlockStart,
@@ -60,7 +60,7 @@ enum Event {
 }
 
 #[derive(Deserialize)]
-struct Started {
+struct MessageHead {
     usage: Option<AnthropicUsage>,
 }
 
@@ -112,12 +112,12 @@ enum BlockDelta {
 #[derive(Deserialize)]
 struct MessageDelta {
     stop_reason: Option<String>,
-    stop_details: Option<Details>,
+    stop_details: Option<StopDetails>,
 }
 
-/// What is said of a refusal.
+/// The explanation of a refusal.
 #[derive(Deserialize)]
-struct Details {
+struct StopDetails {
     explanation: Option<String>,
 }
 
@@ -147,7 +147,7 @@ impl Reader for AnthropicReader {
                 self.stop_reason =
                     delta.stop_reason.as_deref().map(stop_reason).or(self.stop_reason);
                 let words = delta.stop_details.and_then(|details| details.explanation);
-                // A refusal may come before any word; what is said of it is better than silence.
+                // A refusal may come before any text; its explanation is then the text.
                 out.extend(words.filter(|_| !self.has_text).map(Delta::Text));
             }
             Event::MessageStop => {
@@ -155,7 +155,7 @@ impl Reader for AnthropicReader {
                 let stop_reason = self.stop_reason.unwrap_or(StopReason::EndTurn);
                 out.push_back(Delta::Done { stop_reason, usage: self.usage });
             }
-            Event::Error { error } => return Err(ReadError::Said(ProviderError::read(&error))),
+            Event::Error { error } => return Err(ReadError::Provider(ProviderError::read(&error))),
             Event::Unknown => {}
         }
         Ok(())
@@ -163,18 +163,18 @@ impl Reader for AnthropicReader {
 }
 
 impl AnthropicReader {
-    /// Counts are sums so far: the newest that is there stands.
-    fn count(&mut self, counted: Option<AnthropicUsage>) {
-        let Some(counted) = counted else { return };
-        let newest = |stands: &mut u64, Count(count)| *stands = count.unwrap_or(*stands);
-        newest(&mut self.usage.input_tokens, counted.input_tokens);
-        newest(&mut self.usage.output_tokens, counted.output_tokens);
-        newest(&mut self.usage.cache_write, counted.cache_creation_input_tokens);
-        newest(&mut self.usage.cache_read, counted.cache_read_input_tokens);
+    /// Counts are totals so far: the newest one replaces the older.
+    fn count(&mut self, usage: Option<AnthropicUsage>) {
+        let Some(usage) = usage else { return };
+        let newest = |total: &mut u64, Count(count)| *total = count.unwrap_or(*total);
+        newest(&mut self.usage.input_tokens, usage.input_tokens);
+        newest(&mut self.usage.output_tokens, usage.output_tokens);
+        newest(&mut self.usage.cache_write, usage.cache_creation_input_tokens);
+        newest(&mut self.usage.cache_read, usage.cache_read_input_tokens);
     }
 
     fn begin(&mut self, block: BlockStart, out: &mut Out) {
-        // Not everybody tells the end of a block.
+        // Not every server sends the end of a block.
         self.finish(out);
         match block {
             BlockStart::Text { text } if !text.is_empty() => out.push_back(Delta::Text(text)),
@@ -186,8 +186,8 @@ impl AnthropicReader {
             }
             BlockStart::RedactedThinking { data } => self.signature = format!("{REDACTED}{data}"),
             BlockStart::ToolUse { id, name, input } => {
-                let whole = input.as_object().filter(|input| !input.is_empty());
-                let input = whole.map(|_| input.to_string()).unwrap_or_default();
+                let complete = input.as_object().filter(|input| !input.is_empty());
+                let input = complete.map(|_| input.to_string()).unwrap_or_default();
                 self.call = Some(OpenCall { id, name, input });
             }
             BlockStart::Text { .. } | BlockStart::Unknown => {}

@@ -1,5 +1,5 @@
-//! Messages as Anthropic wants them: turns of content blocks, the person's and the model's by turns,
-//! results first in the turn after their calls.
+//! Writes messages for Anthropic: turns of content blocks, user and assistant alternating, results
+//! first in the turn after their calls.
 
 use std::borrow::Cow;
 
@@ -16,24 +16,24 @@ use crate::{
     plain::{self, is_blank},
 };
 
-/// The longest id of a call that goes out as it is.
+/// The longest call id that is sent unchanged.
 const LONGEST_ID: usize = 128;
 
-/// What marks a signature that stands for thinking the provider does not show.
+/// The prefix of a signature that holds redacted thinking.
 pub(super) const REDACTED: &str = "redacted:";
 
-/// Turns in the making. A turn is closed by whatever comes after it, so that messages that follow
-/// each other in the same role are one.
+/// The writer's state. A turn is closed when the next role begins, so that messages in a row with
+/// one role become one turn.
 #[derive(Clone, PartialEq)]
 pub(super) struct AnthropicWriter {
     model: SmolStr,
     open: Option<Role>,
-    /// Whether the last turn of the person's answers calls.
-    answers: bool,
-    /// Whether the calls under way began with a thought.
-    thought: bool,
-    /// Pictures of failed calls, in JSON: a result that is an error holds text only, so they follow
-    /// when all results are there.
+    /// True if the last user turn has results.
+    answers_calls: bool,
+    /// True if the turn with the open calls began with a thought.
+    began_with_thought: bool,
+    /// Pictures of failed calls, in JSON. A result that is an error may hold only text, so its
+    /// pictures follow after all results.
     pictures: Vec<Vec<u8>>,
 }
 
@@ -80,7 +80,7 @@ struct Source<'a> {
     data: &'a str,
 }
 
-/// What a tool answered: a text, or blocks.
+/// The content of a result: a text, or blocks.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ToolResultContent<'a> {
@@ -88,8 +88,8 @@ enum ToolResultContent<'a> {
     Blocks(Vec<AnthropicBlock<'a>>),
 }
 
-/// The input of a call. What could not be parsed was answered with an error; an object is wanted all
-/// the same.
+/// The input of a call. An input that could not be parsed got an error result, but the provider
+/// wants an object, so it is wrapped.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Input<'a> {
@@ -109,35 +109,43 @@ impl AnthropicBlock<'_> {
 
 impl AnthropicWriter {
     pub(super) fn new(model: SmolStr) -> Self {
-        AnthropicWriter { model, open: None, answers: false, thought: false, pictures: vec![] }
+        AnthropicWriter {
+            model,
+            open: None,
+            answers_calls: false,
+            began_with_thought: false,
+            pictures: vec![],
+        }
     }
 
-    /// What closes the last turn.
+    /// The bytes that close the last turn.
     pub(super) fn closing(&self) -> &'static str {
         if self.open.is_some() { "]}" } else { "" }
     }
 
-    /// Whether a model that is told how long to think may be told so now: calls that did not begin
-    /// with a thought have to end without one.
+    /// True if a thinking budget may be set now. Calls that did not begin with a thought must end
+    /// without one.
     pub(super) fn may_think(&self) -> bool {
-        !self.answers || self.thought
+        !self.answers_calls || self.began_with_thought
     }
 
     fn block(&mut self, out: &mut Vec<u8>, role: Role, block: &AnthropicBlock<'_>) {
         let is_next = self.open != Some(role);
         match role {
-            Role::Assistant if is_next && !self.answers => self.thought = block.is_thought(),
+            Role::Assistant if is_next && !self.answers_calls => {
+                self.began_with_thought = block.is_thought()
+            }
             Role::Assistant => {}
             Role::User => {
-                let answers = matches!(block, AnthropicBlock::ToolResult { .. });
-                self.answers = answers || (self.answers && !is_next);
+                let answers_calls = matches!(block, AnthropicBlock::ToolResult { .. });
+                self.answers_calls = answers_calls || (self.answers_calls && !is_next);
             }
         }
         self.begin(out, role);
         put(out, block);
     }
 
-    /// Goes on with a turn, or to the next.
+    /// Continues the open turn, or begins the next.
     fn begin(&mut self, out: &mut Vec<u8>, role: Role) {
         let between = match (self.open, role) {
             (Some(open), role) if open == role => ",",
@@ -150,7 +158,7 @@ impl AnthropicWriter {
         self.open = Some(role);
     }
 
-    /// A part of a reply, where the provider would take it back.
+    /// A part of a reply as a block; `None` if the provider would refuse it.
     fn part<'a>(
         &self,
         reply: &AssistantMessage,
@@ -158,7 +166,7 @@ impl AnthropicWriter {
     ) -> Option<AnthropicBlock<'a>> {
         Some(match part {
             AssistantPart::Text(text) => return text_block(text),
-            // What another model thought, or nobody signed, is refused.
+            // The provider refuses thoughts of another model and unsigned ones.
             AssistantPart::Thinking { text, signature } => {
                 let signature = signature.as_ref().filter(|_| reply.model == self.model)?;
                 match signature.strip_prefix(REDACTED) {
@@ -188,7 +196,7 @@ impl Writer for AnthropicWriter {
 
     fn assistant(&mut self, out: &mut Vec<u8>, reply: &AssistantMessage) {
         if self.open.is_none() {
-            // The first turn is the person's.
+            // The first turn must be the user's.
             self.block(
                 out,
                 Role::User,
@@ -196,9 +204,9 @@ impl Writer for AnthropicWriter {
             );
         }
         let blocks: Vec<_> = reply.parts.iter().filter_map(|part| self.part(reply, part)).collect();
-        // A reply that ends with a thought is refused.
-        let said = blocks.iter().rposition(|block| !block.is_thought()).map_or(0, |last| last + 1);
-        for block in &blocks[..said] {
+        // The provider refuses a reply that ends with a thought.
+        let end = blocks.iter().rposition(|block| !block.is_thought()).map_or(0, |last| last + 1);
+        for block in &blocks[..end] {
             self.block(out, Role::Assistant, block);
         }
     }
@@ -238,7 +246,7 @@ fn json_of(block: &AnthropicBlock<'_>) -> Vec<u8> {
     json
 }
 
-/// Content as blocks.
+/// The blocks of a content.
 fn blocks(content: &Content) -> Vec<AnthropicBlock<'_>> {
     match content {
         Content::Text(text) => text_block(text).into_iter().collect(),
@@ -254,7 +262,7 @@ fn blocks(content: &Content) -> Vec<AnthropicBlock<'_>> {
     }
 }
 
-/// A blank text is refused, so it is left out.
+/// A text block; `None` if blank, since the provider refuses blank texts.
 fn text_block(text: &str) -> Option<AnthropicBlock<'_>> {
     (!is_blank(text)).then_some(AnthropicBlock::Text { text })
 }

@@ -1,11 +1,11 @@
-//! Calls put together from their pieces. Servers do not agree on how pieces name their call; the
-//! rules here take them all.
+//! Assembles calls from their deltas. Servers do not agree on how a delta names its call; the rules
+//! here cover all known ones.
 
 use cotter::model::Delta;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::back::ReplayItem;
+use super::replay::ReplayItem;
 use crate::{adapter::Out, input};
 
 /// The calls of a reply so far.
@@ -21,7 +21,7 @@ struct PartialCall {
     extra: Option<Value>,
 }
 
-/// A piece of a call. Anything may be missing.
+/// A delta of a call. Any field may be missing.
 #[derive(Default, Deserialize)]
 pub(super) struct CallDelta {
     index: Option<u64>,
@@ -33,15 +33,15 @@ pub(super) struct CallDelta {
 #[derive(Default, Deserialize)]
 struct FunctionDelta {
     name: Option<String>,
-    /// A text, but for those who send the object itself.
+    /// A text; some servers send the object itself.
     arguments: Option<Value>,
 }
 
-/// Whether a reply was said to its end.
+/// Says if a reply was cut off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Truncation {
     No,
-    /// At the limit of its length: the last call may be half a call.
+    /// Cut off at the length limit: the last call may be incomplete.
     AtLength,
 }
 
@@ -59,7 +59,7 @@ impl Calls {
             self.0.len() - 1
         });
         let call = &mut self.0[at];
-        // Some repeat both with every piece.
+        // Some servers repeat both with every delta.
         if call.id.is_empty() {
             call.id = id;
         }
@@ -69,12 +69,12 @@ impl Calls {
         match arguments {
             None | Some(Value::Null) => {}
             Some(Value::String(more)) => call.arguments.push_str(&more),
-            Some(whole) => call.arguments = whole.to_string(),
+            Some(object) => call.arguments = object.to_string(),
         }
         call.extra = extra_content.filter(|extra| !extra.is_null()).or(call.extra.take());
     }
 
-    /// The call that a piece belongs to; none where it begins one.
+    /// The call that a delta belongs to; `None` if the delta begins a new call.
     fn find(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
         let calls = &self.0;
         let at = match index {
@@ -84,18 +84,21 @@ impl Calls {
         };
         let call = &calls[at];
         let has_other_id = !id.is_empty() && !call.id.is_empty() && call.id != id;
-        // Counting is not everybody's strength: a name with another id is another call, and so is a
-        // name with nothing at all where the call before it has all it needs.
+        // Some servers send wrong indexes: a name with another id begins a new call. So does a name
+        // without index and id if the call before it is complete.
         let begins = !name.is_empty()
             && (has_other_id || (index.is_none() && !call.name.is_empty() && call.is_whole()));
         (!begins).then_some(at)
     }
 
-    /// Gives the calls, in the order in which they began. Half a call is not given.
+    /// Pushes the calls in the order in which they began. An incomplete call is dropped.
     pub(super) fn end(self, cut: Truncation, out: &mut Out) {
-        let said = |call: &PartialCall| !call.name.is_empty() || !call.arguments.trim().is_empty();
-        let given = |call: &PartialCall| said(call) && (cut == Truncation::No || call.is_whole());
-        for PartialCall { id, name, arguments, extra, .. } in self.0.into_iter().filter(given) {
+        let has_content =
+            |call: &PartialCall| !call.name.is_empty() || !call.arguments.trim().is_empty();
+        let is_complete =
+            |call: &PartialCall| has_content(call) && (cut == Truncation::No || call.is_whole());
+        for PartialCall { id, name, arguments, extra, .. } in self.0.into_iter().filter(is_complete)
+        {
             if let Some(extra) = extra {
                 out.push_back(Delta::Signature(ReplayItem::CallExtra(extra).to_string()));
             }
@@ -107,7 +110,8 @@ impl Calls {
 
 impl PartialCall {
     fn is_whole(&self) -> bool {
-        // Asked of every piece by those who repeat the name with each: only what may be the end is read.
+        // Runs for every delta of a server that repeats the name, so parse only what may be
+        // complete.
         self.arguments.trim_end().ends_with('}')
             && matches!(serde_json::from_str(&self.arguments), Ok(Value::Object(_)))
     }
@@ -119,7 +123,7 @@ mod tests {
 
     use super::{Calls, Delta, Out, Truncation};
 
-    /// Pieces, one per line, and the calls they make.
+    /// Feeds call deltas, one per line, and compares the calls they make.
     fn check_cut(cut: Truncation, pieces: &str, expected: Expect) {
         let mut calls = Calls::default();
         for piece in pieces.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn another_id_with_a_name_is_another_call_though_the_index_is_the_same() {
+    fn new_id_and_name_at_one_index_begin_a_call() {
         check(
             r#"
             {"index":0,"id":"a","function":{"name":"add","arguments":"{\"n\":1}"}}
@@ -172,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn another_id_without_a_name_is_the_same_call() {
+    fn new_id_without_a_name_continues_the_call() {
         check(
             r#"
             {"index":0,"id":"a","function":{"name":"add","arguments":"{\"n\""}}
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn without_either_it_is_the_last_unless_that_is_whole() {
+    fn piece_without_index_and_id_belongs_to_the_last_open_call() {
         check(
             r#"
             {"function":{"name":"add","arguments":"{\"n\":"}}
@@ -224,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_repeated_is_not_added_up() {
+    fn repeated_id_and_name_are_not_appended() {
         check(
             r#"
             {"index":0,"id":"a","function":{"name":"add","arguments":"{"}}
@@ -238,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_belongs_all_the_same() {
+    fn late_id_and_extra_content_are_added() {
         check(
             r#"
             {"index":0,"function":{"name":"add"}}
@@ -271,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_call_is_not_given() {
+    fn half_a_call_is_dropped() {
         check_cut(
             Truncation::AtLength,
             r#"

@@ -1,5 +1,5 @@
-//! Chunks of a completion. Servers leave out, repeat and put elsewhere what they like; a chunk is
-//! taken for what is in it.
+//! Reads the chunks of a completion. Servers omit, repeat and move fields; each chunk is read by
+//! what it contains.
 
 use cotter::{
     history::message::{StopReason, Usage},
@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::{
-    back::{ReplayItem, THINKING},
     calls::{self, Calls, Truncation},
+    replay::{ReplayItem, THINKING},
 };
 use crate::{
     adapter::{Out, ReadError, Reader},
@@ -18,21 +18,21 @@ use crate::{
     failure::ProviderError,
 };
 
-/// Why a reply ended, in words that say it did not: what was asked may well be answered another time.
-const BROKEN: &[&str] = &["error", "abort", "network_error", "insufficient_system_resource"];
+/// Finish reasons that mean the server failed. The request may succeed on a retry.
+const FAILED_ENDS: &[&str] = &["error", "abort", "network_error", "insufficient_system_resource"];
 
-/// An answer as it comes.
+/// A reply while it is being read.
 #[derive(Default)]
 pub(super) struct Chunks {
     calls: Calls,
-    /// The field of the thinking that is under way.
+    /// The field of the current thinking.
     thinking: Option<&'static str>,
-    /// Thinking is marked as such, and somebody wants it back though there is none.
-    owes_thinking: bool,
+    /// `reasoning_content` was present but empty. A provider may want the empty field back.
+    has_empty_thinking: bool,
     details: Vec<Value>,
     extra: Option<Value>,
-    refused: bool,
-    ended: Option<String>,
+    is_refused: bool,
+    finish_reason: Option<String>,
     usage: Usage,
 }
 
@@ -48,28 +48,28 @@ struct Chunk {
 #[derive(Deserialize)]
 struct Choice {
     delta: Option<ChunkDelta>,
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "text_or_none")]
     finish_reason: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 struct ChunkDelta {
     content: Option<Value>,
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "text_or_none")]
     refusal: Option<String>,
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "text_or_none")]
     reasoning_content: Option<String>,
-    #[serde(default, deserialize_with = "words")]
+    #[serde(default, deserialize_with = "text_or_none")]
     reasoning: Option<String>,
     reasoning_details: Option<Vec<Value>>,
     tool_calls: Option<Vec<calls::CallDelta>>,
     extra_content: Option<Value>,
 }
 
-/// A text; whatever else somebody puts there is nothing.
-fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+/// Reads a text; any other value counts as missing.
+fn text_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(match Value::deserialize(deserializer)? {
-        Value::String(words) => Some(words),
+        Value::String(text) => Some(text),
         _ => None,
     })
 }
@@ -86,13 +86,15 @@ impl Reader for Chunks {
         }
         let chunk = match serde_json::from_str::<Chunk>(data) {
             Ok(chunk) if name != Some("error") && !chunk.is_error() => chunk,
-            Ok(_) => return Err(said(data)),
-            Err(_) if name == Some("error") || data.starts_with('[') => return Err(said(data)),
+            Ok(_) => return Err(provider_error(data)),
+            Err(_) if name == Some("error") || data.starts_with('[') => {
+                return Err(provider_error(data));
+            }
             Err(cause) => return Err(cause.into()),
         };
         let usage = chunk.usage.or_else(|| chunk.x_groq?.get_mut("usage").map(Value::take));
         if let Some(usage) = usage.filter(Value::is_object) {
-            self.usage = counted(&usage);
+            self.usage = read_usage(&usage);
         }
         let Some(choice) = chunk.choices.and_then(|choices| choices.into_iter().next()) else {
             return Ok(());
@@ -100,14 +102,14 @@ impl Reader for Chunks {
         self.piece(choice.delta.unwrap_or_default(), out);
         if let Some(word) = choice.finish_reason.filter(|word| !word.is_empty()) {
             check_ending(&word)?;
-            self.ended = Some(word);
+            self.finish_reason = Some(word);
         }
         Ok(())
     }
 
     fn end(&mut self, out: &mut Out) -> Result<(), ReadError> {
-        // Who says why it ended need not say that it did.
-        if self.ended.is_some() {
+        // A finish reason is enough: some servers do not send `[DONE]`.
+        if self.finish_reason.is_some() {
             self.close(out);
         }
         Ok(())
@@ -126,7 +128,7 @@ impl Chunks {
                 out.push_back(Delta::Text(words));
             }
         }
-        self.refused |= piece.refusal.is_some_and(|words| !words.is_empty());
+        self.is_refused |= piece.refusal.is_some_and(|words| !words.is_empty());
         for call in piece.tool_calls.unwrap_or_default() {
             self.stop_thinking(out);
             self.calls.take(call);
@@ -135,18 +137,18 @@ impl Chunks {
     }
 
     fn think(&mut self, piece: &ChunkDelta, out: &mut Out) {
-        self.owes_thinking |= piece.reasoning_content.is_some();
+        self.has_empty_thinking |= piece.reasoning_content.is_some();
         let fields = [&piece.reasoning_content, &piece.reasoning];
         let fields = THINKING.into_iter().zip(fields);
-        let mut said = fields.filter_map(|(name, words)| Some((name, words.as_ref()?)));
-        match said.find(|(_, words)| !words.is_empty()) {
+        let mut found = fields.filter_map(|(name, words)| Some((name, words.as_ref()?)));
+        match found.find(|(_, words)| !words.is_empty()) {
             Some((name, words)) => {
                 self.thinking = Some(name);
                 out.push_back(Delta::Thinking(words.clone()));
             }
             None => {
                 let details = piece.reasoning_details.iter().flatten();
-                let words: String = details.filter_map(thought).collect();
+                let words: String = details.filter_map(detail_text).collect();
                 if !words.is_empty() {
                     out.push_back(Delta::Thinking(words));
                 }
@@ -154,16 +156,17 @@ impl Chunks {
         }
     }
 
-    /// Thinking that something follows goes back in the field it came in, unless it goes back whole.
+    /// Ends the current thinking and records its field, so that it is sent back there. Not needed
+    /// if the details are sent back.
     fn stop_thinking(&mut self, out: &mut Out) {
         let Some(field) = self.thinking.take() else { return };
-        self.owes_thinking = false;
+        self.has_empty_thinking = false;
         if self.details.is_empty() {
             out.push_back(Delta::Signature(ReplayItem::Thinking(field).to_string()));
         }
     }
 
-    /// Adds a piece of what is to go back whole: pieces of one thing follow each other.
+    /// Adds a piece of `reasoning_details`. Consecutive pieces of one detail are joined.
     fn detail(&mut self, piece: Value) {
         let same = |last: &&mut Value| {
             let id = (&last["id"], &piece["id"]);
@@ -191,28 +194,36 @@ impl Chunks {
 
     fn close(&mut self, out: &mut Out) {
         self.stop_thinking(out);
-        let Chunks { calls, owes_thinking, details, extra, refused, ended, usage, .. } =
-            std::mem::take(self);
-        let (cut, stop_reason) = match ended.as_deref() {
+        let Chunks {
+            calls,
+            has_empty_thinking,
+            details,
+            extra,
+            is_refused,
+            finish_reason,
+            usage,
+            ..
+        } = std::mem::take(self);
+        let (truncation, stop_reason) = match finish_reason.as_deref() {
             Some("content_filter" | "sensitive") => (Truncation::No, StopReason::Refusal),
-            _ if refused => (Truncation::No, StopReason::Refusal),
+            _ if is_refused => (Truncation::No, StopReason::Refusal),
             Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => {
                 (Truncation::AtLength, StopReason::MaxTokens)
             }
-            // Whatever word there is, calls are what it waits for.
+            // A reply with calls waits for results, whatever the finish reason says.
             _ if !calls.is_empty() => (Truncation::No, StopReason::ToolUse),
             _ => (Truncation::No, StopReason::EndTurn),
         };
         let thinking = ReplayItem::Thinking(THINKING[0]);
         let details = Some(details).filter(|details| !details.is_empty());
-        let backs = [
-            Some(thinking).filter(|_| owes_thinking && !calls.is_empty() && details.is_none()),
+        let items = [
+            Some(thinking).filter(|_| has_empty_thinking && !calls.is_empty() && details.is_none()),
             details.map(|details| ReplayItem::Details(details.into())),
             extra.map(ReplayItem::Extra),
         ];
-        out.extend(backs.into_iter().flatten().map(|back| Delta::Signature(back.to_string())));
+        out.extend(items.into_iter().flatten().map(|item| Delta::Signature(item.to_string())));
         if stop_reason != StopReason::Refusal {
-            calls.end(cut, out);
+            calls.end(truncation, out);
         }
         out.push_back(Delta::Done { stop_reason, usage });
     }
@@ -230,19 +241,19 @@ impl Chunk {
     }
 }
 
-/// What a server says instead of a chunk.
-fn said(data: &str) -> ReadError {
+/// The error that a server sent instead of a chunk.
+fn provider_error(data: &str) -> ReadError {
     let value = serde_json::from_str(data).unwrap_or_else(|_| Value::String(data.to_owned()));
-    ReadError::Said(ProviderError::read(&value))
+    ReadError::Provider(ProviderError::read(&value))
 }
 
-/// A reply that its server gave up is no reply.
+/// Fails if the finish reason says that the server gave up.
 fn check_ending(word: &str) -> Result<(), ReadError> {
     let lower = word.to_ascii_lowercase();
-    // A call the server itself could not read is not told to us, and an empty reply is left of it.
-    if BROKEN.contains(&lower.as_str()) || lower.contains("malformed") {
+    // `malformed…`: the model's call was invalid, and the server sends an empty reply without it.
+    if FAILED_ENDS.contains(&lower.as_str()) || lower.contains("malformed") {
         let message = format!("the reply broke off: {word}");
-        return Err(ReadError::Said(ProviderError::read(
+        return Err(ReadError::Provider(ProviderError::read(
             &json!({"type": "server_error", "message": message}),
         )));
     }
@@ -264,8 +275,8 @@ fn texts(content: Option<Value>) -> impl Iterator<Item = String> {
     })
 }
 
-/// What can be read of a piece that goes back whole.
-fn thought(detail: &Value) -> Option<&str> {
+/// The readable text of a detail.
+fn detail_text(detail: &Value) -> Option<&str> {
     detail.get("text").or_else(|| detail.get("summary"))?.as_str()
 }
 
@@ -273,20 +284,20 @@ fn is_streamed(name: &str) -> bool {
     matches!(name, "text" | "summary" | "data")
 }
 
-/// Tokens as they are counted here: what a cache gave or took is no input, and thinking is output
-/// even where it is left out of the count.
-fn counted(usage: &Value) -> Usage {
+/// Converts a usage: cached tokens are not input, and thinking is output even if the server's
+/// output count omits it.
+fn read_usage(usage: &Value) -> Usage {
     let number = |path: &str| Count::of(usage.pointer(path)?).0;
-    let asked = number("/prompt_tokens").unwrap_or_default();
-    let written = number("/completion_tokens").unwrap_or_default();
-    let rest = number("/total_tokens").unwrap_or_default().saturating_sub(asked);
+    let input = number("/prompt_tokens").unwrap_or_default();
+    let output = number("/completion_tokens").unwrap_or_default();
+    let rest = number("/total_tokens").unwrap_or_default().saturating_sub(input);
     let cache_read = number("/prompt_tokens_details/cached_tokens")
         .or_else(|| number("/prompt_cache_hit_tokens"))
         .unwrap_or_default();
     let cache_write = number("/prompt_tokens_details/cache_write_tokens").unwrap_or_default();
     Usage {
-        input_tokens: asked.saturating_sub(cache_read).saturating_sub(cache_write),
-        output_tokens: written.max(rest),
+        input_tokens: input.saturating_sub(cache_read).saturating_sub(cache_write),
+        output_tokens: output.max(rest),
         cache_read,
         cache_write,
     }

@@ -1,8 +1,8 @@
-//! Messages as Chat Completions want them: a text or parts, calls beside the text, a message for each
-//! result.
+//! Writes messages for Chat Completions: content as text or parts, calls beside the text, one
+//! message per result.
 //!
-//! There is no field for a result that is an error, so its text begins with the word. Results are
-//! texts: their images follow in a message of the person's, after all results of the reply.
+//! There is no field for a failed result, so its text begins with `Error:`. Results hold only text:
+//! their images follow in a user message after all results of the reply.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{Returns, back::ReplayItem};
+use super::{Returns, replay::ReplayItem};
 use crate::{
     body::put,
     conversation::Writer,
@@ -21,17 +21,17 @@ use crate::{
     plain::{self, is_blank},
 };
 
-/// The longest id of a call that everybody takes.
+/// The longest call id that every server takes.
 const LONGEST_ID: usize = 40;
 
-/// Messages in the making. What the person says is left open, so that messages that follow each other
-/// in their role are one: many models are told to expect no other.
+/// The writer's state. A user message is left open, so that user messages in a row become one: many
+/// models expect no two in a row.
 #[derive(Clone, PartialEq)]
 pub(super) struct ChatWriter {
     model: SmolStr,
     returns: Returns,
     open: OpenMessage,
-    /// Whether the last reply is this model's own.
+    /// True if the last reply is this model's own.
     is_own: bool,
     /// Parts with the images of results, for the message after them.
     images: Vec<u8>,
@@ -39,15 +39,15 @@ pub(super) struct ChatWriter {
 
 #[derive(Clone, Copy, PartialEq)]
 enum OpenMessage {
-    /// Nothing was written yet.
+    /// Nothing is written yet.
     Start,
-    /// Only the system prompt was.
+    /// Only the system prompt is written.
     System,
-    /// Nothing is open.
+    /// No message is open.
     Closed,
-    /// A text of the person's.
+    /// A user message with a text is open.
     Text,
-    /// A list of parts of the person's.
+    /// A user message with parts is open.
     Parts,
 }
 
@@ -75,7 +75,7 @@ struct Reply<'a> {
     tool_calls: Vec<CallMessage<'a>>,
 }
 
-/// What a model thought, in the field it came in.
+/// Thinking in the field in which it came.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Thinking {
@@ -112,7 +112,7 @@ impl ChatWriter {
         ChatWriter { model, returns, open, is_own: false, images: vec![] }
     }
 
-    /// What closes the last message.
+    /// The bytes that close the last message.
     pub(super) fn closing(&self) -> &'static str {
         match self.open {
             OpenMessage::Text => "\"}",
@@ -121,7 +121,7 @@ impl ChatWriter {
         }
     }
 
-    /// Goes on to another message.
+    /// Closes the open message and begins the next.
     fn begin(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.closing().as_bytes());
         if self.open != OpenMessage::Start {
@@ -130,11 +130,11 @@ impl ChatWriter {
         self.open = OpenMessage::Closed;
     }
 
-    fn say(&mut self, out: &mut Vec<u8>, words: &str) {
+    fn write_text(&mut self, out: &mut Vec<u8>, words: &str) {
         match self.open {
             OpenMessage::Parts => return self.part(out, &ChatPart::Text { text: words }),
             OpenMessage::Text => {
-                // The words go on within the text: their opening quote is one too many.
+                // The text continues the open string, so its opening quote is removed.
                 out.extend_from_slice(br"\n\n");
                 let at = out.len();
                 put(out, words);
@@ -147,7 +147,7 @@ impl ChatWriter {
                 self.open = OpenMessage::Text;
             }
         }
-        // The closing quote is for whoever closes the text.
+        // Leave the string open: `closing` adds the quote.
         out.pop();
     }
 
@@ -166,13 +166,13 @@ impl ChatWriter {
         self.open = OpenMessage::Parts;
     }
 
-    /// An id as it was given by the one who is spoken to, or as they take it of others.
+    /// A call id: unchanged for the model that made it, else in the form that all servers take.
     fn id<'a>(&self, id: &'a str) -> Cow<'a, str> {
         if self.is_own { Cow::Borrowed(id) } else { plain::id(id, LONGEST_ID) }
     }
 
-    /// What goes back with a reply of this model.
-    fn backs(&self, reply: &AssistantMessage) -> impl Iterator<Item = ReplayItem> {
+    /// The parts of this model's own reply that are sent back with it.
+    fn replay_items(&self, reply: &AssistantMessage) -> impl Iterator<Item = ReplayItem> {
         let own = reply.parts.iter().filter(|_| self.is_own);
         own.filter_map(|part| match part {
             AssistantPart::Thinking { signature, .. } => ReplayItem::parse(signature.as_deref()?),
@@ -191,8 +191,10 @@ impl ChatWriter {
                     }
                 }
                 AssistantPart::ToolCall(call) => {
-                    let is_due = self.returns == Returns::Signatures && calls.is_empty();
-                    let extra = extra_content.take().or_else(|| is_due.then(excuse));
+                    let needs_signature = self.returns == Returns::Signatures && calls.is_empty();
+                    let extra = extra_content
+                        .take()
+                        .or_else(|| needs_signature.then(placeholder_signature));
                     calls.push(self.call(call, extra));
                 }
                 _ => {}
@@ -202,7 +204,8 @@ impl ChatWriter {
     }
 
     fn call<'a>(&self, call: &'a ToolCall, extra_content: Option<Value>) -> CallMessage<'a> {
-        // What could not be parsed was answered with an error; an object is wanted all the same.
+        // An input that could not be parsed got an error result, but servers want an object, so it
+        // is wrapped.
         let arguments = match &*call.input {
             input @ Value::Object(_) => input.to_string(),
             other => json!({"unparsed": other}).to_string(),
@@ -215,12 +218,12 @@ impl ChatWriter {
         }
     }
 
-    /// What the model thought, where it is to hear it again.
+    /// The thinking to send back with a reply, if any.
     fn thinking(&self, reply: &AssistantMessage) -> Option<Thinking> {
         let mut field = None;
         let mut details = vec![];
-        for back in self.backs(reply) {
-            match back {
+        for item in self.replay_items(reply) {
+            match item {
                 ReplayItem::Thinking(name) => field = Some(name),
                 ReplayItem::Details(Value::Array(more)) => details.extend(more),
                 _ => {}
@@ -229,8 +232,8 @@ impl ChatWriter {
         if !details.is_empty() {
             return Some(Thinking::ReasoningDetails(details));
         }
-        let must = self.returns == Returns::Thoughts;
-        let field = field.filter(|_| must || reply.calls().next().is_some());
+        let is_required = self.returns == Returns::Thoughts;
+        let field = field.filter(|_| is_required || reply.calls().next().is_some());
         let thoughts = || {
             let own = reply.parts.iter().filter(|_| self.is_own);
             own.filter_map(|part| match part {
@@ -240,7 +243,7 @@ impl ChatWriter {
         };
         match field {
             Some("reasoning") => Some(Thinking::Reasoning(thoughts().collect())),
-            None if !must => None,
+            None if !is_required => None,
             _ => Some(Thinking::ReasoningContent(thoughts().collect())),
         }
     }
@@ -250,7 +253,7 @@ impl Writer for ChatWriter {
     fn user(&mut self, out: &mut Vec<u8>, content: &Content) {
         match content {
             Content::Text(words) if is_blank(words) => {}
-            Content::Text(words) => self.say(out, words),
+            Content::Text(words) => self.write_text(out, words),
             Content::Parts(parts) => {
                 let has_image = parts.iter().any(|part| image(part).is_some());
                 for part in parts {
@@ -258,7 +261,7 @@ impl Writer for ChatWriter {
                     match (image(part), words) {
                         (Some(image), _) => self.part(out, &image),
                         (None, Some(text)) if has_image => self.part(out, &ChatPart::Text { text }),
-                        (None, Some(words)) => self.say(out, words),
+                        (None, Some(words)) => self.write_text(out, words),
                         (None, None) => {}
                     }
                 }
@@ -268,20 +271,21 @@ impl Writer for ChatWriter {
 
     fn assistant(&mut self, out: &mut Vec<u8>, reply: &AssistantMessage) {
         self.is_own = reply.model == self.model;
-        let said = Some(reply.text()).filter(|words| !is_blank(words));
+        let text = Some(reply.text()).filter(|words| !is_blank(words));
         let tool_calls = self.calls(reply);
-        if said.is_none() && tool_calls.is_empty() {
+        if text.is_none() && tool_calls.is_empty() {
             return;
         }
         if matches!(self.open, OpenMessage::Start | OpenMessage::System) {
-            // The first turn is the person's.
-            self.say(out, "(The conversation goes on.)");
+            // The first turn must be the user's.
+            self.write_text(out, "(The conversation goes on.)");
         }
         let thinking = self.thinking(reply);
-        // DeepSeek takes no thinking without a text beside it; others take no text without words.
+        // DeepSeek wants a text beside thinking, even an empty one; other servers refuse an empty
+        // text.
         let is_thinking = matches!(thinking, Some(Thinking::ReasoningContent(_)));
-        let content = said.or_else(|| is_thinking.then(String::new));
-        let extra_content = self.backs(reply).find_map(|back| match back {
+        let content = text.or_else(|| is_thinking.then(String::new));
+        let extra_content = self.replay_items(reply).find_map(|item| match item {
             ReplayItem::Extra(extra) => Some(extra),
             _ => None,
         });
@@ -331,7 +335,7 @@ fn image(part: &ContentPart) -> Option<ChatPart<'_>> {
     Some(ChatPart::ImageUrl { image_url: Url { url: DataUrl { media_type, data } } })
 }
 
-/// What stands for the signature of a call that somebody else made.
-fn excuse() -> Value {
+/// The placeholder signature for a call of another model.
+fn placeholder_signature() -> Value {
     json!({"google": {"thought_signature": "skip_thought_signature_validator"}})
 }

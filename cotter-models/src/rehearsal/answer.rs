@@ -1,4 +1,4 @@
-//! What it says when its calls are made: what came of them, what it could not do, what it is.
+//! The texts of `rehearsal`: results of calls, sentences it did not understand, and what it is.
 
 use cotter::{
     history::{
@@ -14,89 +14,90 @@ use super::{
     plan::{CALL, Missing, Plan, SUBAGENT, VERBS},
 };
 
-/// How much of a result it repeats.
+/// The most lines of a result that an answer repeats.
 const LINES: usize = 40;
 const CHARS: usize = 4000;
 
-/// How it says what it is.
+/// The last line of every answer: it says that this is no model.
 const FOOT: &str = "\n\n(rehearsal is an offline stand-in, not a model)";
 
 /// The answer to a request whose calls have all been made.
 pub(super) fn answer(plan: &Plan, conversation: &Conversation<'_>, tools: &ToolList) -> String {
-    let mut said: Vec<String> = vec![];
+    let mut answers: Vec<String> = vec![];
     for call in &conversation.calls {
         let mut results = conversation.results.iter();
         if let Some(result) = results.find(|result| result.call_id == call.id) {
-            said.push(of_result(call, result));
+            answers.push(describe_result(call, result));
         }
     }
-    said.extend(plan.missing.iter().map(|missing| of_missing(missing, tools)));
-    said.extend(
+    answers.extend(plan.missing.iter().map(|missing| describe_missing(missing, tools)));
+    answers.extend(
         plan.unknown
             .iter()
             .map(|sentence| format!("I do not understand \"{}\"", text::clip(sentence, 200))),
     );
-    let lost = said.is_empty() || !plan.unknown.is_empty();
-    if said.is_empty() {
-        said.push("nothing was asked".into());
+    let show_help = answers.is_empty() || !plan.unknown.is_empty();
+    if answers.is_empty() {
+        answers.push("nothing was asked".into());
     }
-    if lost {
-        said.push(format!("I understand: {}", usages().join("; ")));
+    if show_help {
+        answers.push(format!("I understand: {}", usages().join("; ")));
     }
-    format!("rehearsal: {}{FOOT}", said.join("\n\n"))
+    format!("rehearsal: {}{FOOT}", answers.join("\n\n"))
 }
 
-/// What it says of a conversation that it is to sum up.
+/// A summary of a conversation: the person's requests.
 pub(super) fn summary(conversation: &str) -> String {
-    let asked = conversation.lines().filter_map(|line| line.strip_prefix("[Person]: "));
-    let asked: Vec<_> = asked.map(|words| format!("\"{}\"", text::clip(words, 200))).collect();
-    let count = asked.len();
-    let shown = asked[count.saturating_sub(LINES)..].join(", ");
+    let requests = conversation.lines().filter_map(|line| line.strip_prefix("[Person]: "));
+    let requests: Vec<_> =
+        requests.map(|words| format!("\"{}\"", text::clip(words, 200))).collect();
+    let count = requests.len();
+    let shown = requests[count.saturating_sub(LINES)..].join(", ");
     format!("rehearsal: the person asked for {count}: {shown}{FOOT}")
 }
 
-fn of_result(call: &ToolCall, result: &ToolResultMessage) -> String {
+fn describe_result(call: &ToolCall, result: &ToolResultMessage) -> String {
     let content = result.content.text();
-    let what = format!("`{}` {}", call.name, text::clip(&call.input.to_string(), 200));
+    let call_text = format!("`{}` {}", call.name, text::clip(&call.input.to_string(), 200));
     match result.error {
-        None if let Some((name, said)) = of_subagent(call, &content) => {
-            format!("@{name} says:\n{}", excerpt(&said))
+        None if let Some((name, text)) = subagent_answer(call, &content) => {
+            format!("@{name} says:\n{}", excerpt(&text))
         }
         None => {
             let lines = content.trim_end().lines().count();
             let plural = if lines == 1 { "line" } else { "lines" };
-            format!("{what} gave {lines} {plural}:\n{}", excerpt(&content))
+            format!("{call_text} gave {lines} {plural}:\n{}", excerpt(&content))
         }
-        Some(ToolErrorKind::Denied) => format!("{what} was refused: {}", content.trim()),
-        Some(kind) => format!("{what} failed ({}): {}", kind.as_str(), content.trim()),
+        Some(ToolErrorKind::Denied) => format!("{call_text} was refused: {}", content.trim()),
+        Some(kind) => format!("{call_text} failed ({}): {}", kind.as_str(), content.trim()),
     }
 }
 
-/// Who answered and what, where the call was one of a subagent.
-fn of_subagent(call: &ToolCall, content: &str) -> Option<(String, String)> {
+/// The subagent's name and its answer, if the call was one of a subagent.
+fn subagent_answer(call: &ToolCall, content: &str) -> Option<(String, String)> {
     call.name.ends_with(SUBAGENT).then_some(())?;
     let shaped: serde_json::Value = serde_json::from_str(content).ok()?;
     let text = |key: &str| shaped["data"][key].as_str();
-    let (name, said) = (text("subagent")?, text("content")?);
-    // It says itself what it is, once.
-    Some((name.into(), said.strip_suffix(FOOT).unwrap_or(said).into()))
+    let (name, content) = (text("subagent")?, text("content")?);
+    // The answer ends with `FOOT` once; remove the subagent's own.
+    Some((name.into(), content.strip_suffix(FOOT).unwrap_or(content).into()))
 }
 
-fn of_missing(missing: &Missing, tools: &ToolList) -> String {
+fn describe_missing(missing: &Missing, tools: &ToolList) -> String {
     let Missing { tool, request } = missing;
     let names: Vec<_> = tools.specs().map(|spec| format!("`{}`", spec.name)).collect();
-    let there = match names.as_slice() {
+    let offered = match names.as_slice() {
         [] => "there are no tools here".to_owned(),
         names => format!("there are {}", names.join(", ")),
     };
-    format!("\"{}\" needs the tool `{tool}`, and {there}", text::clip(request, 200))
+    format!("\"{}\" needs the tool `{tool}`, and {offered}", text::clip(request, 200))
 }
 
 fn usages() -> Vec<&'static str> {
     VERBS.iter().map(|verb| verb.usage).chain([CALL]).collect()
 }
 
-/// The first lines of a result, and how many there are beyond.
+/// The first lines of a result, and the number of the rest.
 fn excerpt(content: &str) -> String {
     let content = content.trim_end();
     let lines: Vec<_> = content.lines().collect();

@@ -1,17 +1,18 @@
-//! From a request in plain words to the calls it means.
+//! Parses a request in plain words into the calls it means.
 
 use cotter::model::tools::ToolList;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-/// What a request comes down to.
+/// The calls of a request.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// The calls, those of one step together, steps one after the other. No call stands here twice.
+    /// The calls by step: calls of one step run together, steps one after the other. No call is
+    /// here twice.
     pub(super) steps: Vec<Vec<Task>>,
-    /// What would need a tool that is not offered.
+    /// Sentences whose tool is not offered.
     pub(super) missing: Vec<Missing>,
-    /// What was not understood.
+    /// Sentences that were not understood.
     pub(super) unknown: Vec<String>,
 }
 
@@ -22,14 +23,14 @@ pub(super) struct Task {
     pub(super) input: Value,
 }
 
-/// A request whose tool is not there.
+/// A sentence whose tool is not offered.
 #[derive(Debug, PartialEq)]
 pub(super) struct Missing {
     pub(super) tool: SmolStr,
     pub(super) request: String,
 }
 
-/// One sentence it understands: its first word, the tool it needs, how it is told to people.
+/// A sentence it understands: its first words, the tool it needs, its usage in help texts.
 pub(super) struct Verb {
     words: &'static [&'static str],
     tool: &'static str,
@@ -37,10 +38,10 @@ pub(super) struct Verb {
     input: fn(&str) -> Option<Value>,
 }
 
-/// The tool for subagents, but for a prefix.
+/// The name of the tool for subagents; it may have a prefix.
 pub(super) const SUBAGENT: &str = "invoke_subagent";
 
-/// Every sentence it understands. `call` names its tool itself.
+/// Every sentence it understands, except `call`, which names its tool itself.
 pub(super) const VERBS: &[Verb] = &[
     Verb {
         words: &["read", "show", "cat"],
@@ -100,7 +101,7 @@ pub(super) const VERBS: &[Verb] = &[
     Verb { words: &["ask"], tool: SUBAGENT, usage: "ask @NAME …", input: ask },
 ];
 
-/// How a call of any tool is told to people.
+/// The usage of `call` in help texts.
 pub(super) const CALL: &str = "call TOOL JSON";
 
 impl Plan {
@@ -110,7 +111,7 @@ impl Plan {
         for step in request.lines().flat_map(steps) {
             let mut calls = vec![];
             for sentence in step {
-                plan.take(sentence, tools, &mut calls);
+                plan.add_sentence(sentence, tools, &mut calls);
             }
             if !calls.is_empty() {
                 plan.steps.push(calls);
@@ -119,15 +120,15 @@ impl Plan {
         plan
     }
 
-    fn take(&mut self, sentence: &str, tools: &ToolList, calls: &mut Vec<Task>) {
-        let sentence = unadorned(sentence);
+    fn add_sentence(&mut self, sentence: &str, tools: &ToolList, calls: &mut Vec<Task>) {
+        let sentence = without_courtesy(sentence);
         if sentence.is_empty() {
             return;
         }
         let Some(mut task) = understand(sentence) else {
             return self.unknown.push(sentence.into());
         };
-        match offered(&task.tool, tools) {
+        match find_tool(&task.tool, tools) {
             None => self.missing.push(Missing { tool: task.tool, request: sentence.into() }),
             Some(name) => {
                 task.tool = name;
@@ -139,14 +140,14 @@ impl Plan {
     }
 }
 
-/// The tool of that name. A program may have given the one for subagents a prefix.
-fn offered(tool: &str, tools: &ToolList) -> Option<SmolStr> {
-    let named = |name: &&SmolStr| {
+/// The offered tool of that name. The tool for subagents may have a prefix.
+fn find_tool(tool: &str, tools: &ToolList) -> Option<SmolStr> {
+    let matches_name = |name: &&SmolStr| {
         let prefix = name.strip_suffix(tool);
         prefix
             .is_some_and(|prefix| prefix.is_empty() || (tool == SUBAGENT && prefix.ends_with('_')))
     };
-    tools.specs().map(|spec| &spec.name).find(named).cloned()
+    tools.specs().map(|spec| &spec.name).find(matches_name).cloned()
 }
 
 fn understand(sentence: &str) -> Option<Task> {
@@ -158,7 +159,7 @@ fn understand(sentence: &str) -> Option<Task> {
     }
     let verb = verb(word)?;
     let takes_several = matches!(verb.tool, "write" | "edit");
-    let input = (verb.input)(if takes_several { rest } else { unquoted(rest) })?;
+    let input = (verb.input)(if takes_several { rest } else { without_quotes(rest) })?;
     Some(Task { tool: verb.tool.into(), input })
 }
 
@@ -168,14 +169,14 @@ fn verb(word: &str) -> Option<&'static Verb> {
 
 fn write(rest: &str) -> Option<Value> {
     let (text, path) = rest.rsplit_once(" to ")?;
-    let (text, path) = (unquoted(text.trim()), unquoted(path.trim()));
+    let (text, path) = (without_quotes(text.trim()), without_quotes(path.trim()));
     (!path.is_empty()).then(|| json!({ "path": path, "content": text }))
 }
 
 fn replace(rest: &str) -> Option<Value> {
     let (texts, path) = rest.rsplit_once(" in ")?;
     let (old, new) = texts.split_once(" by ")?;
-    let [old, new, path] = [old, new, path].map(|text| unquoted(text.trim()));
+    let [old, new, path] = [old, new, path].map(|text| without_quotes(text.trim()));
     let edit = json!({ "old": old, "new": new });
     (!path.is_empty() && !old.is_empty()).then(|| json!({ "path": path, "edits": [edit] }))
 }
@@ -191,8 +192,8 @@ fn first_word(text: &str) -> (&str, &str) {
     (word, rest.trim())
 }
 
-/// A sentence without its courtesies.
-fn unadorned(sentence: &str) -> &str {
+/// A sentence without `please` and punctuation.
+fn without_courtesy(sentence: &str) -> &str {
     let mut sentence = sentence.trim().trim_end_matches([',', ';', '!']);
     for courtesy in ["please ", "Please "] {
         sentence = sentence.strip_prefix(courtesy).unwrap_or(sentence).trim();
@@ -201,28 +202,29 @@ fn unadorned(sentence: &str) -> &str {
 }
 
 /// A value without the quotes or backticks round it.
-fn unquoted(text: &str) -> &str {
+fn without_quotes(text: &str) -> &str {
     ['"', '\'', '`']
         .into_iter()
         .find_map(|quote| text.strip_prefix(quote)?.strip_suffix(quote))
         .unwrap_or(text)
 }
 
-/// The steps of a line, each of sentences: `and` joins sentences of one step, `then` parts steps. Both
-/// do so only where a sentence begins after them, so that a file called `salt and pepper` stays whole;
-/// what follows `ask @NAME` is the subagent's, up to the next `ask`.
+/// The steps of a line, each a list of sentences: `and` joins sentences of one step, `then`
+/// separates steps. Both count only before a word that begins a sentence, so a file named `salt and
+/// pepper` stays whole. Text after `ask @NAME` belongs to the subagent, up to the next `ask`.
 fn steps(line: &str) -> Vec<Vec<&str>> {
-    let begun_by = |rest: &str| {
-        let (word, _) = first_word(unadorned(rest));
+    let first_tool = |rest: &str| {
+        let (word, _) = first_word(without_courtesy(rest));
         let call = word.eq_ignore_ascii_case("call");
         verb(word).map(|verb| verb.tool).or_else(|| call.then_some("call"))
     };
     let mut steps = vec![vec![]];
     let (mut start, mut word_start) = (0, 0);
     for (at, _) in line.match_indices(' ').chain([(line.len(), "")]) {
-        let (word, next) = (&line[word_start..at], begun_by(&line[at..]));
-        let is_asked = begun_by(&line[start..]) == Some(SUBAGENT) && next != Some(SUBAGENT);
-        if matches!(word, "and" | "then") && next.is_some() && !is_asked {
+        let (word, next) = (&line[word_start..at], first_tool(&line[at..]));
+        let is_for_subagent =
+            first_tool(&line[start..]) == Some(SUBAGENT) && next != Some(SUBAGENT);
+        if matches!(word, "and" | "then") && next.is_some() && !is_for_subagent {
             let sentence = &line[start..word_start];
             steps.last_mut().into_iter().for_each(|step| step.push(sentence));
             start = at;

@@ -1,6 +1,6 @@
-//! OpenAI's events. Items come one after the other, each with a beginning and an end; what its end
-//! says counts. Compatible servers leave out half of it, so every field may be missing, and unknown
-//! events and items are passed over.
+//! Reads OpenAI's events. Items come one after the other, each with a start and an end; the data at
+//! the end is decisive. Compatible servers omit many fields, so every field may be missing. Unknown
+//! events and items are skipped.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use cotter::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::write::{signed_phase, signed_thought};
+use super::write::{phase_signature, thought_signature};
 use crate::{
     adapter::{Out, ReadError, Reader},
     count::Count,
@@ -19,38 +19,38 @@ use crate::{
     input,
 };
 
-/// What stands between two messages, or two parts of a thought.
-const APART: &str = "\n\n";
+/// The text between two messages, or between two parts of a thought.
+const SEPARATOR: &str = "\n\n";
 
-/// An answer as it comes.
+/// A reply while it is being read.
 #[derive(Default)]
 pub(super) struct ResponsesReader {
-    item: UnderWay,
+    item: OpenItem,
     has_text: bool,
     has_thought: bool,
     has_call: bool,
-    /// Whether the end of some item was told.
+    /// True once the end of an item was received.
     has_items: bool,
     is_refused: bool,
-    /// Calls whose input cannot be parsed: cut off, if the reply was.
-    halves: Vec<Delta>,
+    /// Calls with invalid input. If the reply was truncated they are incomplete and are dropped.
+    unparsed_calls: Vec<Delta>,
 }
 
-/// The item under way.
+/// The item that is being streamed.
 #[derive(Default)]
-struct UnderWay {
-    /// What its text is meant as, until there is some.
+struct OpenItem {
+    /// The phase of its text, until the text begins.
     phase: Option<String>,
     has_text: bool,
-    /// Whose words its thoughts are in, and the number of the part the last were of.
-    thought: Option<(Words, u64)>,
+    /// The kind of its thought, and the number of the last part.
+    thought: Option<(ThoughtKind, u64)>,
 }
 
-/// Some servers give both: what was given first is enough.
+/// The kind of a thought's text. Some servers send both; the first kind is used.
 #[derive(Clone, Copy, PartialEq)]
-enum Words {
+enum ThoughtKind {
     Summary,
-    Own,
+    Full,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +67,7 @@ struct OutputItem {
 }
 
 #[derive(Deserialize)]
-struct OfItem {
+struct ItemEvent {
     #[serde(default)]
     item: Value,
 }
@@ -75,17 +75,17 @@ struct OfItem {
 #[derive(Deserialize)]
 struct ResponseEnd<'a> {
     #[serde(borrow)]
-    response: Option<Ended<'a>>,
-    /// Where some put what others have within the response.
+    response: Option<FinalResponse<'a>>,
+    /// Some servers put the error here instead of into the response.
     error: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
-struct Ended<'a> {
+struct FinalResponse<'a> {
     status: Option<String>,
     error: Option<Value>,
     incomplete_details: Option<IncompleteDetails>,
-    /// All of it once more.
+    /// All items again.
     #[serde(borrow)]
     output: Option<&'a RawValue>,
     usage: Option<ResponsesUsage>,
@@ -116,15 +116,15 @@ impl Reader for ResponsesReader {
         if data.trim().is_empty() || data.starts_with("[DONE]") {
             return Ok(());
         }
-        // The answer repeats the request more than once: only what is needed of it is read.
+        // Events repeat the request; parse only the fields that are needed.
         let Kind { kind } = serde_json::from_str(data)?;
         match kind.as_deref().or(name).unwrap_or_default() {
             "response.output_item.added" => {
-                let OfItem { item } = serde_json::from_str(data)?;
-                self.item = UnderWay { phase: phase(&item), ..UnderWay::default() };
+                let ItemEvent { item } = serde_json::from_str(data)?;
+                self.item = OpenItem { phase: phase(&item), ..OpenItem::default() };
             }
             "response.output_item.done" => {
-                let OfItem { item } = serde_json::from_str(data)?;
+                let ItemEvent { item } = serde_json::from_str(data)?;
                 self.has_items = true;
                 self.finish(&item, out)?;
             }
@@ -134,18 +134,18 @@ impl Reader for ResponsesReader {
                 self.text(serde_json::from_str(data)?, out);
             }
             "response.reasoning_summary_text.delta" => {
-                self.thought(Words::Summary, serde_json::from_str(data)?, out);
+                self.thought(ThoughtKind::Summary, serde_json::from_str(data)?, out);
             }
             "response.reasoning_text.delta" => {
-                self.thought(Words::Own, serde_json::from_str(data)?, out);
+                self.thought(ThoughtKind::Full, serde_json::from_str(data)?, out);
             }
             "error" | "response.error" => {
-                return Err(ReadError::Said(ProviderError::read(&serde_json::from_str(data)?)));
+                return Err(ReadError::Provider(ProviderError::read(&serde_json::from_str(data)?)));
             }
             "" => {
                 let event: Value = serde_json::from_str(data)?;
                 if event.get("error").is_some_and(|error| !error.is_null()) {
-                    return Err(ReadError::Said(ProviderError::read(&event)));
+                    return Err(ReadError::Provider(ProviderError::read(&event)));
                 }
             }
             kind => {
@@ -163,30 +163,30 @@ impl ResponsesReader {
         let Some(text) = piece.delta.filter(|text| !text.is_empty()) else { return };
         if !self.item.has_text {
             if let Some(phase) = self.item.phase.take() {
-                out.push_back(Delta::Signature(signed_phase(&phase)));
+                out.push_back(Delta::Signature(phase_signature(&phase)));
             }
             if self.has_text {
-                out.push_back(Delta::Text(APART.into()));
+                out.push_back(Delta::Text(SEPARATOR.into()));
             }
         }
         (self.item.has_text, self.has_text) = (true, true);
         out.push_back(Delta::Text(text));
     }
 
-    fn thought(&mut self, words: Words, piece: OutputItem, out: &mut Out) {
+    fn thought(&mut self, kind: ThoughtKind, piece: OutputItem, out: &mut Out) {
         let Some(text) = piece.delta.filter(|text| !text.is_empty()) else { return };
         let part = piece.summary_index.or(piece.content_index).unwrap_or_default();
         match self.item.thought {
-            Some((first, _)) if first != words => return,
-            Some((_, last)) if last != part => out.push_back(Delta::Thinking(APART.into())),
+            Some((first, _)) if first != kind => return,
+            Some((_, last)) if last != part => out.push_back(Delta::Thinking(SEPARATOR.into())),
             _ => {}
         }
-        self.item.thought = Some((words, part));
+        self.item.thought = Some((kind, part));
         self.has_thought = true;
         out.push_back(Delta::Thinking(text));
     }
 
-    /// An item is whole.
+    /// Reads a complete item.
     fn finish(&mut self, item: &Value, out: &mut Out) -> Result<(), ReadError> {
         match kind(item) {
             "message" => self.message(item, out),
@@ -194,7 +194,7 @@ impl ResponsesReader {
             "function_call" => self.call(item, out)?,
             _ => {}
         }
-        self.item = UnderWay::default();
+        self.item = OpenItem::default();
         Ok(())
     }
 
@@ -219,14 +219,14 @@ impl ResponsesReader {
             };
             let summary = texts("summary");
             let texts = if summary.is_empty() { texts("content") } else { summary };
-            self.thought(Words::Summary, OutputItem::of(texts.join(APART)), out);
+            self.thought(ThoughtKind::Summary, OutputItem::of(texts.join(SEPARATOR)), out);
         }
         let sealed = item["encrypted_content"].as_str().filter(|sealed| !sealed.is_empty());
-        // Even what cannot be sent back is signed: what comes next is another thought.
+        // Sign it even if it cannot be sent back: the signature separates it from the next thought.
         if sealed.is_some() || self.item.thought.is_some() {
             self.has_thought = true;
             let id = item["id"].as_str().filter(|id| !id.is_empty());
-            out.push_back(Delta::Signature(signed_thought(id, sealed)));
+            out.push_back(Delta::Signature(thought_signature(id, sealed)));
         }
     }
 
@@ -243,10 +243,10 @@ impl ResponsesReader {
             Value::String(text) => input::parse(text.clone()),
             whole => whole.clone(),
         };
-        let is_half = input.is_string();
+        let is_unparsed = input.is_string();
         let call = Delta::Call { id: id.into(), name: name.into(), input };
-        if is_half {
-            self.halves.push(call);
+        if is_unparsed {
+            self.unparsed_calls.push(call);
         } else {
             self.has_call = true;
             out.push_back(call);
@@ -260,46 +260,50 @@ impl ResponsesReader {
         ending: ResponseEnd<'_>,
         out: &mut Out,
     ) -> Result<(), ReadError> {
-        let ended = ending.response.unwrap_or_default();
-        let word = match ended.status.as_deref() {
+        let response = ending.response.unwrap_or_default();
+        let word = match response.status.as_deref() {
             Some(status) if matches!(word, "completed" | "done") => status,
             _ => word,
         };
         if matches!(word, "failed" | "cancelled") {
-            let error = ended.error.or(ending.error).unwrap_or_default();
-            return Err(ReadError::Said(ProviderError::read(&error)));
+            let error = response.error.or(ending.error).unwrap_or_default();
+            return Err(ReadError::Provider(ProviderError::read(&error)));
         }
-        if let Some(output) = ended.output.filter(|_| !self.has_items) {
-            self.make_up(serde_json::from_str(output.get())?, out)?;
+        if let Some(output) = response.output.filter(|_| !self.has_items) {
+            self.read_final_items(serde_json::from_str(output.get())?, out)?;
         }
-        let is_cut = word == "incomplete";
-        if !is_cut {
-            self.has_call |= !self.halves.is_empty();
-            out.extend(self.halves.drain(..));
+        let is_truncated = word == "incomplete";
+        if !is_truncated {
+            self.has_call |= !self.unparsed_calls.is_empty();
+            out.extend(self.unparsed_calls.drain(..));
         }
-        let why = ended.incomplete_details.and_then(|cut| cut.reason);
-        let stop_reason = match why.as_deref() {
-            Some("content_filter") if is_cut => StopReason::Refusal,
-            _ if is_cut => StopReason::MaxTokens,
+        let reason = response.incomplete_details.and_then(|details| details.reason);
+        let stop_reason = match reason.as_deref() {
+            Some("content_filter") if is_truncated => StopReason::Refusal,
+            _ if is_truncated => StopReason::MaxTokens,
             _ if self.has_call => StopReason::ToolUse,
             _ if self.is_refused => StopReason::Refusal,
             _ => StopReason::EndTurn,
         };
-        out.push_back(Delta::Done { stop_reason, usage: usage(ended.usage) });
+        out.push_back(Delta::Done { stop_reason, usage: usage(response.usage) });
         Ok(())
     }
 
-    /// Takes from the end what no item told before: calls, and whatever was not heard in pieces.
-    fn make_up(&mut self, items: Option<Vec<Value>>, out: &mut Out) -> Result<(), ReadError> {
+    /// Reads items from the final response: calls, and texts and thoughts that were not streamed.
+    fn read_final_items(
+        &mut self,
+        items: Option<Vec<Value>>,
+        out: &mut Out,
+    ) -> Result<(), ReadError> {
         let (has_text, has_thought) = (self.has_text, self.has_text || self.has_thought);
-        self.item = UnderWay::default();
+        self.item = OpenItem::default();
         for item in items.unwrap_or_default() {
-            let is_heard = match kind(&item) {
+            let was_streamed = match kind(&item) {
                 "message" => has_text,
                 "reasoning" => has_thought,
                 _ => false,
             };
-            if !is_heard {
+            if !was_streamed {
                 self.finish(&item, out)?;
             }
         }
@@ -325,16 +329,16 @@ fn is_end(word: &str) -> bool {
     matches!(word, "completed" | "done" | "incomplete" | "failed" | "cancelled")
 }
 
-/// What was read from the cache or written to it is counted in what was read.
-fn usage(counted: Option<ResponsesUsage>) -> Usage {
-    let Some(counted) = counted else { return Usage::default() };
-    let cached = counted.input_tokens_details.unwrap_or_default();
+/// Converts a usage: the server's input count includes cached tokens.
+fn usage(usage: Option<ResponsesUsage>) -> Usage {
+    let Some(usage) = usage else { return Usage::default() };
+    let cached = usage.input_tokens_details.unwrap_or_default();
     let (cache_read, cache_write) =
-        (cached.cached_tokens.or_none(), cached.cache_write_tokens.or_none());
-    let input = counted.input_tokens.or_none();
+        (cached.cached_tokens.or_zero(), cached.cache_write_tokens.or_zero());
+    let input = usage.input_tokens.or_zero();
     Usage {
         input_tokens: input.saturating_sub(cache_read).saturating_sub(cache_write),
-        output_tokens: counted.output_tokens.or_none(),
+        output_tokens: usage.output_tokens.or_zero(),
         cache_read,
         cache_write,
     }

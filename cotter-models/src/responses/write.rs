@@ -1,5 +1,4 @@
-//! Messages as Responses wants them: a flat list of items, in which a reply is as many as it has
-//! parts.
+//! Writes messages for Responses: a flat list of items; a reply is one item per part.
 
 use std::borrow::Cow;
 
@@ -17,10 +16,10 @@ use crate::{
     plain::{self, is_blank},
 };
 
-/// The longest id of a call the provider takes.
+/// The longest call id the provider takes.
 const LONGEST_ID: usize = 64;
 
-/// Items in the making.
+/// The writer's state.
 #[derive(Clone, PartialEq)]
 pub(super) struct Items {
     model: SmolStr,
@@ -39,7 +38,7 @@ enum Item<'a> {
     Reasoning {
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// It has to be there; the provider reads only what is sealed.
+        /// The field is required; the provider reads only `encrypted_content`.
         summary: [(); 0],
         encrypted_content: String,
     },
@@ -54,7 +53,7 @@ enum Item<'a> {
     },
 }
 
-/// What somebody said: a text, or texts and pictures.
+/// Content: a text, or texts and pictures.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum AssistantContent<'a> {
@@ -88,7 +87,7 @@ impl Writer for Items {
         let content = match content {
             Content::Text(text) => AssistantContent::Text(text.into()),
             Content::Parts(parts) => {
-                AssistantContent::Parts(parts.iter().filter_map(piece).collect())
+                AssistantContent::Parts(parts.iter().filter_map(input_part).collect())
             }
         };
         let is_empty = match &content {
@@ -106,14 +105,14 @@ impl Writer for Items {
         for part in &reply.parts {
             let item = match part {
                 AssistantPart::Thinking { signature: Some(signature), .. } if is_own => {
-                    let signed = Signed::read(signature);
-                    // What is not sealed cannot be sent back.
-                    thoughts.extend(signed.encrypted_content.map(|sealed| (signed.id, sealed)));
-                    phase = signed.phase.or(phase);
+                    let data = SignedData::read(signature);
+                    // A thought that is not encrypted cannot be sent back.
+                    thoughts.extend(data.encrypted_content.map(|sealed| (data.id, sealed)));
+                    phase = data.phase.or(phase);
                     continue;
                 }
-                // As a plain string it is taken by the provider and by those who are stricter than
-                // it; without an id it can go with its thoughts or without them.
+                // A plain string is taken by strict compatible servers too. Without an id it is
+                // valid with or without its thoughts.
                 AssistantPart::Text(text) if !is_blank(text) => Item::Message {
                     role: "assistant",
                     content: AssistantContent::Text(text.into()),
@@ -122,7 +121,8 @@ impl Writer for Items {
                 AssistantPart::ToolCall(call) => function_call(call),
                 _ => continue,
             };
-            // Thoughts go with what came of them: one that nothing follows is refused.
+            // Thoughts go before the item they led to: the provider refuses a thought that nothing
+            // follows.
             for (id, encrypted_content) in thoughts.drain(..) {
                 self.item(out, &Item::Reasoning { id, summary: [], encrypted_content });
             }
@@ -132,13 +132,13 @@ impl Writer for Items {
 
     fn result(&mut self, out: &mut Vec<u8>, result: &ToolResultMessage) {
         let content = match result.error {
-            Some(_) => Cow::Owned(failed(&result.content)),
+            Some(_) => Cow::Owned(error_content(&result.content)),
             None => Cow::Borrowed(&result.content),
         };
         let is_image = |part: &ContentPart| matches!(part, ContentPart::Image { .. });
         let output = match &*content {
             Content::Parts(parts) if parts.iter().any(is_image) => {
-                AssistantContent::Parts(parts.iter().filter_map(piece).collect())
+                AssistantContent::Parts(parts.iter().filter_map(input_part).collect())
             }
             content => AssistantContent::Text(content.text()),
         };
@@ -147,34 +147,35 @@ impl Writer for Items {
     }
 }
 
-/// What stands in a signature: what the provider wants back and nobody else understands.
+/// The data in a signature: the fields that the provider wants back.
 #[derive(Default, Deserialize)]
-struct Signed {
+struct SignedData {
     id: Option<String>,
-    /// A thought, under the provider's seal.
+    /// The encrypted thought.
     encrypted_content: Option<String>,
-    /// What the text that follows was meant as.
+    /// The phase of the text that follows.
     phase: Option<String>,
 }
 
-impl Signed {
+impl SignedData {
     fn read(signature: &str) -> Self {
         serde_json::from_str(signature).unwrap_or_default()
     }
 }
 
 /// The signature of a thought.
-pub(super) fn signed_thought(id: Option<&str>, sealed: Option<&str>) -> String {
+pub(super) fn thought_signature(id: Option<&str>, sealed: Option<&str>) -> String {
     json!({"id": id, "encrypted_content": sealed}).to_string()
 }
 
-/// The signature that says what the text after it was meant as.
-pub(super) fn signed_phase(phase: &str) -> String {
+/// The signature that holds the phase of the text after it.
+pub(super) fn phase_signature(phase: &str) -> String {
     json!({"phase": phase}).to_string()
 }
 
 fn function_call(ToolCall { id, name, input }: &ToolCall) -> Item<'_> {
-    // What could not be parsed was answered with an error; some want an object all the same.
+    // An input that could not be parsed got an error result, but some servers want an object, so it
+    // is wrapped.
     let arguments = match &**input {
         input @ Value::Object(_) => input.to_string(),
         unparsed => json!({"unparsed": unparsed}).to_string(),
@@ -183,8 +184,8 @@ fn function_call(ToolCall { id, name, input }: &ToolCall) -> Item<'_> {
     Item::FunctionCall { call_id: plain::id(id, LONGEST_ID), name, arguments }
 }
 
-/// The content of a result that is an error: there is no other place to say so.
-fn failed(content: &Content) -> Content {
+/// The content of a failed result, beginning with `Error:`: there is no field for it.
+fn error_content(content: &Content) -> Content {
     if content.text().starts_with("Error:") {
         return content.clone();
     }
@@ -203,8 +204,8 @@ fn failed(content: &Content) -> Content {
     }
 }
 
-/// One part of what is not the model's; blank texts say nothing and are left out.
-fn piece(part: &ContentPart) -> Option<InputPart<'_>> {
+/// One part of a user message or result; `None` for blank texts.
+fn input_part(part: &ContentPart) -> Option<InputPart<'_>> {
     match part {
         ContentPart::Image { media_type, data } => {
             Some(InputPart::InputImage { image_url: DataUrl { media_type, data }, detail: "auto" })

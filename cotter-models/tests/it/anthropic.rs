@@ -1,4 +1,4 @@
-//! Anthropic's Messages: requests whole, as a provider takes them, and replies as it words them.
+//! Anthropic's Messages: whole requests that a checking provider accepts, and recorded replies.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use crate::kit::{
-    call, failed, fixture, heard, hello, model_at, parts_of, picture, provider_at, reply, request,
-    result, said, thought, tools,
+    call, failed_result, fixture, hello, model_at, parts_of, picture, provider_at, reply,
+    reply_deltas, request, result, text_part, thought, tools,
 };
 
 const ANTHROPIC: Dialect = Dialect::AnthropicMessages;
 const OWN: &str = "anthropic/claude-opus-4-6";
 
-/// Sends a request to a provider that takes nothing that is wrong.
-async fn sent(model: &str, request: Request) -> Received {
+/// Sends a request to a provider that refuses every invalid request.
+async fn send_checked(model: &str, request: Request) -> Received {
     let provider = LocalProvider::start(ANTHROPIC, [Answer::text("Fine.")]);
     let model = provider_at(&provider).model(model, &Http::new());
-    let said = heard(&model, request).await;
-    assert_eq!(provider.refusals(), Vec::<String>::new(), "{said}");
+    let text_part = reply_deltas(&model, request).await;
+    assert_eq!(provider.refusals(), Vec::<String>::new(), "{text_part}");
     provider.requests().remove(0)
 }
 
-/// A request as it is sent: a line per field, and one per block of a message.
+/// Compares a request as sent: one line per field, and one per block of a message.
 async fn check_request(request: Request, expected: Expect) {
-    let body = sent("claude-opus-4-6", request).await.json();
+    let body = send_checked("claude-opus-4-6", request).await.json();
     let mut shown = String::new();
     for (key, value) in body.as_object().expect("a request is an object") {
         if key != "messages" {
@@ -48,11 +48,11 @@ async fn check_request(request: Request, expected: Expect) {
     expected.assert_eq(&shown);
 }
 
-/// What is heard of a recorded reply.
+/// Compares the deltas of a recorded reply.
 async fn check_reply(name: &str, expected: Expect) {
     let stream = fixture("anthropic", name);
     let provider = LocalProvider::start(ANTHROPIC, [Answer::events(stream)]);
-    expected.assert_eq(&heard(&model_at(&provider), hello()).await);
+    expected.assert_eq(&reply_deltas(&model_at(&provider), hello()).await);
 }
 
 #[tokio::test]
@@ -71,8 +71,8 @@ async fn a_request_with_a_text() {
 }
 
 #[tokio::test]
-async fn a_request_carries_its_head() {
-    let request = sent("claude-opus-4-6", hello()).await;
+async fn request_has_its_headers() {
+    let request = send_checked("claude-opus-4-6", hello()).await;
     let shown = |(name, value): &(String, String)| match name.as_str() {
         "host" | "content-length" | "user-agent" => format!("{name}\n"),
         _ => format!("{name}: {value}\n"),
@@ -109,12 +109,12 @@ async fn tools_and_system_stand_before_messages() {
 }
 
 #[tokio::test]
-async fn what_is_said_in_a_row_is_one_turn() {
+async fn consecutive_user_messages_are_one_turn() {
     let request = request([
         Message::user("One."),
         Message::user("Two."),
-        reply(OWN, [said("Three.")]),
-        reply(OWN, [said("Four.")]),
+        reply(OWN, [text_part("Three.")]),
+        reply(OWN, [text_part("Four.")]),
         Message::user("Five."),
     ]);
     check_request(
@@ -137,8 +137,8 @@ async fn what_is_said_in_a_row_is_one_turn() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_begins_with_a_reply_is_given_a_beginning() {
-    let request = request([reply(OWN, [said("As I said.")]), Message::user("Yes?")]);
+async fn conversation_that_begins_with_a_reply_gets_a_user_turn() {
+    let request = request([reply(OWN, [text_part("As I said.")]), Message::user("Yes?")]);
     check_request(
         request,
         expect![[r#"
@@ -159,7 +159,7 @@ async fn a_conversation_that_begins_with_a_reply_is_given_a_beginning() {
 #[tokio::test]
 async fn calls_and_results_follow_each_other() {
     let calls = [
-        said("I look."),
+        text_part("I look."),
         call("toolu_1", "read", json!({"path": "a"})),
         call("toolu_2", "list", json!({})),
     ];
@@ -167,7 +167,7 @@ async fn calls_and_results_follow_each_other() {
         Message::user("Look."),
         reply(OWN, calls),
         result("toolu_1", "text of a"),
-        failed("toolu_2", "no such folder"),
+        failed_result("toolu_2", "no such folder"),
         Message::user("And?"),
     ]);
     check_request(
@@ -217,13 +217,13 @@ async fn pictures_go_in_messages_and_in_results() {
 }
 
 #[tokio::test]
-async fn a_picture_in_a_failed_result_is_shown_beside_it() {
+async fn picture_of_a_failed_result_follows_it() {
     let words = |text: &str| ContentPart::Text(text.into());
     let request = request([
         Message::user("Look."),
         reply(OWN, [call("toolu_1", "read", json!({})), call("toolu_2", "read", json!({}))]),
-        failed("toolu_1", vec![words("The screen shows an error:"), picture()]),
-        failed("toolu_2", vec![picture()]),
+        failed_result("toolu_1", vec![words("The screen shows an error:"), picture()]),
+        failed_result("toolu_2", vec![picture()]),
     ]);
     check_request(request, expect![[r#"
         model: "claude-opus-4-6"
@@ -253,7 +253,7 @@ async fn blank_texts_are_left_out() {
         system: Arc::from(" \n"),
         ..request([
             Message::user("Look."),
-            reply(OWN, [said("\n\n"), call("toolu_1", "list", json!({})), said(" ")]),
+            reply(OWN, [text_part("\n\n"), call("toolu_1", "list", json!({})), text_part(" ")]),
             result("toolu_1", ""),
             reply(OWN, [call("toolu_2", "list", json!({}))]),
             result("toolu_2", blank(&["", " ", "a"])),
@@ -284,7 +284,7 @@ async fn blank_texts_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_reply_with_nothing_in_it_is_left_out() {
+async fn empty_reply_is_left_out() {
     let request = request([Message::user("One."), reply(OWN, []), Message::user("Two.")]);
     check_request(
         request,
@@ -301,7 +301,7 @@ async fn a_reply_with_nothing_in_it_is_left_out() {
 }
 
 #[tokio::test]
-async fn every_call_has_its_result_and_no_result_is_left_over() {
+async fn every_call_has_one_result_and_stray_results_are_left_out() {
     let request = request([
         Message::user("Look."),
         result("toolu_0", "nobody asked"),
@@ -333,7 +333,7 @@ async fn every_call_has_its_result_and_no_result_is_left_over() {
 }
 
 #[tokio::test]
-async fn ids_and_names_of_others_are_put_in_letters_that_are_taken() {
+async fn foreign_ids_and_names_get_allowed_characters() {
     let others = ["fc_1|call_2", "функция", "", "call_2"];
     let calls = others.map(|id| call(id, "functions.read", json!({})));
     let results = others.map(|id| result(id, format!("of {id}")));
@@ -358,13 +358,13 @@ async fn ids_and_names_of_others_are_put_in_letters_that_are_taken() {
 }
 
 #[tokio::test]
-async fn an_input_that_is_no_object_is_put_into_one() {
+async fn input_that_is_no_object_is_wrapped() {
     let calls = [
         call("toolu_1", "read", json!("{\"path\": \"a")),
         call("toolu_2", "read", json!([1])),
         call("toolu_3", "read", Value::Null),
     ];
-    let results = ["toolu_1", "toolu_2", "toolu_3"].map(|id| failed(id, "no object"));
+    let results = ["toolu_1", "toolu_2", "toolu_3"].map(|id| failed_result(id, "no object"));
     let all = [Message::user("Look."), reply(OWN, calls)].into_iter().chain(results);
     check_request(request(all), expect![[r#"
         model: "claude-opus-4-6"
@@ -384,7 +384,7 @@ async fn an_input_that_is_no_object_is_put_into_one() {
 }
 
 #[tokio::test]
-async fn what_was_thought_goes_back_as_it_came() {
+async fn thoughts_are_sent_back_unchanged() {
     let answer = Answer::thinking("Two files, then.")
         .and_hidden_thinking("nobody reads this")
         .and_text("I look.")
@@ -423,7 +423,7 @@ async fn what_was_thought_goes_back_as_it_came() {
 }
 
 #[tokio::test]
-async fn what_others_thought_and_what_nobody_signed_is_left_out() {
+async fn foreign_and_unsigned_thoughts_are_left_out() {
     let calls = |id: &str| call(id, "list", json!({}));
     let request = Request {
         thinking: Thinking::Medium,
@@ -431,9 +431,9 @@ async fn what_others_thought_and_what_nobody_signed_is_left_out() {
             Message::user("Look."),
             reply("openai/gpt-5", [thought("Hm.", "sealed elsewhere"), calls("call_1")]),
             result("call_1", "a"),
-            reply("anthropic/claude-opus-5", [thought("Hm.", "of a sibling"), said("So.")]),
+            reply("anthropic/claude-opus-5", [thought("Hm.", "of a sibling"), text_part("So.")]),
             Message::user("And?"),
-            reply(OWN, [thought("Broken off", None), said("Well")]),
+            reply(OWN, [thought("Broken off", None), text_part("Well")]),
             Message::user("Go on."),
         ])
     };
@@ -465,7 +465,7 @@ async fn what_others_thought_and_what_nobody_signed_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_thought_that_led_to_nothing_is_left_out() {
+async fn thought_without_a_following_part_is_left_out() {
     let alone = parts_of(ANTHROPIC, Answer::thinking("Hm.")).await;
     let last = parts_of(ANTHROPIC, Answer::text("So.").and_thinking("Hm.")).await;
     let request = Request {
@@ -499,7 +499,7 @@ async fn a_thought_that_led_to_nothing_is_left_out() {
 }
 
 #[tokio::test]
-async fn a_level_of_thinking_is_told_as_each_model_takes_it() {
+async fn thinking_level_is_written_for_each_kind_of_model() {
     let models = [
         "claude-haiku-4-5",
         "claude-opus-4-6",
@@ -517,7 +517,7 @@ async fn a_level_of_thinking_is_told_as_each_model_takes_it() {
     for model in models {
         table += &format!("{model}\n");
         for thinking in levels {
-            let request = sent(model, Request { thinking, ..hello() }).await;
+            let request = send_checked(model, Request { thinking, ..hello() }).await;
             let body = request.json();
             table += &format!("  {}: max_tokens {}", thinking.as_str(), body["max_tokens"]);
             for key in ["thinking", "output_config"] {
@@ -592,7 +592,7 @@ async fn a_budget_leaves_room_for_a_reply() {
     let mut table = String::new();
     for (thinking, max_tokens) in levels {
         let request = Request { thinking, max_tokens: Some(max_tokens), ..hello() };
-        let body = sent("claude-haiku-4-5", request).await.json();
+        let body = send_checked("claude-haiku-4-5", request).await.json();
         table += &format!("{max_tokens}: {} {}\n", body["max_tokens"], body["thinking"]);
     }
     expect![[r#"
@@ -604,7 +604,7 @@ async fn a_budget_leaves_room_for_a_reply() {
 }
 
 #[tokio::test]
-async fn a_budget_is_not_given_between_calls_that_began_without_a_thought() {
+async fn no_budget_between_calls_that_began_without_a_thought() {
     let own = "anthropic/claude-haiku-4-5";
     let thinks = Answer::thinking("Hm.").and_call("toolu_1", "echo", json!({}));
     let thinks = || parts_of(ANTHROPIC, thinks.clone());
@@ -636,7 +636,7 @@ async fn a_budget_is_not_given_between_calls_that_began_without_a_thought() {
                 prompt(),
                 reply(own, [calls("toolu_1")]),
                 done(),
-                reply(own, [said("So.")]),
+                reply(own, [text_part("So.")]),
                 Message::user("And?"),
             ],
         ),
@@ -644,7 +644,7 @@ async fn a_budget_is_not_given_between_calls_that_began_without_a_thought() {
     let mut table = String::new();
     for (name, messages) in conversations {
         let request = Request { thinking: Thinking::Low, ..request(messages) };
-        let request = sent("claude-haiku-4-5", request).await;
+        let request = send_checked("claude-haiku-4-5", request).await;
         let beta = request.header("anthropic-beta").unwrap_or("-");
         table += &format!("{name}: {} {beta}\n", request.json()["thinking"]);
     }
@@ -659,7 +659,7 @@ async fn a_budget_is_not_given_between_calls_that_began_without_a_thought() {
     "#]].assert_eq(&table);
 }
 
-/// Where the marks of a request are, each with the end of what it stands on.
+/// The positions of the cache marks of a request, each with the end of the text before it.
 fn marks(body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let parts: Vec<&str> = body.split(r#","cache_control":{"type":"ephemeral"}"#).collect();
@@ -672,7 +672,7 @@ fn marks(body: &[u8]) -> String {
 
 async fn check_marks(request: Request, expected: Expect) {
     let request = Request { system: Arc::from("the system prompt"), ..request };
-    expected.assert_eq(&marks(&sent("claude-opus-4-6", request).await.body));
+    expected.assert_eq(&marks(&send_checked("claude-opus-4-6", request).await.body));
 }
 
 fn note(text: &str) -> Message {
@@ -680,7 +680,7 @@ fn note(text: &str) -> Message {
 }
 
 #[tokio::test]
-async fn marks_stand_before_notes_and_where_the_last_request_ended() {
+async fn cache_marks_stand_before_notes_and_at_the_previous_end() {
     check_marks(
         hello(),
         expect![[r#"
@@ -840,7 +840,7 @@ async fn a_reply_with_thinking() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_none() {
+async fn refused_reply() {
     check_reply(
         "refusal",
         expect![[r#"
@@ -862,7 +862,7 @@ async fn a_reply_that_is_none() {
 }
 
 #[tokio::test]
-async fn a_reply_that_became_too_long() {
+async fn reply_cut_at_the_token_limit() {
     check_reply(
         "max_tokens",
         expect![[r#"
@@ -893,7 +893,7 @@ async fn a_reply_that_became_too_long() {
 }
 
 #[tokio::test]
-async fn a_reply_that_breaks_off() {
+async fn truncated_reply_is_a_network_error() {
     check_reply(
         "error",
         expect![[r#"
@@ -914,7 +914,7 @@ async fn a_reply_that_breaks_off() {
 }
 
 #[tokio::test]
-async fn an_error_in_a_stream_is_a_kind_of_failure() {
+async fn stream_error_has_an_error_kind() {
     let kinds = [
         ("overloaded_error", "Overloaded"),
         ("api_error", "Internal server error"),
@@ -934,7 +934,7 @@ async fn an_error_in_a_stream_is_a_kind_of_failure() {
         let error = json!({"type": "error", "error": {"type": kind, "message": message}});
         let stream = format!("event: error\ndata: {error}\n\n");
         let provider = LocalProvider::start(ANTHROPIC, [Answer::events(stream)]);
-        table += &heard(&model_at(&provider), hello()).await;
+        table += &reply_deltas(&model_at(&provider), hello()).await;
     }
     expect![[r#"
         overloaded: Overloaded
@@ -954,7 +954,7 @@ async fn an_error_in_a_stream_is_a_kind_of_failure() {
 }
 
 #[tokio::test]
-async fn usage_is_what_was_told_last() {
+async fn last_usage_counts() {
     check_reply(
         "usage",
         expect![[r#"
@@ -975,7 +975,7 @@ async fn usage_is_what_was_told_last() {
 }
 
 #[tokio::test]
-async fn what_nobody_knows_is_passed_over() {
+async fn unknown_events_are_skipped() {
     check_reply(
         "unknown",
         expect![[r#"

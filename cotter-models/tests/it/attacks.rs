@@ -1,5 +1,5 @@
-//! Odd and hostile cases: whatever a server says and whatever a session holds, requests stay well made,
-//! replies are read or refused, and time and memory stay in bounds.
+//! Odd and hostile cases. For any server response and any session content, requests stay valid,
+//! replies are read or refused, and time and memory stay bounded.
 
 use std::{
     io::{Read, Write},
@@ -21,11 +21,11 @@ use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
 use crate::kit::{
-    agent_of, call, deltas, failed, heard, hello, model_at, model_over, picture, reply, request,
-    result, said, thought, tools,
+    agent_of, call, deltas, failed_result, hello, model_at, model_over, picture, reply,
+    reply_deltas, request, result, text_part, thought, tools,
 };
 
-/// One model for each way of writing a conversation. Nothing is sent to them.
+/// One model per dialect and flavour. Nothing is sent to them.
 fn models() -> Vec<HttpModel> {
     let ready = |name: &str| Provider::ready(name).expect("it is known");
     let thinks_aloud = Provider::new("deep", Speaks::OpenAiChat, "https://api.deepseek.com");
@@ -43,11 +43,11 @@ fn models() -> Vec<HttpModel> {
     all.into_iter().map(model).collect()
 }
 
-/// A piece of a conversation, in order or not.
+/// A piece of a generated conversation, valid or not.
 #[derive(Clone, Debug)]
 enum Bit {
     User(u8),
-    /// Calls under ids that come again; how many of them are answered, and whether at once.
+    /// Calls with repeated ids; how many of them are answered, and if at once.
     Reply {
         model: u8,
         thinks: u8,
@@ -69,7 +69,7 @@ fn bits() -> impl Strategy<Value = Vec<Bit>> {
 }
 
 fn id(n: u8) -> String {
-    // The last is longer than anybody takes, and has letters nobody takes.
+    // The last id is longer than any provider takes and has forbidden characters.
     if n == 4 { format!("call|{}", "x".repeat(200)) } else { format!("call_{n}") }
 }
 
@@ -92,7 +92,7 @@ fn message(bit: &Bit, names: &[String]) -> Message {
         Bit::User(kind) => {
             Message::User(cotter::history::message::UserMessage::new(content(*kind)))
         }
-        Bit::Result { id: n, kind: 5 } => failed(&id(*n), "It broke."),
+        Bit::Result { id: n, kind: 5 } => failed_result(&id(*n), "It broke."),
         Bit::Result { id: n, kind } => result(&id(*n), content(*kind)),
         Bit::Reply { model, thinks, says, calls } => {
             let name = names.get(usize::from(*model)).map_or("somebody/else", String::as_str);
@@ -108,7 +108,7 @@ fn message(bit: &Bit, names: &[String]) -> Message {
                 signature: signature.map(str::to_owned),
             };
             let mut parts: Vec<_> = Some(thought).filter(|_| *thinks > 0).into_iter().collect();
-            parts.extend((*says > 0).then(|| said(if *says == 1 { "  " } else { "So." })));
+            parts.extend((*says > 0).then(|| text_part(if *says == 1 { "  " } else { "So." })));
             let mut seen = vec![];
             for n in calls {
                 if !seen.contains(n) {
@@ -135,7 +135,7 @@ fn copied(messages: &MessageList) -> MessageList {
     messages.iter().cloned().collect()
 }
 
-/// Every place of a JSON value at which a key stands.
+/// The number of occurrences of a key in a JSON value.
 fn count(value: &Value, key: &str) -> usize {
     match value {
         Value::Object(fields) => {
@@ -146,8 +146,8 @@ fn count(value: &Value, key: &str) -> usize {
     }
 }
 
-/// Calls and results of a body, in order, whatever it is written in.
-fn paired(body: &Value) -> Vec<(bool, String)> {
+/// The calls and results of a body, in order, for every dialect.
+fn calls_and_results(body: &Value) -> Vec<(bool, String)> {
     let mut all = vec![];
     let text = |value: &Value| value.as_str().expect("an id is a text").to_owned();
     let list = body.get("messages").or(body.get("input")).and_then(Value::as_array);
@@ -177,7 +177,7 @@ fn paired(body: &Value) -> Vec<(bool, String)> {
 fn check_paired(body: &Value) {
     let mut open: Vec<String> = vec![];
     let mut answering = false;
-    for (is_call, id) in paired(body) {
+    for (is_call, id) in calls_and_results(body) {
         if is_call {
             assert!(!answering || open.is_empty(), "a call before the results of those before it");
             answering = false;
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_kept_with_messages_is_what_would_be_written_anew(
+    fn cached_message_bytes_equal_fresh_ones(
         bits in bits(),
         stops in vec(any::<prop::sample::Index>(), 3),
         notes in 0..2usize,
@@ -229,9 +229,9 @@ proptest! {
         }
     }
 
-    /// A break is where the bytes say it is.
+    /// Compares the reported break with the first differing byte.
     #[test]
-    fn a_break_is_at_the_byte_where_two_requests_part(
+    fn break_is_at_the_first_differing_byte(
         bits in bits(),
         more in vec(0..6u8, 0..3),
         changed in any::<prop::sample::Index>(),
@@ -239,7 +239,7 @@ proptest! {
         let models = models();
         let names: Vec<String> = models.iter().map(|model| model.name().to_string()).collect();
         let mut before: Vec<_> = bits.iter().map(|bit| message(bit, &names)).collect();
-        // Every call is answered, as the loop sees to it: what is lost may yet come.
+        // Every call is answered, as the loop guarantees: an open call could still get its result.
         before.push(Message::user("So?"));
         let mut now = before.clone();
         now.extend(more.iter().map(|kind| message(&Bit::User(*kind), &names)));
@@ -282,7 +282,7 @@ fn tools_of_one_model_are_not_those_of_another() {
     assert_ne!(bodies[0], bodies[1]);
 }
 
-/// What comes of a stream in Anthropic's words.
+/// Compares the deltas of a stream of Anthropic's events.
 async fn check_events(events: &[Value], expected: Expect) {
     let stream: String = events
         .iter()
@@ -291,7 +291,7 @@ async fn check_events(events: &[Value], expected: Expect) {
         })
         .collect();
     let provider = LocalProvider::start(Dialect::AnthropicMessages, [Answer::events(stream)]);
-    expected.assert_eq(&heard(&model_at(&provider), hello()).await);
+    expected.assert_eq(&reply_deltas(&model_at(&provider), hello()).await);
 }
 
 fn tool_use(id: &str) -> Value {
@@ -305,7 +305,7 @@ fn input(json: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_call_whose_end_nobody_told_is_a_call() {
+async fn call_without_an_end_event_is_read() {
     let start = json!({"type": "message_start", "message": {"usage": {"input_tokens": 1}}});
     let ending = json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 2}});
     check_events(
@@ -329,7 +329,7 @@ async fn a_call_whose_end_nobody_told_is_a_call() {
 }
 
 #[tokio::test]
-async fn odd_counts_are_no_reason_to_lose_a_reply() {
+async fn invalid_token_counts_do_not_fail_a_reply() {
     let odd = [json!(-1), json!(12.0), json!(1e30), json!("7"), json!(null), json!(u64::MAX)];
     let mut table = String::new();
     for odd in odd {
@@ -353,7 +353,10 @@ async fn odd_counts_are_no_reason_to_lose_a_reply() {
             };
             let stream: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
             let provider = LocalProvider::start(dialect, [Answer::events(stream)]);
-            table += &format!("{odd} {dialect:?}:\n{}", heard(&model_at(&provider), hello()).await);
+            table += &format!(
+                "{odd} {dialect:?}:\n{}",
+                reply_deltas(&model_at(&provider), hello()).await
+            );
         }
     }
     expect![[r#"
@@ -419,7 +422,7 @@ async fn odd_counts_are_no_reason_to_lose_a_reply() {
 }
 
 #[tokio::test]
-async fn two_who_are_refused_at_once_both_go_on_without_thoughts() {
+async fn two_requests_refused_at_once_both_retry_without_thoughts() {
     let words = "messages.1.content.0: Invalid `signature` in `thinking` block";
     let refusal =
         json!({"type": "error", "error": {"type": "invalid_request_error", "message": words}});
@@ -434,16 +437,16 @@ async fn two_who_are_refused_at_once_both_go_on_without_thoughts() {
     let asked = || {
         request([
             Message::user("Hello?"),
-            reply(model.name(), [thought("Hm.", "sealed elsewhere"), said("Yes?")]),
+            reply(model.name(), [thought("Hm.", "sealed elsewhere"), text_part("Yes?")]),
             Message::user("Well?"),
         ])
     };
     let (one, other) = tokio::join!(deltas(&model, asked()), deltas(&model, asked()));
-    for said in [one, other] {
-        let error = said[0].as_ref().expect_err("it is refused");
+    for text_part in [one, other] {
+        let error = text_part[0].as_ref().expect_err("it is refused");
         assert!(error.kind.is_passing(), "{error}");
     }
-    assert!(heard(&model, asked()).await.contains("text \"Well.\""));
+    assert!(reply_deltas(&model, asked()).await.contains("text \"Well.\""));
 }
 
 #[tokio::test]
@@ -466,9 +469,11 @@ async fn a_wait_may_be_spelled_in_minutes_and_hours() {
             Dialect::OpenAiResponses,
             [Answer::status(429).and_body(body.to_string())],
         );
-        let said = deltas(&model_at(&provider), hello()).await;
-        table +=
-            &format!("{wait}: {:?}\n", said[0].as_ref().expect_err("429 is a failure").retry_after);
+        let text_part = deltas(&model_at(&provider), hello()).await;
+        table += &format!(
+            "{wait}: {:?}\n",
+            text_part[0].as_ref().expect_err("429 is a failure").retry_after
+        );
     }
     expect![[r#"
         6m0s: Some(360s)
@@ -485,8 +490,8 @@ async fn a_wait_may_be_spelled_in_minutes_and_hours() {
     .assert_eq(&table);
 }
 
-/// Somebody who answers one connection by hand.
-fn by_hand(serve: impl FnOnce(std::net::TcpStream) + Send + 'static) -> String {
+/// A server that answers one connection by hand.
+fn serve_by_hand(serve: impl FnOnce(std::net::TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}", listener.local_addr().expect("it has an address"));
     std::thread::spawn(move || {
@@ -509,8 +514,8 @@ fn model_by_hand(url: &str, http: &Http) -> HttpModel {
 }
 
 #[tokio::test]
-async fn an_answer_to_half_a_request_is_an_answer() {
-    let url = by_hand(|mut stream| {
+async fn answer_before_the_request_ends_is_read() {
+    let url = serve_by_hand(|mut stream| {
         head(&mut stream);
         let _ = stream.write_all(
             b"HTTP/1.1 413 Payload Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
@@ -519,29 +524,29 @@ async fn an_answer_to_half_a_request_is_an_answer() {
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     });
     let model = model_by_hand(&url, &Http::new());
-    let said = heard(&model, request([Message::user("x".repeat(20 << 20))])).await;
+    let text_part = reply_deltas(&model, request([Message::user("x".repeat(20 << 20))])).await;
     expect![[r#"
         context_overflow: the provider answered 413
     "#]]
-    .assert_eq(&said);
+    .assert_eq(&text_part);
 }
 
 #[tokio::test]
-async fn hints_before_an_answer_are_passed_over() {
-    let url = by_hand(|mut stream| {
+async fn interim_responses_are_skipped() {
+    let url = serve_by_hand(|mut stream| {
         head(&mut stream);
         let _ = stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 529 Overloaded\r\ncontent-length: 0\r\n\r\n");
     });
-    let said = heard(&model_by_hand(&url, &Http::new()), hello()).await;
+    let text_part = reply_deltas(&model_by_hand(&url, &Http::new()), hello()).await;
     expect![[r#"
         overloaded: the provider answered 529
     "#]]
-    .assert_eq(&said);
+    .assert_eq(&text_part);
 }
 
 #[tokio::test]
-async fn the_words_of_a_failure_that_trickle_are_not_waited_for() {
-    let url = by_hand(|mut stream| {
+async fn slow_error_body_is_not_awaited() {
+    let url = serve_by_hand(|mut stream| {
         head(&mut stream);
         let _ = stream.write_all(b"HTTP/1.1 500 Broken\r\ncontent-length: 60000\r\n\r\nIt broke");
         while stream.write_all(b".").is_ok() {
@@ -549,26 +554,30 @@ async fn the_words_of_a_failure_that_trickle_are_not_waited_for() {
         }
     });
     let model = model_by_hand(&url, &Http::new().with_idle_timeout(Duration::from_secs(2)));
-    let said = tokio::time::timeout(Duration::from_secs(30), heard(&model, hello())).await;
-    let said = said.expect("it is given up");
-    assert!(said.starts_with("overloaded: the provider answered 500: It broke"), "{said}");
+    let text_part =
+        tokio::time::timeout(Duration::from_secs(30), reply_deltas(&model, hello())).await;
+    let text_part = text_part.expect("it is given up");
+    assert!(
+        text_part.starts_with("overloaded: the provider answered 500: It broke"),
+        "{text_part}"
+    );
 }
 
 #[tokio::test]
-async fn garbage_that_says_it_is_compressed_is_a_network_failure() {
-    let url = by_hand(|mut stream| {
+async fn invalid_gzip_is_a_network_error() {
+    let url = serve_by_hand(|mut stream| {
         head(&mut stream);
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\nnot compressed at all");
     });
-    let said = heard(&model_by_hand(&url, &Http::new()), hello()).await;
+    let text_part = reply_deltas(&model_by_hand(&url, &Http::new()), hello()).await;
     expect![[r#"
         network: the answer broke off: Invalid gzip header
     "#]]
-    .assert_eq(&said);
+    .assert_eq(&text_part);
 }
 
 #[tokio::test]
-async fn s28_a_proxies_password_is_in_no_failure() {
+async fn s28_proxy_password_is_in_no_error() {
     for proxy in [
         "http://me:hushhush@127.0.0.1:1",
         "http://me:hushhush@:99999999",
@@ -578,13 +587,13 @@ async fn s28_a_proxies_password_is_in_no_failure() {
         let http = Http::new().with_proxy(proxy, "");
         let model =
             Provider::new("lab", Speaks::AnthropicMessages, "http://x.invalid").model("m", &http);
-        let said = heard(&model, hello()).await;
-        assert!(!said.contains("hush"), "{said}");
+        let text_part = reply_deltas(&model, hello()).await;
+        assert!(!text_part.contains("hush"), "{text_part}");
     }
 }
 
 #[tokio::test]
-async fn a_call_in_many_pieces_is_not_read_again_with_each() {
+async fn call_in_many_deltas_is_parsed_in_linear_time() {
     let pieces = 20_000;
     let piece = |words: &str| json!({"choices": [{"delta": {"tool_calls": [{"function": {"name": "write", "arguments": words}}]}}]});
     let mut stream = format!("data: {}\n\n", piece("{\"text\":\""));
@@ -594,12 +603,14 @@ async fn a_call_in_many_pieces_is_not_read_again_with_each() {
     stream += &format!("data: {}\n\ndata: [DONE]\n\n", piece("\"}"));
     let provider =
         LocalProvider::start(Dialect::OpenAiChat, [Answer::events(stream).and_pieces_of(65536)]);
-    let said = deltas(&model_at(&provider), hello()).await;
-    let Some(Ok(Delta::Call { input, .. })) = said.first() else { panic!("no call: {said:?}") };
+    let text_part = deltas(&model_at(&provider), hello()).await;
+    let Some(Ok(Delta::Call { input, .. })) = text_part.first() else {
+        panic!("no call: {text_part:?}")
+    };
     assert_eq!(input["text"].as_str().map(str::len), Some(pieces * 6));
 }
 
-/// What becomes of a run of many steps with a budget.
+/// Compares the outcome of a run of many steps with a budget.
 async fn check_budget(usage: cotter::history::message::Usage, expected: Expect) {
     let mut table = String::new();
     for dialect in [Dialect::AnthropicMessages, Dialect::OpenAiResponses] {
@@ -614,7 +625,7 @@ async fn check_budget(usage: cotter::history::message::Usage, expected: Expect) 
         });
         let session = limited.build().expect("it is an agent").main_session().await;
         let ended = session.expect("a session is made").prompt("Go.").await.expect("it runs");
-        let why = ended.error.map(|failed| failed.message);
+        let why = ended.error.map(|failed_result| failed_result.message);
         let (steps, cost) = (ended.steps, ended.cost_usd);
         table += &format!("{dialect:?}: {steps} steps, {cost:?} USD, {why:?}\n");
     }
@@ -622,17 +633,17 @@ async fn check_budget(usage: cotter::history::message::Usage, expected: Expect) 
 }
 
 #[tokio::test]
-async fn a_reply_that_nobody_counted_is_not_for_free() {
+async fn reply_without_usage_is_not_free() {
     check_budget(Default::default(), expect![[r#"
         AnthropicMessages: 1 steps, None USD, Some("the price of a reply is not known, so the budget cannot be kept")
         OpenAiResponses: 1 steps, None USD, Some("the price of a reply is not known, so the budget cannot be kept")
     "#]]).await;
 }
 
-/// A server on this machine counts its calls anew in every reply; those who are asked next take no id
-/// twice.
+/// A local server restarts its call ids in every reply, but the fallback model refuses repeated
+/// ids.
 #[tokio::test]
-async fn ids_that_come_again_do_not_keep_a_conversation_from_the_next_model() {
+async fn repeated_ids_are_unique_for_the_fallback_model() {
     for dialect in [Dialect::AnthropicMessages, Dialect::OpenAiResponses] {
         let again = || Answer::call("call_0", "echo", json!({"text": "Well."}));
         let answers = [again(), again(), Answer::status(401)];
@@ -646,12 +657,12 @@ async fn ids_that_come_again_do_not_keep_a_conversation_from_the_next_model() {
     }
 }
 
-/// A secret with a quote and a backslash in it, which JSON within JSON spells in yet another way, and one
-/// that begins as an escape may end.
+/// One secret has a quote and a backslash, which JSON within JSON escapes differently; the other
+/// begins like the end of an escape.
 #[tokio::test]
-async fn s28_a_cassette_holds_no_secret_however_it_is_spelled() {
+async fn s28_cassette_has_no_secret_in_any_spelling() {
     let folder = tempfile::tempdir().expect("there is a folder for it");
-    for (number, (secret, said)) in [
+    for (number, (secret, text_part)) in [
         (r#"hu"sh\hush"#, r#"It is hu"sh\hush, all of it."#),
         ("notoday", "Not now.\notoday, maybe."),
         ("notoday", "Never: notoday."),
@@ -661,16 +672,16 @@ async fn s28_a_cassette_holds_no_secret_however_it_is_spelled() {
     {
         let redactor = || Redactor::new().with_secret("WORD", secret);
         let path = folder.path().join(number.to_string());
-        let provider = LocalProvider::start(Dialect::AnthropicMessages, [Answer::text(said)]);
+        let provider = LocalProvider::start(Dialect::AnthropicMessages, [Answer::text(text_part)]);
         let recorder = Recorder::create(&path, redactor()).expect("it is a new file");
         let http = Http::new().with_tape(Tape::Record(recorder));
-        let asked = || request([Message::user(format!("Say: {said}"))]);
-        let heard_then = heard(&model_over(&provider, &http), asked()).await;
+        let asked = || request([Message::user(format!("Say: {text_part}"))]);
+        let heard_then = reply_deltas(&model_over(&provider, &http), asked()).await;
         let text = std::fs::read_to_string(&path).expect("it was written");
         assert!(!text.contains("hush") && !text.contains(" notoday"), "{text}");
         let player = Player::open(&path, redactor()).expect("it can be played");
         let http = Http::new().with_tape(Tape::Play(player));
-        let heard_now = heard(&model_over(&provider, &http), asked()).await;
+        let heard_now = reply_deltas(&model_over(&provider, &http), asked()).await;
         assert_eq!(heard_now.lines().last(), heard_then.lines().last(), "{heard_now}");
     }
 }

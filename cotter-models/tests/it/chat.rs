@@ -1,5 +1,5 @@
-//! OpenAI's Chat Completions: whole requests, replies as servers word them, and an agent between the
-//! two.
+//! OpenAI's Chat Completions: whole requests, recorded replies of many servers, and an agent
+//! between the two.
 
 use std::{path::Path, sync::Arc};
 
@@ -24,12 +24,12 @@ use serde_json::{Value, json};
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/chat");
 
 /// A model behind a local provider.
-fn served(provider: &LocalProvider, model: &str) -> HttpModel {
+fn model_at(provider: &LocalProvider, model: &str) -> HttpModel {
     let lab = Provider::new("lab", Speaks::OpenAiChat, provider.url());
     lab.with_key(ApiKey::new("a key")).model(model, &Http::new())
 }
 
-/// A reply as somebody's server words it. Its first line names the page it was written from.
+/// A recorded reply of a server. Its first line names the page it was written from.
 fn fixture(name: &str) -> String {
     let path = Path::new(FIXTURES).join(name).with_extension("sse");
     let text = std::fs::read_to_string(path).expect("a fixture");
@@ -37,10 +37,10 @@ fn fixture(name: &str) -> String {
     text
 }
 
-/// What a model gives when its server says that, a line per piece.
+/// The deltas of a model for a server's answer, one per line.
 async fn reply(answer: Answer) -> String {
     let provider = LocalProvider::start(Dialect::OpenAiChat, [answer]);
-    let mut stream = served(&provider, "m").stream(request(&[Message::user("Hello")]));
+    let mut stream = model_at(&provider, "m").stream(request(&[Message::user("Hello")]));
     let mut shown = String::new();
     while let Some(delta) = stream.next().await {
         shown += &match delta {
@@ -88,7 +88,7 @@ fn tools() -> Arc<ToolList> {
     Arc::new([ToolSpec::new("read", "Reads a file.", schema)].into_iter().collect())
 }
 
-fn said(model: &str, parts: impl Into<Vec<AssistantPart>>) -> Message {
+fn reply_of(model: &str, parts: impl Into<Vec<AssistantPart>>) -> Message {
     Message::Assistant(AssistantMessage {
         parts: parts.into(),
         model: model.into(),
@@ -123,7 +123,7 @@ fn image(data: &str) -> ContentPart {
     ContentPart::Image { media_type: "image/png".into(), data: data.into() }
 }
 
-/// The whole body, a message per line.
+/// The whole body, one message per line.
 fn shown(body: &[u8]) -> String {
     let body: Value = serde_json::from_slice(body).expect("it is JSON");
     let mut lines = String::new();
@@ -143,7 +143,7 @@ fn check_request(model: &HttpModel, request: &Request, expected: Expect) {
     expected.assert_eq(&shown(&model.body(request)));
 }
 
-/// The messages of a request alone.
+/// Compares only the messages of a request.
 fn check_messages(model: &HttpModel, messages: &[Message], expected: Expect) {
     let request = Request { system: "".into(), ..request(messages) };
     let body: Value = serde_json::from_slice(&model.body(&request)).expect("it is JSON");
@@ -154,10 +154,10 @@ fn check_messages(model: &HttpModel, messages: &[Message], expected: Expect) {
 const LAB: &str = "http://127.0.0.1:8000/v1";
 
 #[test]
-fn a_request_has_what_stays_the_same_first() {
+fn stable_fields_come_first_in_a_request() {
     let messages = [
         Message::user("What is in a?"),
-        said("lab/m", [text("I look."), call("call_1", "read", json!({"path": "a"}))]),
+        reply_of("lab/m", [text("I look."), call("call_1", "read", json!({"path": "a"}))]),
         result("call_1", "nothing", None),
     ];
     let request = Request { tools: tools(), ..request(&messages) };
@@ -179,7 +179,7 @@ fn a_request_has_what_stays_the_same_first() {
     );
 }
 
-/// What stands behind the messages.
+/// The settings behind the messages.
 fn settings(model: &HttpModel, request: &Request) -> String {
     let body = String::from_utf8(model.body(request)).expect("it is text");
     let (_, settings) = body.rsplit_once(r#"}],""#).expect("messages, and something behind them");
@@ -216,7 +216,7 @@ fn check_settings(request: &Request, expected: Expect) {
 }
 
 #[test]
-fn what_is_asked_for_differs_from_one_to_the_other() {
+fn settings_differ_between_servers() {
     let hello = request(&[Message::user("Hello")]);
     check_settings(
         &hello,
@@ -279,7 +279,7 @@ fn what_is_asked_for_differs_from_one_to_the_other() {
 }
 
 #[test]
-fn what_a_person_says_in_a_row_is_one_message() {
+fn consecutive_user_messages_are_one_message() {
     let parts = |parts: &[ContentPart]| {
         Message::User(cotter::history::message::UserMessage::new(Content::Parts(parts.to_vec())))
     };
@@ -291,11 +291,11 @@ fn what_a_person_says_in_a_row_is_one_message() {
             Message::user("  \n"),
             Message::user("a \"second\" line\nand ünï ✓"),
             parts(&[ContentPart::Text("typed".into()), data()]),
-            said("lab/m", [text("Yes.")]),
+            reply_of("lab/m", [text("Yes.")]),
             parts(&[ContentPart::Text("see".into()), ContentPart::Text(" ".into()), image("AAAA")]),
             Message::user("and say"),
             parts(&[data(), image("BBBB"), image("CCCC")]),
-            said("lab/m", [text("Yes.")]),
+            reply_of("lab/m", [text("Yes.")]),
             Message::user("text"),
             parts(&[image("DDDD")]),
         ],
@@ -311,15 +311,15 @@ fn what_a_person_says_in_a_row_is_one_message() {
 }
 
 #[test]
-fn a_reply_is_text_and_calls_and_comes_after_somebody() {
+fn reply_has_text_and_calls_and_follows_a_user_message() {
     check_messages(
         &model("lab", LAB, "m"),
         &[
-            said("lab/m", [text("Hello"), text(", you.")]),
-            said("lab/m", [thinking("Nothing but thoughts.", "reasoning")]),
-            said("lab/m", [text(" \n")]),
+            reply_of("lab/m", [text("Hello"), text(", you.")]),
+            reply_of("lab/m", [thinking("Nothing but thoughts.", "reasoning")]),
+            reply_of("lab/m", [text(" \n")]),
             Message::user("Go on."),
-            said(
+            reply_of(
                 "lab/m",
                 [
                     call("call_1", "read", json!({"path": "ä"})),
@@ -346,7 +346,7 @@ fn a_reply_is_text_and_calls_and_comes_after_somebody() {
 }
 
 #[test]
-fn a_result_is_text_with_its_images_below() {
+fn result_is_text_with_its_images_below() {
     let many = vec![
         ContentPart::Text("both".into()),
         image("BBBB"),
@@ -357,16 +357,16 @@ fn a_result_is_text_with_its_images_below() {
         &model("lab", LAB, "m"),
         &[
             Message::user("Look."),
-            said("lab/m", ["1", "2", "3", "4", "5"].map(|id| call(id, "read", json!({})))),
+            reply_of("lab/m", ["1", "2", "3", "4", "5"].map(|id| call(id, "read", json!({})))),
             result("1", vec![image("AAAA")], None),
             result("2", "no such file", Some(ToolErrorKind::NotFound)),
             result("3", many, Some(ToolErrorKind::Failed)),
             result("4", "Error: gone", Some(ToolErrorKind::Failed)),
             result("5", "", None),
             Message::user("(a note)"),
-            said("lab/m", [call("6", "read", json!({}))]),
+            reply_of("lab/m", [call("6", "read", json!({}))]),
             result("6", vec![image("DDDD")], None),
-            said("lab/m", [text("Seen.")]),
+            reply_of("lab/m", [text("Seen.")]),
         ],
         expect![[r#"
             {"role":"user","content":"Look."}
@@ -386,10 +386,10 @@ fn a_result_is_text_with_its_images_below() {
 }
 
 #[test]
-fn ids_of_others_are_made_to_fit_and_own_ones_stay() {
+fn foreign_ids_are_shortened_and_own_ids_stay() {
     let long = "toolu|".repeat(8);
     let turn =
-        |model: &str| [said(model, [call(&long, "read", json!({}))]), result(&long, "x", None)];
+        |model: &str| [reply_of(model, [call(&long, "read", json!({}))]), result(&long, "x", None)];
     let messages: Vec<_> =
         [Message::user("Go")].into_iter().chain(turn("lab/m")).chain(turn("other/m")).collect();
     check_messages(
@@ -405,7 +405,7 @@ fn ids_of_others_are_made_to_fit_and_own_ones_stay() {
     );
 }
 
-/// A conversation whose replies came from `by`, with everything that may want to go back.
+/// A conversation with replies of `by`, with every kind of replay item.
 fn thoughtful(by: &str) -> Vec<Message> {
     let signed = r#"tool_calls.extra_content {"google":{"thought_signature":"S1"}}"#;
     let beside = r#"extra_content {"google":{"thought_signature":"S2"}}"#;
@@ -414,29 +414,29 @@ fn thoughtful(by: &str) -> Vec<Message> {
     let read = |id: &str| call(id, "read", json!({}));
     vec![
         Message::user("Go"),
-        said(by, [thinking("First", "reasoning_content"), read("1")]),
+        reply_of(by, [thinking("First", "reasoning_content"), read("1")]),
         result("1", "x", None),
-        said(
+        reply_of(
             by,
             [thinking("Then", "reasoning"), text("So."), thinking(".", "reasoning"), read("2")],
         ),
         result("2", "x", None),
-        said(by, [thinking("", "reasoning_content"), read("3")]),
+        reply_of(by, [thinking("", "reasoning_content"), read("3")]),
         result("3", "x", None),
-        said(by, [thinking("Hm.", details), text("So."), thinking("", more), read("4")]),
+        reply_of(by, [thinking("Hm.", details), text("So."), thinking("", more), read("4")]),
         result("4", "x", None),
-        said(by, [thinking("", signed), read("5"), read("6")]),
+        reply_of(by, [thinking("", signed), read("5"), read("6")]),
         result("5", "x", None),
         result("6", "x", None),
-        said(by, [thinking("Last", "reasoning_content"), text("Done.")]),
+        reply_of(by, [thinking("Last", "reasoning_content"), text("Done.")]),
         Message::user("Go"),
-        said(by, [text("Done."), thinking("", beside), thinking("x", "of somebody else")]),
+        reply_of(by, [text("Done."), thinking("", beside), thinking("x", "of somebody else")]),
         Message::user("Go"),
     ]
 }
 
 #[test]
-fn what_a_model_wants_back_it_gets_back() {
+fn replay_items_are_sent_back() {
     check_messages(
         &model("lab", LAB, "m"),
         &thoughtful("lab/m"),
@@ -462,7 +462,7 @@ fn what_a_model_wants_back_it_gets_back() {
 }
 
 #[test]
-fn what_another_model_thought_is_not_sent() {
+fn thoughts_of_another_model_are_not_sent() {
     check_messages(
         &model("lab", LAB, "m"),
         &thoughtful("lab/other"),
@@ -488,7 +488,7 @@ fn what_another_model_thought_is_not_sent() {
 }
 
 #[test]
-fn deepseek_wants_every_thought_back_even_none() {
+fn deepseek_gets_every_thought_back_even_empty() {
     let deepseek = model("deepseek", "https://api.deepseek.com/v1", "v4");
     let own = thoughtful("deepseek/v4");
     check_messages(
@@ -525,7 +525,7 @@ fn deepseek_wants_every_thought_back_even_none() {
 }
 
 #[test]
-fn gemini_takes_a_word_for_the_signatures_of_others() {
+fn gemini_gets_a_placeholder_for_foreign_signatures() {
     let url = "https://generativelanguage.googleapis.com/v1beta/openai/";
     let messages = |by: &str| {
         let all = thoughtful(by);
@@ -559,25 +559,26 @@ fn gemini_takes_a_word_for_the_signatures_of_others() {
     );
 }
 
-/// Nine rounds of it, with images in results: several blocks, which end wherever they end.
+/// Nine rounds of `thoughtful` with images in results: several blocks, with block ends at any
+/// message.
 fn long(by: &str) -> Vec<Message> {
     let round = |n: usize| {
         let ids = ["a", "b", "c"].map(|id| format!("{id}{n}"));
         let calls = ids.each_ref().map(|id| call(id, "read", json!({})));
         let results = ids.map(|id| result(&id, vec![image(&format!("AAA{n}"))], None));
-        thoughtful(by).into_iter().chain([said(by, calls)]).chain(results).collect::<Vec<_>>()
+        thoughtful(by).into_iter().chain([reply_of(by, calls)]).chain(results).collect::<Vec<_>>()
     };
     (0..9).flat_map(round).collect()
 }
 
 #[test]
-fn the_next_request_goes_on_where_this_one_ended() {
+fn next_request_begins_with_this_one() {
     let model = model("lab", LAB, "m");
     let messages = long("lab/m");
     let at = |count: usize| Request { tools: tools(), ..request(&messages[..count]) };
     let last = at(messages.len());
     for count in 1..messages.len() {
-        // Nothing is sent between calls and their results, nor right after a reply.
+        // No request ends between calls and their results, nor right after a reply.
         let is_open = matches!(messages[count], Message::ToolResult(_));
         if is_open || matches!(messages[count - 1], Message::Assistant(_)) {
             continue;
@@ -591,7 +592,7 @@ fn the_next_request_goes_on_where_this_one_ended() {
 }
 
 #[test]
-fn what_is_kept_of_a_long_conversation_is_what_would_be_written() {
+fn cached_bytes_equal_fresh_bytes() {
     let messages = long("lab/m");
     let kept = request(&messages);
     let same = |name: &str, request: &Request| {
@@ -599,7 +600,7 @@ fn what_is_kept_of_a_long_conversation_is_what_would_be_written() {
         let fresh = Request { messages: messages.iter().cloned().collect(), ..request.clone() };
         assert_eq!(shown(&model.body(request)), shown(&model.body(&fresh)));
     };
-    // As often as it is asked, by whoever asks, and whatever stands before it.
+    // Write it several times, with different writers and different messages before it.
     for name in ["m", "m", "other", "m"] {
         same(name, &kept);
         same(name, &Request { system: "".into(), ..kept.clone() });
@@ -620,7 +621,7 @@ async fn openai_calls_two_tools_at_once() {
 }
 
 #[tokio::test]
-async fn openai_says_something_and_counts_what_was_cached() {
+async fn openai_text_reply_with_cached_tokens() {
     check_reply(
         "openai-text",
         expect![[r#"
@@ -654,7 +655,7 @@ async fn openai_refuses() {
 }
 
 #[tokio::test]
-async fn half_a_call_is_no_call() {
+async fn incomplete_call_is_dropped() {
     check_reply(
         "openai-length",
         expect![[r#"
@@ -667,7 +668,7 @@ async fn half_a_call_is_no_call() {
 }
 
 #[tokio::test]
-async fn a_reply_without_an_end_is_no_reply() {
+async fn reply_without_an_end_is_an_error() {
     check_reply(
         "openai-truncated",
         expect![[r#"
@@ -685,7 +686,7 @@ async fn a_reply_without_an_end_is_no_reply() {
 }
 
 #[tokio::test]
-async fn an_error_may_come_in_the_middle() {
+async fn error_in_the_middle_of_a_stream() {
     check_reply("openai-error", expect![[r#"
         text "Hel"
         error overloaded: The server had an error while processing your request. Sorry about that! None
@@ -730,7 +731,7 @@ async fn an_error_may_come_in_the_middle() {
 }
 
 #[tokio::test]
-async fn a_reply_that_its_server_gave_up_is_no_reply() {
+async fn reply_that_its_server_gave_up_is_an_error() {
     check_reply(
         "deepseek-busy",
         expect![[r#"
@@ -749,7 +750,7 @@ async fn a_reply_that_its_server_gave_up_is_no_reply() {
 }
 
 #[tokio::test]
-async fn gemini_counts_no_calls_and_signs_the_first() {
+async fn gemini_sends_no_index_and_signs_the_first_call() {
     check_reply(
         "gemini-parallel-calls",
         expect![[r#"
@@ -774,7 +775,7 @@ async fn gemini_counts_no_calls_and_signs_the_first() {
 }
 
 #[tokio::test]
-async fn ollama_gives_every_call_the_same_number() {
+async fn ollama_sends_one_index_for_all_calls() {
     check_reply(
         "ollama",
         expect![[r#"
@@ -806,7 +807,7 @@ async fn llama_cpp_thinks_and_calls() {
 }
 
 #[tokio::test]
-async fn vllm_ends_within_a_piece() {
+async fn vllm_ends_within_a_delta() {
     check_reply(
         "vllm",
         expect![[r#"
@@ -830,7 +831,7 @@ async fn vllm_ends_within_a_piece() {
 }
 
 #[tokio::test]
-async fn openrouter_passes_on_what_others_want_back() {
+async fn openrouter_reasoning_details_are_kept() {
     check_reply("openrouter-claude", expect![[r#"
         thinking "The user asks"
         thinking " for the weather."
@@ -873,7 +874,7 @@ async fn deepseek_thinks_before_it_calls() {
 }
 
 #[tokio::test]
-async fn xai_counts_thinking_apart() {
+async fn xai_counts_thinking_separately() {
     check_reply(
         "xai",
         expect![[r#"
@@ -888,7 +889,7 @@ async fn xai_counts_thinking_apart() {
 }
 
 #[tokio::test]
-async fn groq_counts_elsewhere() {
+async fn groq_sends_usage_in_its_own_field() {
     check_reply(
         "groq",
         expect![[r#"
@@ -900,7 +901,7 @@ async fn groq_counts_elsewhere() {
 }
 
 #[tokio::test]
-async fn lines_may_end_and_begin_as_they_like() {
+async fn all_line_endings_and_prefixes_are_read() {
     let plain = fixture("lm-studio");
     let same = [
         plain.replace('\n', "\r\n"),
@@ -923,7 +924,7 @@ async fn lines_may_end_and_begin_as_they_like() {
 }
 
 #[tokio::test]
-async fn pieces_may_be_of_any_size() {
+async fn chunks_may_have_any_size() {
     for file in std::fs::read_dir(FIXTURES).expect("fixtures") {
         let name = file.expect("a file").file_name().into_string().expect("a plain name");
         let whole = Answer::events(fixture(&name));
@@ -935,7 +936,7 @@ async fn pieces_may_be_of_any_size() {
     }
 }
 
-/// An agent that can look at the weather, add, and multiply.
+/// An agent with tools for the weather, for adding and for multiplying.
 fn agent(model: HttpModel) -> Agent {
     let tool = |name: &str| {
         let spec = ToolSpec::new(name, "", json!({"type": "object"}));
@@ -949,11 +950,11 @@ fn agent(model: HttpModel) -> Agent {
 }
 
 #[tokio::test]
-async fn an_agent_calls_hears_and_gives_back() {
+async fn agent_runs_calls_and_sends_thoughts_back() {
     let answers = ["openrouter-claude", "gemini-parallel-calls", "deepseek", "openai-text"];
     let answers = answers.map(|name| Answer::events(fixture(name)));
     let provider = LocalProvider::start(Dialect::OpenAiChat, answers).unchecked();
-    let session = agent(served(&provider, "m")).main_session().await.expect("a session is made");
+    let session = agent(model_at(&provider, "m")).main_session().await.expect("a session is made");
     session.prompt("Do it all.").await.expect("it runs");
     expect![[r#"
         user: Do it all.
@@ -1008,8 +1009,8 @@ async fn an_agent_calls_hears_and_gives_back() {
 }
 
 #[tokio::test]
-async fn signatures_that_are_refused_are_left_out() {
-    // As on https://github.com/massgen/MassGen/issues/665: passed on, in the words of somebody behind.
+async fn refused_signatures_are_left_out() {
+    // As on https://github.com/massgen/MassGen/issues/665: an upstream error that is passed on.
     let raw = json!({"error": {"code": 400, "message": "Corrupted thought signature.",
                                "status": "INVALID_ARGUMENT"}});
     let refusal = json!({"error": {"code": 400, "message": "Provider returned error",
@@ -1020,7 +1021,7 @@ async fn signatures_that_are_refused_are_left_out() {
         Answer::text("Seen."),
     ];
     let provider = LocalProvider::start(Dialect::OpenAiChat, answers).unchecked();
-    let session = agent(served(&provider, "m")).main_session().await.expect("a session is made");
+    let session = agent(model_at(&provider, "m")).main_session().await.expect("a session is made");
     let reply = session.prompt("Add and multiply.").await.expect("it runs");
     assert_eq!(reply.text(), "Seen.");
     let asked = provider.requests();
@@ -1031,14 +1032,14 @@ async fn signatures_that_are_refused_are_left_out() {
 }
 
 #[tokio::test]
-async fn twenty_steps_repeat_every_byte_of_what_was_sent() {
+async fn twenty_steps_keep_the_sent_prefix() {
     let step = |n: usize| {
         let input = json!({"location": format!("place {n}")});
         Answer::thinking("I look.").and_text("So.").and_call(format!("call_{n}"), "weather", input)
     };
     let answers = (0..20).map(step).chain([Answer::text("Seen.")]);
     let provider = LocalProvider::start(Dialect::OpenAiChat, answers);
-    let session = agent(served(&provider, "m")).main_session().await.expect("a session is made");
+    let session = agent(model_at(&provider, "m")).main_session().await.expect("a session is made");
     session.prompt("Look twenty times.").await.expect("it runs");
     assert_eq!(provider.refusals(), Vec::<String>::new());
     let asked = provider.requests();

@@ -1,5 +1,5 @@
-//! Whatever a damaged file, a hook, another provider or an abort left of a conversation: every provider
-//! takes it.
+//! Every provider accepts every conversation, whatever a damaged file, a hook, another provider or
+//! an abort left of it.
 
 use std::sync::LazyLock;
 
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
 use crate::kit::{
-    call, failed, heard, model_name, parts_of, picture, provider_at, reply, request, result, said,
-    thought, tools,
+    call, failed_result, model_name, parts_of, picture, provider_at, reply, reply_deltas, request,
+    result, text_part, thought, tools,
 };
 
-/// The providers that judge, and what each thought earlier.
+/// The checking providers, with thoughts that each gave earlier.
 struct Court {
     judges: Vec<(LocalProvider, HttpModel, Vec<AssistantPart>)>,
     runtime: tokio::runtime::Runtime,
@@ -36,23 +36,23 @@ static COURT: LazyLock<std::sync::Mutex<Court>> = LazyLock::new(|| {
         (provider, model, parts.into_iter().filter(is_thought).collect())
     };
     let mut judges: Vec<_> = Dialect::ALL.map(|dialect| (dialect, model_name(dialect))).into();
-    // It is told how long to think, and is particular about when.
+    // It takes a thinking budget and checks when one is allowed.
     judges.push((Dialect::AnthropicMessages, "claude-haiku-4-5"));
     let judges = judges.into_iter().map(judge).collect();
     std::sync::Mutex::new(Court { judges, runtime })
 });
 
-/// What may be in a reply.
+/// A part of a generated reply.
 #[derive(Clone, Debug)]
 enum Piece {
     Text(&'static str),
-    /// Something that the model of the request thought, as it came.
+    /// A thought of the requested model, unchanged.
     OwnThought(usize),
     Unsigned,
     Call(&'static str, Value),
 }
 
-/// What may be in a conversation.
+/// A message of a generated conversation.
 #[derive(Clone, Debug)]
 enum Turn {
     User(Content),
@@ -61,7 +61,7 @@ enum Turn {
         is_own: bool,
         pieces: Vec<Piece>,
     },
-    /// The result of the call that is so many back, where there are as many.
+    /// The result of the nth call from the end, if there are that many.
     Result {
         back: usize,
         is_error: bool,
@@ -122,11 +122,11 @@ fn turn() -> impl Strategy<Value = Turn> {
 fn messages(turns: &[Turn], model: &HttpModel, thoughts: &[AssistantPart]) -> Vec<Message> {
     let mut ids = vec![];
     let mut part = |piece: &Piece, is_own: bool| match piece {
-        Piece::Text(text) => Some(said(text)),
+        Piece::Text(text) => Some(text_part(text)),
         Piece::OwnThought(which) => thoughts.get(*which).cloned(),
         Piece::Unsigned => Some(thought("Broken off", None)),
         Piece::Call(name, input) => {
-            // What a provider gave it takes back; what others gave may be anything.
+            // A provider takes back its own ids; foreign ids may be anything.
             let n = ids.len();
             ids.push(match n % 4 {
                 _ if is_own => format!("call_{n}"),
@@ -156,7 +156,7 @@ fn messages(turns: &[Turn], model: &HttpModel, thoughts: &[AssistantPart]) -> Ve
             Turn::Result { .. } => continue,
         });
     }
-    // Results, once all calls have their ids.
+    // Add results once all calls have their ids.
     let mut with_results = vec![];
     let mut made = all.into_iter();
     let mut so_far: Vec<String> = vec![];
@@ -164,7 +164,7 @@ fn messages(turns: &[Turn], model: &HttpModel, thoughts: &[AssistantPart]) -> Ve
         match turn {
             Turn::Result { back, is_error, content } => {
                 let Some(id) = so_far.iter().rev().nth(*back) else { continue };
-                let answer = if *is_error { failed } else { result };
+                let answer = if *is_error { failed_result } else { result };
                 with_results.push(answer(id, content.clone()));
             }
             _ => {
@@ -179,7 +179,7 @@ fn messages(turns: &[Turn], model: &HttpModel, thoughts: &[AssistantPart]) -> Ve
     with_results
 }
 
-/// Sends a conversation to everybody.
+/// Sends a conversation to every provider.
 fn check(turns: &[Turn], thinking: Thinking) {
     let court = COURT.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     for (provider, model, thoughts) in &court.judges {
@@ -187,10 +187,10 @@ fn check(turns: &[Turn], thinking: Thinking) {
         messages.push(Message::user("And?"));
         let asked = Request { thinking, tools: tools(), ..request(messages) };
         let before = provider.refusals().len();
-        let heard = court.runtime.block_on(heard(model, asked));
+        let reply_deltas = court.runtime.block_on(reply_deltas(model, asked));
         let refused = provider.refusals().split_off(before);
         assert_eq!(refused, Vec::<String>::new(), "{:?}", provider.dialect());
-        assert!(heard.contains("text \"Fine.\""), "{heard}");
+        assert!(reply_deltas.contains("text \"Fine.\""), "{reply_deltas}");
     }
 }
 
@@ -198,7 +198,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_conversation_is_taken(
+    fn any_conversation_is_accepted(
         turns in prop::collection::vec(turn(), 0..12),
         thinks in any::<bool>(),
     ) {
@@ -206,7 +206,7 @@ proptest! {
     }
 
     #[test]
-    fn any_long_conversation_is_taken(turns in prop::collection::vec(turn(), 60..140)) {
+    fn any_long_conversation_is_accepted(turns in prop::collection::vec(turn(), 60..140)) {
         check(&turns, Thinking::Off);
     }
 }

@@ -1,5 +1,5 @@
-//! What holds for every dialect, through a real agent: nobody notices which provider is behind. Each
-//! check runs once per dialect and expects the same of all.
+//! Behaviour that is equal for all dialects, through a real agent. Each check runs once per dialect
+//! and expects equal results.
 
 use std::{fmt::Write, time::Duration};
 
@@ -24,8 +24,8 @@ use smol_str::SmolStr;
 use tokio::time::timeout;
 
 use crate::kit::{
-    Thoughtful, agent_of, call, deltas, heard, hello, model_at, parts_of, picture, reply, request,
-    result,
+    Thoughtful, agent_of, call, deltas, hello, model_at, parts_of, picture, reply, reply_deltas,
+    request, result,
 };
 
 async fn session_of(builder: AgentBuilder) -> Session {
@@ -33,8 +33,8 @@ async fn session_of(builder: AgentBuilder) -> Session {
     agent.expect("its tools are good").main_session().await.expect("a session is made")
 }
 
-/// Runs a prompt against these answers in every dialect: the session as text, the same for all, and
-/// nothing in it that a provider refuses.
+/// Runs a prompt against these answers in every dialect. Compares the session as text, equal for
+/// all, and checks that no request was refused.
 async fn check(prompt: impl Into<Content>, answers: impl Fn() -> Vec<Answer>, expected: Expect) {
     let prompt = prompt.into();
     let mut alike = Alike::default();
@@ -45,44 +45,44 @@ async fn check(prompt: impl Into<Content>, answers: impl Fn() -> Vec<Answer>, ex
             Ok(reply) => format!("{}\n", reply.reason.as_str()),
             Err(error) => format!("error: {error}\n"),
         };
-        alike.add(&provider, spoken(&session) + &ended);
+        alike.add(&provider, transcript_without_thinking(&session) + &ended);
     }
     alike.check(expected);
 }
 
-/// What came of each dialect.
+/// The results by dialect.
 #[derive(Default)]
 struct Alike(Vec<(Dialect, String)>);
 
 impl Alike {
-    fn add(&mut self, provider: &LocalProvider, came: String) {
+    fn add(&mut self, provider: &LocalProvider, text: String) {
         assert_eq!(provider.refusals(), Vec::<String>::new(), "{:?}", provider.dialect());
-        self.0.push((provider.dialect(), came));
+        self.0.push((provider.dialect(), text));
     }
 
-    /// The same of all.
+    /// Checks that all results are equal to `expected`.
     fn check(self, expected: Expect) {
-        for (dialect, came) in &self.0 {
-            assert_eq!(*came, self.0[0].1, "{dialect:?} is not like {:?}", self.0[0].0);
+        for (dialect, text) in &self.0 {
+            assert_eq!(*text, self.0[0].1, "{dialect:?} is not like {:?}", self.0[0].0);
         }
         expected.assert_eq(&self.0[0].1);
     }
 }
 
-/// A session as text, without thinking that is not shown.
-fn spoken(session: &Session) -> String {
+/// A session as text, without hidden thinking.
+fn transcript_without_thinking(session: &Session) -> String {
     transcript(session).replace("thinking: (hidden)\n", "")
 }
 
-/// A run's events as text, pieces of text joined to one line, and how it ended.
-async fn told(mut run: Run) -> (String, Result<Reply, RunError>) {
-    let mut told = String::new();
+/// A run's events as text, with text deltas joined, and the result of the run.
+async fn run_events(mut run: Run) -> (String, Result<Reply, RunError>) {
+    let mut run_events = String::new();
     while let Some(event) = run.next().await {
         if let EventKind::TextDelta { .. } | EventKind::Retry { .. } = event.kind {
-            let _ = writeln!(told, "{}", shown_event(&event));
+            let _ = writeln!(run_events, "{}", shown_event(&event));
         }
     }
-    (told, run.await)
+    (run_events, run.await)
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn calls_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_call_that_cannot_be_read_is_answered_and_the_conversation_goes_on() {
+async fn unparsable_call_gets_an_error_and_the_run_continues() {
     let answers = || {
         vec![
             Answer::reply().and_broken_call("call_1", "echo", "{\"text\": \"on"),
@@ -171,7 +171,7 @@ async fn a_call_that_cannot_be_read_is_answered_and_the_conversation_goes_on() {
 }
 
 #[tokio::test]
-async fn thinking_between_calls_comes_back_to_the_provider() {
+async fn thinking_between_calls_is_sent_back() {
     let answers = || {
         vec![
             Answer::thinking("First one, then two.").and_call(
@@ -194,7 +194,7 @@ async fn thinking_between_calls_comes_back_to_the_provider() {
         let session = session_of(agent_of(Thoughtful(model_at(&provider)))).await;
         session.prompt("Go.").await.expect("it runs");
         session.prompt("Is it done?").await.expect("it runs");
-        alike.add(&provider, spoken(&session));
+        alike.add(&provider, transcript_without_thinking(&session));
     }
     alike.check(expect![[r#"
         user: Go.
@@ -213,7 +213,7 @@ async fn thinking_between_calls_comes_back_to_the_provider() {
 }
 
 #[tokio::test]
-async fn thoughts_that_a_provider_no_longer_knows_are_left_out() {
+async fn thoughts_unknown_to_the_provider_are_left_out() {
     for dialect in [Dialect::AnthropicMessages, Dialect::OpenAiResponses] {
         let answer = Answer::thinking("Hm.").and_call("call_1", "echo", json!({}));
         let mut parts = parts_of(dialect, answer).await;
@@ -237,8 +237,8 @@ async fn thoughts_that_a_provider_no_longer_knows_are_left_out() {
         let error = first[0].as_ref().expect_err("they are refused");
         assert_eq!((error.kind.is_passing(), error.retry_after), (true, Some(Duration::ZERO)));
         for _ in 0..2 {
-            let said = heard(&model, asked()).await;
-            assert!(said.contains("text \"Fine.\"\n"), "{dialect:?} {said}");
+            let text_part = reply_deltas(&model, asked()).await;
+            assert!(text_part.contains("text \"Fine.\"\n"), "{dialect:?} {text_part}");
         }
         assert_eq!(provider.refusals().len(), 1);
     }
@@ -261,7 +261,7 @@ async fn g21_pictures() {
             body.matches("iVBORw0KGgo=").count()
         });
         assert_eq!(sent.collect::<Vec<_>>(), [1, 2], "pictures of each request to {dialect:?}");
-        alike.add(&provider, spoken(&session));
+        alike.add(&provider, transcript_without_thinking(&session));
     }
     alike.check(expect![[r#"
         user: What is this?
@@ -274,7 +274,7 @@ async fn g21_pictures() {
 }
 
 #[tokio::test]
-async fn pictures_that_nobody_can_see_are_words() {
+async fn unsupported_pictures_are_replaced_by_text() {
     let of =
         |kind: &str, data: &str| ContentPart::Image { media_type: kind.into(), data: data.into() };
     let unseen = || vec![of("image/tiff", "SUkq"), of("image/png", ""), of("image/JPG", "/9j/")];
@@ -286,7 +286,7 @@ async fn pictures_that_nobody_can_see_are_words() {
             reply("else/where", [call("call_1", "read", json!({}))]),
             result("call_1", unseen()),
         ];
-        heard(&model, request(messages)).await;
+        reply_deltas(&model, request(messages)).await;
         assert_eq!(provider.refusals(), Vec::<String>::new(), "{dialect:?}");
         let body = String::from_utf8(provider.requests().remove(0).body).expect("it is text");
         let count = |words: &str| body.matches(words).count();
@@ -316,7 +316,7 @@ async fn tools_of_any_name_can_be_called() {
         let builder = agent_of(model_at(&provider)).tool(tool.touching(Facts::zone(Zone::Safe)));
         let session = session_of(builder).await;
         session.prompt("Note it.").await.expect("it runs");
-        alike.add(&provider, spoken(&session));
+        alike.add(&provider, transcript_without_thinking(&session));
     }
     alike.check(expect![[r#"
         user: Note it.
@@ -345,8 +345,8 @@ async fn a_long_stream() {
     let words: String = (0..20_000).map(|n| format!("w{n} ")).collect();
     for dialect in Dialect::ALL {
         let provider = LocalProvider::start(dialect, [Answer::text(words.as_str())]);
-        let said = deltas(&model_at(&provider), hello()).await;
-        let texts = said.into_iter().filter_map(|delta| match delta {
+        let text_part = deltas(&model_at(&provider), hello()).await;
+        let texts = text_part.into_iter().filter_map(|delta| match delta {
             Ok(Delta::Text(text)) => Some(text),
             _ => None,
         });
@@ -356,7 +356,7 @@ async fn a_long_stream() {
 }
 
 #[tokio::test]
-async fn l21_an_abort_closes_the_connection_and_keeps_what_was_said() {
+async fn l21_abort_closes_the_connection_and_keeps_the_text() {
     let mut alike = Alike::default();
     for dialect in Dialect::ALL {
         let answer = Answer::text("One two").and_hang();
@@ -373,7 +373,7 @@ async fn l21_an_abort_closes_the_connection_and_keeps_what_was_said() {
         assert_eq!(reply.reason.as_str(), "aborted");
         timeout(Duration::from_secs(20), provider.closed(1)).await.expect("it was closed");
         session.prompt("Where were you?").await.expect("it runs");
-        alike.add(&provider, spoken(&session));
+        alike.add(&provider, transcript_without_thinking(&session));
     }
     alike.check(expect![[r#"
         user: Count.
@@ -384,7 +384,7 @@ async fn l21_an_abort_closes_the_connection_and_keeps_what_was_said() {
 }
 
 #[tokio::test]
-async fn l21_an_abort_within_a_call_leaves_no_call() {
+async fn l21_abort_within_a_call_drops_the_call() {
     let mut alike = Alike::default();
     for dialect in Dialect::ALL {
         let answer = Answer::text("I").and_call("call_1", "echo", json!({"text": "a long text"}));
@@ -398,7 +398,7 @@ async fn l21_an_abort_within_a_call_leaves_no_call() {
         timeout(Duration::from_secs(20), provider.closed(1)).await.expect("it was closed");
         session.idle().await;
         session.prompt("And?").await.expect("it runs");
-        alike.add(&provider, spoken(&session));
+        alike.add(&provider, transcript_without_thinking(&session));
     }
     alike.check(expect![[r#"
         user: Go.
@@ -409,11 +409,11 @@ async fn l21_an_abort_within_a_call_leaves_no_call() {
 }
 
 #[tokio::test]
-async fn l21_a_drop_in_the_middle_is_tried_again() {
+async fn l21_dropped_stream_is_retried() {
     let mut alike = Alike::default();
     for dialect in Dialect::ALL {
         for cut in [Cut::Reset, Cut::Close] {
-            let drops = Answer::text("I was about to").and_cut(After::Said, cut);
+            let drops = Answer::text("I was about to").and_cut(After::Content, cut);
             let provider = LocalProvider::start(dialect, [drops, Answer::text("Done.")]);
             let session = session_of(agent_of(model_at(&provider))).await;
             let reply = session.prompt("Go.").await.expect("it runs");
@@ -421,7 +421,7 @@ async fn l21_a_drop_in_the_middle_is_tried_again() {
             let bodies: Vec<_> = provider.requests().into_iter().map(|sent| sent.body).collect();
             assert_eq!(bodies.len(), 2);
             assert_eq!(bodies[0], bodies[1], "the same request is sent again");
-            alike.add(&provider, spoken(&session));
+            alike.add(&provider, transcript_without_thinking(&session));
         }
     }
     alike.check(expect![[r#"
@@ -431,7 +431,7 @@ async fn l21_a_drop_in_the_middle_is_tried_again() {
 }
 
 #[tokio::test]
-async fn l21_a_failure_that_passes_is_waited_for() {
+async fn l21_temporary_error_is_retried_after_a_wait() {
     let mut alike = Alike::default();
     for dialect in Dialect::ALL {
         let answers = [
@@ -442,9 +442,9 @@ async fn l21_a_failure_that_passes_is_waited_for() {
         ];
         let provider = LocalProvider::start(dialect, answers);
         let session = session_of(agent_of(model_at(&provider))).await;
-        let (told, reply) = told(session.prompt("Go.")).await;
+        let (run_events, reply) = run_events(session.prompt("Go.")).await;
         assert_eq!(reply.expect("it runs").text(), "Done.");
-        alike.add(&provider, told);
+        alike.add(&provider, run_events);
     }
     alike.check(expect![[r#"
         retry 1 rate_limited 20ms
@@ -457,7 +457,7 @@ async fn l21_a_failure_that_passes_is_waited_for() {
 }
 
 #[tokio::test]
-async fn l21_another_model_takes_over() {
+async fn l21_fallback_model_takes_over() {
     for (first, second) in [
         (Dialect::AnthropicMessages, Dialect::OpenAiChat),
         (Dialect::OpenAiChat, Dialect::OpenAiResponses),
@@ -478,7 +478,7 @@ async fn l21_another_model_takes_over() {
     }
 }
 
-/// Steps of a tool loop: two calls each, with a thought now and then, and at last a word.
+/// The steps of a tool loop: two calls each, sometimes with a thought, and a text at the end.
 fn steps(count: usize) -> impl FnMut(&Received) -> Answer + Send + 'static {
     let mut step = 0;
     move |_| {
@@ -497,16 +497,15 @@ fn steps(count: usize) -> impl FnMut(&Received) -> Answer + Send + 'static {
     }
 }
 
-/// What a provider's cache sees: a request without its marks.
-fn unmarked(body: &[u8]) -> String {
+/// A request as a provider's cache sees it: without cache marks.
+fn without_marks(body: &[u8]) -> String {
     let body = String::from_utf8(body.to_vec()).expect("a request is text");
     body.replace(r#","cache_control":{"type":"ephemeral"}"#, "")
 }
 
-/// Every request goes on from the one before it: what differs comes after everything that was there,
-/// down to the byte.
+/// Checks that every request begins with all bytes of the one before it.
 fn check_prefixes(provider: &LocalProvider, prompt_end: &str) {
-    let bodies: Vec<_> = provider.requests().iter().map(|sent| unmarked(&sent.body)).collect();
+    let bodies: Vec<_> = provider.requests().iter().map(|sent| without_marks(&sent.body)).collect();
     let (_, tail) = bodies[0].rsplit_once(prompt_end).expect("the prompt is sent");
     for (index, pair) in bodies.windows(2).enumerate() {
         let [before, after] = pair else { unreachable!("windows of two") };
@@ -531,20 +530,20 @@ async fn check_long_run(hooked: impl Fn(AgentBuilder) -> AgentBuilder) {
         assert_eq!(reply.text(), "Done after 25.");
         assert_eq!(provider.refusals(), Vec::<String>::new(), "{dialect:?}");
         assert_eq!(provider.requests().len(), 26);
-        // Beyond one block of messages.
+        // More than one block of messages.
         assert!(session.messages().len() > 64, "{}", session.messages().len());
         check_prefixes(&provider, "step by step.");
     }
 }
 
 #[tokio::test]
-async fn a_run_of_many_steps_never_breaks_the_prefix() {
+async fn long_run_never_breaks_the_prefix() {
     check_long_run(|builder| builder).await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "breaks the prefix of 1 at byte")]
-async fn a_prefix_that_breaks_is_found() {
+async fn broken_prefix_is_detected() {
     let hurries = |build: &ContextEvent| {
         let words = format!("Go, {} of them, step by step.", build.messages.len());
         ContextChange::Messages(build.messages.each(|_, message| match message {
@@ -564,7 +563,7 @@ async fn notes_never_break_the_prefix() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_again_goes_on_with_the_same_bytes() {
+async fn resumed_session_sends_the_same_bytes() {
     for dialect in Dialect::ALL {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let provider = LocalProvider::start_with(dialect, steps(25));

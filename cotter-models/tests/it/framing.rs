@@ -1,5 +1,5 @@
-//! Streams of events give the same reply however they are cut, and whatever the standard lets stand
-//! between their lines.
+//! An event stream gives the same reply however it is split, and with everything the standard
+//! allows between its lines.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,17 +11,17 @@ use tokio::runtime::Builder;
 
 use crate::kit::{deltas, fixture, fixtures, hello, model_at, shown};
 
-/// The recorded streams of each dialect, and a short one among them.
+/// The recorded streams of each dialect, and the name of a short one.
 const RECORDED: &[(Dialect, &str, &str)] = &[
     (Dialect::AnthropicMessages, "anthropic", "text"),
     (Dialect::OpenAiChat, "chat", "openai-text"),
     (Dialect::OpenAiResponses, "responses", "at_the_end"),
 ];
 
-/// How far apart cuts are where there are many.
+/// The distance between two cuts if there are many.
 const STRIDE: usize = 37;
 
-/// A provider that says what it is told to say next.
+/// A provider that gives the next answer on demand.
 struct Teller {
     provider: LocalProvider,
     model: HttpModel,
@@ -38,14 +38,14 @@ impl Teller {
         Teller { model: model_at(&provider), provider, next }
     }
 
-    async fn tell(&self, answer: Answer) -> Vec<Result<Delta, ModelError>> {
+    async fn send(&self, answer: Answer) -> Vec<Result<Delta, ModelError>> {
         *self.next.lock().expect("nobody panicked") = answer;
         deltas(&self.model, hello()).await
     }
 
-    async fn check(&self, answer: Answer, expected: &[Result<Delta, ModelError>], how: &str) {
-        let said = self.tell(answer).await;
-        assert_eq!(shown(&said), shown(expected), "{:?} {how}", self.provider.dialect());
+    async fn check(&self, answer: Answer, expected: &[Result<Delta, ModelError>], label: &str) {
+        let text_part = self.send(answer).await;
+        assert_eq!(shown(&text_part), shown(expected), "{:?} {label}", self.provider.dialect());
     }
 }
 
@@ -54,7 +54,7 @@ async fn a_stream_cut_in_two_at_every_byte_gives_the_same_reply() {
     for (dialect, folder, name) in RECORDED {
         let teller = Teller::new(*dialect);
         let stream = fixture(folder, name);
-        let whole = teller.tell(Answer::events(stream.as_str())).await;
+        let whole = teller.send(Answer::events(stream.as_str())).await;
         assert!(matches!(whole.last(), Some(Ok(Delta::Done { .. }))), "{}", shown(&whole));
         for at in 1..stream.len() {
             let cut = Answer::events(stream.as_str()).and_pieces([at, usize::MAX]);
@@ -68,9 +68,9 @@ async fn every_stream_cut_at_every_byte_gives_the_same_reply() {
     for (dialect, folder, _) in RECORDED {
         let teller = Teller::new(*dialect);
         for (name, stream) in fixtures(folder) {
-            let whole = teller.tell(Answer::events(stream.as_str())).await;
+            let whole = teller.send(Answer::events(stream.as_str())).await;
             assert!(!whole.is_empty(), "{name} says nothing");
-            // Many cuts at a time, so that each byte is the end of a piece in one of them.
+            // Many cuts at once, so that each byte is the end of a chunk in one of the runs.
             for first in 1..=STRIDE {
                 let rest = std::iter::repeat_n(STRIDE, stream.len() / STRIDE + 1);
                 let sizes = std::iter::once(first).chain(rest);
@@ -81,7 +81,7 @@ async fn every_stream_cut_at_every_byte_gives_the_same_reply() {
     }
 }
 
-/// The ways in which the same events may be written.
+/// Equivalent spellings of an event stream.
 fn spellings(stream: &str) -> Vec<(&'static str, String)> {
     vec![
         ("with CRLF", stream.replace('\n', "\r\n")),
@@ -101,12 +101,12 @@ async fn every_spelling_of_a_stream_gives_the_same_reply() {
     for (dialect, folder, _) in RECORDED {
         let teller = Teller::new(*dialect);
         for (name, stream) in fixtures(folder) {
-            let whole = teller.tell(Answer::events(stream.as_str())).await;
-            for (how, spelled) in spellings(&stream) {
+            let whole = teller.send(Answer::events(stream.as_str())).await;
+            for (label, spelled) in spellings(&stream) {
                 let answer = Answer::events(spelled.as_str());
-                teller.check(answer.clone(), &whole, &format!("{name} {how}")).await;
+                teller.check(answer.clone(), &whole, &format!("{name} {label}")).await;
                 let cut = answer.and_pieces([1, 2, 3, 31]);
-                teller.check(cut, &whole, &format!("{name} {how}, in pieces")).await;
+                teller.check(cut, &whole, &format!("{name} {label}, in pieces")).await;
             }
         }
     }
@@ -116,8 +116,8 @@ async fn every_spelling_of_a_stream_gives_the_same_reply() {
 async fn a_last_event_without_its_blank_line_is_no_event() {
     let teller = Teller::new(Dialect::AnthropicMessages);
     let stream = fixture("anthropic", "text");
-    let said = teller.tell(Answer::events(stream.trim_end())).await;
-    assert!(!matches!(said.last(), Some(Ok(Delta::Done { .. }))), "{}", shown(&said));
+    let text_part = teller.send(Answer::events(stream.trim_end())).await;
+    assert!(!matches!(text_part.last(), Some(Ok(Delta::Done { .. }))), "{}", shown(&text_part));
 }
 
 proptest! {
@@ -141,10 +141,10 @@ proptest! {
         let runtime = Builder::new_current_thread().enable_all().build().expect("there is room");
         let (whole, cut) = runtime.block_on(async {
             let teller = Teller::new(*dialect);
-            let whole = teller.tell(Answer::events(stream.as_str())).await;
+            let whole = teller.send(Answer::events(stream.as_str())).await;
             let answer = Answer::events(spelled).and_pieces(sizes);
             let answer = if is_gzipped { answer.and_gzip() } else { answer };
-            (whole, teller.tell(answer).await)
+            (whole, teller.send(answer).await)
         });
         prop_assert_eq!(shown(&whole), shown(&cut));
     }

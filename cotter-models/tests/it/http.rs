@@ -1,4 +1,5 @@
-//! The line to providers: what a status, a silence or a broken line becomes, and what never leaves.
+//! HTTP connections to providers: errors by status, timeouts, broken connections, and secrets that
+//! are never shown.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,26 +11,26 @@ use futures_util::StreamExt;
 use tokio::time::timeout;
 
 use crate::kit::{
-    KEY, deltas, failure, heard, hello, model_at, model_name, model_over, provider_at, shown,
+    KEY, deltas, failure, hello, model_at, model_name, model_over, provider_at, reply_deltas, shown,
 };
 
 const ANTHROPIC: Dialect = Dialect::AnthropicMessages;
 
-/// What comes of one answer.
+/// Compares the deltas of one answer.
 async fn check(answer: Answer, expected: Expect) {
     let provider = LocalProvider::start(ANTHROPIC, [answer]);
-    expected.assert_eq(&heard(&model_at(&provider), hello()).await);
+    expected.assert_eq(&reply_deltas(&model_at(&provider), hello()).await);
     assert_eq!(provider.refusals(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_status_is_a_kind_of_failure() {
+async fn status_decides_the_error_kind() {
     let statuses =
         [204, 301, 400, 401, 402, 403, 404, 408, 409, 413, 418, 429, 500, 502, 503, 504, 529];
     let mut table = String::new();
     for status in statuses {
         let provider = LocalProvider::start(ANTHROPIC, [Answer::status(status)]);
-        table += &heard(&model_at(&provider), hello()).await;
+        table += &reply_deltas(&model_at(&provider), hello()).await;
     }
     expect![[r#"
         other: the provider answered 204
@@ -54,7 +55,7 @@ async fn a_status_is_a_kind_of_failure() {
 }
 
 #[tokio::test]
-async fn a_failure_may_be_worded_in_many_ways() {
+async fn error_bodies_of_all_shapes_are_read() {
     let bodies = [
         "",
         "no such page",
@@ -71,7 +72,7 @@ async fn a_failure_may_be_worded_in_many_ways() {
     let mut table = String::new();
     for body in bodies {
         let provider = LocalProvider::start(ANTHROPIC, [Answer::status(400).and_body(body)]);
-        table += &heard(&model_at(&provider), hello()).await;
+        table += &reply_deltas(&model_at(&provider), hello()).await;
     }
     expect![[r#"
         bad_request: the provider answered 400
@@ -89,7 +90,7 @@ async fn a_failure_may_be_worded_in_many_ways() {
 }
 
 #[tokio::test]
-async fn a_wait_may_be_asked_for_in_many_spellings() {
+async fn retry_after_is_read_in_all_spellings() {
     let hour = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3600));
     let past = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH);
     let spellings: &[&[(&str, &str)]] = &[
@@ -110,8 +111,8 @@ async fn a_wait_may_be_asked_for_in_many_spellings() {
         let with = |answer: Answer, (name, value): &(&str, &str)| answer.and_header(*name, *value);
         let answer = headers.iter().fold(Answer::status(429), with);
         let provider = LocalProvider::start(ANTHROPIC, [answer]);
-        let said = deltas(&model_at(&provider), hello()).await;
-        let error = said[0].as_ref().expect_err("429 is a failure");
+        let text_part = deltas(&model_at(&provider), hello()).await;
+        let error = text_part[0].as_ref().expect_err("429 is a failure");
         table += &format!("{headers:?} {} {:?}\n", error.kind.as_str(), error.retry_after);
     }
     expect![[r#"
@@ -131,14 +132,14 @@ async fn a_wait_may_be_asked_for_in_many_spellings() {
 
     let answer = Answer::status(429).and_header("retry-after", hour);
     let provider = LocalProvider::start(ANTHROPIC, [answer]);
-    let said = deltas(&model_at(&provider), hello()).await;
+    let text_part = deltas(&model_at(&provider), hello()).await;
     let wait =
-        said[0].as_ref().expect_err("429 is a failure").retry_after.expect("it was asked for");
+        text_part[0].as_ref().expect_err("429 is a failure").retry_after.expect("it was asked for");
     assert!(wait > Duration::from_secs(1800) && wait <= Duration::from_secs(3600), "{wait:?}");
 }
 
 #[tokio::test]
-async fn a_wait_may_stand_in_the_words() {
+async fn wait_is_read_from_the_message() {
     check(
         Answer::status(429).and_body(
             r#"{"error":{"code":"rate_limit_exceeded","message":"Please try again in 11.054s. Yes."}}"#,
@@ -160,7 +161,7 @@ async fn a_wait_may_stand_in_the_words() {
 }
 
 #[tokio::test]
-async fn a_quota_is_no_rate() {
+async fn exhausted_quota_is_no_rate_limit() {
     check(
         Answer::status(429).and_retry_after(Duration::from_secs(2)).and_body(
             r#"{"error":{"type":"insufficient_quota","message":"You exceeded your quota."}}"#,
@@ -176,18 +177,18 @@ async fn a_quota_is_no_rate() {
 async fn an_answer_may_be_compressed() {
     let text = "Word for word. ".repeat(40);
     let plain = LocalProvider::start(ANTHROPIC, [Answer::text(text.as_str())]);
-    let expected = heard(&model_at(&plain), hello()).await;
+    let expected = reply_deltas(&model_at(&plain), hello()).await;
     for size in [1, 7, usize::MAX] {
         let answer = Answer::text(text.as_str()).and_gzip().and_pieces_of(size);
         let provider = LocalProvider::start(ANTHROPIC, [answer]);
-        assert_eq!(heard(&model_at(&provider), hello()).await, expected);
+        assert_eq!(reply_deltas(&model_at(&provider), hello()).await, expected);
         let asked = provider.requests()[0].header("accept-encoding").map(str::to_owned);
         assert_eq!(asked.as_deref(), Some("gzip"));
     }
 }
 
 #[tokio::test]
-async fn a_compressed_piece_is_heard_before_the_next_is_there() {
+async fn compressed_event_is_read_before_the_next_arrives() {
     let answer = Answer::text("One two").and_gzip().and_hang();
     let provider = LocalProvider::start(ANTHROPIC, [answer]);
     let mut stream = model_at(&provider).stream(hello());
@@ -201,7 +202,7 @@ async fn a_compressed_piece_is_heard_before_the_next_is_there() {
 }
 
 #[tokio::test]
-async fn a_silence_ends() {
+async fn silence_times_out() {
     let http = Http::new().with_idle_timeout(Duration::from_millis(200));
     let silences = [
         Answer::hang(),
@@ -212,8 +213,8 @@ async fn a_silence_ends() {
     let mut table = String::new();
     for answer in silences {
         let provider = LocalProvider::start(ANTHROPIC, [answer]);
-        let said = heard(&model_over(&provider, &http), hello()).await;
-        table += &(said.replace(&provider.address().to_string(), "HERE") + "--\n");
+        let text_part = reply_deltas(&model_over(&provider, &http), hello()).await;
+        table += &(text_part.replace(&provider.address().to_string(), "HERE") + "--\n");
         provider.closed(1).await;
     }
     expect![[r#"
@@ -233,39 +234,40 @@ async fn a_silence_ends() {
 }
 
 #[tokio::test]
-async fn a_failure_whose_words_never_end_is_one_all_the_same() {
+async fn endless_error_body_is_cut() {
     let http = Http::new().with_idle_timeout(Duration::from_millis(200));
     let answer = Answer::status(529).and_cut(After::Bytes(0), Cut::Hang);
     let provider = LocalProvider::start(ANTHROPIC, [answer]);
-    let said = heard(&model_over(&provider, &http), hello()).await;
+    let text_part = reply_deltas(&model_over(&provider, &http), hello()).await;
     expect![[r#"
         overloaded: the provider answered 529
     "#]]
-    .assert_eq(&said);
+    .assert_eq(&text_part);
     provider.closed(1).await;
 }
 
 #[tokio::test]
-async fn signs_of_life_are_no_silence() {
+async fn pings_reset_the_idle_timeout() {
     let http = Http::new().with_idle_timeout(Duration::from_secs(60));
     for dialect in Dialect::ALL {
         let plain = LocalProvider::start(dialect, [Answer::text("One two three.")]);
         let pings = Answer::text("One two three.").and_pings().and_comments("still here");
         let pinged = LocalProvider::start(dialect, [pings]);
-        let expected = heard(&model_over(&plain, &http), hello()).await;
-        assert_eq!(heard(&model_over(&pinged, &http), hello()).await, expected);
+        let expected = reply_deltas(&model_over(&plain, &http), hello()).await;
+        assert_eq!(reply_deltas(&model_over(&pinged, &http), hello()).await, expected);
     }
 }
 
 #[tokio::test]
-async fn a_line_that_breaks_is_a_network_failure() {
+async fn broken_connection_is_a_network_error() {
     let mut table = String::new();
     for cut in [Cut::Reset, Cut::Close] {
-        for after in [After::Nothing, After::Events(0), After::Events(3), After::Said] {
+        for after in [After::Nothing, After::Events(0), After::Events(3), After::Content] {
             let answer = Answer::text("One two").and_cut(after, cut);
             let provider = LocalProvider::start(ANTHROPIC, [answer]);
-            let said = deltas(&model_at(&provider), hello()).await;
-            let error = said.last().expect("something is said").as_ref().expect_err("it broke");
+            let text_part = deltas(&model_at(&provider), hello()).await;
+            let error =
+                text_part.last().expect("something is said").as_ref().expect_err("it broke");
             assert_eq!(error.kind, ModelErrorKind::Network, "{error}");
             let from = format!("anthropic/claude-opus-4-6 at http://{}: ", provider.address());
             let words = error.message.replace(&from, "on the way, ");
@@ -277,22 +279,22 @@ async fn a_line_that_breaks_is_a_network_failure() {
         Reset after Nothing: on the way, the request failed
         Reset after Events(0): the answer broke off
         Reset after Events(3): the answer broke off
-        Reset after Said: the answer broke off
+        Reset after Content: the answer broke off
         Close after Nothing: on the way, the request failed
         Close after Events(0): the answer broke off
         Close after Events(3): the answer broke off
-        Close after Said: the answer broke off
+        Close after Content: the answer broke off
     "#]]
     .assert_eq(&table);
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_network_failure() {
+async fn refused_connection_is_a_network_error() {
     let provider = LocalProvider::start(ANTHROPIC, []);
     let model = model_at(&provider);
     drop(provider);
-    let said = deltas(&model, hello()).await;
-    let error = said[0].as_ref().expect_err("nobody listens");
+    let text_part = deltas(&model, hello()).await;
+    let error = text_part[0].as_ref().expect_err("nobody listens");
     assert_eq!(error.kind, ModelErrorKind::Network);
     assert!(error.message.contains(": the connection failed: "), "{error}");
     assert!(error.message.starts_with("anthropic/claude-opus-4-6 at http://127.0.0.1:"), "{error}");
@@ -301,7 +303,7 @@ async fn nobody_there_is_a_network_failure() {
 #[tokio::test]
 async fn l21_aborting_closes_the_connection_at_once() {
     for dialect in Dialect::ALL {
-        for (after, pieces) in [(After::Nothing, 0), (After::Events(0), 0), (After::Said, 2)] {
+        for (after, pieces) in [(After::Nothing, 0), (After::Events(0), 0), (After::Content, 2)] {
             let answer = Answer::text("One two").and_cut(after, Cut::Hang);
             let provider = LocalProvider::start(dialect, [answer]);
             let mut stream = model_at(&provider).stream(hello());
@@ -314,32 +316,32 @@ async fn l21_aborting_closes_the_connection_at_once() {
                 () = provider.received(1) => {}
             }
             drop(stream);
-            // Long before an idle connection would be given up.
+            // Long before the idle timeout of a connection.
             timeout(Duration::from_secs(20), provider.closed(1)).await.expect("it was closed");
         }
     }
 }
 
 #[tokio::test]
-async fn a_reply_that_is_whole_does_not_wait_for_the_line_to_close() {
+async fn complete_reply_does_not_wait_for_the_connection() {
     for dialect in Dialect::ALL {
         let answer = Answer::text("One two").and_cut(After::Events(usize::MAX), Cut::Hang);
         let provider = LocalProvider::start(dialect, [answer, Answer::text("Three.")]);
         let model = model_at(&provider);
-        assert!(heard(&model, hello()).await.ends_with("written 0\n"));
-        // Nothing can come after it on that connection, so the next takes another.
-        assert!(heard(&model, hello()).await.ends_with("written 0\n"));
+        assert!(reply_deltas(&model, hello()).await.ends_with("written 0\n"));
+        // That connection is unusable, so the next request opens another.
+        assert!(reply_deltas(&model, hello()).await.ends_with("written 0\n"));
         assert_eq!(provider.connections(), 2);
     }
 }
 
 #[tokio::test]
-async fn twenty_requests_take_one_connection() {
+async fn twenty_requests_use_one_connection() {
     for dialect in Dialect::ALL {
         let provider = LocalProvider::start_with(dialect, |_| Answer::text("One two three."));
         let model = model_at(&provider);
         for _ in 0..20 {
-            heard(&model, hello()).await;
+            reply_deltas(&model, hello()).await;
         }
         assert_eq!(provider.requests().len(), 20);
         assert_eq!(provider.connections(), 1, "{dialect:?}");
@@ -352,13 +354,13 @@ async fn a_failure_leaves_the_connection_usable() {
     let provider = LocalProvider::start(ANTHROPIC, answers);
     let model = model_at(&provider);
     for _ in 0..3 {
-        heard(&model, hello()).await;
+        reply_deltas(&model, hello()).await;
     }
     assert_eq!(provider.connections(), 1);
 }
 
 #[tokio::test]
-async fn what_is_no_stream_of_events_was_said_by_somebody_else() {
+async fn response_that_is_no_event_stream_is_an_error() {
     let page = |kind: &str| Answer::text("Log in.").and_header("content-type", kind);
     check(page("text/html; charset=utf-8"), expect![[r#"
         bad_request: expected a stream of events, found `text/html; charset=utf-8`; is the address right?
@@ -390,7 +392,7 @@ async fn redirects_are_not_followed() {
         let to = format!("{}/v1/messages", elsewhere.url());
         let answer = Answer::status(status).and_header("location", to).and_body("");
         let provider = LocalProvider::start(ANTHROPIC, [answer]);
-        table += &heard(&model_at(&provider), hello()).await;
+        table += &reply_deltas(&model_at(&provider), hello()).await;
     }
     assert_eq!(elsewhere.connections(), 0);
     expect![[r#"
@@ -404,11 +406,11 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn s28_a_key_is_in_no_failure_even_when_a_server_says_it_back() {
-    let said = serde_json::json!({"type": "error", "error": {"type": KEY, "message": KEY}});
-    let event = format!("event: error\ndata: {said}\n\n");
+async fn s28_key_is_in_no_error_even_if_a_server_repeats_it() {
+    let text_part = serde_json::json!({"type": "error", "error": {"type": KEY, "message": KEY}});
+    let event = format!("event: error\ndata: {text_part}\n\n");
     let echoes = [
-        Answer::status(401).and_body(said.to_string()),
+        Answer::status(401).and_body(text_part.to_string()),
         Answer::status(500).and_body(format!("<p>{KEY}</p>")),
         Answer::status(400).and_body(format!("x-api-key: {KEY}\nauthorization: Bearer {KEY}")),
         Answer::status(302).and_header("location", format!("http://{KEY}/")).and_body(KEY),
@@ -421,14 +423,15 @@ async fn s28_a_key_is_in_no_failure_even_when_a_server_says_it_back() {
     for echo in echoes {
         for dialect in Dialect::ALL {
             let provider = LocalProvider::start(dialect, [echo.clone()]);
-            let said = deltas(&model_at(&provider), hello()).await;
+            let text_part = deltas(&model_at(&provider), hello()).await;
             let keys = provider.requests()[0]
                 .headers
                 .iter()
                 .filter(|(_, value)| value.contains(KEY))
                 .count();
             assert_eq!(keys, 1, "the key was sent");
-            let error = said.last().expect("something is said").as_ref().expect_err("it fails");
+            let error =
+                text_part.last().expect("something is said").as_ref().expect_err("it fails");
             let shown = format!("{}{error:?}", failure(error));
             assert!(!shown.contains(KEY), "{dialect:?} {echo:?} gave {shown}");
         }
@@ -436,40 +439,41 @@ async fn s28_a_key_is_in_no_failure_even_when_a_server_says_it_back() {
 }
 
 #[tokio::test]
-async fn s28_a_key_is_in_nothing_that_is_printed() {
+async fn s28_key_is_in_no_debug_output() {
     let provider = LocalProvider::start(ANTHROPIC, []);
     let shown = format!("{:?} {:?}", provider_at(&provider), ApiKey::new(KEY));
     assert!(!shown.contains(KEY), "{shown}");
 }
 
 #[tokio::test]
-async fn a_key_that_no_request_can_carry_sends_nothing() {
+async fn invalid_key_sends_nothing() {
     let local = LocalProvider::start(ANTHROPIC, []);
     let provider = provider_at(&local).with_key(ApiKey::new("two\nlines"));
-    let said = heard(&provider.model(model_name(ANTHROPIC), &Http::new()), hello()).await;
+    let text_part =
+        reply_deltas(&provider.model(model_name(ANTHROPIC), &Http::new()), hello()).await;
     expect![[r#"
         auth: the key has characters that no request can carry
     "#]]
-    .assert_eq(&said);
+    .assert_eq(&text_part);
     assert_eq!(local.connections(), 0);
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_a_bad_request() {
+async fn invalid_address_is_a_bad_request() {
     for url in ["", "not an address", "ftp://127.0.0.1"] {
         let provider = Provider::new("lab", Speaks::AnthropicMessages, url);
-        let said = deltas(&provider.model("local", &Http::new()), hello()).await;
-        let error = said[0].as_ref().expect_err("there is nobody");
+        let text_part = deltas(&provider.model("local", &Http::new()), hello()).await;
+        let error = text_part[0].as_ref().expect_err("there is nobody");
         assert_eq!(error.kind, ModelErrorKind::BadRequest, "{url}: {error}");
     }
 }
 
 #[tokio::test]
-async fn a_huge_failure_is_not_repeated_whole() {
+async fn huge_error_body_is_clipped() {
     let answer = Answer::status(500).and_body("x".repeat(10 * 1024 * 1024));
     let provider = LocalProvider::start(ANTHROPIC, [answer]);
-    let said = deltas(&model_at(&provider), hello()).await;
-    let error = said[0].as_ref().expect_err("500 is a failure");
+    let text_part = deltas(&model_at(&provider), hello()).await;
+    let error = text_part[0].as_ref().expect_err("500 is a failure");
     assert_eq!(error.kind, ModelErrorKind::Overloaded);
     assert!(error.message.len() < 1000, "{} bytes", error.message.len());
 }
@@ -478,29 +482,29 @@ async fn a_huge_failure_is_not_repeated_whole() {
 async fn a_huge_header_is_a_network_failure() {
     let answer = Answer::text("Well.").and_header("x-huge", "x".repeat(2 * 1024 * 1024));
     let provider = LocalProvider::start(ANTHROPIC, [answer]);
-    let said = deltas(&model_at(&provider), hello()).await;
-    let error = said[0].as_ref().expect_err("nobody reads that");
+    let text_part = deltas(&model_at(&provider), hello()).await;
+    let error = text_part[0].as_ref().expect_err("nobody reads that");
     assert_eq!(error.kind, ModelErrorKind::Network, "{error}");
     assert!(error.message.len() < 1000, "{} bytes", error.message.len());
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_a_network_failure() {
+async fn invalid_http_is_a_network_error() {
     for bytes in
         ["", "\r\n", "SSH-2.0-OpenSSH_9.6\r\n", "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nx"]
     {
         let provider = LocalProvider::start(ANTHROPIC, [Answer::raw(bytes)]);
-        let said = deltas(&model_at(&provider), hello()).await;
-        let error = said.last().expect("something is said").as_ref().expect_err("it is none");
+        let text_part = deltas(&model_at(&provider), hello()).await;
+        let error = text_part.last().expect("something is said").as_ref().expect_err("it is none");
         assert_eq!(error.kind, ModelErrorKind::Network, "{bytes:?}: {error}");
     }
 }
 
 #[tokio::test]
-async fn served_models_are_listed() {
+async fn provider_lists_its_models() {
     for dialect in Dialect::ALL {
         let local = LocalProvider::start(dialect, []).with_models(["one", "two/three"]);
-        let served = provider_at(&local).served(&Http::new()).await;
-        assert_eq!(served, Ok(vec!["one".to_owned(), "two/three".to_owned()]));
+        let list_models = provider_at(&local).list_models(&Http::new()).await;
+        assert_eq!(list_models, Ok(vec!["one".to_owned(), "two/three".to_owned()]));
     }
 }

@@ -1,5 +1,5 @@
-//! What the tests of models share: models of a local provider, conversations, replies and requests as
-//! text, recorded streams.
+//! Helpers of the tests: models of a local provider, conversations, replies and requests as text,
+//! recorded streams.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -21,11 +21,11 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-/// A key that looks like no key, so that nothing but being the key gives it away.
+/// A key without the form of a key, so that only its value can be recognised.
 pub(crate) const KEY: &str = "plain words of a local lab";
 
-/// The provider as the crate knows it, at the local address. Chat Completions are those of a lab: OpenAI
-/// shows no thinking there.
+/// The built-in provider at the local address. Chat Completions use a custom provider: OpenAI shows
+/// no thinking there.
 pub(crate) fn provider_at(local: &LocalProvider) -> Provider {
     let provider = match local.dialect() {
         Dialect::AnthropicMessages => Provider::ready("anthropic").expect("it is known"),
@@ -35,7 +35,7 @@ pub(crate) fn provider_at(local: &LocalProvider) -> Provider {
     provider.with_base_url(local.url()).with_key(ApiKey::new(KEY))
 }
 
-/// A model that every dialect has.
+/// A model of the local provider's dialect.
 pub(crate) fn model_at(local: &LocalProvider) -> HttpModel {
     model_over(local, &Http::new())
 }
@@ -52,8 +52,8 @@ pub(crate) fn model_name(dialect: Dialect) -> &'static str {
     }
 }
 
-/// What an agent of such a model is made of: tools `echo`, which says what it is told, and `show`,
-/// which has a picture.
+/// An agent builder with the tools `echo`, which returns its input, and `show`, which returns a
+/// picture.
 pub(crate) fn agent_of(model: impl Model) -> AgentBuilder {
     let echo = ToolSpec::new("echo", "Says it again.", json!({"type": "object"}));
     let show = ToolSpec::new("show", "Shows a picture.", json!({"type": "object"}));
@@ -101,7 +101,7 @@ pub(crate) fn reply(model: &str, parts: impl Into<Vec<AssistantPart>>) -> Messag
     })
 }
 
-pub(crate) fn said(text: &str) -> AssistantPart {
+pub(crate) fn text_part(text: &str) -> AssistantPart {
     AssistantPart::Text(text.into())
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn result(id: &str, content: impl Into<Content>) -> Message {
     })
 }
 
-pub(crate) fn failed(id: &str, content: impl Into<Content>) -> Message {
+pub(crate) fn failed_result(id: &str, content: impl Into<Content>) -> Message {
     match result(id, content) {
         Message::ToolResult(result) => {
             Message::ToolResult(ToolResultMessage { error: Some(ToolErrorKind::Failed), ..result })
@@ -137,7 +137,7 @@ pub(crate) fn picture() -> ContentPart {
     ContentPart::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
 }
 
-/// A model that thinks hard, whatever it is told.
+/// A model that always asks for high thinking.
 pub(crate) struct Thoughtful(pub(crate) HttpModel);
 
 impl Model for Thoughtful {
@@ -150,7 +150,7 @@ impl Model for Thoughtful {
     }
 }
 
-/// What an answer makes in a session.
+/// The parts of a session's reply for an answer.
 pub(crate) async fn parts_of(dialect: Dialect, answer: Answer) -> Vec<AssistantPart> {
     let provider = LocalProvider::start(dialect, [answer]);
     let agent = agent_of(Thoughtful(model_at(&provider))).build().expect("its tools are good");
@@ -164,13 +164,13 @@ pub(crate) async fn parts_of(dialect: Dialect, answer: Answer) -> Vec<AssistantP
     reply.expect("it answered")
 }
 
-/// Everything a model says to a request.
+/// All deltas of a reply.
 pub(crate) async fn deltas(model: &HttpModel, request: Request) -> Vec<Result<Delta, ModelError>> {
     model.stream(request).collect().await
 }
 
-/// The same as text, a line per piece.
-pub(crate) async fn heard(model: &HttpModel, request: Request) -> String {
+/// All deltas of a reply as text, one per line.
+pub(crate) async fn reply_deltas(model: &HttpModel, request: Request) -> String {
     shown(&deltas(model, request).await)
 }
 

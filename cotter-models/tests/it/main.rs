@@ -1,4 +1,4 @@
-//! What a user of the crate sees.
+//! Integration tests of the public API.
 #![expect(clippy::too_many_lines, reason = "whole requests stand in the tests")]
 
 mod kit;

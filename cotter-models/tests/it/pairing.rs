@@ -1,5 +1,5 @@
-//! Every call goes out with exactly one result right after it, whatever is left of a conversation: a
-//! damaged file, a hook that drops, a session from elsewhere.
+//! Every call is sent with exactly one result right after it, for any conversation: from a damaged
+//! file, with a hook that drops messages, from another program.
 
 use cotter::{
     Agent, Message, MessageList,
@@ -16,9 +16,11 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::kit::{agent_of, call, failed, model_at, picture, reply, request, result, said};
+use crate::kit::{
+    agent_of, call, failed_result, model_at, picture, reply, request, result, text_part,
+};
 
-/// A model of every dialect. Nothing is sent.
+/// One model per dialect. Nothing is sent.
 fn models() -> [HttpModel; 3] {
     let ready = |name: &str| Provider::ready(name).expect("it is known");
     let chat = Provider::new("lab", Speaks::OpenAiChat, "http://127.0.0.1:9/v1");
@@ -30,7 +32,7 @@ fn models() -> [HttpModel; 3] {
     ]
 }
 
-/// What a body says, in order, the same for every dialect.
+/// The messages of a body, in order, in one form for all dialects.
 #[derive(Clone, Debug, PartialEq)]
 enum Sent {
     User(String),
@@ -51,7 +53,7 @@ fn sent(body: &[u8]) -> Vec<Sent> {
         _ => String::new(),
     };
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    // Chat Completions and Anthropic's Messages have messages, Responses has items.
+    // Chat Completions and Anthropic's Messages have messages; Responses has items.
     for item in list(&body["messages"]).iter().chain(&list(&body["input"])) {
         match (item["role"].as_str(), item["type"].as_str()) {
             (_, Some("function_call")) => all.push(Sent::Call(word(&item["call_id"]))),
@@ -89,7 +91,8 @@ fn sent(body: &[u8]) -> Vec<Sent> {
     all
 }
 
-/// Whether every call has exactly one result after it and before anything else, and nobody else has one.
+/// Checks that every call has exactly one result after it and before anything else, and that there
+/// are no other results.
 fn check_paired(sent: &[Sent]) -> Result<(), String> {
     let mut open: Vec<&str> = vec![];
     let mut answering = false;
@@ -109,7 +112,7 @@ fn check_paired(sent: &[Sent]) -> Result<(), String> {
                 };
                 open.remove(at);
             }
-            // What a reply says stands before, between or after its calls.
+            // A reply's text may stand before, between or after its calls.
             Sent::Says(_) if !answering => {}
             Sent::User(_) | Sent::Says(_) if !open.is_empty() => {
                 return Err(format!("{open:?} wait, and somebody speaks"));
@@ -120,15 +123,15 @@ fn check_paired(sent: &[Sent]) -> Result<(), String> {
     if open.is_empty() { Ok(()) } else { Err(format!("{open:?} have no result")) }
 }
 
-/// The words of one key of some objects, sorted.
+/// The sorted values of one key of some objects.
 fn ids<'v>(objects: impl Iterator<Item = &'v Value>, key: &str) -> Vec<String> {
     let mut ids: Vec<_> = objects.map(|object| object[key].to_string()).collect();
     ids.sort();
     ids
 }
 
-/// Anthropic's turns: the person's and the model's by turns, none empty, and every result first in the turn
-/// right after its call.
+/// Checks Anthropic's turns: roles alternate, no turn is empty, and every result stands first in
+/// the turn right after its call.
 fn check_turns(turns: &[Value]) {
     let blocks = |turn: &Value| turn["content"].as_array().cloned().unwrap_or_default();
     let mut called = vec![];
@@ -144,7 +147,7 @@ fn check_turns(turns: &[Value]) {
     assert_eq!(called, [""; 0], "the last turn waits");
 }
 
-/// Messages of Chat Completions: after a reply with calls come their results, and nowhere else.
+/// Checks Chat Completions: results follow a reply with their calls, and stand nowhere else.
 fn check_answers(messages: &[Value]) {
     let mut rest = messages;
     while let [message, after @ ..] = rest {
@@ -156,7 +159,7 @@ fn check_answers(messages: &[Value]) {
     }
 }
 
-/// What goes out of a conversation, the same in every dialect.
+/// Compares the sent messages, which must be equal in every dialect.
 fn check(messages: impl IntoIterator<Item = Message>, expected: Expect) {
     let request = request(messages);
     let all = models().map(|model| sent(&model.body(&request)));
@@ -182,7 +185,7 @@ fn user(text: &str) -> Message {
 }
 
 #[test]
-fn a_lost_result_is_told_as_lost() {
+fn missing_result_is_replaced_by_an_error() {
     check(
         [user("go"), calls(&["a", "b"]), result("b", "B"), user("and?")],
         expect![[r#"
@@ -195,7 +198,7 @@ fn a_lost_result_is_told_as_lost() {
     "#]],
     );
     check(
-        [user("go"), calls(&["a"]), reply("elsewhere/model", [said("so")])],
+        [user("go"), calls(&["a"]), reply("elsewhere/model", [text_part("so")])],
         expect![[r#"
         user: go
         call a
@@ -249,7 +252,7 @@ fn a_second_result_of_a_call_is_left_out() {
 }
 
 #[test]
-fn a_result_nobody_asked_for_is_left_out() {
+fn result_without_a_call_is_left_out() {
     check(
         [
             result("x", "X"),
@@ -274,7 +277,13 @@ fn a_result_nobody_asked_for_is_left_out() {
 #[test]
 fn results_may_come_in_another_order() {
     check(
-        [user("go"), calls(&["a", "b", "c"]), result("c", "C"), failed("a", "A"), result("b", "B")],
+        [
+            user("go"),
+            calls(&["a", "b", "c"]),
+            result("c", "C"),
+            failed_result("a", "A"),
+            result("b", "B"),
+        ],
         expect![[r#"
             user: go
             call a
@@ -288,7 +297,7 @@ fn results_may_come_in_another_order() {
 }
 
 #[test]
-fn a_result_that_comes_after_somebody_spoke_is_lost() {
+fn result_after_a_user_message_is_left_out() {
     check(
         [user("go"), calls(&["a"]), user("wait"), result("a", "A")],
         expect![[r#"
@@ -300,9 +309,9 @@ fn a_result_that_comes_after_somebody_spoke_is_lost() {
     );
 }
 
-/// Some providers give an id again.
+/// Some providers reuse ids.
 #[test]
-fn an_id_may_come_again_in_a_later_reply() {
+fn id_may_repeat_in_a_later_reply() {
     check(
         [
             user("go"),
@@ -325,7 +334,8 @@ fn an_id_may_come_again_in_a_later_reply() {
     );
 }
 
-/// Blocks of 64 messages are written once and kept: what is open at their end stays open.
+/// Blocks of 64 messages are written once and cached: calls that are open at a block's end stay
+/// open.
 #[test]
 fn pairs_hold_across_the_end_of_a_block() {
     let ids: Vec<String> = (0..70).map(|n| format!("c{n}")).collect();
@@ -337,7 +347,7 @@ fn pairs_hold_across_the_end_of_a_block() {
             let answered = ids.iter().enumerate().filter(|(index, _)| Some(*index) != lost);
             answered.for_each(|(_, id)| messages.push(result(id, "done")));
             for model in models() {
-                // The first time what is open has not been written yet, the second time it was kept.
+                // The first pass writes the open calls, the second reads them from the cache.
                 for _ in 0..2 {
                     let request = Request { messages: messages.clone(), ..request([]) };
                     let sent = sent(&model.body(&request));
@@ -356,17 +366,17 @@ fn pairs_hold_across_the_end_of_a_block() {
     }
 }
 
-/// Anything a list of messages may hold, from few ids, so that they meet.
+/// Any list of messages, with few ids, so that ids collide.
 fn messages() -> impl Strategy<Value = Vec<Message>> {
     let id = || proptest::sample::select(vec!["a", "b", "c", "d.e", "", "d_e"]);
     let part = prop_oneof![
         3 => id().prop_map(|id| call(id, "read", json!({"path": "x"}))),
-        1 => proptest::sample::select(vec!["so", "", " "]).prop_map(said),
+        1 => proptest::sample::select(vec!["so", "", " "]).prop_map(text_part),
         1 => Just(AssistantPart::Thinking { text: "hm".into(), signature: Some("s".into()) }),
     ];
     let by = proptest::sample::select(vec!["anthropic/claude-opus-4-6", "lab/local", "else/where"]);
     let replied = (by, proptest::collection::vec(part, 0..4)).prop_map(|(by, parts)| {
-        // The loop gives every call of a reply an id of its own.
+        // The loop gives every call of a reply a unique id.
         let mut seen = vec![];
         let is_new = |part: &AssistantPart| match part {
             AssistantPart::ToolCall(call) if seen.contains(&call.id) => false,
@@ -402,7 +412,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn whatever_the_messages_every_call_has_one_result(messages in messages()) {
+    fn every_call_has_one_result_in_any_conversation(messages in messages()) {
         let calls = |message: &Message| match message {
             Message::Assistant(reply) => reply.calls().count(),
             _ => 0,
@@ -427,9 +437,9 @@ proptest! {
     }
 }
 
-/// A session file with a result that can no longer be read, in the middle: what goes out is whole.
+/// A session file with an unreadable result in the middle: every call is still sent with a result.
 #[tokio::test]
-async fn a_damaged_session_goes_out_paired() {
+async fn damaged_session_is_sent_with_all_results() {
     for dialect in Dialect::ALL {
         let folder = tempfile::tempdir().expect("there is room");
         let store = || JsonlStore::new(folder.path());
@@ -457,8 +467,8 @@ async fn a_damaged_session_goes_out_paired() {
         let local = LocalProvider::start(dialect, [Answer::text("Here I am.")]);
         let agent: Agent = agent_of(model_at(&local)).store(store()).build().expect("it builds");
         let session = agent.session(&id).await.expect("it opens");
-        let said = session.prompt("Still there?").await.expect("it is answered");
-        assert_eq!((said.text().as_str(), local.refusals()), ("Here I am.", vec![]));
+        let text_part = session.prompt("Still there?").await.expect("it is answered");
+        assert_eq!((text_part.text().as_str(), local.refusals()), ("Here I am.", vec![]));
         let sent = sent(&local.requests()[0].body);
         assert_eq!(check_paired(&sent), Ok(()), "{dialect:?}");
         let results = sent.iter().filter_map(|item| match item {

@@ -70,7 +70,7 @@ async fn a_request_becomes_a_call_and_its_result_an_answer() {
 }
 
 #[tokio::test]
-async fn and_makes_one_step_then_makes_two() {
+async fn and_joins_one_step_and_then_makes_two() {
     check(
         "list src and read src/lib.rs then list",
         expect![[r#"
@@ -99,7 +99,7 @@ async fn and_makes_one_step_then_makes_two() {
 }
 
 #[tokio::test]
-async fn the_same_call_is_made_once() {
+async fn equal_calls_are_made_once() {
     check(
         "list src and list src\nlist src",
         expect![[r#"
@@ -117,7 +117,7 @@ async fn the_same_call_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_there_is_not_called() {
+async fn missing_tool_is_reported_and_not_called() {
     check(
         "run git status",
         expect![[r#"
@@ -147,7 +147,7 @@ async fn a_tool_that_is_not_there_is_not_called() {
 }
 
 #[tokio::test]
-async fn what_failed_or_was_refused_is_said() {
+async fn failed_and_refused_calls_are_reported() {
     check("read nothing.txt", expect![[r#"
         user: read nothing.txt
         call call_r1_1_0: read {"path":"nothing.txt"}
@@ -167,7 +167,7 @@ async fn what_failed_or_was_refused_is_said() {
 }
 
 #[tokio::test]
-async fn what_it_does_not_understand_it_says() {
+async fn unknown_sentences_are_reported() {
     check("What is the meaning of it all?", expect![[r#"
         user: What is the meaning of it all?
         assistant: rehearsal: I do not understand "What is the meaning of it all?"
@@ -187,7 +187,7 @@ async fn what_it_does_not_understand_it_says() {
 }
 
 #[tokio::test]
-async fn data_after_the_request_is_not_a_request() {
+async fn parts_after_the_first_text_are_data() {
     let parts = ["list src", "read README.md"].map(|text| ContentPart::Text(text.into()));
     check(
         parts.to_vec(),
@@ -224,7 +224,7 @@ async fn a_prefixed_subagent_tool_is_found() {
 }
 
 #[tokio::test]
-async fn a_second_request_starts_afresh_and_the_same_one_gets_the_same_answer() {
+async fn each_request_starts_anew_and_repeats_its_answer() {
     let folder = project();
     let session = agent(&folder).main_session().await.expect("a session is made");
     let first = session.prompt("list src").await.expect("it runs");
@@ -251,7 +251,7 @@ async fn the_answer_comes_in_pieces() {
 }
 
 #[tokio::test]
-async fn g16_a_subagent_is_asked_and_really_works() {
+async fn g16_subagent_is_called_and_runs() {
     let folder = project();
     let agent = agent(&folder);
     let owner = cotter::Owner::embedder();
@@ -279,7 +279,7 @@ async fn g16_a_subagent_is_asked_and_really_works() {
 }
 
 #[tokio::test]
-async fn g19_a_conversation_is_summed_up_by_what_was_asked() {
+async fn g19_summary_lists_the_requests() {
     let folder = project();
     let agent = agent(&folder);
     let owner = cotter::Owner::embedder();

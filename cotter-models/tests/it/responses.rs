@@ -1,4 +1,4 @@
-//! OpenAI's Responses: requests whole, answers from files, and an agent between them.
+//! OpenAI's Responses: whole requests, recorded answers, and an agent between them.
 
 use std::{
     io::{Read, Write},
@@ -25,7 +25,7 @@ use expect_test::{Expect, expect};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-/// A server that gives each answer to one request, in order.
+/// A server that gives one answer per request, in order.
 struct Line {
     url: String,
     requests: JoinHandle<Vec<String>>,
@@ -55,7 +55,7 @@ impl Line {
         provider.model(model, &Http::new())
     }
 
-    /// The requests, head and body, once all answers were given.
+    /// The requests, head and body, after all answers were given.
     fn requests(self) -> Vec<String> {
         self.requests.join().expect("the server ran")
     }
@@ -76,7 +76,7 @@ fn read_request(stream: &mut TcpStream) -> String {
     }
 }
 
-/// An answer from a file, whose first line says which page it was written from.
+/// A recorded answer. The first line of the file names the page it was written from.
 fn fixture(name: &str) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/responses");
     let text = std::fs::read_to_string(format!("{folder}/{name}.sse")).expect("the file is there");
@@ -123,7 +123,7 @@ fn thought(signature: Value) -> AssistantPart {
     AssistantPart::Thinking { text: "Hm.".into(), signature: Some(signature.to_string()) }
 }
 
-fn said(text: &str) -> AssistantPart {
+fn text_part(text: &str) -> AssistantPart {
     AssistantPart::Text(text.into())
 }
 
@@ -145,7 +145,7 @@ fn image() -> ContentPart {
     ContentPart::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() }
 }
 
-/// A whole request, a line per item.
+/// Compares a whole request, one line per item.
 fn check_request(model: &HttpModel, request: &Request, expected: Expect) {
     expected.assert_eq(&shown_request(&model.body(request)));
 }
@@ -163,12 +163,12 @@ fn shown_request(body: &[u8]) -> String {
     shown.collect()
 }
 
-/// What the loop is told of an answer.
+/// Compares the deltas of an answer.
 async fn check_answer(answer: impl Into<String>, expected: Expect) {
-    expected.assert_eq(&heard(answer).await);
+    expected.assert_eq(&answer_deltas(answer).await);
 }
 
-async fn heard(answer: impl Into<String>) -> String {
+async fn answer_deltas(answer: impl Into<String>) -> String {
     let line = Line::new(vec![answer.into()]);
     let model = line.model("gpt-6.1-sol");
     let mut stream = model.stream(request([Message::user("Hello?")]));
@@ -199,7 +199,7 @@ async fn heard(answer: impl Into<String>) -> String {
 }
 
 #[test]
-fn a_request_begins_with_what_stays_the_same() {
+fn stable_fields_come_first_in_a_request() {
     let mut request = request([Message::user("Hello?")]);
     request.tools = tools();
     request.max_tokens = Some(4096);
@@ -224,7 +224,7 @@ fn a_request_begins_with_what_stays_the_same() {
 }
 
 #[test]
-fn a_model_that_does_not_think_is_not_asked_to() {
+fn model_without_thinking_gets_no_reasoning_fields() {
     let mut plain = request([Message::user("Hello?")]);
     plain.system = "".into();
     plain.thinking = Thinking::High;
@@ -244,7 +244,7 @@ fn a_model_that_does_not_think_is_not_asked_to() {
 }
 
 #[test]
-fn levels_are_the_nearest_word_a_model_takes() {
+fn thinking_level_is_the_nearest_effort_word() {
     let levels =
         [Thinking::Off, Thinking::Minimal, Thinking::Low, Thinking::Medium, Thinking::High];
     let mut shown = String::new();
@@ -310,7 +310,7 @@ fn a_conversation_is_a_list_of_items() {
             ContentPart::data("a,b"),
         ]))),
         Message::user(" "),
-        reply(OWN, [said("I'll look."), call("call_1", "read", json!({"path": "a.md"}))]),
+        reply(OWN, [text_part("I'll look."), call("call_1", "read", json!({"path": "a.md"}))]),
         result("call_1", "hello\n", None),
         reply(
             OWN,
@@ -325,7 +325,7 @@ fn a_conversation_is_a_list_of_items() {
         result("call_3", "no such file", Some(ToolErrorKind::Failed)),
         result("call_4", "Error: that is no object", Some(ToolErrorKind::InvalidArgs)),
         result("call_5", vec![image()], Some(ToolErrorKind::Failed)),
-        reply(OWN, [said("Done."), said(" ")]),
+        reply(OWN, [text_part("Done."), text_part(" ")]),
     ];
     check_request(
         &model("gpt-6.1-sol"),
@@ -357,14 +357,14 @@ fn a_conversation_is_a_list_of_items() {
 }
 
 #[test]
-fn thoughts_go_back_to_who_thought_them_with_what_came_of_them() {
+fn thoughts_are_sent_back_to_their_model_with_the_next_item() {
     let sealed = |id: &str| thought(json!({"id": id, "encrypted_content": format!("sealed {id}")}));
     let phase = |word: &str| thought(json!({"phase": word}));
     let parts = || {
         [
             sealed("rs_1"),
             phase("commentary"),
-            said("I'll look."),
+            text_part("I'll look."),
             thought(json!({"id": "rs_2", "encrypted_content": null})),
             sealed("rs_3"),
             sealed("rs_4"),
@@ -377,10 +377,10 @@ fn thoughts_go_back_to_who_thought_them_with_what_came_of_them() {
         result("call_1", "hello", None),
         reply("openai-responses/gpt-5.5", parts()),
         result("call_1", "hello", None),
-        // The reply was cut off.
-        reply(OWN, [sealed("rs_5"), phase("final_answer"), said("")]),
+        // The reply was truncated.
+        reply(OWN, [sealed("rs_5"), phase("final_answer"), text_part("")]),
         Message::user("Go on."),
-        reply(OWN, [thought(json!("not ours")), phase("final_answer"), said("So:")]),
+        reply(OWN, [thought(json!("not ours")), phase("final_answer"), text_part("So:")]),
     ];
     check_request(
         &model("gpt-6.1-sol"),
@@ -410,7 +410,7 @@ fn thoughts_go_back_to_who_thought_them_with_what_came_of_them() {
 }
 
 #[test]
-fn ids_of_others_fit_and_stay_apart() {
+fn foreign_ids_are_shortened_and_stay_unique() {
     let long = |end: &str| "toolu_".repeat(12) + end;
     let messages = [
         reply(
@@ -455,7 +455,7 @@ fn ids_of_others_fit_and_stay_apart() {
 }
 
 #[test]
-fn what_was_sent_stands_byte_for_byte_in_what_is_sent_next() {
+fn next_request_begins_with_this_one() {
     let model = model("gpt-6.1-sol");
     let mut messages = MessageList::default();
     let mut sent: Option<(Request, Vec<u8>)> = None;
@@ -482,7 +482,7 @@ fn what_was_sent_stands_byte_for_byte_in_what_is_sent_next() {
 }
 
 #[test]
-fn another_prompt_breaks_at_its_byte() {
+fn changed_prompt_breaks_at_its_byte() {
     let model = model("gpt-6.1-sol");
     let before = request([Message::user("Hello?")]);
     let now = Request { system: "Be long.".into(), ..before.clone() };
@@ -505,7 +505,7 @@ async fn text_comes_in_pieces() {
 }
 
 #[tokio::test]
-async fn names_and_numbers_of_events_are_not_needed() {
+async fn event_names_and_numbers_are_optional() {
     let whole = fixture("thinking");
     let bare: String = whole
         .lines()
@@ -522,7 +522,7 @@ async fn names_and_numbers_of_events_are_not_needed() {
             None => format!("{line}\r\n"),
         })
         .collect();
-    assert_eq!(heard(bare).await, heard(whole).await);
+    assert_eq!(answer_deltas(bare).await, answer_deltas(whole).await);
 }
 
 #[tokio::test]
@@ -547,7 +547,7 @@ async fn thoughts_texts_and_calls_come_in_order() {
 }
 
 #[tokio::test]
-async fn calls_come_whole_and_side_by_side() {
+async fn parallel_calls_are_read() {
     check_answer(
         fixture("calls"),
         expect![[r#"
@@ -562,7 +562,7 @@ async fn calls_come_whole_and_side_by_side() {
 }
 
 #[tokio::test]
-async fn two_messages_are_told_apart() {
+async fn two_messages_are_separated() {
     check_answer(
         fixture("two_messages"),
         expect![[r#"
@@ -576,7 +576,7 @@ async fn two_messages_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_one() {
+async fn refusal_has_its_stop_reason() {
     check_answer(
         fixture("refusal"),
         expect![[r#"
@@ -597,7 +597,7 @@ async fn a_refusal_is_one() {
 }
 
 #[tokio::test]
-async fn half_a_call_is_none() {
+async fn incomplete_call_is_dropped() {
     check_answer(
         fixture("cut"),
         expect![[r#"
@@ -617,7 +617,7 @@ async fn half_a_call_is_none() {
 }
 
 #[tokio::test]
-async fn input_that_is_no_json_is_left_to_the_pipeline() {
+async fn invalid_json_input_stays_a_text() {
     check_answer(
         fixture("unparsed"),
         expect![[r#"
@@ -629,10 +629,10 @@ async fn input_that_is_no_json_is_left_to_the_pipeline() {
 }
 
 #[tokio::test]
-async fn failures_are_told_once_and_by_kind() {
+async fn errors_have_a_kind_and_come_once() {
     let mut shown = String::new();
     for name in ["rate_limited", "overflow", "quota", "overloaded", "error", "flagged"] {
-        shown += &format!("{name}\n{}", heard(fixture(name)).await);
+        shown += &format!("{name}\n{}", answer_deltas(fixture(name)).await);
     }
     expect![[r#"
         rate_limited
@@ -652,7 +652,7 @@ async fn failures_are_told_once_and_by_kind() {
 }
 
 #[tokio::test]
-async fn others_put_errors_elsewhere() {
+async fn errors_of_compatible_servers_are_read() {
     let mut shown = String::new();
     for event in [
         json!({"type": "response.failed", "error": {"message": "down", "code": "server_error"}}),
@@ -661,7 +661,7 @@ async fn others_put_errors_elsewhere() {
         json!({"type": "response.completed", "response": {"status": "failed", "error": null}}),
         json!({"type": "error", "error": null, "message": "bad", "code": "invalid_request_error"}),
     ] {
-        shown += &heard(format!("data: {event}\n\n")).await;
+        shown += &answer_deltas(format!("data: {event}\n\n")).await;
     }
     expect![[r#"
         overloaded: down
@@ -674,7 +674,7 @@ async fn others_put_errors_elsewhere() {
 }
 
 #[tokio::test]
-async fn ollama_sends_thinking_in_plain() {
+async fn ollama_sends_thinking_unencrypted() {
     check_answer(
         fixture("ollama"),
         expect![[r#"
@@ -689,7 +689,7 @@ async fn ollama_sends_thinking_in_plain() {
 }
 
 #[tokio::test]
-async fn vllm_seals_nothing() {
+async fn vllm_encrypts_nothing() {
     check_answer(
         fixture("vllm"),
         expect![[r#"
@@ -704,7 +704,7 @@ async fn vllm_seals_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_not_told_before_is_taken_from_the_end() {
+async fn items_that_were_not_streamed_are_read_from_the_end() {
     check_answer(
         fixture("at_the_end"),
         expect![[r#"
@@ -755,7 +755,7 @@ async fn compatible_servers_differ() {
         vec![json!({"type": "response.cancelled", "response": null})],
     ] {
         let events = events.iter().map(|event| format!("data: {event}\n\n"));
-        shown += &format!("{}--\n", heard(events.collect::<String>()).await);
+        shown += &format!("{}--\n", answer_deltas(events.collect::<String>()).await);
     }
     expect![[r#"
         thinking "Hm."
@@ -784,7 +784,7 @@ async fn compatible_servers_differ() {
 }
 
 #[tokio::test]
-async fn an_answer_that_just_ends_has_no_end() {
+async fn answer_without_an_end_is_an_error() {
     let whole = fixture("text");
     let cut = whole.split_once("event: response.completed").expect("it ends").0;
     check_answer(
@@ -799,7 +799,7 @@ async fn an_answer_that_just_ends_has_no_end() {
 }
 
 #[tokio::test]
-async fn what_is_no_event_is_a_failure_and_what_is_unknown_none() {
+async fn invalid_event_is_an_error_and_unknown_is_skipped() {
     check_answer(
         "data: {\"type\": \"response.out\n\n",
         expect![[r#"
@@ -822,7 +822,7 @@ async fn what_is_no_event_is_a_failure_and_what_is_unknown_none() {
 }
 
 #[tokio::test]
-async fn an_agent_keeps_what_the_provider_wants_back() {
+async fn agent_sends_encrypted_thoughts_back() {
     let line = Line::new(["thinking", "final", "text"].map(fixture).to_vec());
     let spec = ToolSpec::new("read", "Reads a file.", json!({"type": "object"}));
     let read = FnTool::new(spec, |_: Permit| async { Ok(ToolOutput::from("hello")) });
@@ -881,9 +881,10 @@ async fn an_agent_keeps_what_the_provider_wants_back() {
 }
 
 #[test]
-fn a_provider_of_ones_own_may_speak_it() {
+fn custom_provider_may_use_responses() {
     let lab = Provider::new("lab", Speaks::OpenAiResponses, "http://127.0.0.1:9/v1");
-    let own = reply("lab/qwen3", [thought(json!({"encrypted_content": "plain"})), said("Hi.")]);
+    let own =
+        reply("lab/qwen3", [thought(json!({"encrypted_content": "plain"})), text_part("Hi.")]);
     let request = request([Message::user("Hello?"), own]);
     check_request(
         &lab.model("qwen3", &Http::new()),

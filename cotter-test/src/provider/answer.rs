@@ -1,5 +1,5 @@
-//! What a local provider says to one request, whatever it speaks: a reply, a status, or bytes; whole,
-//! or cut off somewhere.
+//! An answer of a local provider to one request, independent of the dialect: a reply, a status or
+//! raw bytes; complete or cut off.
 
 use std::time::Duration;
 
@@ -24,18 +24,18 @@ use serde_json::Value;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Answer {
-    pub(super) what: What,
+    pub(super) kind: AnswerBody,
     pub(super) headers: Vec<(String, String)>,
     pub(super) cut: Option<(After, Cut)>,
     pub(super) is_gzipped: bool,
-    /// How many bytes come at once, in turn; an event, where nothing is said.
+    /// The sizes of the chunks in bytes, repeated in turn. Empty: one chunk per event.
     pub(super) pieces: Vec<usize>,
     pub(super) has_pings: bool,
     pub(super) comment: Option<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum What {
+pub(super) enum AnswerBody {
     Reply(Reply),
     Status { status: u16, body: Option<Vec<u8>> },
     Events(Vec<u8>),
@@ -59,11 +59,11 @@ pub(super) enum Part {
     Refusal(String),
 }
 
-/// What a model thought.
+/// A thought of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Thought {
     Shown(String),
-    /// What only the provider can read.
+    /// Encrypted: only the provider can read it.
     Hidden(String),
 }
 
@@ -82,93 +82,93 @@ impl Reply {
         })
     }
 
-    /// Why it stops: as the script says, or as its parts tell.
+    /// The stop reason: the script's, or else by the parts.
     pub(super) fn stop(&self) -> StopReason {
-        let declines = self.parts.iter().any(|part| matches!(part, Part::Refusal(_)));
+        let has_refusal = self.parts.iter().any(|part| matches!(part, Part::Refusal(_)));
         self.stop.unwrap_or_else(|| match () {
             () if self.calls().next().is_some() => StopReason::ToolUse,
-            () if declines => StopReason::Refusal,
+            () if has_refusal => StopReason::Refusal,
             () => StopReason::EndTurn,
         })
     }
 }
 
-/// Where an answer is cut.
+/// The point where an answer is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum After {
-    /// Before anything was sent, its status included.
+    /// Before anything is sent, even the status.
     Nothing,
-    /// After so many events.
+    /// After that many events.
     Events(usize),
-    /// After so many bytes of its body.
+    /// After that many bytes of the body.
     Bytes(usize),
-    /// When all was said but that this was all.
-    Said,
+    /// After the content, before the events that end the reply.
+    Content,
 }
 
-/// How an answer is cut.
+/// How an answer is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cut {
     /// The connection is reset.
     Reset,
-    /// The connection is closed as if nothing were missing.
+    /// The connection is closed in the normal way.
     Close,
-    /// Nothing more comes until [`release`](super::LocalProvider::release); then the rest does.
+    /// Nothing is sent until [`release`](super::LocalProvider::release); then the rest is.
     Hang,
 }
 
 impl Answer {
-    /// A reply that says something, a word per event.
+    /// A reply with a text, one word per event.
     pub fn text(text: impl Into<String>) -> Self {
         Answer::reply().and_text(text)
     }
 
-    /// A reply that begins with a thought, signed where the dialect signs.
+    /// A reply that begins with a thought, signed if the dialect signs.
     pub fn thinking(text: impl Into<String>) -> Self {
         Answer::reply().and_thinking(text)
     }
 
-    /// A reply that calls a tool, under an id of one's choice.
+    /// A reply that calls a tool, with a given call id.
     pub fn call(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
         Answer::reply().and_call(id, name, input)
     }
 
-    /// A reply that declines, in words where there are any.
+    /// A reply that refuses, with a text or an empty string.
     pub fn refusal(words: impl Into<String>) -> Self {
         Answer::reply().and_part(Part::Refusal(words.into()))
     }
 
-    /// A reply with nothing in it.
+    /// An empty reply.
     pub fn reply() -> Self {
         let usage = Usage { input_tokens: 10, output_tokens: 5, ..Usage::default() };
-        Answer::of(What::Reply(Reply { usage, ..Reply::default() }))
+        Answer::of(AnswerBody::Reply(Reply { usage, ..Reply::default() }))
     }
 
-    /// A failure, in the provider's own words for that status.
+    /// An error status with the provider's own message.
     pub fn status(status: u16) -> Self {
-        Answer::of(What::Status { status, body: None })
+        Answer::of(AnswerBody::Status { status, body: None })
     }
 
-    /// Nothing at all, until [`release`](super::LocalProvider::release).
+    /// No answer until [`release`](super::LocalProvider::release).
     pub fn hang() -> Self {
         Answer::reply().and_cut(After::Nothing, Cut::Hang)
     }
 
-    /// A stream of events, byte for byte: a recording.
+    /// A recorded event stream, sent byte for byte.
     pub fn events(bytes: impl Into<Vec<u8>>) -> Self {
-        Answer::of(What::Events(bytes.into()))
+        Answer::of(AnswerBody::Events(bytes.into()))
     }
 
-    /// These bytes and the end of the connection, head and all.
+    /// Sends these bytes as the whole response, head included, and closes the connection.
     pub fn raw(bytes: impl Into<Vec<u8>>) -> Self {
-        Answer::of(What::Raw(bytes.into()))
+        Answer::of(AnswerBody::Raw(bytes.into()))
     }
 
-    fn of(what: What) -> Self {
+    fn of(kind: AnswerBody) -> Self {
         Answer {
-            what,
+            kind,
             headers: vec![],
             cut: None,
             is_gzipped: false,
@@ -178,27 +178,27 @@ impl Answer {
         }
     }
 
-    /// Says something more.
+    /// Adds a text.
     pub fn and_text(self, text: impl Into<String>) -> Self {
         self.and_part(Part::Text(text.into()))
     }
 
-    /// Thinks something more.
+    /// Adds a thought.
     pub fn and_thinking(self, text: impl Into<String>) -> Self {
         self.and_part(Part::Thought(Thought::Shown(text.into())))
     }
 
-    /// Thinks something that only the provider can read. Chat Completions have no word for it.
+    /// Adds an encrypted thought. Chat Completions cannot carry one.
     pub fn and_hidden_thinking(self, data: impl Into<String>) -> Self {
         self.and_part(Part::Thought(Thought::Hidden(data.into())))
     }
 
-    /// Calls a further tool.
+    /// Adds a tool call.
     pub fn and_call(self, id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
         self.and_broken_call(id, name, input.to_string())
     }
 
-    /// Calls a tool with an input that need not be JSON.
+    /// Adds a tool call whose input need not be JSON.
     pub fn and_broken_call(
         self,
         id: impl Into<String>,
@@ -212,96 +212,95 @@ impl Answer {
         self.with_reply(|reply| reply.parts.push(part))
     }
 
-    /// Stops for another reason than the obvious one.
+    /// Sets the stop reason.
     pub fn and_stop(self, reason: StopReason) -> Self {
         self.with_reply(|reply| reply.stop = Some(reason))
     }
 
-    /// Uses that many tokens. Counted as ours are: `input_tokens` are those that no cache knows.
+    /// Sets the usage, counted as in Cotter: `input_tokens` are the uncached ones.
     pub fn and_usage(self, usage: Usage) -> Self {
         self.with_reply(|reply| reply.usage = usage)
     }
 
-    /// Fails after what it says, with an event instead of an end.
+    /// Ends the reply with an error event.
     pub fn and_error(self, kind: ModelErrorKind) -> Self {
         self.with_reply(|reply| reply.error = Some(kind))
     }
 
     fn with_reply(mut self, change: impl FnOnce(&mut Reply)) -> Self {
-        if let What::Reply(reply) = &mut self.what {
+        if let AnswerBody::Reply(reply) = &mut self.kind {
             change(reply);
         }
         self
     }
 
-    /// Has another header.
+    /// Adds a header.
     pub fn and_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Asks to be left alone for a while, in whole seconds.
+    /// Adds a `retry-after` header, in whole seconds.
     pub fn and_retry_after(self, wait: Duration) -> Self {
         self.and_header("retry-after", wait.as_secs().to_string())
     }
 
-    /// A status with another body than the provider's own.
+    /// Replaces the provider's own body of a status.
     pub fn and_body(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        if let What::Status { body, .. } = &mut self.what {
+        if let AnswerBody::Status { body, .. } = &mut self.kind {
             *body = Some(bytes.into());
         }
         self
     }
 
-    /// Is cut off.
+    /// Cuts the answer off.
     pub fn and_cut(mut self, after: After, cut: Cut) -> Self {
         self.cut = Some((after, cut));
         self
     }
 
-    /// Says what it says and not that this was all, until
-    /// [`release`](super::LocalProvider::release).
+    /// Sends the content but not the end, until [`release`](super::LocalProvider::release).
     pub fn and_hang(self) -> Self {
-        self.and_cut(After::Said, Cut::Hang)
+        self.and_cut(After::Content, Cut::Hang)
     }
 
-    /// Comes compressed. Every event can be read as soon as it is there.
+    /// Compresses the body. Each event is flushed, so it can be read at once.
     pub fn and_gzip(mut self) -> Self {
         self.is_gzipped = true;
         self
     }
 
-    /// Comes in pieces of so many bytes, whatever they cut in two.
+    /// Sends the body in chunks of that many bytes, wherever this splits it.
     pub fn and_pieces_of(self, bytes: usize) -> Self {
         self.and_pieces([bytes])
     }
 
-    /// Comes in pieces of these sizes: when the last was used, the first is again.
+    /// Sends the body in chunks of these sizes, repeated in turn.
     pub fn and_pieces(mut self, sizes: impl IntoIterator<Item = usize>) -> Self {
         self.pieces = sizes.into_iter().map(|size| size.max(1)).collect();
         self
     }
 
-    /// Has a sign of life before every event, such as the dialect has.
+    /// Adds a ping of the dialect before every event.
     pub fn and_pings(mut self) -> Self {
         self.has_pings = true;
         self
     }
 
-    /// Has a comment before every event.
+    /// Adds a comment before every event.
     pub fn and_comments(mut self, text: impl Into<String>) -> Self {
         self.comment = Some(text.into());
         self
     }
 }
 
-/// A text word by word.
+/// The words of a text.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(' ')
 }
 
-/// A text by some letters at a time: inputs of calls are cut anywhere.
-pub(super) fn bits(text: &str) -> Vec<String> {
+/// A text in chunks of seven characters: inputs of calls are split anywhere.
+pub(super) fn chunks_of_seven(text: &str) -> Vec<String> {
     let letters: Vec<char> = text.chars().collect();
     letters.chunks(7).map(|chunk| chunk.iter().collect()).collect()
 }

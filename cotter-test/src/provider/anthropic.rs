@@ -1,4 +1,4 @@
-//! Anthropic's Messages, from the side that answers.
+//! The server side of Anthropic's Messages.
 //!
 //! Written from `platform.claude.com/docs/en`: `/api/messages`, `/api/errors`,
 //! `/build-with-claude/streaming`, `/build-with-claude/thinking`, `/build-with-claude/prompt-caching`,
@@ -8,10 +8,10 @@ use cotter::{history::message::StopReason, model::ModelErrorKind};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Keys, Received, Rendered, Told, Turn, Wire,
-    answer::{Part, Reply, Thought, bits, words},
-    check::{House, Refused, Spot},
-    named_event, seal,
+    Keys, Received, Rendered, SentReply, Turn, Wire,
+    answer::{Part, Reply, Thought, chunks_of_seven, words},
+    check::{Field, Provider, RequestError},
+    fake_signature, named_event,
 };
 
 const FIELDS: &[&str] = &[
@@ -40,7 +40,7 @@ const BETAS: &[&str] = &[
     "thinking-display-updates-2026-08-18",
     "mid-conversation-output-config-2026-07-01",
 ];
-/// The ways in which models may be told to think; the longer beginning of a name stands first.
+/// The `thinking` types that models take, by name prefix; the longer prefix comes first.
 const THINKING: &[(&str, &[&str])] = &[
     ("claude-fable-5", &["adaptive"]),
     ("claude-mythos-5", &["adaptive"]),
@@ -57,8 +57,8 @@ const THINKING: &[(&str, &[&str])] = &[
     ("claude-sonnet-4-5", &["enabled", "disabled"]),
     ("claude-haiku-4-5", &["enabled", "disabled"]),
 ];
-const MOST_TOKENS: u64 = 128_000;
-const MOST_MARKS: usize = 4;
+const MAX_TOKENS: u64 = 128_000;
+const MAX_MARKS: usize = 4;
 
 /// The dialect.
 pub(super) struct Messages;
@@ -72,41 +72,46 @@ impl Wire for Messages {
         "/v1/messages"
     }
 
-    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), Refused> {
+    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), RequestError> {
         let key = request.header("x-api-key");
-        if !keys.admit(key) {
+        if !keys.accepts(key) {
             let message =
                 if key.is_none() { "x-api-key header is required" } else { "invalid x-api-key" };
-            return Err(Refused::new(401, "authentication_error", message));
+            return Err(RequestError::new(401, "authentication_error", message));
         }
         match request.header("anthropic-version") {
             Some("2023-06-01") => {}
             Some(other) => {
                 let message = format!("anthropic-version: \"{other}\" is not a valid version");
-                return Err(Refused::bad(message));
+                return Err(RequestError::bad_request(message));
             }
-            None => return Err(Refused::bad("anthropic-version: header is required")),
+            None => return Err(RequestError::bad_request("anthropic-version: header is required")),
         }
         let betas = request.header("anthropic-beta").unwrap_or_default().split(',');
         let mut betas = betas.map(str::trim).filter(|beta| !beta.is_empty());
         match betas.find(|beta| !BETAS.contains(beta)) {
-            Some(beta) => Err(Refused::bad(format!(
+            Some(beta) => Err(RequestError::bad_request(format!(
                 "Unexpected value(s) `{beta}` for the `anthropic-beta` header."
             ))),
             None => Ok(()),
         }
     }
 
-    fn check(&self, request: &Received, body: &Value, told: &[Told]) -> Result<(), Refused> {
-        let root = Spot::root(body, House::Anthropic);
-        root.only(FIELDS)?;
-        let model = root.need("model")?.str()?;
-        let most = root.need("max_tokens")?;
-        match most.int()? {
-            0 => return Err(most.refuse("Input should be greater than or equal to 1")),
-            tokens if tokens > MOST_TOKENS => {
-                return Err(Refused::bad(format!(
-                    "max_tokens: {tokens} > {MOST_TOKENS}, which is the maximum allowed number of \
+    fn check(
+        &self,
+        request: &Received,
+        body: &Value,
+        sent: &[SentReply],
+    ) -> Result<(), RequestError> {
+        let root = Field::root(body, Provider::Anthropic);
+        root.allow_keys(FIELDS)?;
+        let model = root.require("model")?.str()?;
+        let max_tokens = root.require("max_tokens")?;
+        match max_tokens.int()? {
+            0 => return Err(max_tokens.refuse("Input should be greater than or equal to 1")),
+            tokens if tokens > MAX_TOKENS => {
+                return Err(RequestError::bad_request(format!(
+                    "max_tokens: {tokens} > {MAX_TOKENS}, which is the maximum allowed number of \
                      output tokens for {model}"
                 )));
             }
@@ -123,27 +128,27 @@ impl Wire for Messages {
         if let Some(mark) = root.get("cache_control") {
             marks.add(&mark)?;
         }
-        let messages = root.need("messages")?;
+        let messages = root.require("messages")?;
         let turns = check_messages(&messages, &mut marks)?;
         check_pairs(&turns)?;
-        check_thoughts(&turns, &root, model, told)?;
+        check_thoughts(&turns, &root, model, sent)?;
         marks.check()
     }
 
     fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> Rendered {
-        let shows = turn.request["thinking"]["display"] != "omitted";
+        let shows_thinking = turn.request["thinking"]["display"] != "omitted";
         let usage = reply.usage;
-        let mut counted = json!({
+        let mut end_usage = json!({
             "input_tokens": usage.input_tokens,
             "cache_creation_input_tokens": usage.cache_write,
             "cache_read_input_tokens": usage.cache_read,
         });
-        let mut begun = counted.clone();
-        begun["cache_creation"] =
+        let mut start_usage = end_usage.clone();
+        start_usage["cache_creation"] =
             json!({"ephemeral_5m_input_tokens": usage.cache_write, "ephemeral_1h_input_tokens": 0});
-        begun["output_tokens"] = json!(1);
-        begun["service_tier"] = json!("standard");
-        counted["output_tokens"] = json!(usage.output_tokens);
+        start_usage["output_tokens"] = json!(1);
+        start_usage["service_tier"] = json!("standard");
+        end_usage["output_tokens"] = json!(usage.output_tokens);
         let message = json!({
             "model": turn.model(),
             "id": format!("msg_{:024}", turn.number),
@@ -152,31 +157,31 @@ impl Wire for Messages {
             "content": [],
             "stop_reason": null,
             "stop_sequence": null,
-            "usage": begun,
+            "usage": start_usage,
         });
-        let mut said = vec![event("message_start", json!({"message": message}))];
-        let blocks = reply.parts.iter().filter_map(|part| block(part, shows));
+        let mut body = vec![event("message_start", json!({"message": message}))];
+        let blocks = reply.parts.iter().filter_map(|part| block(part, shows_thinking));
         for (index, (begin, deltas)) in blocks.enumerate() {
-            said.push(event(
+            body.push(event(
                 "content_block_start",
                 json!({"index": index, "content_block": begin}),
             ));
             for delta in deltas {
-                said.push(event("content_block_delta", json!({"index": index, "delta": delta})));
+                body.push(event("content_block_delta", json!({"index": index, "delta": delta})));
             }
-            said.push(event("content_block_stop", json!({"index": index})));
+            body.push(event("content_block_stop", json!({"index": index})));
         }
         let end = match reply.error {
-            Some(kind) => vec![failed(kind)],
+            Some(kind) => vec![error_event(kind)],
             None => vec![
-                event("message_delta", json!({"delta": ending(reply), "usage": counted})),
+                event("message_delta", json!({"delta": message_delta(reply), "usage": end_usage})),
                 event("message_stop", json!({})),
             ],
         };
-        Rendered { said, end }
+        Rendered { body, end }
     }
 
-    fn refusal(&self, refused: &Refused) -> Value {
+    fn refusal(&self, refused: &RequestError) -> Value {
         json!({
             "type": "error",
             "error": {"type": refused.kind, "message": refused.message},
@@ -184,7 +189,7 @@ impl Wire for Messages {
         })
     }
 
-    fn failure(&self, status: u16) -> Refused {
+    fn failure(&self, status: u16) -> RequestError {
         let (kind, message) = match status {
             401 => ("authentication_error", "invalid x-api-key"),
             402 => ("billing_error", "There is an issue with your billing."),
@@ -198,7 +203,7 @@ impl Wire for Messages {
             500.. => ("api_error", "Internal server error"),
             _ => ("invalid_request_error", "Error"),
         };
-        Refused::new(status, kind, message)
+        RequestError::new(status, kind, message)
     }
 
     fn ping(&self) -> String {
@@ -219,7 +224,7 @@ impl Wire for Messages {
     }
 }
 
-/// An event whose data begins with its name.
+/// An event whose data repeats its name.
 fn event(name: &str, fields: Value) -> String {
     let mut data = Map::from_iter([("type".to_owned(), json!(name))]);
     if let Value::Object(fields) = fields {
@@ -228,15 +233,15 @@ fn event(name: &str, fields: Value) -> String {
     named_event(name, &Value::Object(data))
 }
 
-/// How a block begins, and its deltas.
-fn block(part: &Part, shows: bool) -> Option<(Value, Vec<Value>)> {
+/// The start of a block, and its deltas.
+fn block(part: &Part, shows_thinking: bool) -> Option<(Value, Vec<Value>)> {
     Some(match part {
         Part::Text(text) => (
             json!({"type": "text", "text": ""}),
             words(text).map(|word| json!({"type": "text_delta", "text": word})).collect(),
         ),
         Part::Thought(Thought::Shown(text)) => {
-            let text = if shows { text } else { "" };
+            let text = if shows_thinking { text } else { "" };
             let pieces =
                 words(text).map(|word| json!({"type": "thinking_delta", "thinking": word}));
             let signed = json!({"type": "signature_delta", "signature": signature(text)});
@@ -250,28 +255,28 @@ fn block(part: &Part, shows: bool) -> Option<(Value, Vec<Value>)> {
         }
         Part::Call { id, name, input } => {
             let input = if input == "{}" { "" } else { input };
-            let pieces = [String::new()].into_iter().chain(bits(input));
+            let pieces = [String::new()].into_iter().chain(chunks_of_seven(input));
             let piece = |json| json!({"type": "input_json_delta", "partial_json": json});
             (
                 json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
                 pieces.map(piece).collect(),
             )
         }
-        // It is told in the end, not in a block.
+        // A refusal is part of the final event, not a block.
         Part::Refusal(_) => return None,
     })
 }
 
 fn signature(thinking: &str) -> String {
-    seal("EqQBCgIYAhIM", thinking)
+    fake_signature("EqQBCgIYAhIM", thinking)
 }
 
-/// What hidden thinking looks like, with its own seal.
+/// Encrypted thinking with a signature in it.
 fn redacted(data: &str) -> String {
-    format!("{}.{data}", seal("EmwKAhgBEgy", data))
+    format!("{}.{data}", fake_signature("EmwKAhgBEgy", data))
 }
 
-fn ending(reply: &Reply) -> Value {
+fn message_delta(reply: &Reply) -> Value {
     let reason = match reply.stop() {
         StopReason::ToolUse => "tool_use",
         StopReason::MaxTokens => "max_tokens",
@@ -288,7 +293,7 @@ fn ending(reply: &Reply) -> Value {
     json!({"stop_reason": reason, "stop_sequence": null, "stop_details": details})
 }
 
-fn failed(kind: ModelErrorKind) -> String {
+fn error_event(kind: ModelErrorKind) -> String {
     let (word, message) = match kind {
         ModelErrorKind::Auth => ("authentication_error", "invalid x-api-key"),
         ModelErrorKind::RateLimited => ("rate_limit_error", "Rate limited"),
@@ -303,61 +308,63 @@ fn failed(kind: ModelErrorKind) -> String {
     event("error", json!({"error": {"type": word, "message": message}}))
 }
 
-/// Cache marks, counted.
+/// The number of cache marks.
 #[derive(Default)]
 struct Marks(usize);
 
 impl Marks {
-    fn add(&mut self, mark: &Spot<'_>) -> Result<(), Refused> {
-        mark.only(&["type", "ttl"])?;
-        mark.need("type")?.one_of(&["ephemeral"])?;
+    fn add(&mut self, mark: &Field<'_>) -> Result<(), RequestError> {
+        mark.allow_keys(&["type", "ttl"])?;
+        mark.require("type")?.one_of(&["ephemeral"])?;
         mark.get("ttl").map(|ttl| ttl.one_of(&["5m", "1h"])).transpose()?;
         self.0 += 1;
         Ok(())
     }
 
-    fn of(&mut self, block: &Spot<'_>) -> Result<(), Refused> {
+    fn of(&mut self, block: &Field<'_>) -> Result<(), RequestError> {
         block.get("cache_control").map_or(Ok(()), |mark| self.add(&mark))
     }
 
-    fn check(&self) -> Result<(), Refused> {
-        if self.0 <= MOST_MARKS {
+    fn check(&self) -> Result<(), RequestError> {
+        if self.0 <= MAX_MARKS {
             return Ok(());
         }
-        Err(Refused::bad(format!(
-            "A maximum of {MOST_MARKS} blocks with cache_control may be provided. Found {}.",
+        Err(RequestError::bad_request(format!(
+            "A maximum of {MAX_MARKS} blocks with cache_control may be provided. Found {}.",
             self.0
         )))
     }
 }
 
-fn check_system(system: &Spot<'_>, marks: &mut Marks) -> Result<(), Refused> {
+fn check_system(system: &Field<'_>, marks: &mut Marks) -> Result<(), RequestError> {
     if let Some(text) = system.value.as_str() {
         return check_text(text, "system");
     }
     for block in system.items()? {
-        block.only(&["type", "text", "cache_control"])?;
-        block.need("type")?.one_of(&["text"])?;
-        check_text(block.need("text")?.str()?, "system")?;
+        block.allow_keys(&["type", "text", "cache_control"])?;
+        block.require("type")?.one_of(&["text"])?;
+        check_text(block.require("text")?.str()?, "system")?;
         marks.of(&block)?;
     }
     Ok(())
 }
 
-fn check_text(text: &str, place: &str) -> Result<(), Refused> {
+fn check_text(text: &str, path: &str) -> Result<(), RequestError> {
     match text {
-        "" => Err(Refused::bad(format!("{place}: text content blocks must be non-empty"))),
-        text if text.trim().is_empty() => Err(Refused::bad(format!(
-            "{place}: text content blocks must contain non-whitespace text"
+        "" => {
+            Err(RequestError::bad_request(format!("{path}: text content blocks must be non-empty")))
+        }
+        text if text.trim().is_empty() => Err(RequestError::bad_request(format!(
+            "{path}: text content blocks must contain non-whitespace text"
         ))),
         _ => Ok(()),
     }
 }
 
-fn check_tools(tools: &Spot<'_>, marks: &mut Marks) -> Result<(), Refused> {
+fn check_tools(tools: &Field<'_>, marks: &mut Marks) -> Result<(), RequestError> {
     let mut names = vec![];
     for tool in tools.items()? {
-        tool.only(&[
+        tool.allow_keys(&[
             "name",
             "description",
             "input_schema",
@@ -368,24 +375,24 @@ fn check_tools(tools: &Spot<'_>, marks: &mut Marks) -> Result<(), Refused> {
             "input_examples",
             "type",
         ])?;
-        let name = tool.need("name")?.name(64)?;
+        let name = tool.require("name")?.name(64)?;
         if names.contains(&name) {
-            return Err(Refused::bad("tools: Tool names must be unique."));
+            return Err(RequestError::bad_request("tools: Tool names must be unique."));
         }
         names.push(name);
         tool.get("description").map(|words| words.str()).transpose()?;
-        tool.need("input_schema")?.need("type")?.one_of(&["object"])?;
+        tool.require("input_schema")?.require("type")?.one_of(&["object"])?;
         marks.of(&tool)?;
     }
     Ok(())
 }
 
-fn check_thinking(request: &Received, root: &Spot<'_>, model: &str) -> Result<(), Refused> {
+fn check_thinking(request: &Received, root: &Field<'_>, model: &str) -> Result<(), RequestError> {
     let has_beta =
         |name: &str| request.header("anthropic-beta").is_some_and(|betas| betas.contains(name));
     let effort = match root.get("output_config") {
         Some(config) => {
-            config.only(&["effort", "format"])?;
+            config.allow_keys(&["effort", "format"])?;
             let words = ["low", "medium", "high", "xhigh", "max"];
             config.get("effort").map(|effort| effort.one_of(&words)).transpose()?
         }
@@ -393,48 +400,48 @@ fn check_thinking(request: &Received, root: &Spot<'_>, model: &str) -> Result<()
     };
     let has_no_effort = ["claude-sonnet-4-5", "claude-haiku-4-5"];
     if effort.is_some() && has_no_effort.iter().any(|name| model.starts_with(name)) {
-        return Err(Refused::bad("This model does not support the effort parameter."));
+        return Err(RequestError::bad_request("This model does not support the effort parameter."));
     }
     let Some(thinking) = root.get("thinking") else { return Ok(()) };
     let kinds = ["adaptive", "between_tools", "disabled", "enabled"];
-    let kind = thinking.need("type")?.one_of(&kinds)?;
+    let kind = thinking.require("type")?.one_of(&kinds)?;
     let known = THINKING.iter().find(|(name, _)| model.starts_with(name));
     if known.is_some_and(|(_, kinds)| !kinds.contains(&kind)) {
-        return Err(Refused::bad(format!(
+        return Err(RequestError::bad_request(format!(
             "\"thinking.type.{kind}\" is not supported for this model."
         )));
     }
     if ["between_tools", "disabled"].contains(&kind) {
-        thinking.only(&["type"])?;
+        thinking.allow_keys(&["type"])?;
         if effort.is_some_and(|effort| ["xhigh", "max"].contains(&effort)) {
             let message = format!("effort above \"high\" needs thinking, which is {kind}");
-            return Err(Refused::bad(message));
+            return Err(RequestError::bad_request(message));
         }
         return Ok(());
     }
     if kind == "enabled" {
-        thinking.only(&["type", "budget_tokens", "display"])?;
-        let budget = thinking.need("budget_tokens")?;
+        thinking.allow_keys(&["type", "budget_tokens", "display"])?;
+        let budget = thinking.require("budget_tokens")?;
         let tokens = budget.int()?;
         if tokens < 1024 {
             return Err(budget.refuse("Input should be greater than or equal to 1024"));
         }
-        let most = root.need("max_tokens")?.int()?;
-        if tokens >= most && !has_beta("interleaved-thinking-2025-05-14") {
-            return Err(Refused::bad(
+        let max_tokens = root.require("max_tokens")?.int()?;
+        if tokens >= max_tokens && !has_beta("interleaved-thinking-2025-05-14") {
+            return Err(RequestError::bad_request(
                 "`max_tokens` must be greater than `thinking.budget_tokens`.",
             ));
         }
     } else {
-        thinking.only(&["type", "display", "block_binding"])?;
+        thinking.allow_keys(&["type", "display", "block_binding"])?;
     }
     if let Some(display) = thinking.get("display") {
         display.one_of(&["summarized", "omitted", "updates"])?;
     }
     match thinking.get("block_binding") {
         Some(binding) if has_beta("thinking-binding-controls-2026-08-01") => {
-            binding.only(&["prefix_mismatch_behavior"])?;
-            binding.need("prefix_mismatch_behavior")?.one_of(&["error", "drop_block"])?;
+            binding.allow_keys(&["prefix_mismatch_behavior"])?;
+            binding.require("prefix_mismatch_behavior")?.one_of(&["error", "drop_block"])?;
             Ok(())
         }
         Some(binding) => Err(binding.refuse("Extra inputs are not permitted")),
@@ -442,18 +449,21 @@ fn check_thinking(request: &Received, root: &Spot<'_>, model: &str) -> Result<()
     }
 }
 
-/// Messages of one role in a row are one turn.
-struct Turns<'v> {
+/// One turn: consecutive messages with the same role.
+struct MessageTurn<'v> {
     role: &'v str,
-    blocks: Vec<Spot<'v>>,
+    blocks: Vec<Field<'v>>,
 }
 
-fn check_messages<'v>(messages: &Spot<'v>, marks: &mut Marks) -> Result<Vec<Turns<'v>>, Refused> {
-    let mut turns: Vec<Turns<'v>> = vec![];
+fn check_messages<'v>(
+    messages: &Field<'v>,
+    marks: &mut Marks,
+) -> Result<Vec<MessageTurn<'v>>, RequestError> {
+    let mut turns: Vec<MessageTurn<'v>> = vec![];
     for message in messages.items()? {
-        message.only(&["role", "content"])?;
-        let role = message.need("role")?.one_of(&["user", "assistant"])?;
-        let content = message.need("content")?;
+        message.allow_keys(&["role", "content"])?;
+        let role = message.require("role")?.one_of(&["user", "assistant"])?;
+        let content = message.require("content")?;
         let blocks = if content.value.is_string() {
             check_text(content.str()?, "messages")?;
             vec![]
@@ -461,7 +471,7 @@ fn check_messages<'v>(messages: &Spot<'v>, marks: &mut Marks) -> Result<Vec<Turn
             content.items()?
         };
         if blocks.is_empty() && !content.value.is_string() {
-            return Err(Refused::bad(format!(
+            return Err(RequestError::bad_request(format!(
                 "{}: all messages must have non-empty content except for the optional final \
                  assistant message",
                 message.path
@@ -472,15 +482,15 @@ fn check_messages<'v>(messages: &Spot<'v>, marks: &mut Marks) -> Result<Vec<Turn
         }
         match turns.last_mut() {
             Some(turn) if turn.role == role => turn.blocks.extend(blocks),
-            _ => turns.push(Turns { role, blocks }),
+            _ => turns.push(MessageTurn { role, blocks }),
         }
     }
     match (turns.first(), turns.last()) {
-        (None, _) => Err(Refused::bad("messages: at least one message is required")),
+        (None, _) => Err(RequestError::bad_request("messages: at least one message is required")),
         (Some(first), _) if first.role != "user" => {
-            Err(Refused::bad("messages: first message must use the \"user\" role"))
+            Err(RequestError::bad_request("messages: first message must use the \"user\" role"))
         }
-        (_, Some(last)) if last.role != "user" => Err(Refused::bad(
+        (_, Some(last)) if last.role != "user" => Err(RequestError::bad_request(
             "This model does not support assistant message prefill. The conversation must end with \
              a user message.",
         )),
@@ -488,35 +498,35 @@ fn check_messages<'v>(messages: &Spot<'v>, marks: &mut Marks) -> Result<Vec<Turn
     }
 }
 
-fn check_block(block: &Spot<'_>, role: &str, marks: &mut Marks) -> Result<(), Refused> {
+fn check_block(block: &Field<'_>, role: &str, marks: &mut Marks) -> Result<(), RequestError> {
     let kinds: &[&str] = match role {
         "user" => &["text", "image", "tool_result"],
         _ => &["text", "tool_use", "thinking", "redacted_thinking"],
     };
-    match block.need("type")?.one_of(kinds)? {
+    match block.require("type")?.one_of(kinds)? {
         "text" => {
-            block.only(&["type", "text", "cache_control", "citations"])?;
-            check_text(block.need("text")?.str()?, "messages")?;
+            block.allow_keys(&["type", "text", "cache_control", "citations"])?;
+            check_text(block.require("text")?.str()?, "messages")?;
         }
         "image" => check_image(block)?,
         "tool_use" => {
-            block.only(&["type", "id", "name", "input", "cache_control"])?;
-            block.need("id")?.name(usize::MAX)?;
-            block.need("name")?.name(200)?;
-            block.need("input")?.object()?;
+            block.allow_keys(&["type", "id", "name", "input", "cache_control"])?;
+            block.require("id")?.name(usize::MAX)?;
+            block.require("name")?.name(200)?;
+            block.require("input")?.object()?;
         }
         "tool_result" => check_result(block)?,
-        // No marks on what was thought.
+        // Thinking blocks take no cache marks.
         "thinking" => {
-            block.only(&["type", "thinking", "signature"])?;
-            let thinking = block.need("thinking")?.str()?;
-            if block.need("signature")?.str()? != signature(thinking) {
+            block.allow_keys(&["type", "thinking", "signature"])?;
+            let thinking = block.require("thinking")?.str()?;
+            if block.require("signature")?.str()? != signature(thinking) {
                 return Err(block.refuse("Invalid `signature` in `thinking` block"));
             }
         }
         _ => {
-            block.only(&["type", "data"])?;
-            let data = block.need("data")?.str()?;
+            block.allow_keys(&["type", "data"])?;
+            let data = block.require("data")?.str()?;
             let is_ours = data.split_once('.').is_some_and(|(_, own)| redacted(own) == data);
             if !is_ours {
                 return Err(block.refuse("Invalid `data` in `redacted_thinking` block"));
@@ -526,35 +536,38 @@ fn check_block(block: &Spot<'_>, role: &str, marks: &mut Marks) -> Result<(), Re
     marks.of(block)
 }
 
-fn check_image(block: &Spot<'_>) -> Result<(), Refused> {
-    block.only(&["type", "source", "cache_control"])?;
-    let source = block.need("source")?;
-    if source.need("type")?.one_of(&["base64", "url"])? == "url" {
-        source.only(&["type", "url"])?;
-        return source.need("url")?.str().map(drop);
+fn check_image(block: &Field<'_>) -> Result<(), RequestError> {
+    block.allow_keys(&["type", "source", "cache_control"])?;
+    let source = block.require("source")?;
+    if source.require("type")?.one_of(&["base64", "url"])? == "url" {
+        source.allow_keys(&["type", "url"])?;
+        return source.require("url")?.str().map(drop);
     }
-    source.only(&["type", "media_type", "data"])?;
+    source.allow_keys(&["type", "media_type", "data"])?;
     let kinds = ["image/jpeg", "image/png", "image/gif", "image/webp"];
-    source.need("media_type")?.one_of(&kinds)?;
-    source.need("data")?.base64()
+    source.require("media_type")?.one_of(&kinds)?;
+    source.require("data")?.base64()
 }
 
-fn check_result(block: &Spot<'_>) -> Result<(), Refused> {
-    block.only(&["type", "tool_use_id", "content", "is_error", "cache_control"])?;
-    block.need("tool_use_id")?.name(usize::MAX)?;
+fn check_result(block: &Field<'_>) -> Result<(), RequestError> {
+    block.allow_keys(&["type", "tool_use_id", "content", "is_error", "cache_control"])?;
+    block.require("tool_use_id")?.name(usize::MAX)?;
     let is_error = block.get("is_error").map(|flag| flag.bool()).transpose()?.unwrap_or(false);
     let Some(content) = block.get("content").filter(|content| !content.value.is_string()) else {
         return Ok(());
     };
     for part in content.items()? {
-        match part.need("type")?.one_of(&["text", "image"])? {
+        match part.require("type")?.one_of(&["text", "image"])? {
             "text" => {
-                part.only(&["type", "text"])?;
-                check_text(part.need("text")?.str()?, "messages")?;
+                part.allow_keys(&["type", "text"])?;
+                check_text(part.require("text")?.str()?, "messages")?;
             }
             _ if is_error => {
                 let message = "all content must be type \"text\" if \"is_error\" is true";
-                return Err(Refused::bad(format!("{}.tool_result: {message}", block.path)));
+                return Err(RequestError::bad_request(format!(
+                    "{}.tool_result: {message}",
+                    block.path
+                )));
             }
             _ => check_image(&part)?,
         }
@@ -562,50 +575,50 @@ fn check_result(block: &Spot<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Every call has its result at the beginning of the turn that follows, and no result is anybody
-/// else's.
-fn check_pairs(turns: &[Turns<'_>]) -> Result<(), Refused> {
-    let of = |turn: Option<&Turns<'_>>, kind: &str, id: &str| -> Vec<(String, String)> {
+/// Checks that the results of all calls stand at the start of the next turn, and that every result
+/// has a call.
+fn check_pairs(turns: &[MessageTurn<'_>]) -> Result<(), RequestError> {
+    let pairs = |turn: Option<&MessageTurn<'_>>, kind: &str, id: &str| -> Vec<(String, String)> {
         let blocks = turn.into_iter().flat_map(|turn| &turn.blocks);
         let blocks = blocks.filter(|block| block.value["type"] == kind);
-        let pair = |block: &Spot<'_>| {
+        let pair = |block: &Field<'_>| {
             (block.value[id].as_str().unwrap_or_default().to_owned(), block.path.clone())
         };
         blocks.map(pair).collect()
     };
-    let mut seen = vec![];
+    let mut ids = vec![];
     for (index, turn) in turns.iter().enumerate() {
-        let calls = of(Some(turn), "tool_use", "id");
+        let calls = pairs(Some(turn), "tool_use", "id");
         for (id, path) in &calls {
-            if seen.contains(id) {
+            if ids.contains(id) {
                 let message = format!("{path}: `tool_use` ids must be unique");
-                return Err(Refused::bad(message));
+                return Err(RequestError::bad_request(message));
             }
-            seen.push(id.clone());
+            ids.push(id.clone());
         }
-        let before = index.checked_sub(1).and_then(|before| turns.get(before));
-        let asked = of(before, "tool_use", "id");
-        let results = of(Some(turn), "tool_result", "tool_use_id");
+        let previous = index.checked_sub(1).and_then(|previous| turns.get(previous));
+        let open_calls = pairs(previous, "tool_use", "id");
+        let results = pairs(Some(turn), "tool_result", "tool_use_id");
         for (at, (id, path)) in results.iter().enumerate() {
-            if !asked.iter().any(|(call, _)| call == id) {
-                return Err(Refused::bad(format!(
+            if !open_calls.iter().any(|(call, _)| call == id) {
+                return Err(RequestError::bad_request(format!(
                     "{path}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each \
                      `tool_result` block must have a corresponding `tool_use` block in the previous \
                      message."
                 )));
             }
             if results[..at].iter().any(|(earlier, _)| earlier == id) {
-                return Err(Refused::bad(format!(
+                return Err(RequestError::bad_request(format!(
                     "{path}: each tool_use must have a single result. Found multiple `tool_result` \
                      blocks with id: {id}"
                 )));
             }
         }
         let leading = turn.blocks.iter().take_while(|block| block.value["type"] == "tool_result");
-        let is_whole = leading.count() == results.len() && results.len() == asked.len();
-        if !is_whole {
-            let open = asked.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ");
-            return Err(Refused::bad(format!(
+        let is_complete = leading.count() == results.len() && results.len() == open_calls.len();
+        if !is_complete {
+            let open = open_calls.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(RequestError::bad_request(format!(
                 "messages.{}: `tool_use` ids were found without `tool_result` blocks immediately \
                  after: {open}. Each `tool_use` block must have a corresponding `tool_result` block \
                  in the next message.",
@@ -616,15 +629,15 @@ fn check_pairs(turns: &[Turns<'_>]) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What was thought comes before something that was said, and comes back as it was while its calls are
-/// being answered.
+/// Checks that no reply ends with a thought, and that the thoughts of open calls come back
+/// unchanged.
 fn check_thoughts(
-    turns: &[Turns<'_>],
-    root: &Spot<'_>,
+    turns: &[MessageTurn<'_>],
+    root: &Field<'_>,
     model: &str,
-    told: &[Told],
-) -> Result<(), Refused> {
-    let is_thought = |block: &&Spot<'_>| {
+    sent: &[SentReply],
+) -> Result<(), RequestError> {
+    let is_thought = |block: &&Field<'_>| {
         ["thinking", "redacted_thinking"].contains(&block.value["type"].as_str().unwrap_or(""))
     };
     let mut replies = turns.iter().filter(|turn| turn.role == "assistant");
@@ -636,26 +649,26 @@ fn check_thoughts(
     let Some(last) = replies.next_back() else { return Ok(()) };
     let calls = last.blocks.iter().filter_map(|block| block.value["id"].as_str());
     let calls: Vec<&str> = calls.collect();
-    let said = told.iter().rev().find(|told| {
-        told.model == model && told.calls.iter().any(|call| calls.contains(&call.as_str()))
+    let earlier = sent.iter().rev().find(|sent| {
+        sent.model == model && sent.calls.iter().any(|call| calls.contains(&call.as_str()))
     });
     let thinks = root.get("thinking").is_some_and(|thinking| thinking.value["type"] != "disabled");
-    let (Some(said), true) = (said, thinks) else { return Ok(()) };
-    let thoughts: Vec<&Spot<'_>> = last.blocks.iter().filter(is_thought).collect();
-    let is_same = |block: &Spot<'_>, thought: &Thought| match thought {
+    let (Some(earlier), true) = (earlier, thinks) else { return Ok(()) };
+    let thoughts: Vec<&Field<'_>> = last.blocks.iter().filter(is_thought).collect();
+    let is_equal = |block: &Field<'_>, thought: &Thought| match thought {
         Thought::Shown(text) => {
             let back = block.value["thinking"].as_str();
             back == Some(text) || back == Some("")
         }
         Thought::Hidden(data) => block.value["data"] == redacted(data),
     };
-    let same = thoughts.len() == said.thoughts.len()
-        && thoughts.iter().zip(&said.thoughts).all(|(block, thought)| is_same(block, thought));
-    if same {
+    let all_equal = thoughts.len() == earlier.thoughts.len()
+        && thoughts.iter().zip(&earlier.thoughts).all(|(block, thought)| is_equal(block, thought));
+    if all_equal {
         return Ok(());
     }
     Err(last.blocks.first().map_or_else(
-        || Refused::bad("messages: the latest assistant message is empty"),
+        || RequestError::bad_request("messages: the latest assistant message is empty"),
         |first| {
             first.refuse(
                 "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be \
@@ -665,23 +678,26 @@ fn check_thoughts(
     ))
 }
 
-/// A model with a budget that is between its calls has begun them with a thought.
-fn check_begins_with_thought(turns: &[Turns<'_>], root: &Spot<'_>) -> Result<(), Refused> {
-    let has = |turn: &Turns<'_>, kind: &str| turn.blocks.iter().any(|it| it.value["type"] == kind);
-    let is_prompt = |turn: &Turns<'_>| turn.role == "user" && !has(turn, "tool_result");
+/// With a thinking budget, checks that the turn with the open calls begins with a thought.
+fn check_begins_with_thought(
+    turns: &[MessageTurn<'_>],
+    root: &Field<'_>,
+) -> Result<(), RequestError> {
+    let has =
+        |turn: &MessageTurn<'_>, kind: &str| turn.blocks.iter().any(|it| it.value["type"] == kind);
+    let is_prompt = |turn: &MessageTurn<'_>| turn.role == "user" && !has(turn, "tool_result");
     let has_budget = root.get("thinking").is_some_and(|it| it.value["type"] == "enabled");
     let prompt = turns.iter().rposition(is_prompt).map_or(0, |at| at + 1);
-    let under_way: Vec<_> =
-        turns[prompt..].iter().filter(|turn| turn.role == "assistant").collect();
-    let (Some(first), Some(last)) = (under_way.first(), under_way.last()) else { return Ok(()) };
-    let begins = |turn: &Turns<'_>| {
+    let current: Vec<_> = turns[prompt..].iter().filter(|turn| turn.role == "assistant").collect();
+    let (Some(first), Some(last)) = (current.first(), current.last()) else { return Ok(()) };
+    let begins_with_thought = |turn: &MessageTurn<'_>| {
         let first = turn.blocks.first().and_then(|block| block.value["type"].as_str());
         first.is_some_and(|kind| ["thinking", "redacted_thinking"].contains(&kind))
     };
-    if !has_budget || begins(first) || begins(last) {
+    if !has_budget || begins_with_thought(first) || begins_with_thought(last) {
         return Ok(());
     }
-    Err(Refused::bad(
+    Err(RequestError::bad_request(
         "Expected `thinking` or `redacted_thinking`. When `thinking` is enabled, a final `assistant` \
          message must start with a thinking block.",
     ))

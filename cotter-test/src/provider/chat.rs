@@ -1,4 +1,4 @@
-//! OpenAI's Chat Completions, from the side that answers.
+//! The server side of OpenAI's Chat Completions.
 //!
 //! Written from `developers.openai.com/api`: `/reference/resources/chat`, `/docs/guides/error-codes`,
 //! `/docs/guides/function-calling`, `/docs/guides/images-vision` and `/docs/guides/prompt-caching`.
@@ -12,9 +12,9 @@ use cotter::{
 use serde_json::{Value, json};
 
 use super::{
-    Keys, Received, Rendered, Told, Turn, Wire,
-    answer::{Part, Reply, Thought, bits, words},
-    check::{House, Refused, Spot, image_url},
+    Keys, Received, Rendered, SentReply, Turn, Wire,
+    answer::{Part, Reply, Thought, chunks_of_seven, words},
+    check::{Field, Provider, RequestError, image_url},
     plain_event,
 };
 
@@ -53,7 +53,7 @@ const FIELDS: &[&str] = &[
     "prediction",
     "web_search_options",
 ];
-/// How hard models may be told to think; the longer beginning of a name stands first.
+/// The effort words that models take, by name prefix; the longer prefix comes first.
 const EFFORTS: &[(&str, &[&str])] = &[
     ("gpt-4", &[]),
     ("gpt-5-pro", &["high"]),
@@ -70,7 +70,7 @@ const EFFORTS: &[(&str, &[&str])] = &[
     ("o3", &["low", "medium", "high"]),
     ("o4", &["low", "medium", "high"]),
 ];
-/// Those that take no tools here while they think.
+/// The models that refuse tools here while they think.
 const NO_TOOLS_WHILE_THINKING: &[&str] = &["gpt-5.4", "gpt-5.5", "gpt-5.6", "gpt-6"];
 const LONGEST_ID: usize = 40;
 
@@ -86,38 +86,40 @@ impl Wire for Chat {
         "/chat/completions"
     }
 
-    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), Refused> {
+    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), RequestError> {
         check_bearer(request, keys)
     }
 
-    fn check(&self, _: &Received, body: &Value, told: &[Told]) -> Result<(), Refused> {
-        let root = Spot::root(body, House::OpenAi);
-        root.only(FIELDS)?;
-        let model = root.need("model")?.str()?;
+    fn check(&self, _: &Received, body: &Value, sent: &[SentReply]) -> Result<(), RequestError> {
+        let root = Field::root(body, Provider::OpenAi);
+        root.allow_keys(FIELDS)?;
+        let model = root.require("model")?.str()?;
         let tools = check_tools(&root)?;
         check_thinking(&root, model, tools)?;
         if let Some(options) = root.get("stream_options") {
-            options.only(&["include_usage", "include_obfuscation"])?;
+            options.allow_keys(&["include_usage", "include_obfuscation"])?;
         }
         for flag in ["store", "parallel_tool_calls"] {
             root.get(flag).map(|flag| flag.bool()).transpose()?;
         }
-        root.get("prompt_cache_key").map(|key| key.short(64)).transpose()?;
-        let messages = root.need("messages")?.items()?;
+        root.get("prompt_cache_key").map(|key| key.max_chars(64)).transpose()?;
+        let messages = root.require("messages")?.items()?;
         if messages.is_empty() {
             let message = "Invalid 'messages': empty array. Expected an array with minimum length \
                            1, but got an empty array instead.";
-            return Err(Refused::bad(message).with_code("empty_array").with_param("messages"));
+            return Err(RequestError::bad_request(message)
+                .with_code("empty_array")
+                .with_param("messages"));
         }
         for message in &messages {
-            check_message(message, model, told)?;
+            check_message(message, model, sent)?;
         }
         check_pairs(&messages)
     }
 
     fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> Rendered {
-        let counts = turn.request["stream_options"]["include_usage"] == true;
-        let whole = |choices: Value, usage: Value| {
+        let wants_usage = turn.request["stream_options"]["include_usage"] == true;
+        let chunk_of = |choices: Value, usage: Value| {
             let mut chunk = json!({
                 "id": format!("chatcmpl-{:08}", turn.number),
                 "object": "chat.completion.chunk",
@@ -127,7 +129,7 @@ impl Wire for Chat {
                 "system_fingerprint": null,
                 "choices": choices,
             });
-            if counts {
+            if wants_usage {
                 chunk["usage"] = usage;
                 chunk["obfuscation"] = json!("ZvY");
             }
@@ -136,30 +138,30 @@ impl Wire for Chat {
         let chunk = |delta: Value, finish: Value| {
             let choice =
                 json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish});
-            whole(json!([choice]), Value::Null)
+            chunk_of(json!([choice]), Value::Null)
         };
         let calls = reply.calls().next().is_some();
         let content = if calls { Value::Null } else { json!("") };
         let first = json!({"role": "assistant", "content": content, "refusal": null});
-        let mut said = vec![chunk(first, Value::Null)];
-        said.extend(deltas(reply).into_iter().map(|delta| chunk(delta, Value::Null)));
+        let mut body = vec![chunk(first, Value::Null)];
+        body.extend(deltas(reply).into_iter().map(|delta| chunk(delta, Value::Null)));
         let end = match reply.error {
-            Some(kind) => vec![plain_event(&json!({"error": failed(kind)}))],
+            Some(kind) => vec![plain_event(&json!({"error": error_object(kind)}))],
             None => {
                 let finish = chunk(json!({}), json!(finish_reason(reply)));
-                let usage = counts.then(|| whole(json!([]), usage(&reply.usage)));
+                let usage = wants_usage.then(|| chunk_of(json!([]), usage(&reply.usage)));
                 let done = "data: [DONE]\n\n".to_owned();
                 [finish].into_iter().chain(usage).chain([done]).collect()
             }
         };
-        Rendered { said, end }
+        Rendered { body, end }
     }
 
-    fn refusal(&self, refused: &Refused) -> Value {
+    fn refusal(&self, refused: &RequestError) -> Value {
         refusal(refused)
     }
 
-    fn failure(&self, status: u16) -> Refused {
+    fn failure(&self, status: u16) -> RequestError {
         failure(status)
     }
 
@@ -172,8 +174,8 @@ impl Wire for Chat {
     }
 }
 
-/// The error object that both of OpenAI's formats have.
-pub(super) fn refusal(refused: &Refused) -> Value {
+/// The error object of both OpenAI formats.
+pub(super) fn refusal(refused: &RequestError) -> Value {
     json!({"error": {
         "message": refused.message,
         "type": refused.kind,
@@ -182,8 +184,8 @@ pub(super) fn refusal(refused: &Refused) -> Value {
     }})
 }
 
-/// What goes with a status in both of OpenAI's formats.
-pub(super) fn failure(status: u16) -> Refused {
+/// The error for a status, in both OpenAI formats.
+pub(super) fn failure(status: u16) -> RequestError {
     let (kind, code, message) = match status {
         401 => ("invalid_request_error", Some("invalid_api_key"), "Incorrect API key provided."),
         403 => ("invalid_request_error", Some("unsupported_country"), "Country not supported."),
@@ -197,11 +199,11 @@ pub(super) fn failure(status: u16) -> Refused {
         500.. => ("server_error", None, "The server had an error while processing your request."),
         _ => ("invalid_request_error", None, "Error"),
     };
-    Refused { code, ..Refused::new(status, kind, message) }
+    RequestError { code, ..RequestError::new(status, kind, message) }
 }
 
-/// An error within a stream in both of OpenAI's formats.
-pub(super) fn failed(kind: ModelErrorKind) -> Value {
+/// An error within a stream, in both OpenAI formats.
+pub(super) fn error_object(kind: ModelErrorKind) -> Value {
     let (word, code, message) = match kind {
         ModelErrorKind::Auth => {
             ("invalid_request_error", Some("invalid_api_key"), "Incorrect API key provided.")
@@ -228,26 +230,26 @@ pub(super) fn failed(kind: ModelErrorKind) -> Value {
     json!({"message": message, "type": word, "param": null, "code": code})
 }
 
-/// A list of models in both of OpenAI's formats.
+/// A list of models, in both OpenAI formats.
 pub(super) fn models(names: &[String]) -> Value {
     let row = |name| json!({"id": name, "object": "model", "created": 1_715_367_049, "owned_by": "system"});
     json!({"object": "list", "data": names.iter().map(row).collect::<Vec<_>>()})
 }
 
-/// The key of a request in both of OpenAI's formats.
-pub(super) fn check_bearer(request: &Received, keys: &Keys) -> Result<(), Refused> {
+/// Checks the key of a request, in both OpenAI formats.
+pub(super) fn check_bearer(request: &Received, keys: &Keys) -> Result<(), RequestError> {
     let key = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    if keys.admit(key) {
+    if keys.accepts(key) {
         return Ok(());
     }
     let message = match key {
         Some(_) => "Incorrect API key provided.",
         None => "You didn't provide an API key.",
     };
-    Err(Refused::new(401, "invalid_request_error", message).with_code("invalid_api_key"))
+    Err(RequestError::new(401, "invalid_request_error", message).with_code("invalid_api_key"))
 }
 
-/// The pieces of a reply, each a delta.
+/// The deltas of a reply.
 fn deltas(reply: &Reply) -> Vec<Value> {
     let mut all = vec![];
     let mut calls = 0;
@@ -264,7 +266,7 @@ fn deltas(reply: &Reply) -> Vec<Value> {
                 let begin =
                     json!({"index": calls, "id": id, "type": "function", "function": function});
                 all.push(json!({"tool_calls": [begin]}));
-                all.extend(bits(input).into_iter().map(
+                all.extend(chunks_of_seven(input).into_iter().map(
                     |bit| json!({"tool_calls": [{"index": calls, "function": {"arguments": bit}}]}),
                 ));
                 calls += 1;
@@ -300,8 +302,8 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Whether there are tools.
-fn check_tools(root: &Spot<'_>) -> Result<bool, Refused> {
+/// Checks the tools; true if there are any.
+fn check_tools(root: &Field<'_>) -> Result<bool, RequestError> {
     let Some(tools) = root.get("tools") else {
         return match ["parallel_tool_calls", "tool_choice"].iter().find_map(|key| root.get(key)) {
             Some(spot) => Err(spot.refuse(format!(
@@ -315,16 +317,18 @@ fn check_tools(root: &Spot<'_>) -> Result<bool, Refused> {
     if tools.is_empty() {
         let message = "Invalid 'tools': empty array. Expected an array with minimum length 1, but got \
                        an empty array instead.";
-        return Err(Refused::bad(message).with_code("empty_array").with_param("tools"));
+        return Err(RequestError::bad_request(message)
+            .with_code("empty_array")
+            .with_param("tools"));
     }
     for tool in tools {
-        tool.only(&["type", "function"])?;
-        tool.need("type")?.one_of(&["function"])?;
-        let function = tool.need("function")?;
-        function.only(&["name", "description", "parameters", "strict"])?;
-        let name = function.need("name")?;
+        tool.allow_keys(&["type", "function"])?;
+        tool.require("type")?.one_of(&["function"])?;
+        let function = tool.require("function")?;
+        function.allow_keys(&["name", "description", "parameters", "strict"])?;
+        let name = function.require("name")?;
         name.name(usize::MAX)?;
-        name.short(64)?;
+        name.max_chars(64)?;
         function.get("description").map(|words| words.str()).transpose()?;
         function.get("parameters").map(|schema| schema.object()).transpose()?;
         function.get("strict").map(|strict| strict.bool()).transpose()?;
@@ -332,11 +336,11 @@ fn check_tools(root: &Spot<'_>) -> Result<bool, Refused> {
     Ok(true)
 }
 
-fn check_thinking(root: &Spot<'_>, model: &str, has_tools: bool) -> Result<(), Refused> {
+fn check_thinking(root: &Field<'_>, model: &str, has_tools: bool) -> Result<(), RequestError> {
     let known = efforts(model);
     let thinks = known.is_some_and(|efforts| !efforts.is_empty());
     if thinks && root.get("max_tokens").is_some() {
-        return Err(Refused::bad(
+        return Err(RequestError::bad_request(
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
              'max_completion_tokens' instead.",
         )
@@ -347,7 +351,7 @@ fn check_thinking(root: &Spot<'_>, model: &str, has_tools: bool) -> Result<(), R
         match root.get(key).map(|most| most.int()).transpose()? {
             Some(0) => {
                 let message = format!("Invalid '{key}': integer below minimum value.");
-                return Err(Refused::bad(message).with_param(key));
+                return Err(RequestError::bad_request(message).with_param(key));
             }
             _ => continue,
         }
@@ -357,9 +361,9 @@ fn check_thinking(root: &Spot<'_>, model: &str, has_tools: bool) -> Result<(), R
         check_effort(effort, model)?;
     }
     let is_off = effort.is_some_and(|effort| effort.value == "none");
-    let is_barred = NO_TOOLS_WHILE_THINKING.iter().any(|name| model.starts_with(name));
-    if has_tools && is_barred && !is_off {
-        return Err(Refused::bad(format!(
+    let refuses_tools = NO_TOOLS_WHILE_THINKING.iter().any(|name| model.starts_with(name));
+    if has_tools && refuses_tools && !is_off {
+        return Err(RequestError::bad_request(format!(
             "Function tools with reasoning_effort are not supported for {model} in \
              /v1/chat/completions. To use function tools, use /v1/responses or set \
              reasoning_effort to 'none'."
@@ -369,17 +373,17 @@ fn check_thinking(root: &Spot<'_>, model: &str, has_tools: bool) -> Result<(), R
     Ok(())
 }
 
-/// The words for how hard a model may think, where it is known.
+/// The effort words of a model, if it is known.
 pub(super) fn efforts(model: &str) -> Option<&'static [&'static str]> {
     EFFORTS.iter().find(|(name, _)| model.starts_with(name)).map(|(_, efforts)| *efforts)
 }
 
-/// A word for how hard to think, in both of OpenAI's formats.
-pub(super) fn check_effort(effort: &Spot<'_>, model: &str) -> Result<(), Refused> {
+/// Checks an effort word, in both OpenAI formats.
+pub(super) fn check_effort(effort: &Field<'_>, model: &str) -> Result<(), RequestError> {
     let all = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
     let word = effort.one_of(&all)?;
     match efforts(model) {
-        Some([]) => Err(Refused::bad(format!(
+        Some([]) => Err(RequestError::bad_request(format!(
             "Unsupported parameter: '{}' is not supported with this model.",
             effort.path
         ))
@@ -387,7 +391,7 @@ pub(super) fn check_effort(effort: &Spot<'_>, model: &str) -> Result<(), Refused
         .with_param(effort.path.clone())),
         Some(known) if !known.contains(&word) => {
             let known = known.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>();
-            Err(Refused::bad(format!(
+            Err(RequestError::bad_request(format!(
                 "Unsupported value: '{word}' is not supported with the '{model}' model. Supported \
                  values are: {}.",
                 known.join(", ")
@@ -399,66 +403,73 @@ pub(super) fn check_effort(effort: &Spot<'_>, model: &str) -> Result<(), Refused
     }
 }
 
-fn check_message(message: &Spot<'_>, model: &str, told: &[Told]) -> Result<(), Refused> {
+fn check_message(message: &Field<'_>, model: &str, sent: &[SentReply]) -> Result<(), RequestError> {
     let roles = ["system", "developer", "user", "assistant", "tool"];
-    match message.need("role")?.one_of(&roles)? {
-        "assistant" => check_reply(message, model, told),
+    match message.require("role")?.one_of(&roles)? {
+        "assistant" => check_reply(message, model, sent),
         "tool" => {
-            message.only(&["role", "content", "tool_call_id"])?;
-            message.need("tool_call_id")?.short(LONGEST_ID)?;
-            check_content(&message.need("content")?, "tool")
+            message.allow_keys(&["role", "content", "tool_call_id"])?;
+            message.require("tool_call_id")?.max_chars(LONGEST_ID)?;
+            check_content(&message.require("content")?, "tool")
         }
         role => {
-            message.only(&["role", "content", "name"])?;
-            check_content(&message.need("content")?, role)
+            message.allow_keys(&["role", "content", "name"])?;
+            check_content(&message.require("content")?, role)
         }
     }
 }
 
-fn check_content(content: &Spot<'_>, role: &str) -> Result<(), Refused> {
+fn check_content(content: &Field<'_>, role: &str) -> Result<(), RequestError> {
     if content.value.is_string() {
         return Ok(());
     }
     for part in content.items()? {
-        match part.need("type")?.str()? {
+        match part.require("type")?.str()? {
             "text" => {
-                part.only(&["type", "text", "prompt_cache_breakpoint"])?;
-                part.need("text")?.str()?;
+                part.allow_keys(&["type", "text", "prompt_cache_breakpoint"])?;
+                part.require("text")?.str()?;
             }
             "refusal" if role == "assistant" => {
-                part.only(&["type", "refusal"])?;
-                part.need("refusal")?.str()?;
+                part.allow_keys(&["type", "refusal"])?;
+                part.require("refusal")?.str()?;
             }
             "image_url" if role == "user" => {
-                part.only(&["type", "image_url", "prompt_cache_breakpoint"])?;
-                let image = part.need("image_url")?;
-                image.only(&["url", "detail"])?;
+                part.allow_keys(&["type", "image_url", "prompt_cache_breakpoint"])?;
+                let image = part.require("image_url")?;
+                image.allow_keys(&["url", "detail"])?;
                 image.get("detail").map(|it| it.one_of(&["auto", "low", "high"])).transpose()?;
-                image_url(&image.need("url")?)?;
+                image_url(&image.require("url")?)?;
             }
             "image_url" => {
                 let (message, _) = content.path.split_once('.').unwrap_or((&content.path, ""));
-                return Err(Refused::bad(format!(
+                return Err(RequestError::bad_request(format!(
                     "Invalid '{message}'. Image URLs are only allowed for messages with role 'user', \
                      but this message with role '{role}' contains an image URL."
                 ))
                 .with_param(message));
             }
             _ => {
-                part.need("type")?.one_of(&["text", "image_url", "input_audio", "file"])?;
+                part.require("type")?.one_of(&["text", "image_url", "input_audio", "file"])?;
             }
         }
     }
     Ok(())
 }
 
-fn check_reply(message: &Spot<'_>, model: &str, told: &[Told]) -> Result<(), Refused> {
-    message.only(&["role", "content", "refusal", "name", "tool_calls", "reasoning_content"])?;
+fn check_reply(message: &Field<'_>, model: &str, sent: &[SentReply]) -> Result<(), RequestError> {
+    message.allow_keys(&[
+        "role",
+        "content",
+        "refusal",
+        "name",
+        "tool_calls",
+        "reasoning_content",
+    ])?;
     let mut ids = vec![];
     if let Some(calls) = message.get("tool_calls") {
         let calls = calls.items()?;
         if calls.is_empty() {
-            return Err(Refused::bad(format!(
+            return Err(RequestError::bad_request(format!(
                 "Invalid '{}.tool_calls': empty array. Expected an array with minimum length 1, but \
                  got an empty array instead.",
                 message.path
@@ -466,61 +477,61 @@ fn check_reply(message: &Spot<'_>, model: &str, told: &[Told]) -> Result<(), Ref
             .with_code("empty_array"));
         }
         for call in calls {
-            call.only(&["id", "type", "function"])?;
-            call.need("type")?.one_of(&["function"])?;
-            ids.push(call.need("id")?.short(LONGEST_ID)?);
-            let function = call.need("function")?;
-            function.only(&["name", "arguments"])?;
-            let name = function.need("name")?;
+            call.allow_keys(&["id", "type", "function"])?;
+            call.require("type")?.one_of(&["function"])?;
+            ids.push(call.require("id")?.max_chars(LONGEST_ID)?);
+            let function = call.require("function")?;
+            function.allow_keys(&["name", "arguments"])?;
+            let name = function.require("name")?;
             name.name(usize::MAX)?;
-            name.short(64)?;
-            function.need("arguments")?.str()?;
+            name.max_chars(64)?;
+            function.require("arguments")?.str()?;
         }
     }
     match message.get("content") {
         Some(content) => check_content(&content, "assistant")?,
         None if ids.is_empty() && message.get("refusal").is_none() => {
-            return Err(Refused::bad(format!(
+            return Err(RequestError::bad_request(format!(
                 "Invalid value for '{}.content': expected a string, got null.",
                 message.path
             )));
         }
         None => {}
     }
-    check_thought(message, model, &ids, told)
+    check_thought(message, model, &ids, sent)
 }
 
-/// What was thought before a call comes back with it.
+/// Checks that thinking before a call comes back with the call.
 fn check_thought(
-    message: &Spot<'_>,
+    message: &Field<'_>,
     model: &str,
     ids: &[&str],
-    told: &[Told],
-) -> Result<(), Refused> {
-    let said = told.iter().rev().find(|told| {
-        told.model == model && told.calls.iter().any(|call| ids.contains(&call.as_str()))
+    sent: &[SentReply],
+) -> Result<(), RequestError> {
+    let earlier = sent.iter().rev().find(|sent| {
+        sent.model == model && sent.calls.iter().any(|call| ids.contains(&call.as_str()))
     });
-    let thought: String = said.map_or(String::new(), |said| {
-        let shown = said.thoughts.iter().map(|thought| match thought {
+    let thought: String = earlier.map_or(String::new(), |earlier| {
+        let shown = earlier.thoughts.iter().map(|thought| match thought {
             Thought::Shown(text) => text.as_str(),
             Thought::Hidden(_) => "",
         });
         shown.collect()
     });
-    let back = message.get("reasoning_content").map(|back| back.str()).transpose()?;
-    if thought.is_empty() || back == Some(thought.as_str()) {
+    let returned = message.get("reasoning_content").map(|returned| returned.str()).transpose()?;
+    if thought.is_empty() || returned == Some(thought.as_str()) {
         return Ok(());
     }
-    Err(Refused::bad(
+    Err(RequestError::bad_request(
         "The `reasoning_content` in the thinking mode must be passed back to the API.",
     ))
 }
 
-/// Every call is answered right after the message that made it, and no answer is anybody else's.
-fn check_pairs(messages: &[Spot<'_>]) -> Result<(), Refused> {
+/// Checks that every call has its result right after its message, and that every result has a call.
+fn check_pairs(messages: &[Field<'_>]) -> Result<(), RequestError> {
     let mut open: Vec<&str> = vec![];
-    let left = |open: &[&str]| {
-        Refused::bad(format!(
+    let missing_results = |open: &[&str]| {
+        RequestError::bad_request(format!(
             "An assistant message with 'tool_calls' must be followed by tool messages responding to \
              each 'tool_call_id'. The following tool_call_ids did not have response messages: {}",
             open.join(", ")
@@ -540,10 +551,10 @@ fn check_pairs(messages: &[Spot<'_>]) -> Result<(), Refused> {
             continue;
         }
         if !open.is_empty() {
-            return Err(left(&open));
+            return Err(missing_results(&open));
         }
         let calls = message.value["tool_calls"].as_array().into_iter().flatten();
         open = calls.filter_map(|call| call["id"].as_str()).collect();
     }
-    if open.is_empty() { Ok(()) } else { Err(left(&open)) }
+    if open.is_empty() { Ok(()) } else { Err(missing_results(&open)) }
 }

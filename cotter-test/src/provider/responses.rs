@@ -1,4 +1,4 @@
-//! OpenAI's Responses, from the side that answers.
+//! The server side of OpenAI's Responses.
 //!
 //! Written from `developers.openai.com/api`: `/reference/resources/responses`,
 //! `/docs/guides/streaming-responses`, `/docs/guides/reasoning`, `/docs/guides/function-calling` and
@@ -11,11 +11,11 @@ use cotter::{
 use serde_json::{Value, json};
 
 use super::{
-    Keys, Received, Rendered, Told, Turn, Wire,
-    answer::{Part, Reply, Thought, bits, words},
+    Keys, Received, Rendered, SentReply, Turn, Wire,
+    answer::{Part, Reply, Thought, chunks_of_seven, words},
     chat,
-    check::{House, Refused, Spot, image_url},
-    named_event, seal,
+    check::{Field, Provider, RequestError, image_url},
+    fake_signature, named_event,
 };
 
 const FIELDS: &[&str] = &[
@@ -70,21 +70,21 @@ impl Wire for Responses {
         "/responses"
     }
 
-    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), Refused> {
+    fn check_head(&self, request: &Received, keys: &Keys) -> Result<(), RequestError> {
         chat::check_bearer(request, keys)
     }
 
-    fn check(&self, _: &Received, body: &Value, _: &[Told]) -> Result<(), Refused> {
-        let root = Spot::root(body, House::OpenAi);
-        root.only(FIELDS)?;
-        let model = root.need("model")?.str()?;
+    fn check(&self, _: &Received, body: &Value, _: &[SentReply]) -> Result<(), RequestError> {
+        let root = Field::root(body, Provider::OpenAi);
+        root.allow_keys(FIELDS)?;
+        let model = root.require("model")?.str()?;
         root.get("instructions").map(|words| words.str()).transpose()?;
         for flag in ["store", "parallel_tool_calls"] {
             root.get(flag).map(|flag| flag.bool()).transpose()?;
         }
-        root.get("prompt_cache_key").map(|key| key.short(64)).transpose()?;
+        root.get("prompt_cache_key").map(|key| key.max_chars(64)).transpose()?;
         if let Some(options) = root.get("stream_options") {
-            options.only(&["include_obfuscation"])?;
+            options.allow_keys(&["include_obfuscation"])?;
         }
         for include in root.get("include").map_or(Ok(vec![]), |include| include.items())? {
             include.one_of(INCLUDES)?;
@@ -92,7 +92,7 @@ impl Wire for Responses {
         if let Some(most) = root.get("max_output_tokens") {
             let tokens = most.int()?;
             if tokens < FEWEST_TOKENS {
-                return Err(Refused::bad(format!(
+                return Err(RequestError::bad_request(format!(
                     "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= \
                      {FEWEST_TOKENS}, but got {tokens} instead."
                 ))
@@ -102,38 +102,41 @@ impl Wire for Responses {
         }
         check_tools(&root)?;
         check_reasoning(&root, model)?;
-        let input = root.need("input")?;
+        let input = root.require("input")?;
         if input.value.is_string() {
             return Ok(());
         }
         let items = input.items()?;
-        let kept = root.get("store").is_none_or(|store| store.value == true);
+        let is_stored = root.get("store").is_none_or(|store| store.value == true);
         for item in &items {
-            check_item(item, kept)?;
+            check_item(item, is_stored)?;
         }
         check_pairs(&items)?;
         check_order(&items)
     }
 
     fn reply(&self, reply: &Reply, turn: &Turn<'_>) -> Rendered {
-        let mut telling = Telling::of(turn);
-        telling.say("response.created", json!({"response": telling.response("in_progress")}));
-        telling.say("response.in_progress", json!({"response": telling.response("in_progress")}));
-        let is_cut = reply.stop() == StopReason::MaxTokens;
+        let mut stream = StreamBuilder::of(turn);
+        stream.push_event("response.created", json!({"response": stream.response("in_progress")}));
+        stream.push_event(
+            "response.in_progress",
+            json!({"response": stream.response("in_progress")}),
+        );
+        let is_truncated = reply.stop() == StopReason::MaxTokens;
         for (index, part) in reply.parts.iter().enumerate() {
             let is_last = index + 1 == reply.parts.len();
-            telling.part(part, if is_cut && is_last { "incomplete" } else { "completed" });
+            stream.part(part, if is_truncated && is_last { "incomplete" } else { "completed" });
         }
-        let said = std::mem::take(&mut telling.events);
-        telling.end(reply);
-        Rendered { said, end: telling.events }
+        let body = std::mem::take(&mut stream.events);
+        stream.end(reply);
+        Rendered { body, end: stream.events }
     }
 
-    fn refusal(&self, refused: &Refused) -> Value {
+    fn refusal(&self, refused: &RequestError) -> Value {
         chat::refusal(refused)
     }
 
-    fn failure(&self, status: u16) -> Refused {
+    fn failure(&self, status: u16) -> RequestError {
         chat::failure(status)
     }
 
@@ -146,35 +149,35 @@ impl Wire for Responses {
     }
 }
 
-/// A stream in the making.
-struct Telling<'r> {
+/// The event stream of a response, while it is built.
+struct StreamBuilder<'r> {
     turn: &'r Turn<'r>,
     events: Vec<String>,
-    /// How many events there were.
+    /// The number of events so far.
     count: usize,
-    /// What the response consists of so far.
+    /// The output items so far.
     output: Vec<Value>,
 }
 
-impl<'r> Telling<'r> {
+impl<'r> StreamBuilder<'r> {
     fn of(turn: &'r Turn<'r>) -> Self {
-        Telling { turn, events: vec![], count: 0, output: vec![] }
+        StreamBuilder { turn, events: vec![], count: 0, output: vec![] }
     }
 
-    fn say(&mut self, name: &str, fields: Value) {
+    fn push_event(&mut self, name: &str, fields: Value) {
         let mut data = json!({"type": name, "sequence_number": self.count});
         if let (Some(data), Value::Object(fields)) = (data.as_object_mut(), fields) {
             data.extend(fields);
         }
-        let hides = self.turn.request["stream_options"]["include_obfuscation"] != false;
-        if hides && name.ends_with(".delta") {
+        let is_obfuscated = self.turn.request["stream_options"]["include_obfuscation"] != false;
+        if is_obfuscated && name.ends_with(".delta") {
             data["obfuscation"] = json!("8LmeBsRtk");
         }
         self.events.push(named_event(name, &data));
         self.count += 1;
     }
 
-    /// The whole response as it stands.
+    /// The response object in its current state.
     fn response(&self, status: &str) -> Value {
         let request = self.turn.request;
         json!({
@@ -215,16 +218,16 @@ impl<'r> Telling<'r> {
             Part::Thought(thought) => self.thought(thought),
             Part::Call { id, name, input } => self.call(id, name, input, status),
         };
-        self.say("response.output_item.done", json!({"output_index": index, "item": item}));
+        self.push_event("response.output_item.done", json!({"output_index": index, "item": item}));
         self.output.push(item);
     }
 
-    /// The id of the item in the making.
+    /// The id of the current item.
     fn id(&self, prefix: &str) -> String {
         format!("{prefix}_{:024}{:08}", self.turn.number, self.output.len())
     }
 
-    /// Text, or words of refusal: the same events under other names.
+    /// A text or a refusal: the same events under different names.
     fn message(&mut self, text: &str, kind: &str, field: &str, status: &str) -> Value {
         let (id, index) = (self.id("msg"), self.output.len());
         let part = |text: &str| match kind {
@@ -237,8 +240,11 @@ impl<'r> Telling<'r> {
             json!({"id": id, "type": "message", "status": status, "content": content,
                    "phase": "final_answer", "role": "assistant"})
         };
-        let begun = item("in_progress", vec![]);
-        self.say("response.output_item.added", json!({"output_index": index, "item": begun}));
+        let started = item("in_progress", vec![]);
+        self.push_event(
+            "response.output_item.added",
+            json!({"output_index": index, "item": started}),
+        );
         let at = |more: Value| {
             let mut fields = json!({"item_id": id, "output_index": index, "content_index": 0});
             if let (Some(fields), Value::Object(more)) = (fields.as_object_mut(), more) {
@@ -246,12 +252,12 @@ impl<'r> Telling<'r> {
             }
             fields
         };
-        self.say("response.content_part.added", at(json!({"part": part("")})));
+        self.push_event("response.content_part.added", at(json!({"part": part("")})));
         for word in words(text) {
-            self.say(&format!("response.{kind}.delta"), at(json!({"delta": word})));
+            self.push_event(&format!("response.{kind}.delta"), at(json!({"delta": word})));
         }
-        self.say(&format!("response.{kind}.done"), at(json!({field: text})));
-        self.say("response.content_part.done", at(json!({"part": part(text)})));
+        self.push_event(&format!("response.{kind}.done"), at(json!({field: text})));
+        self.push_event("response.content_part.done", at(json!({"part": part(text)})));
         item(status, vec![part(text)])
     }
 
@@ -261,31 +267,37 @@ impl<'r> Telling<'r> {
             json!({"id": id, "type": "function_call", "status": status, "arguments": input,
                    "call_id": call_id, "name": name})
         };
-        let begun = item("in_progress", "");
-        self.say("response.output_item.added", json!({"output_index": index, "item": begun}));
-        for bit in bits(input) {
+        let started = item("in_progress", "");
+        self.push_event(
+            "response.output_item.added",
+            json!({"output_index": index, "item": started}),
+        );
+        for bit in chunks_of_seven(input) {
             let fields = json!({"item_id": id, "output_index": index, "delta": bit});
-            self.say("response.function_call_arguments.delta", fields);
+            self.push_event("response.function_call_arguments.delta", fields);
         }
         let fields = json!({"item_id": id, "output_index": index, "arguments": input});
-        self.say("response.function_call_arguments.done", fields);
+        self.push_event("response.function_call_arguments.done", fields);
         item(status, input)
     }
 
     fn thought(&mut self, thought: &Thought) -> Value {
         let (id, index) = (self.id("rs"), self.output.len());
-        let wants = !self.turn.request["reasoning"]["summary"].is_null();
+        let wants_summary = !self.turn.request["reasoning"]["summary"].is_null();
         let summary = match thought {
-            Thought::Shown(text) if wants => text.as_str(),
+            Thought::Shown(text) if wants_summary => text.as_str(),
             _ => "",
         };
-        let whole = |text: &str| json!({"type": "summary_text", "text": text});
+        let summary_part = |text: &str| json!({"type": "summary_text", "text": text});
         let item = |summary: Vec<Value>| {
             json!({"id": id, "type": "reasoning", "encrypted_content": encrypted(&id),
                    "summary": summary})
         };
-        let begun = item(vec![]);
-        self.say("response.output_item.added", json!({"output_index": index, "item": begun}));
+        let started = item(vec![]);
+        self.push_event(
+            "response.output_item.added",
+            json!({"output_index": index, "item": started}),
+        );
         if summary.is_empty() {
             return item(vec![]);
         }
@@ -296,22 +308,28 @@ impl<'r> Telling<'r> {
             }
             fields
         };
-        self.say("response.reasoning_summary_part.added", at(json!({"part": whole("")})));
+        self.push_event(
+            "response.reasoning_summary_part.added",
+            at(json!({"part": summary_part("")})),
+        );
         for word in words(summary) {
-            self.say("response.reasoning_summary_text.delta", at(json!({"delta": word})));
+            self.push_event("response.reasoning_summary_text.delta", at(json!({"delta": word})));
         }
-        self.say("response.reasoning_summary_text.done", at(json!({"text": summary})));
-        self.say("response.reasoning_summary_part.done", at(json!({"part": whole(summary)})));
-        item(vec![whole(summary)])
+        self.push_event("response.reasoning_summary_text.done", at(json!({"text": summary})));
+        self.push_event(
+            "response.reasoning_summary_part.done",
+            at(json!({"part": summary_part(summary)})),
+        );
+        item(vec![summary_part(summary)])
     }
 
     fn end(&mut self, reply: &Reply) {
         if let Some(kind) = reply.error {
-            let error = chat::failed(kind);
-            self.say("error", json!({"error": error}));
+            let error = chat::error_object(kind);
+            self.push_event("error", json!({"error": error}));
             let mut response = self.response("failed");
-            response["error"] = json!({"code": word(kind), "message": error["message"]});
-            return self.say("response.failed", json!({"response": response}));
+            response["error"] = json!({"code": error_code(kind), "message": error["message"]});
+            return self.push_event("response.failed", json!({"response": response}));
         }
         let filtered = reply.stop() == StopReason::Refusal
             && !reply
@@ -327,12 +345,12 @@ impl<'r> Telling<'r> {
         let mut response = self.response(status);
         response["incomplete_details"] = reason.map_or(Value::Null, |why| json!({"reason": why}));
         response["usage"] = usage(&reply.usage);
-        self.say(&format!("response.{status}"), json!({"response": response}));
+        self.push_event(&format!("response.{status}"), json!({"response": response}));
     }
 }
 
-/// The word of a response that failed.
-fn word(kind: ModelErrorKind) -> &'static str {
+/// The error code of a failed response.
+fn error_code(kind: ModelErrorKind) -> &'static str {
     match kind {
         ModelErrorKind::RateLimited => "rate_limit_exceeded",
         ModelErrorKind::Overloaded => "server_is_overloaded",
@@ -342,9 +360,9 @@ fn word(kind: ModelErrorKind) -> &'static str {
     }
 }
 
-/// What only the provider can read of its thinking.
+/// A stand-in for encrypted thinking.
 fn encrypted(id: &str) -> String {
-    seal("gAAAAAB", id)
+    fake_signature("gAAAAAB", id)
 }
 
 fn usage(usage: &Usage) -> Value {
@@ -361,15 +379,15 @@ fn usage(usage: &Usage) -> Value {
     })
 }
 
-fn check_tools(root: &Spot<'_>) -> Result<(), Refused> {
+fn check_tools(root: &Field<'_>) -> Result<(), RequestError> {
     for tool in root.get("tools").map_or(Ok(vec![]), |tools| tools.items())? {
-        tool.only(&["type", "name", "description", "parameters", "strict"])?;
-        tool.need("type")?.one_of(&["function"])?;
-        let name = tool.need("name")?;
+        tool.allow_keys(&["type", "name", "description", "parameters", "strict"])?;
+        tool.require("type")?.one_of(&["function"])?;
+        let name = tool.require("name")?;
         name.name(usize::MAX)?;
-        name.short(128)?;
+        name.max_chars(128)?;
         tool.get("description").map(|words| words.str()).transpose()?;
-        let schema = tool.need("parameters")?;
+        let schema = tool.require("parameters")?;
         schema.object()?;
         tool.get("strict").map(|strict| strict.bool()).transpose()?;
         let is_closed = schema.value["additionalProperties"] == false;
@@ -384,57 +402,65 @@ fn check_tools(root: &Spot<'_>) -> Result<(), Refused> {
     Ok(())
 }
 
-fn check_reasoning(root: &Spot<'_>, model: &str) -> Result<(), Refused> {
-    let never_thinks = chat::efforts(model).is_some_and(<[&str]>::is_empty);
+fn check_reasoning(root: &Field<'_>, model: &str) -> Result<(), RequestError> {
+    let cannot_think = chat::efforts(model).is_some_and(<[&str]>::is_empty);
     let Some(reasoning) = root.get("reasoning") else { return Ok(()) };
-    if never_thinks {
-        return Err(Refused::bad(
+    if cannot_think {
+        return Err(RequestError::bad_request(
             "Unsupported parameter: 'reasoning.effort' is not supported with this model.",
         )
         .with_code("unsupported_parameter")
         .with_param("reasoning.effort"));
     }
-    reasoning.only(&["effort", "summary", "context", "mode", "generate_summary"])?;
+    reasoning.allow_keys(&["effort", "summary", "context", "mode", "generate_summary"])?;
     reasoning.get("effort").map(|effort| chat::check_effort(&effort, model)).transpose()?;
     let kinds = ["auto", "concise", "detailed"];
     reasoning.get("summary").map(|summary| summary.one_of(&kinds)).transpose()?;
     Ok(())
 }
 
-fn check_item(item: &Spot<'_>, is_kept: bool) -> Result<(), Refused> {
+fn check_item(item: &Field<'_>, is_stored: bool) -> Result<(), RequestError> {
     let kinds = ["message", "reasoning", "function_call", "function_call_output"];
     let kind = item.get("type").map_or(Ok("message"), |kind| kind.one_of(&kinds))?;
     match kind {
         "message" => check_message(item),
         "function_call" => {
-            item.only(&["type", "id", "call_id", "name", "arguments", "status", "namespace"])?;
-            item.need("call_id")?.short(LONGEST_ID)?;
-            let name = item.need("name")?;
+            item.allow_keys(&[
+                "type",
+                "id",
+                "call_id",
+                "name",
+                "arguments",
+                "status",
+                "namespace",
+            ])?;
+            item.require("call_id")?.max_chars(LONGEST_ID)?;
+            let name = item.require("name")?;
             name.name(usize::MAX)?;
-            name.short(128)?;
-            item.need("arguments")?.str()?;
+            name.max_chars(128)?;
+            item.require("arguments")?.str()?;
             check_id(item, "fc")
         }
         "function_call_output" => {
-            item.only(&["type", "id", "call_id", "output", "status"])?;
-            item.need("call_id")?.short(LONGEST_ID)?;
-            let output = item.need("output")?;
+            item.allow_keys(&["type", "id", "call_id", "output", "status"])?;
+            item.require("call_id")?.max_chars(LONGEST_ID)?;
+            let output = item.require("output")?;
             if output.value.is_string() {
                 return Ok(());
             }
             output.items()?.iter().try_for_each(|part| check_part(part, "user"))
         }
-        _ => check_thought(item, is_kept),
+        _ => check_thought(item, is_stored),
     }
 }
 
-fn check_id(item: &Spot<'_>, prefix: &str) -> Result<(), Refused> {
+fn check_id(item: &Field<'_>, prefix: &str) -> Result<(), RequestError> {
     let Some(id) = item.get("id") else { return Ok(()) };
-    let word = id.short(LONGEST_ID)?;
+    let word = id.max_chars(LONGEST_ID)?;
     if word.starts_with(&format!("{prefix}_")) {
         return Ok(());
     }
-    Err(Refused::bad(format!(
+    Err(RequestError::bad_request(format!(
         "Invalid '{}': '{word}'. Expected an ID that begins with '{prefix}'.",
         id.path
     ))
@@ -442,62 +468,68 @@ fn check_id(item: &Spot<'_>, prefix: &str) -> Result<(), Refused> {
     .with_param(id.path))
 }
 
-fn check_message(item: &Spot<'_>) -> Result<(), Refused> {
-    item.only(&["type", "role", "content", "id", "status", "phase"])?;
-    let role = item.need("role")?.one_of(&["user", "assistant", "system", "developer"])?;
+fn check_message(item: &Field<'_>) -> Result<(), RequestError> {
+    item.allow_keys(&["type", "role", "content", "id", "status", "phase"])?;
+    let role = item.require("role")?.one_of(&["user", "assistant", "system", "developer"])?;
     check_id(item, "msg")?;
     if let Some(phase) = item.get("phase") {
         phase.one_of(&["commentary", "final_answer"])?;
     }
-    let content = item.need("content")?;
+    let content = item.require("content")?;
     if content.value.is_string() {
         return Ok(());
     }
     content.items()?.iter().try_for_each(|part| check_part(part, role))
 }
 
-fn check_part(part: &Spot<'_>, role: &str) -> Result<(), Refused> {
+fn check_part(part: &Field<'_>, role: &str) -> Result<(), RequestError> {
     let kinds: &[&str] = match role {
         "assistant" => &["output_text", "refusal"],
         _ => &["input_text", "input_image", "input_file"],
     };
-    match part.need("type")?.one_of(kinds)? {
+    match part.require("type")?.one_of(kinds)? {
         "input_text" => {
-            part.only(&["type", "text", "prompt_cache_breakpoint"])?;
-            part.need("text")?.str().map(drop)
+            part.allow_keys(&["type", "text", "prompt_cache_breakpoint"])?;
+            part.require("text")?.str().map(drop)
         }
         "output_text" => {
-            part.only(&["type", "text", "annotations", "logprobs"])?;
-            part.need("text")?.str().map(drop)
+            part.allow_keys(&["type", "text", "annotations", "logprobs"])?;
+            part.require("text")?.str().map(drop)
         }
         "refusal" => {
-            part.only(&["type", "refusal"])?;
-            part.need("refusal")?.str().map(drop)
+            part.allow_keys(&["type", "refusal"])?;
+            part.require("refusal")?.str().map(drop)
         }
         "input_image" => {
-            part.only(&["type", "image_url", "detail", "file_id", "prompt_cache_breakpoint"])?;
+            part.allow_keys(&[
+                "type",
+                "image_url",
+                "detail",
+                "file_id",
+                "prompt_cache_breakpoint",
+            ])?;
             let kinds = ["auto", "low", "high", "original"];
             part.get("detail").map(|detail| detail.one_of(&kinds)).transpose()?;
-            image_url(&part.need("image_url")?)
+            image_url(&part.require("image_url")?)
         }
         _ => Ok(()),
     }
 }
 
-fn check_thought(item: &Spot<'_>, is_kept: bool) -> Result<(), Refused> {
-    item.only(&["type", "id", "summary", "content", "encrypted_content", "status"])?;
-    let id = item.need("id")?.str()?;
+fn check_thought(item: &Field<'_>, is_stored: bool) -> Result<(), RequestError> {
+    item.allow_keys(&["type", "id", "summary", "content", "encrypted_content", "status"])?;
+    let id = item.require("id")?.str()?;
     check_id(item, "rs")?;
-    for part in item.need("summary")?.items()? {
-        part.only(&["type", "text"])?;
-        part.need("type")?.one_of(&["summary_text"])?;
-        part.need("text")?.str()?;
+    for part in item.require("summary")?.items()? {
+        part.allow_keys(&["type", "text"])?;
+        part.require("type")?.one_of(&["summary_text"])?;
+        part.require("text")?.str()?;
     }
     let Some(content) = item.get("encrypted_content") else {
-        if is_kept {
+        if is_stored {
             return Ok(());
         }
-        return Err(Refused::bad(format!(
+        return Err(RequestError::bad_request(format!(
             "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try \
              again with `store` set to true, or remove this item from your input."
         ))
@@ -506,7 +538,7 @@ fn check_thought(item: &Spot<'_>, is_kept: bool) -> Result<(), Refused> {
     if content.str()? == encrypted(id) {
         return Ok(());
     }
-    Err(Refused::bad(format!(
+    Err(RequestError::bad_request(format!(
         "The encrypted content {} could not be verified. Reason: Encrypted content could not be \
          decrypted or parsed.",
         content.str()?
@@ -514,10 +546,10 @@ fn check_thought(item: &Spot<'_>, is_kept: bool) -> Result<(), Refused> {
     .with_code("invalid_encrypted_content"))
 }
 
-/// Every call has an output after it, every output a call before it.
-fn check_pairs(items: &[Spot<'_>]) -> Result<(), Refused> {
+/// Checks that every call has an output after it, and every output a call before it.
+fn check_pairs(items: &[Field<'_>]) -> Result<(), RequestError> {
     let mut open: Vec<&str> = vec![];
-    let refused = |message: String| Err(Refused::bad(message).with_param("input"));
+    let refused = |message: String| Err(RequestError::bad_request(message).with_param("input"));
     for item in items {
         let id = item.value["call_id"].as_str().unwrap_or_default();
         match item.value["type"].as_str() {
@@ -538,18 +570,18 @@ fn check_pairs(items: &[Spot<'_>]) -> Result<(), Refused> {
     }
 }
 
-/// What was thought stands before what it led to.
-fn check_order(items: &[Spot<'_>]) -> Result<(), Refused> {
+/// Checks that every thought stands before the item it led to.
+fn check_order(items: &[Field<'_>]) -> Result<(), RequestError> {
     for (at, item) in items.iter().enumerate() {
         if item.value["type"] != "reasoning" {
             continue;
         }
         let next = items[at + 1..].iter().find(|item| item.value["type"] != "reasoning");
-        let is_led_to = next.is_some_and(|next| {
+        let has_following_item = next.is_some_and(|next| {
             next.value["type"] == "function_call" || next.value["role"] == "assistant"
         });
-        if !is_led_to {
-            return Err(Refused::bad(format!(
+        if !has_following_item {
+            return Err(RequestError::bad_request(format!(
                 "Item '{}' of type 'reasoning' was provided without its required following item.",
                 item.value["id"].as_str().unwrap_or_default()
             ))

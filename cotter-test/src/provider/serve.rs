@@ -1,5 +1,5 @@
-//! The provider's side of the line: HTTP/1.1 by hand, so that every byte, every split and every way to
-//! break off is ours to choose.
+//! The server: HTTP/1.1 by hand, so that tests control every byte, every split and every kind of
+//! failure.
 
 use std::{
     io::{self, Write},
@@ -22,17 +22,17 @@ use tokio::{
 };
 
 use super::{
-    Received, Shared, State, Told, Turn,
-    answer::{After, Answer, Cut, Reply, What},
-    check::Refused,
+    Received, SentReply, Shared, State, Turn,
+    answer::{After, Answer, AnswerBody, Cut, Reply},
+    check::RequestError,
 };
 
 /// The longest head of a request.
-const MOST_HEAD: usize = 1024 * 1024;
-/// The longest body: what the published limits leave.
-const MOST_BODY: usize = 64 * 1024 * 1024;
+const MAX_HEAD: usize = 1024 * 1024;
+/// The longest body of a request: more than the published limits.
+const MAX_BODY: usize = 64 * 1024 * 1024;
 
-/// Serves until it is over.
+/// Serves until the provider is dropped.
 pub(super) fn run(listener: StdListener, shared: Arc<Shared>) {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("this machine has room for a runtime");
@@ -66,21 +66,21 @@ struct Connection {
     outgoing: OwnedWriteHalf,
 }
 
-/// What a client sends.
+/// The client's side of a connection.
 struct Incoming {
     stream: OwnedReadHalf,
-    /// What was read and not looked at yet.
+    /// Bytes that are read but not parsed yet.
     buffer: Vec<u8>,
 }
 
-/// How a connection goes on.
-enum Then {
+/// The next step of a connection.
+enum NextStep {
     Next,
-    /// We end it.
+    /// Close it.
     Close,
-    /// We break it.
+    /// Reset it.
     Reset,
-    /// Whoever made it has ended it.
+    /// The client has closed it.
     Gone,
 }
 
@@ -91,40 +91,42 @@ impl Connection {
     }
 
     async fn serve(mut self) {
-        let then = loop {
-            let Ok(Some(mut request)) = self.incoming.request().await else { break Then::Gone };
+        let next = loop {
+            let Ok(Some(mut request)) = self.incoming.request().await else { break NextStep::Gone };
             request.connection = self.number;
-            let keeps = request.header("connection") != Some("close");
+            let keeps_open = request.header("connection") != Some("close");
             let plan = answer(&self.shared, request);
-            // A client that goes away is noticed while it is being answered.
+            // Notice a client that leaves while it is being answered.
             let Connection { shared, incoming, outgoing, .. } = &mut self;
-            let gone = pin!(incoming.gone());
+            let wait_for_close = pin!(incoming.wait_for_close());
             let delivered = pin!(deliver(outgoing, plan, shared));
-            match select(delivered, gone).await {
-                Either::Left((Ok(Then::Next), _)) if keeps => {}
-                Either::Left((Ok(Then::Next | Then::Close), _)) => break Then::Close,
-                Either::Left((Ok(Then::Reset), _)) => break Then::Reset,
-                Either::Left((Ok(Then::Gone) | Err(_), _)) | Either::Right(_) => break Then::Gone,
+            match select(delivered, wait_for_close).await {
+                Either::Left((Ok(NextStep::Next), _)) if keeps_open => {}
+                Either::Left((Ok(NextStep::Next | NextStep::Close), _)) => break NextStep::Close,
+                Either::Left((Ok(NextStep::Reset), _)) => break NextStep::Reset,
+                Either::Left((Ok(NextStep::Gone) | Err(_), _)) | Either::Right(_) => {
+                    break NextStep::Gone;
+                }
             }
         };
-        match then {
-            Then::Gone => self.shared.change(|state| state.closed += 1),
-            // Dropping it would say that this was all.
-            Then::Reset => self.outgoing.forget(),
-            Then::Close | Then::Next => {}
+        match next {
+            NextStep::Gone => self.shared.change(|state| state.closed += 1),
+            // A drop would close the stream in the normal way.
+            NextStep::Reset => self.outgoing.forget(),
+            NextStep::Close | NextStep::Next => {}
         }
     }
 }
 
 impl Incoming {
-    /// The next request; `None` where there is none.
+    /// The next request; `None` at the end of the connection.
     async fn request(&mut self) -> io::Result<Option<Received>> {
         let head = loop {
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
                 let head: Vec<u8> = self.buffer.drain(..end + 4).collect();
                 break String::from_utf8_lossy(&head).into_owned();
             }
-            if self.buffer.len() > MOST_HEAD || !self.more().await? {
+            if self.buffer.len() > MAX_HEAD || !self.read_more().await? {
                 return Ok(None);
             }
         };
@@ -145,23 +147,24 @@ impl Incoming {
         let length = request.header("content-length").and_then(|length| length.parse().ok());
         request.body = match request.header("transfer-encoding") {
             Some(coding) if coding.eq_ignore_ascii_case("chunked") => self.chunks().await?,
-            _ => self.take(length.unwrap_or(0)).await?,
+            _ => self.read_bytes(length.unwrap_or(0)).await?,
         };
         Ok(Some(request))
     }
 
-    /// A body in chunks.
+    /// Reads a chunked body.
     async fn chunks(&mut self) -> io::Result<Vec<u8>> {
         let mut body = vec![];
         loop {
             let line = self.line().await?;
             let size = line.split(';').next().unwrap_or_default().trim();
-            let size = usize::from_str_radix(size, 16).map_err(|_| wrong("a chunk has a size"))?;
+            let size =
+                usize::from_str_radix(size, 16).map_err(|_| invalid_data("a chunk has a size"))?;
             if size == 0 {
                 while !self.line().await?.is_empty() {}
                 return Ok(body);
             }
-            body.extend(self.take(size).await?);
+            body.extend(self.read_bytes(size).await?);
             self.line().await?;
         }
     }
@@ -172,30 +175,30 @@ impl Incoming {
                 let line: Vec<u8> = self.buffer.drain(..end + 2).collect();
                 return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
             }
-            if !self.more().await? {
-                return Err(wrong("a line ends"));
+            if !self.read_more().await? {
+                return Err(invalid_data("a line ends"));
             }
         }
     }
 
-    async fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
-        if bytes > MOST_BODY {
-            return Err(wrong("a body has an end"));
+    async fn read_bytes(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
+        if bytes > MAX_BODY {
+            return Err(invalid_data("a body has an end"));
         }
         while self.buffer.len() < bytes {
-            if !self.more().await? {
-                return Err(wrong("a body is whole"));
+            if !self.read_more().await? {
+                return Err(invalid_data("a body is whole"));
             }
         }
         Ok(self.buffer.drain(..bytes).collect())
     }
 
-    /// Ends when the client has gone away.
-    async fn gone(&mut self) {
-        while self.buffer.len() < MOST_BODY && self.more().await.unwrap_or(false) {}
+    /// Returns when the client has closed the connection.
+    async fn wait_for_close(&mut self) {
+        while self.buffer.len() < MAX_BODY && self.read_more().await.unwrap_or(false) {}
     }
 
-    async fn more(&mut self) -> io::Result<bool> {
+    async fn read_more(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 16 * 1024];
         let read = self.stream.read(&mut bytes).await?;
         self.buffer.extend_from_slice(&bytes[..read]);
@@ -203,7 +206,7 @@ impl Incoming {
     }
 }
 
-fn wrong(what: &str) -> io::Error {
+fn invalid_data(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -211,35 +214,36 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// Bytes to send, in order, and where they are cut.
+/// The bytes to send, in order, and the point where they are cut off.
 struct Plan {
     head: Vec<u8>,
     pieces: Vec<Vec<u8>>,
-    /// Before which of them; the head is the first.
+    /// The index of the piece before which it is cut; the head is index 0.
     cut: Option<(usize, Cut)>,
-    /// How the connection goes on.
-    then: Then,
+    /// The next step after the last piece.
+    next: NextStep,
 }
 
-/// Decides what is said to a request, and keeps it.
+/// Decides the answer to a request and records the request.
 fn answer(shared: &Shared, mut request: Received) -> Plan {
     let wire = shared.dialect.wire();
     let body = request.json();
     let checked = {
         let state = shared.state();
-        if is_list(shared, &request) {
+        if is_model_list(shared, &request) {
             let list = wire.models(&state.models);
             drop(state);
             shared.change(|state| state.requests.push(request));
-            return whole(200, &[], list.to_string().into_bytes());
+            return short_response(200, &[], list.to_string().into_bytes());
         }
         check(shared, &state, &request, &body)
     };
     let answer = checked.and_then(|()| {
         let mut script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
         let number = shared.state().answers + 1;
-        script(&request)
-            .ok_or_else(|| Refused::bad(format!("the script has no answer for request {number}")))
+        script(&request).ok_or_else(|| {
+            RequestError::bad_request(format!("the script has no answer for request {number}"))
+        })
     });
     let answer = match answer {
         Ok(answer) => answer,
@@ -247,35 +251,35 @@ fn answer(shared: &Shared, mut request: Received) -> Plan {
             request.refused = Some(refused.message.clone());
             shared.change(|state| state.requests.push(request));
             let body = wire.refusal(&refused).to_string().into_bytes();
-            return whole(refused.status, &[], body);
+            return short_response(refused.status, &[], body);
         }
     };
     let number = shared.change(|state| {
         state.requests.push(request);
         state.answers += 1;
-        if let What::Reply(reply) = &answer.what {
-            state.told.push(told(reply, &body));
+        if let AnswerBody::Reply(reply) = &answer.kind {
+            state.sent.push(sent_reply(reply, &body));
         }
         state.answers
     });
     plan(shared, answer, &Turn { number, request: &body })
 }
 
-fn told(reply: &Reply, body: &Value) -> Told {
-    Told {
+fn sent_reply(reply: &Reply, body: &Value) -> SentReply {
+    SentReply {
         model: body["model"].as_str().unwrap_or_default().to_owned(),
         calls: reply.calls().map(str::to_owned).collect(),
         thoughts: reply.thoughts().cloned().collect(),
     }
 }
 
-/// Whether somebody asks which models there are.
-fn is_list(shared: &Shared, request: &Received) -> bool {
+/// True if the request is for the list of models.
+fn is_model_list(shared: &Shared, request: &Received) -> bool {
     let path = request.path.split('?').next().unwrap_or_default();
     request.method == "GET" && path == format!("{}/models", base(shared))
 }
 
-/// Where everything is. Anthropic's base address has no version in it.
+/// The base path. Anthropic's base address has no version in it.
 fn base(shared: &Shared) -> &'static str {
     match shared.dialect.wire().base() {
         "" => "/v1",
@@ -283,55 +287,60 @@ fn base(shared: &Shared) -> &'static str {
     }
 }
 
-fn check(shared: &Shared, state: &State, request: &Received, body: &Value) -> Result<(), Refused> {
+fn check(
+    shared: &Shared,
+    state: &State,
+    request: &Received,
+    body: &Value,
+) -> Result<(), RequestError> {
     let wire = shared.dialect.wire();
     let path = request.path.split('?').next().unwrap_or_default();
     if request.method != "POST" || path != format!("{}{}", wire.base(), wire.path()) {
-        return Err(Refused::new(
+        return Err(RequestError::new(
             404,
             "not_found_error",
             format!("Not found: {} {path}", request.method),
         ));
     }
     wire.check_head(request, &state.keys)?;
-    if state.is_unchecked {
+    if state.skip_checks {
         return Ok(());
     }
     if !request.header("content-type").is_some_and(|kind| kind.starts_with("application/json")) {
-        return Err(Refused::bad("content-type: expected application/json"));
+        return Err(RequestError::bad_request("content-type: expected application/json"));
     }
     if !body.is_object() {
-        return Err(Refused::bad("The request body is not valid JSON"));
+        return Err(RequestError::bad_request("The request body is not valid JSON"));
     }
     if body["stream"] != true {
-        return Err(Refused::bad("stream: this provider only streams"));
+        return Err(RequestError::bad_request("stream: this provider only streams"));
     }
-    wire.check(request, body, &state.told)
+    wire.check(request, body, &state.sent)
 }
 
 fn plan(shared: &Shared, answer: Answer, turn: &Turn<'_>) -> Plan {
     let wire = shared.dialect.wire();
-    let (frames, said) = match &answer.what {
-        What::Raw(bytes) => {
+    let (frames, content_events) = match &answer.kind {
+        AnswerBody::Raw(bytes) => {
             let pieces = vec![bytes.clone()];
             let cut = answer.cut.map(|(_, cut)| (0, cut));
-            return Plan { head: vec![], pieces, cut, then: Then::Close };
+            return Plan { head: vec![], pieces, cut, next: NextStep::Close };
         }
-        What::Status { status, body } => {
+        AnswerBody::Status { status, body } => {
             let own = || wire.refusal(&wire.failure(*status)).to_string().into_bytes();
-            let plan = whole(*status, &answer.headers, body.clone().unwrap_or_else(own));
-            let at = |after| usize::from(after != After::Nothing);
-            return Plan { cut: answer.cut.map(|(after, cut)| (at(after), cut)), ..plan };
+            let plan = short_response(*status, &answer.headers, body.clone().unwrap_or_else(own));
+            let piece_of = |after| usize::from(after != After::Nothing);
+            return Plan { cut: answer.cut.map(|(after, cut)| (piece_of(after), cut)), ..plan };
         }
-        What::Events(bytes) => (vec![bytes.clone()], 1),
-        What::Reply(reply) => {
+        AnswerBody::Events(bytes) => (vec![bytes.clone()], 1),
+        AnswerBody::Reply(reply) => {
             let rendered = wire.reply(reply, turn);
-            let said = rendered.said.len();
-            let frames = rendered.said.into_iter().chain(rendered.end);
-            (frames.map(String::into_bytes).collect(), said)
+            let content_events = rendered.body.len();
+            let frames = rendered.body.into_iter().chain(rendered.end);
+            (frames.map(String::into_bytes).collect(), content_events)
         }
     };
-    let before = before_each(&answer, &wire.ping());
+    let before = keep_alives(&answer, &wire.ping());
     let per_event = 1 + before.len();
     let mut frames: Vec<Vec<u8>> = frames
         .into_iter()
@@ -340,29 +349,30 @@ fn plan(shared: &Shared, answer: Answer, turn: &Turn<'_>) -> Plan {
     if answer.is_gzipped {
         frames = gzip(&frames);
     }
-    let at = answer.cut.map(|(after, cut)| (offset(after, &frames, said * per_event), cut));
+    let at =
+        answer.cut.map(|(after, cut)| (offset(after, &frames, content_events * per_event), cut));
     let pieces = match answer.pieces.as_slice() {
         [] => frames,
         sizes => split(&frames.concat(), sizes),
     };
-    streamed(&answer, pieces, at)
+    stream_response(&answer, pieces, at)
 }
 
-/// What comes before every event.
-fn before_each(answer: &Answer, ping: &str) -> Vec<Vec<u8>> {
+/// The frames before every event.
+fn keep_alives(answer: &Answer, ping: &str) -> Vec<Vec<u8>> {
     let ping = answer.has_pings.then(|| ping.as_bytes().to_vec());
     let comment = answer.comment.as_ref().map(|text| format!(": {text}\n\n").into_bytes());
     ping.into_iter().chain(comment).collect()
 }
 
-/// How many bytes come before the cut; `None` where not even a head does.
-fn offset(after: After, frames: &[Vec<u8>], said: usize) -> Option<usize> {
+/// The number of bytes before the cut; `None` if not even the head is sent.
+fn offset(after: After, frames: &[Vec<u8>], content_events: usize) -> Option<usize> {
     let bytes = |frames: &[Vec<u8>]| frames.iter().map(Vec::len).sum::<usize>();
     match after {
         After::Nothing => None,
         After::Bytes(count) => Some(count.min(bytes(frames))),
         After::Events(count) => Some(bytes(&frames[..count.min(frames.len())])),
-        After::Said => Some(bytes(&frames[..said.min(frames.len())])),
+        After::Content => Some(bytes(&frames[..content_events.min(frames.len())])),
     }
 }
 
@@ -379,7 +389,7 @@ fn split(mut bytes: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// Each piece as it is when a compressor has just been told to let go of it.
+/// Compresses each frame and flushes it, so that each can be read at once.
 fn gzip(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     let mut pieces = vec![];
@@ -391,11 +401,15 @@ fn gzip(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// A stream in chunks, a chunk per piece.
-fn streamed(answer: &Answer, pieces: Vec<Vec<u8>>, at: Option<(Option<usize>, Cut)>) -> Plan {
+/// A chunked response, one chunk per piece.
+fn stream_response(
+    answer: &Answer,
+    pieces: Vec<Vec<u8>>,
+    at: Option<(Option<usize>, Cut)>,
+) -> Plan {
     let mut headers = vec![("transfer-encoding".to_owned(), "chunked".to_owned())];
-    let names = |name: &str| answer.headers.iter().any(|(known, _)| known == name);
-    if !names("content-type") {
+    let has_header = |name: &str| answer.headers.iter().any(|(known, _)| known == name);
+    if !has_header("content-type") {
         headers.push(("content-type".into(), "text/event-stream; charset=utf-8".into()));
     }
     if answer.is_gzipped {
@@ -407,34 +421,34 @@ fn streamed(answer: &Answer, pieces: Vec<Vec<u8>>, at: Option<(Option<usize>, Cu
         let size = format!("{:x}\r\n", bytes.len()).into_bytes();
         [size.as_slice(), bytes, b"\r\n"].concat()
     };
-    let wanted = at.and_then(|(offset, how)| Some((offset?, how)));
+    let wanted = at.and_then(|(offset, kind)| Some((offset?, kind)));
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
         match wanted {
-            Some((offset, how)) if cut.is_none() && offset < so_far + piece.len() => {
+            Some((offset, kind)) if cut.is_none() && offset < so_far + piece.len() => {
                 let (before, after) = piece.split_at(offset - so_far);
                 if !before.is_empty() {
                     chunks.push(chunk(before));
                 }
-                cut = Some((chunks.len() + 1, how));
+                cut = Some((chunks.len() + 1, kind));
                 chunks.push(chunk(after));
             }
             _ => chunks.push(chunk(piece)),
         }
         so_far += piece.len();
     }
-    let cut = cut.or_else(|| at.map(|(at, how)| (at.map_or(0, |_| chunks.len() + 1), how)));
+    let cut = cut.or_else(|| at.map(|(at, kind)| (at.map_or(0, |_| chunks.len() + 1), kind)));
     chunks.push(b"0\r\n\r\n".to_vec());
-    Plan { head: head(200, &headers), pieces: chunks, cut, then: Then::Next }
+    Plan { head: head(200, &headers), pieces: chunks, cut, next: NextStep::Next }
 }
 
-/// A short answer.
-fn whole(status: u16, headers: &[(String, String)], body: Vec<u8>) -> Plan {
+/// A short response with a length.
+fn short_response(status: u16, headers: &[(String, String)], body: Vec<u8>) -> Plan {
     let mut all = vec![("content-length".to_owned(), body.len().to_string())];
     if !headers.iter().any(|(name, _)| name == "content-type") {
         all.push(("content-type".into(), "application/json".into()));
     }
     all.extend(headers.iter().cloned());
-    Plan { head: head(status, &all), pieces: vec![body], cut: None, then: Then::Next }
+    Plan { head: head(status, &all), pieces: vec![body], cut: None, next: NextStep::Next }
 }
 
 fn head(status: u16, headers: &[(String, String)]) -> Vec<u8> {
@@ -454,8 +468,8 @@ fn head(status: u16, headers: &[(String, String)]) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// Sends a plan, as far as it goes.
-async fn deliver(out: &mut OwnedWriteHalf, plan: Plan, shared: &Shared) -> io::Result<Then> {
+/// Sends a plan up to its cut.
+async fn deliver(out: &mut OwnedWriteHalf, plan: Plan, shared: &Shared) -> io::Result<NextStep> {
     let pieces = [plan.head].into_iter().chain(plan.pieces);
     for (index, piece) in pieces.enumerate() {
         match plan.cut {
@@ -463,14 +477,14 @@ async fn deliver(out: &mut OwnedWriteHalf, plan: Plan, shared: &Shared) -> io::R
                 let mut released = shared.is_released.subscribe();
                 let _ = released.wait_for(|is_released| *is_released).await;
             }
-            Some((at, Cut::Close)) if at == index => return Ok(Then::Close),
+            Some((at, Cut::Close)) if at == index => return Ok(NextStep::Close),
             Some((at, Cut::Reset)) if at == index => {
                 out.as_ref().set_zero_linger()?;
-                return Ok(Then::Reset);
+                return Ok(NextStep::Reset);
             }
             _ => {}
         }
         out.write_all(&piece).await?;
     }
-    Ok(plan.then)
+    Ok(plan.next)
 }

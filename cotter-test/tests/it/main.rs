@@ -1,4 +1,4 @@
-//! Tests of the parts that tests are made of.
+//! Tests of the test helpers.
 #![expect(clippy::too_many_lines, reason = "tests are tables")]
 
 mod provider;

@@ -1,4 +1,5 @@
-//! The local provider: what it refuses and in which words, what its answers look like, how they fail.
+//! The local provider: refused requests and their messages, the form of its answers, and how they
+//! fail.
 
 use std::{
     fmt::Write as _,
@@ -14,7 +15,7 @@ use cotter_test::{After, Answer, Cut, Dialect, LocalProvider};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-/// Sends a body as the dialect's own clients do.
+/// Sends a body with the headers of the dialect's clients.
 fn post(provider: &LocalProvider, body: &Value, headers: &str) -> TcpStream {
     let path = match provider.dialect() {
         Dialect::AnthropicMessages => "/v1/messages",
@@ -42,8 +43,8 @@ fn send(
     stream
 }
 
-/// What came until the connection ended, and how it ended where that was not as it should be.
-fn heard(mut stream: TcpStream) -> String {
+/// All bytes until the connection ended, and the error if it ended with one.
+fn read_all(mut stream: TcpStream) -> String {
     let mut bytes = vec![];
     let end = stream.read_to_end(&mut bytes);
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
@@ -53,9 +54,9 @@ fn heard(mut stream: TcpStream) -> String {
     text
 }
 
-/// What is said of a request: `ok`, or the refusal.
+/// The verdict on a request: `ok`, or the refusal.
 fn verdict(provider: &LocalProvider, body: &Value, headers: &str) -> String {
-    let answer = heard(post(provider, body, headers));
+    let answer = read_all(post(provider, body, headers));
     let (head, body) = answer.split_once("\r\n\r\n").expect("it answers");
     let status = head.split(' ').nth(1).expect("it has a status");
     match serde_json::from_str::<Value>(body) {
@@ -70,7 +71,7 @@ fn verdict(provider: &LocalProvider, body: &Value, headers: &str) -> String {
     }
 }
 
-/// A good request, changed, and what is said of it.
+/// Compares the verdicts on a valid request with changes.
 fn check(dialect: Dialect, good: &Value, changes: &[(&str, Value)], expected: Expect) {
     let provider = LocalProvider::start_with(dialect, |_| Answer::text("Fine."));
     assert_eq!(verdict(&provider, good, ""), "200");
@@ -462,7 +463,7 @@ fn responses_requests_are_checked() {
 }
 
 #[test]
-fn what_was_thought_before_a_call_has_to_come_back() {
+fn thinking_before_a_call_must_come_back() {
     let answers = || {
         let calls = Answer::thinking("Hm.").and_call("call_1", "read", json!({}));
         [calls, Answer::text("Fine.")]
@@ -489,16 +490,16 @@ fn what_was_thought_before_a_call_has_to_come_back() {
 }
 
 #[test]
-fn a_path_that_is_none_is_not_found() {
+fn unknown_path_is_not_found() {
     for dialect in Dialect::ALL {
         let provider = LocalProvider::start(dialect, []);
-        let answer = heard(send(&provider, "POST", "/v2/complete", "", b"{}"));
+        let answer = read_all(send(&provider, "POST", "/v2/complete", "", b"{}"));
         assert!(answer.starts_with("HTTP/1.1 404 Not Found\r\n"), "{answer}");
     }
 }
 
 #[test]
-fn a_script_that_has_ended_says_so() {
+fn exhausted_script_refuses_the_request() {
     let provider = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Fine.")]);
     assert_eq!(verdict(&provider, &chat(), ""), "200");
     expect![[r#"
@@ -512,14 +513,14 @@ fn a_script_that_has_ended_says_so() {
 fn models_are_listed() {
     let shown = |dialect: Dialect| {
         let provider = LocalProvider::start(dialect, []).with_models(["a", "b"]);
-        let answer = heard(send(&provider, "GET", "/v1/models?limit=1000", "", b""));
+        let answer = read_all(send(&provider, "GET", "/v1/models?limit=1000", "", b""));
         answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).expect("it answers")
     };
     expect![[r#"{"data":[{"type":"model","id":"a","display_name":"a","created_at":"2026-07-24T00:00:00Z"},{"type":"model","id":"b","display_name":"b","created_at":"2026-07-24T00:00:00Z"}],"has_more":false,"first_id":"a","last_id":"b"}"#]].assert_eq(&shown(Dialect::AnthropicMessages));
     expect![[r#"{"object":"list","data":[{"id":"a","object":"model","created":1715367049,"owned_by":"system"},{"id":"b","object":"model","created":1715367049,"owned_by":"system"}]}"#]].assert_eq(&shown(Dialect::OpenAiChat));
 }
 
-/// The whole stream of an answer, without what chunks add.
+/// The whole event stream of an answer, without chunk framing.
 fn streamed(dialect: Dialect, answer: Answer) -> String {
     let provider = LocalProvider::start(dialect, [answer.and_pieces_of(usize::MAX)]);
     let good = match dialect {
@@ -527,7 +528,7 @@ fn streamed(dialect: Dialect, answer: Answer) -> String {
         Dialect::OpenAiChat => chat(),
         _ => responses(),
     };
-    let answer = heard(post(&provider, &good, ""));
+    let answer = read_all(post(&provider, &good, ""));
     assert_eq!(provider.refusals(), Vec::<String>::new());
     let (_, chunks) = answer.split_once("\r\n\r\n").expect("it answers");
     let (_, events) = chunks.split_once("\r\n").expect("a chunk has a size");
@@ -726,7 +727,7 @@ fn responses_replies_are_streamed() {
 }
 
 #[test]
-fn endings_are_each_dialects_own() {
+fn endings_differ_by_dialect() {
     let last = |dialect: Dialect, answer: Answer| {
         let events = streamed(dialect, answer);
         let events: Vec<&str> = events.trim_end().split("\n\n").collect();
@@ -768,11 +769,11 @@ fn endings_are_each_dialects_own() {
 }
 
 #[test]
-fn an_answer_can_be_cut_anywhere() {
+fn answer_can_be_cut_anywhere() {
     let cut = |after: After, cut: Cut| {
         let answer = Answer::text("One two three.").and_cut(after, cut);
         let provider = LocalProvider::start(Dialect::OpenAiChat, [answer]);
-        let answer = heard(post(&provider, &chat(), ""));
+        let answer = read_all(post(&provider, &chat(), ""));
         let end = if answer.ends_with("(reset)") { " (reset)" } else { "" };
         let head =
             if answer.starts_with("HTTP/1.1 200 OK\r\n") { "a head and" } else { "no head," };
@@ -781,7 +782,7 @@ fn an_answer_can_be_cut_anywhere() {
     };
     let mut table = String::new();
     for how in [Cut::Close, Cut::Reset] {
-        for after in [After::Nothing, After::Events(2), After::Bytes(3), After::Said] {
+        for after in [After::Nothing, After::Events(2), After::Bytes(3), After::Content] {
             table += &cut(after, how);
         }
     }
@@ -789,17 +790,17 @@ fn an_answer_can_be_cut_anywhere() {
         Close after Nothing: no head, 0 events
         Close after Events(2): a head and 2 events
         Close after Bytes(3): a head and 0 events
-        Close after Said: a head and 4 events
+        Close after Content: a head and 4 events
         Reset after Nothing: no head, 0 events (reset)
         Reset after Events(2): a head and 2 events (reset)
         Reset after Bytes(3): a head and 0 events (reset)
-        Reset after Said: a head and 4 events (reset)
+        Reset after Content: a head and 4 events (reset)
     "#]]
     .assert_eq(&table);
 }
 
 #[test]
-fn what_hangs_goes_on_when_it_is_let_go() {
+fn hanging_answer_continues_after_release() {
     let provider = LocalProvider::start(Dialect::OpenAiChat, [Answer::text("Well.").and_hang()]);
     let mut stream = post(&provider, &chat(), "");
     let mut first = [0; 2000];
@@ -810,11 +811,11 @@ fn what_hangs_goes_on_when_it_is_let_go() {
     }
     assert!(!so_far.contains("[DONE]"), "{so_far}");
     provider.release();
-    assert!(heard(stream).contains("[DONE]"));
+    assert!(read_all(stream).contains("[DONE]"));
 }
 
 #[test]
-fn a_client_that_leaves_is_noticed() {
+fn closed_client_connection_is_noticed() {
     let provider = LocalProvider::start(Dialect::OpenAiChat, [Answer::hang()]);
     let stream = post(&provider, &chat(), "");
     provider.wait_received(1);
@@ -824,7 +825,7 @@ fn a_client_that_leaves_is_noticed() {
 }
 
 #[test]
-fn bodies_in_chunks_and_requests_in_a_row_are_read() {
+fn chunked_bodies_and_consecutive_requests_are_read() {
     let provider = LocalProvider::start_with(Dialect::OpenAiChat, |_| Answer::status(500));
     let body = chat().to_string();
     let (one, two) = body.split_at(9);
@@ -838,7 +839,7 @@ fn bodies_in_chunks_and_requests_in_a_row_are_read() {
         );
         stream.write_all(request.as_bytes()).expect("it reads");
     }
-    assert_eq!(heard(stream).matches("HTTP/1.1 500").count(), 2);
+    assert_eq!(read_all(stream).matches("HTTP/1.1 500").count(), 2);
     let bodies: Vec<_> = provider.requests().into_iter().map(|request| request.body).collect();
     assert_eq!(bodies, [body.as_bytes(), body.as_bytes()]);
 }

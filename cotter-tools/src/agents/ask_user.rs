@@ -1,8 +1,9 @@
-//! `ask_user {question, options?, multiple?}`: the model asks the person, and gets what they say.
+//! The tool `ask_user {question, options?, multiple?}`: the model asks the person and gets the
+//! answer.
 //!
-//! Its words are the model's, so they are shown with every hidden character visible, behind a bar on
-//! each line and under a line that says who asks. They cannot pose as a permission question, and no
-//! answer to them is one: an answer is a result like another, and approves nothing.
+//! The text of a question comes from the model. It is shown with every hidden character visible,
+//! with a bar before each line, and below a line that names the asker. So it cannot look like a
+//! permission question. An answer is an ordinary tool result and approves nothing.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -34,19 +35,19 @@ use cotter::{
 };
 use serde_json::{Value, json};
 
-/// The longest question and the longest option, in characters.
+/// The longest question and option, in characters.
 const QUESTION_CHARS: usize = 4000;
 const OPTION_CHARS: usize = 200;
-/// How many options there may be.
-const FEWEST: usize = 2;
-const MOST: usize = 8;
+/// The allowed number of options.
+const MIN_OPTIONS: usize = 2;
+const MAX_OPTIONS: usize = 8;
 
-/// How wide a line of a question is.
+/// The width of a question's line.
 const COLUMNS: usize = 72;
 
-const ELSE: &str = "Something else";
+const OTHER: &str = "Something else";
 
-const NOBODY: &str = "Nobody is there to be asked. Do not ask again: take what is most likely \
+const NO_PERSON: &str = "Nobody is there to be asked. Do not ask again: take what is most likely \
     meant, and say that you did.";
 const NO_ANSWER: &str = "The person did not answer. Do not ask the same again: go on with what is \
     most likely meant and say so, or say what you need to know.";
@@ -63,7 +64,7 @@ impl Default for AskUser {
 }
 
 impl AskUser {
-    /// The same with another time for the person to answer. It is half an hour otherwise.
+    /// Sets the time the person has to answer. The default is half an hour.
     pub fn with_limit(self, limit: Duration) -> Self {
         AskUser { limit }
     }
@@ -82,8 +83,8 @@ impl Hook for AskUser {
                 "options": {
                     "type": "array",
                     "items": {"type": "string", "minLength": 1, "maxLength": OPTION_CHARS},
-                    "minItems": FEWEST,
-                    "maxItems": MOST
+                    "minItems": MIN_OPTIONS,
+                    "maxItems": MAX_OPTIONS
                 },
                 "multiple": {"type": "boolean", "description": "Whether several may be chosen."}
             },
@@ -100,13 +101,13 @@ impl Hook for AskUser {
 
     fn dispatch<'a>(&'a self, _: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         Some(Box::pin(async move {
-            let asked = UserQuestion::read(call.input())?;
+            let question = UserQuestion::read(call.input())?;
             if !call.cx().has_ui() {
-                return Ok(NOBODY.into());
+                return Ok(NO_PERSON.into());
             }
-            let answer = tokio::time::timeout(self.limit, asked.put(call.cx())).await;
+            let answer = tokio::time::timeout(self.limit, question.ask(call.cx())).await;
             match answer.ok().flatten() {
-                Some(answer) => Ok(answer.told()),
+                Some(answer) => Ok(answer.to_output()),
                 None if call.cx().cancel().is_cancelled() => {
                     Err(ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran."))
                 }
@@ -116,7 +117,7 @@ impl Hook for AskUser {
     }
 }
 
-/// What the model wants to know.
+/// A question of the model.
 struct UserQuestion<'a> {
     question: &'a str,
     options: Vec<&'a str>,
@@ -135,8 +136,8 @@ impl<'a> UserQuestion<'a> {
         if options.iter().any(|option| option.is_empty()) {
             return wrong("an option is empty");
         }
-        let is_twice = |(at, option): (usize, &&str)| options[..at].contains(option);
-        if options.iter().enumerate().any(is_twice) {
+        let is_duplicate = |(at, option): (usize, &&str)| options[..at].contains(option);
+        if options.iter().enumerate().any(is_duplicate) {
             return wrong("two options are the same");
         }
         Ok(UserQuestion {
@@ -146,37 +147,37 @@ impl<'a> UserQuestion<'a> {
         })
     }
 
-    /// Asks. `None` where there is no answer.
-    async fn put(&self, cx: &Cx) -> Option<UserAnswer> {
+    /// Asks the person. `None` if there is no answer.
+    async fn ask(&self, cx: &Cx) -> Option<UserAnswer> {
         let title = title(cx.agent_id(), self.question);
         if self.options.is_empty() {
             let said = cx.input(&title).await;
             return Some(UserAnswer { chosen: vec![], said: Some(said?) });
         }
         let shown = self.options.iter().map(|option| text::show_line(option).into_owned());
-        let shown: Vec<_> = shown.chain([ELSE.to_owned()]).collect();
-        let mut places = if self.multiple {
+        let shown: Vec<_> = shown.chain([OTHER.to_owned()]).collect();
+        let mut indexes = if self.multiple {
             cx.select_many(&title, &shown).await?
         } else {
             vec![cx.select(&title, &shown).await?]
         };
-        let wants_else = places.last() == Some(&self.options.len());
-        places.retain(|place| *place < self.options.len());
-        let chosen = places.into_iter().map(|place| self.options[place].to_owned()).collect();
-        let said = if wants_else { Some(cx.input(&title).await?) } else { None };
+        let wants_other = indexes.last() == Some(&self.options.len());
+        indexes.retain(|index| *index < self.options.len());
+        let chosen = indexes.into_iter().map(|index| self.options[index].to_owned()).collect();
+        let said = if wants_other { Some(cx.input(&title).await?) } else { None };
         Some(UserAnswer { chosen, said })
     }
 }
 
-/// The question under the name of who asks, with a bar before each line.
+/// The question below the asker's name, with a bar before each line.
 fn title(agent: &str, question: &str) -> String {
-    let who = match agent {
+    let asker = match agent {
         "main" => "The agent".to_owned(),
         name => format!("The subagent {}", text::show_line(name)),
     };
-    let mut title = format!("{who} has a question. Your answer allows nothing to run.");
+    let mut title = format!("{asker} has a question. Your answer allows nothing to run.");
     for line in text::show(question.trim()).lines() {
-        // A line that goes on beyond the edge of a screen would go on before the bar.
+        // A line longer than the screen would wrap to a line without a bar.
         for piece in text::wrap(&line.replace('\t', "    "), COLUMNS) {
             title += &format!("\n│ {}", piece.trim_end());
         }
@@ -184,14 +185,14 @@ fn title(agent: &str, question: &str) -> String {
     title
 }
 
-/// What the person said.
+/// The person's answer.
 struct UserAnswer {
     chosen: Vec<String>,
     said: Option<String>,
 }
 
 impl UserAnswer {
-    fn told(self) -> ToolOutput {
+    fn to_output(self) -> ToolOutput {
         let quoted: Vec<_> = self.chosen.iter().map(|option| format!("\"{option}\"")).collect();
         let said = self.said.as_deref().map(str::trim);
         let words = match (quoted.join(" and "), said) {

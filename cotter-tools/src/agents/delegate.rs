@@ -1,8 +1,10 @@
-//! `delegate {tasks: [{agent?, prompt, max_turns?, max_budget_usd?}]}`: several subagents at once.
+//! The tool `delegate {tasks: [{agent?, prompt, max_turns?, max_budget_usd?}]}`: several subagents
+//! at once.
 //!
-//! Each task is a call of `invoke_subagent` within this one: judged, recorded and told to listeners as
-//! the model's own would be. What the run may still spend is shared out before the first begins, so that
-//! together they cannot spend more. One that fails ends no other; results come in the order of the tasks.
+//! Each task is a nested call of `invoke_subagent`: decided, recorded and reported to listeners
+//! like the model's own calls. The remaining budget of the run is divided before the first task
+//! begins, so that together they cannot exceed it. A failed task ends no other. Results come in the
+//! order of the tasks.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -36,13 +38,13 @@ use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-/// How many tasks one call may have, and how many of them are worked on at once.
-const MOST_TASKS: usize = 32;
-const AT_ONCE: usize = 8;
-/// The most bytes of all answers together that the model gets.
+/// The most tasks of a call, and the most that run at once.
+const MAX_TASKS: usize = 32;
+const MAX_PARALLEL: usize = 8;
+/// The most bytes of all answers together for the model.
 const ANSWER_BYTES: usize = 40 * 1024;
-/// Who works on a task that names nobody, where there are several.
-const GENERAL: &str = "general";
+/// The agent of a task that names none, if there are several.
+const DEFAULT_AGENT: &str = "general";
 
 /// The tool `delegate`. It needs subagents to give tasks to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,14 +69,14 @@ impl Hook for Delegate {
         });
         let schema = json!({
             "type": "object",
-            "properties": {"tasks": {"type": "array", "items": task, "maxItems": MOST_TASKS}},
+            "properties": {"tasks": {"type": "array", "items": task, "maxItems": MAX_TASKS}},
             "required": ["tasks"],
             "additionalProperties": false
         });
         vec![ToolSpec::new("delegate", description, schema)]
     }
 
-    /// Delegating changes nothing by itself; each call a subagent makes is judged for itself.
+    /// Delegating itself changes nothing; each call of a subagent is decided on its own.
     fn effects(&self, _: &str, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
@@ -99,8 +101,8 @@ async fn delegate(call: &Permit) -> Result<ToolOutput, ToolError> {
         let controls = controls.clone();
         async move { (at, task.work(&controls, share).await) }
     });
-    // Each is polled here: dropped with this call, all of them end.
-    let mut done: Vec<_> = stream::iter(work).buffer_unordered(AT_ONCE).collect().await;
+    // All tasks are polled here: dropping this call ends them.
+    let mut done: Vec<_> = stream::iter(work).buffer_unordered(MAX_PARALLEL).collect().await;
     if call.cx().cancel().is_cancelled() {
         return Err(ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran."));
     }
@@ -116,7 +118,7 @@ struct DelegateTask {
     allowance: TaskAllowance,
 }
 
-/// What came of one: who worked on it, and the answer or why there is none.
+/// The result of a task: the agent, and its answer or the error.
 struct TaskResult {
     agent: SmolStr,
     answer: Result<String, String>,
@@ -140,7 +142,7 @@ fn read(input: &Value, subagents: &[SmolStr]) -> Result<Vec<DelegateTask>, ToolE
         let agent = match (task["agent"].as_str(), subagents) {
             (Some(name), _) => name.into(),
             (None, [only]) => only.clone(),
-            (None, all) if all.iter().any(|name| name == GENERAL) => GENERAL.into(),
+            (None, all) if all.iter().any(|name| name == DEFAULT_AGENT) => DEFAULT_AGENT.into(),
             (None, all) => {
                 let all = all.join(", ");
                 return Err(wrong(format!("task {} names no agent. Use one of: {all}.", at + 1)));
@@ -159,24 +161,25 @@ impl DelegateTask {
     async fn work(self, controls: &Controls, share: BudgetShare) -> TaskResult {
         let controls = controls.spending(&share);
         let done = controls.invoke_subagent(&self.agent, &self.prompt).await;
-        // What `invoke_subagent` says is JSON; what was said in its stead need not be.
+        // The result of `invoke_subagent` is JSON; a hook may have replaced it by other text.
         let answer = match done {
             Ok(output) => {
                 let text = output.content.text();
-                Ok(said(&text, "/data/content").unwrap_or_else(|| text.into_owned()))
+                Ok(text_at(&text, "/data/content").unwrap_or_else(|| text.into_owned()))
             }
-            Err(error) => Err(said(&error.message, "/message").unwrap_or(error.message)),
+            Err(error) => Err(text_at(&error.message, "/message").unwrap_or(error.message)),
         };
         TaskResult { agent: self.agent, answer }
     }
 }
 
-fn said(text: &str, place: &str) -> Option<String> {
+fn text_at(text: &str, pointer: &str) -> Option<String> {
     let shape: Value = serde_json::from_str(text).ok()?;
-    Some(shape.pointer(place)?.as_str()?.to_owned())
+    Some(shape.pointer(pointer)?.as_str()?.to_owned())
 }
 
-/// All answers for the model, each cut to its part of the room; whole for renderers where one was cut.
+/// All answers for the model, each cut to its share of the room; uncut for renderers if one was
+/// cut.
 fn report(answers: &[TaskResult]) -> Result<ToolOutput, ToolError> {
     let room = ANSWER_BYTES / answers.len().max(1);
     let rows = |room: usize| -> Vec<Value> {

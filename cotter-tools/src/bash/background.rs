@@ -1,7 +1,8 @@
-//! `bash_background`: commands that outlive their call, each with a name, a log and an end.
+//! The tool `bash_background`: commands that outlive their call, each with a name, a log and an
+//! end.
 //!
-//! Nobody may look at a process for long, so what a person should know of one is told without being
-//! asked for: with the next request to the model, and when a run or the session ends.
+//! Nobody may watch a process, so news about it is reported without being asked for: with the next
+//! request to the model, and when a run or the session ends.
 
 pub(crate) mod process;
 
@@ -32,12 +33,12 @@ use crate::{
     process::Runner,
 };
 
-/// The most that run at a time.
-const MOST: usize = 8;
-/// The most that are remembered after their end.
-const MOST_ENDED: usize = 8;
-/// How long a start waits for a command that fails at once.
-const FIRST_LOOK: Duration = Duration::from_millis(300);
+/// The most processes that run at a time.
+const MAX_RUNNING: usize = 8;
+/// The most ended processes that are remembered.
+const MAX_ENDED: usize = 8;
+/// How long `start` waits for a command that fails at once.
+const START_WAIT: Duration = Duration::from_millis(300);
 
 /// Registers `bash_background`. Processes end with their session, with the agent, or by `stop`.
 pub fn background(runner: Runner) -> impl FnOnce(&mut Registry) {
@@ -46,29 +47,30 @@ pub fn background(runner: Runner) -> impl FnOnce(&mut Registry) {
         let ending = processes.clone();
         let close = named("background", move |at: At<SessionClose>| {
             let ending = ending.clone();
-            async move { ending.end_of(at.cx()).await }
+            async move { ending.end_session(at.cx()).await }
         });
         registry.observe(
             SessionClose,
             close.description("Ends background processes with their session."),
         );
-        let telling = processes.clone();
+        let reporting = processes.clone();
         let before = named("background-news", move |at: At<ModelPre>| {
-            let telling = telling.clone();
+            let reporting = reporting.clone();
             async move {
-                telling.wait_for_ending(at.cx()).await;
-                telling.tell(at.cx(), true);
+                reporting.wait_for_ending(at.cx()).await;
+                reporting.report_news(at.cx(), true);
             }
         });
-        let telling = processes.clone();
-        let after =
-            named("background-end", move |_: &SessionEndEvent, cx: &Cx| telling.tell(cx, true));
+        let reporting = processes.clone();
+        let after = named("background-end", move |_: &SessionEndEvent, cx: &Cx| {
+            reporting.report_news(cx, true)
+        });
         let what = "Tells what background processes did that nobody approved.";
         registry.observe(ModelPre, before.description(what).quiet());
         registry.observe(SessionEnd, after.description(what).quiet());
         let approving = processes.clone();
-        let approved = named("background-approvals", move |ran: &ToolPostEvent, cx: &Cx| {
-            approving.approve(ran, cx)
+        let approved = named("background-approvals", move |event: &ToolPostEvent, cx: &Cx| {
+            approving.approve(event, cx)
         })
         .description("What a call was approved to write is no background process's doing.")
         .tools(["write", "edit", "bash", "bash_background"]);
@@ -92,20 +94,20 @@ impl Processes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes room for one more that has ended. One with something to tell stays until it is told.
+    /// Makes room for one more ended process. One with unreported news stays.
     fn forget_oldest(&self) {
         let mut processes = self.lock();
-        let ended = processes.iter().filter(|(_, process)| process.end_told);
+        let ended = processes.iter().filter(|(_, process)| process.is_end_reported);
         let mut ended: Vec<_> =
             ended.map(|(key, process)| (process.started, key.clone())).collect();
         ended.sort_unstable();
-        for (_, key) in ended.iter().rev().skip(MOST_ENDED - 1) {
+        for (_, key) in ended.iter().rev().skip(MAX_ENDED - 1) {
             processes.remove(key);
         }
     }
 
-    /// Tells the person what is new of a session's processes, and the model too if it is to be told.
-    fn tell(&self, cx: &Cx, model_too: bool) {
+    /// Reports the news of a session's processes to the person, and to the model if `model_too`.
+    fn report_news(&self, cx: &Cx, model_too: bool) {
         let mut news = vec![];
         for ((session, name), process) in self.lock().iter_mut() {
             if session == cx.session_id() {
@@ -120,7 +122,8 @@ impl Processes {
         }
     }
 
-    /// Waits for those that are ended because a secret was read: the model goes on without them.
+    /// Waits for processes that are being ended because a secret was read: the next model request
+    /// runs without them.
     async fn wait_for_ending(&self, cx: &Cx) {
         let ending: Vec<_> = {
             let processes = self.lock();
@@ -132,8 +135,8 @@ impl Processes {
         }
     }
 
-    /// Ends the processes of a session, and tells what there is to tell of them.
-    async fn end_of(&self, cx: &Cx) {
+    /// Ends the processes of a session and reports their news.
+    async fn end_session(&self, cx: &Cx) {
         let own: Vec<_> = {
             let processes = self.lock();
             let own = processes.iter().filter(|((session, _), _)| session == cx.session_id());
@@ -142,21 +145,22 @@ impl Processes {
         for mut ended in own {
             let _ = ended.wait_for(Option::is_some).await;
         }
-        self.tell(cx, false);
+        self.report_news(cx, false);
         self.lock().retain(|(session, _), _| session != cx.session_id());
     }
 
-    /// What a call was approved to write stays when a process ends, whoever's it is.
-    fn approve(&self, ran: &ToolPostEvent, cx: &Cx) {
+    /// Records the protected paths that a call was approved to write: they stay when a process
+    /// ends.
+    fn approve(&self, event: &ToolPostEvent, cx: &Cx) {
         let mut processes = self.lock();
         if processes.is_empty() {
             return;
         }
-        let place = cx.place();
-        let protected = ran.facts.writes.iter().filter(|path| is_protected(path, place));
+        let workspace = cx.place();
+        let protected = event.facts.writes.iter().filter(|path| is_protected(path, workspace));
         let mut paths: Vec<PathBuf> = protected.cloned().collect();
-        if makes_repository(&ran.facts) {
-            paths.extend(protect::folders(place).iter().map(|folder| folder.join(".git")));
+        if makes_repository(&event.facts) {
+            paths.extend(protect::folders(workspace).iter().map(|folder| folder.join(".git")));
         }
         if !paths.is_empty() {
             processes.values_mut().for_each(|process| process.approve(&paths));
@@ -190,11 +194,11 @@ impl Tool for Background {
         &self.spec
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
         match input["action"].as_str() {
-            // One that is started changes something, whatever it does: it stays.
+            // Starting a process always changes something: it stays.
             Some("start") => {
-                let facts = bash::effects(input, place, &self.runner);
+                let facts = bash::effects(input, workspace, &self.runner);
                 Facts { zone: facts.zone.max(Zone::Workspace), ..facts }
             }
             _ => Facts::zone(Zone::Safe),
@@ -205,14 +209,14 @@ impl Tool for Background {
         Box::pin(async move {
             let session = permit.cx().session_id().to_owned();
             let name = permit.input()["name"].as_str().map(str::to_owned);
-            let needed = || {
+            let require_name = || {
                 let words = "`name` is needed: `list` shows the names";
                 name.clone().ok_or_else(|| ToolError::new(ToolErrorKind::InvalidArgs, words))
             };
             match permit.input()["action"].as_str().unwrap_or_default() {
                 "start" => self.start(&permit, (session, name)).await,
-                "log" => self.log(permit.cx(), (session, needed()?)),
-                "stop" => self.stop(permit.cx(), (session, needed()?)).await,
+                "log" => self.log(permit.cx(), (session, require_name()?)),
+                "stop" => self.stop(permit.cx(), (session, require_name()?)).await,
                 _ => Ok(self.list(&session).into()),
             }
         })
@@ -238,41 +242,41 @@ impl Background {
         }
         let log =
             self.new_log(&session, &name).map_err(|cause| ToolError::failed(cause.to_string()))?;
-        // One that was approved after a secret was read was approved with that in mind.
+        // A process started after a secret was read was approved with this in mind.
         let secret = permit.cx().until_secret_read();
         let ends = permit.facts().reaches_out() && !secret.is_cancelled();
         let secret = ends.then(|| secret.clone());
         let process = BackgroundProcess::start(command, log, job, (&self.runner, secret)).await?;
         let (path, mut ended) = (process.log.clone(), process.ended.clone());
-        self.processes.tell(permit.cx(), false);
+        self.processes.report_news(permit.cx(), false);
         self.processes.forget_oldest();
         self.processes.lock().insert((session, name.clone()), process);
-        // What fails at once is worth a moment.
-        let early = tokio::time::timeout(FIRST_LOOK, ended.wait_for(Option::is_some)).await;
+        // Wait a moment for a command that fails at once.
+        let early = tokio::time::timeout(START_WAIT, ended.wait_for(Option::is_some)).await;
         let status = match early {
             Ok(Ok(end)) => {
-                let end = end.as_ref().map(|end| end.told()).unwrap_or_default();
+                let end = end.as_ref().map(|end| end.one_line()).unwrap_or_default();
                 format!("`{name}` was started and has ended: {end}")
             }
             _ => format!("`{name}` is running; its log is {}", path.display()),
         };
-        self.processes.tell(permit.cx(), false);
+        self.processes.report_news(permit.cx(), false);
         Ok(format!("{status}\n{}", tail(&path)).trim_end().to_owned().into())
     }
 
-    /// The name asked for, or the first that is free.
+    /// The given name, or the first free one.
     fn free_name(&self, session: &str, name: Option<String>) -> Result<String, ToolError> {
         let processes = self.processes.lock();
-        if processes.values().filter(|process| process.is_running()).count() >= MOST {
-            let message = format!("{MOST} processes are running already; stop one first");
+        if processes.values().filter(|process| process.is_running()).count() >= MAX_RUNNING {
+            let message = format!("{MAX_RUNNING} processes are running already; stop one first");
             return Err(ToolError::new(ToolErrorKind::Unavailable, message));
         }
-        let taken = |name: &str| {
+        let is_running = |name: &str| {
             let key = (session.to_owned(), name.to_owned());
             processes.get(&key).is_some_and(BackgroundProcess::is_running)
         };
         match name {
-            Some(name) if taken(&name) => {
+            Some(name) if is_running(&name) => {
                 let message =
                     format!("`{name}` is running already; stop it first, or take another name");
                 Err(ToolError::new(ToolErrorKind::InvalidArgs, message))
@@ -297,7 +301,7 @@ impl Background {
     }
 
     fn log(&self, cx: &Cx, key: (String, String)) -> Result<ToolOutput, ToolError> {
-        self.processes.tell(cx, false);
+        self.processes.report_news(cx, false);
         let processes = self.processes.lock();
         let process = processes.get(&key).ok_or_else(|| unknown(&key.1))?;
         Ok(format!("{}\n{}", process.status(&key.1), tail(&process.log))
@@ -312,9 +316,9 @@ impl Background {
             processes.get(&key).ok_or_else(|| unknown(&key.1))?.stop()
         };
         let _ = ended.wait_for(Option::is_some).await;
-        let said = self.log(cx, key.clone());
+        let log = self.log(cx, key.clone());
         self.processes.lock().remove(&key);
-        said
+        log
     }
 
     fn list(&self, session: &str) -> String {

@@ -1,4 +1,4 @@
-//! A spawner and nothing else, for a program that cannot be its own: a script's host, a test.
+//! A spawner as its own program, for programs that cannot be their own: a script's host, a test.
 
 fn main() {
     #[cfg(unix)]

@@ -1,4 +1,5 @@
-//! What a forked process does to itself before it becomes the command: fewer rights, for good.
+//! The steps by which a forked process gives up rights before it becomes the command. They cannot
+//! be undone.
 
 use std::{
     fs,
@@ -16,15 +17,15 @@ use rustix::thread::{
 
 use crate::confine::{Confinement, Network, filter, system};
 
-/// Below this a file could be emptied that may not be written.
-const AT_LEAST: ABI = ABI::V3;
-/// What is asked for where the kernel has it.
-const AT_BEST: ABI = ABI::V7;
+/// The oldest usable ABI. Older ones cannot stop a command from truncating a file it may not write.
+const MIN_ABI: ABI = ABI::V3;
+/// The newest ABI that is used if the kernel has it.
+const BEST_ABI: ABI = ABI::V7;
 
-/// Devices that are nothing but a place to write to.
+/// Devices that are safe to write.
 const DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 
-/// Whether this kernel can do what is needed.
+/// Checks that this kernel has the needed features.
 pub(crate) fn check() -> Result<(), String> {
     ruleset(Network::Off).map_err(|_| {
         "this kernel has no Landlock, or too old a one (Linux 6.2 is needed)".to_owned()
@@ -32,13 +33,13 @@ pub(crate) fn check() -> Result<(), String> {
     filter::check()
 }
 
-/// Looks up what is the same for every call, so that no call has to.
+/// Computes the data that is equal for every call, so that no call has to.
 pub(crate) fn prepare() {
     filter::prepare();
     system();
 }
 
-/// What can be done for a call before it comes: the rules that most have in common.
+/// Rules made before a call arrives: those that most calls share.
 pub(crate) struct PreparedSandbox(Option<RulesetCreated>);
 
 impl PreparedSandbox {
@@ -46,80 +47,86 @@ impl PreparedSandbox {
         PreparedSandbox(with_system(Network::Off, |rules, path| open(rules, path, reading())).ok())
     }
 
-    /// The rules, where they are the beginning of what that call needs.
-    fn of(&mut self, confinement: &Confinement) -> Option<RulesetCreated> {
-        let closed = |path: &PathBuf| confinement.closed.iter().any(|one| one.starts_with(path));
+    /// The prepared rules, if the call's rules begin with them.
+    fn take_for(&mut self, confinement: &Confinement) -> Option<RulesetCreated> {
+        let closed =
+            |path: &PathBuf| confinement.closed.iter().any(|closed| closed.starts_with(path));
         let fits = confinement.network == Network::Off && !system().iter().any(closed);
         self.0.take().filter(|_| fits)
     }
 }
 
 impl Confinement {
-    /// Confines this process and all it starts. `mounted` says whether what is closed was already
-    /// hidden by mounts.
+    /// Confines this process and all it starts. `is_mounted`: closed paths are already hidden by
+    /// mounts.
     pub(crate) fn enter(
         &self,
-        mounted: bool,
+        is_mounted: bool,
         prepared: &mut PreparedSandbox,
     ) -> Result<(), String> {
-        lose_capabilities();
+        drop_capabilities();
         rustix::thread::set_no_new_privs(true).map_err(|cause| cause.to_string())?;
-        self.landlock(mounted, prepared).map_err(|cause| format!("Landlock: {cause}"))?;
+        self.landlock(is_mounted, prepared).map_err(|cause| format!("Landlock: {cause}"))?;
         filter::apply(self.calls, self.network)
     }
 
-    fn landlock(&self, mounted: bool, prepared: &mut PreparedSandbox) -> Result<(), RulesetError> {
-        let mut rules = match prepared.of(self) {
+    fn landlock(
+        &self,
+        is_mounted: bool,
+        prepared: &mut PreparedSandbox,
+    ) -> Result<(), RulesetError> {
+        let mut rules = match prepared.take_for(self) {
             Some(rules) => rules,
             None => {
-                let open = |rules, path: &Path| self.open(rules, path, reading(), mounted);
+                let open = |rules, path: &Path| self.open(rules, path, reading(), is_mounted);
                 with_system(self.network, open)?
             }
         };
         let read = reading();
         let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
-        let write = AccessFs::from_all(AT_BEST) & !devices;
-        let guarded = if mounted { write } else { read };
+        let write = AccessFs::from_all(BEST_ABI) & !devices;
+        let guarded = if is_mounted { write } else { read };
         for (paths, access) in
             [(&self.reads, read), (&self.writes, write), (&self.guarded_writes, guarded)]
         {
             for path in paths {
-                rules = self.open(rules, path, access, mounted)?;
+                rules = self.open(rules, path, access, is_mounted)?;
             }
         }
         rules.restrict_self().map(drop)
     }
 
-    /// Opens a path, but for what is closed in it.
+    /// Opens a path, except for the closed paths in it.
     fn open(
         &self,
         rules: RulesetCreated,
         path: &Path,
         access: BitFlags<AccessFs>,
-        mounted: bool,
+        is_mounted: bool,
     ) -> Result<RulesetCreated, RulesetError> {
-        // Mounts hide what is behind a link. The link itself could be replaced: it is a hole for both.
-        let is_hole = |closed: &&PathBuf| {
+        // Mounts hide the target of a link. The link itself could be replaced, so it counts as
+        // closed in both cases.
+        let is_inside = |closed: &&PathBuf| {
             let is_link = || closed.symlink_metadata().is_ok_and(|about| about.is_symlink());
-            closed.starts_with(path) && (!mounted || is_link())
+            closed.starts_with(path) && (!is_mounted || is_link())
         };
-        if !self.closed.iter().any(|closed| is_hole(&closed)) {
+        if !self.closed.iter().any(|closed| is_inside(&closed)) {
             return open(rules, path, access);
         }
-        // Names can be listed; nothing more is open here than what each entry gets.
+        // Names can be listed; everything else is opened entry by entry.
         let mut rules = open(rules, path, AccessFs::ReadDir.into())?;
         for entry in entries(path) {
-            // A link is not opened for where it leads.
+            // A link is not opened for its target.
             let link = entry.symlink_metadata().is_ok_and(|about| about.is_symlink());
             if !link && !self.closed.contains(&entry) {
-                rules = self.open(rules, &entry, access, mounted)?;
+                rules = self.open(rules, &entry, access, is_mounted)?;
             }
         }
         Ok(rules)
     }
 }
 
-/// Rules by which the system can be read, each path opened as it is said.
+/// Rules that open the system for reading, each path by `open_one`.
 fn with_system(
     network: Network,
     open_one: impl Fn(RulesetCreated, &Path) -> Result<RulesetCreated, RulesetError>,
@@ -135,7 +142,7 @@ fn with_system(
 }
 
 fn reading() -> BitFlags<AccessFs> {
-    AccessFs::from_read(AT_BEST)
+    AccessFs::from_read(BEST_ABI)
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
@@ -145,20 +152,20 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 fn ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(AT_LEAST))?
+        .handle_access(AccessFs::from_all(MIN_ABI))?
         .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(AT_BEST))?
+        .handle_access(AccessFs::from_all(BEST_ABI))?
         .scope(match network {
             Network::WithLocal => Scope::Signal.into(),
-            _ => Scope::from_all(AT_BEST),
+            _ => Scope::from_all(BEST_ABI),
         })?;
     match network {
-        Network::Off => rules.handle_access(AccessNet::from_all(AT_BEST))?.create(),
+        Network::Off => rules.handle_access(AccessNet::from_all(BEST_ABI))?.create(),
         _ => rules.create(),
     }
 }
 
-/// Opens a path; one that is not there opens nothing. Of a file only what can be done to one is opened.
+/// Opens a path; a missing path opens nothing. For a file, only file rights are opened.
 fn open(
     rules: RulesetCreated,
     path: &Path,
@@ -170,9 +177,9 @@ fn open(
     }
 }
 
-/// Root, too, keeps only what an ordinary command needs: what follows gives it nothing for being root.
-fn lose_capabilities() {
-    let kept = CapabilitySet::CHOWN
+/// Drops capabilities of root except those of an ordinary command, so that exec gives root no more.
+fn drop_capabilities() {
+    let allowed = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE
         | CapabilitySet::FOWNER
         | CapabilitySet::FSETID
@@ -180,17 +187,17 @@ fn lose_capabilities() {
         | CapabilitySet::SETGID
         | CapabilitySet::SETUID
         | CapabilitySet::NET_BIND_SERVICE;
-    let Ok(mut had) = rustix::thread::capabilities(None) else { return };
-    if had.permitted.is_empty() {
+    let Ok(mut current) = rustix::thread::capabilities(None) else { return };
+    if current.permitted.is_empty() {
         return;
     }
     let bits = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
     let _ = set_capabilities_secure_bits(bits);
-    had.permitted &= kept;
-    had.effective &= kept;
-    had.inheritable = had.permitted;
-    let _ = rustix::thread::set_capabilities(None, had);
-    for one in had.permitted.iter() {
-        let _ = configure_capability_in_ambient_set(one, true);
+    current.permitted &= allowed;
+    current.effective &= allowed;
+    current.inheritable = current.permitted;
+    let _ = rustix::thread::set_capabilities(None, current);
+    for capability in current.permitted.iter() {
+        let _ = configure_capability_in_ambient_set(capability, true);
     }
 }

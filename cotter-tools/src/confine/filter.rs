@@ -1,8 +1,9 @@
-//! System calls a confined command does not get: seccomp programs, made once in the spawner.
+//! The system calls that a confined command does not get, as seccomp programs, built once in the
+//! spawner.
 //!
-//! A program is made by hand because every command pays for its length: the kernel translates it when
-//! it is installed, and goes through it once for every call there is. A refused call takes two steps
-//! here, where a general compiler makes five of it, and a call sees a few of them.
+//! The programs are written by hand because every command pays for their length: the kernel
+//! compiles a program when it is installed and runs it for every system call. A refused call takes
+//! two instructions here; a general compiler makes five. Each call passes only a few of them.
 
 use std::{collections::BTreeMap, io, sync::LazyLock};
 
@@ -41,15 +42,16 @@ pub(crate) fn prepare() {
     LazyLock::force(&PROGRAMS);
 }
 
-/// Whether there are programs for this machine.
+/// Checks that there are programs for this architecture.
 pub(crate) fn check() -> Result<(), String> {
-    match MACHINE {
+    match AUDIT_ARCH {
         Some(_) => Ok(()),
         None => Err(format!("there is no seccomp program for {}", std::env::consts::ARCH)),
     }
 }
 
-/// Takes the calls away from this process and all it starts, for good. It has given up new privileges.
+/// Removes the system calls from this process and all it starts, for good. `no_new_privs` must be
+/// set.
 #[expect(unsafe_code, reason = "rustix has no seccomp")]
 pub(crate) fn apply(calls: SyscallSet, network: Network) -> Result<(), String> {
     check()?;
@@ -64,15 +66,15 @@ pub(crate) fn apply(calls: SyscallSet, network: Network) -> Result<(), String> {
     };
     let length = u16::try_from(steps.len()).map_err(|_| "seccomp: too long a program")?;
     let program = libc::sock_fprog { len: length, filter: steps.as_ptr().cast_mut() };
-    // SAFETY: the program has the length that is given, and the kernel copies it.
+    // SAFETY: the program has the given length, and the kernel copies it.
     let done = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program)
     };
     if done == 0 { Ok(()) } else { Err(format!("seccomp: {}", io::Error::last_os_error())) }
 }
 
-/// By which the kernel says whose numbers a call has.
-const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
+/// The architecture number that the kernel reports with a call.
+const AUDIT_ARCH: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xC000_003E)
 } else if cfg!(target_arch = "aarch64") {
     Some(0xC000_00B7)
@@ -82,24 +84,24 @@ const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// On x86-64 the same calls have second numbers from here on.
-const SECOND_NUMBERS: u32 = 0x4000_0000;
+/// On x86-64, the same calls have a second set of numbers from here on (x32).
+const X32_BIT: u32 = 0x4000_0000;
 
-/// How many calls are looked for one after another.
-const PART: usize = 6;
+/// The most calls that are compared one after another.
+const MAX_LINEAR: usize = 6;
 
-/// What is done with each call that is looked at, by its number.
+/// The instructions for each checked call, by its number.
 type Rules = BTreeMap<u32, Vec<sock_filter>>;
 
 fn program(calls: SyscallSet, families: &[i32]) -> Vec<sock_filter> {
-    let ours = MACHINE.unwrap_or(0);
-    let mut program = vec![load(WHOSE), unless_equal(ours, 1), go(1), KILL, load(NUMBER)];
+    let ours = AUDIT_ARCH.unwrap_or(0);
+    let mut program = vec![load(ARCH), unless_equal(ours, 1), skip(1), KILL, load(NUMBER)];
     if cfg!(target_arch = "x86_64") {
-        program.extend([unless_at_least(SECOND_NUMBERS, 1), MISSING]);
+        program.extend([unless_at_least(X32_BIT, 1), MISSING]);
     }
-    let mut rules = for_others();
+    let mut rules = refused_always();
     if calls == SyscallSet::Few {
-        rules.extend(needless());
+        rules.extend(refused_for_builds());
     }
     rules.extend(sockets(families));
     let rules: Vec<_> = rules.into_iter().collect();
@@ -107,39 +109,42 @@ fn program(calls: SyscallSet, families: &[i32]) -> Vec<sock_filter> {
     program
 }
 
-/// The part of the rules that a number is in. Every part ends with its own answer.
+/// A binary search for the rule of a number. Every part ends with its own answer.
 fn choice(rules: &[(u32, Vec<sock_filter>)]) -> Vec<sock_filter> {
-    if rules.len() <= PART {
+    if rules.len() <= MAX_LINEAR {
         let one = |(number, steps): &(u32, Vec<sock_filter>)| {
-            let behind = u8::try_from(steps.len()).unwrap_or(u8::MAX);
-            [vec![unless_equal(*number, behind)], steps.clone()].concat()
+            let skip_count = u8::try_from(steps.len()).unwrap_or(u8::MAX);
+            [vec![unless_equal(*number, skip_count)], steps.clone()].concat()
         };
         return rules.iter().flat_map(one).chain([ALLOW]).collect();
     }
     let (low, high) = rules.split_at(rules.len() / 2);
     let below = choice(low);
-    let past = u32::try_from(below.len()).unwrap_or(u32::MAX);
-    [vec![unless_at_least(high[0].0, 1), go(past)], below, choice(high)].concat()
+    let skip_count = u32::try_from(below.len()).unwrap_or(u32::MAX);
+    [vec![unless_at_least(high[0].0, 1), skip(skip_count)], below, choice(high)].concat()
 }
 
-/// What is refused to everybody: what acts for others, and what would make sockets unseen.
-fn for_others() -> Rules {
-    let unseen = [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
-    let mut rules: Rules = unseen.iter().map(|call| (number(*call), vec![REFUSE])).collect();
-    // Typing into terminals.
-    let types = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| request as u32);
-    rules.insert(number(libc::SYS_ioctl), refuse_if(1, &types));
-    // The limits of another process: whoever sets them can end it.
+/// Calls refused to every command: those that act on other processes, and io_uring, which hides
+/// sockets from the filter.
+fn refused_always() -> Rules {
+    let io_uring =
+        [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+    let mut rules: Rules = io_uring.iter().map(|call| (number(*call), vec![REFUSE])).collect();
+    // Requests that type into terminals.
+    let requests = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| request as u32);
+    rules.insert(number(libc::SYS_ioctl), refuse_if(1, &requests));
+    // Setting the limits of another process could end it.
     let limits = vec![load(argument(0)), unless_equal(0, 1), ALLOW, REFUSE];
     rules.insert(number(libc::SYS_prlimit64), limits);
     rules
 }
 
-/// What no build needs, whatever the network.
-fn needless() -> Rules {
+/// Calls that no build needs, for any network access.
+fn refused_for_builds() -> Rules {
     let mut rules: Rules = ALWAYS.iter().map(|call| (number(*call), vec![REFUSE])).collect();
     let mut insert = |call, steps| rules.insert(number(call), steps);
-    // As if the kernel had none: the C library then takes the older one, whose flags can be seen.
+    // Answer as if the kernel had none: the C library then uses the older call, whose flags can be
+    // checked.
     insert(libc::SYS_clone3, vec![MISSING]);
     for call in [libc::SYS_clone, libc::SYS_unshare] {
         insert(call, vec![load(argument(0)), unless_any(NAMESPACES, 1), REFUSE, ALLOW]);
@@ -147,7 +152,7 @@ fn needless() -> Rules {
     rules
 }
 
-/// Refuses every socket but of these families, and of the one that only tells about interfaces.
+/// Refuses every socket except of these families and the netlink family that reports interfaces.
 fn sockets(families: &[i32]) -> Rules {
     let mut steps = vec![load(argument(0))];
     for family in families {
@@ -158,8 +163,8 @@ fn sockets(families: &[i32]) -> Rules {
     steps.extend([unless_equal(routes, 1), ALLOW, REFUSE]);
     let mut rules = Rules::from([(number(libc::SYS_socket), steps)]);
     if !families.contains(&libc::AF_UNIX) {
-        // One of a pair of this kind could be sent on to any socket of the machine.
-        // The kernel takes a raw one for the same.
+        // A datagram socket of a pair could send to any socket of the machine. The kernel treats a
+        // raw one alike.
         let kinds = [libc::SOCK_DGRAM, libc::SOCK_RAW].map(i32::cast_unsigned);
         let mut steps = refuse_if(1, &kinds);
         steps.insert(1, and(0xf));
@@ -178,18 +183,18 @@ const REFUSE: sock_filter = answer(libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_un
 const MISSING: sock_filter = answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned());
 const KILL: sock_filter = answer(libc::SECCOMP_RET_KILL_PROCESS);
 
-/// Where in what the kernel shows a program there is what.
+/// Offsets in the data that the kernel passes to a program.
 const NUMBER: u32 = 0;
-const WHOSE: u32 = 4;
+const ARCH: u32 = 4;
 
-/// The lower half of an argument: flags and families have no upper one.
+/// The lower half of an argument: flags and families have no upper half.
 const fn argument(at: u32) -> u32 {
     let half = if cfg!(target_endian = "big") { 4 } else { 0 };
     16 + 8 * at + half
 }
 
-const fn step(code: u32, past: u8, k: u32) -> sock_filter {
-    sock_filter { code: code as u16, jt: 0, jf: past, k }
+const fn step(code: u32, skip_count: u8, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: skip_count, k }
 }
 
 const fn load(from: u32) -> sock_filter {
@@ -200,22 +205,22 @@ const fn and(mask: u32) -> sock_filter {
     step(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, mask)
 }
 
-/// Leaves out that many steps unless it holds.
-const fn unless_equal(value: u32, past: u8) -> sock_filter {
-    step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, past, value)
+/// Skips that many instructions unless the condition holds.
+const fn unless_equal(value: u32, skip_count: u8) -> sock_filter {
+    step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, skip_count, value)
 }
 
-const fn unless_at_least(value: u32, past: u8) -> sock_filter {
-    step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, past, value)
+const fn unless_at_least(value: u32, skip_count: u8) -> sock_filter {
+    step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, skip_count, value)
 }
 
-const fn unless_any(bits: u32, past: u8) -> sock_filter {
-    step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, past, bits)
+const fn unless_any(bits: u32, skip_count: u8) -> sock_filter {
+    step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, skip_count, bits)
 }
 
-/// Leaves out that many steps.
-const fn go(past: u32) -> sock_filter {
-    step(libc::BPF_JMP | libc::BPF_JA, 0, past)
+/// Skips that many instructions.
+const fn skip(skip_count: u32) -> sock_filter {
+    step(libc::BPF_JMP | libc::BPF_JA, 0, skip_count)
 }
 
 const fn answer(what: u32) -> sock_filter {

@@ -1,4 +1,4 @@
-//! Protected paths written down before a call and put back after it.
+//! Backs up protected paths before a call and restores them after it.
 
 use std::{
     collections::BTreeMap,
@@ -9,18 +9,18 @@ use std::{
 
 use crate::confine::Confinement;
 
-/// The most that is kept of all protected paths together.
-const MOST: u64 = 16 * 1024 * 1024;
+/// The most bytes backed up for all protected paths together.
+const MAX_BACKUP: u64 = 16 * 1024 * 1024;
 
-/// How protected paths were.
+/// The backup of the protected paths.
 pub(crate) struct PathGuard {
-    was: Vec<(PathBuf, PathBackup)>,
+    before: Vec<(PathBuf, PathBackup)>,
     closed: Vec<PathBuf>,
     aside: Option<PathBuf>,
-    /// Whether others may have changed something meanwhile.
+    /// True if others may have changed a path meanwhile.
     outlives: bool,
-    /// Links on the way to protected paths, which were there before.
-    ways: Vec<PathBuf>,
+    /// Links above protected paths that existed before.
+    known_links: Vec<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,49 +35,49 @@ enum PathBackup {
         mode: u32,
         entries: BTreeMap<PathBuf, PathBackup>,
     },
-    /// Not kept: too much, not to be read, or no file at all. Told by what can be seen from outside.
-    Seen {
+    /// Not backed up: too large, unreadable, or a special file. Compared by its metadata.
+    Metadata {
         length: u64,
         changed: Option<std::time::SystemTime>,
     },
 }
 
 impl PathGuard {
-    /// Writes down what could change: with mounts only what is not there, without them everything.
+    /// Backs up the paths that could change: with mounts only the missing ones, without mounts all.
     pub(crate) fn take(confinement: &Confinement, mounted: bool) -> Self {
-        let mut room = MOST;
-        let watched = confinement.protected.iter().filter(|path| {
+        let mut room = MAX_BACKUP;
+        let guarded = confinement.protected.iter().filter(|path| {
             let about = path.symlink_metadata();
             !mounted || about.is_err() || about.is_ok_and(|about| about.is_symlink())
         });
-        let watched: Vec<_> = watched.collect();
-        let ways = watched.iter().flat_map(|path| links_above(path)).collect();
-        let was = watched
+        let guarded: Vec<_> = guarded.collect();
+        let known_links = guarded.iter().flat_map(|path| links_above(path)).collect();
+        let before = guarded
             .into_iter()
-            .map(|path| (path.clone(), PathBackup::look(path, &mut room)))
+            .map(|path| (path.clone(), PathBackup::read(path, &mut room)))
             .collect();
         let (closed, aside) = (confinement.closed.clone(), confinement.aside.clone());
-        PathGuard { was, closed, aside, outlives: confinement.outlives, ways }
+        PathGuard { before, closed, aside, outlives: confinement.outlives, known_links }
     }
 
-    /// What is written to these paths was approved meanwhile: it stays as it is.
+    /// Drops the backup of paths that were approved meanwhile: they stay as they are.
     pub(crate) fn approve(&mut self, paths: &[PathBuf]) {
-        let named = |path: &Path| {
+        let overlaps = |path: &Path| {
             paths.iter().any(|written| written.starts_with(path) || path.starts_with(written))
         };
-        self.was.retain(|(path, _)| !named(path));
+        self.before.retain(|(path, _)| !overlaps(path));
     }
 
-    /// Makes everything as it was, and says what was not.
-    pub(crate) fn put_back(self) -> Vec<String> {
+    /// Restores all paths and reports those that had changed.
+    pub(crate) fn restore_all(self) -> Vec<String> {
         let mut remarks = vec![];
-        for (path, was) in &self.was {
-            if let Err(remark) = self.clear_way(path) {
+        for (path, before) in &self.before {
+            if let Err(remark) = self.remove_new_links(path) {
                 remarks.push(remark);
                 continue;
             }
-            let is = PathBackup::look(path, &mut MOST.clone());
-            if is == *was {
+            let now = PathBackup::read(path, &mut MAX_BACKUP.clone());
+            if now == *before {
                 continue;
             }
             let why = if self.closed.contains(path) {
@@ -85,132 +85,134 @@ impl PathGuard {
             } else {
                 "decides what runs later and was not approved"
             };
-            let after = self.after(path, was, &is);
+            let outcome = self.restore_path(path, before, &now);
             let path = path.display();
             remarks.push(match self.outlives {
-                true => format!("{path}, which {why}, was changed while it ran: {after}"),
-                false => format!("the command changed {path}, which {why}: {after}"),
+                true => format!("{path}, which {why}, was changed while it ran: {outcome}"),
+                false => format!("the command changed {path}, which {why}: {outcome}"),
             });
         }
         remarks
     }
 
-    /// Takes links away that the command has made on the way to a path: what they lead to is none of
-    /// the project's, and nothing may be put back or taken away there.
-    fn clear_way(&self, path: &Path) -> Result<(), String> {
-        while let Some(link) = links_above(path).find(|link| !self.ways.contains(link)) {
-            let told =
+    /// Removes links that the command created above a path: their targets are outside the project,
+    /// and nothing may be restored or removed there.
+    fn remove_new_links(&self, path: &Path) -> Result<(), String> {
+        while let Some(link) = links_above(path).find(|link| !self.known_links.contains(link)) {
+            let remark =
                 |what: &str| format!("the command made a link of {}: {what}", link.display());
-            let Some(aside) = &self.aside else { return Err(told("it was left as it is")) };
-            let made = fs::read_link(&link).map(PathBackup::Link);
-            let kept = made.and_then(|made| made.set_aside(&link, aside));
-            kept.map_err(|cause| told(&format!("it could not be set aside: {cause}")))?;
-            fs::remove_file(&link).map_err(|cause| told(&format!("it stays there: {cause}")))?;
+            let Some(aside) = &self.aside else { return Err(remark("it was left as it is")) };
+            let link_backup = fs::read_link(&link).map(PathBackup::Link);
+            let copy = link_backup.and_then(|link_backup| link_backup.set_aside(&link, aside));
+            copy.map_err(|cause| remark(&format!("it could not be set aside: {cause}")))?;
+            fs::remove_file(&link).map_err(|cause| remark(&format!("it stays there: {cause}")))?;
         }
         Ok(())
     }
 
-    /// Puts one path back, and says what became of it.
-    fn after(&self, path: &Path, was: &PathBackup, is: &PathBackup) -> String {
+    /// Restores one path and reports the outcome.
+    fn restore_path(&self, path: &Path, before: &PathBackup, now: &PathBackup) -> String {
         let Some(aside) = &self.aside else { return "it was left as it is".into() };
-        if self.outlives && *was != PathBackup::Absent {
+        if self.outlives && *before != PathBackup::Absent {
             return "it was left as it is, since somebody else may have done that".into();
         }
         let above = path.parent().unwrap_or(path);
         if above.ends_with(".git") && above.symlink_metadata().is_err() {
-            // Two files would not make it a repository again.
+            // Two files do not make it a repository again.
             return "its repository is not there any more".into();
         }
-        if matches!(was, PathBackup::Seen { .. }) {
+        if matches!(before, PathBackup::Metadata { .. }) {
             return "it was too much to be kept, and is as the command left it".into();
         }
-        let kept = match is.set_aside(path, aside) {
-            Ok(Some(kept)) => {
+        let copy = match now.set_aside(path, aside) {
+            Ok(Some(copy)) => {
                 let what = if self.outlives { "was there" } else { "the command made of it" };
-                format!("; what {what} is in {}", kept.display())
+                format!("; what {what} is in {}", copy.display())
             }
             Ok(None) => String::new(),
             Err(cause) => return format!("it could not be set aside: {cause}"),
         };
-        match was.restore(path) {
-            Err(cause) => format!("it could not be put back: {cause}{kept}"),
-            Ok(()) if *was == PathBackup::Absent => format!("it was taken away again{kept}"),
-            Ok(()) => format!("it was put back as it was{kept}"),
+        match before.restore(path) {
+            Err(cause) => format!("it could not be put back: {cause}{copy}"),
+            Ok(()) if *before == PathBackup::Absent => format!("it was taken away again{copy}"),
+            Ok(()) => format!("it was put back as it was{copy}"),
         }
     }
 }
 
 impl PathBackup {
-    fn look(path: &Path, room: &mut u64) -> PathBackup {
+    fn read(path: &Path, room: &mut u64) -> PathBackup {
         let Ok(about) = path.symlink_metadata() else { return PathBackup::Absent };
-        let seen = PathBackup::Seen { length: about.len(), changed: about.modified().ok() };
+        let metadata = PathBackup::Metadata { length: about.len(), changed: about.modified().ok() };
         let mode = about.permissions().mode();
         if about.is_symlink() {
-            return fs::read_link(path).map_or(seen, PathBackup::Link);
+            return fs::read_link(path).map_or(metadata, PathBackup::Link);
         }
         if about.is_file() {
             if about.len() > *room {
-                return seen;
+                return metadata;
             }
             *room -= about.len();
-            return fs::read(path).map_or(seen, |bytes| PathBackup::File { mode, bytes });
+            return fs::read(path).map_or(metadata, |bytes| PathBackup::File { mode, bytes });
         }
         let Ok(listed) = about.is_dir().then(|| fs::read_dir(path)).transpose() else {
-            return seen;
+            return metadata;
         };
-        let Some(listed) = listed else { return seen };
+        let Some(listed) = listed else { return metadata };
         let names = listed.flatten().map(|entry| PathBuf::from(entry.file_name()));
         let mut entries = BTreeMap::new();
         for name in names {
-            // A name costs something too: no tree of empty folders is walked for ever.
+            // A name also counts, so that the walk of a tree of empty folders ends.
             *room = room.saturating_sub(256);
             if *room == 0 {
-                return seen;
+                return metadata;
             }
-            let was = PathBackup::look(&path.join(&name), room);
-            entries.insert(name, was);
+            let before = PathBackup::read(&path.join(&name), room);
+            entries.insert(name, before);
         }
         PathBackup::Folder { mode, entries }
     }
 
-    /// Keeps what is there in another folder. Nothing a person may miss is destroyed.
+    /// Keeps the current content in another folder, so that nothing a person may miss is destroyed.
     fn set_aside(&self, path: &Path, aside: &Path) -> io::Result<Option<PathBuf>> {
         if *self == PathBackup::Absent {
             return Ok(None);
         }
         fs::create_dir_all(aside)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let free = |mut names: Box<dyn Iterator<Item = PathBuf> + '_>| {
-            names.find(|kept| kept.symlink_metadata().is_err()).unwrap_or_default()
+        let first_free = |mut names: Box<dyn Iterator<Item = PathBuf> + '_>| {
+            names.find(|copy| copy.symlink_metadata().is_err()).unwrap_or_default()
         };
-        let kept = free(Box::new((1..).map(|number| aside.join(format!("{number}-{name}")))));
-        if self.is_whole() {
-            self.make(&kept)?;
-            return Ok(Some(kept));
+        let copy = first_free(Box::new((1..).map(|number| aside.join(format!("{number}-{name}")))));
+        if self.is_complete() {
+            self.create(&copy)?;
+            return Ok(Some(copy));
         }
-        // Not all of it is known, so it is moved; beside where it was, if there is no other way.
-        let Err(cause) = fs::rename(path, &kept) else { return Ok(Some(kept)) };
+        // The content is not fully known, so it is moved; if it cannot leave its file system, next
+        // to its old path.
+        let Err(cause) = fs::rename(path, &copy) else { return Ok(Some(copy)) };
         if cause.kind() != io::ErrorKind::CrossesDevices {
             return Err(cause);
         }
         let beside = (1..).map(|number| path.with_file_name(format!("{name}.set-aside-{number}")));
-        let kept = free(Box::new(beside));
-        fs::rename(path, &kept)?;
-        Ok(Some(kept))
+        let copy = first_free(Box::new(beside));
+        fs::rename(path, &copy)?;
+        Ok(Some(copy))
     }
 
-    /// Whether all of it is known, so that a copy can be made.
-    fn is_whole(&self) -> bool {
+    /// True if the content is fully known, so that a copy can be written.
+    fn is_complete(&self) -> bool {
         match self {
-            PathBackup::Seen { .. } => false,
-            PathBackup::Folder { entries, .. } => entries.values().all(PathBackup::is_whole),
+            PathBackup::Metadata { .. } => false,
+            PathBackup::Folder { entries, .. } => entries.values().all(PathBackup::is_complete),
             _ => true,
         }
     }
 
     fn restore(&self, path: &Path) -> io::Result<()> {
-        let mut room = MOST;
-        if matches!(self, PathBackup::Seen { .. }) || PathBackup::look(path, &mut room) == *self {
+        let mut room = MAX_BACKUP;
+        if matches!(self, PathBackup::Metadata { .. }) || PathBackup::read(path, &mut room) == *self
+        {
             return Ok(());
         }
         match self {
@@ -226,14 +228,14 @@ impl PathBackup {
             }
             _ => {
                 remove(path)?;
-                self.make(path)
+                self.create(path)
             }
         }
     }
 
-    fn make(&self, path: &Path) -> io::Result<()> {
+    fn create(&self, path: &Path) -> io::Result<()> {
         match self {
-            PathBackup::Absent | PathBackup::Seen { .. } => return Ok(()),
+            PathBackup::Absent | PathBackup::Metadata { .. } => return Ok(()),
             _ => fs::create_dir_all(path.parent().unwrap_or(path))?,
         }
         match self {
@@ -246,7 +248,7 @@ impl PathBackup {
                 fs::create_dir(path)?;
                 restore_entries(path, *mode, entries)
             }
-            PathBackup::Absent | PathBackup::Seen { .. } => Ok(()),
+            PathBackup::Absent | PathBackup::Metadata { .. } => Ok(()),
         }
     }
 }
@@ -256,11 +258,11 @@ fn restore_entries(
     mode: u32,
     entries: &BTreeMap<PathBuf, PathBackup>,
 ) -> io::Result<()> {
-    entries.iter().try_for_each(|(name, was)| was.restore(&path.join(name)))?;
+    entries.iter().try_for_each(|(name, before)| before.restore(&path.join(name)))?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
-/// The links among the folders a path lies in, the topmost first.
+/// The links among the folders above a path, the topmost first.
 fn links_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     let mut above: Vec<_> = path.ancestors().skip(1).collect();
     above.reverse();
@@ -268,7 +270,7 @@ fn links_above(path: &Path) -> impl Iterator<Item = PathBuf> {
     above.into_iter().filter(is_link).map(Path::to_path_buf).collect::<Vec<_>>().into_iter()
 }
 
-/// Removes whatever is there, itself and not what it leads to.
+/// Removes whatever is there; a link itself, not its target.
 fn remove(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Err(_) => Ok(()),

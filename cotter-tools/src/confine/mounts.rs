@@ -1,4 +1,4 @@
-//! A view of the files of its own for a command: what is protected read-only, what is closed empty.
+//! A mount namespace for a command: protected paths are read-only, closed paths are empty.
 
 use std::{
     ffi::CString,
@@ -19,25 +19,25 @@ use rustix::{
 use crate::confine::Confinement;
 
 impl Confinement {
-    /// Gives this process and all it starts that view. `false` where the machine allows none.
+    /// Gives this process and all it starts this view. False if the machine allows none.
     pub(crate) fn mounts(&self) -> bool {
-        let mounts = self.planned();
+        let mounts = self.plan_mounts();
         if mounts.is_empty() && self.closed.is_empty() {
             return false;
         }
-        if !own_namespace() {
+        if !enter_namespace() {
             return false;
         }
-        // Half a view is none: then protected paths are guarded and closed ones left out, as if there
-        // were no namespace. What was mounted read-only stays so.
-        mounts.iter().all(|planned| planned.make().is_ok())
+        // A partial view counts as none: protected paths are then guarded and closed ones left out,
+        // as without a namespace. Mounts made so far stay read-only.
+        mounts.iter().all(|plan| plan.mount().is_ok())
             && self.closed.iter().all(|closed| self.hide(closed).is_ok())
     }
 
-    /// What is mounted over itself: protected paths that are there, and the folders that hold them or
-    /// something closed, which could be moved away with them otherwise.
-    fn planned(&self) -> Vec<MountPlan> {
-        let mut planned: Vec<MountPlan> = vec![];
+    /// The paths mounted over themselves: existing protected paths, and the folders that contain
+    /// them or a closed path. Without the latter, those could be moved away with their folder.
+    fn plan_mounts(&self) -> Vec<MountPlan> {
+        let mut plans: Vec<MountPlan> = vec![];
         for path in &self.protected {
             let Ok(about) = path.symlink_metadata() else { continue };
             if about.is_symlink() {
@@ -48,29 +48,29 @@ impl Confinement {
             let above = above.map(|above| MountPlan { path: above.into(), read_only: false });
             for one in above.into_iter().chain([MountPlan { path: path.clone(), read_only: true }])
             {
-                if !planned.iter().any(|known| known.path == one.path) {
-                    planned.push(one);
+                if !plans.iter().any(|known| known.path == one.path) {
+                    plans.push(one);
                 }
             }
         }
         let closed = self.closed.iter().filter(|path| path.exists());
         for above in closed.flat_map(|path| path.ancestors().skip(1)) {
             let inside = |root: &&PathBuf| above.starts_with(root) && above != root.as_path();
-            let known = planned.iter().any(|known| known.path == above);
+            let known = plans.iter().any(|known| known.path == above);
             if !known && self.writes.iter().chain(&self.guarded_writes).any(|root| inside(&root)) {
-                planned.push(MountPlan { path: above.into(), read_only: false });
+                plans.push(MountPlan { path: above.into(), read_only: false });
             }
         }
-        // What is above comes first: it would hide what was mounted below it.
-        planned.sort_by_key(|planned| planned.path.components().count());
-        planned
+        // Parents first: a later mount would hide the mounts below it.
+        plans.sort_by_key(|plan| plan.path.components().count());
+        plans
     }
 
-    /// Puts an empty folder or file over a closed one, and opens again what is open within.
+    /// Mounts an empty folder or file over a closed one, and opens the open paths within again.
     fn hide(&self, closed: &Path) -> rustix::io::Result<()> {
         let Ok(about) = closed.symlink_metadata() else { return Ok(()) };
         if about.is_symlink() {
-            // What it leads to is closed under its own name.
+            // Its target is closed under its own path.
             return Ok(());
         }
         if about.is_file() {
@@ -80,15 +80,15 @@ impl Confinement {
         let mut open = vec![];
         for path in within {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            if let Ok(held) = rustix::fs::open(path, flags, Mode::empty()) {
-                open.push((path, held));
+            if let Ok(fd) = rustix::fs::open(path, flags, Mode::empty()) {
+                open.push((path, fd));
             }
         }
         let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         mount("none", closed, "tmpfs", flags, c"size=64k,mode=0755")?;
-        for (path, held) in open {
+        for (path, fd) in open {
             fs::create_dir_all(path).map_err(|_| rustix::io::Errno::ACCESS)?;
-            mount_bind(format!("/proc/self/fd/{}", held.as_raw_fd()), path)?;
+            mount_bind(format!("/proc/self/fd/{}", fd.as_raw_fd()), path)?;
         }
         make_read_only(closed)
     }
@@ -100,19 +100,19 @@ struct MountPlan {
 }
 
 impl MountPlan {
-    fn make(&self) -> rustix::io::Result<()> {
-        // With what is mounted below, which would be gone otherwise.
+    fn mount(&self) -> rustix::io::Result<()> {
+        // Recursive, so that mounts below stay visible.
         mount_bind_recursive(&self.path, &self.path)?;
         if self.read_only { make_read_only(&self.path) } else { Ok(()) }
     }
 }
 
-/// Our own list of mounts: as root, or as the root of a namespace in which only this user exists.
-fn own_namespace() -> bool {
+/// Enters a new mount namespace: as root, or as root of a user namespace with only this user.
+fn enter_namespace() -> bool {
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
     if unshare(UnshareFlags::NEWNS).is_err() {
-        // Our own files in `/proc` are ours to write only while this process is an ordinary one.
+        // The files in `/proc/self` are writable only while this process is dumpable.
         let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable);
         let mapped = unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNS).is_ok()
             && fs::write("/proc/self/setgroups", "deny").is_ok()
@@ -136,7 +136,7 @@ fn unshare(flags: UnshareFlags) -> rustix::io::Result<()> {
     unsafe { unshare_unsafe(flags) }
 }
 
-/// Adds "read-only" to whatever holds for a mount and those below it already.
+/// Adds "read-only" to a mount and those below it; other attributes stay.
 #[expect(unsafe_code, reason = "rustix has no mount_setattr")]
 fn make_read_only(path: &Path) -> rustix::io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| rustix::io::Errno::INVAL)?;
@@ -146,8 +146,8 @@ fn make_read_only(path: &Path) -> rustix::io::Result<()> {
         propagation: 0,
         userns_fd: 0,
     };
-    // SAFETY: the path is a string with its end, the attributes have the size that is given.
-    let done = unsafe {
+    // SAFETY: the path is a C string, and the attributes have the given size.
+    let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             libc::AT_FDCWD,
@@ -157,5 +157,5 @@ fn make_read_only(path: &Path) -> rustix::io::Result<()> {
             size_of::<libc::mount_attr>(),
         )
     };
-    if done == 0 { Ok(()) } else { Err(rustix::io::Errno::PERM) }
+    if result == 0 { Ok(()) } else { Err(rustix::io::Errno::PERM) }
 }

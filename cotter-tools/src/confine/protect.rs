@@ -11,13 +11,13 @@ use cotter::{
     fs::git::{Worktree, worktree},
 };
 
-/// The folders whose entries are looked at: every write root, and those on the way from it to the
+/// The folders whose entries are checked: every write root, and the folders between it and the
 /// working folder.
-pub(crate) fn folders(place: &Workspace) -> Vec<PathBuf> {
+pub(crate) fn folders(workspace: &Workspace) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = vec![];
-    for root in place.write_roots() {
-        let way = place.cwd().ancestors().take_while(|folder| folder.starts_with(root));
-        for folder in way.chain([root]) {
+    for root in workspace.write_roots() {
+        let between = workspace.cwd().ancestors().take_while(|folder| folder.starts_with(root));
+        for folder in between.chain([root]) {
             if !folders.iter().any(|known| known == folder) {
                 folders.push(folder.into());
             }
@@ -26,7 +26,7 @@ pub(crate) fn folders(place: &Workspace) -> Vec<PathBuf> {
     folders
 }
 
-/// Everything that is protected directly in these folders, there or not.
+/// The protected paths directly in these folders, existing or not.
 pub(crate) fn paths(folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut paths = vec![];
     for folder in folders {
@@ -38,65 +38,66 @@ pub(crate) fn paths(folders: &[PathBuf]) -> Vec<PathBuf> {
     paths
 }
 
-/// What in a folder's repository decides what git runs. Everything else in it git itself must write.
+/// The paths of a folder's repository that decide what git runs. Git itself must write the others.
 fn repository(folder: &Path) -> Vec<PathBuf> {
     let dot_git = folder.join(".git");
     if let Some(git) = worktree(folder) {
-        return std::iter::once(dot_git).chain(deciding_in_all(&git.common)).collect();
+        return std::iter::once(dot_git).chain(protected_in_repository(&git.common)).collect();
     }
-    // One that is not there yet would come with programs of its own.
-    if dot_git.is_dir() { deciding_in_all(&dot_git) } else { vec![dot_git] }
+    // A repository that does not exist yet could come with its own programs.
+    if dot_git.is_dir() { protected_in_repository(&dot_git) } else { vec![dot_git] }
 }
 
-/// The same of a repository with its submodules and worktrees.
-fn deciding_in_all(git: &Path) -> Vec<PathBuf> {
-    let mut paths = deciding(git);
+/// The protected paths of a repository with its submodules and worktrees.
+fn protected_in_repository(git: &Path) -> Vec<PathBuf> {
+    let mut paths = protected_in_git_folder(git);
     for inner in ["modules", "worktrees"] {
         let entries = fs::read_dir(git.join(inner)).into_iter().flatten().flatten();
-        paths.extend(entries.flat_map(|entry| deciding(&entry.path())));
+        paths.extend(entries.flat_map(|entry| protected_in_git_folder(&entry.path())));
     }
     paths
 }
 
-/// In a folder of git: what names programs, and what says where such names are.
-fn deciding(git: &Path) -> Vec<PathBuf> {
+/// The files of a git folder that name programs, or that say where such files are.
+fn protected_in_git_folder(git: &Path) -> Vec<PathBuf> {
     ["hooks", "config", "config.worktree", "commondir", "gitdir"].map(|name| git.join(name)).into()
 }
 
-/// What git writes outside a linked worktree for a commit.
+/// The paths outside a linked worktree that git writes for a commit.
 pub(crate) fn writes(git: &Worktree) -> Vec<PathBuf> {
     let shared = ["objects", "refs", "logs"].map(|name| git.common.join(name));
     std::iter::once(git.own.clone()).chain(shared).collect()
 }
 
-/// Whether a repository's own configuration brings programs that no setting of ours switches off: its
-/// filters and drivers have names that only it knows, and what it includes may have more. Looked at are
-/// the repositories of the working folder, of the roots and of the folders that are gone to; and their
-/// submodules, in which git starts itself again without our settings.
-pub(crate) fn brings_programs(place: &Workspace, visited: &[PathBuf]) -> bool {
-    let above = place.cwd().ancestors().map(Path::to_path_buf);
+/// True if a repository's own configuration names programs that our settings cannot switch off: the
+/// names of its filters and drivers are known only to it, and included files may have more. Checks
+/// the repositories of the working folder, of the roots and of the visited folders, and their
+/// submodules, where git starts itself again without our settings.
+pub(crate) fn brings_programs(workspace: &Workspace, visited: &[PathBuf]) -> bool {
+    let above = workspace.cwd().ancestors().map(Path::to_path_buf);
     let visited = visited.iter().filter(|path| path.is_dir());
     let visited = visited.flat_map(|path| path.ancestors().map(Path::to_path_buf));
-    let mut all: Vec<_> = above.chain(folders(place)).chain(visited).collect();
+    let mut all: Vec<_> = above.chain(folders(workspace)).chain(visited).collect();
     all.sort_unstable();
     all.dedup();
     all.iter().any(|folder| {
-        let gits = match worktree(folder) {
+        let git_folders = match worktree(folder) {
             Some(git) => vec![git.own, git.common],
             None => vec![folder.join(".git")],
         };
-        let configured = |git: &PathBuf| names_programs(git, false);
-        let below = |git: &PathBuf| modules(&git.join("modules")).any(|m| names_programs(&m, true));
-        gits.iter().any(|git| configured(git) || below(git))
+        let in_config = |git: &PathBuf| names_programs(git, false);
+        let in_submodules =
+            |git: &PathBuf| modules(&git.join("modules")).any(|m| names_programs(&m, true));
+        git_folders.iter().any(|git| in_config(git) || in_submodules(git))
     })
 }
 
-/// The folders of git of submodules, as far as they lie side by side.
+/// The git folders of submodules that lie side by side.
 fn modules(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-fn names_programs(git: &Path, alone: bool) -> bool {
+fn names_programs(git: &Path, without_our_settings: bool) -> bool {
     ["config", "config.worktree"].iter().any(|name| {
         let Ok(text) = fs::read(git.join(name)) else { return false };
         let text = String::from_utf8_lossy(&text).to_ascii_lowercase();
@@ -108,6 +109,6 @@ fn names_programs(git: &Path, alone: bool) -> bool {
         let mut names = heads.map(|head| name(head.trim_start()));
         let known = ["diff", "filter", "merge", "include", "includeif", "gpg", "tar"];
         names.any(|name| known.contains(&name.as_str()))
-            || alone && (text.contains("fsmonitor") || text.contains("hookspath"))
+            || without_our_settings && (text.contains("fsmonitor") || text.contains("hookspath"))
     })
 }

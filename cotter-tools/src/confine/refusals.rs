@@ -1,4 +1,4 @@
-//! What the kernel refused, told in words: which root would open it, or that the network is off.
+//! Explains refusals of the kernel: the root that would open a path, or that the network is off.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use cotter_files::command_hook::ProcessExit;
 
 use crate::confine::{Confinement, Network};
 
-/// How programs say that they were refused.
+/// Phrases of programs for a refused access.
 const REFUSED: [&str; 7] = [
     "permission denied",
     "operation not permitted",
@@ -18,8 +18,8 @@ const REFUSED: [&str; 7] = [
     "erofs",
 ];
 
-/// How programs say that they reached nobody.
-const UNREACHED: [&str; 9] = [
+/// Phrases of programs for a failed connection.
+const NETWORK_ERRORS: [&str; 9] = [
     "could not resolve host",
     "name resolution",
     "name or service not known",
@@ -31,100 +31,107 @@ const UNREACHED: [&str; 9] = [
     "creating socket",
 ];
 
-/// What is told where the network is off.
+/// The remark if the network is off.
 const NO_NETWORK: &str = "the sandbox closes the network for this command, this machine's own sockets \
     included: only a call that is judged to use it has it, once a rule or a person allows it (a program \
     that nobody knows is not judged so); `\"sandbox\": \"off\"` in the person's settings opens it for all";
 
-/// The words round a refused socket: names of calls, and of what programs do with one.
+/// Words near a refused socket: names of system calls, and of what programs do with a socket.
 const SOCKETS: [&str; 7] = ["socket", "connect", "bind", "listen", "dial", "/dev/tcp", "/dev/udp"];
 
-/// Whether what was refused is a socket: the filter says so with this one word, and the program, or
-/// what stands before it in the output, tells what it was at.
+/// True if a socket was refused. The filter gives only this error; the rest of the output tells
+/// what the program did.
 fn is_about_socket(line: &str, output: &str) -> bool {
-    let refused = ["operation not permitted", "eperm"].iter().any(|word| line.contains(word));
-    refused && {
+    let is_refused = ["operation not permitted", "eperm"].iter().any(|word| line.contains(word));
+    is_refused && {
         let all = output.to_lowercase();
         SOCKETS.iter().any(|word| all.contains(word))
     }
 }
 
-/// What holds for every hook that is closed off.
+/// The remark for every confined hook.
 const CONFINED: &str = "it runs confined, as commands of the agent do: it reads the project and the \
     `readRoots` of your settings, and writes only where they may";
 
-/// No more is said, however much was refused.
-const MOST: usize = 3;
+/// The most remarks about one command.
+const MAX_REMARKS: usize = 3;
 
 impl Confinement {
-    /// What to tell about refusals that a command's output speaks of, with its working folder in the
-    /// place. A guess: programs say it in their own ways.
-    pub(crate) fn refusals(&self, output: &str, place: &Workspace) -> Vec<String> {
-        let mut told: Vec<String> = vec![];
+    /// Remarks about the refusals that a command's output mentions. This is a guess: programs word
+    /// refusals in their own way.
+    pub(crate) fn refusals(&self, output: &str, workspace: &Workspace) -> Vec<String> {
+        let mut remarks: Vec<String> = vec![];
         for line in output.lines() {
-            let low = line.to_lowercase();
-            let off = self.network == Network::Off;
-            let said = if off && UNREACHED.iter().any(|word| low.contains(word)) {
+            let lower = line.to_lowercase();
+            let network_is_off = self.network == Network::Off;
+            let remark = if network_is_off && NETWORK_ERRORS.iter().any(|word| lower.contains(word))
+            {
                 Some(NO_NETWORK.to_owned())
-            } else if REFUSED.iter().any(|word| low.contains(word)) {
-                let paths = named(line, place);
-                match paths.iter().find_map(|path| self.refused(path, place)) {
-                    None if off && paths.is_empty() && is_about_socket(&low, output) => {
+            } else if REFUSED.iter().any(|word| lower.contains(word)) {
+                let paths = paths_in(line, workspace);
+                match paths.iter().find_map(|path| self.why_refused(path, workspace)) {
+                    None if network_is_off
+                        && paths.is_empty()
+                        && is_about_socket(&lower, output) =>
+                    {
                         Some(NO_NETWORK.to_owned())
                     }
-                    said => said,
+                    remark => remark,
                 }
             } else {
                 None
             };
-            if let Some(said) = said
-                && !told.contains(&said)
+            if let Some(remark) = remark
+                && !remarks.contains(&remark)
             {
-                told.push(said);
+                remarks.push(remark);
             }
-            if told.len() == MOST {
+            if remarks.len() == MAX_REMARKS {
                 break;
             }
         }
-        told
+        remarks
     }
 
-    /// The same of a hook that did not end well, with what holds for all that are closed off.
+    /// Remarks about the refusals of a failed hook, with the one for all confined hooks.
     pub(crate) fn refusals_of_hook(
         &self,
         exit: ProcessExit,
-        said: &str,
-        place: &Workspace,
+        output: &str,
+        workspace: &Workspace,
     ) -> Vec<String> {
         let is_refusal = |line: &&str| {
-            let low = line.to_lowercase();
-            REFUSED.iter().any(|word| low.contains(word))
+            let lower = line.to_lowercase();
+            REFUSED.iter().any(|word| lower.contains(word))
         };
-        let lines: Vec<_> = said.lines().filter(is_refusal).collect();
-        // What is not executable is nobody's to open.
-        let plain = lines.iter().flat_map(|line| named(line, place)).find(|path| is_plain(path));
-        if let (ProcessExit::Code(126), Some(path)) = (exit, plain) {
-            let shown = paths::shown(&path, place);
+        let lines: Vec<_> = output.lines().filter(is_refusal).collect();
+        // A file that is not executable cannot be opened by a root.
+        let not_executable = lines
+            .iter()
+            .flat_map(|line| paths_in(line, workspace))
+            .find(|path| is_not_executable(path));
+        if let (ProcessExit::Code(126), Some(path)) = (exit, not_executable) {
+            let shown = paths::shown(&path, workspace);
             return vec![format!("{shown} is not executable: `chmod +x` makes it so")];
         }
-        let told = self.refusals(said, place);
-        let is_dim = lines.iter().any(|line| named(line, place).is_empty());
-        if told.is_empty() && !is_dim {
-            return told;
+        let remarks = self.refusals(output, workspace);
+        let has_unnamed_path = lines.iter().any(|line| paths_in(line, workspace).is_empty());
+        if remarks.is_empty() && !has_unnamed_path {
+            return remarks;
         }
-        [CONFINED.to_owned()].into_iter().chain(told).collect()
+        [CONFINED.to_owned()].into_iter().chain(remarks).collect()
     }
 
-    /// Why a path was refused, if it was us.
-    fn refused(&self, path: &Path, place: &Workspace) -> Option<String> {
+    /// The reason why we refused a path; `None` if we did not.
+    fn why_refused(&self, path: &Path, workspace: &Workspace) -> Option<String> {
         let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
-        let shown = paths::shown(path, place);
-        if place.is_closed(path) {
+        let shown = paths::shown(path, workspace);
+        if workspace.is_closed(path) {
             return Some(format!("{shown} is closed to commands"));
         }
         if let Some(protected) = self.protected.iter().find(|protected| path.starts_with(protected))
         {
-            let shown = paths::shown(protected, place);
+            let shown = paths::shown(protected, workspace);
             return Some(format!(
                 "writing to {shown} was refused: it decides what runs later, and this call was not \
                  approved for it"
@@ -133,7 +140,7 @@ impl Confinement {
         if below(&self.writes) {
             return None;
         }
-        if place.is_writable(path) {
+        if workspace.is_writable(path) {
             return Some(format!(
                 "writing to {shown} was refused: this command was judged to change nothing"
             ));
@@ -152,44 +159,46 @@ impl Confinement {
                  commit needs is open"
             ));
         }
-        let what = if below(&self.reads) || below(crate::confine::system()) {
+        let access = if below(&self.reads) || below(crate::confine::system()) {
             "writing to"
         } else {
             "access to"
         };
         let root = if path.is_dir() { path } else { path.parent()? };
-        // Nobody is told to open everything, or all of their home.
-        let too_much =
-            root.parent().is_none() || place.home().is_some_and(|home| home.starts_with(root));
-        let open = if too_much {
+        // Never suggest to open the root or the whole home folder.
+        let is_too_broad =
+            root.parent().is_none() || workspace.home().is_some_and(|home| home.starts_with(root));
+        let hint = if is_too_broad {
             String::new()
         } else {
             format!("; `--add-dir {}` would open it", root.display())
         };
         Some(format!(
-            "{what} {shown} was refused: it is outside the project{open}. For files nobody needs later \
+            "{access} {shown} was refused: it is outside the project{hint}. For files nobody needs later \
              there is $TMPDIR"
         ))
     }
 }
 
-/// Whether a path is a file that nobody may execute.
-fn is_plain(path: &Path) -> bool {
+/// True if a path is a file without execute permission.
+fn is_not_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 == 0)
 }
 
-/// The paths that a line seems to speak of, resolved.
-fn named(line: &str, place: &Workspace) -> Vec<PathBuf> {
+/// The paths that a line seems to mention, resolved.
+fn paths_in(line: &str, workspace: &Workspace) -> Vec<PathBuf> {
     let quoted = line.split(['\'', '"', '`', '‘', '’']).skip(1).step_by(2);
     let words = line.split(": ").chain(line.split_ascii_whitespace());
     let words = quoted.chain(words).map(|word| word.trim_matches([':', ',', '(', ')', '\'', '"']));
-    let likely = words.filter(|word| !word.is_empty() && word.len() < 4096 && !word.contains(": "));
+    let candidates =
+        words.filter(|word| !word.is_empty() && word.len() < 4096 && !word.contains(": "));
     let is_there = |path: &PathBuf| {
-        path.exists() || path.parent().is_some_and(|above| above != place.cwd() && above.is_dir())
+        path.exists()
+            || path.parent().is_some_and(|above| above != workspace.cwd() && above.is_dir())
     };
-    likely
-        .filter_map(|word| paths::touched(word, place).into_iter().next())
+    candidates
+        .filter_map(|word| paths::touched(word, workspace).into_iter().next())
         .filter(is_there)
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Where an address leads: out into the world, or to this machine and the network it is in.
+//! Classifies addresses: the open internet, or this machine and its network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,13 +16,13 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Reads an address, or says why it is none to fetch.
+    /// Parses an address; the error says why it cannot be fetched.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text.trim()).map_err(|cause| format!("`{text}`: {cause}"))?;
         Address::of(url)
     }
 
-    /// The same for one that was read already, such as where a redirect leads.
+    /// Checks a parsed address, such as the target of a redirect.
     pub(crate) fn of(mut url: Url) -> Result<Self, String> {
         url.set_fragment(None);
         let host = host_name(url.host_str().unwrap_or_default());
@@ -38,7 +38,7 @@ impl Address {
         }
     }
 
-    /// The host as rules know it: with its port, where that is given.
+    /// The host for rules, with its port if one is given.
     pub(crate) fn host(&self) -> String {
         match self.url.port() {
             Some(port) => format!("{}:{port}", self.host),
@@ -51,32 +51,32 @@ impl Address {
         self.host.clone()
     }
 
-    /// Whether another address is of the same host, by the same way.
-    pub(crate) fn is_beside(&self, other: &Address) -> bool {
-        let way = |address: &Address| {
+    /// True if another address has the same scheme, host and port.
+    pub(crate) fn is_same_host(&self, other: &Address) -> bool {
+        let origin = |address: &Address| {
             (
                 address.url.scheme().to_owned(),
                 address.host.clone(),
                 address.url.port_or_known_default(),
             )
         };
-        way(self) == way(other)
+        origin(self) == origin(other)
     }
 
-    /// How far fetching reaches, as far as the address itself tells.
+    /// The zone of fetching, as far as the address itself tells.
     pub(crate) fn zone(&self) -> Zone {
         zone_of(&self.host)
     }
 
-    /// The number, where the host is one.
-    fn literal(&self) -> Option<IpAddr> {
+    /// The IP address, if the host is one.
+    fn ip(&self) -> Option<IpAddr> {
         host_address(&self.host)
     }
 
-    /// Asks once what a name stands for.
+    /// Resolves the name once.
     pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         let port = self.url.port_or_known_default().unwrap_or(80);
-        if let Some(ip) = self.literal() {
+        if let Some(ip) = self.ip() {
             return Ok(vec![SocketAddr::new(ip, port)]);
         }
         let found = tokio::net::lookup_host((self.host.as_str(), port)).await;
@@ -85,9 +85,9 @@ impl Address {
         if found.is_empty() { Err(format!("{} is not found", self.host)) } else { Ok(found) }
     }
 
-    /// Whether what a name stands for may be reached by a call of that zone. A name that looks like any
-    /// other must not lead inside: nobody was asked about that.
-    pub(crate) fn admit(&self, found: &[SocketAddr], zone: Zone) -> Result<(), String> {
+    /// Checks the resolved addresses for a call of that zone. A name of the open internet must not
+    /// lead inside: nobody was asked about that.
+    pub(crate) fn check_resolved(&self, found: &[SocketAddr], zone: Zone) -> Result<(), String> {
         match found.iter().find(|address| is_inside(address.ip())) {
             Some(address) if zone < Zone::Machine => Err(format!(
                 "{} leads to {}, which is this machine or the network it is in; nobody was asked about \
@@ -100,8 +100,8 @@ impl Address {
     }
 }
 
-/// How far a host is, as far as its name tells: this machine and its surroundings are the machine's own,
-/// all else is the network.
+/// The zone of a host by its name: this machine and its network are `machine`, all else is
+/// `network`.
 pub(crate) fn zone_of(host: &str) -> Zone {
     let inside = match host_address(host) {
         Some(ip) => is_inside(ip),
@@ -110,15 +110,15 @@ pub(crate) fn zone_of(host: &str) -> Zone {
     if inside { Zone::Machine } else { Zone::Network }
 }
 
-/// Names that stand for this machine, for something near it, or for what tells a machine its keys.
+/// Names of this machine, of hosts near it, or of metadata services with keys.
 fn is_inside_by_name(host: &str) -> bool {
-    const NEAR: [&str; 7] =
+    const INSIDE_SUFFIXES: [&str; 7] =
         [".localhost", ".local", ".internal", ".lan", ".home.arpa", ".intranet", ".localdomain"];
     let host = host.to_ascii_lowercase();
-    !host.contains('.') || NEAR.iter().any(|end| host.ends_with(end))
+    !host.contains('.') || INSIDE_SUFFIXES.iter().any(|end| host.ends_with(end))
 }
 
-/// Whether an address is not one of the open internet.
+/// True if an address is not on the open internet.
 fn is_inside(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_inside_v4(ip),
@@ -129,12 +129,12 @@ fn is_inside(ip: IpAddr) -> bool {
 fn is_inside_v4(ip: Ipv4Addr) -> bool {
     let [a, b, c, _] = ip.octets();
     match (a, b, c) {
-        // This host, private networks, this machine, what a machine gives itself.
+        // This host, private networks, loopback, link-local.
         (0 | 10 | 127, ..) | (169, 254, _) | (172, 16..=31, _) | (192, 168, _) => true,
-        // Networks of providers, protocols, examples and measurements.
+        // Networks of providers, protocols, documentation and benchmarks.
         (100, 64..=127, _) | (192, 0, 0 | 2) | (198, 18 | 19, _) => true,
         (198, 51, 100) | (203, 0, 113) | (192, 88, 99) => true,
-        // Many at once, and what is not given to anybody.
+        // Multicast and reserved addresses.
         (224.., ..) => true,
         _ => false,
     }
@@ -147,13 +147,13 @@ fn is_inside_v6(ip: Ipv6Addr) -> bool {
         is_inside_v4(Ipv4Addr::new(octets[at], octets[at + 1], octets[at + 2], octets[at + 3]))
     };
     match (a, b, c) {
-        // An address of the older kind in other clothes: mapped, NAT64, 6to4.
+        // An embedded IPv4 address: mapped, NAT64, 6to4.
         (0, 0, 0) if ip.to_ipv4_mapped().is_some() => v4(12),
         (0x64, 0xff9b, 0) if ip.segments()[2..6] == [0; 4] => v4(12),
         (0x2002, ..) => v4(2),
-        // Tunnels, protocols and examples.
+        // Tunnels, protocols and documentation.
         (0x2001, 0..=0x1ff | 0xdb8, _) | (0x3fff, 0..=0xfff, _) => true,
-        // The rest of what is given to anybody.
+        // The other globally assigned addresses.
         (0x2000..=0x3fff, ..) => false,
         _ => true,
     }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_an_address_leads_is_told_by_the_address() {
+    fn addresses_inside_are_recognised() {
         let inside = |text: &str| Address::parse(text).unwrap().zone() == Zone::Machine;
         for text in [
             "http://127.0.0.1/",
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_to_fetch_is_told() {
+    fn invalid_addresses_are_refused_with_a_reason() {
         let why = |text: &str| Address::parse(text).unwrap_err();
         assert_eq!(why("ftp://example.com/"), "only http and https addresses are fetched");
         assert_eq!(why("file:///etc/passwd"), "only http and https addresses are fetched");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_know_a_host_with_its_port() {
+    fn host_has_its_port() {
         let host = |text: &str| Address::parse(text).unwrap().host();
         assert_eq!(host("https://Example.COM:443/a?b#c"), "example.com");
         assert_eq!(host("http://example.com.:8080/"), "example.com:8080");
@@ -244,18 +244,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_looks_like_any_other_does_not_lead_inside() {
+    fn name_that_resolves_inside_is_refused() {
         let address = Address::parse("https://rebound.example/").unwrap();
         let found = |ips: &[&str]| -> Vec<SocketAddr> {
             ips.iter().map(|ip| SocketAddr::new(ip.parse().unwrap(), 443)).collect()
         };
-        assert!(address.admit(&found(&["8.8.8.8", "2606:4700::1"]), Zone::Network).is_ok());
+        assert!(
+            address.check_resolved(&found(&["8.8.8.8", "2606:4700::1"]), Zone::Network).is_ok()
+        );
         assert_eq!(
-            address.admit(&found(&["8.8.8.8", "10.0.0.7"]), Zone::Network),
+            address.check_resolved(&found(&["8.8.8.8", "10.0.0.7"]), Zone::Network),
             Err("rebound.example leads to 10.0.0.7, which is this machine or the network it is in; \
                  nobody was asked about that"
                 .into())
         );
-        assert!(address.admit(&found(&["10.0.0.7"]), Zone::Machine).is_ok());
+        assert!(address.check_resolved(&found(&["10.0.0.7"]), Zone::Machine).is_ok());
     }
 }

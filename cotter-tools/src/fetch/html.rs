@@ -1,12 +1,12 @@
-//! A page as text that can be read: tags dropped, links kept as text. Small and forgiving; what is not
-//! understood is left out.
+//! Converts an HTML page to readable text: tags are dropped, links kept as text. Small and
+//! tolerant; unknown constructs are skipped.
 
 use reqwest::Url;
 
-/// What is between these is not for reading.
-const UNREAD: [&str; 9] =
+/// Elements whose content is skipped.
+const SKIPPED: [&str; 9] =
     ["script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "select"];
-/// These stand on lines of their own.
+/// Elements on their own lines.
 const BLOCKS: [&str; 34] = [
     "address",
     "article",
@@ -43,8 +43,8 @@ const BLOCKS: [&str; 34] = [
     "tr",
     "ul",
 ];
-/// Characters that pages write by name.
-const NAMED: [(&str, char); 22] = [
+/// Character entities.
+const ENTITIES: [(&str, char); 22] = [
     ("amp", '&'),
     ("lt", '<'),
     ("gt", '>'),
@@ -68,10 +68,10 @@ const NAMED: [(&str, char); 22] = [
     ("times", '×'),
     ("deg", '°'),
 ];
-/// The longest link that is told.
+/// The longest link that is shown.
 const LINK_CHARS: usize = 500;
 
-/// The text of a page. Links are told with the whole address they lead to.
+/// The text of a page. Links are shown with their absolute address.
 pub(crate) fn to_text(page: &str, base: &Url) -> String {
     let mut text = Text { room: 2 * page.len(), ..Text::default() };
     let mut rest = page;
@@ -85,8 +85,8 @@ pub(crate) fn to_text(page: &str, base: &Url) -> String {
             }
             Some((tag, after)) => {
                 rest = after;
-                if !tag.closes && UNREAD.contains(&&*tag.name) {
-                    rest = past(after, &tag.name);
+                if !tag.closes && SKIPPED.contains(&&*tag.name) {
+                    rest = skip_element(after, &tag.name);
                 } else {
                     text.tag(&tag, base);
                 }
@@ -97,8 +97,8 @@ pub(crate) fn to_text(page: &str, base: &Url) -> String {
     text.finish()
 }
 
-/// What comes after the end of an element that is not for reading.
-fn past<'a>(rest: &'a str, name: &str) -> &'a str {
+/// The text after the end of a skipped element.
+fn skip_element<'a>(rest: &'a str, name: &str) -> &'a str {
     let mut from = 0;
     while let Some(at) = rest[from..].find("</").map(|at| at + from) {
         let found = rest.as_bytes().get(at + 2..at + 2 + name.len());
@@ -110,7 +110,7 @@ fn past<'a>(rest: &'a str, name: &str) -> &'a str {
     ""
 }
 
-/// A tag, or something else in angle brackets, which has no name.
+/// A tag. Comments and similar constructs have an empty name.
 #[derive(Debug, Default)]
 struct Tag {
     name: String,
@@ -120,7 +120,7 @@ struct Tag {
 }
 
 impl Tag {
-    /// Reads a tag at the start of a text; `None` where there is none.
+    /// Parses a tag at the start of a text; `None` if there is none.
     fn parse(text: &str) -> Option<(Tag, &str)> {
         if let Some(comment) = text.strip_prefix("<!--") {
             let after = comment.find("-->").map_or("", |end| &comment[end + 3..]);
@@ -145,8 +145,8 @@ impl Tag {
             }
             let (key, value, after) = attribute(rest);
             match key.to_ascii_lowercase().as_str() {
-                "href" => tag.href = Some(plain(value)),
-                "alt" => tag.alt = Some(plain(value)),
+                "href" => tag.href = Some(decode_entities(value)),
+                "alt" => tag.alt = Some(decode_entities(value)),
                 _ => {}
             }
             rest = after;
@@ -154,7 +154,7 @@ impl Tag {
     }
 }
 
-/// The first attribute: its name, its value, and what comes after. It always takes something.
+/// The first attribute: its name, its value, and the rest. Always consumes something.
 fn attribute(text: &str) -> (&str, &str, &str) {
     let stops = |c: char| c.is_whitespace() || matches!(c, '=' | '>' | '/');
     let first = text.chars().next().map_or(0, char::len_utf8);
@@ -172,8 +172,8 @@ fn attribute(text: &str) -> (&str, &str, &str) {
     (key, &rest[..end], &rest[end..])
 }
 
-/// A text with its named and numbered characters put in.
-fn plain(text: &str) -> String {
+/// A text with its entities decoded.
+fn decode_entities(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('&') {
@@ -200,28 +200,29 @@ fn character(name: &str) -> Option<char> {
         };
         return char::from_u32(code.ok()?);
     }
-    NAMED.iter().find(|(known, _)| *known == name).map(|(_, character)| *character)
+    ENTITIES.iter().find(|(known, _)| *known == name).map(|(_, character)| *character)
 }
 
-/// A text that grows: spaces joined, empty lines few.
+/// The output text: spaces are joined, empty lines are limited.
 #[derive(Default)]
 struct Text {
     out: String,
-    /// How long it may be and still get addresses: a page of links is not to grow without end.
+    /// The longest text that still gets link addresses, so that a page of links does not grow
+    /// without limit.
     room: usize,
-    /// Whether a space is due before the next word.
+    /// True if a space is needed before the next word.
     space: bool,
-    /// How many line ends are due before the next word.
+    /// The number of line breaks needed before the next word.
     breaks: usize,
-    /// How many `pre` are open: in them spaces and line ends stay.
+    /// The number of open `pre` elements: in them spaces and line breaks stay.
     pre: usize,
-    /// Where the link that is open leads, and where its text begins. There are none within others.
+    /// The target of the open link, and the start of its text. Links are not nested.
     link: Option<(String, usize)>,
 }
 
 impl Text {
     fn words(&mut self, raw: &str) {
-        let text = plain(raw);
+        let text = decode_entities(raw);
         if self.pre > 0 {
             for (index, line) in text.split('\n').enumerate() {
                 if index > 0 {
@@ -243,7 +244,7 @@ impl Text {
         }
     }
 
-    /// Puts what is due before the next word.
+    /// Writes the needed space or line breaks.
     fn begin(&mut self) {
         let (breaks, space) = (std::mem::take(&mut self.breaks), std::mem::take(&mut self.space));
         if self.out.is_empty() {
@@ -256,7 +257,7 @@ impl Text {
         }
     }
 
-    fn due(&mut self, breaks: usize) {
+    fn need_breaks(&mut self, breaks: usize) {
         self.breaks = self.breaks.max(breaks);
     }
 
@@ -264,11 +265,11 @@ impl Text {
         let name = tag.name.as_str();
         if BLOCKS.contains(&name) {
             let close = matches!(name, "li" | "tr" | "dt" | "dd");
-            self.due(if close { 1 } else { 2 });
+            self.need_breaks(if close { 1 } else { 2 });
         }
         match (name, tag.closes) {
-            ("br", _) => self.due(1),
-            ("title", _) => self.due(2),
+            ("br", _) => self.need_breaks(1),
+            ("title", _) => self.need_breaks(2),
             ("td" | "th", true) => self.mark(" | "),
             ("li", false) => self.mark("- "),
             ("h1" | "h2" | "h3" | "h4" | "h5" | "h6", false) => {
@@ -284,7 +285,7 @@ impl Text {
             }
             ("a", false) => {
                 self.end_link();
-                let link = tag.href.as_deref().and_then(|href| leads_to(href, base));
+                let link = tag.href.as_deref().and_then(|href| link_target(href, base));
                 self.link = link.map(|link| (link, self.out.len()));
             }
             ("a", true) => self.end_link(),
@@ -297,7 +298,7 @@ impl Text {
         self.out.push_str(mark);
     }
 
-    /// Tells where a link leads, after its text; not where it has none.
+    /// Writes a link's target after its text, if it has text.
     fn end_link(&mut self) {
         if let Some((link, from)) = self.link.take()
             && self.out.len() > from
@@ -324,8 +325,8 @@ impl Text {
     }
 }
 
-/// The whole address of a link, where it leads out of the page.
-fn leads_to(href: &str, base: &Url) -> Option<String> {
+/// The absolute address of a link that leads out of the page.
+fn link_target(href: &str, base: &Url) -> Option<String> {
     let url = base.join(href.trim()).ok()?;
     let here = href.trim_start().starts_with('#');
     let link = url.to_string();
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_becomes_text_that_can_be_read() {
+    fn page_becomes_readable_text() {
         check(
             "<!DOCTYPE html><html><head><title>Tea &amp; cake</title><style>p{}</style>\
              <script>if (a < b) { '</p>' }</script></head><body>\n<h1>Tea</h1>\n<p>At <b>four</b>\n\
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_read_as_far_as_it_goes() {
+    fn broken_html_is_read_as_far_as_possible() {
         check(
             "a < b && c > d <3 &unknown; &#xffffffff; <",
             expect!["a < b && c > d <3 &unknown; &#xffffffff; <"],
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_of_open_tags_is_read_in_one_pass() {
+    fn page_of_open_tags_is_read_in_linear_time() {
         let page = "<a href=x><".repeat(100_000);
         let base = Url::parse("https://example.com/").unwrap();
         let text = to_text(&page, &base);

@@ -1,9 +1,9 @@
-//! What is a picture, by how it begins: a provider refuses what is called one and is none, and every
-//! request after it. How large one may be the agent's own limit on results says.
+//! Recognises pictures by their first bytes: a provider refuses other data marked as a picture, and
+//! every later request with it. The size limit is the agent's own limit on results.
 
 use cotter::history::message::ContentPart;
 
-/// How pictures begin in base64.
+/// The first characters of pictures in base64.
 const KINDS: [(&str, &str); 4] = [
     ("iVBORw0KGgo", "image/png"),
     ("/9j/", "image/jpeg"),
@@ -11,15 +11,15 @@ const KINDS: [(&str, &str); 4] = [
     ("UklGR", "image/webp"),
 ];
 
-/// The kind of a picture in base64; `None` where it is none that models take.
+/// The kind of a picture in base64; `None` if models do not take it.
 pub(crate) fn kind(data: &str) -> Option<&'static str> {
     let (_, kind) = KINDS.iter().find(|(begin, _)| data.starts_with(begin))?;
-    // Sounds are kept in the same container.
+    // Audio uses the same container.
     let is_sound = *kind == "image/webp" && data.get(12..16) != Some("RUJQ");
     (!is_sound).then_some(*kind)
 }
 
-/// Bytes as a picture, if they are one, with its kind.
+/// Bytes as a picture with its kind, if they are one.
 pub(crate) fn of(bytes: &[u8]) -> Option<(ContentPart, &'static str)> {
     let ContentPart::Image { data, .. } = ContentPart::picture("", &bytes[..bytes.len().min(18)])
     else {
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_is_known_by_how_it_begins() {
+    fn picture_kind_is_found_by_its_first_bytes() {
         let kind = |bytes: &[u8]| of(bytes).map(|(_, kind)| kind);
         assert_eq!(kind(b"\x89PNG\r\n\x1a\n...."), Some("image/png"));
         assert_eq!(kind(b"\xff\xd8\xff\xe0...."), Some("image/jpeg"));

@@ -1,5 +1,5 @@
-//! What `write` and `edit` share: whether a file may be changed, how its change is told, and what hooks
-//! made of it afterwards.
+//! Shared code of `write` and `edit`: the check if a file may be changed, the report of a change,
+//! and of changes by hooks after it.
 
 use std::{
     io,
@@ -18,13 +18,13 @@ use similar::TextDiff;
 
 use crate::files::disk::{FileHandle, FileState, WriteTarget};
 
-/// The longest text of which a difference is told after hooks changed it.
-const TOLD_BYTES: usize = 256 * 1024;
+/// The longest text for which a diff is reported after a hook changed it.
+const MAX_DIFF_BYTES: usize = 256 * 1024;
 
-/// How long the shortest difference is looked for; after that any will do.
-const LIMIT: Duration = Duration::from_secs(1);
+/// How long the shortest diff is searched for; then any diff is used.
+const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The file a call changes: the path that was decided on, and how people know it.
+/// The file of a call: the path that was decided on, and the path shown to people.
 pub(crate) struct Target<'a> {
     pub(crate) permit: &'a Permit,
     pub(crate) path: PathBuf,
@@ -41,7 +41,7 @@ impl<'a> Target<'a> {
         Ok(Target { permit, path, shown })
     }
 
-    /// The words for something that went wrong with the file.
+    /// The error for a failed file operation.
     pub(crate) fn cannot(&self, what: &str, cause: &io::Error) -> ToolError {
         let kind = match cause.kind() {
             io::ErrorKind::NotFound => ToolErrorKind::NotFound,
@@ -51,21 +51,24 @@ impl<'a> Target<'a> {
         ToolError::new(kind, format!("cannot {what} {}: {cause}", self.shown))
     }
 
-    /// The file that stands there, where the model knows it as it is.
-    pub(crate) fn known(&self, spot: &WriteTarget) -> Result<Option<Box<FileHandle>>, ToolError> {
+    /// The existing file, if the model has seen its current content; `None` if there is no file.
+    pub(crate) fn check_known(
+        &self,
+        write_target: &WriteTarget,
+    ) -> Result<Option<Box<FileHandle>>, ToolError> {
         let shown = &self.shown;
-        let held = match spot.stands().map_err(|cause| self.cannot("change", &cause))? {
+        let file = match write_target.state().map_err(|cause| self.cannot("change", &cause))? {
             FileState::Nothing => return Ok(None),
             FileState::Other(kind) => {
                 return Err(refused(format!("{shown} is {kind}, not a file")));
             }
-            FileState::File(held) => held,
+            FileState::File(file) => file,
         };
-        if let Some(why) = &held.closed {
+        if let Some(why) = &file.why_read_only {
             return Err(ToolError::failed(format!("cannot change {shown}: {why}")));
         }
-        match self.permit.cx().seen().sight(&self.path, &held.mark()) {
-            ViewState::Current => Ok(Some(held)),
+        match self.permit.cx().seen().sight(&self.path, &file.stamp()) {
+            ViewState::Current => Ok(Some(file)),
             ViewState::Never => Err(ToolError::failed(format!(
                 "{shown} exists and was not read yet; read it first, so that nothing in it is lost"
             ))),
@@ -75,26 +78,26 @@ impl<'a> Target<'a> {
         }
     }
 
-    /// Puts a text there, and notes that the model knows it.
-    pub(crate) fn put(
+    /// Writes a text, and records that the model has seen it.
+    pub(crate) fn replace(
         &self,
-        spot: WriteTarget,
+        write_target: WriteTarget,
         before: Option<&FileHandle>,
         text: &str,
     ) -> Result<(), ToolError> {
         let cx = self.permit.cx();
         let go_on = || !cx.cancel().is_cancelled();
-        let mark = spot
+        let mark = write_target
             .replace(before, text.as_bytes(), go_on)
             .map_err(|cause| self.cannot("write", &cause))?;
         cx.seen().note(&self.path, mark);
-        if text.len() <= TOLD_BYTES {
+        if text.len() <= MAX_DIFF_BYTES {
             cx.seen().note_written(&self.path, text.into());
         }
         Ok(())
     }
 
-    /// A word where the file had other names: they keep what it was.
+    /// A remark if the file has other names: they keep the old content.
     pub(crate) fn other_names(before: &FileHandle) -> &'static str {
         match before.other_names() {
             0 => "",
@@ -103,43 +106,45 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The input asks for something that is not done.
+/// The error for an input that is refused.
 pub(crate) fn refused(why: String) -> ToolError {
     ToolError::new(ToolErrorKind::InvalidArgs, why)
 }
 
-/// The difference between two texts, as `diff -u` shows it.
-pub(crate) fn difference(before: &str, after: &str, shown: &str) -> String {
-    let diff = TextDiff::configure().timeout(LIMIT).diff_lines(before, after);
+/// The diff of two texts, in the form of `diff -u`.
+pub(crate) fn unified_diff(before: &str, after: &str, shown: &str) -> String {
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(before, after);
     let (from, to) = (format!("a/{shown}"), format!("b/{shown}"));
     diff.unified_diff().context_radius(3).header(&from, &to).to_string()
 }
 
-/// Looks again at a file after the hooks at `tool.post`. What they made of it counts as seen, and the
-/// model is told what is different.
-pub(crate) fn settle<'a>(ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
-    let Some(path) = ran.facts.writes.first().filter(|_| !ran.is_error) else {
+/// Reads a file again after the hooks at `tool.post`. Their changes count as seen, and the model is
+/// told the difference.
+pub(crate) fn report_hook_changes<'a>(event: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
+    let Some(path) = event.facts.writes.first().filter(|_| !event.is_error) else {
         return Box::pin(std::future::ready(()));
     };
     let (path, cx) = (path.clone(), cx.clone());
     Box::pin(async move {
-        let _ = tokio::task::spawn_blocking(move || look_again(&path, &cx)).await;
+        let _ = tokio::task::spawn_blocking(move || recheck_file(&path, &cx)).await;
     })
 }
 
-fn look_again(path: &Path, cx: &Cx) {
+fn recheck_file(path: &Path, cx: &Cx) {
     let written = cx.seen().take_written(path);
-    let stands = WriteTarget::find(path).and_then(|spot| spot.stands());
-    let Ok(FileState::File(held)) = stands else { return };
-    if cx.seen().sight(path, &held.mark()) != ViewState::Stale {
+    let state = WriteTarget::find(path).and_then(|write_target| write_target.state());
+    let Ok(FileState::File(file)) = state else { return };
+    if cx.seen().sight(path, &file.stamp()) != ViewState::Stale {
         return;
     }
-    cx.seen().note(path, held.mark());
+    cx.seen().note(path, file.stamp());
     let shown = paths::shown(path, cx.place());
-    let now = held.bytes.as_deref().and_then(|bytes| str::from_utf8(bytes).ok());
-    let told = match (written, now) {
-        (Some(written), Some(now)) if now.len() <= TOLD_BYTES => difference(&written, now, &shown),
+    let now = file.bytes.as_deref().and_then(|bytes| str::from_utf8(bytes).ok());
+    let message = match (written, now) {
+        (Some(written), Some(now)) if now.len() <= MAX_DIFF_BYTES => {
+            unified_diff(&written, now, &shown)
+        }
         _ => format!("read {shown} again before you change it"),
     };
-    cx.note(format!("a hook changed {shown} after it was written:\n{}", told.trim_end()));
+    cx.note(format!("a hook changed {shown} after it was written:\n{}", message.trim_end()));
 }

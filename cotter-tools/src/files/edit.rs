@@ -1,4 +1,4 @@
-//! `edit`: exact replacements in a file, all of them or none.
+//! The tool `edit`: exact replacements in a file, all or none.
 
 use cotter::{
     Cx, Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
@@ -11,9 +11,9 @@ use cotter::{
 use serde_json::{Value, json};
 
 use crate::files::{
-    change::{Target, difference, refused, settle},
+    change::{Target, refused, report_hook_changes, unified_diff},
     disk::WriteTarget,
-    find::{MOST_PLACES, lines_with, missing},
+    find::{MAX_MATCHES, describe_missing, lines_with},
 };
 
 /// The tool `edit {path, edits: [{old, new}]}`.
@@ -56,10 +56,10 @@ impl Tool for Edit {
         &self.0
     }
 
-    /// What is in the file is read and shown, so it is a read too.
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
+    /// The content is read and shown, so an edit is also a read.
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
         let path = input["path"].as_str().unwrap_or_default();
-        Facts::of_paths(&[path], &[path], place)
+        Facts::of_paths(&[path], &[path], workspace)
     }
 
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
@@ -69,21 +69,22 @@ impl Tool for Edit {
         })
     }
 
-    fn settled<'a>(&'a self, ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
-        settle(ran, cx)
+    fn settled<'a>(&'a self, event: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
+        report_hook_changes(event, cx)
     }
 }
 
 fn edit(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let target = Target::of(permit)?;
     let shown = &target.shown;
-    let spot = WriteTarget::find(&target.path).map_err(|cause| target.cannot("edit", &cause))?;
-    let Some(held) = target.known(&spot)? else {
+    let write_target =
+        WriteTarget::find(&target.path).map_err(|cause| target.cannot("edit", &cause))?;
+    let Some(file) = target.check_known(&write_target)? else {
         let message = format!("there is no {shown}; `write` makes a new file");
         return Err(ToolError::new(ToolErrorKind::NotFound, message));
     };
-    let Some(bytes) = &held.bytes else {
-        let size = held.size();
+    let Some(bytes) = &file.bytes else {
+        let size = file.size();
         return Err(refused(format!(
             "{shown} has {size} bytes; up to {COMPARED_BYTES} are edited"
         )));
@@ -94,21 +95,21 @@ fn edit(permit: &Permit) -> Result<ToolOutput, ToolError> {
     })?;
     let edits = permit.input()["edits"].as_array().map(Vec::as_slice).unwrap_or_default();
     let after = apply(before, edits, shown)?;
-    let told = difference(before, &after, shown);
-    target.put(spot, Some(&held), &after)?;
+    let diff = unified_diff(before, &after, shown);
+    target.replace(write_target, Some(&file), &after)?;
     let places = match edits.len() {
         1 => "1 place".to_owned(),
         places => format!("{places} places"),
     };
-    Ok(format!("edited {shown}, {places}{}\n{told}", Target::other_names(&held)).into())
+    Ok(format!("edited {shown}, {places}{}\n{diff}", Target::other_names(&file)).into())
 }
 
 /// The text after all edits.
 fn apply(before: &str, edits: &[Value], shown: &str) -> Result<String, ToolError> {
-    let breaks = LineEnding::of(before);
+    let line_ending = LineEnding::of(before);
     let mut text = before.to_owned();
     for (index, edit) in edits.iter().enumerate() {
-        let word = |key: &str| breaks.put_in(edit[key].as_str().unwrap_or_default());
+        let word = |key: &str| line_ending.apply_to(edit[key].as_str().unwrap_or_default());
         let (old, new) = (word("old"), word("new"));
         let which = match edits.len() {
             1 => String::new(),
@@ -119,13 +120,13 @@ fn apply(before: &str, edits: &[Value], shown: &str) -> Result<String, ToolError
         }
         let lines = lines_with(&text, &old);
         match lines.as_slice() {
-            [] => return Err(refused(format!("{which}{}", missing(&text, &old, shown)))),
+            [] => return Err(refused(format!("{which}{}", describe_missing(&text, &old, shown)))),
             [_] => text = text.replacen(&old, &new, 1),
             _ => {
                 return Err(refused(format!(
                     "{which}`old` is in {shown} {}; add what stands around it, so that only one \
                      place is meant",
-                    several(&lines)
+                    occurrences(&lines)
                 )));
             }
         }
@@ -133,20 +134,20 @@ fn apply(before: &str, edits: &[Value], shown: &str) -> Result<String, ToolError
     Ok(text)
 }
 
-/// How often something is there, and where first.
-fn several(lines: &[usize]) -> String {
+/// The number of occurrences, and the first lines.
+fn occurrences(lines: &[usize]) -> String {
     let times = lines.len();
-    let or_more = if times == MOST_PLACES { " or more" } else { "" };
+    let or_more = if times == MAX_MATCHES { " or more" } else { "" };
     let first: Vec<_> = lines.iter().take(10).map(ToString::to_string).collect();
     let others = if times > 10 { ", …" } else { "" };
     format!("{times} times{or_more} (lines {}{others})", first.join(", "))
 }
 
-/// How the lines of a text end.
+/// The line ending of a text.
 enum LineEnding {
-    /// All in the same two letters, which a model seldom writes.
+    /// All lines end with `\r\n`, which a model seldom writes.
     Crlf,
-    /// As they are written.
+    /// Unchanged.
     Plain,
 }
 
@@ -156,8 +157,8 @@ impl LineEnding {
         if all > 0 && all == both { LineEnding::Crlf } else { LineEnding::Plain }
     }
 
-    /// A piece of text with the line ends of the whole.
-    fn put_in(&self, piece: &str) -> String {
+    /// A piece of text with the line ending of the file.
+    fn apply_to(&self, piece: &str) -> String {
         match self {
             LineEnding::Plain => piece.to_owned(),
             LineEnding::Crlf => piece.replace("\r\n", "\n").replace('\n', "\r\n"),

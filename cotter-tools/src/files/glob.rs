@@ -1,4 +1,4 @@
-//! `glob`: the files whose paths fit a pattern.
+//! The tool `glob`: finds files by a path pattern.
 
 use cotter::{
     Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace, fs::paths,
@@ -12,8 +12,8 @@ use crate::files::{
     walk::{FileWalk, Pattern},
 };
 
-/// The most paths that are told.
-const MOST: usize = 1000;
+/// The most paths in a result.
+const MAX_PATHS: usize = 1000;
 
 /// The tool `glob {pattern, path?}`.
 pub struct Glob(ToolSpec);
@@ -43,8 +43,8 @@ impl Tool for Glob {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], workspace)
     }
 
     fn parallel(&self) -> bool {
@@ -60,34 +60,34 @@ impl Tool for Glob {
 }
 
 fn glob(permit: &Permit) -> Result<ToolOutput, ToolError> {
-    let place = permit.cx().place();
+    let workspace = permit.cx().place();
     let root = permit.facts().reads.first().cloned().unwrap_or_default();
     let pattern = Pattern::parse(permit.input()["pattern"].as_str().unwrap_or_default())?;
-    let walk = FileWalk::new(&root, place, Some(&pattern), permit.cx().cancel());
+    let walk = FileWalk::new(&root, workspace, Some(&pattern), permit.cx().cancel());
     let mut walk =
-        walk.map_err(|cause| cannot("look into", &paths::shown(&root, place), &cause))?;
-    let (mut told, mut more) = (vec![], 0);
+        walk.map_err(|cause| cannot("look into", &paths::shown(&root, workspace), &cause))?;
+    let (mut paths_found, mut more) = (vec![], 0);
     while let Some(found) = walk.next() {
         let is_file = matches!(found.kind, FileType::RegularFile | FileType::Symlink);
         if !is_file || !pattern.matches(&found.below) {
             continue;
         }
-        if told.len() < MOST {
-            told.push(paths::shown(&found.path, place));
+        if paths_found.len() < MAX_PATHS {
+            paths_found.push(paths::shown(&found.path, workspace));
         } else {
             more += 1;
         }
     }
-    Ok(match (told.is_empty(), more) {
+    Ok(match (paths_found.is_empty(), more) {
         (true, _) => "no file fits; what ignore files name or what is hidden is left out".into(),
-        (false, 0) => told.join("\n").into(),
+        (false, 0) => paths_found.join("\n").into(),
         (false, more) => {
-            format!("{}\n… and {more} more; narrow the pattern", told.join("\n")).into()
+            format!("{}\n… and {more} more; narrow the pattern", paths_found.join("\n")).into()
         }
     })
 }
 
-/// The words for a folder or a file that cannot be searched.
+/// The error for a folder or file that cannot be searched.
 pub(crate) fn cannot(what: &str, shown: &str, cause: &std::io::Error) -> ToolError {
     match cause.kind() {
         std::io::ErrorKind::NotADirectory => refused(format!("{shown} is not a folder")),

@@ -1,4 +1,4 @@
-//! `grep`: the lines of files that fit a regular expression.
+//! The tool `grep`: finds lines of files by a regular expression.
 
 use std::{
     fs::File,
@@ -28,9 +28,9 @@ use crate::files::{
 };
 
 const DEFAULT_LIMIT: u64 = 100;
-/// No line is shown longer than this, in characters.
+/// The longest shown line, in characters.
 const LINE_CHARS: usize = 500;
-/// The longest line that is searched.
+/// The longest searched line.
 const LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The tool `grep {pattern, path?, glob?, ignore_case?, context?, limit?}`.
@@ -67,8 +67,8 @@ impl Tool for Grep {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], workspace)
     }
 
     fn parallel(&self) -> bool {
@@ -93,7 +93,7 @@ fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let about = opened.metadata().map_err(|cause| cannot("search", &shown, &cause))?;
     if about.is_file() {
         search.file(opened, &shown);
-        return Ok(search.told(&shown));
+        return Ok(search.text(&shown));
     }
     if !about.is_dir() {
         return Err(refused(format!("{shown} is neither a file nor a folder")));
@@ -106,10 +106,10 @@ fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
             continue;
         }
         if !permit.may_look_into(&found.path) {
-            search.kept_back += 1;
+            search.withheld += 1;
             continue;
         }
-        // What cannot be opened, or is a link by now, is left out.
+        // Skip a file that cannot be opened, or that is a link by now.
         if let Ok(file) = open_plain(&found.path) {
             search.file(file, &paths::shown(&found.path, cx.place()));
         }
@@ -117,7 +117,7 @@ fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
             break;
         }
     }
-    Ok(search.told(&shown))
+    Ok(search.text(&shown))
 }
 
 fn open_plain(path: &Path) -> io::Result<File> {
@@ -128,19 +128,19 @@ fn open_plain(path: &Path) -> io::Result<File> {
     }
 }
 
-/// A search under way.
+/// A running search.
 struct Search<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
     cancel: &'a CancellationToken,
     limit: u64,
     context: bool,
-    told: String,
-    /// Lines that fit so far.
+    text: String,
+    /// The matching lines so far.
     lines: u64,
     full: bool,
     binary: usize,
-    kept_back: usize,
+    withheld: usize,
     unread: usize,
 }
 
@@ -152,12 +152,12 @@ impl<'a> Search<'a> {
             .build(input["pattern"].as_str().unwrap_or_default())
             .map_err(|cause| refused(format!("the pattern cannot be read: {cause}")))?;
         let context = input["context"].as_u64().unwrap_or(0);
-        let around = usize::try_from(context).unwrap_or(0);
+        let context_lines = usize::try_from(context).unwrap_or(0);
         let searcher = SearcherBuilder::new()
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(LINE_BYTES))
-            .before_context(around)
-            .after_context(around)
+            .before_context(context_lines)
+            .after_context(context_lines)
             .build();
         Ok(Search {
             matcher,
@@ -165,11 +165,11 @@ impl<'a> Search<'a> {
             cancel,
             limit: input["limit"].as_u64().unwrap_or(DEFAULT_LIMIT),
             context: context > 0,
-            told: String::new(),
+            text: String::new(),
             lines: 0,
             full: false,
             binary: 0,
-            kept_back: 0,
+            withheld: 0,
             unread: 0,
         })
     }
@@ -182,7 +182,7 @@ impl<'a> Search<'a> {
         let reader = Cancelled { file, cancel: self.cancel };
         let mut hits = GrepMatches {
             shown,
-            told: String::new(),
+            text: String::new(),
             lines: 0,
             room: self.limit - self.lines,
             full: false,
@@ -196,17 +196,17 @@ impl<'a> Search<'a> {
             self.binary += 1;
             return;
         }
-        if self.context && !self.told.is_empty() && !hits.told.is_empty() {
-            self.told.push_str("--\n");
+        if self.context && !self.text.is_empty() && !hits.text.is_empty() {
+            self.text.push_str("--\n");
         }
-        self.told.push_str(&hits.told);
+        self.text.push_str(&hits.text);
         self.lines += hits.lines;
         self.full |= hits.full;
     }
 
-    /// What was found, and what was left out.
-    fn told(self, shown: &str) -> ToolOutput {
-        let mut text = self.told;
+    /// The result: the matches, and the skipped files.
+    fn text(self, shown: &str) -> ToolOutput {
+        let mut text = self.text;
         if text.is_empty() {
             text = format!("nothing in {shown} fits\n");
         }
@@ -214,20 +214,20 @@ impl<'a> Search<'a> {
             let words = "there is more; narrow the search, or give a higher `limit`";
             text.push_str(&format!("… this is the limit ({}), and {words}\n", self.limit));
         }
-        let mut left_out = |count: usize, why: &str| {
+        let mut add_omitted = |count: usize, why: &str| {
             let files = if count == 1 { "file" } else { "files" };
             if count > 0 {
                 text.push_str(&format!("({count} {files} left out: {why})\n"));
             }
         };
-        left_out(self.binary, "binary");
-        left_out(self.kept_back, "a secret by name, or a rule keeps it back; `path` names one");
-        left_out(self.unread, "cannot be read, or has a line that is too long");
+        add_omitted(self.binary, "binary");
+        add_omitted(self.withheld, "a secret by name, or a rule keeps it back; `path` names one");
+        add_omitted(self.unread, "cannot be read, or has a line that is too long");
         text.into()
     }
 }
 
-/// A file that ends with an error when the run is aborted.
+/// A file that fails to read once the run is aborted.
 struct Cancelled<'a> {
     file: File,
     cancel: &'a CancellationToken,
@@ -242,10 +242,10 @@ impl Read for Cancelled<'_> {
     }
 }
 
-/// What was found in one file.
+/// The matches in one file.
 struct GrepMatches<'a> {
     shown: &'a str,
-    told: String,
+    text: String,
     lines: u64,
     room: u64,
     full: bool,
@@ -257,7 +257,7 @@ impl GrepMatches<'_> {
         let line = String::from_utf8_lossy(bytes.trim_ascii_end());
         let line = text::clip(&line, LINE_CHARS);
         let number = number.unwrap_or(0);
-        self.told.push_str(&format!("{}{mark}{number}{mark}{line}\n", self.shown));
+        self.text.push_str(&format!("{}{mark}{number}{mark}{line}\n", self.shown));
     }
 }
 
@@ -274,17 +274,18 @@ impl Sink for GrepMatches<'_> {
         Ok(true)
     }
 
-    fn context(&mut self, _: &Searcher, around: &SinkContext<'_>) -> io::Result<bool> {
-        let of_the_next = self.lines == self.room && around.kind() == &SinkContextKind::Before;
-        if !of_the_next {
-            self.line('-', around.line_number(), around.bytes());
+    fn context(&mut self, _: &Searcher, context_lines: &SinkContext<'_>) -> io::Result<bool> {
+        let belongs_to_next =
+            self.lines == self.room && context_lines.kind() == &SinkContextKind::Before;
+        if !belongs_to_next {
+            self.line('-', context_lines.line_number(), context_lines.bytes());
         }
         Ok(true)
     }
 
     fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
         if self.lines < self.room {
-            self.told.push_str("--\n");
+            self.text.push_str("--\n");
         }
         Ok(true)
     }
@@ -300,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abort_ends_the_search_of_a_file() {
+    fn abort_ends_the_search_of_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, "needle\n").unwrap();

@@ -1,5 +1,5 @@
-//! A walk through folders, in order. It follows no link, and leaves out what ignore files name, what is
-//! hidden and not asked for by name, and what is closed.
+//! A walk through folders, in order. It follows no link, and skips ignored files, hidden files that
+//! are not asked for by name, and closed paths.
 
 use std::{
     ffi::OsStr,
@@ -22,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::files::change::refused;
 
-/// The most of an ignore file that is read.
+/// The most bytes of an ignore file that are read.
 const IGNORE_BYTES: u64 = 1024 * 1024;
 
-/// A pattern over paths below a folder. Without a slash it holds at any depth.
+/// A pattern for paths below a folder. Without a slash it matches at any depth.
 pub(crate) struct Pattern {
     whole: GlobMatcher,
-    /// Names in it that begin with a dot: what is hidden is looked at where one names it.
+    /// The names in it that begin with a dot: hidden files are visited if one matches.
     hidden: Vec<GlobMatcher>,
 }
 
@@ -59,11 +59,11 @@ impl Pattern {
 /// A walk through everything below a folder.
 pub(crate) struct FileWalk<'a> {
     root: PathBuf,
-    place: &'a Workspace,
+    workspace: &'a Workspace,
     pattern: Option<&'a Pattern>,
     cancel: &'a CancellationToken,
-    /// What is still to be looked at, the next one last.
-    ahead: Vec<WalkPrefetch>,
+    /// The entries still to visit, the next one last.
+    pending: Vec<WalkPrefetch>,
 }
 
 struct WalkPrefetch {
@@ -72,7 +72,7 @@ struct WalkPrefetch {
     ignores: Rc<Ignores>,
 }
 
-/// Something a walk came across: its path, and its path below the folder the walk began in.
+/// An entry of a walk: its path, and its path below the start folder.
 pub(crate) struct FoundFile {
     pub(crate) path: PathBuf,
     pub(crate) below: PathBuf,
@@ -83,12 +83,12 @@ impl<'a> FileWalk<'a> {
     /// A walk through a folder, by its path without links.
     pub(crate) fn new(
         root: &Path,
-        place: &'a Workspace,
+        workspace: &'a Workspace,
         pattern: Option<&'a Pattern>,
         cancel: &'a CancellationToken,
     ) -> std::io::Result<Self> {
         let folder = Folder::open(root)?;
-        let outermost = place.read_roots().filter(|known| root.starts_with(known));
+        let outermost = workspace.read_roots().filter(|known| root.starts_with(known));
         let outermost = outermost.max_by_key(|known| known.as_os_str().len()).unwrap_or(root);
         let mut ignores = Rc::new(Ignores::default());
         let mut outer: Vec<_> =
@@ -96,19 +96,19 @@ impl<'a> FileWalk<'a> {
         while let Some(at) = outer.pop() {
             ignores = Ignores::below(&ignores, at);
         }
-        let mut walk = FileWalk { root: root.into(), place, pattern, cancel, ahead: vec![] };
+        let mut walk = FileWalk { root: root.into(), workspace, pattern, cancel, pending: vec![] };
         walk.enter(&folder, root, &ignores)?;
         Ok(walk)
     }
 
-    /// What comes next; `None` at the end, or when the run was aborted.
+    /// The next entry; `None` at the end, or when the run was aborted.
     pub(crate) fn next(&mut self) -> Option<FoundFile> {
-        while let Some(WalkPrefetch { path, kind, ignores }) = self.ahead.pop() {
+        while let Some(WalkPrefetch { path, kind, ignores }) = self.pending.pop() {
             if self.cancel.is_cancelled() {
                 return None;
             }
             if kind == FileType::Directory {
-                // What cannot be opened, or is a link by now, is left out.
+                // Skip a folder that cannot be opened, or that is a link by now.
                 if let Ok(folder) = Folder::open(&path) {
                     let ignores = Ignores::below(&ignores, &path);
                     let _ = self.enter(&folder, &path, &ignores);
@@ -121,7 +121,7 @@ impl<'a> FileWalk<'a> {
         None
     }
 
-    /// Puts what is in a folder ahead, in order.
+    /// Adds the entries of a folder to the pending ones, in order.
     fn enter(
         &mut self,
         folder: &Folder,
@@ -133,11 +133,11 @@ impl<'a> FileWalk<'a> {
         for (name, kind) in entries {
             let path = path.join(&name);
             let is_folder = kind == FileType::Directory;
-            let left_out = self.is_hidden(&name)
-                || self.place.is_closed(&path)
-                || ignores.name(&path, is_folder);
-            if !left_out {
-                self.ahead.push(WalkPrefetch { path, kind, ignores: ignores.clone() });
+            let is_skipped = self.is_hidden(&name)
+                || self.workspace.is_closed(&path)
+                || ignores.ignores_path(&path, is_folder);
+            if !is_skipped {
+                self.pending.push(WalkPrefetch { path, kind, ignores: ignores.clone() });
             }
         }
         Ok(())
@@ -149,7 +149,7 @@ impl<'a> FileWalk<'a> {
     }
 }
 
-/// What the ignore files of a folder say, and of those round it. The innermost that says anything wins.
+/// The ignore files of a folder and its parents. The innermost match wins.
 #[derive(Default)]
 struct Ignores {
     outer: Option<Rc<Ignores>>,
@@ -157,8 +157,8 @@ struct Ignores {
 }
 
 impl Ignores {
-    /// With what is said in a folder. Of one folder `.ignore` wins over `.gitignore`, and that over
-    /// git's own list.
+    /// Adds the ignore files of a folder. `.ignore` wins over `.gitignore`, and that over git's own
+    /// list.
     fn below(outer: &Rc<Ignores>, folder: &Path) -> Rc<Self> {
         let names = [".ignore", ".gitignore", ".git/info/exclude"];
         let files: Vec<_> = names.iter().filter_map(|name| read(folder, name)).collect();
@@ -168,21 +168,21 @@ impl Ignores {
         }
     }
 
-    /// Whether a path is named.
-    fn name(&self, path: &Path, is_folder: bool) -> bool {
-        let said = self.files.iter().map(|file| file.matched(path, is_folder));
-        for said in said {
-            match said {
+    /// True if a path is ignored.
+    fn ignores_path(&self, path: &Path, is_folder: bool) -> bool {
+        let outcomes = self.files.iter().map(|file| file.matched(path, is_folder));
+        for outcome in outcomes {
+            match outcome {
                 Match::None => {}
                 Match::Ignore(_) => return true,
                 Match::Whitelist(_) => return false,
             }
         }
-        self.outer.as_ref().is_some_and(|outer| outer.name(path, is_folder))
+        self.outer.as_ref().is_some_and(|outer| outer.ignores_path(path, is_folder))
     }
 }
 
-/// An ignore file, where there is one. A line that is no pattern is passed over, as git does.
+/// An ignore file, if there is one. An invalid line is skipped, as git does.
 fn read(folder: &Path, name: &str) -> Option<Gitignore> {
     let file = open::file(&folder.join(name)).ok()?;
     if !file.metadata().ok()?.is_file() {
@@ -202,21 +202,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_abort_ends_a_walk_where_it_is() {
+    fn abort_ends_a_walk() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         for name in ["a", "b", "c"] {
             std::fs::write(root.join(name), "").unwrap();
         }
-        let (place, cancel) = (Workspace::new(&root), CancellationToken::new());
-        let mut walk = FileWalk::new(&root, &place, None, &cancel).unwrap();
+        let (workspace, cancel) = (Workspace::new(&root), CancellationToken::new());
+        let mut walk = FileWalk::new(&root, &workspace, None, &cancel).unwrap();
         assert_eq!(walk.next().map(|found| found.below), Some("a".into()));
         cancel.cancel();
         assert!(walk.next().is_none());
     }
 
     #[test]
-    fn what_is_closed_is_not_entered_and_a_link_that_ignores_is_not_read() {
+    fn closed_folders_are_not_entered_and_linked_ignore_files_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap().join("project");
         std::fs::create_dir_all(root.join("own")).unwrap();
@@ -224,9 +224,9 @@ mod tests {
         std::fs::write(root.join("a.rs"), "").unwrap();
         std::fs::write(root.join("../rules"), "*.rs\n").unwrap();
         std::os::unix::fs::symlink("../rules", root.join(".gitignore")).unwrap();
-        let place = Workspace::new(&root).with_closed([root.join("own")]);
+        let workspace = Workspace::new(&root).with_closed([root.join("own")]);
         let cancel = CancellationToken::new();
-        let mut walk = FileWalk::new(&root, &place, None, &cancel).unwrap();
+        let mut walk = FileWalk::new(&root, &workspace, None, &cancel).unwrap();
         assert_eq!(walk.next().map(|found| found.below), Some("a.rs".into()));
         assert!(walk.next().is_none());
     }

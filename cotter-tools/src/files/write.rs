@@ -1,4 +1,4 @@
-//! `write`: a file with this content, whole or not at all.
+//! The tool `write`: writes a whole file atomically.
 
 use cotter::{
     Cx, Permit, Tool, ToolError, ToolOutput, ToolSpec, Workspace,
@@ -9,7 +9,7 @@ use cotter::{
 use serde_json::{Value, json};
 
 use crate::files::{
-    change::{Target, settle},
+    change::{Target, report_hook_changes},
     disk::WriteTarget,
 };
 
@@ -40,8 +40,8 @@ impl Tool for Write {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        Facts::of_paths(&[], &[input["path"].as_str().unwrap_or_default()], place)
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        Facts::of_paths(&[], &[input["path"].as_str().unwrap_or_default()], workspace)
     }
 
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
@@ -51,21 +51,22 @@ impl Tool for Write {
         })
     }
 
-    fn settled<'a>(&'a self, ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
-        settle(ran, cx)
+    fn settled<'a>(&'a self, event: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
+        report_hook_changes(event, cx)
     }
 }
 
 fn write(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let target = Target::of(permit)?;
     let content = permit.input()["content"].as_str().unwrap_or_default();
-    let spot = WriteTarget::make(&target.path).map_err(|cause| target.cannot("write", &cause))?;
-    let before = target.known(&spot)?;
+    let write_target =
+        WriteTarget::make(&target.path).map_err(|cause| target.cannot("write", &cause))?;
+    let before = target.check_known(&write_target)?;
     let lines = match content.lines().count() {
         1 => "1 line".to_owned(),
         lines => format!("{lines} lines"),
     };
-    target.put(spot, before.as_deref(), content)?;
+    target.replace(write_target, before.as_deref(), content)?;
     let shown = &target.shown;
     Ok(match &before {
         None => format!("created {shown}, {lines}").into(),

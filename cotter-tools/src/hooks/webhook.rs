@@ -1,8 +1,8 @@
-//! Webhooks: posts what happened in a run to an https address, where a profile says so.
+//! Webhooks: post events of a run to an https address named in a profile.
 //!
-//! The name is resolved once for each letter; every address it stands for is looked at, and the connection
-//! goes to those and to no other. This machine and the network it is in are closed, but for hosts that the
-//! operator lists. No redirect is followed, and nothing is read from the environment, no proxy and no cookie.
+//! The name is resolved once per request. Every resolved address is checked, and the connection
+//! uses only those. This machine and its network are closed, except for hosts on the operator's
+//! list. Redirects are not followed, and no proxy, cookie or environment is used.
 
 use std::{
     fmt,
@@ -23,58 +23,58 @@ use rustls::ClientConfig;
 
 use crate::fetch::{PinnedResolver, address::Address, tls, words};
 
-/// Whether a letter may go without TLS.
+/// If a request may be sent without TLS.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PlainHttp {
     Never,
-    /// Where the operator lists the host.
+    /// Only to hosts on the operator's list.
     Listed,
 }
 
-/// Posts to hosts that may be posted to.
+/// Posts to allowed hosts.
 #[derive(Clone, Default)]
 pub struct Webhooks {
-    /// The operator's list; `None` for every host of the open internet.
+    /// The operator's list; `None` allows every host of the open internet.
     listed: Option<Vec<String>>,
-    /// Which certificates this machine trusts, read with the first letter.
+    /// The trusted certificates of this machine, loaded at the first request.
     roots: Arc<OnceLock<Result<ClientConfig, String>>>,
-    names: Resolver,
+    resolver: Resolver,
 }
 
-/// Who says what a name stands for.
+/// Resolves names.
 #[derive(Clone)]
 struct Resolver(Arc<dyn Fn(Address) -> ResolveFuture + Send + Sync>);
 
 type ResolveFuture = Pin<Box<dyn Future<Output = Result<Vec<SocketAddr>, String>> + Send>>;
 
 impl Default for Resolver {
-    /// This machine.
+    /// Resolves by this machine.
     fn default() -> Self {
         Resolver(Arc::new(|address| Box::pin(async move { address.resolve().await })))
     }
 }
 
 impl Webhooks {
-    /// Posts to every host of the open internet.
+    /// Allows every host of the open internet.
     pub fn new() -> Self {
         Webhooks::default()
     }
 
-    /// Posts to these hosts and to no other, wherever they are: `hooks.example.com`, `localhost:8443`. What
-    /// is no host is an error that names it.
+    /// Allows only these hosts, inside or outside: `hooks.example.com`, `localhost:8443`. An
+    /// invalid host is an error that names it.
     pub fn only<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
-        let listed = hosts.into_iter().map(listed).collect::<Result<_, _>>()?;
+        let listed = hosts.into_iter().map(parse_host).collect::<Result<_, _>>()?;
         Ok(Webhooks { listed: Some(listed), ..Webhooks::default() })
     }
 
-    /// Whether a hook may ask this address, as far as that can be told without a name looked up: who asks one
-    /// that it may not always fails. The error says why.
+    /// Checks an address for a hook, without resolving its name. Posting to a refused address
+    /// always fails. The error says why.
     pub fn may_ask(&self, url: &str) -> Result<(), String> {
-        self.admitted(url, PlainHttp::Listed).map(|_| ())
+        self.check_address(url, PlainHttp::Listed).map(|_| ())
     }
 
-    /// The address, and how far a letter to it may reach.
-    fn admitted(&self, url: &str, plain: PlainHttp) -> Result<(Address, Zone), String> {
+    /// The checked address, and the widest zone it may resolve to.
+    fn check_address(&self, url: &str, plain: PlainHttp) -> Result<(Address, Zone), String> {
         let address = Address::parse(url)?;
         let is_open = plain == PlainHttp::Listed && self.listed.is_some();
         match address.url.scheme() {
@@ -101,43 +101,44 @@ impl Webhooks {
     }
 
     async fn send(self, url: String, body: Arc<[u8]>) -> Result<(), String> {
-        let (address, sent) = self.sent(&url, HeaderMap::new(), body, PlainHttp::Never).await?;
+        let (address, sent) =
+            self.send_request(&url, HeaderMap::new(), body, PlainHttp::Never).await?;
         match sent.status() {
             status if status.is_success() => Ok(()),
             status => Err(format!("{} answered {status}", address.host())),
         }
     }
 
-    /// Asks an address and gives the status and what was said, as much of it as counts: for hooks, whose
-    /// addresses may be without TLS where the operator lists them.
+    /// Posts to an address and returns the status and the first bytes of the body. For hooks: their
+    /// addresses may be without TLS if the operator lists them.
     pub(crate) async fn ask(
         self,
         url: String,
         headers: HeaderMap,
         body: Arc<[u8]>,
-        most: usize,
+        max_bytes: usize,
     ) -> Result<(u16, Vec<u8>), String> {
-        let (_, mut sent) = self.sent(&url, headers, body, PlainHttp::Listed).await?;
-        let mut said = vec![];
-        while said.len() <= most
+        let (_, mut sent) = self.send_request(&url, headers, body, PlainHttp::Listed).await?;
+        let mut received = vec![];
+        while received.len() <= max_bytes
             && let Some(chunk) = sent.chunk().await.map_err(|cause| words(&cause.without_url()))?
         {
-            said.extend_from_slice(&chunk);
+            received.extend_from_slice(&chunk);
         }
-        said.truncate(most + 1);
-        Ok((sent.status().as_u16(), said))
+        received.truncate(max_bytes + 1);
+        Ok((sent.status().as_u16(), received))
     }
 
-    async fn sent(
+    async fn send_request(
         &self,
         url: &str,
         headers: HeaderMap,
         body: Arc<[u8]>,
         plain: PlainHttp,
     ) -> Result<(Address, Response), String> {
-        let (address, zone) = self.admitted(url, plain)?;
-        let found = (self.names.0)(address.clone()).await?;
-        address.admit(&found, zone)?;
+        let (address, zone) = self.check_address(url, plain)?;
+        let found = (self.resolver.0)(address.clone()).await?;
+        address.check_resolved(&found, zone)?;
         let tls = self.roots.get_or_init(|| tls(true)).clone()?;
         let client = Client::builder()
             .user_agent(concat!("cotter/", env!("CARGO_PKG_VERSION")))
@@ -167,7 +168,7 @@ impl fmt::Debug for Webhooks {
 
 impl WebhookPoster for Webhooks {
     fn admits(&self, url: &str) -> Result<(), String> {
-        self.admitted(url, PlainHttp::Never).map(drop)
+        self.check_address(url, PlainHttp::Never).map(drop)
     }
 
     fn post(&self, url: &str, body: Arc<[u8]>) -> PostFuture {
@@ -175,15 +176,15 @@ impl WebhookPoster for Webhooks {
     }
 }
 
-/// A host as addresses have it, with a port where it has one.
-fn listed(host: &str) -> Result<String, String> {
+/// A host in the form of parsed addresses, with a port if it has one.
+fn parse_host(host: &str) -> Result<String, String> {
     let wrong = || format!("`{}` is no host", text::show_line(host));
     let address = Address::parse(&format!("https://{host}/")).map_err(|_| wrong())?;
-    let is_all = address.url.path() == "/" && address.url.query().is_none();
-    if !is_all || host.contains(['/', '#', '?', '*', ' ']) {
+    let has_only_host = address.url.path() == "/" && address.url.query().is_none();
+    if !has_only_host || host.contains(['/', '#', '?', '*', ' ']) {
         return Err(wrong());
     }
-    // A port that goes without saying is one all the same.
+    // The default port, if written, is kept.
     let port = host.rsplit_once(':').map(|(_, port)| port);
     let port = port.filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()));
     Ok(match port {
@@ -206,20 +207,20 @@ mod tests {
 
     use super::*;
 
-    /// A name that stands for another of these each time it is asked for, the last for ever; and how often it
-    /// was.
-    fn changing(all: Vec<Vec<SocketAddr>>) -> (Resolver, Arc<AtomicUsize>) {
+    /// A resolver that returns the next of these results at each call and then repeats the last,
+    /// with a counter of its calls.
+    fn changing_resolver(all: Vec<Vec<SocketAddr>>) -> (Resolver, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
-        let names = Resolver(Arc::new(move |_| {
+        let resolver = Resolver(Arc::new(move |_| {
             let at = count.fetch_add(1, Ordering::Relaxed).min(all.len() - 1);
             Box::pin(std::future::ready(Ok(all[at].clone())))
         }));
-        (names, asked)
+        (resolver, asked)
     }
 
-    /// Answers requests on this machine with a status, and gives what they were.
-    fn answering(listener: TcpListener, status: u16) -> mpsc::Receiver<String> {
+    /// Answers requests on this machine with a status, and passes them to the receiver.
+    fn serve_status(listener: TcpListener, status: u16) -> mpsc::Receiver<String> {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
@@ -232,28 +233,28 @@ mod tests {
         receiver
     }
 
-    /// Whoever has a name answered once more, and otherwise, has it no letter sent elsewhere.
+    /// A second, different resolution of the name must not redirect the request.
     #[tokio::test]
-    async fn s34_a_letter_goes_where_its_name_led_when_it_was_looked_at() {
+    async fn s34_request_goes_to_the_checked_addresses() {
         let there = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = there.local_addr().unwrap().port();
         let elsewhere = TcpListener::bind(("127.0.0.2", port)).unwrap();
-        let (there, elsewhere) = (answering(there, 204), answering(elsewhere, 500));
+        let (there, elsewhere) = (serve_status(there, 204), serve_status(elsewhere, 500));
         let at = |ip: &str| vec![SocketAddr::new(ip.parse().unwrap(), port)];
         let url = format!("http://rebound.example:{port}/hook");
         let ask = |hooks: &Webhooks, url: &str| {
             hooks.clone().ask(url.to_owned(), HeaderMap::new(), Arc::from(*b"{}"), 10)
         };
-        let (names, asked) = changing(vec![at("127.0.0.1"), at("127.0.0.2")]);
-        let listed = Webhooks { names, ..Webhooks::only(["rebound.example"]).unwrap() };
+        let (resolver, asked) = changing_resolver(vec![at("127.0.0.1"), at("127.0.0.2")]);
+        let listed = Webhooks { resolver, ..Webhooks::only(["rebound.example"]).unwrap() };
         assert_eq!(ask(&listed, &url).await, Ok((204, vec![])));
         assert!(there.recv().unwrap().starts_with("POST /hook HTTP/1.1\r\n"));
         assert_eq!(asked.load(Ordering::Relaxed), 1);
-        // On the open internet no address inside is one of them, whatever comes first.
+        // On the open internet every inside address is refused, in any position.
         let both = [at("8.8.8.8"), at("127.0.0.2")].concat();
         for inside in [at("127.0.0.2"), both] {
-            let (names, asked) = changing(vec![inside]);
-            let open = Webhooks { names, ..Webhooks::new() };
+            let (resolver, asked) = changing_resolver(vec![inside]);
+            let open = Webhooks { resolver, ..Webhooks::new() };
             let url = url.replace("http:", "https:");
             let why = "rebound.example leads to 127.0.0.2, which is this machine or the network it is in; \
                        nobody was asked about that";
@@ -271,7 +272,7 @@ mod tests {
     const INSIDE: &str = "it is this machine or the network it is in";
 
     #[test]
-    fn s34_hosts_inside_are_the_operators_to_list() {
+    fn s34_inside_hosts_need_the_operators_list() {
         let any = Webhooks::new();
         check(&any, "https://hooks.example.com/a", Ok(()));
         check(&any, "https://hooks.example.com:8443/a", Ok(()));
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn l18_with_a_list_no_other_host_is_posted_to() {
+    fn l18_only_listed_hosts_are_posted_to() {
         let some = Webhooks::only(["Hooks.example.com", "localhost:8443", "[::1]", "10.0.0.7"]);
         let some = some.unwrap();
         let unlisted = Err("it is not on the operator's list");
@@ -316,14 +317,14 @@ mod tests {
         }
     }
 
-    /// What a name stands for counts, and not how it looks.
+    /// The resolved addresses count, not the form of the name.
     #[tokio::test]
-    async fn s34_a_name_that_leads_inside_is_not_posted_to() {
+    async fn s34_name_that_resolves_inside_is_refused() {
         let address = Address::parse("https://rebound.example/").unwrap();
         for ip in ["127.0.0.1", "169.254.169.254", "10.1.2.3", "::1", "::ffff:127.0.0.1", "fd00::1"]
         {
             let found = [std::net::SocketAddr::new(ip.parse().unwrap(), 443)];
-            assert!(address.admit(&found, Zone::Network).is_err(), "{ip}");
+            assert!(address.check_resolved(&found, Zone::Network).is_err(), "{ip}");
         }
     }
 }

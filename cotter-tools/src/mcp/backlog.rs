@@ -1,8 +1,8 @@
-//! What a server asks of us, and how much of what it is answered it has not read.
+//! Limits the requests of a server whose answers it does not read.
 //!
-//! An answer is kept until it is written, and nobody can write to a server that does not read. So the
-//! lines that were written to it are counted, and what it asked: where the one lags too far behind the
-//! other, the connection ends.
+//! An answer is kept until it is written, and a server that does not read cannot be written to. So
+//! the lines written to it and its requests are counted: if the difference becomes too large, the
+//! connection ends.
 
 use std::{
     io,
@@ -22,39 +22,39 @@ use rmcp::{
 };
 use tokio::io::AsyncWrite;
 
-/// The most that a server may have asked without reading the answers.
-pub(crate) const MOST: usize = 64;
+/// The most requests of a server without reading the answers.
+pub(crate) const MAX_UNREAD: usize = 64;
 
-/// How far a server that reads its answers from a pipe lags behind.
+/// How far a server on a pipe is behind in reading its answers.
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
-    asked: AtomicUsize,
+    requests: AtomicUsize,
     written: AtomicUsize,
-    over: AtomicBool,
-    /// Who waits for room to write.
-    writing: AtomicWaker,
+    exceeded: AtomicBool,
+    /// The task that waits for room to write.
+    writer_waker: AtomicWaker,
 }
 
 impl Backlog {
-    /// Whether it lagged too far behind.
-    pub(crate) fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire)
+    /// True once it was too far behind.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.exceeded.load(Ordering::Acquire)
     }
 
-    fn ask(&self) {
-        let asked = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
-        // Our own requests are lines too: it may lag by so many more.
-        if asked > self.written.load(Ordering::Acquire) + MOST {
-            self.over.store(true, Ordering::Release);
-            self.writing.wake();
+    fn count_request(&self) {
+        let requests = self.requests.fetch_add(1, Ordering::AcqRel) + 1;
+        // Our own requests count as lines too, so it may be behind by that many more.
+        if requests > self.written.load(Ordering::Acquire) + MAX_UNREAD {
+            self.exceeded.store(true, Ordering::Release);
+            self.writer_waker.wake();
         }
     }
 }
 
-/// A client whose server is counted with.
+/// A client that counts the requests of its server.
 pub(crate) struct CountingStream<C> {
     pub(crate) client: C,
-    /// `None` where nobody can tell what was written.
+    /// `None` if written lines cannot be counted.
     pub(crate) backlog: Option<Arc<Backlog>>,
 }
 
@@ -65,7 +65,7 @@ impl<C: Service<RoleClient>> Service<RoleClient> for CountingStream<C> {
         context: RequestContext<RoleClient>,
     ) -> Result<ClientResult, ErrorData> {
         if let Some(backlog) = &self.backlog {
-            backlog.ask();
+            backlog.count_request();
         }
         self.client.handle_request(request, context).await
     }
@@ -83,7 +83,7 @@ impl<C: Service<RoleClient>> Service<RoleClient> for CountingStream<C> {
     }
 }
 
-/// The input of a server, whose lines are counted as they are written.
+/// The input of a server; counts the lines as they are written.
 pub(crate) struct CountedBytes<W> {
     pub(crate) to: W,
     pub(crate) backlog: Arc<Backlog>,
@@ -96,8 +96,8 @@ impl<W: AsyncWrite + Unpin> AsyncWrite for CountedBytes<W> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        this.backlog.writing.register(cx.waker());
-        if this.backlog.is_over() {
+        this.backlog.writer_waker.register(cx.waker());
+        if this.backlog.is_exceeded() {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let length = ready!(Pin::new(&mut this.to).poll_write(cx, bytes))?;

@@ -1,4 +1,4 @@
-//! A connection to one server: made, asked for its tools, called through, and given up.
+//! A connection to one server: opening, listing tools, calling, closing.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -44,38 +44,38 @@ use crate::mcp::{
     result,
 };
 
-/// The most of one message.
+/// The longest message.
 pub(crate) const MESSAGE_BYTES: usize = 16 * 1024 * 1024;
-/// The most tools of one server, and the most pages they come in.
-const TOOLS: usize = 512;
-const PAGES: usize = 64;
-/// The most that is kept of one definition, and of all of a server.
+/// The most tools of a server, and the most pages of their list.
+const MAX_TOOLS: usize = 512;
+const MAX_PAGES: usize = 64;
+/// The largest definition, and the most bytes of all definitions of a server.
 const DEFINITION_BYTES: usize = 128 * 1024;
 const ALL_BYTES: usize = 2 * 1024 * 1024;
-/// How much is told of the name of one that is not kept.
+/// The longest part of a skipped tool's name that is reported.
 const NAME_CHARS: usize = 80;
-/// How much of a failure's own words is repeated.
-const WORDS_CHARS: usize = 500;
-/// How many words on progress may wait.
-const PROGRESS: usize = 64;
+/// The longest part of an error message that is repeated.
+const ERROR_CHARS: usize = 500;
+/// The most queued progress messages.
+const PROGRESS_QUEUE: usize = 64;
 
-/// A connection to a server, with the tools it listed. Dropped, the server is ended with it.
+/// A connection to a server, with its listed tools. Dropping it ends the server.
 pub(crate) struct Connection {
     service: RunningService<RoleClient, CountingStream<Client>>,
     tail: StderrTail,
-    /// Too much was said at once: the connection was closed by us.
+    /// Set when we closed the connection because a message was too long.
     too_long: Arc<AtomicBool>,
-    /// How much of what it asked was answered and not read.
+    /// Counts requests whose answers were not read.
     backlog: Arc<Backlog>,
     tools: Mutex<Arc<ListedTools>>,
-    /// Held by whoever asks for the tools anew: others wait for what comes of it.
+    /// Held while the tools are listed again: other calls wait for the result.
     listing: AsyncMutex<()>,
-    /// Whether it ever answered a call.
+    /// True once it answered a call.
     pub(crate) answered: AtomicBool,
     _process: Option<McpProcess>,
 }
 
-/// A service on its way.
+/// A service that is being started.
 type ServerTask = Pin<
     Box<
         dyn Future<Output = Result<RunningService<RoleClient, CountingStream<Client>>, String>>
@@ -83,43 +83,43 @@ type ServerTask = Pin<
     >,
 >;
 
-/// A connection on its way.
+/// A connection that is being opened.
 type OpenFuture = Pin<Box<dyn Future<Output = Result<Connection, String>> + Send>>;
 
-/// What a server listed, by name.
+/// The tools a server listed, by name.
 #[derive(Clone, Default)]
 pub(crate) struct ListedTools {
     pub(crate) tools: BTreeMap<String, Definition>,
-    /// Names that came more than once, and stand for none.
-    pub(crate) twice: Vec<String>,
-    /// Names of those that are larger than a definition may be.
+    /// Names that came more than once; these tools are left out.
+    pub(crate) duplicates: Vec<String>,
+    /// Names of tools with too large definitions.
     pub(crate) too_large: Vec<String>,
-    /// Whether there was more than anybody needs.
+    /// True if there were more tools than the limit.
     pub(crate) too_many: bool,
-    /// How much is kept of it.
+    /// The size of the stored definitions.
     bytes: usize,
 }
 
 impl Connection {
-    /// Starts a server or reaches it, greets it and asks for its tools. The error is in words.
-    pub(crate) fn open(server: Arc<McpServer>, around: Arc<McpHost>) -> OpenFuture {
+    /// Starts or reaches a server, initializes it and lists its tools. The error is a message.
+    pub(crate) fn open(server: Arc<McpServer>, host: Arc<McpHost>) -> OpenFuture {
         Box::pin(async move {
             let tail = StderrTail::default();
-            let opening = Self::greet(server.clone(), around, tail.clone());
+            let opening = Self::initialize(server.clone(), host, tail.clone());
             let opened = match tokio::time::timeout(server.start_timeout, opening).await {
                 Ok(opened) => opened,
                 Err(_) => Err(format!("it did not answer within {:?}", server.start_timeout)),
             };
             match opened {
                 Ok(connection) => Ok(connection),
-                Err(words) => Err(format!("{words}{}", tail.settled().await.quoted())),
+                Err(error) => Err(format!("{error}{}", tail.wait_for_end().await.quote())),
             }
         })
     }
 
-    async fn greet(
+    async fn initialize(
         server: Arc<McpServer>,
-        around: Arc<McpHost>,
+        host: Arc<McpHost>,
         tail: StderrTail,
     ) -> Result<Self, String> {
         let client = Client {
@@ -132,8 +132,8 @@ impl Connection {
         let backlog = Arc::<Backlog>::default();
         let (service, process) = match &server.transport {
             Transport::Stdio { .. } => {
-                let job = job(&server.transport, &around)?;
-                let started = launch::start(&around.runner, job, &tail).await;
+                let job = job(&server.transport, &host)?;
+                let started = launch::start(&host.runner, job, &tail).await;
                 let (process, pipes) = started.map_err(|cause| {
                     format!("it cannot be started: {}", text::show_line(&cause))
                 })?;
@@ -144,12 +144,12 @@ impl Connection {
                     backlog: backlog.clone(),
                 };
                 let input = CountedBytes { to: pipes.input, backlog: backlog.clone() };
-                let client = Client { project: Some(around.place.project().into()), ..client };
+                let client = Client { project: Some(host.workspace.project().into()), ..client };
                 let client = CountingStream { client, backlog: Some(backlog.clone()) };
                 (serve(client, (output, input)).await?, Some(process))
             }
             Transport::Http { url, headers } => {
-                let transport = http::transport(url, headers, &around.variables)?;
+                let transport = http::transport(url, headers, &host.variables)?;
                 (serve(CountingStream { client, backlog: None }, transport).await?, None)
             }
         };
@@ -163,7 +163,7 @@ impl Connection {
             answered: AtomicBool::new(false),
             _process: process,
         };
-        // Some servers have their tools only after the greeting, and say so.
+        // Some servers register their tools after the initialization and announce it.
         for _ in 0..3 {
             connection.list().await?;
             if !connection.take_changed() {
@@ -173,23 +173,23 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Whether it can be called no more.
+    /// True if the connection is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.service.is_transport_closed()
     }
 
-    /// What the server listed last.
+    /// The last list of tools.
     pub(crate) fn listed(&self) -> Arc<ListedTools> {
         self.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the server has said since it was last asked that its tools changed.
+    /// True if the server announced a change since the last call. Resets the flag.
     fn take_changed(&self) -> bool {
         self.service.service().client.changed.swap(false, Ordering::AcqRel)
     }
 
-    /// Asks for the tools anew, if the server has said that they changed; whether it had. One that does
-    /// not answer in time is asked again by whoever comes next. The error is in words.
+    /// Lists the tools again if the server announced a change; returns if it had. After a timeout
+    /// the next caller tries again. The error is a message.
     pub(crate) async fn refresh(&self, limit: Duration) -> Result<bool, String> {
         let _alone = self.listing.lock().await;
         if !self.take_changed() {
@@ -205,7 +205,7 @@ impl Connection {
         listed.map(|()| true)
     }
 
-    /// Asks for the tools. The error is in words.
+    /// Lists the tools. The error is a message.
     pub(crate) async fn list(&self) -> Result<(), String> {
         let mut listed = ListedTools::default();
         let mut cursor = None;
@@ -216,7 +216,7 @@ impl Connection {
             let answer = answer.map_err(|cause| format!("its tools: {}", self.why(&cause)))?;
             let (tools, next) = page_of(answer)?;
             listed.take(&tools);
-            listed.too_many |= next.is_some() && page + 1 == PAGES;
+            listed.too_many |= next.is_some() && page + 1 == MAX_PAGES;
             cursor = next.filter(|_| !listed.too_many);
             if cursor.is_none() {
                 break;
@@ -226,7 +226,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Calls a tool. Dropped, the server is told that nobody waits any more.
+    /// Calls a tool. If dropped, the server is told that the call is cancelled.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -237,45 +237,45 @@ impl Connection {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let client = &self.service.service().client;
-        let (said, mut saying) = mpsc::channel(PROGRESS);
+        let (sender, mut receiver) = mpsc::channel(PROGRESS_QUEUE);
         let sending = async {
-            // Held while it is sent: words on its progress cannot come before somebody waits for them.
+            // Locked while sending: progress must not arrive before its receiver is registered.
             let mut progress = client.progress.lock().await;
             let options = PeerRequestOptions::no_options();
             let sent = self.service.send_request_with_option(request, options).await?;
-            progress.insert(sent.progress_token.clone(), said);
+            progress.insert(sent.progress_token.clone(), sender);
             Ok(sent)
         };
         let sent = match tokio::time::timeout(limit, sending).await {
             Ok(Ok(sent)) => sent,
-            Ok(Err(cause)) => return Err(self.failed(&cause).await),
+            Ok(Err(cause)) => return Err(self.call_error(&cause).await),
             Err(_) => {
                 let message = format!("the server did not take the call within {limit:?}");
                 return Err(ToolError::new(ToolErrorKind::Timeout, message));
             }
         };
-        let mut abandoned =
+        let mut guard =
             AbandonGuard::of(self.service.peer(), &sent.id, client, &sent.progress_token);
         let mut answering = std::pin::pin!(tokio::time::timeout(limit, sent.await_response()));
         let answer = loop {
             tokio::select! {
                 biased;
                 answer = &mut answering => break answer,
-                Some(words) = saying.recv() => permit.stream(&words),
+                Some(text) = receiver.recv() => permit.stream(&text),
             }
         };
-        while let Ok(words) = saying.try_recv() {
-            permit.stream(&words);
+        while let Ok(text) = receiver.try_recv() {
+            permit.stream(&text);
         }
         let Ok(answer) = answer else {
             let message =
                 format!("the server did not answer within {limit:?}; it was told to stop");
             return Err(ToolError::new(ToolErrorKind::Timeout, message));
         };
-        abandoned.id = None;
+        guard.id = None;
         let answer = match answer {
             Ok(answer) => answer,
-            Err(cause) => return Err(self.failed(&cause).await),
+            Err(cause) => return Err(self.call_error(&cause).await),
         };
         self.answered.store(true, Ordering::Release);
         match answer {
@@ -289,16 +289,16 @@ impl Connection {
         }
     }
 
-    async fn failed(&self, cause: &ServiceError) -> ToolError {
+    async fn call_error(&self, cause: &ServiceError) -> ToolError {
         match cause {
             ServiceError::McpError(error) => {
-                let words = text::clip(&error.message, WORDS_CHARS);
-                ToolError::failed(format!("the server refused: {}", text::show_line(&words)))
+                let text = text::clip(&error.message, ERROR_CHARS);
+                ToolError::failed(format!("the server refused: {}", text::show_line(&text)))
             }
             cause => ToolError::failed(format!(
                 "{}. Whether the call had an effect is not known; it was not made again{}",
                 self.why(cause),
-                self.tail.settled().await.quoted(),
+                self.tail.wait_for_end().await.quote(),
             )),
         }
     }
@@ -308,20 +308,20 @@ impl Connection {
             _ if self.too_long.load(Ordering::Acquire) => {
                 format!("the server sent more than {MESSAGE_BYTES} bytes at once and was ended")
             }
-            _ if self.backlog.is_over() => {
-                let most = backlog::MOST;
+            _ if self.backlog.is_exceeded() => {
+                let most = backlog::MAX_UNREAD;
                 format!(
                     "the server asked more than {most} things without reading the answers and was ended"
                 )
             }
             ServiceError::TransportClosed => "the server ended while it was asked".into(),
-            ServiceError::TransportSend(error) if is_gone(error) => {
+            ServiceError::TransportSend(error) if is_broken_pipe(error) => {
                 "the server ended while it was asked".into()
             }
             ServiceError::TransportSend(error) => {
-                format!("it failed on the way: {}", words(&*error.error))
+                format!("it failed on the way: {}", describe(&*error.error))
             }
-            cause => words(cause),
+            cause => describe(cause),
         }
     }
 }
@@ -330,29 +330,29 @@ impl ListedTools {
     fn take(&mut self, tools: &[Value]) {
         for definition in tools.iter().filter_map(Definition::parse) {
             let bytes = definition.to_json().to_string().len();
-            let several = self.tools.len() + self.twice.len() + self.too_large.len();
-            if bytes > DEFINITION_BYTES && several < TOOLS {
+            let several = self.tools.len() + self.duplicates.len() + self.too_large.len();
+            if bytes > DEFINITION_BYTES && several < MAX_TOOLS {
                 self.too_large.push(text::clip(&definition.name, NAME_CHARS).into_owned());
                 continue;
             }
             self.bytes += bytes;
-            if several >= TOOLS || self.bytes > ALL_BYTES {
+            if several >= MAX_TOOLS || self.bytes > ALL_BYTES {
                 self.too_many = true;
                 return;
             }
             let name = definition.name.clone();
-            if self.twice.contains(&name) {
+            if self.duplicates.contains(&name) {
                 continue;
             }
             if self.tools.insert(name.clone(), definition).is_some() {
                 self.tools.remove(&name);
-                self.twice.push(name);
+                self.duplicates.push(name);
             }
         }
     }
 }
 
-/// Greets a server. Boxed: the compiler cannot see through what is in it.
+/// Initializes a server. Boxed to keep the future's type short for the compiler.
 fn serve<T, E, A>(client: CountingStream<Client>, transport: T) -> ServerTask
 where
     T: IntoTransport<RoleClient, E, A> + Send + 'static,
@@ -360,26 +360,26 @@ where
     A: 'static,
 {
     Box::pin(async {
-        let served = rmcp::serve_client(client, transport).await;
-        served.map_err(|cause| match &cause {
+        let service = rmcp::serve_client(client, transport).await;
+        service.map_err(|cause| match &cause {
             ClientInitializeError::ConnectionClosed(_) => "it ended before it had answered".into(),
-            ClientInitializeError::TransportError { error, .. } if is_gone(error) => {
+            ClientInitializeError::TransportError { error, .. } if is_broken_pipe(error) => {
                 "it ended before it had answered".into()
             }
-            ClientInitializeError::TransportError { error, .. } => words(&*error.error),
-            cause => words(cause),
+            ClientInitializeError::TransportError { error, .. } => describe(&*error.error),
+            cause => describe(cause),
         })
     })
 }
 
-/// Whether a program that was written to is not there any more.
-fn is_gone(error: &DynamicTransportError) -> bool {
+/// True if the program we wrote to is gone.
+fn is_broken_pipe(error: &DynamicTransportError) -> bool {
     let cause = error.error.downcast_ref::<io::Error>();
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// The tools of a page, and where the next one begins. A list in which something is of a wrong kind is
-/// taken as it is: one broken tool does not hide the others.
+/// The tools of a page, and the cursor of the next. A list with an invalid tool is read as JSON, so
+/// that one broken tool does not hide the others.
 fn page_of(answer: ServerResult) -> Result<(Vec<Value>, Option<String>), String> {
     match answer {
         ServerResult::ListToolsResult(page) => {
@@ -395,18 +395,18 @@ fn page_of(answer: ServerResult) -> Result<(Vec<Value>, Option<String>), String>
     }
 }
 
-/// What is started for an entry.
-fn job(transport: &Transport, around: &McpHost) -> Result<Job, String> {
+/// The job of an entry.
+fn job(transport: &Transport, host: &McpHost) -> Result<Job, String> {
     let Transport::Stdio { command, args, env, cwd, local_sockets } = transport else {
         return Err("it is no program".into());
     };
-    let expand = |text: &str| launch::expand(text, &around.variables);
+    let expand = |text: &str| launch::expand(text, &host.variables);
     let mut named = vec![];
     for (name, value) in env {
         named.push((name.into(), expand(value)?.into()));
     }
-    let environment = launch::environment(&around.variables, named, &around.place);
-    let project = around.place.project();
+    let environment = launch::environment(&host.variables, named, &host.workspace);
+    let project = host.workspace.project();
     let cwd = cwd.as_deref().map_or_else(|| project.to_owned(), |cwd| project.join(cwd));
     Ok(Job {
         program: find_program(command, &cwd, &environment)?,
@@ -414,23 +414,23 @@ fn job(transport: &Transport, around: &McpHost) -> Result<Job, String> {
         environment,
         cwd,
         stdin: None,
-        confinement: around.confinement(*local_sockets),
+        confinement: host.confinement(*local_sockets),
     })
 }
 
-/// A failure in words: on one line, and not too long.
-fn words(cause: &dyn std::error::Error) -> String {
-    let mut words = cause.to_string();
+/// An error and its causes on one line, clipped.
+fn describe(cause: &dyn std::error::Error) -> String {
+    let mut message = cause.to_string();
     let mut source = cause.source();
     while let Some(cause) = source {
-        words.push_str(&format!(": {cause}"));
+        message.push_str(&format!(": {cause}"));
         source = cause.source();
     }
-    text::show_line(&text::clip(&words, WORDS_CHARS)).into_owned()
+    text::show_line(&text::clip(&message, ERROR_CHARS)).into_owned()
 }
 
-/// What a server may ask of us: next to nothing. It gets no model's replies (sampling), puts no
-/// questions to a person (elicitation), and a program is told the project's folder.
+/// Our side of the protocol. A server gets no model replies (sampling) and may not ask the person
+/// (elicitation); a program may ask for the project's folder.
 struct Client {
     /// The project, for a server on this machine.
     project: Option<PathBuf>,
@@ -465,31 +465,31 @@ impl ClientHandler for Client {
 
     async fn on_progress(
         &self,
-        said: ProgressNotificationParam,
+        notification: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        let words = match (&said.message, said.total) {
+        let text = match (&notification.message, notification.total) {
             (Some(message), _) => format!("{message}\n"),
-            (None, Some(total)) => format!("{} of {total}\n", said.progress),
-            (None, None) => format!("{}\n", said.progress),
+            (None, Some(total)) => format!("{} of {total}\n", notification.progress),
+            (None, None) => format!("{}\n", notification.progress),
         };
-        if let Some(waiting) = self.progress.lock().await.get(&said.progress_token) {
-            // Nobody needs every word of it.
-            let _ = waiting.try_send(words);
+        if let Some(waiting) = self.progress.lock().await.get(&notification.progress_token) {
+            // Progress may be dropped if the queue is full.
+            let _ = waiting.try_send(text);
         }
     }
 
     async fn on_logging_message(
         &self,
-        said: rmcp::model::LoggingMessageNotificationParam,
+        notification: rmcp::model::LoggingMessageNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        // Kept with what it says on its standard error, to be quoted when something fails.
-        self.tail.push(format!("{}\n", said.data).as_bytes());
+        // Kept with its standard error, to be quoted when something fails.
+        self.tail.push(format!("{}\n", notification.data).as_bytes());
     }
 }
 
-/// Tells the server of a call that nobody waits for any more.
+/// Tells the server that a call was cancelled.
 struct AbandonGuard {
     peer: Peer<RoleClient>,
     id: Option<RequestId>,
@@ -520,11 +520,11 @@ impl Drop for AbandonGuard {
     }
 }
 
-/// Output of a server in which no line is too long: one that is ends the connection, since whoever waits
-/// for what it answers would wait in vain.
+/// The output of a server with a limit on the length of a line. A longer line ends the connection,
+/// since its answer could not be read.
 struct BoundedLines<R> {
     from: R,
-    /// How much of the line under way has come.
+    /// The length of the current line so far.
     line: usize,
     too_long: Arc<AtomicBool>,
     backlog: Arc<Backlog>,
@@ -539,7 +539,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
         let this = self.get_mut();
         let before = buffer.filled().len();
         ready!(Pin::new(&mut this.from).poll_read(cx, buffer))?;
-        if this.backlog.is_over() {
+        if this.backlog.is_exceeded() {
             return Poll::Ready(Err(io::Error::other("the answers are not read")));
         }
         let new = &buffer.filled()[before..];

@@ -1,4 +1,4 @@
-//! A tool as its server defines it, the digest it is known by, and what becomes of it for the model.
+//! A tool as its server defines it, its digest, and the tool that the model is shown.
 
 use cotter::{
     ToolSpec,
@@ -11,43 +11,43 @@ use smol_str::SmolStr;
 
 use cotter_files::settings::mcp_servers::McpServer;
 
-/// The most of a description that the model gets.
+/// The longest description for the model.
 const DESCRIPTION_BYTES: usize = 8 * 1024;
-/// The most a schema may have.
+/// The largest schema.
 const SCHEMA_BYTES: usize = 64 * 1024;
 /// The longest name that all providers take.
 const NAME_BYTES: usize = 64;
 
-/// A tool as its server defines it: everything that a person trusts when they trust it.
+/// A tool as its server defines it: everything that a person accepts with it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Definition {
-    /// The name its server calls it by.
+    /// The server's name of the tool.
     pub name: String,
     /// A title for people.
     pub title: Option<String>,
-    /// What it does, in its server's words.
+    /// The server's description.
     pub description: String,
-    /// The schema of its input; whatever stood there.
+    /// The schema of its input, unchecked.
     pub schema: Value,
-    /// What its server claims about it.
+    /// The server's hints about it.
     pub annotations: Value,
 }
 
 impl Definition {
-    /// What an element of a list of tools says; `None` where it has no name.
-    pub(crate) fn parse(listed: &Value) -> Option<Self> {
-        let text = |key: &str| listed[key].as_str().map(str::to_owned);
+    /// Parses an element of a tool list; `None` without a name.
+    pub(crate) fn parse(tool: &Value) -> Option<Self> {
+        let text = |key: &str| tool[key].as_str().map(str::to_owned);
         Some(Definition {
             name: text("name")?,
             title: text("title"),
             description: text("description").unwrap_or_default(),
-            schema: listed["inputSchema"].clone(),
-            annotations: listed["annotations"].clone(),
+            schema: tool["inputSchema"].clone(),
+            annotations: tool["annotations"].clone(),
         })
     }
 
-    /// The same as JSON, with the keys of the protocol.
+    /// The definition as JSON, with the keys of the protocol.
     pub fn to_json(&self) -> Value {
         json!({
             "name": self.name,
@@ -58,14 +58,14 @@ impl Definition {
         })
     }
 
-    /// What tells it from every other definition, in 64 hex digits. The order of keys makes no difference.
+    /// The SHA-256 of the definition, in 64 hex digits. The order of keys does not matter.
     pub fn digest(&self) -> String {
-        hex(&Sha256::digest(sorted(&self.to_json()).to_string()))
+        hex(&Sha256::digest(sort_keys(&self.to_json()).to_string()))
     }
 
-    /// What its server claims, where it does.
-    fn claims(&self, hint: &str) -> Option<bool> {
-        self.annotations[hint].as_bool()
+    /// A hint of the server, if it gives one.
+    fn hint(&self, name: &str) -> Option<bool> {
+        self.annotations[name].as_bool()
     }
 }
 
@@ -73,16 +73,16 @@ impl Definition {
 #[derive(Clone, Debug)]
 pub(crate) struct OfferedTools {
     pub(crate) spec: ToolSpec,
-    /// The name its server calls it by.
+    /// The server's name of the tool.
     pub(crate) name: SmolStr,
-    /// What it was accepted as.
+    /// The digest of the accepted definition.
     pub(crate) digest: String,
     pub(crate) zone: Zone,
     pub(crate) doubts: Vec<Doubt>,
 }
 
 impl OfferedTools {
-    /// What is made of a definition; or why it is left out.
+    /// The tool for a definition, or the reason to leave it out.
     pub(crate) fn new(server: &McpServer, definition: &Definition) -> Result<Self, String> {
         let name = tool_name(server.name(), &definition.name)?;
         let schema = &definition.schema;
@@ -94,9 +94,9 @@ impl OfferedTools {
             return Err(format!("its schema has {size} bytes; it may have {SCHEMA_BYTES}"));
         }
         let (zone, doubts) = risk(server, definition);
-        let description = fit(&definition.description);
+        let description = sanitize(&definition.description);
         Ok(OfferedTools {
-            spec: ToolSpec::new(name, description, with_fit_words(schema)),
+            spec: ToolSpec::new(name, description, sanitize_schema(schema)),
             name: definition.name.as_str().into(),
             digest: definition.digest(),
             zone,
@@ -105,8 +105,8 @@ impl OfferedTools {
     }
 }
 
-/// `mcp__server__tool`. Names of servers have no `__` in them and no `_` at their ends, so it can be
-/// taken apart in one way only; nothing is replaced or cut, so no two tools have one name.
+/// `mcp__server__tool`. Names of servers have no `__` in them and no `_` at their ends, so the name
+/// can be split in one way only. Nothing is replaced or cut, so no two tools share a name.
 fn tool_name(server: &str, tool: &str) -> Result<SmolStr, String> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if tool.is_empty() || !tool.bytes().all(fits) {
@@ -120,58 +120,60 @@ fn tool_name(server: &str, tool: &str) -> Result<SmolStr, String> {
     Ok(name.into())
 }
 
-/// How far a call reaches. What a server claims may make it worse, never better: that a tool only reads
-/// counts when the person says so, and then not against the server's own word.
+/// The zone and doubts of a call. A server's hints can only raise the risk: a tool counts as
+/// reading only if the person says so and the server does not deny it.
 fn risk(server: &McpServer, definition: &Definition) -> (Zone, Vec<Doubt>) {
     let only_reads = server.read_only.matches(&definition.name)
-        && definition.claims("readOnlyHint") != Some(false);
+        && definition.hint("readOnlyHint") != Some(false);
     let zone = if only_reads { Zone::Network } else { Zone::External };
-    let destroys = definition.claims("destructiveHint") == Some(true);
+    let destroys = definition.hint("destructiveHint") == Some(true);
     let (tool, server) = (text::show_line(&definition.name), server.name());
     let words = format!("the MCP server `{server}` says that `{tool}` may destroy things");
     (zone, destroys.then_some(Doubt::Destructive(words)).into_iter().collect())
 }
 
-/// A server's words as the model gets them: nothing hidden, nothing that poses as a note, not too much.
-fn fit(words: &str) -> String {
+/// A server's text for the model: hidden characters visible, no fake notes, clipped.
+fn sanitize(words: &str) -> String {
     let shown = text::show(words);
-    let mut fit = text::without_notes(&shown);
-    if fit.len() > DESCRIPTION_BYTES {
-        let left_out = fit.len() - DESCRIPTION_BYTES;
-        fit.truncate(fit.floor_char_boundary(DESCRIPTION_BYTES));
-        fit.push_str(&format!("… [about {left_out} bytes left out]"));
+    let mut sanitize = text::without_notes(&shown);
+    if sanitize.len() > DESCRIPTION_BYTES {
+        let left_out = sanitize.len() - DESCRIPTION_BYTES;
+        sanitize.truncate(sanitize.floor_char_boundary(DESCRIPTION_BYTES));
+        sanitize.push_str(&format!("… [about {left_out} bytes left out]"));
     }
-    fit
+    sanitize
 }
 
-/// A schema with its words for the model made fit; what input is checked against stays.
-fn with_fit_words(schema: &Value) -> Value {
+/// A schema with sanitized descriptions and titles; the rest, which checks input, is unchanged.
+fn sanitize_schema(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
-            let fit = |(key, value): (&String, &Value)| {
+            let sanitize = |(key, value): (&String, &Value)| {
                 let value = match (key.as_str(), value) {
-                    ("description" | "title", Value::String(words)) => Value::String(fit(words)),
-                    (_, value) => with_fit_words(value),
+                    ("description" | "title", Value::String(words)) => {
+                        Value::String(sanitize(words))
+                    }
+                    (_, value) => sanitize_schema(value),
                 };
                 (key.clone(), value)
             };
-            Value::Object(members.iter().map(fit).collect())
+            Value::Object(members.iter().map(sanitize).collect())
         }
-        Value::Array(elements) => Value::Array(elements.iter().map(with_fit_words).collect()),
+        Value::Array(elements) => Value::Array(elements.iter().map(sanitize_schema).collect()),
         value => value.clone(),
     }
 }
 
-/// The same with the keys of every object in the alphabet's order.
-fn sorted(value: &Value) -> Value {
+/// A value with the keys of every object sorted.
+fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
             let mut members: Vec<_> =
-                members.iter().map(|(key, value)| (key.clone(), sorted(value))).collect();
+                members.iter().map(|(key, value)| (key.clone(), sort_keys(value))).collect();
             members.sort_by(|(a, _), (b, _)| a.cmp(b));
             Value::Object(Map::from_iter(members))
         }
-        Value::Array(elements) => Value::Array(elements.iter().map(sorted).collect()),
+        Value::Array(elements) => Value::Array(elements.iter().map(sort_keys).collect()),
         value => value.clone(),
     }
 }

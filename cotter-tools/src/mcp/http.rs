@@ -1,4 +1,4 @@
-//! Reaching a server over HTTP: no proxy and no redirect that the person's settings do not name.
+//! HTTP connections to a server: no proxy, and no redirects.
 
 use std::{collections::HashMap, ffi::OsString, io, sync::Arc, time::Duration};
 
@@ -22,13 +22,13 @@ use sse_stream_of_rmcp::{Sse, SseStream};
 
 use crate::mcp::{connection::MESSAGE_BYTES, launch};
 
-/// The way to a server. Nothing is sent yet; the error is in words.
+/// The transport to a server. Nothing is sent yet. The error is a message.
 pub(crate) fn transport(
     url: &Url,
     headers: &[(HeaderName, String)],
     variables: &[(OsString, OsString)],
 ) -> Result<StreamableHttpClientTransport<BoundedBody>, String> {
-    let mut sent = HashMap::new();
+    let mut sent_headers = HashMap::new();
     for (name, value) in headers {
         let value = launch::expand(value, variables)
             .map_err(|cause| format!("header `{name}`: {cause}"))?;
@@ -36,18 +36,18 @@ pub(crate) fn transport(
         let mut value =
             value.map_err(|_| format!("header `{name}` has letters that none may have"))?;
         value.set_sensitive(true);
-        sent.insert(name.clone(), value);
+        sent_headers.insert(name.clone(), value);
     }
     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
-        .custom_headers(sent)
-        // It would call again what may have had an effect.
+        .custom_headers(sent_headers)
+        // A retry could repeat a call that had an effect.
         .reinit_on_expired_session(false);
     let client = client(url.scheme() == "https").map_err(|cause| cause.to_string())?;
     Ok(StreamableHttpClientTransport::with_client(BoundedBody(client), config))
 }
 
-/// A client that reads no more of an answer than a message may have. The crate's own reads whatever is
-/// sent where an answer is plain JSON.
+/// A client that limits the size of a response to that of a message. The crate's own client has no
+/// limit for plain JSON.
 #[derive(Clone)]
 pub(crate) struct BoundedBody(Client);
 
@@ -77,7 +77,7 @@ impl StreamableHttpClient for BoundedBody {
         let response = request.headers(headers.into_iter().collect()).json(&message).send().await?;
         match response.status() {
             StatusCode::NOT_FOUND if has_session => Err(StreamableHttpError::SessionExpired),
-            status if !status.is_success() => Err(refused(response).await),
+            status if !status.is_success() => Err(status_error(response).await),
             _ if !is_request => Ok(StreamableHttpPostResponse::Accepted),
             _ => answer(response).await,
         }
@@ -90,7 +90,7 @@ impl StreamableHttpClient for BoundedBody {
         _: Option<String>,
         headers: Headers,
     ) -> Result<(), Failure> {
-        // Whether it minds does not matter: nobody comes back.
+        // The result does not matter: the session is over.
         let request = self.0.delete(&*uri).header(SESSION, &*session);
         request.headers(headers.into_iter().collect()).send().await?;
         Ok(())
@@ -114,21 +114,21 @@ impl StreamableHttpClient for BoundedBody {
         let response = request.headers(headers.into_iter().collect()).send().await?;
         match response.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            status if !status.is_success() => Err(refused(response).await),
-            _ if is_of(&response, "text/event-stream") => Ok(events(response)),
+            status if !status.is_success() => Err(status_error(response).await),
+            _ if has_content_type(&response, "text/event-stream") => Ok(events(response)),
             _ => Err(unexpected("something that is no stream of events".into())),
         }
     }
 }
 
-/// What was answered to a request.
+/// Reads the response to a request.
 async fn answer(response: Response) -> Result<StreamableHttpPostResponse, Failure> {
     let session =
         response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
-    if is_of(&response, "text/event-stream") {
+    if has_content_type(&response, "text/event-stream") {
         return Ok(StreamableHttpPostResponse::Sse(events(response), session));
     }
-    if !is_of(&response, "application/json") {
+    if !has_content_type(&response, "application/json") {
         return Err(unexpected("neither JSON nor a stream of events".into()));
     }
     let body = body(response, MESSAGE_BYTES).await?;
@@ -136,8 +136,8 @@ async fn answer(response: Response) -> Result<StreamableHttpPostResponse, Failur
     Ok(StreamableHttpPostResponse::Json(message, session))
 }
 
-/// A status that is no success, with the first words of what came with it.
-async fn refused(response: Response) -> Failure {
+/// The error for a status, with the beginning of the body.
+async fn status_error(response: Response) -> Failure {
     const WORDS: usize = 2000;
     let status = response.status();
     let words = body(response, WORDS).await.unwrap_or_default();
@@ -152,20 +152,23 @@ fn unexpected(words: String) -> Failure {
     StreamableHttpError::UnexpectedServerResponse(words.into())
 }
 
-fn is_of(response: &Response, kind: &str) -> bool {
-    let said = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    said.is_some_and(|said| {
-        said.split(';').next().is_some_and(|said| said.trim().eq_ignore_ascii_case(kind))
+fn has_content_type(response: &Response, kind: &str) -> bool {
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    content_type.is_some_and(|content_type| {
+        content_type
+            .split(';')
+            .next()
+            .is_some_and(|content_type| content_type.trim().eq_ignore_ascii_case(kind))
     })
 }
 
-async fn body(response: Response, most: usize) -> Result<Vec<u8>, Failure> {
+async fn body(response: Response, max_bytes: usize) -> Result<Vec<u8>, Failure> {
     let mut body = vec![];
     let mut pieces = response.bytes_stream();
     while let Some(piece) = pieces.next().await {
         body.extend_from_slice(&piece?);
-        if body.len() > most {
-            return Err(unexpected(format!("more than {most} bytes at once")));
+        if body.len() > max_bytes {
+            return Err(unexpected(format!("more than {max_bytes} bytes at once")));
         }
     }
     Ok(body)
@@ -176,7 +179,7 @@ fn events(response: Response) -> Events {
     SseStream::from_bytes_stream(bounded(pieces)).boxed()
 }
 
-/// A stream of events none of which is too large: an event ends at an empty line.
+/// An event stream with a limit on the size of an event; an event ends at an empty line.
 fn bounded<B: AsRef<[u8]>>(
     pieces: impl Stream<Item = io::Result<B>> + Send,
 ) -> impl Stream<Item = io::Result<B>> + Send {
@@ -208,7 +211,7 @@ fn client(with_roots: bool) -> Result<Client, Box<dyn std::error::Error>> {
     Ok(client.build()?)
 }
 
-/// TLS with the roots this machine trusts; a plain connection goes without.
+/// TLS with the roots this machine trusts; plain connections need none.
 fn tls(with_roots: bool) -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

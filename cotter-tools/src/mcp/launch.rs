@@ -1,4 +1,4 @@
-//! Starting a server that is a program: what it gets to see, and how it ends.
+//! Starts a server that is a program: its environment, its pipes and its end.
 
 use std::{
     collections::VecDeque,
@@ -23,48 +23,48 @@ use crate::process::{
     running::{RunningProcess, Stream},
 };
 
-/// How much of a server's words waits to be read.
+/// The buffer size for a server's output.
 const BUFFER: usize = 64 * 1024;
-/// How much is kept of what a server says beside the protocol.
+/// The most bytes buffer of a server's standard error.
 const TAIL_BYTES: usize = 64 * 1024;
-/// How long it is waited for the rest of it.
-const SETTLING: Duration = Duration::from_millis(250);
-/// How much of it is quoted when something failed.
+/// How long to wait for the rest of it.
+const TAIL_WAIT: Duration = Duration::from_millis(250);
+/// The most characters of it that an error quotes.
 const QUOTED_CHARS: usize = 1500;
 
-/// A server at work. Dropped, it is ended with everything it started.
+/// A running server. Dropping it ends it with all its processes.
 pub(crate) struct McpProcess {
     pump: AbortHandle,
 }
 
-/// The ends of its pipes that are ours.
+/// Our ends of its pipes.
 pub(crate) struct Pipes {
     pub(crate) input: Sender,
     pub(crate) output: DuplexStream,
 }
 
-/// Starts a server. The one place where a server's process is made.
+/// Starts a server. All server processes are started here.
 pub(crate) async fn start(
     runner: &Runner,
     mut job: Job,
     tail: &StderrTail,
 ) -> Result<(McpProcess, Pipes), String> {
     let words = |cause: io::Error| cause.to_string();
-    make_closed(&job);
-    let (theirs, ours) = io::pipe().map_err(words)?;
-    job.stdin = Some(Arc::new(theirs.into()));
+    create_closed_folders(&job);
+    let (child_end, our_end) = io::pipe().map_err(words)?;
+    job.stdin = Some(Arc::new(child_end.into()));
     let running = runner.start(job).await.map_err(|cause| cause.to_string())?;
-    let input = Sender::from_owned_fd(ours.into()).map_err(words)?;
-    let (output, theirs) = tokio::io::duplex(BUFFER);
+    let input = Sender::from_owned_fd(our_end.into()).map_err(words)?;
+    let (output, child_end) = tokio::io::duplex(BUFFER);
     tail.0.open.send_replace(true);
-    let pump = tokio::spawn(pump(running, theirs, tail.clone())).abort_handle();
+    let pump = tokio::spawn(pump(running, child_end, tail.clone())).abort_handle();
     Ok((McpProcess { pump }, Pipes { input, output }))
 }
 
-/// Makes what is closed to a server and not there yet: who finds nothing to close could make it, and write
-/// there what we would read as a person's. One of the system is there for everybody; who may not make it
-/// has no server that may.
-fn make_closed(job: &Job) {
+/// Creates the closed folders that do not exist yet: a server could create a missing one and write
+/// files there that we would read as a person's. System folders are created readable for all; if we
+/// may not create one, the server may not either.
+fn create_closed_folders(job: &Job) {
     let closed = job.confinement.iter().flat_map(|confinement| &confinement.closed);
     for folder in closed.filter(|folder| folder.symlink_metadata().is_err()) {
         let mode = if cotter::fs::workspace::is_system(folder) { 0o755 } else { 0o700 };
@@ -72,7 +72,7 @@ fn make_closed(job: &Job) {
     }
 }
 
-/// Passes on what a server says, and keeps the end of what it says beside the protocol.
+/// Forwards a server's output and keeps the end of its standard error.
 async fn pump(mut running: RunningProcess, mut output: DuplexStream, tail: StderrTail) {
     while let Some(chunk) = running.next().await {
         match chunk.stream {
@@ -93,42 +93,41 @@ impl Drop for McpProcess {
     }
 }
 
-/// The end of what a server says beside the protocol.
+/// The end of a server's standard error.
 #[derive(Clone, Default)]
 pub(crate) struct StderrTail(Arc<StderrBuffer>);
 
 #[derive(Default)]
 struct StderrBuffer {
-    kept: Mutex<VecDeque<u8>>,
-    /// Whether there may be more to come.
+    buffer: Mutex<VecDeque<u8>>,
+    /// True while more may come.
     open: watch::Sender<bool>,
 }
 
 impl StderrTail {
-    /// The same once everything is read of a server that has just ended; without much patience for one
-    /// that has not.
-    pub(crate) async fn settled(&self) -> &Self {
+    /// Waits until the standard error of a server that has just ended is read, or for a short time.
+    pub(crate) async fn wait_for_end(&self) -> &Self {
         let mut open = self.0.open.subscribe();
-        let _ = tokio::time::timeout(SETTLING, open.wait_for(|open| !open)).await;
+        let _ = tokio::time::timeout(TAIL_WAIT, open.wait_for(|open| !open)).await;
         self
     }
 
     pub(crate) fn push(&self, bytes: &[u8]) {
-        let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = self.0.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
-        let over = (kept.len() + bytes.len()).saturating_sub(TAIL_BYTES);
-        kept.drain(..over);
-        kept.extend(bytes);
+        let over = (buffer.len() + bytes.len()).saturating_sub(TAIL_BYTES);
+        buffer.drain(..over);
+        buffer.extend(bytes);
     }
 
-    /// The last of it, to be quoted; nothing where it said nothing.
-    pub(crate) fn quoted(&self) -> String {
-        let kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = kept.iter().copied().collect();
-        let said = String::from_utf8_lossy(&bytes);
-        let said = said.trim();
-        let skipped = said.chars().count().saturating_sub(QUOTED_CHARS);
-        let last: String = said.chars().skip(skipped).collect();
+    /// The end of it as a quotation; empty if there is none.
+    pub(crate) fn quote(&self) -> String {
+        let buffer = self.0.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = buffer.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim();
+        let skipped = text.chars().count().saturating_sub(QUOTED_CHARS);
+        let last: String = text.chars().skip(skipped).collect();
         match last.is_empty() {
             true => String::new(),
             false => format!("; it last said:\n{}", text::show(&last)),
@@ -136,17 +135,17 @@ impl StderrTail {
     }
 }
 
-/// The environment of a server: the few variables that all get, and what its entry names.
+/// The environment of a server: the few variables that all get, and those of its entry.
 pub(crate) fn environment(
     variables: &[(OsString, OsString)],
     named: impl IntoIterator<Item = (OsString, OsString)>,
-    place: &Workspace,
+    workspace: &Workspace,
 ) -> Vec<(OsString, OsString)> {
-    Environment::chosen(variables.iter().cloned(), &["TMPDIR"]).with(place, named)
+    Environment::chosen(variables.iter().cloned(), &["TMPDIR"]).with(workspace, named)
 }
 
-/// A text with every `${NAME}` replaced by the variable, and `${NAME:-words}` by the words where there
-/// is none. One that is not there is an error: a server that gets an empty key fails in a stranger way.
+/// Replaces every `${NAME}` by the variable, and `${NAME:-words}` by the words if there is none. A
+/// missing variable is an error: a server with an empty key would fail in a less clear way.
 pub(crate) fn expand(text: &str, variables: &[(OsString, OsString)]) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
@@ -181,8 +180,8 @@ mod tests {
 
     use expect_test::{Expect, expect};
 
-    fn had() -> Vec<(OsString, OsString)> {
-        let had = [
+    fn variables() -> Vec<(OsString, OsString)> {
+        let variables = [
             ("HOME", "/home/me"),
             ("PATH", "/work/bin:bin:.::/usr/bin:/bin"),
             ("LC_ALL", "C"),
@@ -192,15 +191,15 @@ mod tests {
             ("NODE_OPTIONS", "-r x"),
             ("COTTER_CALL", "other"),
         ];
-        had.map(|(name, value)| (name.into(), value.into())).into()
+        variables.map(|(name, value)| (name.into(), value.into())).into()
     }
 
     #[test]
-    fn s7_a_server_gets_what_is_listed_and_what_its_entry_names() {
-        let place = Workspace::new(Path::new("/work"));
+    fn s7_server_gets_listed_and_named_variables() {
+        let workspace = Workspace::new(Path::new("/work"));
         let named = [("TOKEN".into(), "t".into()), ("HOME".into(), "/elsewhere".into())];
-        let got = environment(&had(), named, &place);
-        let got: Vec<_> = got
+        let environment = environment(&variables(), named, &workspace);
+        let environment: Vec<_> = environment
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect();
@@ -209,31 +208,32 @@ mod tests {
             PATH=/usr/bin:/bin
             TOKEN=t
             HOME=/elsewhere"#]]
-        .assert_eq(&got.join("\n"));
+        .assert_eq(&environment.join("\n"));
     }
 
     #[test]
-    fn variables_are_put_in_where_they_are_named() {
+    fn variables_are_expanded() {
         let check = |text: &str, expected: Expect| {
-            expected
-                .assert_eq(&expand(text, &had()).unwrap_or_else(|cause| format!("error: {cause}")));
+            expected.assert_eq(
+                &expand(text, &variables()).unwrap_or_else(|cause| format!("error: {cause}")),
+            );
         };
         check("plain $HOME {x}", expect!["plain $HOME {x}"]);
         check("Bearer ${API_KEY}!", expect!["Bearer secret!"]);
         check("${NOT_THERE:-else}/${HOME:-x}", expect!["else//home/me"]);
-        // How a text says that it means itself.
+        // The spelling for a literal `${`.
         check("${:-$}{API_KEY}", expect!["${API_KEY}"]);
         check("${NOT_THERE}", expect!["error: there is no variable `NOT_THERE`"]);
         check("${API_KEY", expect!["error: a `${` is not closed"]);
     }
 
     #[test]
-    fn only_the_end_of_what_was_said_is_kept() {
+    fn only_the_end_of_stderr_is_kept() {
         let tail = StderrTail::default();
-        assert_eq!(tail.quoted(), "");
+        assert_eq!(tail.quote(), "");
         tail.push(&vec![b'x'; 2 * TAIL_BYTES]);
         tail.push("the end\u{1b}[31m\n".as_bytes());
-        assert_eq!(tail.0.kept.lock().expect("nobody panics").len(), TAIL_BYTES);
-        assert!(tail.quoted().ends_with("xthe end\\u{1b}[31m"), "{}", tail.quoted());
+        assert_eq!(tail.0.buffer.lock().expect("nobody panics").len(), TAIL_BYTES);
+        assert!(tail.quote().ends_with("xthe end\\u{1b}[31m"), "{}", tail.quote());
     }
 }

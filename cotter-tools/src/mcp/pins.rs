@@ -1,8 +1,8 @@
-//! What a person's servers were seen to offer, in a file: shown again without starting them, and held
-//! where it changed.
+//! Tool definitions of servers in a file. They are shown again without starting the servers, and
+//! held back if they change.
 //!
-//! The first list of a server is taken as it comes: the person named the server. From then on a
-//! definition that is new or another waits, until somebody has looked at it and accepted it.
+//! The first list of a server is accepted as it is, since the person named the server. Later, a new
+//! or changed definition waits until somebody has reviewed and accepted it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,10 +21,10 @@ use sha2::{Digest, Sha256};
 
 use crate::mcp::definition::{Definition, hex};
 
-/// The number of the format.
+/// The format version.
 const VERSION: u64 = 1;
 
-/// What servers were seen to offer, by name.
+/// The known definitions of all servers, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Pins {
@@ -32,44 +32,46 @@ pub struct Pins {
     pub servers: BTreeMap<String, PinnedServer>,
 }
 
-/// What one server was seen to offer, by the names of its tools.
+/// The known definitions of one server, by tool name.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PinnedServer {
-    /// The entry of the settings that was asked; another one is asked anew.
+    /// Identifies the settings entry that was asked; another entry is asked again.
     pub(crate) identity: String,
-    /// What is accepted.
+    /// The accepted definitions.
     pub accepted: BTreeMap<String, Definition>,
-    /// What is new or another since then, and waits.
+    /// The new and changed definitions that wait.
     pub waiting: BTreeMap<String, Definition>,
-    /// What was accepted and is not offered at present.
+    /// The accepted tools that are not offered at present.
     pub gone: BTreeSet<String>,
 }
 
 impl Pins {
-    /// Reads the file; no file is no servers.
+    /// Loads the file; a missing file has no servers.
     pub fn load(path: &Path) -> Result<Self, PinsError> {
         let bytes = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(Pins::default()),
             Err(cause) => return Err(PinsError::new(path, "cannot be read", cause)),
         };
-        // A file that cannot be understood is not taken for an empty one: everything would be accepted.
-        let bad = |cause: io::Error| PinsError::new(path, "is not what was written", cause);
-        let value: Value = serde_json::from_slice(&bytes).map_err(|cause| bad(cause.into()))?;
+        // An invalid file does not count as empty: then everything would be accepted.
+        let invalid = |cause: io::Error| PinsError::new(path, "is not what was written", cause);
+        let value: Value = serde_json::from_slice(&bytes).map_err(|cause| invalid(cause.into()))?;
         if value["v"] != VERSION {
-            return Err(bad(io::Error::other(format!("format {} is not known", value["v"]))));
+            return Err(invalid(io::Error::other(format!("format {} is not known", value["v"]))));
         }
         let servers =
-            value["servers"].as_object().ok_or_else(|| bad(io::Error::other("no servers")))?;
+            value["servers"].as_object().ok_or_else(|| invalid(io::Error::other("no servers")))?;
         let pinned = |(name, value): (&String, &Value)| {
             Some((name.clone(), PinnedServer::from_json(value)?))
         };
         let servers = servers.iter().map(pinned).collect::<Option<_>>();
-        Ok(Pins { servers: servers.ok_or_else(|| bad(io::Error::other("a server is broken")))? })
+        Ok(Pins {
+            servers: servers.ok_or_else(|| invalid(io::Error::other("a server is broken")))?,
+        })
     }
 
-    /// Changes the file, one writer at a time. An `Err` of `change` changes nothing.
+    /// Changes the file under a lock. An `Err` of `change` changes nothing.
     pub(crate) fn change<T>(
         path: &Path,
         change: impl FnOnce(&mut Pins) -> Result<T, PinsError>,
@@ -85,8 +87,9 @@ impl Pins {
         Ok(answer)
     }
 
-    /// Accepts everything of a server that waits, if that is still what `shown` is the digest of: see
-    /// [`PinnedServer::waiting_digest`]. Sessions under way keep what they have; the next one has it all.
+    /// Accepts all waiting definitions of a server, if `shown` is still their digest: see
+    /// [`PinnedServer::waiting_digest`]. Running sessions keep their tools; the next session has
+    /// the new ones.
     pub fn accept(path: &Path, server: &str, shown: &str) -> Result<(), PinsError> {
         Pins::change(path, |pins| {
             let refused =
@@ -105,7 +108,7 @@ impl Pins {
         })
     }
 
-    /// Takes in what a server lists. Pure.
+    /// Records a server's tool list. No IO.
     pub(crate) fn see(
         &mut self,
         server: &str,
@@ -120,8 +123,8 @@ impl Pins {
             return;
         };
         pinned.identity = identity.to_owned();
-        let news = listed.iter().filter(|(name, new)| pinned.accepted.get(*name) != Some(*new));
-        pinned.waiting = news.map(|(name, new)| (name.clone(), new.clone())).collect();
+        let changes = listed.iter().filter(|(name, new)| pinned.accepted.get(*name) != Some(*new));
+        pinned.waiting = changes.map(|(name, new)| (name.clone(), new.clone())).collect();
         let missing = pinned.accepted.keys().filter(|name| !listed.contains_key(*name));
         pinned.gone = missing.cloned().collect();
     }
@@ -133,7 +136,7 @@ impl Pins {
 }
 
 impl PinnedServer {
-    /// What stands for everything that waits: whoever accepts it names it.
+    /// A digest of all waiting definitions. Accepting names it.
     pub fn waiting_digest(&self) -> String {
         let digests = self.waiting.values().map(Definition::digest);
         hex(&Sha256::digest(digests.collect::<String>()))
@@ -169,7 +172,7 @@ impl PinnedServer {
     }
 }
 
-/// The file of definitions cannot be used. Without it nothing can be told to have changed.
+/// The definitions file cannot be used. Without it changes cannot be detected.
 #[derive(Debug)]
 pub struct PinsError {
     path: PathBuf,
@@ -195,7 +198,7 @@ impl Error for PinsError {
     }
 }
 
-/// Held by one writer at a time, beside the file: the file itself is replaced.
+/// Locks a file next to `path` for one writer: `path` itself is replaced.
 fn lock(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         let mut builder = DirBuilder::new();

@@ -1,4 +1,4 @@
-//! What a server answered, as the model gets it.
+//! Converts a server's result for the model.
 
 use cotter::{
     ToolError, ToolOutput,
@@ -9,19 +9,19 @@ use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 
 use crate::fetch::picture;
 
-/// A result as the model gets it; one that its server calls an error is a failure.
+/// The result for the model; a result marked as an error is a failure.
 ///
-/// Where a server gives data, the model gets that instead of the words that say the same, and
-/// renderers get all that was written. Of a failure the words count.
+/// If a result has structured data, the model gets the data instead of the equivalent text, and
+/// renderers get the whole content. For an error, the text is used.
 pub(crate) fn output(mut result: CallToolResult) -> Result<ToolOutput, ToolError> {
     let is_error = result.is_error == Some(true);
-    let is_words = |block: &ContentBlock| matches!(block, ContentBlock::Text(_));
-    let in_words = is_error && result.content.iter().any(is_words);
-    let data = result.structured_content.filter(|_| !in_words);
-    let mut written = None;
+    let is_text = |block: &ContentBlock| matches!(block, ContentBlock::Text(_));
+    let use_text = is_error && result.content.iter().any(is_text);
+    let data = result.structured_content.filter(|_| !use_text);
+    let mut content_json = None;
     if data.is_some() && !result.content.is_empty() {
-        written = serde_json::to_value(&result.content).ok();
-        result.content.retain(|block| !is_words(block));
+        content_json = serde_json::to_value(&result.content).ok();
+        result.content.retain(|block| !is_text(block));
     }
     let data = data.map(|data| ContentPart::Text(data.to_string()));
     let parts: Vec<ContentPart> =
@@ -33,7 +33,7 @@ pub(crate) fn output(mut result: CallToolResult) -> Result<ToolOutput, ToolError
     };
     match is_error {
         true => Err(ToolError::failed(content.text())),
-        false => Ok(ToolOutput { content, render_data: written }),
+        false => Ok(ToolOutput { content, render_data: content_json }),
     }
 }
 
@@ -41,7 +41,7 @@ fn part(block: ContentBlock) -> ContentPart {
     match block {
         ContentBlock::Text(words) => ContentPart::Text(words.text),
         ContentBlock::Image(image) => picture(image.data, &image.mime_type),
-        ContentBlock::Audio(audio) => left_out("a sound", &audio.mime_type, audio.data.len()),
+        ContentBlock::Audio(audio) => placeholder("a sound", &audio.mime_type, audio.data.len()),
         ContentBlock::Resource(resource) => embedded(resource.resource),
         ContentBlock::ResourceLink(link) => {
             let (uri, name) = (text::show_line(&link.uri), text::show_line(&link.name));
@@ -69,15 +69,16 @@ fn embedded(resource: ResourceContents) -> ContentPart {
     }
 }
 
-/// A picture, if it is one: a provider would refuse what is not, and every request after it.
+/// A picture if the data is one: a provider would refuse any other data, and every later request
+/// with it.
 fn picture(data: String, claimed: &str) -> ContentPart {
     match picture::kind(&data) {
         Some(kind) if is_base64(&data) => ContentPart::Image { media_type: kind.into(), data },
-        _ => left_out("something", claimed, data.len()),
+        _ => placeholder("something", claimed, data.len()),
     }
 }
 
-fn left_out(what: &str, kind: &str, size: usize) -> ContentPart {
+fn placeholder(what: &str, kind: &str, size: usize) -> ContentPart {
     let kind = text::clip(kind, 100);
     ContentPart::Text(format!(
         "[{what} of type `{}` left out, {size} bytes in base64]",
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn r11_gt_001_the_model_gets_the_data_and_renderers_what_was_written() {
+    fn r11_gt_001_model_gets_data_and_renderers_get_content() {
         check(
             json!({"content": [{"type": "text", "text": "fallback text"}], "structuredContent": {"count": 3}}),
             expect![[r#"
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_calls_an_error_is_a_failure() {
+    fn server_error_is_a_failure() {
         check(
             json!({"content": [{"type": "text", "text": "no"}], "isError": true}),
             expect!["failed: no"],

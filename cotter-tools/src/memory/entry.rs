@@ -1,18 +1,18 @@
-//! One thing that was remembered, as a file a person can read and edit: front matter, then the words.
+//! One memory entry as a file that a person can read and edit: front matter, then the text.
 
 use cotter::{history::entry::Timestamp, text};
 
-/// Something that was remembered, and where it comes from.
+/// An entry and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) id: String,
     pub(crate) created: String,
     pub(crate) session: String,
     pub(crate) agent: String,
-    /// Who wrote it: `model`, or `person` where somebody made the file by hand.
+    /// Its author: `model`, or `person` for a file made by hand.
     pub(crate) origin: String,
     pub(crate) tags: Vec<String>,
-    /// Whether a secret may be in it.
+    /// True if it may contain a secret.
     pub(crate) secret: bool,
     pub(crate) text: String,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
 const FENCE: &str = "---";
 
 impl Entry {
-    /// The entry's file.
+    /// The file content of the entry.
     pub(crate) fn to_file(&self) -> String {
         let Entry { id, created, .. } = self;
         let [session, agent] = [&self.session, &self.agent].map(|word| text::show_line(word));
@@ -32,8 +32,7 @@ impl Entry {
         )
     }
 
-    /// The entry of a file, or what is wrong with it. Keys that are not known are passed over; one that
-    /// does not say whether a secret is in it is taken to hold one.
+    /// Parses a file. Unknown keys are ignored. A file without `secret` counts as secret.
     pub(crate) fn parse(file: &str) -> Result<Self, String> {
         let file = file.strip_prefix('\u{feff}').unwrap_or(file);
         let mut rest = file;
@@ -79,7 +78,7 @@ impl Entry {
         let shown = || text::clip(&text::show_line(line), 60).into_owned();
         let (key, value) =
             line.split_once(':').ok_or_else(|| format!("`{}` is no `key: value`", shown()))?;
-        let value = unquoted(value.trim());
+        let value = without_quotes(value.trim());
         match key.trim() {
             "id" if is_id(value) => self.id = value.into(),
             "secret" => {
@@ -99,24 +98,24 @@ impl Entry {
     }
 }
 
-fn unquoted(value: &str) -> &str {
+fn without_quotes(value: &str) -> &str {
     let within = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
     within('"').or_else(|| within('\'')).unwrap_or(value)
 }
 
 fn tags(value: &str) -> Vec<String> {
     let list = value.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or(value);
-    let tags = list.split(',').map(|tag| unquoted(tag.trim()));
+    let tags = list.split(',').map(|tag| without_quotes(tag.trim()));
     tags.filter(|tag| !tag.is_empty()).map(str::to_owned).collect()
 }
 
-/// Whether a text may be an id: letters, digits, `-` and `_`.
+/// True if a text is a valid id: letters, digits, `-` and `_`.
 pub(crate) fn is_id(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=64).contains(&text.len()) && text.chars().all(is_plain)
 }
 
-/// Whether a text may be a tag: nothing that would end it in the file.
+/// True if a text is a valid tag: without characters that would end it in the file.
 pub(crate) fn is_tag(text: &str) -> bool {
     let fits = (1..=40).contains(&text.chars().count()) && text.trim() == text;
     fits && !text.contains([',', '[', ']', '"', '\'']) && text::show_line(text) == text

@@ -1,6 +1,6 @@
-//! The folder of what is remembered: a file each, made whole or not at all, links not followed.
+//! The folder of the entries: one file each, created atomically; links are not followed.
 //!
-//! Several processes may use it at once. A file is never written a second time, only made and removed.
+//! Several processes may use it at once. A file is never rewritten, only created and removed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,10 +10,10 @@ use std::{
     time::SystemTime,
 };
 
-/// The most of a file that is read: a person may write more than a model.
+/// The largest file that is read: a person may write more than a model.
 const FILE_BYTES: u64 = 64 * 1024;
 
-/// A folder that need not be there yet.
+/// A folder that may not exist yet.
 #[derive(Debug)]
 pub(crate) struct MemoryFolder(PathBuf);
 
@@ -21,11 +21,11 @@ pub(crate) struct MemoryFolder(PathBuf);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemoryFile {
     pub(crate) name: String,
-    /// Tells when it has changed.
+    /// Changes when the file changes.
     pub(crate) stamp: Stamp,
 }
 
-/// What changes with a file.
+/// The metadata that changes with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     is_file: bool,
@@ -43,7 +43,7 @@ impl MemoryFolder {
         &self.0
     }
 
-    /// Every file that may be an entry, by name.
+    /// Every file that may be an entry, sorted by name.
     pub(crate) fn list(&self) -> io::Result<Vec<MemoryFile>> {
         let files = match fs::read_dir(&self.0) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(vec![]),
@@ -53,9 +53,9 @@ impl MemoryFolder {
         for file in files {
             let file = file?;
             let name = file.file_name();
-            // A name that is no text cannot be told to anybody.
+            // A name that is not UTF-8 cannot be shown to anybody.
             let Some(name) = name.to_str().filter(|name| is_entry(name)) else { continue };
-            // Gone meanwhile.
+            // The file was removed meanwhile.
             let Ok(about) = file.metadata() else { continue };
             found.push(MemoryFile { name: name.to_owned(), stamp: Stamp::of(&about) });
         }
@@ -63,41 +63,42 @@ impl MemoryFolder {
         Ok(found)
     }
 
-    /// The text of a file, or what is wrong with it.
-    pub(crate) fn read(&self, found: &MemoryFile) -> Result<String, String> {
-        if !found.stamp.is_file {
+    /// The text of a file, or the error.
+    pub(crate) fn read(&self, file_entry: &MemoryFile) -> Result<String, String> {
+        if !file_entry.stamp.is_file {
             return Err("it is not a file; links are not followed".into());
         }
-        if found.stamp.bytes > FILE_BYTES {
+        if file_entry.stamp.bytes > FILE_BYTES {
             return Err(format!("it has more than {FILE_BYTES} bytes"));
         }
         let mut options = OpenOptions::new();
         options.read(true);
-        // Neither a link put there meanwhile nor a pipe that would wait for a writer.
+        // Do not follow a link put there meanwhile, nor wait for the writer of a pipe.
         #[cfg(unix)]
         {
             use std::os::unix::fs::OpenOptionsExt;
             let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
             options.custom_flags(flags.bits().cast_signed());
         }
-        let file = options.open(self.0.join(&found.name)).map_err(|cause| cause.to_string())?;
+        let file =
+            options.open(self.0.join(&file_entry.name)).map_err(|cause| cause.to_string())?;
         let mut bytes = vec![];
         let read = file.take(FILE_BYTES).read_to_end(&mut bytes);
         read.map_err(|cause| cause.to_string())?;
         String::from_utf8(bytes).map_err(|_| "it is not text".into())
     }
 
-    /// Makes a file that is not there yet, whole or not at all; whether its name was free.
+    /// Creates a new file atomically. False if the name is taken.
     pub(crate) fn add(&self, name: &str, content: &str) -> io::Result<bool> {
         make_folder(&self.0)?;
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let beside = self.0.join(format!(".{}-{number}.new", std::process::id()));
+        let temp = self.0.join(format!(".{}-{number}.new", std::process::id()));
         let path = self.0.join(name);
-        let written = write_private(&beside, content);
-        // A link to a name that is taken fails, where a rename would replace what is there.
-        let added = written.and_then(|()| fs::hard_link(&beside, &path));
-        let _ = fs::remove_file(&beside);
+        let written = write_private(&temp, content);
+        // A hard link fails if the name is taken; a rename would replace the file.
+        let added = written.and_then(|()| fs::hard_link(&temp, &path));
+        let _ = fs::remove_file(&temp);
         match added {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
             added => added?,
@@ -106,7 +107,8 @@ impl MemoryFolder {
         Ok(true)
     }
 
-    /// Removes a file; whether it was there. Of a link, the link goes and not what it leads to.
+    /// Removes a file; false if it did not exist. Of a link, the link is removed and not its
+    /// target.
     pub(crate) fn remove(&self, name: &str) -> io::Result<bool> {
         match fs::remove_file(self.0.join(name)) {
             Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -116,7 +118,7 @@ impl MemoryFolder {
         Ok(true)
     }
 
-    /// Names are on the disk when this returns.
+    /// Syncs the folder, so that names are on disk.
     fn sync(&self) -> io::Result<()> {
         File::open(&self.0)?.sync_all()
     }
@@ -137,7 +139,7 @@ fn is_entry(name: &str) -> bool {
     name.ends_with(".md") && !name.starts_with('.')
 }
 
-/// Makes a folder that its owner alone can look into.
+/// Creates a folder that only its owner can read.
 fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -146,7 +148,7 @@ fn make_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Writes a new file that its owner alone can read, to the disk.
+/// Writes a new file that only its owner can read, and syncs it.
 fn write_private(path: &Path, content: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,5 +1,4 @@
-//! Ranked search over what is remembered: an index in memory, brought up to date with the files
-//! whenever it is asked.
+//! Ranked search over the entries: an index in memory, refreshed from the files before each use.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -13,13 +12,13 @@ use crate::memory::{
     folder::{MemoryFile, MemoryFolder, Stamp},
 };
 
-/// How many words of a query count, and how many letters of each.
+/// The most words of a query, and the most characters of each.
 const QUERY_WORDS: usize = 32;
 const WORD_CHARS: usize = 64;
 
-/// What is remembered, as far as it was read.
+/// The entries read so far, and their search index.
 pub(crate) struct Index {
-    words: Connection,
+    database: Connection,
     /// By file name.
     files: BTreeMap<String, IndexedFile>,
     /// The file of each row of the index.
@@ -32,36 +31,36 @@ pub(crate) struct Index {
 struct IndexedFile {
     stamp: Stamp,
     row: i64,
-    /// The entry, or what is wrong with its file.
+    /// The entry, or the error of its file.
     entry: Result<Entry, EntryError>,
 }
 
-/// What is wrong with a file.
+/// An error of a file.
 enum EntryError {
-    /// Another one has its id. That one may go.
-    Twice(String),
-    /// It makes no sense as it is.
-    Nonsense(String),
+    /// Another file has its id. That file may go away.
+    DuplicateId(String),
+    /// It cannot be parsed.
+    Invalid(String),
 }
 
 impl EntryError {
-    fn words(&self) -> &str {
+    fn message(&self) -> &str {
         match self {
-            EntryError::Twice(words) | EntryError::Nonsense(words) => words,
+            EntryError::DuplicateId(message) | EntryError::Invalid(message) => message,
         }
     }
 }
 
 impl Index {
     pub(crate) fn new() -> rusqlite::Result<Self> {
-        let words = Connection::open_in_memory()?;
-        // Of the words only the index is kept; the entries are here.
-        words.execute_batch(
+        let database = Connection::open_in_memory()?;
+        // The database holds only the search index; the entries are in `files`.
+        database.execute_batch(
             "CREATE VIRTUAL TABLE entries USING fts5(words, tags, content = '', \
              contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2')",
         )?;
         Ok(Index {
-            words,
+            database,
             files: BTreeMap::new(),
             rows: HashMap::new(),
             ids: HashMap::new(),
@@ -69,12 +68,12 @@ impl Index {
         })
     }
 
-    /// Reads what has changed.
+    /// Reads new and changed files and drops removed ones.
     pub(crate) fn refresh(&mut self, folder: &MemoryFolder) -> Result<(), IndexError> {
         let found = folder.list()?;
-        let is_there: HashSet<_> = found.iter().map(|found| found.name.as_str()).collect();
+        let present: HashSet<_> = found.iter().map(|found| found.name.as_str()).collect();
         let gone: Vec<_> =
-            self.files.keys().filter(|name| !is_there.contains(name.as_str())).cloned().collect();
+            self.files.keys().filter(|name| !present.contains(name.as_str())).cloned().collect();
         let is_new = |found: &&MemoryFile| {
             self.files.get(&found.name).is_none_or(|known| known.stamp != found.stamp)
         };
@@ -82,21 +81,21 @@ impl Index {
         if gone.is_empty() && changed.is_empty() {
             return Ok(());
         }
-        self.words.execute_batch("BEGIN")?;
+        self.database.execute_batch("BEGIN")?;
         let done = gone.iter().try_for_each(|name| self.drop_file(name));
-        let done = done.and_then(|()| changed.iter().try_for_each(|f| self.take_file(folder, f)));
+        let done = done.and_then(|()| changed.iter().try_for_each(|f| self.add_file(folder, f)));
         let done = done.and_then(|()| {
-            let twice = found.iter().filter(|found| self.is_twice(&found.name));
-            let twice: Vec<_> = twice.collect();
-            twice.into_iter().try_for_each(|found| self.take_file(folder, found))
+            let duplicates = found.iter().filter(|found| self.is_duplicate(&found.name));
+            let duplicates: Vec<_> = duplicates.collect();
+            duplicates.into_iter().try_for_each(|found| self.add_file(folder, found))
         });
-        self.words.execute_batch("COMMIT")?;
+        self.database.execute_batch("COMMIT")?;
         done
     }
 
-    fn is_twice(&self, name: &str) -> bool {
+    fn is_duplicate(&self, name: &str) -> bool {
         let known = self.files.get(name);
-        known.is_some_and(|known| matches!(known.entry, Err(EntryError::Twice(_))))
+        known.is_some_and(|known| matches!(known.entry, Err(EntryError::DuplicateId(_))))
     }
 
     fn drop_file(&mut self, name: &str) -> Result<(), IndexError> {
@@ -105,18 +104,18 @@ impl Index {
         {
             self.rows.remove(&known.row);
             self.ids.remove(&entry.id);
-            self.words.execute("DELETE FROM entries WHERE rowid = ?1", [known.row])?;
+            self.database.execute("DELETE FROM entries WHERE rowid = ?1", [known.row])?;
         }
         Ok(())
     }
 
-    fn take_file(&mut self, folder: &MemoryFolder, found: &MemoryFile) -> Result<(), IndexError> {
+    fn add_file(&mut self, folder: &MemoryFolder, found: &MemoryFile) -> Result<(), IndexError> {
         self.drop_file(&found.name)?;
         let entry = folder.read(found).and_then(|text| Entry::parse(&text));
         let entry =
-            entry.map_err(EntryError::Nonsense).and_then(|entry| match self.ids.get(&entry.id) {
+            entry.map_err(EntryError::Invalid).and_then(|entry| match self.ids.get(&entry.id) {
                 Some(name) => {
-                    Err(EntryError::Twice(format!("`{name}` has the same id, {}", entry.id)))
+                    Err(EntryError::DuplicateId(format!("`{name}` has the same id, {}", entry.id)))
                 }
                 None => Ok(entry),
             });
@@ -124,7 +123,7 @@ impl Index {
         self.next_row += 1;
         if let Ok(entry) = &entry {
             let insert = "INSERT INTO entries(rowid, words, tags) VALUES (?1, ?2, ?3)";
-            self.words.execute(insert, params![row, entry.text, entry.tags.join(" ")])?;
+            self.database.execute(insert, params![row, entry.text, entry.tags.join(" ")])?;
             self.rows.insert(row, found.name.clone());
             self.ids.insert(entry.id.clone(), found.name.clone());
         }
@@ -133,18 +132,18 @@ impl Index {
         Ok(())
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// The entry of an id, and its file.
+    /// The entry with an id, and its file.
     pub(crate) fn with_id(&self, id: &str) -> Option<(&str, &Entry)> {
         let name = self.ids.get(id)?;
         Some((name, self.files.get(name)?.entry.as_ref().ok()?))
     }
 
-    /// The entry that says just that.
+    /// The entry with exactly this text.
     pub(crate) fn with_text(&self, text: &str) -> Option<&Entry> {
         self.entries().find(|entry| entry.text == text)
     }
@@ -153,29 +152,29 @@ impl Index {
         self.files.values().filter_map(|known| known.entry.as_ref().ok())
     }
 
-    /// Files that could not be read, and why.
+    /// The unreadable files and their errors.
     pub(crate) fn damaged<'a>(&'a self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let wrong = |known: &'a IndexedFile| known.entry.as_ref().err().map(EntryError::words);
+        let wrong = |known: &'a IndexedFile| known.entry.as_ref().err().map(EntryError::message);
         self.files.iter().filter_map(move |(name, known)| Some((name.as_str(), wrong(known)?)))
     }
 
-    /// What matches a query, the best first, and the newest of those that match alike. A query without a
-    /// word gives the newest entries.
+    /// The entries that match a query, the best first, and newer before older among equals. An
+    /// empty query gives the newest entries.
     pub(crate) fn search(&self, query: &str, limit: usize) -> Result<Vec<&Entry>, IndexError> {
         if query.trim().is_empty() {
             return Ok(self.newest(limit));
         }
-        let found = match any_of(query) {
+        let found = match match_any_word(query) {
             Some(words) => self.ranked(&words, limit)?,
             None => vec![],
         };
         if !found.is_empty() {
             return Ok(found);
         }
-        // Where words are not told apart by spaces, a part of one may be meant.
+        // In languages without spaces between words, the query may be a part of one.
         let part = query.trim().to_lowercase();
-        let holds = |entry: &&Entry| entry.text.to_lowercase().contains(&part);
-        Ok(self.entries().rev().filter(holds).take(limit).collect())
+        let contains_part = |entry: &&Entry| entry.text.to_lowercase().contains(&part);
+        Ok(self.entries().rev().filter(contains_part).take(limit).collect())
     }
 
     fn newest(&self, limit: usize) -> Vec<&Entry> {
@@ -185,13 +184,13 @@ impl Index {
         all
     }
 
-    fn ranked(&self, words: &str, limit: usize) -> Result<Vec<&Entry>, IndexError> {
-        let mut matching = self.words.prepare(
+    fn ranked(&self, match_query: &str, limit: usize) -> Result<Vec<&Entry>, IndexError> {
+        let mut matching = self.database.prepare(
             "SELECT rowid FROM entries WHERE entries MATCH ?1 \
              ORDER BY bm25(entries, 1.0, 2.0), rowid DESC LIMIT ?2",
         )?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = matching.query_map(params![words, limit], |row| row.get::<_, i64>(0))?;
+        let rows = matching.query_map(params![match_query, limit], |row| row.get::<_, i64>(0))?;
         let mut found = vec![];
         for row in rows {
             let known = self.rows.get(&row?).and_then(|name| self.files.get(name));
@@ -201,9 +200,9 @@ impl Index {
     }
 }
 
-/// A query for entries with any of these words, or words that begin so. Only letters and digits are
-/// left of what was typed, so nothing in it is an operator.
-fn any_of(query: &str) -> Option<String> {
+/// An FTS query for entries with any of these words as a prefix. Only letters and digits are kept,
+/// so the query contains no operators.
+fn match_any_word(query: &str) -> Option<String> {
     let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let word = |word: &str| -> String {
         let letters: String = word.chars().take(WORD_CHARS).collect();
@@ -213,7 +212,7 @@ fn any_of(query: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" OR "))
 }
 
-/// Why what is remembered could not be looked at.
+/// Why the entries could not be read.
 #[derive(Debug)]
 pub(crate) enum IndexError {
     Files(io::Error),

@@ -1,4 +1,4 @@
-//! Commands started from this very process, where there is no spawner.
+//! Commands started from this process, without a spawner.
 
 use std::{
     os::fd::OwnedFd,
@@ -10,18 +10,18 @@ use crate::process::{
     Exit, Job, KillScope, ProcessEnd, StartError, environment::MARK, running::RunningProcess,
 };
 
-/// A command of this process. Dropped, it is ended.
+/// A command started from this process. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct DirectProcess {
     child: tokio::process::Child,
     group: Option<rustix::process::Pid>,
     mark: String,
-    reach: KillScope,
-    /// Whether nothing of it can be left.
-    over: bool,
+    scope: KillScope,
+    /// True if all its processes were ended.
+    is_over: bool,
 }
 
-pub(crate) fn start(job: Job, mark: &str, reach: &KillScope) -> Result<RunningProcess, StartError> {
+pub(crate) fn start(job: Job, mark: &str, scope: &KillScope) -> Result<RunningProcess, StartError> {
     let mut command = std::process::Command::new(&job.program);
     command.args(&job.args).current_dir(&job.cwd).env_clear().envs(job.environment).env(MARK, mark);
     let stdin = match &job.stdin {
@@ -39,22 +39,22 @@ pub(crate) fn start(job: Job, mark: &str, reach: &KillScope) -> Result<RunningPr
         .map_err(|cause| StartError(format!("cannot run {}: {cause}", job.program.display())))?;
     let id = child.id().and_then(|id| id.try_into().ok());
     let group = id.and_then(rustix::process::Pid::from_raw);
-    let (mark, reach) = (format!("{MARK}={mark}"), reach.clone());
-    let direct = DirectProcess { child, group, mark, reach, over: false };
+    let (mark, scope) = (format!("{MARK}={mark}"), scope.clone());
+    let direct = DirectProcess { child, group, mark, scope, is_over: false };
     RunningProcess::direct(stdout.into(), stderr.into(), direct)
 }
 
 impl DirectProcess {
-    /// Ends the group, and whoever has the mark, at once or soon.
+    /// Ends the group, and the processes with the mark, at once or soon.
     pub(crate) fn end(&mut self) {
         if let Some(group) = self.group {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
-        match &self.reach {
+        match &self.scope {
             #[cfg(target_os = "linux")]
             KillScope::Marked => crate::process::tree::end_marked(&[&self.mark]),
             #[cfg(target_os = "linux")]
-            KillScope::MarkedSoon(left) => left.add(&self.mark),
+            KillScope::MarkedSoon(reaper) => reaper.add(&self.mark),
             #[cfg(not(target_os = "linux"))]
             KillScope::Group => {}
         }
@@ -63,7 +63,7 @@ impl DirectProcess {
     pub(crate) async fn wait(&mut self) -> Result<ProcessEnd, StartError> {
         let status = self.child.wait().await?;
         self.end();
-        self.over = true;
+        self.is_over = true;
         let signal = status.signal().map(Exit::Signal);
         let exit = status.code().map(Exit::Code).or(signal).unwrap_or(Exit::Signal(9));
         Ok(ProcessEnd { exit, remarks: vec![] })
@@ -72,7 +72,7 @@ impl DirectProcess {
 
 impl Drop for DirectProcess {
     fn drop(&mut self) {
-        if !self.over {
+        if !self.is_over {
             self.end();
         }
     }

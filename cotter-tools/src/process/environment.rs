@@ -1,4 +1,4 @@
-//! What commands get of the environment: what is on the list, and nothing else.
+//! The environment of commands: an allow list of variables.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -8,18 +8,18 @@ use std::{
 
 use cotter::{Workspace, text};
 
-/// The variable by which everything that a call started can be told, and by which our own binary knows
-/// that an agent started it.
+/// Every command of a call has this variable: it identifies the call's processes, and tells our own
+/// binary that an agent started it.
 pub const MARK: &str = "COTTER_CALL";
 
-/// What every command may know.
-const LIST: [&str; 9] =
+/// Variables that every command gets.
+const ALLOWED: [&str; 9] =
     ["HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TERM", "SHELL", "PATH"];
 
-/// Where programs are when nobody says.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+/// The `PATH` if the environment has none.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
-/// What commands get of the environment. By default nothing but a usual `PATH`.
+/// The environment of commands. The default is only a `PATH`.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: Vec<(OsString, OsString)>,
@@ -31,44 +31,44 @@ pub struct Environment {
 #[derive(Clone, Debug)]
 struct PathFolder {
     named: PathBuf,
-    /// Where it really is.
+    /// The folder with links resolved.
     real: PathBuf,
 }
 
 impl Environment {
-    /// Of these variables those on the list (`HOME USER LOGNAME LANG LANGUAGE LC_* TZ TERM SHELL PATH`)
-    /// and those that are named besides. What is not named is left out, however useful: `LD_*`, `GIT_*`,
-    /// `BASH_ENV`, `PYTHON*`, `NODE_OPTIONS`, functions of the shell, and everything with a key in it.
+    /// The variables on the list (`HOME USER LOGNAME LANG LANGUAGE LC_* TZ TERM SHELL PATH`) and
+    /// those named in `besides`. All others are left out: `LD_*`, `GIT_*`, `BASH_ENV`, `PYTHON*`,
+    /// `NODE_OPTIONS`, shell functions, and every key.
     pub fn chosen(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
         besides: &[impl AsRef<OsStr>],
     ) -> Self {
-        let listed = |name: &OsStr| {
-            LIST.iter().any(|known| name == *known)
+        let is_allowed = |name: &OsStr| {
+            ALLOWED.iter().any(|known| name == *known)
                 || name.as_encoded_bytes().starts_with(b"LC_")
                 || besides.iter().any(|named| named.as_ref() == name)
         };
-        // Bash takes a variable of such a value for a function and runs what stands behind it.
-        let function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"() {");
+        // Bash reads such a value as a function and runs the text behind it.
+        let is_function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"() {");
         let variables = variables.into_iter();
-        let variables = variables.filter(|(name, value)| listed(name) && !function(value));
+        let variables = variables.filter(|(name, value)| is_allowed(name) && !is_function(value));
         Environment { variables: variables.collect(), folders: OnceLock::new() }
     }
 
-    /// The variables for a command in a place: `PATH` without what is relative or of the project,
-    /// `TMPDIR` the private temp folder.
-    pub fn in_place(&self, place: &Workspace, temp: &Path) -> Vec<(OsString, OsString)> {
-        self.with(place, [("TMPDIR".into(), temp.into())])
+    /// The variables for a command in a workspace: `PATH` without relative folders and folders of
+    /// the project, `TMPDIR` as the private temp folder.
+    pub fn for_workspace(&self, workspace: &Workspace, temp: &Path) -> Vec<(OsString, OsString)> {
+        self.with(workspace, [("TMPDIR".into(), temp.into())])
     }
 
-    /// The same with other variables, which come before those of the same name.
+    /// Like `for_workspace`, with other variables, which replace those of the same name.
     pub(crate) fn with(
         &self,
-        place: &Workspace,
+        workspace: &Workspace,
         others: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Vec<(OsString, OsString)> {
-        let path = std::env::join_paths(self.path(place).map(|folder| &folder.named));
-        let path = path.unwrap_or_else(|_| USUAL_PATH.into());
+        let path = std::env::join_paths(self.path(workspace).map(|folder| &folder.named));
+        let path = path.unwrap_or_else(|_| DEFAULT_PATH.into());
         let mut all: Vec<_> =
             self.variables.iter().filter(|(name, _)| name != "PATH").cloned().collect();
         for (name, value) in [("PATH".into(), path)].into_iter().chain(others) {
@@ -78,35 +78,36 @@ impl Environment {
         all
     }
 
-    /// Where the folders of `PATH` in a place really are, and those that are nowhere as they are named.
-    pub fn programs(&self, place: &Workspace) -> impl Iterator<Item = &Path> {
-        self.path(place).map(|folder| &*folder.real)
+    /// The resolved folders of `PATH` in a workspace; a folder that does not exist stays as it is
+    /// named.
+    pub fn programs(&self, workspace: &Workspace) -> impl Iterator<Item = &Path> {
+        self.path(workspace).map(|folder| &*folder.real)
     }
 
-    /// The folders of `PATH` in a place: absolute, and none of the project's.
-    fn path(&self, place: &Workspace) -> impl Iterator<Item = &PathFolder> {
-        let of_the_project = |folder: &PathFolder| {
-            let mut roots = place.write_roots();
+    /// The folders of `PATH` in a workspace: absolute and outside the project.
+    fn path(&self, workspace: &Workspace) -> impl Iterator<Item = &PathFolder> {
+        let is_in_project = |folder: &PathFolder| {
+            let mut roots = workspace.write_roots();
             roots.any(|root| folder.named.starts_with(root) || folder.real.starts_with(root))
         };
-        self.folders().iter().filter(move |folder| !of_the_project(folder))
+        self.folders().iter().filter(move |folder| !is_in_project(folder))
     }
 
     fn folders(&self) -> &[PathFolder] {
         self.folders.get_or_init(|| {
             let path = self.variables.iter().find(|(name, _)| name == "PATH");
-            let path = path.map_or(OsStr::new(USUAL_PATH), |(_, path)| path);
+            let path = path.map_or(OsStr::new(DEFAULT_PATH), |(_, path)| path);
             let absolute = std::env::split_paths(path).filter(|folder| folder.is_absolute());
-            let looked_up = |named: PathBuf| {
+            let resolve = |named: PathBuf| {
                 let real = named.canonicalize().unwrap_or_else(|_| named.clone());
                 PathFolder { named, real }
             };
-            absolute.map(looked_up).collect()
+            absolute.map(resolve).collect()
         })
     }
 }
 
-/// The program that a command names: a path, from the folder it starts in, or a name in `PATH`.
+/// The program of a command: a path relative to its working folder, or a name in `PATH`.
 pub(crate) fn find_program(
     command: &str,
     cwd: &Path,
@@ -139,8 +140,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s7_only_what_is_listed_or_named_is_passed_on() {
-        let had = [
+    fn s7_only_listed_and_named_variables_are_passed_on() {
+        let variables = [
             ("HOME", "/home/me"),
             ("PATH", "/work/bin:bin:.::/usr/bin:/bin"),
             ("LC_ALL", "C"),
@@ -155,11 +156,11 @@ mod tests {
             ("PYTHONPATH", "."),
             ("NODE_OPTIONS", "-r x"),
         ];
-        let had = had.map(|(name, value)| (name.into(), value.into()));
-        let place = Workspace::new(Path::new("/work"));
-        let got =
-            Environment::chosen(had, &["CARGO_HOME"]).in_place(&place, Path::new("/tmp/mine"));
-        let got: Vec<_> = got
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let workspace = Workspace::new(Path::new("/work"));
+        let passed = Environment::chosen(variables, &["CARGO_HOME"])
+            .for_workspace(&workspace, Path::new("/tmp/mine"));
+        let passed: Vec<_> = passed
             .iter()
             .map(|(name, value)| format!("{}={}", name.display(), value.display()))
             .collect();
@@ -169,6 +170,6 @@ mod tests {
             CARGO_HOME=/c
             PATH=/usr/bin:/bin
             TMPDIR=/tmp/mine"#]]
-        .assert_eq(&got.join("\n"));
+        .assert_eq(&passed.join("\n"));
     }
 }

@@ -13,56 +13,57 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use crate::confine::enter::PreparedSandbox;
 use crate::process::{spawner_main::exit_now, wire::Request};
 
-/// What a process needs for its way to the command.
+/// The data a process needs to become the command.
 struct Launch<'a> {
     request: &'a Request,
-    /// Whether it has its own view of the files.
-    mounted: bool,
+    /// True if it has its own mount namespace.
+    is_mounted: bool,
     prepared: PreparedSandbox,
     files: &'a Files,
-    said: PipeWriter,
+    failure_pipe: PipeWriter,
 }
 
-/// What the command reads and where it writes. Without `stdin` it reads nothing.
+/// The input and output of the command. Without `stdin` its input is empty.
 pub(crate) struct Files {
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
 }
 
-/// Starts the command. In the pipe is why it did not come to it, where it did not.
+/// Starts the command. The pipe holds the reason if the command could not be started.
 pub(crate) fn launch(
     request: &Request,
-    mounted: bool,
+    is_mounted: bool,
     prepared: PreparedSandbox,
     files: &Files,
 ) -> io::Result<(Pid, PipeReader)> {
-    let (failed, said) = io::pipe()?;
-    let mut launch = Launch { request, mounted, prepared, files, said };
-    Ok((start(&mut launch)?, failed))
+    let (failure_reader, failure_pipe) = io::pipe()?;
+    let mut launch = Launch { request, is_mounted, prepared, files, failure_pipe };
+    Ok((start(&mut launch)?, failure_reader))
 }
 
-/// A process that shares our memory until it becomes the command, while we stand still: there is
-/// nothing to copy, which a fork would spend more time on than on all that comes after it.
+/// Starts a process that shares our memory until it becomes the command, while we wait. Nothing is
+/// copied; a fork would take longer than all later steps together.
 #[expect(
     unsafe_code,
     reason = "neither rustix nor std starts a process that confines itself first"
 )]
 fn start(launch: &mut Launch) -> io::Result<Pid> {
     extern "C" fn run(launch: *mut c_void) -> c_int {
-        // SAFETY: it points to what `start` borrows, and `start` stands still.
+        // SAFETY: it points to the value that `start` borrows, and `start` waits.
         let launch = unsafe { &mut *launch.cast::<Launch>() };
         let why = catch_unwind(AssertUnwindSafe(|| launch.become_command()));
         let why = why.unwrap_or_else(|_| "a mistake of ours on the way to it".into());
-        let _ = launch.said.write_all(why.as_bytes());
+        let _ = launch.failure_pipe.write_all(why.as_bytes());
         exit_now(127)
     }
     const STACK: usize = 512 * 1024;
     let mut stack = Box::<[u128]>::new_uninit_slice(STACK / size_of::<u128>());
     let top: *mut MaybeUninit<u128> = stack.as_mut_ptr_range().end;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: this process has one thread, which waits until the other has a memory of its own or is
-    // gone; the stack is its own, large enough and aligned; `run` neither unwinds nor comes back.
+    // SAFETY: this process has one thread, which waits until the child has its own memory or is
+    // gone; the stack is the child's own, large enough and aligned; `run` neither unwinds nor
+    // returns.
     let pid = unsafe { libc::clone(run, top.cast(), flags, (&raw mut *launch).cast()) };
     match Pid::from_raw(pid.max(0)) {
         Some(pid) => Ok(pid),
@@ -71,7 +72,7 @@ fn start(launch: &mut Launch) -> io::Result<Pid> {
 }
 
 impl Launch<'_> {
-    /// Comes back only if that fails, and says why.
+    /// Returns only on failure, with the reason.
     fn become_command(&mut self) -> String {
         match self.prepare() {
             Ok(()) => execute(self.request),
@@ -99,7 +100,7 @@ impl Launch<'_> {
         let shown = request.cwd.display();
         rustix::process::chdir(&request.cwd).map_err(cannot(&format!("go to {shown}")))?;
         if let Some(confinement) = &request.confinement {
-            let entered = confinement.enter(self.mounted, &mut self.prepared);
+            let entered = confinement.enter(self.is_mounted, &mut self.prepared);
             entered.map_err(|cause| format!("cannot confine it: {cause}"))?;
         }
         Ok(())
@@ -119,12 +120,12 @@ fn execute(request: &Request) -> String {
     else {
         return "a word of it contains a NUL".into();
     };
-    let cause = become_it(&program, &args, &environment);
+    let cause = exec(&program, &args, &environment);
     format!("cannot run {}: {cause}", request.program.display())
 }
 
 #[expect(unsafe_code, reason = "rustix has no execve outside its runtime")]
-fn become_it(program: &CString, args: &[CString], environment: &[CString]) -> std::io::Error {
+fn exec(program: &CString, args: &[CString], environment: &[CString]) -> std::io::Error {
     let pointers = |words: &[CString]| -> Vec<_> {
         words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
     };

@@ -1,5 +1,5 @@
-//! A minder: one process per call, which starts the command, waits for it, and ends everything that
-//! came of it when it is done, when its caller wants no more of it, or when its caller is gone.
+//! The minder: one process per call. It starts the command, waits for it, and ends all its
+//! processes when it is done, when the caller ends it, or when the caller is gone.
 
 use std::{collections::HashSet, io::Read, os::unix::net::UnixStream, time::Duration};
 
@@ -16,30 +16,31 @@ use crate::process::{
     wire::{self, Report, Request},
 };
 
-/// How often it is looked how many processes there are.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the number of processes is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Every how many looks all of them are counted, however the machine stands.
-const THOROUGH: usize = 10;
+/// Every how many checks all processes below are counted, even if the machine's total is low.
+const FULL_COUNT_EVERY: usize = 10;
 
-/// Does all of it; the report is the last thing. `begun` is called once, when the command is on its way.
-pub(crate) fn mind(mut handed: MinderFds, prepared: PreparedSandbox, begun: impl FnOnce()) {
-    let request = receive(&mut handed);
-    let MinderFds { mut control, stdout, stderr, stdin } = handed;
+/// Runs a whole call; sends the report last. `on_started` is called once, when the command was
+/// started.
+pub(crate) fn mind(mut fds: MinderFds, prepared: PreparedSandbox, on_started: impl FnOnce()) {
+    let request = receive(&mut fds);
+    let MinderFds { mut control, stdout, stderr, stdin } = fds;
     let files = launch::Files { stdin, stdout, stderr };
     let report = match request {
-        Ok(request) => run(&request, prepared, &control, files, begun),
+        Ok(request) => run(&request, prepared, &control, files, on_started),
         Err(why) => {
-            begun();
+            on_started();
             Report::NotStarted(why)
         }
     };
     let _ = wire::send(&mut control, &report.encode());
 }
 
-fn receive(handed: &mut MinderFds) -> Result<Request, String> {
+fn receive(fds: &mut MinderFds) -> Result<Request, String> {
     set_child_subreaper(Some(rustix::process::getpid())).map_err(|cause| cause.to_string())?;
-    let body = wire::receive(&mut handed.control).map_err(|cause| cause.to_string())?;
+    let body = wire::receive(&mut fds.control).map_err(|cause| cause.to_string())?;
     Request::decode(&body).ok_or_else(|| "the request is not understood".into())
 }
 
@@ -48,13 +49,13 @@ fn run(
     prepared: PreparedSandbox,
     control: &UnixStream,
     files: launch::Files,
-    begun: impl FnOnce(),
+    on_started: impl FnOnce(),
 ) -> Report {
     let mounted = request.confinement.as_ref().is_some_and(Confinement::mounts);
     let mut guard =
         request.confinement.as_ref().map(|confinement| PathGuard::take(confinement, mounted));
     let started = launch::launch(request, mounted, prepared, &files);
-    begun();
+    on_started();
     drop(files);
     let (pid, failed) = match started {
         Ok(started) => started,
@@ -63,33 +64,35 @@ fn run(
     let mut remarks = vec![];
     let mut caller = Caller { control, guard: &mut guard };
     let status = watch(pid, &mut caller, request.processes as usize, &mut remarks);
-    while caller.has_spoken() && caller.hear() {}
+    while caller.has_message() && caller.read_message() {}
     if let Some(guard) = guard {
-        remarks.extend(guard.put_back());
+        remarks.extend(guard.restore_all());
     }
-    match said_why(failed) {
+    match start_failure(failed) {
         Some(why) => Report::NotStarted(why),
         None => Report::Ended(ProcessEnd { exit: exit(status), remarks }),
     }
 }
 
-/// Who wants the command: until the line is closed, they may say what was approved meanwhile.
+/// The connection to the caller. Until it is closed, the caller may send newly approved paths.
 struct Caller<'a> {
     control: &'a UnixStream,
     guard: &'a mut Option<PathGuard>,
 }
 
 impl Caller<'_> {
-    fn has_spoken(&self) -> bool {
+    fn has_message(&self) -> bool {
         let mut waiting = [PollFd::new(self.control, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut waiting, Some(&now)).is_ok_and(|count| count > 0)
     }
 
-    /// Takes one message; whether they still want the command.
-    fn hear(&mut self) -> bool {
-        let heard = wire::receive(&mut &*self.control).ok();
-        let Some(paths) = heard.and_then(|body| wire::approved_in(&body)) else { return false };
+    /// Reads one message. False if the caller no longer wants the command.
+    fn read_message(&mut self) -> bool {
+        let message = wire::receive(&mut &*self.control).ok();
+        let Some(paths) = message.and_then(|body| wire::parse_approved(&body)) else {
+            return false;
+        };
         if let Some(guard) = self.guard {
             guard.approve(&paths);
         }
@@ -97,51 +100,53 @@ impl Caller<'_> {
     }
 }
 
-/// Waits until the command is done or nobody wants it any more, then ends what is left.
+/// Waits until the command is done or the caller leaves, then ends the remaining processes.
 fn watch(
     command: Pid,
     caller: &mut Caller<'_>,
-    most: usize,
+    max_processes: usize,
     remarks: &mut Vec<String>,
 ) -> Option<WaitStatus> {
     let mut status = None;
-    if let Ok(held) = pidfd_open(command, PidfdFlags::empty()) {
+    if let Ok(pidfd) = pidfd_open(command, PidfdFlags::empty()) {
         let before = tree::count_all().unwrap_or(0);
-        for looks in 1_usize.. {
+        for round in 1_usize.. {
             let mut waiting =
-                [PollFd::new(&held, PollFlags::IN), PollFd::new(caller.control, PollFlags::IN)];
-            let look = Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as _ };
-            let seen = poll(&mut waiting, Some(&look));
-            // Orphans come to us and would stay as zombies.
-            let none_left = tree::reap(|pid, its| {
+                [PollFd::new(&pidfd, PollFlags::IN), PollFd::new(caller.control, PollFlags::IN)];
+            let interval = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL.as_nanos() as _ };
+            let polled = poll(&mut waiting, Some(&interval));
+            // Orphans are reparented to us and would stay as zombies.
+            let none_left = tree::reap(|pid, exit_status| {
                 if pid == command {
-                    status = Some(its);
+                    status = Some(exit_status);
                 }
             });
             if none_left {
                 return status;
             }
-            let spoken = !waiting[1].revents().is_empty();
-            let ended = status.is_some() || spoken && !caller.hear();
-            if ended || seen.is_err_and(|cause| cause != rustix::io::Errno::INTR) {
+            let has_message = !waiting[1].revents().is_empty();
+            let is_done = status.is_some() || has_message && !caller.read_message();
+            if is_done || polled.is_err_and(|cause| cause != rustix::io::Errno::INTR) {
                 break;
             }
-            // One short read says whether a longer look is worth it. Others may have ended meanwhile, so
-            // how much there is more than before is not all: now and then it is looked anyway.
-            let due = looks.is_multiple_of(THOROUGH);
-            let worth =
-                tree::count_all().is_none_or(|now| now > before + most || due && now > most);
-            if worth && tree::count_below() > most {
-                remarks.push(format!("it had more than {most} processes and was ended"));
+            // One short read tells if a full count is needed. Other processes may have ended
+            // meanwhile, so the difference to the start is not exact; a full count is also done
+            // every `FULL_COUNT_EVERY` rounds.
+            let is_full_count = round.is_multiple_of(FULL_COUNT_EVERY);
+            let should_count = tree::count_all().is_none_or(|now| {
+                now > before + max_processes || is_full_count && now > max_processes
+            });
+            if should_count && tree::count_below() > max_processes {
+                remarks.push(format!("it had more than {max_processes} processes and was ended"));
                 break;
             }
         }
     }
-    let (ended, left) = tree::end_all_below(Some(command), &HashSet::new());
+    let (main_status, left) = tree::end_all_below(Some(command), &HashSet::new());
     if left > 0 {
         remarks.push(format!("{left} of its processes could not be ended"));
     }
-    status.or(ended)
+    status.or(main_status)
 }
 
 fn exit(status: Option<WaitStatus>) -> Exit {
@@ -150,8 +155,8 @@ fn exit(status: Option<WaitStatus>) -> Exit {
     code.or(signal).unwrap_or(Exit::Signal(9))
 }
 
-/// What the command's process wrote before it could become the command.
-fn said_why(mut failed: impl Read) -> Option<String> {
+/// The reason that the process wrote before it could become the command.
+fn start_failure(mut failed: impl Read) -> Option<String> {
     let mut why = String::new();
     failed.read_to_string(&mut why).ok().filter(|length| *length > 0)?;
     Some(why)

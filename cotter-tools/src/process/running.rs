@@ -1,4 +1,4 @@
-//! A command under way: what it says, and its end.
+//! A running command: its output, and its end.
 
 use std::{ffi::OsString, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
@@ -11,10 +11,10 @@ use crate::process::{
     wire::{self, Report},
 };
 
-/// The most that is taken from a pipe at once.
+/// The most bytes read from a pipe at once.
 const CHUNK: usize = 64 * 1024;
 
-/// A command under way. Dropped, it is ended with everything it started.
+/// A running command. Dropping it ends it with all its processes.
 #[derive(Debug)]
 pub struct RunningProcess {
     stdout: Option<Receiver>,
@@ -26,48 +26,48 @@ pub struct RunningProcess {
 #[derive(Debug)]
 enum ProcessWait {
     #[cfg(target_os = "linux")]
-    Minded(MinderHandle),
+    ByMinder(MinderHandle),
     Direct(DirectProcess),
 }
 
-/// A command that a minder minds. When its control is closed, the minder ends it.
+/// A command run by a minder. The minder ends it when `control` is closed.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 pub(crate) struct MinderHandle {
     control: tokio::net::UnixStream,
-    /// What was read of the report.
-    got: Vec<u8>,
+    /// The bytes of the report read so far.
+    buffer: Vec<u8>,
     mark: OsString,
-    /// Stays as long as the command: it ends what a killed minder leaves behind.
+    /// Kept as long as the command: the spawner ends the processes of a killed minder.
     _spawner: Arc<Spawner>,
 }
 
-/// One of the two streams of a command.
+/// An output stream of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// What it answers.
+    /// Standard output.
     Stdout,
-    /// What it remarks.
+    /// Standard error.
     Stderr,
 }
 
-/// Something a command said.
+/// A piece of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where.
+    /// The stream it came from.
     pub stream: Stream,
-    /// What.
+    /// The bytes.
     pub bytes: Vec<u8>,
 }
 
 impl RunningProcess {
     #[cfg(target_os = "linux")]
-    pub(crate) fn minded(
+    pub(crate) fn by_minder(
         stdout: OwnedFd,
         stderr: OwnedFd,
-        minded: MinderHandle,
+        handle: MinderHandle,
     ) -> Result<Self, StartError> {
-        RunningProcess::of(stdout, stderr, ProcessWait::Minded(minded))
+        RunningProcess::of(stdout, stderr, ProcessWait::ByMinder(handle))
     }
 
     pub(crate) fn direct(
@@ -87,18 +87,18 @@ impl RunningProcess {
         })
     }
 
-    /// What it says next, in the order in which it arrives; `None` when it has ended and all was taken.
-    /// Nothing is lost when this is dropped half-way.
+    /// The next piece of output, in order of arrival; `None` when the command has ended and
+    /// everything was read. Cancel safe.
     pub async fn next(&mut self) -> Option<Chunk> {
         while self.ended.is_none() {
             tokio::select! {
                 biased;
-                bytes = more(&mut self.stdout) => {
+                bytes = read_pipe(&mut self.stdout) => {
                     if let Some(bytes) = bytes {
                         return Some(Chunk { stream: Stream::Stdout, bytes });
                     }
                 }
-                bytes = more(&mut self.stderr) => {
+                bytes = read_pipe(&mut self.stderr) => {
                     if let Some(bytes) = bytes {
                         return Some(Chunk { stream: Stream::Stderr, bytes });
                     }
@@ -106,36 +106,37 @@ impl RunningProcess {
                 ended = self.end.wait() => self.ended = Some(ended),
             }
         }
-        // All its processes are gone: what is in the pipes is all there will be, even if somebody
-        // outside was handed an end of one.
+        // All its processes are gone: the pipes hold all that is left, even if another process
+        // still holds an end.
         for (stream, pipe) in
             [(Stream::Stdout, &mut self.stdout), (Stream::Stderr, &mut self.stderr)]
         {
-            if let Some(bytes) = take(pipe) {
+            if let Some(bytes) = read_available(pipe) {
                 return Some(Chunk { stream, bytes });
             }
         }
         None
     }
 
-    /// Ends it with everything it started. What it said and how it ended can still be asked for.
+    /// Ends it with all its processes. Its remaining output and its end can still be read.
     pub fn end(&mut self) {
         match &mut self.end {
             #[cfg(target_os = "linux")]
-            ProcessWait::Minded(minded) => {
-                let _ = rustix::net::shutdown(&minded.control, rustix::net::Shutdown::Write);
+            ProcessWait::ByMinder(handle) => {
+                let _ = rustix::net::shutdown(&handle.control, rustix::net::Shutdown::Write);
             }
             ProcessWait::Direct(direct) => direct.end(),
         }
     }
 
-    /// Says that a person has approved what is written to these paths: it stays when the command ends.
+    /// Marks these paths as approved by a person: their content stays when the command ends.
     pub(crate) fn approve(&mut self, paths: &[PathBuf]) {
         #[cfg(target_os = "linux")]
-        if let ProcessWait::Minded(minded) = &self.end {
+        if let ProcessWait::ByMinder(handle) = &self.end {
             let message = wire::framed(&wire::approved(paths));
-            // Half a message would be waited for: rather no command than no guard.
-            if minded.control.try_write(&message).is_ok_and(|length| length < message.len()) {
+            // The minder would wait for the rest of half a message. End the command instead: the
+            // guard must not be lost.
+            if handle.control.try_write(&message).is_ok_and(|length| length < message.len()) {
                 self.end();
             }
         }
@@ -143,7 +144,7 @@ impl RunningProcess {
         let _ = paths;
     }
 
-    /// Waits until it has ended and nothing of it is left. What it says meanwhile is dropped.
+    /// Waits until it has ended with all its processes. Its output is dropped.
     pub async fn ended(mut self) -> Result<ProcessEnd, StartError> {
         while self.next().await.is_some() {}
         self.ended.take().unwrap_or_else(|| Err(StartError("it has no end".into())))
@@ -154,7 +155,7 @@ impl ProcessWait {
     async fn wait(&mut self) -> Result<ProcessEnd, StartError> {
         match self {
             #[cfg(target_os = "linux")]
-            ProcessWait::Minded(minded) => minded.wait().await,
+            ProcessWait::ByMinder(handle) => handle.wait().await,
             ProcessWait::Direct(direct) => direct.wait().await,
         }
     }
@@ -167,7 +168,7 @@ impl MinderHandle {
         mark: OsString,
         spawner: Arc<Spawner>,
     ) -> Self {
-        MinderHandle { control, got: vec![], mark, _spawner: spawner }
+        MinderHandle { control, buffer: vec![], mark, _spawner: spawner }
     }
 
     async fn wait(&mut self) -> Result<ProcessEnd, StartError> {
@@ -181,17 +182,17 @@ impl MinderHandle {
         }
     }
 
-    /// Reads the report. Nothing is lost when this is dropped half-way.
+    /// Reads the report. Cancel safe.
     async fn report(&mut self) -> io::Result<Report> {
         loop {
-            if let Some((head, body)) = self.got.split_first_chunk()
+            if let Some((head, body)) = self.buffer.split_first_chunk()
                 && body.len() >= wire::length_of(*head)?
             {
                 let report = Report::decode(body);
                 return report.ok_or_else(|| io::Error::other("its report is not understood"));
             }
             self.control.readable().await?;
-            match self.control.try_read_buf(&mut self.got) {
+            match self.control.try_read_buf(&mut self.buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Err(cause) if cause.kind() != io::ErrorKind::WouldBlock => return Err(cause),
                 _ => {}
@@ -200,19 +201,19 @@ impl MinderHandle {
     }
 }
 
-/// Waits for more from a pipe; for ever, once it is at its end.
-async fn more(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
+/// Waits for bytes from a pipe; forever if the pipe is at its end.
+async fn read_pipe(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
     match pipe {
         None => std::future::pending().await,
         Some(open) => {
             let _ = open.readable().await;
-            take(pipe)
+            read_available(pipe)
         }
     }
 }
 
-/// Takes what is in a pipe. One that is at its end is closed.
-fn take(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
+/// Reads the bytes that are in a pipe. Closes a pipe that is at its end.
+fn read_available(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
     let mut bytes = vec![0; CHUNK];
     match pipe.as_ref()?.try_read(&mut bytes) {
         Ok(0) => *pipe = None,

@@ -1,4 +1,4 @@
-//! The spawner as its caller sees it: started at the first command, and again if it died.
+//! The caller's side of the spawner. It is started at the first command, and again if it died.
 
 use std::{
     ffi::OsString,
@@ -17,7 +17,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio::io::AsyncWriteExt;
 
 use crate::process::{
-    Job, PROCESSES, StartError, WORD,
+    Job, MAX_PROCESSES, SPAWNER_ARG, StartError,
     environment::MARK,
     running::{MinderHandle, RunningProcess},
     wire::{self, Request},
@@ -26,7 +26,7 @@ use crate::process::{
 #[derive(Debug)]
 pub(crate) struct Spawner {
     program: PathBuf,
-    alive: Mutex<Option<SpawnerProcess>>,
+    process: Mutex<Option<SpawnerProcess>>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct SpawnerProcess {
 
 impl Spawner {
     pub(crate) fn new(program: PathBuf) -> Self {
-        Spawner { program, alive: Mutex::new(None) }
+        Spawner { program, process: Mutex::new(None) }
     }
 
     pub(crate) async fn start(
@@ -57,27 +57,27 @@ impl Spawner {
         ours.set_nonblocking(true)?;
         let mut control = tokio::net::UnixStream::from_std(ours)?;
         control.write_all(&wire::framed(&request(job, &mark).encode())).await?;
-        RunningProcess::minded(
+        RunningProcess::by_minder(
             stdout.into(),
             stderr.into(),
             MinderHandle::new(control, mark, self.clone()),
         )
     }
 
-    /// Hands a call's files to the spawner, which is started if need be.
+    /// Sends a call's files to the spawner; starts the spawner if needed.
     fn hand_over(&self, files: &[OwnedFd], private: &Path) -> Result<(), StartError> {
-        let mut alive = self.alive.lock().unwrap_or_else(|broken| broken.into_inner());
-        if let Some(spawner) = &*alive
+        let mut process = self.process.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(spawner) = &*process
             && spawner.send(files).is_ok()
         {
             return Ok(());
         }
-        *alive = None;
+        *process = None;
         let spawner = SpawnerProcess::start(&self.program, private).map_err(|cause| {
             StartError(format!("cannot start {}: {cause}", self.program.display()))
         })?;
         spawner.send(files).map_err(std::io::Error::from)?;
-        *alive = Some(spawner);
+        *process = Some(spawner);
         Ok(())
     }
 }
@@ -94,21 +94,21 @@ fn request(job: Job, mark: &OsString) -> Request {
         args: job.args,
         cwd: job.cwd,
         environment,
-        processes: PROCESSES,
+        processes: MAX_PROCESSES,
         confinement: job.confinement,
     }
 }
 
 impl SpawnerProcess {
-    /// The private folder is the spawner's to remove when we are gone without having done so.
+    /// The spawner removes the private folder if we end without doing so.
     fn start(program: &Path, private: &Path) -> std::io::Result<Self> {
-        let (socket, its) = UnixStream::pair()?;
+        let (socket, child_socket) = UnixStream::pair()?;
         let child = Command::new(program)
-            .arg(WORD)
+            .arg(SPAWNER_ARG)
             .arg(private)
             .env_clear()
             .current_dir("/")
-            .stdin(OwnedFd::from(its))
+            .stdin(OwnedFd::from(child_socket))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
@@ -118,16 +118,16 @@ impl SpawnerProcess {
     fn send(&self, files: &[OwnedFd]) -> rustix::io::Result<()> {
         let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut handed = SendAncillaryBuffer::new(&mut space);
-        handed.push(SendAncillaryMessage::ScmRights(&files));
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&files));
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sendmsg(&self.socket, &[IoSlice::new(b".")], &mut handed, flags).map(drop)
+        sendmsg(&self.socket, &[IoSlice::new(b".")], &mut ancillary, flags).map(drop)
     }
 }
 
 impl Drop for SpawnerProcess {
     fn drop(&mut self) {
-        // Its minders go on until their calls end.
+        // Its minders continue until their calls end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

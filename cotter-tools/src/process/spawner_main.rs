@@ -1,5 +1,5 @@
-//! The spawner: our own binary started once more, small and with one thread, which forks a minder for
-//! every command. A fork of the large process would cost more the more memory it has.
+//! The spawner: our own binary, started a second time, small and with one thread. It forks a minder
+//! for every command. A fork of the main process would cost more, depending on its memory.
 
 use std::{
     collections::HashSet,
@@ -24,111 +24,115 @@ use rustix::{
 };
 
 use crate::confine;
-use crate::process::{WORD, minder, temp, tree};
+use crate::process::{SPAWNER_ARG, minder, temp, tree};
 
-/// Serves as the spawner and never comes back, if this process was started to be one; else does
-/// nothing.
+/// Serves as the spawner and never returns, if this process was started as one; else does nothing.
 pub(crate) fn serve_if_asked() {
-    if std::env::args_os().nth(1).is_some_and(|word| word == WORD) {
+    if std::env::args_os().nth(1).is_some_and(|word| word == SPAWNER_ARG) {
         std::process::exit(serve());
     }
 }
 
-/// What a minder works with, handed over with the request.
+/// The files of a call, received with the request.
 pub(crate) struct MinderFds {
-    /// Where the request comes from and the report goes to. When its other end is gone, all ends.
+    /// The connection to the caller: the request comes in and the report goes out. The call ends
+    /// when the other end is gone.
     pub(crate) control: UnixStream,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
-    /// What the command reads, where it reads anything.
+    /// The input of the command, if it has one.
     pub(crate) stdin: Option<OwnedFd>,
 }
 
-/// Keeps one minder ready, which waits for the next call by itself: a call waits for one fork less.
+/// Serves calls. One minder is always forked in advance and waits for the next call, which saves
+/// the call a fork.
 fn serve() -> i32 {
-    let Ok(socket) = settle() else { return 2 };
+    let Ok(socket) = detach() else { return 2 };
     confine::prepare();
-    let Ok((taken, take)) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC) else { return 1 };
+    let Ok((taken_read, taken_write)) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC) else {
+        return 1;
+    };
     let mut minders: Vec<(Pid, OwnedFd)> = vec![];
-    let mut ready = start_minder(&socket, &take, &mut minders);
+    let mut ready = start_minder(&socket, &taken_write, &mut minders);
     loop {
-        // Of the socket only its end is looked at: what comes is the minder's.
+        // Of the socket only the hang-up is polled: messages are read by the minder.
         let mut waiting =
-            vec![PollFd::new(&socket, PollFlags::RDHUP), PollFd::new(&taken, PollFlags::IN)];
-        waiting.extend(minders.iter().map(|(_, held)| PollFd::new(held, PollFlags::IN)));
+            vec![PollFd::new(&socket, PollFlags::RDHUP), PollFd::new(&taken_read, PollFlags::IN)];
+        waiting.extend(minders.iter().map(|(_, pidfd)| PollFd::new(pidfd, PollFlags::IN)));
         match poll(&mut waiting, None) {
             Err(Errno::INTR) => continue,
             Err(_) => return 1,
             Ok(_) => {}
         }
-        let seen: Vec<_> = waiting.iter().map(|waiting| !waiting.revents().is_empty()).collect();
-        // Nobody is there any more. The minders end their commands, and themselves.
-        if seen[0] {
-            clear_up(&mut minders);
+        let has_event: Vec<_> =
+            waiting.iter().map(|waiting| !waiting.revents().is_empty()).collect();
+        // The caller is gone. The minders end their commands and themselves.
+        if has_event[0] {
+            wait_and_remove_folder(&mut minders);
             return 0;
         }
-        let was_taken = seen[1] && rustix::io::read(&taken, &mut [0; 1]).is_ok();
-        if seen[2..].contains(&true) {
-            take_leave(&mut minders);
+        let was_taken = has_event[1] && rustix::io::read(&taken_read, &mut [0; 1]).is_ok();
+        if has_event[2..].contains(&true) {
+            reap_minders(&mut minders);
         }
-        let is_there = minders.iter().any(|(pid, _)| Some(*pid) == ready);
-        if was_taken || !is_there {
-            ready = start_minder(&socket, &take, &mut minders);
+        let is_alive = minders.iter().any(|(pid, _)| Some(*pid) == ready);
+        if was_taken || !is_alive {
+            ready = start_minder(&socket, &taken_write, &mut minders);
         }
     }
 }
 
-/// Removes the private folder, which its owner may not have had the time to, once nobody writes there.
-fn clear_up(minders: &mut Vec<(Pid, OwnedFd)>) {
+/// Removes the private folder once no minder is left, in case its owner could not.
+fn wait_and_remove_folder(minders: &mut Vec<(Pid, OwnedFd)>) {
     while !minders.is_empty() {
         let mut waiting: Vec<_> =
-            minders.iter().map(|(_, held)| PollFd::new(held, PollFlags::IN)).collect();
+            minders.iter().map(|(_, pidfd)| PollFd::new(pidfd, PollFlags::IN)).collect();
         let _ = poll(&mut waiting, None);
-        take_leave(minders);
+        reap_minders(minders);
     }
     if let Some(private) = std::env::args_os().nth(2) {
         temp::remove(private.as_ref());
     }
 }
 
-/// Leaves everything behind that came with the start: terminal, other files, other ways with signals.
-fn settle() -> rustix::io::Result<OwnedFd> {
+/// Drops everything inherited: terminal, open files, signal handlers.
+fn detach() -> rustix::io::Result<OwnedFd> {
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     rustix::net::getsockname(&socket)?;
-    let nothing = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::stdio::dup2_stdin(&nothing)?;
-    close_others(&socket, &nothing);
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    close_others(&socket, &null);
     reset_signals();
-    // Without a terminal nothing that is started here can read a person's keys.
+    // Without a terminal, no process started here can read a person's keys.
     let _ = rustix::process::setsid();
-    // What a killed minder leaves behind comes to us.
+    // Processes of a killed minder are reparented to us.
     set_child_subreaper(Some(rustix::process::getpid()))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(socket)
 }
 
 #[expect(unsafe_code, reason = "rustix has no close_range")]
-fn close_others(socket: &OwnedFd, nothing: &OwnedFd) {
+fn close_others(socket: &OwnedFd, null: &OwnedFd) {
     use std::os::fd::AsRawFd;
-    let highest = socket.as_raw_fd().max(nothing.as_raw_fd()).cast_unsigned();
-    // SAFETY: only numbers above those this process has opened itself are closed.
+    let highest = socket.as_raw_fd().max(null.as_raw_fd()).cast_unsigned();
+    // SAFETY: only descriptors above those that this process opened itself are closed.
     unsafe { libc::close_range(highest + 1, u32::MAX, 0) };
     for fd in 3..highest {
-        if fd.cast_signed() != socket.as_raw_fd() && fd.cast_signed() != nothing.as_raw_fd() {
-            // SAFETY: as above; nothing in this process owns what was inherited.
+        if fd.cast_signed() != socket.as_raw_fd() && fd.cast_signed() != null.as_raw_fd() {
+            // SAFETY: as above; no code in this process owns inherited descriptors.
             unsafe { libc::close(fd.cast_signed()) };
         }
     }
 }
 
-/// What was ignored would stay ignored in every command.
+/// Resets all signals: an ignored signal would stay ignored in every command.
 #[expect(unsafe_code, reason = "rustix does not set signal handlers")]
 fn reset_signals() {
     for signal in 1..=64 {
         // SAFETY: the default handler is set; no code of ours runs in a handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
-    // SAFETY: an empty set of signals is written before it is read.
+    // SAFETY: the empty signal set is written before it is read.
     unsafe {
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
@@ -136,8 +140,8 @@ fn reset_signals() {
     }
 }
 
-/// Who was killed instead of ending by itself left its processes to us.
-fn take_leave(minders: &mut Vec<(Pid, OwnedFd)>) {
+/// Reaps ended minders. If one was killed, ends the processes it left to us.
+fn reap_minders(minders: &mut Vec<(Pid, OwnedFd)>) {
     let mut killed = false;
     tree::reap(|pid, status| {
         if minders.iter().any(|(minder, _)| *minder == pid) {
@@ -146,22 +150,22 @@ fn take_leave(minders: &mut Vec<(Pid, OwnedFd)>) {
         }
     });
     if killed {
-        let spared: HashSet<_> = minders.iter().map(|(pid, _)| *pid).collect();
-        tree::end_all_below(None, &spared);
+        let minder_pids: HashSet<_> = minders.iter().map(|(pid, _)| *pid).collect();
+        tree::end_all_below(None, &minder_pids);
     }
 }
 
-/// The next call, or `None` if what came is none.
+/// The next call; `None` if the message is not a call.
 fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<MinderFds>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-    let mut handed = RecvAncillaryBuffer::new(&mut space);
+    let mut fds = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let flags = RecvFlags::CMSG_CLOEXEC;
-    let got = recvmsg(socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut handed, flags)?;
-    if got.bytes == 0 {
+    let received = recvmsg(socket.as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut fds, flags)?;
+    if received.bytes == 0 {
         return Err(Errno::PIPE);
     }
-    let mut files = handed.drain().flat_map(|message| match message {
+    let mut files = fds.drain().flat_map(|message| match message {
         RecvAncillaryMessage::ScmRights(files) => files.collect(),
         _ => vec![],
     });
@@ -173,7 +177,7 @@ fn receive(socket: &OwnedFd) -> rustix::io::Result<Option<MinderFds>> {
 
 fn start_minder(
     socket: &OwnedFd,
-    take: &OwnedFd,
+    taken_write: &OwnedFd,
     minders: &mut Vec<(Pid, OwnedFd)>,
 ) -> Option<Pid> {
     match fork() {
@@ -181,49 +185,50 @@ fn start_minder(
             minders.push((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?));
             Some(pid)
         }
-        // Tried again with the next thing that happens.
+        // Tried again at the next event.
         Err(_) => None,
         Ok(None) => {
             minders.clear();
-            let done = catch_unwind(AssertUnwindSafe(|| be_minder(socket, take)));
+            let done = catch_unwind(AssertUnwindSafe(|| run_minder(socket, taken_write)));
             exit_now(if done.is_ok() { 0 } else { 101 })
         }
     }
 }
 
-/// Waits for a call and minds it. At the socket's end there is nothing to do.
-fn be_minder(socket: &OwnedFd, take: &OwnedFd) {
+/// Waits for one call and runs it. Returns when the socket is closed.
+fn run_minder(socket: &OwnedFd, taken_write: &OwnedFd) {
     let prepared = confine::PreparedSandbox::new();
     while let Ok(call) = receive(socket) {
-        if let Some(handed) = call {
+        if let Some(fds) = call {
             close(socket);
-            minder::mind(handed, prepared, || {
-                let _ = rustix::io::write(take, b".");
-                close(take);
+            minder::mind(fds, prepared, || {
+                let _ = rustix::io::write(taken_write, b".");
+                close(taken_write);
             });
             return;
         }
     }
 }
 
-/// In the child there is no pid.
+/// Forks. Returns `None` in the child.
 #[expect(unsafe_code, reason = "rustix does not fork")]
 fn fork() -> rustix::io::Result<Option<Pid>> {
-    // SAFETY: this process has one thread, so the child is in no half-done state of another.
+    // SAFETY: this process has one thread, so no other thread's state can be inconsistent in the
+    // child.
     match unsafe { libc::fork() } {
         pid if pid < 0 => Err(Errno::AGAIN),
         pid => Ok(Pid::from_raw(pid)),
     }
 }
 
-/// Ends without anything that was to be done at the end of the process this one was forked from.
+/// Exits at once, without the exit handlers of the process this one was forked from.
 #[expect(unsafe_code, reason = "rustix has no _exit outside its runtime")]
 pub(crate) fn exit_now(code: i32) -> ! {
-    // SAFETY: it takes a number and does not come back.
+    // SAFETY: it takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// The minder must not hold what is the spawner's. Its owner is the spawner's loop, which never goes on
+/// Closes a file of the spawner in the minder. Its owner is the spawner's loop, which never runs on
 /// in this process.
 #[expect(unsafe_code, reason = "closes what the forked copy of another function owns")]
 fn close(file: &OwnedFd) {

@@ -1,5 +1,5 @@
-//! What commands left behind where nobody looked for it at once: it is found by their marks soon after, in one
-//! look at all the processes of the machine for many commands.
+//! Ends processes that outlived their command, found by the command's mark. The search runs a
+//! moment later and covers many commands at once, because it reads all processes of the machine.
 
 use std::{
     fmt,
@@ -10,38 +10,39 @@ use std::{
 
 use crate::process::tree;
 
-/// How long after a command is over.
-const SOON: Duration = Duration::from_millis(500);
+/// The delay between the end of a command and the search.
+const DELAY: Duration = Duration::from_millis(500);
 
-/// The marks of commands that are over. Whoever still has one when this goes is ended then.
+/// The marks of ended commands. Processes that still have one are ended at the latest when this is
+/// dropped.
 #[derive(Default)]
 pub(crate) struct StragglerReaper(Mutex<PendingMarks>);
 
 #[derive(Default)]
 struct PendingMarks {
     all: Vec<String>,
-    /// Whether somebody is about to look.
-    looked_for: bool,
+    /// True if a search is scheduled.
+    is_scheduled: bool,
 }
 
 impl StragglerReaper {
-    /// Has whoever has this entry in their environment ended soon.
+    /// Schedules the end of all processes with this entry in their environment.
     pub(crate) fn add(self: &Arc<Self>, entry: &str) {
         let mut marks = self.marks();
         marks.all.push(entry.to_owned());
-        if marks.looked_for {
+        if marks.is_scheduled {
             return;
         }
-        let left = Arc::downgrade(self);
-        let looks = thread::Builder::new().name("left".into()).spawn(move || {
-            thread::sleep(SOON);
-            // Gone, it has looked itself.
-            if let Some(left) = left.upgrade() {
-                left.end();
+        let reaper = Arc::downgrade(self);
+        let thread = thread::Builder::new().name("left".into()).spawn(move || {
+            thread::sleep(DELAY);
+            // If it is gone, its drop has done the search.
+            if let Some(reaper) = reaper.upgrade() {
+                reaper.end();
             }
         });
-        // Whoever comes next tries again.
-        marks.looked_for = looks.is_ok();
+        // On failure the next call tries again.
+        marks.is_scheduled = thread.is_ok();
     }
 
     fn end(&self) {

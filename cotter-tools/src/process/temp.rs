@@ -1,4 +1,5 @@
-//! The private folder of a runner: what commands may write, logs, and what was taken from them.
+//! The private folder of a runner: temp files of commands, logs, and files that were taken from
+//! commands.
 
 use std::{
     fs::DirBuilder,
@@ -8,43 +9,43 @@ use std::{
     sync::OnceLock,
 };
 
-/// A folder that is made when it is first asked for, and removed at the end, but for what was set
+/// A folder that is created when first asked for, and removed at the end except for the files set
 /// aside in it.
 pub(crate) struct PrivateFolder {
     below: PathBuf,
-    made: OnceLock<PrivateFolders>,
+    folders: OnceLock<PrivateFolders>,
 }
 
-/// What is in it.
+/// The folders in it.
 pub(crate) struct PrivateFolders {
-    /// The folder they are in.
+    /// The private folder itself.
     pub(crate) all: PathBuf,
     /// The temp folder of commands.
     pub(crate) temp: PathBuf,
-    /// What background processes said. Commands cannot write there.
+    /// Output of background processes. Commands cannot write there.
     pub(crate) logs: PathBuf,
-    /// What was taken from a protected path. Made when there is something.
+    /// Content taken from protected paths. Created when needed.
     pub(crate) aside: PathBuf,
 }
 
 impl PrivateFolder {
     pub(crate) fn new(below: &Path) -> Self {
-        PrivateFolder { below: below.into(), made: OnceLock::new() }
+        PrivateFolder { below: below.into(), folders: OnceLock::new() }
     }
 
     pub(crate) fn folders(&self) -> io::Result<&PrivateFolders> {
-        if let Some(made) = self.made.get() {
-            return Ok(made);
+        if let Some(folders) = self.folders.get() {
+            return Ok(folders);
         }
-        // Links resolved: what is opened for a command is where it really lies.
+        // Resolve links: the sandbox opens resolved paths.
         let all = self.below.canonicalize()?.join(format!("cotter-{}", random_name()?));
         let [temp, logs, aside] = ["tmp", "logs", "aside"].map(|name| all.join(name));
         for folder in [&all, &temp, &logs] {
             DirBuilder::new().mode(0o700).create(folder)?;
         }
-        // Somebody else may have been quicker: the second is dropped, and gone with that.
-        let _ = self.made.set(PrivateFolders { all, temp, logs, aside });
-        self.made.get().ok_or_else(|| io::Error::other("no temp folder"))
+        // If another thread was faster, ours is dropped and thereby removed.
+        let _ = self.folders.set(PrivateFolders { all, temp, logs, aside });
+        self.folders.get().ok_or_else(|| io::Error::other("no temp folder"))
     }
 }
 
@@ -54,7 +55,7 @@ impl Drop for PrivateFolders {
     }
 }
 
-/// Removes a private folder, but for what was set aside.
+/// Removes a private folder, except for the files set aside.
 pub(crate) fn remove(all: &Path) {
     for name in ["tmp", "logs"] {
         let _ = std::fs::remove_dir_all(all.join(name));
@@ -62,7 +63,7 @@ pub(crate) fn remove(all: &Path) {
     let _ = std::fs::remove_dir(all);
 }
 
-/// A name nobody can guess.
+/// A random name that cannot be guessed.
 pub(crate) fn random_name() -> io::Result<String> {
     let mut bytes = [0; 16];
     let mut filled = 0;

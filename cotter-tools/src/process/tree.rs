@@ -1,4 +1,4 @@
-//! Processes and what is below them, as `/proc` tells it; and ending all of it.
+//! The process tree by `/proc`, and killing all of it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,45 +17,45 @@ use rustix::{
 
 use crate::process::environment::MARK;
 
-/// How long something that cannot be ended is waited for.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for a process that does not end.
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often the environment of a process is looked at that seems to have none.
-const LOOKS: usize = 10;
+/// How often an environment that reads as empty is read again.
+const READ_ATTEMPTS: usize = 10;
 
-/// Ends every process below this one and reaps it, whatever group or session it went to: this process
-/// must be a subreaper. Of `main`, when it is among them, the status is given back. The number is of
-/// those that would not end.
+/// Kills and reaps every process below this one, in any group or session. This process must be a
+/// subreaper. Returns the status of `main`, if it is among them, and the number of processes that
+/// did not end.
 pub(crate) fn end_all_below(
     main: Option<Pid>,
-    spared: &HashSet<Pid>,
+    except: &HashSet<Pid>,
 ) -> (Option<WaitStatus>, usize) {
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut status = None;
     loop {
-        let below = below(std::process::id(), spared);
+        let below = below(std::process::id(), except);
         below.iter().for_each(|found| found.kill());
-        let none_left = reap(|pid, its| {
+        let none_left = reap(|pid, exit_status| {
             if Some(pid) == main {
-                status = Some(its);
+                status = Some(exit_status);
             }
         });
-        if none_left || (below.is_empty() && !spared.is_empty()) {
+        if none_left || (below.is_empty() && !except.is_empty()) {
             return (status, 0);
         }
-        if begun.elapsed() > PATIENCE {
+        if start.elapsed() > KILL_TIMEOUT {
             return (status, below.len());
         }
-        // Killed is not yet gone: the kernel takes a moment, and there is nothing to wait on.
+        // Killed processes take a moment to go, and there is nothing to wait on.
         std::thread::sleep(Duration::from_micros(200));
     }
 }
 
-/// Takes the status of every child that has ended. Says whether none is left.
-pub(crate) fn reap(mut seen: impl FnMut(Pid, WaitStatus)) -> bool {
+/// Reaps every child that has ended. True if none is left.
+pub(crate) fn reap(mut on_exit: impl FnMut(Pid, WaitStatus)) -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) => seen(pid, status),
+            Ok(Some((pid, status))) => on_exit(pid, status),
             Ok(None) => return false,
             Err(Errno::INTR) => {}
             Err(_) => return true,
@@ -63,33 +63,33 @@ pub(crate) fn reap(mut seen: impl FnMut(Pid, WaitStatus)) -> bool {
     }
 }
 
-/// How many processes are below this one.
+/// The number of processes below this one.
 pub(crate) fn count_below() -> usize {
     below(std::process::id(), &HashSet::new()).len()
 }
 
-/// How many processes and threads the machine has: one short read.
+/// The number of processes and threads of the machine, by one short read.
 pub(crate) fn count_all() -> Option<usize> {
     let load = fs::read_to_string("/proc/loadavg").ok()?;
     load.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// Ends every process whose environment has one of these entries, each a mark, until there is none.
+/// Kills every process whose environment has one of these marks, until there is none.
 pub(crate) fn end_marked(entries: &[impl AsRef<OsStr>]) {
-    let is_one = |had: &[u8]| {
-        had.starts_with(MARK.as_bytes())
-            && entries.iter().any(|entry| entry.as_ref().as_bytes() == had)
+    let is_marked = |variable: &[u8]| {
+        variable.starts_with(MARK.as_bytes())
+            && entries.iter().any(|entry| entry.as_ref().as_bytes() == variable)
     };
-    let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    let start = Instant::now();
+    while start.elapsed() < KILL_TIMEOUT {
         let mut found = false;
         for pid in all() {
-            let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
-            // Read after it was held: the number cannot have become another's meanwhile.
+            let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+            // Read after the pidfd was opened: the pid cannot have been reused meanwhile.
             let environment = environment(pid);
-            if environment.split(|byte| *byte == 0).any(is_one) {
+            if environment.split(|byte| *byte == 0).any(is_marked) {
                 found = true;
-                let _ = pidfd_send_signal(&held, Signal::KILL);
+                let _ = pidfd_send_signal(&pidfd, Signal::KILL);
             }
         }
         if !found {
@@ -99,12 +99,11 @@ pub(crate) fn end_marked(entries: &[impl AsRef<OsStr>]) {
     }
 }
 
-/// The environment of a process. One that is just becoming another program has none for a moment, and is looked
-/// at again.
+/// The environment of a process. During an exec it is empty for a moment, so it is read again.
 fn environment(pid: Pid) -> Vec<u8> {
-    for _ in 0..LOOKS {
+    for _ in 0..READ_ATTEMPTS {
         let Ok(read) = fs::read(format!("/proc/{pid}/environ")) else { return vec![] };
-        // What has no program is the kernel's, or is over.
+        // A process without a program is a kernel thread or a zombie.
         if !read.is_empty() || fs::read_link(format!("/proc/{pid}/exe")).is_err() {
             return read;
         }
@@ -113,8 +112,8 @@ fn environment(pid: Pid) -> Vec<u8> {
     vec![]
 }
 
-/// Everything below a process, but for some of its children and what is below those.
-fn below(root: u32, spared: &HashSet<Pid>) -> Vec<ProcessEntry> {
+/// All processes below a process, except some of its children and the processes below those.
+fn below(root: u32, except: &HashSet<Pid>) -> Vec<ProcessEntry> {
     let mut children: HashMap<Pid, Vec<Pid>> = HashMap::new();
     for pid in all() {
         if let Some(parent) = parent(pid) {
@@ -125,7 +124,7 @@ fn below(root: u32, spared: &HashSet<Pid>) -> Vec<ProcessEntry> {
     let mut next: Vec<Pid> = root.try_into().ok().and_then(Pid::from_raw).into_iter().collect();
     while let Some(pid) = next.pop() {
         let mut below = children.remove(&pid).unwrap_or_default();
-        below.retain(|pid| !spared.contains(pid));
+        below.retain(|pid| !except.contains(pid));
         found.extend(below.iter().map(|child| ProcessEntry { pid: *child, parent: pid }));
         next.extend(below);
     }
@@ -139,11 +138,11 @@ struct ProcessEntry {
 
 impl ProcessEntry {
     fn kill(&self) {
-        let Ok(held) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
-        // The number may have become another's since it was listed; then its parent is another too.
-        // What only went to a new parent comes with the next round.
+        let Ok(pidfd) = pidfd_open(self.pid, PidfdFlags::empty()) else { return };
+        // The pid may have been reused since it was listed; then its parent differs. A process that
+        // only got a new parent is found in the next round.
         if parent(self.pid) == Some(self.parent) {
-            let _ = pidfd_send_signal(&held, Signal::KILL);
+            let _ = pidfd_send_signal(&pidfd, Signal::KILL);
         }
     }
 }
@@ -155,7 +154,7 @@ fn all() -> impl Iterator<Item = Pid> {
 
 fn parent(pid: Pid) -> Option<Pid> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in brackets and may hold anything, brackets too.
+    // The name is in parentheses and may contain any characters, parentheses too.
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = str::from_utf8(&stat[end + 1..]).ok()?;
     let mut fields = rest.split_ascii_whitespace();

@@ -1,7 +1,8 @@
-//! What goes between a [`Runner`](crate::process::Runner), its spawner and a minder: one request, one report.
+//! The messages between a [`Runner`](crate::process::Runner), its spawner and a minder: one
+//! request, one report.
 //!
-//! Both are lists of lists of bytes, each with its length before it: a path or a variable need not be
-//! text.
+//! Both are lists of lists of byte strings, each with its length in front: a path or a variable
+//! need not be UTF-8.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,8 +14,8 @@ use std::{
 use crate::confine::{Confinement, Network, SyscallSet};
 use crate::process::{Exit, ProcessEnd};
 
-/// No message is longer: what does not fit is a mistake.
-const MOST: usize = 16 * 1024 * 1024;
+/// The longest message; a longer one is an error.
+const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
 /// A command to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +30,11 @@ pub(crate) struct Request {
     pub(crate) confinement: Option<Confinement>,
 }
 
-/// How it went.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     Ended(ProcessEnd),
-    /// It was not started, and why.
+    /// It was not started, with the reason.
     NotStarted(String),
 }
 
@@ -87,13 +88,13 @@ impl Request {
     }
 }
 
-/// Paths that were approved while a command runs, as a message.
+/// Encodes paths that were approved while a command runs.
 pub(crate) fn approved(paths: &[PathBuf]) -> Vec<u8> {
     encode(&vec![paths.iter().map(|path| bytes(path)).collect()])
 }
 
-/// What [`approved`] made a message of.
-pub(crate) fn approved_in(body: &[u8]) -> Option<Vec<PathBuf>> {
+/// Decodes a message of [`approved`].
+pub(crate) fn parse_approved(body: &[u8]) -> Option<Vec<PathBuf>> {
     Some(decode(body)?.into_iter().next()?.into_iter().map(path).collect())
 }
 
@@ -134,10 +135,10 @@ pub(crate) fn receive(from: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(body)
 }
 
-/// The length that stands before a message.
+/// The length of a message, from its head.
 pub(crate) fn length_of(head: [u8; 4]) -> io::Result<usize> {
     match u32::from_le_bytes(head) as usize {
-        length if length <= MOST => Ok(length),
+        length if length <= MAX_MESSAGE => Ok(length),
         length => Err(io::Error::other(format!("a message of {length} bytes"))),
     }
 }
@@ -147,7 +148,7 @@ pub(crate) fn send(to: &mut impl Write, body: &[u8]) -> io::Result<()> {
     to.write_all(&framed(body))
 }
 
-/// A message as it is written.
+/// A message with its length in front.
 pub(crate) fn framed(body: &[u8]) -> Vec<u8> {
     let mut message = Vec::with_capacity(body.len() + 4);
     put(&mut message, body);
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_is_what_arrives() {
+    fn messages_survive_encoding() {
         let confinement = Confinement {
             network: Network::Off,
             calls: SyscallSet::Few,
@@ -231,7 +232,7 @@ mod tests {
             (0..body.len()).for_each(|cut| drop(Request::decode(&body[..cut])));
         }
         let paths = vec![PathBuf::from("/work/.envrc"), "/work/.git".into()];
-        assert_eq!(approved_in(&approved(&paths)), Some(paths));
+        assert_eq!(parse_approved(&approved(&paths)), Some(paths));
         let ended = ProcessEnd { exit: Exit::Signal(9), remarks: vec!["it grew".into()] };
         for report in [Report::Ended(ended), Report::NotStarted("no such file".into())] {
             assert_eq!(Report::decode(&report.encode()), Some(report));

@@ -1,4 +1,4 @@
-//! What a command comes across that goes through a folder with all it holds: links that lead outside,
+//! Checks the content of a folder that a command reads recursively: links that lead outside,
 //! secrets, files that decide what runs later.
 
 use std::path::{Path, PathBuf};
@@ -7,37 +7,37 @@ use cotter::{Workspace, builtin::is_protected, fs::paths, permission::secret_fil
 
 use crate::shell::{glob, index};
 
-/// The most entries that are looked at.
+/// The most entries that are checked.
 const MOST: usize = 10_000;
 
-/// How a command goes through folders.
+/// How a command reads folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Deep {
-    /// It reads what links lead to.
+    /// It follows links.
     pub follows: bool,
-    /// It minds only files of these names; of any where there are none.
+    /// It reads only files with these names; empty means all.
     pub names: Vec<String>,
-    /// It looks only into files that git tracks.
+    /// It reads only files that git tracks.
     pub tracked: bool,
 }
 
-/// What there is.
+/// The findings.
 #[derive(Debug, Default)]
 pub(crate) struct Below {
-    /// Where links lead to that may not be read.
+    /// Targets of links that may not be read.
     pub outside: Vec<PathBuf>,
     pub secrets: Vec<PathBuf>,
     pub protected: Vec<PathBuf>,
-    /// There is more than was looked at.
+    /// There were more entries than the limit.
     pub more: bool,
 }
 
-/// The repository that a folder belongs to.
+/// The repository of a folder.
 pub(crate) fn repository(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(|above| above.join(".git").symlink_metadata().is_ok())
 }
 
-/// Looks through a folder. Links are not followed: what lies in the project is looked at by itself.
+/// Checks a folder. Links are not followed: targets within the project are checked by themselves.
 pub(crate) fn look(folder: &Path, deep: &Deep, place: &Workspace) -> Below {
     let mut below = Below::default();
     if deep.tracked
@@ -62,7 +62,7 @@ pub(crate) fn look(folder: &Path, deep: &Deep, place: &Workspace) -> Below {
             let minded =
                 || deep.names.is_empty() || deep.names.iter().any(|p| glob::fits(p, &name));
             match entry.file_type() {
-                // Nothing in there has a name that anybody chose.
+                // Names of git objects are not chosen by anybody.
                 Ok(kind) if kind.is_dir() && path.ends_with(".git/objects") => {}
                 Ok(kind) if kind.is_dir() => left.push(path),
                 Ok(kind) if kind.is_symlink() && deep.follows && minded() => {

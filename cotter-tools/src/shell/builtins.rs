@@ -1,4 +1,4 @@
-//! Commands that the shell carries out itself, and what is known after them.
+//! Shell builtins, and the shell's state after them.
 
 use cotter::permission::{Zone, facts::CommandWordKind};
 
@@ -12,7 +12,7 @@ use crate::shell::{
 };
 
 impl ScriptWalk<'_> {
-    /// What the shell itself does for a name. Nothing: a program goes by it.
+    /// Runs a builtin. `None`: a program has this name.
     pub(crate) fn builtin(
         &mut self,
         name: &str,
@@ -103,7 +103,7 @@ impl ScriptWalk<'_> {
             },
         }
         self.note(judged, &state, call);
-        // A folder that is there, and that nothing before may have taken away, is surely entered.
+        // A folder that exists, and that no earlier command may have removed, is entered for sure.
         let there =
             !gone.folders().is_empty() && gone.folders().iter().all(|place| place.cwd().is_dir());
         Outcome { ok: Some(gone), failed: (!(settled && there)).then_some(state) }
@@ -152,7 +152,7 @@ impl ScriptWalk<'_> {
         }
     }
 
-    /// What a trap runs, it runs later, wherever the script is then.
+    /// `trap`: its command runs later, at any point of the script.
     fn trap(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
         self.tell(plain_words(fields), Zone::Safe, call);
         let words = fields[1..].iter().filter(|field| field.text != "--");
@@ -173,7 +173,7 @@ impl ScriptWalk<'_> {
         Outcome::same(state)
     }
 
-    /// `printf -v` assigns to whatever it is given.
+    /// `printf -v` assigns to the variable it names.
     fn printf(&mut self, fields: &[Field]) -> CommandVerdict {
         let mut judged = CommandVerdict::new(Zone::Safe);
         judged.words = plain_words(fields);
@@ -186,7 +186,7 @@ impl ScriptWalk<'_> {
         judged
     }
 
-    /// `[ … ]`: most of it looks at words or files.
+    /// `[ … ]`: most tests only read words or files.
     fn bracket(&mut self, fields: &[Field], state: ShellState, call: &Call) -> Outcome {
         let mut judged = CommandVerdict::new(Zone::Safe);
         judged.words = plain_words(fields);
@@ -315,7 +315,7 @@ impl ScriptWalk<'_> {
         }
     }
 
-    /// `export`, `declare` and their like.
+    /// `export`, `declare` and similar commands.
     pub(crate) fn declare(
         &mut self,
         fields: &[Field],
@@ -342,7 +342,7 @@ impl ScriptWalk<'_> {
                     judged.words[at].1 = CommandWordKind::Option;
                 }
                 text if field.is_known() && is_name(text) => {
-                    // `local x` forgets, `export x` shows what it holds to programs.
+                    // `local x` clears the value, `export x` passes it to programs.
                     if name != "export" && name != "readonly" {
                         state.set(text, Val::Open);
                     }
@@ -371,7 +371,7 @@ impl ScriptWalk<'_> {
         self.note(judged, &state, call);
         for assign in assigns {
             self.assign(assign, &mut state);
-            // What is local ends with the function, and nobody keeps count.
+            // A local value ends with the function, but this is not tracked.
             if name == "local" || name == "declare" || name == "typeset" {
                 self.locals(&assign.name);
             }

@@ -1,4 +1,5 @@
-//! What one command with its words would touch, by the table and by what only some commands do. Pure.
+//! The effects of one command with its words, by the table and by the rules for special commands.
+//! Pure.
 
 use cotter::permission::{
     Zone,
@@ -15,32 +16,32 @@ use crate::shell::{
     wrappers::{self, WrappedCommand},
 };
 
-/// What one command would touch.
+/// The effects of one command.
 #[derive(Debug)]
 pub(crate) struct CommandVerdict {
-    /// The words as they are told: names first, then the rest in order.
+    /// The words for the facts: names first, then the rest in order.
     pub words: Vec<(Field, CommandWordKind)>,
     pub zone: Zone,
     pub reads: Vec<Field>,
-    /// Files that are read as a repository keeps them, by their paths in it.
+    /// Files read from a repository's history, by their paths in it.
     pub kept: Vec<Field>,
     pub writes: Vec<Field>,
-    /// Those of `writes` that are gone afterwards, with all they hold.
+    /// The paths of `writes` that are removed, with everything below.
     pub removes: Vec<Field>,
     pub hosts: Vec<String>,
     pub doubts: Vec<Doubt>,
-    /// What is not understood, though it changes nothing of how far the command reaches.
+    /// Doubts that do not change how far the command reaches.
     pub wonders: Vec<String>,
-    /// Commands it would run in turn.
+    /// Commands it would run.
     pub inner: Vec<WrappedCommand>,
-    /// Where copies go, and of what: in a folder each gets the name of what it is a copy of.
+    /// The targets of copies. In a folder, each copy gets the name of its source.
     pub into: Vec<Field>,
     pub copied: Vec<Field>,
-    /// Whether what is copied there are links, whatever the source is.
+    /// True if the copies are links, whatever the source is.
     pub links: bool,
-    /// How it goes through the folders it reads, where it does.
+    /// How it reads folders recursively, if it does.
     pub deep: Option<Deep>,
-    /// The folder it goes to before it looks at anything.
+    /// The folder it enters before it reads anything.
     pub folder: Option<Field>,
 }
 
@@ -78,9 +79,9 @@ impl CommandVerdict {
         self.doubts.push(Doubt::Destructive(what.into()));
     }
 
-    /// An address it speaks to.
+    /// Adds an address it connects to.
     pub(crate) fn speaks_to(&mut self, address: &Field) {
-        // To bash a `?` is a pattern, which no file matches: an address stays as it is.
+        // For bash a `?` is a pattern; without a matching file an address stays unchanged.
         let literal = matches!(address.shape, Shape::Pattern(_)) && address.text.contains("://");
         if !address.is_known() && !literal {
             self.unclear(format!("where `{}` leads is only known when it runs", address.text));
@@ -102,7 +103,7 @@ impl CommandVerdict {
     }
 }
 
-/// Folders whose programs are what their names say.
+/// Folders whose programs are the ones their names say.
 const SYSTEM_BINS: [&str; 7] = [
     "/bin/",
     "/usr/bin/",
@@ -113,7 +114,7 @@ const SYSTEM_BINS: [&str; 7] = [
     "/usr/local/sbin/",
 ];
 
-/// What a command with these words would touch. The first word must be known.
+/// Computes the effects of a command with these words. The first word must be known.
 pub(crate) fn judge(fields: &[Field]) -> CommandVerdict {
     let written = fields[0].text.as_str();
     let base = written.rsplit('/').next().unwrap_or(written);
@@ -126,7 +127,7 @@ pub(crate) fn judge(fields: &[Field]) -> CommandVerdict {
     if !base.is_ascii() {
         judged.unclear(format!("the name `{base}` has letters that look like others"));
     }
-    // Another program may go by the name that is known.
+    // A program given by a path may be another one than the known name.
     let by_path = written.contains('/');
     let known_path = SYSTEM_BINS.iter().any(|bin| written.strip_prefix(bin) == Some(base));
     if base != folded || by_path && !known_path {
@@ -178,7 +179,7 @@ fn by_table(name: &str, fields: &[Field]) -> CommandVerdict {
     judged
 }
 
-/// The row of a name, with a version behind it or without: `python3.12`.
+/// The row of a name, with or without a version: `python3.12`.
 fn find(name: &str) -> Option<&'static ProgramRow> {
     row_of(name).or_else(|| {
         if name.starts_with("mkfs") {
@@ -191,7 +192,7 @@ fn find(name: &str) -> Option<&'static ProgramRow> {
     })
 }
 
-/// A program that nobody knows: what looks like a path in its words is taken for one.
+/// An unknown program: words that look like paths count as paths.
 fn unknown(fields: &[Field]) -> CommandVerdict {
     let mut judged = CommandVerdict::new(Zone::Build);
     let given = ParsedOptions::read(&UNKNOWN, &fields[1..], Until::End);
@@ -203,7 +204,7 @@ fn unknown(fields: &[Field]) -> CommandVerdict {
     judged
 }
 
-/// A command within one that is known, but not itself. Its zone is that of the outer one.
+/// A known command with an unknown subcommand. The zone is that of the outer command.
 fn unknown_sub(
     row: &ProgramRow,
     mut names: Vec<(Field, CommandWordKind)>,
@@ -230,10 +231,10 @@ fn unknown_sub(
     judged
 }
 
-/// What options alone say.
+/// The effects of options alone.
 fn note_options(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
     if given.unknown.is_some() {
-        // What an unknown option sends is not known either.
+        // What an unknown option sends is unknown too.
         judged.raise(if row.zone == Zone::Network { Zone::External } else { Zone::Build });
     }
     let harms = given.kinds.contains(&CommandWordKind::UnknownOption);
@@ -254,7 +255,7 @@ fn note_options(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVer
     judged.writes.extend(given.writes.iter().filter(|field| field.text != "-").cloned());
 }
 
-/// What the operands are to the command.
+/// The effects of operands.
 fn operands(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let operands = given.operands.iter().filter(|field| field.text != "-");
     match row.takes {
@@ -302,7 +303,8 @@ fn operands(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict
     }
 }
 
-/// A path in a word that need not be one: absolute, from home, or with dots; also behind `--option=`.
+/// A path in a word that need not be one: absolute, from home, or with dots; also behind
+/// `--option=`.
 pub(crate) fn path_in(field: &Field) -> Option<Field> {
     let looks = |text: &str| {
         text.starts_with('/')
@@ -328,7 +330,7 @@ pub(crate) fn path_in(field: &Field) -> Option<Field> {
     .then_some(value)
 }
 
-/// The kinds of words that are nobody's options.
+/// The kinds of words for a command without options.
 pub(crate) fn plain_words(fields: &[Field]) -> Vec<(Field, CommandWordKind)> {
     let kind =
         |at: usize, field: &Field| if at == 0 { CommandWordKind::Name } else { kind_of(field) };

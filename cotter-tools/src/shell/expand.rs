@@ -1,4 +1,4 @@
-//! From words to what a command is given: braces, `~`, variables and patterns, as far as they are known.
+//! Expands words: braces, `~`, variables and patterns, as far as they are known.
 
 use crate::shell::{
     parse::Reason,
@@ -6,28 +6,28 @@ use crate::shell::{
     tree::{Node, ShellWord, WordPart},
 };
 
-/// What a process substitution becomes: the name of a pipe.
+/// The result of a process substitution: the name of a pipe.
 pub(crate) const PIPE: &str = "/dev/fd/63";
 
-/// The most words that braces may make of one.
+/// The most words that braces may produce from one.
 const MOST: usize = 256;
 
-/// One word that a command is given.
+/// One word after expansion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
-    /// What it says; as it is written where that is not known.
+    /// The text; as written if it is not known.
     pub text: String,
     pub shape: Shape,
 }
 
-/// How much is known of a word.
+/// How much of a word is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// All of it.
     Known,
-    /// Names of files that match this pattern, in which a backslash takes a character's meaning away.
+    /// File names that match this pattern. A backslash makes the next character literal.
     Pattern(String),
-    /// Only known when it runs.
+    /// Known only at run time.
     Open {
         /// It may become several words, or none.
         splits: bool,
@@ -41,7 +41,7 @@ impl Field {
         Field { text: text.into(), shape: Shape::Known }
     }
 
-    /// A word that is only known when it runs, as it is written.
+    /// A word known only at run time, as written.
     pub(crate) fn open(text: impl Into<String>) -> Self {
         Field { text: text.into(), shape: Shape::Open { splits: true, leads: true } }
     }
@@ -54,12 +54,12 @@ impl Field {
         self.shape == Shape::Known
     }
 
-    /// The word, where all of it is known.
+    /// The text, if all of it is known.
     pub(crate) fn literal(&self) -> Option<&str> {
         self.is_known().then_some(self.text.as_str())
     }
 
-    /// Whether it could turn out to be an option, though it is not written as one.
+    /// True if it may become an option, though it is not written as one.
     pub(crate) fn may_be_option(&self) -> bool {
         match &self.shape {
             Shape::Known => false,
@@ -68,12 +68,12 @@ impl Field {
         }
     }
 
-    /// Whether it may become several words, or none.
+    /// True if it may become several words, or none.
     pub(crate) fn may_split(&self) -> bool {
         matches!(self.shape, Shape::Open { splits: true, .. })
     }
 
-    /// The same word with a beginning taken off, where it has that.
+    /// The word without a prefix, if it has this prefix.
     pub(crate) fn without(&self, prefix: &str) -> Option<Field> {
         let text = self.text.strip_prefix(prefix)?.to_owned();
         let shape = match &self.shape {
@@ -88,18 +88,18 @@ impl Field {
     }
 }
 
-/// A character of a word, or something that stands for some.
+/// A character of a word, or an item that stands for several.
 #[derive(Clone)]
 enum Atom<'a> {
     Bare(char),
     Quoted(char),
-    /// Empty quotes: they make a word of nothing.
+    /// Empty quotes: they make an empty word.
     Empty,
     Variable(&'a str, bool),
     Open(bool),
 }
 
-/// What words become, and the commands within them, which run first.
+/// Expands words. Commands within them run first.
 pub(crate) fn fields(words: &[ShellWord], state: &ShellState) -> Result<Vec<Field>, Reason> {
     let mut all = vec![];
     for word in words {
@@ -113,7 +113,7 @@ pub(crate) fn fields(words: &[ShellWord], state: &ShellState) -> Result<Vec<Fiel
     Ok(all)
 }
 
-/// What one word becomes where it is neither split nor a pattern: a value, a redirection's target.
+/// Expands one word that is neither split nor a pattern: a value, a redirection's target.
 pub(crate) fn single(word: &ShellWord, state: &ShellState) -> Result<Field, Reason> {
     let mut atoms = atoms(word);
     tilde(&mut atoms, state);
@@ -144,7 +144,7 @@ pub(crate) fn within<'a>(
     })
 }
 
-/// What is doubtful about words.
+/// The doubts about words.
 pub(crate) fn doubts<'a>(
     words: impl IntoIterator<Item = &'a ShellWord>,
 ) -> impl Iterator<Item = &'a Reason> {
@@ -203,12 +203,12 @@ fn braces(atoms: Vec<Atom<'_>>) -> Result<Vec<Vec<Atom<'_>>>, Reason> {
 
 type Brace<'a> = (usize, usize, Vec<Vec<Atom<'a>>>);
 
-/// The first pair of braces that means something, and what it stands for.
+/// The first pair of braces that expands, and its results.
 fn first_brace<'a>(atoms: &[Atom<'a>]) -> Option<Brace<'a>> {
     if !atoms.iter().any(|atom| matches!(atom, Atom::Bare('{'))) {
         return None;
     }
-    // Where braces open, with the commas seen at their own level.
+    // The open braces, with the commas at their own level.
     let mut open: Vec<(usize, Vec<usize>)> = vec![];
     let mut found: Option<(usize, usize, Vec<usize>)> = None;
     for (at, atom) in atoms.iter().enumerate() {
@@ -241,8 +241,7 @@ fn first_brace<'a>(atoms: &[Atom<'a>]) -> Option<Brace<'a>> {
     Some((start, end, parts))
 }
 
-/// Whether braces hold what bash may take for a sequence, but not one of the plain ones: `{1..9..2}`,
-/// `{01..10}`, `{A..z}`.
+/// True if braces hold a sequence that is not a plain one: `{1..9..2}`, `{01..10}`, `{A..z}`.
 fn has_odd_sequence(atoms: &[Atom<'_>]) -> bool {
     let bare = |atom: &Atom<'_>, wanted: char| matches!(atom, Atom::Bare(c) if *c == wanted);
     let opens = atoms.iter().enumerate().filter(|(_, atom)| bare(atom, '{'));
@@ -273,7 +272,7 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
     let whole = |text: String| text.chars().map(Atom::Quoted).collect();
     if let (Ok(from), Ok(to)) = (from.parse::<i32>(), to.parse::<i32>()) {
         let span = from.min(to)..=from.max(to);
-        // More than is allowed, so that the caller refuses it.
+        // One more than the limit, so that the caller refuses it.
         return Some(span.take(MOST + 1).map(|number| whole(number.to_string())).collect());
     }
     let letter = |text: &str| text.parse::<char>().ok().filter(char::is_ascii_alphabetic);
@@ -284,7 +283,7 @@ fn sequence<'a>(atoms: &[Atom<'a>]) -> Option<Vec<Vec<Atom<'a>>>> {
     Some((from.min(to)..=from.max(to)).map(|c| whole(c.to_string())).collect())
 }
 
-/// `~` at the beginning, also of what follows `name=`.
+/// `~` at the beginning, also after `name=`.
 fn tilde(atoms: &mut Vec<Atom<'_>>, state: &ShellState) {
     let assigned = atoms.iter().position(|atom| matches!(atom, Atom::Bare('='))).filter(|&at| {
         at > 0
@@ -307,16 +306,16 @@ fn tilde(atoms: &mut Vec<Atom<'_>>, state: &ShellState) {
     }
 }
 
-/// A word in the making.
+/// A word while it is built.
 #[derive(Default)]
 struct Making {
     text: String,
     pattern: String,
-    /// An unquoted `*`, `?` or `[…]` was seen.
+    /// An unquoted `*`, `?` or `[…]` was found.
     patterned: bool,
-    /// An unquoted `[` was seen.
+    /// An unquoted `[` was found.
     bracket: bool,
-    /// Whether there is a word, though it may be empty.
+    /// True if there is a word, even an empty one.
     begun: bool,
     open: Option<(bool, bool)>,
 }
@@ -390,7 +389,7 @@ fn variable(
     making: &mut Making,
     all: &mut Vec<Field>,
 ) {
-    // A number: one word, and no option.
+    // A number: one word, and not an option.
     if matches!(name, "?" | "#" | "$" | "!") {
         making.number();
         return;
@@ -419,7 +418,7 @@ fn variable(
                     }
                 }
             }
-            // A file's name that matched: blanks in it split where there are no quotes.
+            // A matched file name: without quotes, its blanks split it.
             Shape::Pattern(pattern) if quoted => {
                 making.patterned = true;
                 making.begun = true;

@@ -1,4 +1,4 @@
-//! `find`: where it looks, and what it does with what it finds. Pure.
+//! `find`: the folders it searches and its actions. Pure.
 
 use cotter::permission::{Zone, facts::CommandWordKind};
 
@@ -9,7 +9,7 @@ use crate::shell::{
     wrappers::WrappedCommand,
 };
 
-/// Tests and actions that only look, with how many words each takes.
+/// Tests and actions that only read, with the number of words each takes.
 const LOOKS: [(&str, usize); 61] = [
     ("-name", 1),
     ("-iname", 1),
@@ -129,7 +129,7 @@ pub(crate) fn judge(fields: &[Field]) -> CommandVerdict {
     judged
 }
 
-/// How many options stand before where it looks. To follow links is to read elsewhere.
+/// The number of options before the search folders. Following links reads elsewhere.
 fn ways(fields: &[Field], judged: &mut CommandVerdict) -> usize {
     let is_way = |field: &&Field| matches!(field.text.as_str(), "-L" | "-H" | "-P");
     let ways = fields[1..].iter().take_while(is_way).count();
@@ -156,7 +156,7 @@ fn looked(judged: &mut CommandVerdict, at: usize, takes: usize) -> usize {
     takes + 1
 }
 
-/// `-exec` with the command it runs, in which `{}` is something below where it looks.
+/// `-exec` with its command, in which `{}` is a path below a search folder.
 fn runs(judged: &mut CommandVerdict, fields: &[Field], at: usize, starts: &[Field]) -> usize {
     judged.words[at].1 = CommandWordKind::UnknownOption;
     let rest = &fields[at + 1..];
@@ -174,20 +174,20 @@ fn runs(judged: &mut CommandVerdict, fields: &[Field], at: usize, starts: &[Fiel
     }
     let names = fields.windows(2).filter(|pair| pair[0].text == "-name");
     let names = names.filter_map(|pair| pair[1].literal().map(str::to_owned));
-    // Several tests may stand for either way.
+    // With several tests, either may match.
     let plain = fields.iter().filter(|field| field.text.ends_with("name")).count() == 1;
     let turned =
         fields.iter().any(|field| matches!(field.text.as_str(), "-not" | "!" | "-o" | "-or"));
     let names = if plain && !turned { names.collect() } else { vec![] };
     let only_files =
         !turned && fields.windows(2).any(|pair| pair[0].text == "-type" && pair[1].text == "f");
-    // These have to do with a link itself.
+    // These commands act on a link itself.
     let itself = ["rm", "unlink", "rmdir", "mv", "ls", "stat", "readlink", "echo", "printf"];
     let follows =
         !only_files && rest.first().is_some_and(|name| !itself.contains(&name.text.as_str()));
     judged.deep = Some(Deep { follows, names, ..Deep::default() });
     for start in starts {
-        // What it finds lies below where it starts, or is that itself.
+        // The found paths are a search folder or below one.
         let command: Vec<_> = rest[..end]
             .iter()
             .map(|field| match field.text.as_str() {

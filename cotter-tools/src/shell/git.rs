@@ -1,4 +1,4 @@
-//! `git`: what its commands throw away, what they change, where they speak to. Pure.
+//! `git`: what its commands discard, what they change, and which hosts they contact. Pure.
 
 use cotter::permission::Zone;
 
@@ -8,14 +8,14 @@ use crate::shell::{
     options::ParsedOptions,
 };
 
-/// What follows from options and operands together.
+/// The effects of options and operands together.
 pub(crate) fn refine(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     if SHOWS.contains(&name) {
         judged.kept.extend(given.operands.iter().filter_map(path_in_revision));
     }
     let named = given.before_dashes.is_some_and(|before| given.operands.len() > before);
     if name == "git grep" && !named {
-        // A word may be a pattern or a file: without `--` all of the folder may be meant.
+        // A word may be a pattern or a file: without `--` the whole folder may be meant.
         judged.reads.push(Field::known("."));
     }
     match name {
@@ -42,7 +42,7 @@ pub(crate) fn refine(name: &str, given: &ParsedOptions, judged: &mut CommandVerd
     }
 }
 
-/// Commands that show files as they were.
+/// Commands that show files of earlier revisions.
 const SHOWS: [&str; 8] = [
     "git archive",
     "git cat-file",
@@ -57,7 +57,7 @@ const SHOWS: [&str; 8] = [
 /// The file that a word names in a revision or in the index: `HEAD:.env`, `:0:.env`, `:/.env`.
 fn path_in_revision(word: &Field) -> Option<Field> {
     let mut depth = 0;
-    // In braces stand times and searches: `HEAD@{10:00}:.env`.
+    // Braces hold times and searches: `HEAD@{10:00}:.env`.
     let (at, _) = word.text.char_indices().find(|(_, char)| {
         depth += i32::from(*char == '{') - i32::from(*char == '}');
         *char == ':' && depth == 0
@@ -69,7 +69,7 @@ fn path_in_revision(word: &Field) -> Option<Field> {
         let magic = || path.strip_prefix('(').and_then(|rest| rest.split_once(')'));
         path = match (staged, magic()) {
             (Some(rest), _) | (_, Some((_, rest))) => rest,
-            // What is left out is not read.
+            // Excluded paths are not read.
             _ if path.starts_with(['!', '^']) => return None,
             _ => path.trim_start_matches('/'),
         };
@@ -78,7 +78,7 @@ fn path_in_revision(word: &Field) -> Option<Field> {
     (!path.is_empty()).then(|| if open { Field::open(path) } else { Field::known(path) })
 }
 
-/// Whether a format asks for what only a program that checks signatures knows.
+/// True if a format needs a program that checks signatures.
 fn checks_signatures(given: &ParsedOptions) -> bool {
     let formats = given.values(&["format", "pretty", "sort"]);
     { formats }.any(|format| format.text.contains("%G") || format.text.contains("signature"))
@@ -184,7 +184,7 @@ fn clean(given: &ParsedOptions, judged: &mut CommandVerdict) {
     }
 }
 
-/// Commands that look, or change what git itself keeps, by how many words they are given.
+/// Commands that read or change git's own data, by their number of words.
 fn settings(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let operands = given.operands.len();
     match name {

@@ -1,11 +1,11 @@
-//! Patterns of file names, as bash matches them.
+//! File name patterns, matched as bash does.
 
 use std::path::{Path, PathBuf};
 
-/// The most entries that are looked at for one pattern.
+/// The most entries that are checked for one pattern.
 const MOST: usize = 2000;
 
-/// The paths a pattern stands for in a folder, as bash would write them. None: there are too many to tell.
+/// The paths that match a pattern in a folder, as bash writes them. `None`: too many.
 pub(crate) fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
     let mut found = vec![String::new()];
     let mut left = MOST;
@@ -30,7 +30,7 @@ pub(crate) fn matches(pattern: &str, folder: &Path) -> Option<Vec<String>> {
         }
         found = next;
     }
-    // Not every version of bash leaves `..` out.
+    // Some versions of bash include `..`.
     found.retain(|path| {
         path.contains("..") || PathBuf::from(folder).join(path).symlink_metadata().is_ok()
     });
@@ -50,7 +50,7 @@ fn matching(
     for name in names.chain([".".into(), "..".into()]) {
         *left = left.checked_sub(1)?;
         let Some(name) = name.to_str() else { continue };
-        // A leading dot is matched by a dot alone.
+        // Only a literal dot matches a leading dot.
         let hidden = name.starts_with('.') && !part.starts_with('.');
         if !hidden && fits(part, name) {
             next.push(format!("{path}{name}"));
@@ -59,7 +59,8 @@ fn matching(
     Some(())
 }
 
-/// Whether a name fits a pattern of `*`, `?`, `[…]` and escapes. Goes back to the last `*` only.
+/// True if a name matches a pattern of `*`, `?`, `[…]` and escapes. Backtracks to the last `*`
+/// only.
 pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
@@ -87,7 +88,7 @@ pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// How wide the first part of a pattern is, where it fits the character.
+/// The width of the first part of a pattern, if it matches the character.
 fn one(pattern: &[char], c: Option<&char>) -> Option<usize> {
     let c = c?;
     match pattern {
@@ -99,7 +100,7 @@ fn one(pattern: &[char], c: Option<&char>) -> Option<usize> {
             let Some(close) = rest.iter().skip(1).position(|c| *c == ']').map(|at| at + 1) else {
                 return (*c == '[').then_some(1);
             };
-            // A class such as `[:alpha:]` fits anything: what matches more is looked at more.
+            // A class such as `[:alpha:]` matches anything: matching more means checking more.
             let set = &rest[..close];
             let within = set.contains(&':')
                 || set.iter().any(|one| one == c)

@@ -1,4 +1,4 @@
-//! Hosts in what commands are given: from addresses, as far as every program reads them alike. Pure.
+//! Hosts in words of commands: from addresses, as far as all programs read them alike. Pure.
 
 use std::net::Ipv6Addr;
 
@@ -6,30 +6,31 @@ use cotter::permission::host::host_name;
 
 pub(crate) use crate::fetch::address::zone_of;
 
-/// Where an address leads.
+/// The target of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Leads {
-    /// To a host.
+    /// A host.
     To(String),
-    /// To a host, if letters mean the same to everybody.
+    /// A host, if all programs read the characters alike.
     Perhaps(String),
-    /// To a file of this machine.
+    /// A file of this machine.
     File(String),
-    /// Nobody can tell from how it is written.
+    /// Unclear from the spelling.
     Unclear,
 }
 
-/// What programs that fetch take for a scheme, also with a single slash after it.
+/// Schemes of programs that fetch, also with a single slash.
 const SCHEMES: [&str; 28] = [
     "dict", "file", "ftp", "ftps", "gopher", "gophers", "http", "https", "imap", "imaps", "ldap",
     "ldaps", "mqtt", "mqtts", "pop3", "pop3s", "rtmp", "rtmps", "rtsp", "scp", "sftp", "smb",
     "smbs", "smtp", "smtps", "telnet", "tftp", "ws",
 ];
 
-/// What makes several addresses of one, to a program that has globs of its own.
+/// Characters that make several addresses of one, for a program with its own globs.
 const GLOBS: [char; 4] = ['{', '}', '[', ']'];
 
-/// Where an address leads, with a scheme or without: `https://a/b`, `user@host:path`, `host:80/x`.
+/// The target of an address, with or without a scheme: `https://a/b`, `user@host:path`,
+/// `host:80/x`.
 pub(crate) fn leads(address: &str) -> Leads {
     let (scheme, rest) = match address.split_once("://") {
         // Further on it is part of a path.

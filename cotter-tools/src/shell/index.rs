@@ -1,12 +1,12 @@
-//! The files that git tracks, by its index: what `git grep` looks into.
+//! The files that git tracks, by its index: the files `git grep` reads.
 
 use std::{fs, io::Read, path::Path};
 
-/// The most of an index that is read.
+/// The most bytes of an index that are read.
 const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The files that the repository of a folder tracks, by their paths below it. `None` where that cannot be
-/// told: then any file may be one.
+/// The tracked files of a folder's repository, by their paths below it. `None` if unknown: then any
+/// file may be tracked.
 pub(crate) fn tracked(repository: &Path) -> Option<Vec<String>> {
     let mut bytes = vec![];
     let file = fs::File::open(repository.join(".git/index")).ok()?;
@@ -17,7 +17,7 @@ pub(crate) fn tracked(repository: &Path) -> Option<Vec<String>> {
     parse(&bytes)
 }
 
-/// The paths of an index of version 2 to 4. Whatever does not fit makes it none.
+/// The paths of an index of version 2 to 4; `None` if it is invalid.
 fn parse(bytes: &[u8]) -> Option<Vec<String>> {
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let version =
@@ -29,13 +29,13 @@ fn parse(bytes: &[u8]) -> Option<Vec<String>> {
         let start = at;
         let flags = u16::from_be_bytes(bytes.get(at + 60..at + 62)?.try_into().ok()?);
         at += if version > 2 && flags & 0x4000 != 0 { 64 } else { 62 };
-        // Version 4 says how much of the name before this one is taken off.
+        // Version 4 stores how much of the previous name is removed.
         let kept = if version == 4 { name.len().checked_sub(varint(bytes, &mut at)?)? } else { 0 };
         let rest = bytes.get(at..)?;
         let end = rest.iter().position(|byte| *byte == 0)?;
         name.truncate(kept);
         name.extend_from_slice(&rest[..end]);
-        // An index with longer hashes has its names elsewhere: their lengths would not fit.
+        // An index with longer hashes has its names elsewhere: their lengths would not match.
         if name.is_empty() || name.len().min(0xfff) != usize::from(flags & 0xfff) {
             return None;
         }
@@ -105,7 +105,7 @@ mod tests {
             }
         }
         assert_eq!(parse(&index(5, &names)), None);
-        // With longer hashes everything lies 12 bytes farther.
+        // With longer hashes everything is 12 bytes further.
         let mut longer = index(2, &[".env"]);
         longer.splice(50..50, [7; 12]);
         assert_eq!(parse(&longer), None);

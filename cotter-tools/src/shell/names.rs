@@ -1,6 +1,6 @@
-//! Names of variables: which may be set without a command doing something else for it. Pure.
+//! Names of variables that a command line may set without further effects. Pure.
 
-/// Variables that change how things look, and nothing else.
+/// Variables that change only the appearance of output.
 const HARMLESS: [&str; 24] = [
     "LANG",
     "LANGUAGE",
@@ -28,7 +28,7 @@ const HARMLESS: [&str; 24] = [
     "VERBOSE",
 ];
 
-/// Variables that programs or bash itself go by: what sets one of these changes what follows.
+/// Variables that bash or programs read: setting one changes later commands.
 const TELLING: [&str; 60] = [
     "PATH",
     "IFS",
@@ -97,12 +97,12 @@ const TELLING_BEGINNINGS: [&str; 14] = [
     "CARGO_", "EPOCH", "COTTER_",
 ];
 
-/// Whether a variable may stand before any command.
+/// True if a variable may stand before any command.
 pub(crate) fn is_harmless(name: &str) -> bool {
     HARMLESS.contains(&name) || name.starts_with("LC_")
 }
 
-/// Whether a variable is one that bash or programs go by, so that a script that sets it is not understood.
+/// True if bash or programs read the variable: a script that sets it is not understood.
 pub(crate) fn is_telling(name: &str) -> bool {
     let begins = TELLING_BEGINNINGS.iter().any(|begin| name.starts_with(begin));
     !is_harmless(name) && (begins || TELLING.contains(&name))

@@ -1,4 +1,4 @@
-//! Options and operands of one command, told apart by its row of the table. Pure.
+//! Separates options and operands of a command by its row of the table. Pure.
 
 use cotter::permission::{Zone, facts::CommandWordKind};
 
@@ -7,7 +7,7 @@ use crate::shell::{
     table::ProgramRow,
 };
 
-/// Options behind `--` that tools hand on, and that change nothing of what may run.
+/// Options after `--` that tools pass on, and that do not change what may run.
 const PASSED_ON: [&str; 12] = [
     "--nocapture",
     "--no-capture",
@@ -23,53 +23,53 @@ const PASSED_ON: [&str; 12] = [
     "-A",
 ];
 
-/// What a command was given.
+/// The parsed words of a command.
 #[derive(Debug, Default)]
 pub(crate) struct ParsedOptions {
     /// Options by name (`r`, `recursive`), with their values.
     pub options: Vec<(String, Option<Field>)>,
     pub operands: Vec<Field>,
-    /// Files that options name, to be read or to be written.
+    /// Files named by options, to be read or written.
     pub reads: Vec<Field>,
     pub writes: Vec<Field>,
-    /// What each word is, those before the first one read here not included.
+    /// The kind of each word, without those before the first parsed one.
     pub kinds: Vec<CommandWordKind>,
-    /// An option that nobody knows.
+    /// An unknown option.
     pub unknown: Option<String>,
-    /// Why a word could turn out to be an option.
+    /// The reason why a word could become an option.
     pub open: Option<String>,
-    /// How many operands stand before `--`.
+    /// The number of operands before `--`.
     pub before_dashes: Option<usize>,
-    /// How many words were read.
+    /// The number of parsed words.
     pub read: usize,
 }
 
-/// Whether options may follow operands.
+/// Where options end.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Until {
-    /// They may.
+    /// They may follow operands.
     End,
-    /// What follows the first operand is somebody else's.
+    /// They end at the first operand; the rest belongs to another command.
     Operand,
 }
 
-/// What an option takes, by the sign behind it in the table.
+/// The value of an option, by the sign after it in the table.
 #[derive(Clone, Copy, PartialEq)]
 enum OptionArity {
     Nothing,
     /// `:` or `=`: a value.
     Text,
-    /// `?`: a value, only together with it.
+    /// `?`: a value, only in the same word.
     Maybe,
     /// `<`: a file to read.
     Read,
     /// `>`: a file to write.
     Write,
-    /// `!`: nothing, and it changes what the command may do.
+    /// `!`: no value; changes what the command may do.
     Harm,
-    /// `~`: a value only together with it, and it changes what the command may do.
+    /// `~`: a value only in the same word; changes what the command may do.
     HarmMaybe,
-    /// `&`: a value, and it changes what the command may do.
+    /// `&`: a value; changes what the command may do.
     HarmWith,
 }
 
@@ -106,7 +106,7 @@ impl OptionArity {
 }
 
 impl ParsedOptions {
-    /// Reads the words behind a command's name.
+    /// Parses the words after a command's name.
     pub(crate) fn read(row: &ProgramRow, fields: &[Field], until: Until) -> ParsedOptions {
         let mut given = ParsedOptions::default();
         let mut words = fields.iter();
@@ -154,7 +154,7 @@ impl ParsedOptions {
         given
     }
 
-    /// Whether one of these options is given.
+    /// True if one of these options is present.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         self.options.iter().any(|(name, _)| names.contains(&name.as_str()))
     }
@@ -167,7 +167,7 @@ impl ParsedOptions {
             .filter_map(|(_, value)| value.as_ref())
     }
 
-    /// One word that begins with a dash. What still wants a value is handed back.
+    /// Parses one word that begins with a dash. Returns an option that still needs a value.
     fn option(&mut self, row: &ProgramRow, field: &Field) -> Option<(String, OptionArity)> {
         let text = field.text.as_str();
         if row.long_with_one_dash || text.starts_with("--") {
@@ -256,7 +256,7 @@ impl ParsedOptions {
     }
 }
 
-/// What a word is that is no option.
+/// The kind of a word that is not an option.
 pub(crate) fn kind_of(field: &Field) -> CommandWordKind {
     if field.is_open() { CommandWordKind::Open } else { CommandWordKind::Operand }
 }
@@ -270,7 +270,7 @@ fn value_kind(field: &Field, takes: OptionArity) -> CommandWordKind {
     }
 }
 
-/// What a short option takes, by a row such as `lan:f<`.
+/// The value of a short option, by a row such as `lan:f<`.
 fn short(spec: &str, wanted: char) -> Option<OptionArity> {
     if wanted == '#' || OptionArity::of(Some(wanted)).is_some_and(|_| !matches!(wanted, '?' | '!'))
     {
@@ -289,7 +289,7 @@ fn short(spec: &str, wanted: char) -> Option<OptionArity> {
     None
 }
 
-/// What a long option takes, by a row such as `all color? file<`.
+/// The value of a long option, by a row such as `all color? file<`.
 fn long(spec: &str, wanted: &str) -> Option<OptionArity> {
     spec.split_whitespace().find_map(|option| {
         let rest = option.strip_prefix(wanted)?;
@@ -301,7 +301,7 @@ fn long(spec: &str, wanted: &str) -> Option<OptionArity> {
     })
 }
 
-/// The one option that an abbreviation stands for.
+/// The only option that an abbreviation stands for.
 fn abbreviated<'s>(spec: &'s str, wanted: &str) -> Option<&'s str> {
     let names = spec
         .split_whitespace()

@@ -1,34 +1,34 @@
-//! From a command line to a tree, by bash's own grammar. Pure.
+//! Parses a command line into a tree, by bash's own grammar. Pure.
 //!
-//! What bash would read in another way than a reader expects, or what differs from one version to the
-//! next, is refused with a reason instead of guessed. Nesting is bounded, so nothing here runs out of stack.
+//! Constructs that bash reads differently than a reader expects, or that differ between versions,
+//! are refused with a reason. Nesting is limited, so the stack cannot overflow.
 
 use std::{cell::OnceCell, rc::Rc};
 
 use crate::shell::tree::{Assign, ListOperator, Node, Redirect, ShellWord, Simple, Value};
 
-/// The longest command line that is read.
+/// The longest command line that is parsed.
 const LONGEST: usize = 64 * 1024;
-/// How deep things may be nested.
+/// The deepest nesting.
 const DEEPEST: usize = 60;
 
-/// Why a command line is not understood.
+/// The reason why a command line is not understood.
 pub(crate) type Reason = String;
 type ParseResult<T> = Result<T, Reason>;
 
-/// Words that open or close something where a command could stand.
+/// Words that open or close a construct at the position of a command.
 const RESERVED: [&str; 19] = [
     "!", "{", "}", "[[", "if", "then", "elif", "else", "fi", "for", "select", "while", "until",
     "do", "done", "case", "esac", "function", "coproc",
 ];
 
-/// What is read before a reason was found, and the reason.
+/// The commands parsed before an error, and the reason of the error.
 pub(crate) struct Script {
     pub node: Node,
     pub trouble: Option<Reason>,
 }
 
-/// Reads a command line that stands so deep within another.
+/// Parses a command line nested at a depth.
 pub(crate) fn parse_within(text: &str, depth: usize) -> Script {
     if text.len() > LONGEST {
         let trouble = Some("it is longer than 64 KB".into());
@@ -43,9 +43,9 @@ pub(crate) fn parse_within(text: &str, depth: usize) -> Script {
 /// A here-document whose text was not reached yet.
 struct Document {
     delimiter: String,
-    /// `<<-`: tabs at the beginning of its lines do not count.
+    /// `<<-`: leading tabs are removed.
     strips: bool,
-    /// A quoted delimiter: nothing in the text means anything.
+    /// A quoted delimiter: the text is literal.
     raw: bool,
     body: Rc<OnceCell<ShellWord>>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// For the text of a here-document.
+    /// A parser for the text of a here-document.
     pub(crate) fn of_document(text: &'a str, depth: usize) -> Self {
         Parser { text, at: 0, depth, documents: vec![] }
     }
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One level deeper, as long as that is allowed.
+    /// Runs a function one level deeper, if allowed.
     pub(crate) fn deeper<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> ParseResult<T>,
@@ -109,20 +109,20 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    /// Passes over blanks, continued lines and comments.
+    /// Skips blanks, continued lines and comments.
     fn blanks(&mut self) {
         loop {
             match self.rest().as_bytes() {
                 [b' ' | b'\t', ..] => self.at += 1,
                 [b'\\', b'\n', ..] => self.at += 2,
-                // Only ever asked for where a word could begin, which is where a comment may.
+                // Called only where a word could begin, so a comment may begin here.
                 [b'#', ..] => self.at += self.rest().find('\n').unwrap_or(self.rest().len()),
                 _ => return,
             }
         }
     }
 
-    /// Passes over lines that end, and reads the here-documents that follow them.
+    /// Skips line ends, and reads the here-documents after them.
     fn newlines(&mut self) -> ParseResult<()> {
         loop {
             self.blanks();
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Commands one after the other, up to the end of the text, a `)`, a `;;` or one of the words.
+    /// Parses commands up to the end of the text, a `)`, a `;;` or one of the words.
     fn list(&mut self, done: &mut Vec<Node>, until: &[&str]) -> ParseResult<()> {
         loop {
             self.newlines()?;
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
             done.push(node);
             let more = self.sees("\n") || self.sees(";") && !self.sees(";;") && !self.sees(";&");
             if !more {
-                // What follows is an end, or what `newlines` and the caller stumble over.
+                // The rest is an end, or an error for `newlines` or the caller.
                 self.blanks();
                 let ends =
                     self.peek().is_none() || self.sees(")") || self.sees(";;") || self.sees(";&");
@@ -176,7 +176,7 @@ impl<'a> Parser<'a> {
         if done.is_empty() { Err("a command is missing".into()) } else { Ok(Node::Sequence(done)) }
     }
 
-    /// Whether a reserved word stands here, as a whole word.
+    /// True if a reserved word stands here, as a whole word.
     fn sees_word(&self, word: &str) -> bool {
         let Some(after) = self.rest().strip_prefix(word) else { return false };
         after.chars().next().is_none_or(is_meta)
@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         Ok(if turned { Node::Not(Box::new(whole)) } else { whole })
     }
 
-    /// Whether `time` stands before something that is no simple command. Else it is a name like others.
+    /// True if `time` stands before a compound command. Else it is an ordinary name.
     fn times_more_than_words(&self) -> bool {
         let mut ahead = Parser { documents: vec![], ..*self };
         ahead.at += "time".len();
@@ -283,7 +283,7 @@ impl<'a> Parser<'a> {
         self.redirected(node)
     }
 
-    /// A compound command with the redirections behind it. The next word must not be part of it.
+    /// A compound command with its redirections. The next word must not be part of it.
     fn redirected(&mut self, node: Node) -> ParseResult<Node> {
         let mut redirects = vec![];
         loop {
@@ -406,14 +406,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `name ( )`, where it stands here.
+    /// `name ( )`, if it stands here.
     fn function_name(&mut self) -> ParseResult<Option<String>> {
         let end = self.rest().find(is_meta).unwrap_or(self.rest().len());
         let name = &self.rest()[..end];
         let mut ahead = Parser { documents: vec![], ..*self };
         ahead.at += end;
         ahead.blanks();
-        // Quotes, expansions and assignments are no function's name; they are read as words.
+        // Quotes, expansions and assignments are not function names; they are parsed as words.
         let plain = !name.is_empty() && !name.contains(['\'', '"', '\\', '$', '`', '=']);
         if !plain || !ahead.take("(") {
             return Ok(None);
@@ -455,7 +455,7 @@ impl<'a> Parser<'a> {
         Ok(Node::Arithmetic { doubt, within })
     }
 
-    /// Whether a word begins here.
+    /// True if a word begins here.
     pub(crate) fn at_word(&self) -> bool {
         let process = self.sees("<(") || self.sees(">(");
         process || self.peek().is_some_and(|c| !is_meta(c))
@@ -493,7 +493,7 @@ impl<'a> Parser<'a> {
         if empty { Err("a command is missing".into()) } else { Ok(Node::Simple(simple)) }
     }
 
-    /// `name=…`, where it stands here.
+    /// `name=…`, if it stands here.
     fn assign(&mut self) -> ParseResult<Option<Assign>> {
         let rest = self.rest();
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
@@ -528,7 +528,7 @@ impl<'a> Parser<'a> {
         Ok(Some(Assign { name: name.to_owned(), subscript, append, value }))
     }
 
-    /// A redirection, where one stands here.
+    /// A redirection, if one stands here.
     fn redirect(&mut self) -> ParseResult<Option<Redirect>> {
         let rest = self.rest();
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -571,7 +571,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// What follows `<&` or `>&`: a descriptor, or a file for both streams.
+    /// The rest of `<&` or `>&`: a descriptor, or a file for both streams.
     fn copied(&mut self, operator: &str, numbered: bool) -> ParseResult<Redirect> {
         self.blanks();
         let word = self.word()?;
@@ -588,7 +588,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The head of a here-document. Its text is read when the line ends.
+    /// The head of a here-document. Its text is read at the end of the line.
     fn document(&mut self) -> ParseResult<Redirect> {
         self.at += 2;
         let strips = self.take("-");
@@ -621,7 +621,7 @@ impl<'a> Parser<'a> {
         Ok(Redirect::Text(body))
     }
 
-    /// Reads the text of the here-documents that the line before announced.
+    /// Reads the text of the here-documents announced by the previous line.
     fn read_documents(&mut self) -> ParseResult<()> {
         for document in std::mem::take(&mut self.documents) {
             let mut body = String::new();
@@ -671,7 +671,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Characters that end a word.
+/// True for characters that end a word.
 pub(crate) fn is_meta(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '|' | '&' | ';' | '(' | ')' | '<' | '>')
 }
@@ -680,7 +680,7 @@ fn starts_process(text: &str) -> bool {
     text.starts_with("<(") || text.starts_with(">(")
 }
 
-/// `{name}>`: a descriptor that gets its number when it runs.
+/// `{name}>`: a descriptor with a number assigned at run time.
 fn names_a_descriptor(text: &str) -> bool {
     text.find('}').is_some_and(|end| {
         let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -688,7 +688,7 @@ fn names_a_descriptor(text: &str) -> bool {
     })
 }
 
-/// Commands whose arguments may be assignments.
+/// True for commands whose arguments may be assignments.
 pub(crate) fn is_declaration(name: &str) -> bool {
     matches!(name, "export" | "declare" | "typeset" | "local" | "readonly")
 }

@@ -1,4 +1,4 @@
-//! What only some commands do, beyond their rows of the table. Pure.
+//! Rules for special commands, beyond their rows of the table. Pure.
 
 use cotter::{builtin::PROTECTED, permission::Zone};
 
@@ -10,12 +10,12 @@ use crate::shell::{
 /// The name of our own program.
 pub(crate) const OURS: &str = "cotter";
 
-/// Our own program: it answers questions and gives trust, so an agent may only look through it.
+/// Our own program: it can answer questions and grant trust, so an agent may only read through it.
 pub(crate) fn own(name: &str, fields: &[Field], judged: &mut CommandVerdict) {
     if name != OURS {
         return;
     }
-    // A word that is only known when it runs is none of those that only look.
+    // A word known only at run time is not a read-only command.
     let words: Vec<_> = fields[1..].iter().map(|field| field.literal().unwrap_or("-?")).collect();
     let looks = match words.as_slice() {
         ["explain", rest @ ..] => {
@@ -23,7 +23,7 @@ pub(crate) fn own(name: &str, fields: &[Field], judged: &mut CommandVerdict) {
         }
         ["--help" | "-h" | "--version" | "-V"] => true,
         [_, "--help" | "-h"] | ["list" | "show" | "check"] => true,
-        // What follows is a path, whatever it is called.
+        // The next word is a path.
         ["trust" | "untrust", ..] => false,
         [group, "list" | "show" | "check", rest @ ..] => {
             !group.starts_with('-')
@@ -32,14 +32,14 @@ pub(crate) fn own(name: &str, fields: &[Field], judged: &mut CommandVerdict) {
         _ => false,
     };
     judged.zone = if looks { Zone::Safe } else { Zone::Never };
-    // What it checks it reads, and tells of.
+    // A check reads the file and prints parts of it.
     if let [_, "check", ..] = words.as_slice() {
         let operands = fields.iter().skip(3).filter(|field| field.literal() != Some("--json"));
         judged.reads.extend(operands.cloned());
     }
 }
 
-/// Options that stand before a command within another.
+/// Options before a subcommand.
 pub(crate) fn global(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     if name != "git" {
         return;
@@ -67,13 +67,13 @@ pub(crate) fn global(name: &str, given: &ParsedOptions, judged: &mut CommandVerd
     }
 }
 
-/// Words of a command whose first options may stand without a dash.
+/// The words of a command whose first options may have no dash.
 pub(crate) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
     let first = fields.first()?.literal()?;
     if name != "tar" || first.starts_with('-') {
         return None;
     }
-    // Letters that take a value take the words that follow, one after the other.
+    // Letters with a value take the following words, one after the other.
     let takes = |letter: &char| "fCbgIKLNTVXFH".contains(*letter);
     if first.chars().filter(takes).count() < 2 && !first.chars().rev().skip(1).any(|c| takes(&c)) {
         let mut fields = fields.to_vec();
@@ -90,7 +90,7 @@ pub(crate) fn dashed(name: &str, fields: &[Field]) -> Option<Vec<Field>> {
     Some(dashed)
 }
 
-/// What follows from options and operands together.
+/// The effects of options and operands together.
 pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, judged: &mut CommandVerdict) {
     judged.deep = deep(row.name, given);
     match row.name.split_once(' ').map_or(row.name, |(name, _)| name) {
@@ -112,7 +112,7 @@ pub(crate) fn refine(row: &ProgramRow, given: &ParsedOptions, judged: &mut Comma
     }
 }
 
-/// How a command goes through folders, where it is told to.
+/// How a command reads folders recursively, if it does.
 fn deep(name: &str, given: &ParsedOptions) -> Option<Deep> {
     if name == "git grep" {
         let tracked = !given.has(&["untracked", "no-index"]);
@@ -133,7 +133,7 @@ fn deep(name: &str, given: &ParsedOptions) -> Option<Deep> {
     given.has(goes).then(|| Deep { follows: given.has(follows), ..Deep::default() })
 }
 
-/// Addresses that are fetched, what is sent to them, and files that are made of them.
+/// Fetched addresses, sent data, and files made from them.
 fn web(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let sends = [
         "d",
@@ -195,7 +195,7 @@ fn web(given: &ParsedOptions, judged: &mut CommandVerdict) {
     }
 }
 
-/// Files that are named by the address they come from.
+/// Files named after the address they come from.
 fn downloads(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let named = match name {
         "curl" => given.has(&["O", "remote-name"]),
@@ -222,7 +222,7 @@ fn downloads(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     }
 }
 
-/// Commands whose work is elsewhere.
+/// Commands that work on another machine.
 fn elsewhere(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let words: Vec<_> = given.operands.iter().map(|field| field.text.as_str()).collect();
     let destroys = match (name, words.as_slice()) {
@@ -320,7 +320,7 @@ fn files(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     }
 }
 
-/// What a packed file becomes has its name without the ending.
+/// An unpacked file has its name without the suffix.
 fn unpacked(given: &ParsedOptions, judged: &mut CommandVerdict) {
     for operand in &given.operands {
         match operand.literal().and_then(|text| text.rsplit_once('.')) {
@@ -331,7 +331,7 @@ fn unpacked(given: &ParsedOptions, judged: &mut CommandVerdict) {
     }
 }
 
-/// The pieces have a beginning for a name, and letters or digits behind it.
+/// The parts have a prefix as name, with letters or digits behind it.
 fn split(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let begin = given.operands.get(1).map_or("x", |field| field.text.as_str());
     let name = begin.rsplit('/').next().unwrap_or_default();
@@ -397,7 +397,7 @@ fn tar(given: &ParsedOptions, judged: &mut CommandVerdict) {
         (false, false, true) => {
             judged.reads.extend(archive);
             judged.writes.push(Field::known("."));
-            // What an archive holds is not known: it may be a hook.
+            // The content of an archive is unknown: it may be a hook.
             judged.raise(Zone::Build);
         }
         _ => judged.raise(Zone::Build),
@@ -411,7 +411,7 @@ fn copied(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     judged.reads.extend(here.into_iter().cloned());
 }
 
-/// A program that runs a script: where none is named, it runs what it reads.
+/// A program that runs a script: without a script it runs its input.
 fn interpreter(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let script = given.operands.first().filter(|field| field.text != "-" && !is_pipe(field));
     // `python3 -m pip install` is `pip install`.
@@ -428,7 +428,7 @@ fn interpreter(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     }
 }
 
-/// Its programs may read files of their own.
+/// A `jq` program may read files.
 fn jq(given: &ParsedOptions, judged: &mut CommandVerdict) {
     if given.has(&["arg", "argjson", "slurpfile", "rawfile", "args", "jsonargs"]) {
         judged.reads.extend(given.operands.first().cloned());
@@ -492,15 +492,15 @@ fn others(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     }
 }
 
-/// `ps e` prints the variables of every process, keys among them.
+/// `ps e` prints the environment of every process, with keys.
 fn shows_environments(given: &ParsedOptions) -> bool {
     let letters = |field: &Field| !field.is_known() || field.text.contains(['e', 'E']);
     let formats = given.values(&["o", "format"]);
     given.operands.iter().any(letters) || { formats }.any(|format| format.text.contains("env"))
 }
 
-/// A link gives what it leads to another name: who may write the one may write the other. A symbolic
-/// one starts from its own folder.
+/// A link gives its target another name: writing one writes the other. A symbolic link is relative
+/// to its own folder.
 fn linked(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     let symbolic = given.has(&["s", "symbolic", "symbolic-link"]);
     let hard = name != "cp" && !symbolic || given.has(&["l", "link"]);
@@ -529,7 +529,7 @@ fn linked(name: &str, given: &ParsedOptions, judged: &mut CommandVerdict) {
     judged.links = true;
 }
 
-/// Whether a word is a pipe, or standard input by its name.
+/// True if a word is a pipe, or the name of standard input.
 pub(crate) fn is_pipe(field: &Field) -> bool {
     field.text.starts_with("/dev/fd/")
         || field.text.starts_with("/proc/self/fd/")
@@ -537,7 +537,7 @@ pub(crate) fn is_pipe(field: &Field) -> bool {
 }
 
 impl CommandVerdict {
-    /// Reaches this far and no further, as long as every option was known.
+    /// Limits the zone, if every option was known.
     pub(crate) fn only(&mut self, given: &ParsedOptions, zone: Zone) {
         let plain = given.unknown.is_none()
             && self

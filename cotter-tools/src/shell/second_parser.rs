@@ -1,9 +1,9 @@
-//! A second reader of command lines, by a grammar that is not ours.
+//! A second parser of command lines, with a grammar that is not ours.
 //!
-//! It reads on past errors, so it finds the commands of a text that our own reader gives up on; and where
-//! both read a text but see other commands in it, nobody should be sure what it does. It is wrong about
-//! too much to be the first: in `ls > a b` both words are files to it, `cd / && ls > a` writes `a` where it
-//! began, and what follows `<<EOF;` is an error.
+//! It continues after errors, so it finds commands in a text that our own parser gives up on. If
+//! both parse a text but find different commands, the text counts as not understood. It makes too
+//! many mistakes to be the first parser: in `ls > a b` it takes both words for files, for `cd / &&
+//! ls > a` it writes `a` in the start folder, and the text after `<<EOF;` is an error for it.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -11,29 +11,29 @@ use tree_sitter::{Node as Found, Parser, Tree};
 
 use crate::shell::tree::{Node, Redirect, ShellWord, Simple, Value, WordPart};
 
-/// The longest text with errors that is read, and the longest without: where this grammar goes on past errors,
-/// a long text takes it seconds.
+/// The longest text with errors that is parsed, and the longest without: error recovery on a long
+/// text takes seconds.
 pub(crate) const SALVAGED: usize = 2 * 1024;
 pub(crate) const COMPARED: usize = 8 * 1024;
 
-/// What the second reader sees.
+/// The result of the second parser.
 #[derive(Debug, Default)]
 pub(crate) struct SecondParser {
-    /// Commands in plain words.
+    /// Commands as plain words.
     pub commands: Vec<Vec<String>>,
-    /// Names of commands, as they are written.
+    /// Names of commands, as written.
     names: BTreeSet<String>,
 }
 
 thread_local! {
-    /// Kept, so that not every command sets it up anew.
+    /// Cached: its setup is too slow for every command.
     static PARSER: RefCell<Option<Parser>> = RefCell::new({
         let mut parser = Parser::new();
         parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok().map(|()| parser)
     });
 }
 
-/// Reads a text, unless it is too long. Its tree is walked without recursion, however deep it is.
+/// Parses a text, unless it is too long. The tree is walked without recursion.
 pub(crate) fn read(text: &str, longest: usize) -> SecondParser {
     let mut second = SecondParser::default();
     let tree = if text.len() <= longest { tree_of(text) } else { None };
@@ -80,19 +80,19 @@ impl SecondParser {
         }
     }
 
-    /// Why both readings cannot be right, where ours lacks a command that this one sees.
+    /// The reason why the two results differ: our tree lacks a command that this one has.
     pub(crate) fn differs(&self, ours: &Node) -> Option<String> {
         let mut known = BTreeSet::new();
         names(ours, &mut known);
-        // Words of the grammar, to it the names of commands.
+        // Reserved words; the second parser takes them for names of commands.
         known.extend(["time", "{", "}", "!"]);
         let odd = self.names.iter().find(|name| !known.contains(name.as_str()))?;
         Some(format!("whether `{odd}` is a command here can be read in two ways"))
     }
 }
 
-/// The words that could be a command's name in a tree. Every word of a command counts that may have
-/// another within it, such as `time` or `!`.
+/// The words of a tree that could be a command's name. For commands that may run another, such as
+/// `time` or `!`, every word counts.
 fn names<'t>(node: &'t Node, known: &mut BTreeSet<&'t str>) {
     let mut waiting = vec![node];
     while let Some(node) = waiting.pop() {

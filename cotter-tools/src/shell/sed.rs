@@ -1,15 +1,16 @@
-//! `sed`: what its script does. A script of commands that only change text is safe; any other runs code. Pure.
+//! `sed`: the effects of its script. A script of plain text commands is safe; any other counts as
+//! code. Pure.
 
 use cotter::permission::Zone;
 
 use crate::shell::{command_verdict::CommandVerdict, expand::Field, options::ParsedOptions};
 
-/// What follows from a script and from `-i`.
+/// The effects of a script and of `-i`.
 pub(crate) fn refine(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let mut scripts: Vec<_> = given.values(&["e", "expression"]).collect();
     let mut operands = given.operands.as_slice();
     let in_place = given.has(&["i", "in-place"]);
-    // `sed -i '' …` is how BSD says that there is no suffix.
+    // `sed -i '' …` means "no suffix" on BSD.
     if in_place && operands.first().is_some_and(|field| field.text.is_empty() && field.is_known()) {
         operands = &operands[1..];
     }
@@ -20,7 +21,7 @@ pub(crate) fn refine(given: &ParsedOptions, judged: &mut CommandVerdict) {
     let plain = scripts.iter().all(|script| script.literal().is_some_and(is_plain));
     let unknown = given.unknown.is_some() || given.has(&["f", "file", "follow-symlinks"]);
     let unknown_script = given.has(&["f", "file"]);
-    // The copy it keeps has the suffix behind its name: `AGENTS` becomes `AGENTS.md`.
+    // The backup has the suffix after its name: `AGENTS` becomes `AGENTS.md`.
     let usual = [".bak", ".orig", ".old", ".tmp", ".backup", "~", ""];
     let elsewhere = |suffix: &&Field| !suffix.literal().is_some_and(|text| usual.contains(&text));
     if !plain || unknown_script || given.values(&["i", "in-place"]).any(|suffix| elsewhere(&suffix))
@@ -38,7 +39,7 @@ pub(crate) fn refine(given: &ParsedOptions, judged: &mut CommandVerdict) {
     }
 }
 
-/// Whether a script has nothing but commands that look at text and change it.
+/// True if a script has only commands that read and change text.
 fn is_plain(script: &str) -> bool {
     let mut reader = Reader { rest: script };
     while !reader.rest.is_empty() {
@@ -64,7 +65,7 @@ impl Reader<'_> {
         self.rest = self.rest.trim_start_matches(|c| signs.contains(c));
     }
 
-    /// One command with its addresses. Nothing: it is not one that is known to be plain.
+    /// One command with its addresses. `None`: it is not a known plain command.
     fn command(&mut self) -> Option<()> {
         self.skip(" \t\n;");
         if self.rest.is_empty() {
@@ -96,7 +97,7 @@ impl Reader<'_> {
                 self.skip("gpiI0123456789");
                 (self.rest.is_empty() || self.rest.starts_with([';', '\n', '}', ' '])).then_some(())
             }
-            // A line of text, up to the end of the script: what follows cannot be another command.
+            // A line of text up to the end of the script, so no other command can follow.
             'a' | 'i' | 'c' if !self.rest.contains('\n') => {
                 self.rest = "";
                 Some(())
@@ -105,7 +106,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A line's number, `$`, a step, or a regular expression.
+    /// A line number, `$`, a step, or a regular expression.
     fn address(&mut self) -> Option<()> {
         match self.rest.chars().next() {
             Some('0'..='9' | '$') => self.skip("0123456789$~"),
@@ -114,7 +115,7 @@ impl Reader<'_> {
                 self.until('/')?;
                 self.skip("I");
             }
-            // `\cREGEXc` and whatever else.
+            // `\cREGEXc` and other forms.
             Some('\\') => return None,
             _ => {}
         }
@@ -128,12 +129,12 @@ impl Reader<'_> {
         self.until(sign)
     }
 
-    /// Up to the next sign that is neither escaped nor in brackets.
+    /// Skips to the next separator that is neither escaped nor in brackets.
     fn until(&mut self, sign: char) -> Option<()> {
         loop {
             match self.next()? {
                 '\\' => _ = self.next()?,
-                // Where a bracket ends is told apart in too many ways.
+                // Programs disagree on where a bracket ends.
                 '[' if self.rest.contains(sign) && bracket_holds(self.rest, sign) => return None,
                 c if c == sign => return Some(()),
                 _ => {}
@@ -142,7 +143,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether the sign stands before the bracket is closed.
+/// True if the separator stands before the bracket is closed.
 fn bracket_holds(rest: &str, sign: char) -> bool {
     let inner = rest.strip_prefix('^').unwrap_or(rest);
     let inner = inner.strip_prefix(']').unwrap_or(inner);

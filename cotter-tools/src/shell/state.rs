@@ -1,4 +1,4 @@
-//! What is known at one point of a script: where it runs, what its names hold.
+//! The shell's state at one point of a script: its folder and its variables.
 
 use std::{path::PathBuf, rc::Rc};
 
@@ -6,31 +6,31 @@ use cotter::Workspace;
 
 use crate::shell::{expand::Field, tree::Node};
 
-/// The most folders a script may be in at one point before nobody knows.
+/// The most possible folders at one point; with more, the folder is unknown.
 const FOLDERS: usize = 4;
 
-/// What a name holds.
+/// The value of a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Val {
     /// These words.
     Known(Vec<Field>),
-    /// Only known when it runs.
+    /// Known only at run time.
     Open,
 }
 
-/// What is known at one point of a script. Cheap to clone.
+/// The state at one point of a script. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct ShellState(Rc<ShellStateInner>);
 
 #[derive(Clone)]
 struct ShellStateInner {
     base: Workspace,
-    /// Folders it may be in. None: anywhere.
+    /// The possible folders. Empty: unknown.
     folders: Vec<Workspace>,
     names: Vec<(String, Val)>,
-    /// Those of the names that may hold several words.
+    /// The variables that may hold several words.
     lists: Vec<String>,
-    /// Functions; nothing where it is not known which.
+    /// Functions; `None` if it is unknown which one.
     functions: Vec<(String, Option<Rc<Node>>)>,
     /// `$1`, `$2` …
     arguments: Val,
@@ -38,7 +38,7 @@ struct ShellStateInner {
 }
 
 impl ShellState {
-    /// At the beginning: no names, no functions, no arguments.
+    /// The state at the beginning: no variables, functions or arguments.
     pub(crate) fn new(place: &Workspace) -> Self {
         ShellState(Rc::new(ShellStateInner {
             base: place.clone(),
@@ -51,7 +51,7 @@ impl ShellState {
         }))
     }
 
-    /// As another shell begins that is started here.
+    /// The initial state of another shell that is started here.
     pub(crate) fn afresh(&self, arguments: Vec<Field>) -> Self {
         let mut state = self.clone();
         let inner = state.change();
@@ -62,7 +62,7 @@ impl ShellState {
         state
     }
 
-    /// As it is at some later point, when names may hold anything.
+    /// The state at some later point, when variables may have any value.
     pub(crate) fn later(&self) -> Self {
         let mut state = self.clone();
         let inner = state.change();
@@ -82,25 +82,25 @@ impl ShellState {
         }
     }
 
-    /// The folders it may be in; none where that is not known.
+    /// The possible folders; empty if unknown.
     pub(crate) fn folders(&self) -> &[Workspace] {
         &self.0.folders
     }
 
-    /// The same in a folder below or elsewhere, by its path.
+    /// Changes to a folder by its path.
     pub(crate) fn go(&mut self, folder: Option<&[PathBuf]>) {
         let at = |path: &PathBuf| self.0.base.clone().with_cwd(path);
         let places = folder.unwrap_or_default().iter().map(at).collect();
         self.change().folders = places;
     }
 
-    /// Sets a name. Of a list that is its first word only: what the whole is then, nobody keeps.
+    /// Sets a variable. For a list this sets only its first word; the rest is then unknown.
     pub(crate) fn set(&mut self, name: &str, val: Val) {
         let is_list = self.0.lists.iter().any(|known| known == name);
         self.put(name, if is_list { Val::Open } else { val });
     }
 
-    /// Sets a name to a list.
+    /// Sets a variable to a list.
     pub(crate) fn set_list(&mut self, name: &str, val: Val) {
         let single = matches!(&val, Val::Known(words) if words.len() < 2);
         self.change().lists.retain(|known| known != name);
@@ -118,7 +118,7 @@ impl ShellState {
         }
     }
 
-    /// What a name holds, as it stands in `$name` or `${name[@]}`.
+    /// The value of `$name` or `${name[@]}`.
     pub(crate) fn value(&self, name: &str) -> Val {
         if let Ok(number) = name.parse::<usize>() {
             return match (&self.0.arguments, number) {
@@ -149,7 +149,7 @@ impl ShellState {
         }
     }
 
-    /// What is known of the surroundings.
+    /// The value from the environment, as far as it is known.
     fn given(&self, name: &str) -> Val {
         let text = match (name, self.0.folders.as_slice()) {
             ("HOME", _) => self.0.home.clone(),
@@ -173,12 +173,12 @@ impl ShellState {
         functions.push((name.to_owned(), Some(body)));
     }
 
-    /// The function of that name. Something within: which one is not known.
+    /// The function of that name. The inner `None`: it is unknown which one.
     pub(crate) fn function(&self, name: &str) -> Option<Option<Rc<Node>>> {
         self.0.functions.iter().find(|(known, _)| known == name).map(|(_, body)| body.clone())
     }
 
-    /// What holds whichever of two ways was taken.
+    /// The state that holds after either of two branches.
     pub(crate) fn join(mut self, other: &ShellState) -> ShellState {
         if self.is(other) {
             return self;
@@ -226,7 +226,7 @@ impl ShellState {
         self
     }
 
-    /// Whether both know the same.
+    /// True if both states are equal.
     pub(crate) fn is(&self, other: &ShellState) -> bool {
         let (a, b) = (&self.0, &other.0);
         let bodies = |inner: &ShellStateInner| -> Vec<_> {

@@ -1,13 +1,13 @@
-//! What is known of commands: one flat table, a row each.
+//! The known commands: one flat table, a row each.
 //!
-//! A row tells how far the command reaches when it is given nothing but the options in the row, and how
-//! its operands are to be read. An option that is not in the row is unknown, and an unknown option is
-//! never safe: options are compared whole, abbreviations are not known.
+//! A row says how far the command reaches with only the options in the row, and how its operands
+//! are read. An option that is not in the row is unknown, and an unknown option is never safe.
+//! Options are compared as a whole; abbreviations are not known.
 //!
-//! Short options stand in one word, long ones follow. A sign behind an option says what it takes: `:` or
-//! `=` a value, `?` a value only together with it, `<` a file that is read, `>` a file that is written,
-//! `!` nothing, `&` a value and `~` a value only together with it, where the option changes what the command
-//! may do. `#` is `-5` and its like.
+//! Short options stand in one word, long ones follow. A sign after an option says what it takes:
+//! `:` or `=` a value, `?` a value only in the same word, `<` a file that is read, `>` a file that
+//! is written, `!` nothing, `&` a value and `~` a value only in the same word; the last three mark
+//! options that change what the command may do. `#` is `-5` and similar.
 
 use cotter::permission::Zone::{self, Build, External, Machine, Network, Never, Safe, Workspace};
 
@@ -16,38 +16,38 @@ use OperandKind::{Copies, Hosts, Maybe, Nothing, Reads, Sub, Text, TextThenReads
 /// How a command's operands are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperandKind {
-    /// There should be none: one that stands there is not known.
+    /// There should be none: any operand is unknown.
     Nothing,
-    /// They are words, no files: `echo a`.
+    /// Words, not files: `echo a`.
     Text,
-    /// They may be files where they look like it: `git diff main -- ../x`.
+    /// Files if they look like it: `git diff main -- ../x`.
     Maybe,
     /// Files that are read.
     Reads,
     /// A pattern or program, then files that are read.
     TextThenReads,
-    /// Files that are written, made or removed.
+    /// Files that are written, created or removed.
     Writes,
     /// Files that are read, then one that is written.
     Copies,
     /// Addresses.
     Hosts,
-    /// The first is a command of its own. Without any, the command reaches this far.
+    /// The first is a subcommand. Without one, the command reaches this zone.
     Sub(Zone),
 }
 
-/// What is known of one command.
+/// The facts about one command.
 #[derive(Debug)]
 pub(crate) struct ProgramRow {
-    /// Its name, with that of a command within: `git diff`.
+    /// Its name, with its subcommand: `git diff`.
     pub name: &'static str,
     pub zone: Zone,
     pub takes: OperandKind,
     pub short: &'static str,
     pub long: &'static str,
-    /// Whether no option at all does harm, so that a pattern or a variable may come first.
+    /// True if no option is harmful, so that a pattern or a variable may come first.
     pub plain: bool,
-    /// Whether long options begin with one dash.
+    /// True if long options begin with one dash.
     pub long_with_one_dash: bool,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn row_of(name: &str) -> Option<&'static ProgramRow> {
     TABLE.binary_search_by(|row| row.name.cmp(name)).ok().map(|at| &TABLE[at])
 }
 
-/// The row of a command that nobody knows.
+/// The row of an unknown command.
 pub(crate) static UNKNOWN: ProgramRow = row("", Build, Maybe, "", "");
 
 const GIT_LOOK: &str = "stat? numstat shortstat name-only name-status no-color color? color-words? word-diff? patch no-patch unified= oneline graph decorate? no-decorate all branches? tags? remotes? max-count= skip= since= until= after= before= author= committer= grep= invert-grep regexp-ignore-case merges no-merges first-parent reverse follow format= pretty? date= abbrev-commit no-abbrev-commit abbrev? cached staged merge-base summary minimal patience histogram ignore-all-space ignore-space-change ignore-blank-lines ignore-space-at-eol check quiet exit-code diff-filter= find-renames? find-copies? no-renames raw full-index binary no-ext-diff no-textconv no-index! ext-diff! textconv! output> no-prefix cc left-right cherry-pick topo-order date-order source show-signature! name-rev dirstat? relative? inter-hunk-context= function-context submodule? ignore-submodules? pickaxe-all pickaxe-regex ancestry-path boundary simplify-by-decoration no-notes notes? full-history not pathspec-from-file< ";

@@ -1,4 +1,4 @@
-//! A bash script as a tree: what stands there, with nothing worked out yet.
+//! A bash script as a syntax tree, before any evaluation.
 
 use std::{cell::OnceCell, rc::Rc};
 
@@ -7,9 +7,9 @@ use std::{cell::OnceCell, rc::Rc};
 pub(crate) enum Node {
     /// Words, assignments and redirections.
     Simple(Simple),
-    /// One after the other, whatever comes of each.
+    /// Commands one after the other, whatever their results.
     Sequence(Vec<Node>),
-    /// `a && b || c`, in the order it is written: both bind alike.
+    /// `a && b || c`, in written order: both operators have the same precedence.
     Chain(Box<Node>, Vec<(ListOperator, Node)>),
     /// `a | b`.
     Pipeline(Vec<Node>),
@@ -19,15 +19,15 @@ pub(crate) enum Node {
     Background(Box<Node>),
     /// `( a )`.
     Subshell(Box<Node>),
-    /// `{ a; }` and every other compound command with redirections behind it.
+    /// `{ a; }` and every other compound command with redirections.
     Redirected(Box<Node>, Vec<Redirect>),
-    /// Conditions with what follows each, and what follows when none holds.
+    /// Conditions with their bodies, and the `else` body.
     If(Vec<(Node, Node)>, Option<Box<Node>>),
     /// `while` and `until`: the condition, then the body.
     While(Box<Node>, Box<Node>),
     /// `for name in words`. Without `in` the words are the arguments.
     For { name: String, words: Option<Vec<ShellWord>>, body: Box<Node> },
-    /// `select`, and `for ((…))`: a body that runs again and again with a name nobody knows the value of.
+    /// `select`, and `for ((…))`: a body that runs repeatedly with a variable of unknown value.
     Repeat { name: Option<String>, doubt: Option<String>, body: Box<Node> },
     /// `case word in`: the word, all patterns, all bodies.
     Case { words: Vec<ShellWord>, bodies: Vec<Node> },
@@ -35,11 +35,11 @@ pub(crate) enum Node {
     Function(String, Rc<Node>),
     /// `[[ … ]]`: its words, operators among them.
     Test(Vec<ShellWord>),
-    /// `(( … ))`: what is doubtful about it, and commands within.
+    /// `(( … ))`: its doubt, and commands within.
     Arithmetic { doubt: Option<String>, within: Vec<Node> },
 }
 
-/// How two commands hang together.
+/// The operator between two commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListOperator {
     And,
@@ -49,7 +49,7 @@ pub(crate) enum ListOperator {
 /// A simple command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Simple {
-    /// What stands before the command, or what `export` and its like declare.
+    /// Assignments before the command, or those of `export` and similar commands.
     pub assigns: Vec<Assign>,
     pub words: Vec<ShellWord>,
     pub redirects: Vec<Redirect>,
@@ -64,7 +64,7 @@ pub(crate) struct Assign {
     pub value: Value,
 }
 
-/// What is assigned.
+/// The assigned value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Word(ShellWord),
@@ -82,34 +82,34 @@ pub(crate) enum Redirect {
     Both(ShellWord),
     /// `2>&1`, `<&-`: no file is named.
     Copy,
-    /// A here-string, or a here-document, whose text follows further down.
+    /// A here-string, or a here-document, whose text follows later.
     Text(Rc<OnceCell<ShellWord>>),
 }
 
-/// A word in its pieces, and as it is written.
+/// A word in parts, and as written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ShellWord {
     pub source: String,
     pub pieces: Vec<WordPart>,
 }
 
-/// A piece of a word.
+/// A part of a word.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum WordPart {
-    /// Characters that mean themselves.
+    /// Literal characters.
     Quoted(String),
-    /// Characters without quotes: patterns, braces and `~` mean something.
+    /// Characters without quotes: patterns, braces and `~` are expanded.
     Bare(String),
-    /// `$name`, `${name}`, `$1`, `$@`, `${name[@]}` (told as `name[@]`).
+    /// `$name`, `${name}`, `$1`, `$@`, `${name[@]}` (as `name[@]`).
     Variable { name: String, quoted: bool },
-    /// What only shows when it runs: the output of commands, and expansions that change a value.
+    /// A part known only at run time: the output of commands, and expansions that change a value.
     Open { within: Vec<Node>, doubt: Option<String>, quoted: bool },
-    /// `<(…)` and `>(…)`: a file's name that is no file.
+    /// `<(…)` and `>(…)`: a file name that is not a file.
     Process(Node),
 }
 
 impl ShellWord {
-    /// The word if it is bare text and nothing else: what may be a reserved word.
+    /// The word if it is only bare text: it may then be a reserved word.
     pub(crate) fn bare(&self) -> Option<&str> {
         match self.pieces.as_slice() {
             [WordPart::Bare(text)] => Some(text),

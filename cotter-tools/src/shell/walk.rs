@@ -1,8 +1,8 @@
-//! Goes through a script as bash would, and keeps what each command would touch.
+//! Walks a script as bash runs it, and collects what each command would touch.
 //!
-//! Both ways of every condition are taken, loops until nothing new is learned, functions where they are
-//! called. A command may succeed or fail, and what is known then may differ: after `cd x && …` it runs in
-//! `x`, after `cd x; …` it may still be where it was.
+//! The walk takes both branches of every condition, repeats loops until nothing changes, and enters
+//! functions where they are called. A command may succeed or fail, with different states: after `cd
+//! x && …` it runs in `x`, after `cd x; …` it may still be in the old folder.
 
 use std::{
     path::{Component, Path, PathBuf},
@@ -29,40 +29,40 @@ use crate::shell::{
     wrappers::WrappedCommand,
 };
 
-/// How deep functions, scripts and groups may be nested.
+/// The deepest nesting of functions, scripts and groups.
 const DEEPEST: usize = 70;
-/// The most commands that are looked at.
+/// The most commands that are checked.
 const MOST: usize = 1500;
-/// The most times a loop is gone through before nothing is known.
+/// The most rounds of a loop; then the state is unknown.
 const ROUNDS: usize = 6;
 
 pub(crate) struct ScriptWalk<'a> {
     pub(crate) place: &'a Workspace,
     pub(crate) facts: Facts,
-    /// The next pipeline's number, and the one everything is part of.
+    /// The number of the next pipeline, and that of the enclosing one.
     next: u32,
     within: Option<u32>,
     depth: usize,
     seen: usize,
-    /// Functions under way, with how many processes were split off when each was called.
+    /// Functions being called, with the number of split-off processes at each call.
     calls: Vec<(String, usize)>,
-    /// Names that end with the function under way.
+    /// Variables local to the current function.
     locals: Vec<String>,
     forks: usize,
-    /// Where the output of all commands goes.
+    /// The targets of the output of all commands.
     outputs: Vec<PathBuf>,
-    /// Functions that were defined, and where; those that were called are taken out.
+    /// Defined functions and their states; called ones are removed.
     defined: Vec<(String, Rc<Node>, ShellState)>,
-    /// Links that were made so far.
+    /// Links created so far.
     links: Vec<PathBuf>,
-    /// What runs when the script ends.
+    /// Commands that run when the script ends.
     pub(crate) traps: Vec<String>,
-    /// What is known where a function returns, or a loop is left.
+    /// The states where a function returns or a loop is left.
     pub(crate) returns: Vec<ShellState>,
     pub(crate) escapes: Vec<ShellState>,
 }
 
-/// What is known after a command that succeeded, and after one that failed. Nothing: it never comes there.
+/// The state after success and after failure. `None`: it is never reached.
 pub(crate) struct Outcome {
     pub ok: Option<ShellState>,
     pub failed: Option<ShellState>,
@@ -89,23 +89,23 @@ fn join(a: Option<ShellState>, b: Option<ShellState>) -> Option<ShellState> {
     }
 }
 
-/// How a command is called: what goes with it besides its words.
+/// How a command is called, besides its words.
 #[derive(Clone, Default)]
 pub(crate) struct Call {
     pub number: u32,
     pub writes_to: Vec<PathBuf>,
-    /// What it is given to read, where that is known.
+    /// Its input, if known.
     pub input: Option<Field>,
     pub by: CallReason,
 }
 
-/// Who answers to a command's name.
+/// How a command's name is looked up.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub(crate) enum CallReason {
-    /// Functions, then the shell itself, then programs.
+    /// Functions, then builtins, then programs.
     #[default]
     All,
-    /// The shell itself, then programs.
+    /// Builtins, then programs.
     Shell,
     Program,
 }
@@ -131,7 +131,7 @@ impl<'a> ScriptWalk<'a> {
         }
     }
 
-    /// Goes through a whole command line, and what it leaves for its end.
+    /// Walks a whole command line, with its traps.
     pub(crate) fn whole(&mut self, command: &str) {
         let end = self.text(command, ShellState::new(self.place)).either();
         for trap in std::mem::take(&mut self.traps) {
@@ -139,7 +139,7 @@ impl<'a> ScriptWalk<'a> {
                 self.text(&trap, end.later());
             }
         }
-        // Nobody calls these here, but names may be called in ways that nobody sees.
+        // These were not called here, but a name may be called in ways that are not visible.
         while let Some((name, body, state)) = self.defined.pop() {
             self.calls.push((name, self.forks));
             self.run(&body, state.later());
@@ -255,7 +255,7 @@ impl<'a> ScriptWalk<'a> {
         Outcome { ok, failed }
     }
 
-    /// Every stage runs by itself, so that what one changes no other sees.
+    /// Every stage runs in its own process, so changes of one are not visible to the others.
     fn pipeline(&mut self, stages: &[Node], state: &ShellState) -> Outcome {
         let outer = self.within;
         self.within = Some(self.number());
@@ -275,21 +275,21 @@ impl<'a> ScriptWalk<'a> {
         Outcome::same(state.clone())
     }
 
-    /// Runs something in a shell of its own.
+    /// Runs a node in its own shell.
     fn aside_here(&mut self, node: &Node, state: &ShellState) {
         let kept = (std::mem::take(&mut self.returns), std::mem::take(&mut self.escapes));
         self.run(node, state.clone());
         (self.returns, self.escapes) = kept;
     }
 
-    /// Runs something whose output does not go where that of the rest does.
+    /// Runs a node whose output does not go where that of the rest goes.
     pub(crate) fn aside(&mut self, node: &Node, state: &ShellState) {
         let kept = (self.within.take(), std::mem::take(&mut self.outputs));
         self.aside_here(node, state);
         (self.within, self.outputs) = kept;
     }
 
-    /// The commands within words, and what is doubtful about them.
+    /// Walks the commands within words, and collects their doubts.
     fn look_into<'w>(
         &mut self,
         words: impl Iterator<Item = &'w ShellWord> + Clone,
@@ -337,14 +337,14 @@ impl<'a> ScriptWalk<'a> {
         self.look_into(words.iter(), &state);
         let mut after = Some(state.clone());
         for body in bodies {
-            // What falls through was in an earlier body first.
+            // A body reached by fall-through ran after an earlier body.
             let entry = after.clone().unwrap_or_else(|| state.clone());
             after = join(after, self.run(body, entry).either());
         }
         after.map_or_else(Outcome::never, Outcome::same)
     }
 
-    /// Goes through a loop until nothing new is learned.
+    /// Repeats a loop until the state no longer changes.
     fn repeat(
         &mut self,
         state: ShellState,
@@ -413,14 +413,14 @@ impl<'a> ScriptWalk<'a> {
         })
     }
 
-    /// A name that is set.
+    /// Records that a variable is set.
     pub(crate) fn named(&mut self, name: &str) {
         if crate::shell::names::is_telling(name) {
             self.unclear(format!("`{name}=…` changes what later commands do"));
         }
     }
 
-    /// How much is known, so that it can be taken back.
+    /// A mark of the current facts, to roll back to.
     fn mark(&self) -> Facts {
         self.facts.clone()
     }
@@ -429,7 +429,7 @@ impl<'a> ScriptWalk<'a> {
         self.facts = mark;
     }
 
-    /// The number of the pipeline a command is part of.
+    /// The number of the pipeline of a command.
     fn number(&mut self) -> u32 {
         self.within.unwrap_or_else(|| {
             self.next += 1;
@@ -475,7 +475,7 @@ impl<'a> ScriptWalk<'a> {
         self.command(fields, state, &call)
     }
 
-    /// A command with its words, whoever answers to its name.
+    /// Runs a command with its words, by function, builtin or program.
     pub(crate) fn command(
         &mut self,
         fields: Vec<Field>,
@@ -509,7 +509,7 @@ impl<'a> ScriptWalk<'a> {
         Outcome::same(state)
     }
 
-    /// A function's body where it is called, with its arguments.
+    /// Walks a function's body at its call, with its arguments.
     fn function(
         &mut self,
         name: &str,
@@ -551,14 +551,14 @@ impl<'a> ScriptWalk<'a> {
         Outcome::same(after)
     }
 
-    /// A name that means something else once the function under way is left.
+    /// Marks a variable as local to the current function.
     pub(crate) fn locals(&mut self, name: &str) {
         if !self.calls.is_empty() {
             self.locals.push(name.to_owned());
         }
     }
 
-    /// A program, and what it runs in turn.
+    /// Runs a program, and the commands it runs.
     fn program(&mut self, fields: &[Field], state: &ShellState, call: &Call) {
         let mut judged = judge(fields);
         if self.is_link_to_ours(&fields[0], state) {
@@ -566,7 +566,7 @@ impl<'a> ScriptWalk<'a> {
         }
         let mut inner_state = state.clone();
         if let Some(folder) = &judged.folder {
-            // It is gone to from here; everything else is looked for from there.
+            // The folder itself is relative to here; all other paths are relative to it.
             if let Some(at) = judged.reads.iter().position(|read| read == folder) {
                 judged.reads.remove(at);
             }
@@ -590,7 +590,7 @@ impl<'a> ScriptWalk<'a> {
                 folders.push(Field::known("."));
             }
             deep.follows &= alone || !reads.is_empty();
-            // Code of the project goes where it likes: that is asked for, or confined.
+            // Code of the project may access any path: this is asked for, or confined.
             let code = self.facts.commands[kept.2..].iter().any(|c| c.zone >= Zone::Build);
             if !code {
                 self.goes_through(&deep, &folders, !writes.is_empty(), &inner_state);
@@ -603,7 +603,7 @@ impl<'a> ScriptWalk<'a> {
         self.facts.writes.extend(writes.collect::<Vec<_>>());
     }
 
-    /// What a command comes across that goes through folders.
+    /// Checks the folders that a command reads recursively.
     fn goes_through(&mut self, deep: &Deep, folders: &[Field], writes: bool, state: &ShellState) {
         for folder in folders.iter().filter(|field| !field.is_open()) {
             for path in self.touched(folder, state) {
@@ -641,7 +641,7 @@ impl<'a> ScriptWalk<'a> {
         }
     }
 
-    /// Whether a program that is named by its path is ours, whatever the link is called.
+    /// True if a program given by its path is ours, whatever the link's name.
     fn is_link_to_ours(&mut self, name: &Field, state: &ShellState) -> bool {
         name.text.contains('/')
             && self.touched(name, state).iter().any(|path| path.ends_with(special::OURS))
@@ -668,7 +668,7 @@ impl<'a> ScriptWalk<'a> {
                 None => self.unclear(format!("what `{shell} -c` runs is only known when it runs")),
             },
             WrappedCommand::Input { shell } => match call.input.as_ref().and_then(Field::literal) {
-                // A program in another language, as much code as with `-c`.
+                // A program in another language: as much code as with `-c`.
                 Some(_) if !is_shell(&shell) => {}
                 Some(script) => {
                     let script = script.to_owned();
@@ -679,7 +679,7 @@ impl<'a> ScriptWalk<'a> {
         }
     }
 
-    /// A script that another shell runs.
+    /// Walks a script that another shell runs.
     fn script(&mut self, shell: &str, text: &str, state: ShellState) {
         if shell != "bash" && shell != "rbash" && !is_common(text, shell) {
             self.unclear(format!("`{shell}` may read it in another way than bash"));
@@ -689,13 +689,14 @@ impl<'a> ScriptWalk<'a> {
         (self.returns, self.escapes) = kept;
     }
 
-    /// Reads a text as commands, and runs them.
+    /// Parses a text as commands, and runs them.
     pub(crate) fn text(&mut self, text: &str, state: ShellState) -> Outcome {
         let script = parse::parse_within(text, self.depth.min(50));
         let outcome = self.run(&script.node, state.clone());
         if let Some(why) = script.trouble {
             self.unclear(why);
-            // What cannot be read as a whole may still run in part: its commands count as far as they show.
+            // A text with errors may still run in part: its commands count as far as they are
+            // found.
             for words in second::read(text, second::SALVAGED).commands {
                 let call = Call { number: self.number(), by: CallReason::Shell, ..Call::default() };
                 self.command(words.into_iter().map(Field::known).collect(), state.clone(), &call);
@@ -708,7 +709,7 @@ impl<'a> ScriptWalk<'a> {
         outcome
     }
 
-    /// Keeps what a command was found to touch. What it runs in turn is handed back.
+    /// Records what a command touches. Returns the commands it runs.
     pub(crate) fn note(
         &mut self,
         judged: CommandVerdict,
@@ -747,7 +748,8 @@ impl<'a> ScriptWalk<'a> {
         judged.inner
     }
 
-    /// A file as its repository keeps it. It lies in there by the path it has outside; git shows no other.
+    /// A file from a repository's history. Its path there is the path it has outside; git shows no
+    /// other.
     fn kept(&mut self, field: &Field, state: &ShellState) -> Zone {
         let text = field.text.as_str();
         if field.is_open() || state.folders().is_empty() {
@@ -767,7 +769,7 @@ impl<'a> ScriptWalk<'a> {
         zone
     }
 
-    /// Copies in folders, by the names they get there; and links among them, for what comes later.
+    /// Records copies in folders by their new names, and links among them for later commands.
     fn copies(&mut self, judged: &CommandVerdict, state: &ShellState) -> Zone {
         let mut zone = Zone::Safe;
         let sources: Vec<_> =
@@ -794,7 +796,7 @@ impl<'a> ScriptWalk<'a> {
         zone
     }
 
-    /// Whether a link may be at a path, or below it.
+    /// True if a link may be at a path, or below it.
     fn may_hold_links(&self, path: &Path) -> bool {
         let mut left = vec![path.to_owned()];
         for _ in 0..MOST {
@@ -805,14 +807,14 @@ impl<'a> ScriptWalk<'a> {
                     left.extend(path.read_dir().into_iter().flatten().flatten().map(|e| e.path()));
                 }
                 Ok(_) => {}
-                // It is made before it is copied.
+                // It is created before it is copied.
                 Err(_) => return !self.links.is_empty(),
             }
         }
         true
     }
 
-    /// One more command.
+    /// Adds one command to the facts.
     pub(crate) fn tell(&mut self, words: Vec<(Field, CommandWordKind)>, zone: Zone, call: &Call) {
         let words =
             words.into_iter().map(|(field, kind)| Told { text: field.text, kind }).collect();
@@ -822,7 +824,7 @@ impl<'a> ScriptWalk<'a> {
         self.facts.commands.push(SimpleCommand { words, zone, writes_to, pipeline: call.number });
     }
 
-    /// Redirections: where output goes, and what is given as input.
+    /// Walks redirections: the targets of output, and the input.
     fn redirects(
         &mut self,
         redirects: &[Redirect],
@@ -862,7 +864,7 @@ impl<'a> ScriptWalk<'a> {
         self.facts.zone = self.facts.zone.max(zone);
     }
 
-    /// What a redirection leads to. Nothing: no file.
+    /// The target of a redirection. `None`: no file.
     fn target(
         &mut self,
         word: &ShellWord,
@@ -911,7 +913,7 @@ impl<'a> ScriptWalk<'a> {
         (zone.unwrap_or(Zone::Safe), paths)
     }
 
-    /// Whether what is removed is the person's home, or holds it.
+    /// Raises the zone if the removed path is the person's home, or contains it.
     fn removal(&mut self, field: &Field, state: &ShellState) -> Zone {
         let spelled = field.text.trim_matches('"').trim_end_matches(['/', '*']);
         let unknown_home =
@@ -929,7 +931,7 @@ impl<'a> ScriptWalk<'a> {
         if holds { Zone::Never } else { Zone::Safe }
     }
 
-    /// The paths a word stands for, links resolved.
+    /// The paths of a word, with links resolved.
     pub(crate) fn touched(&mut self, field: &Field, state: &ShellState) -> Vec<PathBuf> {
         let text = field.text.as_str();
         if text.is_empty() {
@@ -939,7 +941,8 @@ impl<'a> ScriptWalk<'a> {
             self.unclear(format!("`{text}` is only known when it runs"));
             return vec![];
         }
-        // Links such as `/dev/stderr` lead to whatever this process has there, which says nothing.
+        // Links such as `/dev/stderr` resolve to this process's own files, which is meaningless
+        // here.
         if is_harmless(Path::new(text)) && !text.contains("..") {
             return vec![text.into()];
         }
@@ -974,7 +977,7 @@ impl<'a> ScriptWalk<'a> {
         found
     }
 
-    /// Whether a path leads through a link that the script has made, as far as can be told.
+    /// True if a path leads through a link that the script created, as far as known.
     fn goes_through_links(&self, field: &Field, folders: &[Workspace]) -> bool {
         if self.links.is_empty() {
             return false;
@@ -993,7 +996,7 @@ impl<'a> ScriptWalk<'a> {
             })
     }
 
-    /// Goes to a folder that a word names, where that is known.
+    /// Changes to the folder that a word names, if it is known.
     pub(crate) fn go(&mut self, folder: &Field, state: &mut ShellState) {
         let paths = self.touched(folder, state);
         match folder.is_known() && !paths.is_empty() {
@@ -1003,13 +1006,14 @@ impl<'a> ScriptWalk<'a> {
     }
 }
 
-/// Whether a text has what the second reader is wrong about: here-documents, words over two lines.
+/// True if a text has constructs that the second parser misreads: here-documents, words over two
+/// lines.
 fn reads_apart(text: &str) -> bool {
     let joined = |(at, _): (usize, &str)| !text[..at].ends_with([' ', '\t']);
     text.contains("<<") || text.match_indices("\\\n").any(joined)
 }
 
-/// A path in a repository, where no name is a link: `..` takes the name before it away.
+/// A path in a repository without links: `..` removes the name before it.
 fn without_dots(path: &Path) -> PathBuf {
     let mut tidy = PathBuf::new();
     for part in path.components() {
@@ -1022,7 +1026,7 @@ fn without_dots(path: &Path) -> PathBuf {
     tidy
 }
 
-/// The names of what a folder holds; none where it is a file.
+/// The names in a folder; empty for a file.
 fn names_in(path: &Path) -> Vec<std::ffi::OsString> {
     let within = path.read_dir().into_iter().flatten().flatten().take(MOST);
     within.map(|entry| entry.file_name()).collect()
@@ -1032,7 +1036,7 @@ fn is_shell(name: &str) -> bool {
     name.ends_with("sh")
 }
 
-/// Whether every shell reads a text as bash does: words, quotes and the plainest operators.
+/// True if every shell reads a text as bash does: words, quotes and the plainest operators.
 fn is_common(text: &str, shell: &str) -> bool {
     let odd = match shell {
         "sh" | "dash" | "ash" => &[

@@ -1,4 +1,4 @@
-//! The words of a command line: quotes, escapes and expansions, by bash's rules. Pure.
+//! Parses the words of a command line: quotes, escapes and expansions, by bash's rules. Pure.
 
 use crate::shell::{
     parse::{Parser, Reason, is_meta, parse_within},
@@ -7,7 +7,8 @@ use crate::shell::{
 
 type WordParseResult<T> = Result<T, Reason>;
 
-/// The text of a here-document whose delimiter is not quoted: expansions mean something, quotes do not.
+/// The text of a here-document with an unquoted delimiter: expansions are active, quotes are
+/// literal.
 pub(crate) fn of_document(text: &str, depth: usize) -> WordParseResult<ShellWord> {
     let mut parser = Parser::of_document(text, depth);
     let mut pieces = Pieces::default();
@@ -17,14 +18,14 @@ pub(crate) fn of_document(text: &str, depth: usize) -> WordParseResult<ShellWord
     Ok(ShellWord { source: text.to_owned(), pieces: pieces.done() })
 }
 
-/// What text stands in: double quotes, or a here-document, where a `"` is one.
+/// The surroundings of a text: double quotes, or a here-document, where `"` is literal.
 #[derive(Clone, Copy, PartialEq)]
 enum Inside {
     Quotes,
     Document,
 }
 
-/// Pieces of a word, text of one kind joined.
+/// The parts of a word; text of one kind is joined.
 #[derive(Default)]
 struct Pieces(Vec<WordPart>);
 
@@ -57,7 +58,7 @@ impl Pieces {
 }
 
 impl Parser<'_> {
-    /// A word. There must be one.
+    /// Parses a word. There must be one.
     pub(crate) fn word(&mut self) -> WordParseResult<ShellWord> {
         if !self.at_word() {
             return Err(match self.peek() {
@@ -68,7 +69,7 @@ impl Parser<'_> {
         self.word_or_nothing()
     }
 
-    /// A word, or an empty one where none stands.
+    /// Parses a word, or an empty one if none stands here.
     pub(crate) fn word_or_nothing(&mut self) -> WordParseResult<ShellWord> {
         let start = self.at;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+^".contains(c);
@@ -92,7 +93,7 @@ impl Parser<'_> {
         }
         let word =
             ShellWord { source: self.text[start..self.at].to_owned(), pieces: pieces.done() };
-        // Joined lines may make an assignment or a name of what did not look like one.
+        // Joined lines may form an assignment or a name that did not look like one.
         let plain = |piece: &WordPart| match piece {
             WordPart::Bare(text) => {
                 !text.contains(['=', '$', '{', '}', '~', '*', '?', '[', ']', '!'])
@@ -107,7 +108,7 @@ impl Parser<'_> {
         Ok(word)
     }
 
-    /// One piece outside of quotes.
+    /// Parses one part outside quotes.
     fn piece(&mut self, c: char, pieces: &mut Pieces) -> WordParseResult<()> {
         match c {
             '\\' => {
@@ -161,7 +162,7 @@ impl Parser<'_> {
         }
     }
 
-    /// One piece inside of double quotes or a here-document.
+    /// Parses one part inside double quotes or a here-document.
     fn quoted_piece(
         &mut self,
         c: char,
@@ -208,7 +209,8 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows a backslash in `$'…'`. An unknown escape keeps its backslash in bash: refused.
+    /// The escape after a backslash in `$'…'`. Bash keeps the backslash of an unknown escape; this
+    /// is refused.
     fn escape(&mut self) -> WordParseResult<char> {
         let c = self.peek().ok_or("a quote is never closed")?;
         self.at += c.len_utf8();
@@ -233,7 +235,7 @@ impl Parser<'_> {
         let code = u32::from_str_radix(&self.rest()[..digits], radix).ok();
         self.at += digits;
         let wide = radix == 16 && most > 2;
-        // Bytes above ASCII are half of a character at best.
+        // Bytes above ASCII are only a part of a character.
         let decoded = code.filter(|&code| wide || code < 0x80).and_then(char::from_u32);
         decoded.ok_or_else(|| "`$'…'` holds no plain character".into())
     }
@@ -250,7 +252,7 @@ impl Parser<'_> {
             self.at += 2;
             let (doubt, within) = self.arithmetic()?;
             pieces.push(match doubt {
-                // A number, as `$#` is one.
+                // A number, like `$#`.
                 None => WordPart::Variable { name: "#".into(), quoted },
                 doubt => WordPart::Open { within, doubt, quoted },
             });
@@ -276,7 +278,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A variable's name, where one stands here: a word, a digit or a sign.
+    /// A variable's name, if one stands here: a word, a digit or a sign.
     fn name(&mut self) -> Option<String> {
         let rest = self.rest();
         let c = rest.chars().next()?;
@@ -349,7 +351,7 @@ impl Parser<'_> {
         Ok(WordPart::Open { within, doubt, quoted })
     }
 
-    /// The rest of a `${…}` that evaluates something.
+    /// The rest of a `${…}` that evaluates an expression.
     fn doubtful(&mut self, why: &str, quoted: bool) -> WordParseResult<WordPart> {
         let within = self.braced_rest(quoted)?;
         Ok(WordPart::Open { within, doubt: Some(why.into()), quoted })
@@ -381,7 +383,7 @@ impl Parser<'_> {
         Ok(within)
     }
 
-    /// A command in back quotes. Bash takes some backslashes away before it reads it.
+    /// A command in back quotes. Bash removes some backslashes before it parses it.
     fn back_quoted(&mut self, quoted: bool) -> WordParseResult<Node> {
         self.at += 1;
         let mut inner = String::new();
@@ -408,7 +410,7 @@ impl Parser<'_> {
         })
     }
 
-    /// An arithmetic expression up to its `))`: what is doubtful about it, and commands within.
+    /// An arithmetic expression up to its `))`: its doubt, and commands within.
     pub(crate) fn arithmetic(&mut self) -> WordParseResult<(Option<Reason>, Vec<Node>)> {
         let (mut open, mut doubt, mut within) = (0usize, None, vec![]);
         loop {
@@ -441,7 +443,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The words of `[[ … ]]`, operators among them, up to its end.
+    /// The words of `[[ … ]]` with operators, up to its end.
     pub(crate) fn test_words(&mut self) -> WordParseResult<Vec<ShellWord>> {
         let mut words: Vec<ShellWord> = vec![];
         loop {
@@ -474,7 +476,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What follows `=~`. Brackets belong to it, blanks end it.
+    /// The word after `=~`. Brackets belong to it, blanks end it.
     fn regex(&mut self) -> WordParseResult<ShellWord> {
         let (start, mut pieces) = (self.at, Pieces::default());
         while let Some(c) = self.peek() {
@@ -494,7 +496,7 @@ impl Parser<'_> {
     }
 }
 
-/// Where a plain word surely ends: a blank or an operator, but not one that might go on with the word.
+/// True where a plain word surely ends: a blank or an operator that cannot continue the word.
 fn is_blank_end(c: char) -> bool {
     is_meta(c) && c != '<' && c != '>' && c != '('
 }
@@ -508,7 +510,8 @@ mod tests {
     use super::*;
     use crate::shell::{expand, state::ShellState};
 
-    /// What a word becomes, apart by `|`; `?` stands before what is only known when it runs.
+    /// Compares the results of a word, separated by `|`; `?` stands before parts known only at run
+    /// time.
     fn check(text: &str, becomes: &str) {
         let state = ShellState::new(&Workspace::new(Path::new("/work")).with_home("/home/u"));
         let word = Parser::of_document(text, 0).word().unwrap();

@@ -1,4 +1,4 @@
-//! Commands that run other commands: what they run in turn. Pure.
+//! Commands that run other commands, and the commands they run. Pure.
 
 use cotter::permission::{Zone, facts::CommandWordKind};
 
@@ -13,19 +13,19 @@ use crate::shell::{
 /// A command that another one runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WrappedCommand {
-    /// A program with its words. No function and no builtin goes by its name.
+    /// A program with its words; never a function or builtin.
     Program(Vec<Field>),
-    /// A command of this shell, functions aside: `command ls`, `builtin cd x`.
+    /// A builtin or program, without functions: `command ls`, `builtin cd x`.
     Command(Vec<Field>),
-    /// A command of this shell, functions too: `time f`.
+    /// A function, builtin or program: `time f`.
     Here(Vec<Field>),
-    /// A script for a shell, with the arguments it is given.
+    /// A script for a shell, with its arguments.
     Script { shell: String, text: Field, arguments: Vec<Field> },
-    /// A shell that runs what it reads from its input.
+    /// A shell that runs its input.
     Input { shell: String },
 }
 
-/// A command that is nothing but a way to run another: its options, and how many words stand before it.
+/// A command that only runs another: its options, and the number of words before the other command.
 struct Wrapper {
     row: ProgramRow,
     before: usize,
@@ -113,7 +113,7 @@ static WRAPPERS: [Wrapper; 27] = [
     wrapper("runuser", Zone::Machine, 0, "u:", ""),
 ];
 
-/// What a command is that runs another one, where the name is one of those.
+/// The verdict on a command that runs another, if the name is one of those.
 pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<CommandVerdict> {
     if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.row.name == name) {
         return Some(simple(wrapper, fields));
@@ -144,7 +144,7 @@ pub(crate) fn unwrap(name: &str, fields: &[Field]) -> Option<CommandVerdict> {
     })
 }
 
-/// A command with nothing but its own options before the one it runs.
+/// A command with only its own options before the one it runs.
 fn simple(wrapper: &Wrapper, fields: &[Field]) -> CommandVerdict {
     let mut judged = CommandVerdict::new(wrapper.row.zone);
     let given = ParsedOptions::read(&wrapper.row, &fields[1..], Until::Operand);
@@ -193,7 +193,7 @@ fn assigned_name(field: &Field) -> Option<&str> {
     (named && !matches!(field.shape, Shape::Open { leads: true, .. })).then_some(name)
 }
 
-/// A command that is not looked into.
+/// A command that is not analysed further: a person is asked.
 fn asking(fields: &[Field], why: &str) -> CommandVerdict {
     let mut judged = CommandVerdict::new(Zone::Build);
     judged.words = plain_words(fields);
@@ -307,7 +307,7 @@ static XARGS: ProgramRow = ProgramRow {
     long_with_one_dash: false,
 };
 
-/// What `xargs` appends is only known when it runs.
+/// The words that `xargs` appends are known only at run time.
 fn xargs(fields: &[Field]) -> CommandVerdict {
     let mut judged = CommandVerdict::new(Zone::Safe);
     judged.words = plain_words(fields);
@@ -325,7 +325,7 @@ fn xargs(fields: &[Field]) -> CommandVerdict {
         judged.unclear("which option of `xargs` puts words where depends on their order");
     }
     let mut program = fields[1 + given.read..].to_vec();
-    // Without a command it prints what it reads.
+    // Without a command it prints its input.
     if program.is_empty() {
         return judged;
     }
@@ -411,7 +411,7 @@ static SSH: ProgramRow = ProgramRow {
     long_with_one_dash: false,
 };
 
-/// What runs elsewhere runs elsewhere: the host counts, and that it does.
+/// `ssh`: the command runs on another machine; the host counts.
 fn ssh(fields: &[Field]) -> CommandVerdict {
     let mut judged = CommandVerdict::new(Zone::External);
     judged.words = plain_words(fields);

@@ -11,14 +11,14 @@ use cotter_tools::agents::ask_user::AskUser;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-/// What was put to the person, and the conversation.
+/// Compares the questions to the person, and the conversation.
 async fn check(input: Value, answers: impl IntoIterator<Item = Said>, expected: Expect) {
     let person = ScriptedUi::new(answers);
     let model = Scripted::new([Step::call("ask_user", input), Step::text("I see.")]);
     let agent = Agent::builder(model).ui(person.clone()).hook(AskUser::default()).build().unwrap();
     agent.process_request("go").await.unwrap();
     let shown = transcript(&agent.main_session().await.unwrap());
-    let shown = format!("{}--\n{}", person.was_put(), cotter::text::show(&shown));
+    let shown = format!("{}--\n{}", person.prompts(), cotter::text::show(&shown));
     expected.assert_eq(&shown);
 }
 
@@ -214,7 +214,7 @@ async fn r11_what_cannot_be_asked_is_refused() {
         let all = transcript(&agent.main_session().await.unwrap());
         shown += all.lines().find(|line| line.starts_with("result")).unwrap();
         shown += "\n";
-        assert_eq!(person.was_put(), "", "nobody was asked");
+        assert_eq!(person.prompts(), "", "nobody was asked");
     }
     expect![[r#"
         result c1.1 (invalid_args): Invalid arguments for `ask_user`: "question" is a required property.
@@ -321,7 +321,7 @@ async fn s1_an_answer_approves_nothing() {
         call c2.1: deploy {}
         result c2.1 (denied): Permission denied for `deploy`: zone `external` asks at level `standard`, and there was no answer. Do not retry this exact call.
         assistant: ok
-    "#]].assert_eq(&format!("{}--\n{}--\n{shown}", person.shown(), person.was_put()));
+    "#]].assert_eq(&format!("{}--\n{}--\n{shown}", person.shown(), person.prompts()));
 }
 
 /// A subagent's question is put under its name.
@@ -345,7 +345,7 @@ async fn r11_a_subagent_asks_under_its_name() {
         The subagent scout has a question. Your answer allows nothing to run.
         │ Left or right?
     "#]]
-    .assert_eq(&person.was_put());
+    .assert_eq(&person.prompts());
 }
 
 /// The question goes with the run.

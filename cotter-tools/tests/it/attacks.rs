@@ -1,4 +1,4 @@
-//! What an agent, or a repository, might try against the floor: each of these once worked.
+//! Attacks of an agent or a repository against the floor. Each of these once worked.
 
 use std::{fs, path::Path, process::Command};
 

@@ -143,7 +143,7 @@ fn planted(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, Scripted
     (scratch, agent, person)
 }
 
-/// What there is of what was planted.
+/// The planted files that exist.
 fn there(folder: &Path) -> String {
     let names = [".git/hooks/pre-commit", ".vscode/tasks.json", ".mcp.json", ".envrc", ".husky"];
     let there = names.iter().filter(|name| folder.join(name).symlink_metadata().is_ok());
@@ -159,7 +159,7 @@ fn wait() -> (&'static str, Value) {
     ("bash", json!({"command": "until grep -q evil .envrc; do sleep 0.01; done 2>/dev/null"}))
 }
 
-/// What a person and a model were told, without the names of this machine.
+/// A text for a person or a model, without the names of this machine.
 fn tidy(scratch: &Scratch, runner: &Runner, told: &str) -> String {
     let private = runner.temp().unwrap().parent().unwrap().display().to_string();
     let tidy = scratch.tidy(&told.replace(&private, "PRIVATE"));
@@ -190,7 +190,7 @@ async fn s15_what_a_background_process_plants_is_taken_away_when_it_is_stopped()
         background process `web`: PROJECT/.mcp.json, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.mcp.json
         background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, came to be while it runs: it is taken away when the process ends; look at it before you use it
         background process `web`: PROJECT/.vscode, which decides what runs later and was not approved, was changed while it ran: it was taken away again; what was there is in PRIVATE/aside/1-.vscode
-    "#]].assert_eq(&tidy(&scratch, &runner, &person.was_told()));
+    "#]].assert_eq(&tidy(&scratch, &runner, &person.notices()));
     let shown = transcript(&agent.main_session().await.unwrap());
     let (_, stopped) = shown.split_once("result c3.1: ").unwrap();
     expect![[r#"
@@ -208,11 +208,11 @@ async fn s15_what_is_planted_while_nobody_looks_is_told_and_goes_with_the_sessio
     let (scratch, agent, person) = planted(runner.clone(), &[start(), wait()]);
     let session = agent.new_session().await.unwrap();
     session.prompt("go").await.unwrap();
-    let told = person.was_told();
+    let told = person.notices();
     assert_eq!(told.matches("came to be while it runs").count(), 4, "{told}");
     session.close().await;
     assert_eq!(there(&scratch.path()), ".husky");
-    let at_the_end = person.was_told().replace(&told, "");
+    let at_the_end = person.notices().replace(&told, "");
     assert_eq!(at_the_end.matches("it was taken away again").count(), 4, "{at_the_end}");
     fs::write(scratch.path().join(".mcp.json"), "mine").unwrap();
     drop((session, agent));
@@ -234,7 +234,7 @@ async fn s15_what_a_person_approved_meanwhile_stays() {
     let (scratch, agent, person) = planted(runner.clone(), &calls);
     agent.process_request("go").await.unwrap();
     assert_eq!(there(&scratch.path()), ".mcp.json .envrc .husky");
-    assert_eq!(person.was_told(), "");
+    assert_eq!(person.notices(), "");
 }
 
 /// Calls one after the other where a secret lies, each start being one that has the network.
@@ -254,7 +254,7 @@ async fn check_secret(calls: &[(&str, Value)], expected: Expect) {
     let told = format!(
         "{results}\n-- the person was asked:\n{}-- and told:\n{}",
         person.shown(),
-        person.was_told()
+        person.notices()
     );
     expected.assert_eq(&scratch.tidy(&told));
 }

@@ -356,7 +356,7 @@ async fn b8_a_refusal_names_the_root_to_add() {
     .await;
 }
 
-/// What lies under `/proc` is seldom written: it is not said to have been.
+/// Paths under `/proc` are seldom written, so a refusal there is not reported as a write.
 #[tokio::test]
 async fn b8_a_refused_look_at_another_process_is_no_write() {
     refused("echo 'cat: /proc/1/environ: Permission denied' >&2; exit 1", expect![[r#"

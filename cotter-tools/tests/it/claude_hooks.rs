@@ -48,7 +48,7 @@ struct Machine {
     listed: Option<String>,
 }
 
-/// What is done with hooks of somebody's.
+/// A test case with somebody's hooks.
 struct Case {
     owner: Owner,
     hooks: Value,
@@ -60,7 +60,7 @@ struct Case {
     rules: Vec<(RuleKind, &'static str)>,
     pinned: Option<PinnedFolder>,
     plugin: Option<PluginPaths>,
-    /// Whether `bash` is the tool itself.
+    /// True if `bash` is the real tool.
     is_real: bool,
 }
 
@@ -121,7 +121,7 @@ impl Machine {
         self
     }
 
-    /// What comes of it: results and what the model is told, then what the person was told and asked.
+    /// The outcome: results and the model's messages, then the person's notices and questions.
     async fn run(&self, case: Case) -> String {
         let person = ScriptedUi::new(case.person);
         let mut builder = Agent::builder(Scripted::new(case.steps))
@@ -173,7 +173,7 @@ impl Machine {
             }
             Err(why) => writeln!(shown, "ended: {why}"),
         };
-        let told = person.was_told();
+        let told = person.notices();
         told.lines().for_each(|line| _ = writeln!(shown, "told: {line}"));
         person.shown().lines().for_each(|line| _ = writeln!(shown, "asked: {line}"));
         let adjust = ". Adjust your approach; do not retry the exact same call.";
@@ -753,8 +753,8 @@ async fn s6_a_hook_in_a_folder_that_changed_is_not_started() {
     "#]]).await;
 }
 
-/// Whether it may run at all is no part of what it may take: a folder that takes long to look at is not
-/// how a gate is slipped past.
+/// The decision if a hook may run does not count against its time limit: a slow folder must not let
+/// a call past a gate.
 #[tokio::test]
 async fn s6_a_folder_is_looked_at_whatever_the_limit() {
     let machine = Machine::new();

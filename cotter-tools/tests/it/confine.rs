@@ -35,9 +35,9 @@ const WAYS: [(&str, &str); 3] = [
 /// A project with what is to be protected, beside a home folder.
 struct Machine {
     scratch: Scratch,
-    /// What is closed in the project.
+    /// The closed paths of the project.
     closed: &'static [&'static str],
-    /// Whether its commands outlive their calls.
+    /// True if its commands outlive their calls.
     outlives: bool,
 }
 
@@ -94,7 +94,7 @@ impl Machine {
         let runner = self.runner(way);
         let temp = runner.temp().unwrap();
         let mut job = job(command, place.cwd());
-        job.environment = runner.environment().in_place(place, temp);
+        job.environment = runner.environment().for_workspace(place, temp);
         job.confinement = Confinement::of_call(facts, place, &runner).unwrap();
         job.confinement.as_mut().unwrap().outlives = self.outlives;
         let mut running = runner.start(job).await.unwrap();
@@ -112,8 +112,8 @@ impl Machine {
     }
 }
 
-/// Whether this machine can confine. Where it cannot, these tests have nothing to say, and they say so;
-/// with `COTTER_TEST_CONFINE` set that is a failure.
+/// True if this machine can confine commands. If not, these tests print that they are skipped; with
+/// `COTTER_TEST_CONFINE` set this is a failure.
 pub(crate) fn can_confine() -> bool {
     match runner().cannot_confine() {
         None => true,
@@ -125,12 +125,12 @@ pub(crate) fn can_confine() -> bool {
     }
 }
 
-/// The same command line in every way the spawner may be started, each on a fresh machine.
+/// Runs one command line with every way to start the spawner, each on a fresh machine.
 async fn check(zone: Zone, command: &str, expected: Expect) {
     check_closed(&[], zone, command, expected).await;
 }
 
-/// The same with something closed in the project.
+/// Like `check`, with closed paths in the project.
 async fn check_closed(
     closed: &'static [&'static str],
     zone: Zone,

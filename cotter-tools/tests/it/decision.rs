@@ -1,5 +1,5 @@
-//! What must hold for any bytes that are taken for a shell command, from parser to decision. The fuzz
-//! target calls this, and so does a test.
+//! Properties that hold for any bytes given as a shell command, from parser to decision. The fuzz
+//! target and a test call this.
 
 use cotter::{
     Agent,
@@ -48,17 +48,17 @@ impl Judge {
     }
 }
 
-/// Whether it can be told beforehand what a script does.
+/// True if the effects of a script are known beforehand.
 pub(crate) fn is_understood(facts: &Facts) -> bool {
     !facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
 }
 
-/// Whether a call that runs what is denied was seen through, or at least asks whatever rules say.
+/// True if a call that runs a denied command was detected, or at least asks whatever the rules say.
 pub(crate) fn is_caught(explained: &ExplainReport) -> bool {
     explained.verdict == "block" || verdict(explained) == "ask!" && !is_understood(&explained.facts)
 }
 
-/// What is told fits together.
+/// Checks that the facts are consistent.
 fn check_told(facts: &Facts) {
     let paths = facts.reads.iter().chain(&facts.writes);
     assert!(paths.clone().all(|path| path.is_absolute()), "paths are absolute");

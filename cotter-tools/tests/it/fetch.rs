@@ -67,7 +67,7 @@ fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), b"\r\n", body].concat()
 }
 
-/// What the server of these tests says.
+/// The responses of the test server.
 fn pages(path: &str) -> Vec<u8> {
     let html = "content-type: text/html; charset=utf-8";
     let to = |place: &str| answer("302 Found", &format!("location: {place}"), b"");

@@ -118,7 +118,7 @@ impl Machine {
         self
     }
 
-    /// What becomes of calls.
+    /// The outcome of calls.
     async fn calls(&self, calls: &[(&str, Value)]) -> String {
         let mut out = String::new();
         for (tool, input) in calls {

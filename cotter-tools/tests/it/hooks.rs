@@ -54,7 +54,7 @@ impl Machine {
         self.agent_in(place, self.path("hooks"), who, entry, inputs).await
     }
 
-    /// The same, elsewhere.
+    /// Like `agent`, in another folder.
     async fn agent_in(
         &self,
         place: Workspace,
@@ -83,7 +83,7 @@ impl Machine {
         (agent, session)
     }
 
-    /// What comes of calls with a hook before them: results, and what the model is told.
+    /// The outcome of calls with a hook before them: results and the model's messages.
     async fn calls(&self, who: &Owner, entry: &Value, inputs: &[Value]) -> String {
         let (_agent, session) = self.agent(who, entry, inputs).await;
         session.prompt("go").await.unwrap();
@@ -130,7 +130,8 @@ fn hook(command: impl Into<Value>) -> Value {
     json!({"name": "hook", "command": command.into(), "timeoutMs": 60_000})
 }
 
-/// What comes of one call with a hook before it, which is the same for a person's hook and a project's.
+/// Compares the outcome of one call with a hook before it; it is equal for a person's hook and a
+/// project's.
 async fn check(machine: &Machine, command: impl Into<Value>, expected: Expect) {
     let (entry, input) = (hook(command), [json!({"n": 1})]);
     let [mine, theirs] = [user(), project()];
@@ -397,8 +398,8 @@ async fn s17_what_a_hook_leaves_in_its_group_ends_with_it() {
     .assert_eq(&shown);
 }
 
-/// Who goes to lengths to stay behind ends all the same: a project's at once, a person's a moment later, or when
-/// nobody is there to start another.
+/// A process that tries to stay behind is ended too: a project's at once, a person's a moment later
+/// or when the runner is dropped.
 #[tokio::test]
 async fn s1_s17_what_left_the_group_of_a_hook_ends() {
     let mut shown = String::new();
@@ -783,8 +784,8 @@ exit 0
     .assert_eq(&shown);
 }
 
-/// What a project's hook writes to a protected path is not there afterwards. One that stays is told nothing
-/// of a person's own changes: they are theirs.
+/// Content that a project's hook writes to a protected path is removed afterwards. A resident hook
+/// is told nothing of a person's own changes.
 #[tokio::test]
 async fn s15_protected_paths_are_not_a_projects_hooks_to_write() {
     let machine = Machine::new();
@@ -862,8 +863,8 @@ fn parent(pid: u32) -> u32 {
     stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// What comes of three calls with a program that stays, how often it was started, and that nothing is left
-/// when the agent is gone.
+/// Compares the outcome of three calls with a resident hook and the number of its starts, and
+/// checks that no process is left when the agent is gone.
 async fn check_warm(body: &str, expected: Expect) {
     let mut shown = String::new();
     for who in [user(), project()] {
@@ -1062,7 +1063,7 @@ async fn s23_an_answer_that_is_none_blocks_that_call_and_the_next_starts_anew() 
     .await;
 }
 
-/// What is said too much, or too late, is never the answer to the next question.
+/// Extra or late output is never the answer to the next question.
 #[tokio::test]
 async fn s23_what_is_said_unasked_blocks_the_next_call() {
     let good = r#"echo "{\"id\":$id}""#;

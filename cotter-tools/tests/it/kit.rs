@@ -1,5 +1,5 @@
-//! What the tests of this folder share: a project to work in, an agent that decides there, and the
-//! table of commands with their verdicts.
+//! Helpers of the tests in this folder: a project, an agent that decides there, and the table of
+//! commands with their verdicts.
 
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
@@ -149,7 +149,7 @@ pub(crate) struct Case {
     pub(crate) command: String,
 }
 
-/// What would happen to a command.
+/// Explains the decision about a command.
 pub(crate) async fn explain(agent: &Agent, command: &str) -> ExplainReport {
     agent.explain("bash", json!({"command": command})).await
 }

@@ -35,7 +35,7 @@ impl World {
         world
     }
 
-    /// What the fake server does from now on.
+    /// Sets the behaviour of the fake server.
     fn say(&self, state: Value) {
         fs::write(self.path("state"), state.to_string()).unwrap();
     }
@@ -91,7 +91,7 @@ fn tools<const N: usize>(names: [&str; N]) -> Value {
     names.map(tool).into()
 }
 
-/// What the model is shown of the tools, and what a person is told.
+/// The tools shown to the model, and the diagnostics for a person.
 fn offered(mcp: &Mcp) -> String {
     let line = |spec: &cotter::ToolSpec| {
         let facts = mcp.effects(&spec.name, &Value::Null, &Workspace::nowhere());
@@ -118,7 +118,7 @@ fn agent(mcp: &Mcp, calls: Vec<(&str, Value)>) -> (Agent, Arc<Recording<Scripted
     (agent, Arc::new(model))
 }
 
-/// What the model got for these calls, one step each, and what the person was told.
+/// The results of these calls, one step each, and the diagnostics for the person.
 async fn called(mcp: &Mcp, calls: Vec<(&str, Value)>) -> String {
     let (agent, _) = agent(mcp, calls);
     agent.process_request("Go on.").await.unwrap();

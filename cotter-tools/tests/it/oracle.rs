@@ -88,7 +88,7 @@ fn b11_every_command_that_another_parser_finds_in_random_scripts_is_told() {
     TestRunner::new_with_rng(config(4096), rng).run(&soup(), check).unwrap();
 }
 
-/// What another parser finds in a script.
+/// The commands that another parser finds in a script.
 #[derive(Default)]
 struct Found {
     names: BTreeSet<String>,
@@ -273,7 +273,7 @@ impl Found {
     }
 }
 
-/// What a word means, where that is known beforehand.
+/// The value of a word, if it is known beforehand.
 fn literal(text: &str) -> Option<String> {
     let pieces = word::parse(text, &ParserOptions::default()).ok()?;
     let mut literal = String::new();
@@ -355,7 +355,7 @@ impl Bench {
     }
 }
 
-/// Whether a command that ran is among those told; what was only known when it ran matches anything.
+/// True if a command that ran is in the facts; words known only at run time match anything.
 fn is_told(ran: &[String], facts: &Facts) -> bool {
     facts.commands.iter().any(|command| {
         let open = command.words.iter().position(|word| word.kind == CommandWordKind::Open);

@@ -170,7 +170,7 @@ async fn s17_our_own_process_killed_nothing_stays() {
     assert_eq!(left, ["pid", "shell"], "the private folder is gone too");
 }
 
-/// What a command said, stream by stream, and how it ended.
+/// The output of a command by stream, and its end.
 async fn shown(runner: &Runner, cwd: &Path, command: &str) -> String {
     let mut running = match runner.start(job(command, cwd)).await {
         Ok(running) => running,

@@ -1,5 +1,5 @@
-//! What holds for every command there is: nothing panics, nothing that is denied hides, quotes change
-//! nothing, and nothing round a command makes it looser.
+//! Properties of every command: nothing panics, no denied command hides, quotes change nothing, and
+//! no context makes a command less restricted.
 
 use std::{cell::RefCell, fmt::Write};
 
@@ -109,7 +109,7 @@ fn no_text_makes_it_panic() {
     TestRunner::new(config(512)).run(&any::<String>(), calm).unwrap();
 }
 
-/// What was changed in a line: where, how many characters were taken out, what was put in.
+/// A line with changes, each with a position, a number of removed characters and an inserted text.
 fn changed(line: &str, changes: &[(prop::sample::Index, usize, String)]) -> String {
     let mut chars: Vec<char> = line.chars().collect();
     for (at, out, put) in changes {
@@ -162,7 +162,7 @@ fn c8_nothing_round_a_command_makes_it_looser() {
     assert!(looser.is_empty(), "{looser}");
 }
 
-/// Whether a command can stand within another: what it opens it closes.
+/// True if a command can stand within another: all its constructs are closed.
 fn is_whole(command: &str) -> bool {
     let heredoc_at_end = command.contains("<<EOF\nx") && !command.contains("\nEOF");
     !heredoc_at_end && command.len() < 2000 && !command.contains('\0')

@@ -37,7 +37,7 @@ fn two_faced() -> Project {
     project
 }
 
-/// What is outside, with all it holds.
+/// The content of the outside folder.
 fn outside(project: &Project) -> Vec<(String, String)> {
     let mut found = vec![];
     for folder in ["far", "far/sub"] {

@@ -1,4 +1,5 @@
-//! What the tests of this folder share: a scratch project, and an agent that works in it by a script.
+//! Helpers of the tests in this folder: a scratch project, and an agent that works in it by a
+//! script.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,7 @@ impl Project {
         std::fs::write(path, bytes).expect("it can be written");
     }
 
-    /// What a file holds, with its line ends made visible where they are not plain.
+    /// The content of a file, with unusual line ends made visible.
     pub(crate) fn get(&self, path: &str) -> String {
         let bytes = std::fs::read(self.root.join(path)).expect("it is there");
         String::from_utf8_lossy(&bytes).replace('\r', "\\r")

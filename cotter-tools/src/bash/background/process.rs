@@ -1,4 +1,4 @@
-//! One background process: what it says, what it makes, and its end.
+//! One background process: its output, the protected paths it creates, and its end.
 
 use std::{
     fs::{self, File},
@@ -19,49 +19,49 @@ use crate::{
     process::{Job, ProcessEnd, Runner, running::RunningProcess},
 };
 
-/// The most of a log: a quarter of a gigabyte, with all that run and all that are remembered.
-const MOST_LOG: u64 = 16 * 1024 * 1024;
-/// The most of a log that one call shows.
-const SHOWN: u64 = 16 * 1024;
+/// The longest log. With all running and remembered processes this is a quarter of a gigabyte.
+const MAX_LOG: u64 = 16 * 1024 * 1024;
+/// The most bytes of a log that one call shows.
+const TAIL_BYTES: u64 = 16 * 1024;
 
-/// Why one is ended that was started when there was nothing to carry out.
+/// The reason for ending a process that was started before a secret was read.
 const READ_SECRET: &str = "it could reach beyond this machine, and was ended when a secret was read in \
                            this session; starting it again asks";
 
-/// One process. Dropped, it is ended, and its log is gone.
+/// One process. Dropping it ends it and removes its log.
 pub(crate) struct BackgroundProcess {
     pub(crate) command: String,
     pub(crate) log: PathBuf,
     pub(crate) ended: watch::Receiver<Option<BackgroundEnd>>,
-    tell: mpsc::UnboundedSender<LogMessage>,
+    sender: mpsc::UnboundedSender<LogMessage>,
     listening: JoinHandle<()>,
-    /// What ends it, where it may carry a secret out.
+    /// Cancelled when a secret is read, if the process could carry it out.
     secret: Option<CancellationToken>,
-    /// Protected paths that were not there when it began, as far as nothing was told of them yet.
+    /// Protected paths that did not exist at the start and were not reported yet.
     absent: Vec<PathBuf>,
-    /// Whether what there is to say of its end was told.
-    pub(crate) end_told: bool,
+    /// True once the remarks about its end were reported.
+    pub(crate) is_end_reported: bool,
     pub(crate) started: Instant,
 }
 
-/// What is said to whoever listens to a process.
+/// A message to the task that reads a process's output.
 enum LogMessage {
     Stop,
     Approved(Vec<PathBuf>),
 }
 
-/// How it ended.
+/// The end of the process.
 #[derive(Clone, Debug)]
 pub(crate) struct BackgroundEnd {
-    how: String,
+    status: String,
     remarks: Vec<String>,
 }
 
 impl BackgroundEnd {
-    /// All of it in a line.
-    pub(crate) fn told(&self) -> String {
+    /// The status and all remarks on one line.
+    pub(crate) fn one_line(&self) -> String {
         let all: Vec<_> =
-            [&self.how].into_iter().chain(&self.remarks).map(String::as_str).collect();
+            [&self.status].into_iter().chain(&self.remarks).map(String::as_str).collect();
         all.join("; ")
     }
 }
@@ -89,23 +89,23 @@ impl BackgroundProcess {
                 return Err(bash::not_started(cause));
             }
         };
-        let (tell, told) = mpsc::unbounded_channel();
+        let (sender, messages) = mpsc::unbounded_channel();
         let (end, ended) = watch::channel(None);
         let watched = secret.clone();
         let listening = tokio::spawn(async move {
-            let how = listen(running, file, told, watched).await;
-            end.send_replace(Some(how));
+            let status = listen(running, file, messages, watched).await;
+            end.send_replace(Some(status));
         });
         let command = command.into();
         Ok(BackgroundProcess {
             command,
             log,
             ended,
-            tell,
+            sender,
             listening,
             secret,
             absent,
-            end_told: false,
+            is_end_reported: false,
             started: Instant::now(),
         })
     }
@@ -114,79 +114,78 @@ impl BackgroundProcess {
         self.ended.borrow().is_none()
     }
 
-    /// Whether it is being ended because a secret was read.
+    /// True while it is being ended because a secret was read.
     pub(crate) fn is_ending(&self) -> bool {
         self.is_running() && self.secret.as_ref().is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// Ends it. What is given tells when it has ended.
+    /// Ends it. The receiver reports the end.
     pub(crate) fn stop(&self) -> watch::Receiver<Option<BackgroundEnd>> {
-        let _ = self.tell.send(LogMessage::Stop);
+        let _ = self.sender.send(LogMessage::Stop);
         self.ended.clone()
     }
 
-    /// What is written to these paths is no doing of this process.
+    /// Records approved paths: their content does not come from this process.
     pub(crate) fn approve(&mut self, paths: &[PathBuf]) {
         self.absent.retain(|path| {
             !paths.iter().any(|written| written.starts_with(path) || path.starts_with(written))
         });
-        let _ = self.tell.send(LogMessage::Approved(paths.into()));
+        let _ = self.sender.send(LogMessage::Approved(paths.into()));
     }
 
     pub(crate) fn status(&self, name: &str) -> String {
         match &*self.ended.borrow() {
             None => format!("`{name}` is running"),
-            Some(end) => format!("`{name}` has ended: {}", end.told()),
+            Some(end) => format!("`{name}` has ended: {}", end.one_line()),
         }
     }
 
-    /// What nobody was told of it yet: what came to be in protected places while it runs, and what is
-    /// to be said of its end.
+    /// The unreported news: protected paths created while it runs, or the remarks about its end.
     pub(crate) fn news(&mut self, name: &str) -> Vec<String> {
         if let Some(end) = &*self.ended.borrow() {
-            let first = !std::mem::replace(&mut self.end_told, true);
+            let first = !std::mem::replace(&mut self.is_end_reported, true);
             let remarks = end.remarks.iter().filter(|_| first);
-            return remarks.map(|remark| told(name, remark)).collect();
+            return remarks.map(|remark| with_name(name, remark)).collect();
         }
         let is_there = |path: &mut PathBuf| path.symlink_metadata().is_ok();
-        let made = self.absent.extract_if(.., is_there);
-        let tell = |path: PathBuf| {
+        let created = self.absent.extract_if(.., is_there);
+        let describe = |path: PathBuf| {
             let path = path.display();
-            let what = format!(
+            let text = format!(
                 "{path}, which decides what runs later and was not approved, came to be while it \
                  runs: it is taken away when the process ends; look at it before you use it"
             );
-            told(name, &what)
+            with_name(name, &text)
         };
-        made.map(tell).collect()
+        created.map(describe).collect()
     }
 }
 
-fn told(name: &str, what: &str) -> String {
+fn with_name(name: &str, what: &str) -> String {
     format!("background process `{name}`: {what}")
 }
 
-/// Writes what a process says to its log until it ends, and says how that was.
+/// Writes the output of a process to its log until it ends, and returns its end.
 async fn listen(
     mut running: RunningProcess,
     mut log: File,
-    mut told: mpsc::UnboundedReceiver<LogMessage>,
+    mut messages: mpsc::UnboundedReceiver<LogMessage>,
     mut secret: Option<CancellationToken>,
 ) -> BackgroundEnd {
-    let mut room = MOST_LOG;
-    let (mut full, mut knows) = (false, false);
+    let mut room = MAX_LOG;
+    let (mut full, mut read_secret) = (false, false);
     loop {
         let chunk = tokio::select! {
             biased;
-            Some(word) = told.recv() => {
+            Some(word) = messages.recv() => {
                 match word {
                     LogMessage::Stop => running.end(),
                     LogMessage::Approved(paths) => running.approve(&paths),
                 }
                 continue;
             }
-            () = fired(secret.as_ref()) => {
-                (secret, knows) = (None, true);
+            () = secret_read(secret.as_ref()) => {
+                (secret, read_secret) = (None, true);
                 running.end();
                 continue;
             }
@@ -202,20 +201,20 @@ async fn listen(
         room -= length as u64;
     }
     let mut end = match running.ended().await {
-        Err(cause) => BackgroundEnd { how: cause.to_string(), remarks: vec![] },
+        Err(cause) => BackgroundEnd { status: cause.to_string(), remarks: vec![] },
         Ok(ProcessEnd { exit, remarks }) => {
-            let how = bash::ending(exit).unwrap_or_else(|| "exit code 0".into());
-            BackgroundEnd { how, remarks }
+            let status = bash::describe_exit(exit).unwrap_or_else(|| "exit code 0".into());
+            BackgroundEnd { status, remarks }
         }
     };
-    if knows {
+    if read_secret {
         end.remarks.insert(0, READ_SECRET.into());
     }
     end
 }
 
-/// Waits until a secret was read; for ever, where that does not matter.
-async fn fired(secret: Option<&CancellationToken>) {
+/// Waits until a secret was read; forever if this does not matter.
+async fn secret_read(secret: Option<&CancellationToken>) {
     match secret {
         Some(secret) => secret.cancelled().await,
         None => std::future::pending().await,
@@ -227,11 +226,11 @@ pub(crate) fn tail(log: &Path) -> String {
     let read = || -> io::Result<String> {
         let mut file = File::open(log)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(SHOWN)))?;
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
         let mut bytes = vec![];
-        file.take(SHOWN).read_to_end(&mut bytes)?;
-        let cut = if length > SHOWN {
-            format!("… [{} bytes before]\n", length - SHOWN)
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        let cut = if length > TAIL_BYTES {
+            format!("… [{} bytes before]\n", length - TAIL_BYTES)
         } else {
             String::new()
         };

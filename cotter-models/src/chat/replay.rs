@@ -1,24 +1,24 @@
-//! What a reply brought along that has to go back with it, to the model that gave it and to no other.
-//! It is kept as the signature of thinking, which only this dialect understands.
+//! Parts of a reply that must be sent back with it, only to the model that gave it. They are stored
+//! as signatures of thinking, which only this dialect understands.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// One thing to go back.
+/// One part to send back.
 #[derive(Debug, PartialEq)]
 pub(super) enum ReplayItem {
-    /// The thinking before it came in this field.
+    /// The field in which the thinking before it came.
     Thinking(&'static str),
-    /// The thinking as one who passes it on from many makers wants it.
+    /// The thinking in OpenRouter's form, which covers many makers.
     Details(Value),
-    /// What came beside the text.
+    /// Extra content beside the text.
     Extra(Value),
-    /// What came with the call that follows.
+    /// Extra content of the call that follows.
     CallExtra(Value),
 }
 
-/// The fields that thinking comes in. Of two in one piece the first counts; both say the same.
+/// The fields in which thinking comes. If a delta has both, they are equal and the first is used.
 pub(super) const THINKING: [&str; 2] = ["reasoning_content", "reasoning"];
 
 const DETAILS: &str = "reasoning_details";
@@ -26,7 +26,7 @@ const EXTRA: &str = "extra_content";
 const CALL_EXTRA: &str = "tool_calls.extra_content";
 
 impl ReplayItem {
-    /// What a signature says, where it is one of ours.
+    /// Parses a signature; `None` if it is not one of ours.
     pub(super) fn parse(signature: &str) -> Option<Self> {
         let field = THINKING.into_iter().find(|field| *field == signature);
         if let Some(field) = field {
