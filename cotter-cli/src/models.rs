@@ -98,7 +98,7 @@ pub(crate) struct ChosenModel {
 pub(crate) struct AgentModel<'a> {
     pub(crate) text: &'a str,
     /// Where, in a file that knows its places.
-    pub(crate) place: Option<&'a SourceLocation>,
+    pub(crate) location: Option<&'a SourceLocation>,
     /// Whether the person names it: anybody else names one that the person has set up.
     pub(crate) is_free: bool,
 }
@@ -141,7 +141,9 @@ impl ChoiceSource {
             ChoiceSource::Variable => "`COTTER_MODEL` names it".into(),
             ChoiceSource::Settings(_) => "the settings name it".into(),
             ChoiceSource::Agent(_) => "the agent names it".into(),
-            ChoiceSource::Key(place) => format!("no model is named, and there is a key in {place}"),
+            ChoiceSource::Key(location) => {
+                format!("no model is named, and there is a key in {location}")
+            }
             ChoiceSource::Person => "it was chosen at the terminal".into(),
         }
     }
@@ -337,8 +339,8 @@ impl ProviderSet {
         match (flag, told_model(), &self.model) {
             (Some(name), ..) => Ok(named(name, ChoiceSource::Flag)),
             (None, Some(name), _) => Ok(named(&name, ChoiceSource::Variable)),
-            (None, None, Some(SourcedText { text, place })) => {
-                Ok(named(text, ChoiceSource::Settings(place.clone())))
+            (None, None, Some(SourcedText { text, location })) => {
+                Ok(named(text, ChoiceSource::Settings(location.clone())))
             }
             (None, None, None) => self.first_with_key().ok_or_else(|| self.no_model()),
         }
@@ -350,14 +352,14 @@ impl ProviderSet {
         flag: Option<&str>,
         agent: Option<AgentModel<'_>>,
     ) -> Result<ChosenModel, CliError> {
-        let Some(AgentModel { text, place, is_free }) = agent.filter(|_| flag.is_none()) else {
+        let Some(AgentModel { text, location, is_free }) = agent.filter(|_| flag.is_none()) else {
             return self.choose(flag);
         };
         let name = text.trim().to_owned();
         if is_free {
             self.names.own.push(name.clone());
         }
-        Ok(ChosenModel { name, by: ChoiceSource::Agent(place.cloned()) })
+        Ok(ChosenModel { name, by: ChoiceSource::Agent(location.cloned()) })
     }
 
     /// Whether the person has set a model up: they name it, describe it or its provider, or have a key.
@@ -378,8 +380,8 @@ impl ProviderSet {
     ) -> Result<(), CliError> {
         let is_brought = match by {
             ChoiceSource::Agent(_) => true,
-            ChoiceSource::Settings(place) => {
-                self.names.brought.iter().any(|known| known.place == *place)
+            ChoiceSource::Settings(location) => {
+                self.names.brought.iter().any(|known| known.location == *location)
             }
             ChoiceSource::Flag
             | ChoiceSource::Variable
@@ -403,8 +405,8 @@ impl ProviderSet {
         READY.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
             let name = format!("{}/{}", ready.name, ready.default_model?);
-            let place = self.ways.get(ready.name)?.key.clone()?;
-            Some(ChosenModel { name, by: ChoiceSource::Key(place) })
+            let location = self.ways.get(ready.name)?.key.clone()?;
+            Some(ChosenModel { name, by: ChoiceSource::Key(location) })
         })
     }
 
@@ -443,8 +445,8 @@ impl ProviderSet {
             ChoiceSource::Variable => {
                 failure.within(format!("`COTTER_MODEL` names `{shown}`, which cannot be used"))
             }
-            ChoiceSource::Settings(place) | ChoiceSource::Agent(Some(place)) => {
-                failure.within(place.error(format!("`{shown}` cannot be used")).to_string())
+            ChoiceSource::Settings(location) | ChoiceSource::Agent(Some(location)) => {
+                failure.within(location.error(format!("`{shown}` cannot be used")).to_string())
             }
         })
     }
@@ -475,17 +477,17 @@ impl ProviderSet {
                 Err(failure) => Err(failure
                     .within(format!("the fallback model `{}` cannot be used", shown(name.trim())))),
             },
-            Fallback::Settings(SourcedText { text: name, place }) => {
+            Fallback::Settings(SourcedText { text: name, location }) => {
                 let choice = ChosenModel {
                     name: name.trim().to_owned(),
-                    by: ChoiceSource::Settings(place.clone()),
+                    by: ChoiceSource::Settings(location.clone()),
                 };
                 let found = self.check_brought(&choice).and_then(|()| self.find(&choice.name));
                 Ok(found.map_err(|failure| {
                     let why = failure.one_line();
                     let name = shown(name.trim());
                     let words = format!("the fallback model `{name}` is left out: {why}");
-                    place.error(words).to_string()
+                    location.error(words).to_string()
                 }))
             }
         }
@@ -632,7 +634,7 @@ fn address_variable(name: &str) -> Option<&'static str> {
 /// Who tells a provider's address, where it is not the usual one.
 fn told_address(name: &str, entry: Option<&ProviderSettings>) -> Option<String> {
     if let Some(url) = entry.and_then(|entry| entry.base_url.as_ref()) {
-        return Some(url.place.to_string());
+        return Some(url.location.to_string());
     }
     let variable = address_variable(name)?;
     home::text_variable(variable).map(|_| format!("`{variable}`"))
@@ -655,7 +657,7 @@ fn speaks(word: &SourcedText) -> Result<Speaks, SettingsError> {
         let words: Vec<_> = Speaks::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
         let found = shown(&word.text);
         let error =
-            word.place.error(format!("expected one of {}, found `{found}`", words.join(", ")));
+            word.location.error(format!("expected one of {}, found `{found}`", words.join(", ")));
         match text::nearest(&word.text, Speaks::WORDS.iter().map(|(word, _)| *word)) {
             Some(near) => error.with_hint(format!("did you mean `{near}`?")),
             None => error,
@@ -665,13 +667,13 @@ fn speaks(word: &SourcedText) -> Result<Speaks, SettingsError> {
 
 fn address(url: &SourcedText) -> Result<String, SettingsError> {
     let text = url.text.trim();
-    Http::check_address(text).map_err(|why| url.place.error(why))?;
+    Http::check_address(text).map_err(|why| url.location.error(why))?;
     Ok(text.to_owned())
 }
 
 /// A name that nobody knows needs to be described.
 fn undescribed(name: &str, entry: &ProviderSettings) -> SettingsError {
-    let error = entry.place.error(format!(
+    let error = entry.location.error(format!(
         "`{name}` is no provider that is known, so it needs `speaks` and `baseUrl`"
     ));
     match text::nearest(name, READY.iter().map(|ready| ready.name)) {

@@ -125,7 +125,7 @@ impl SettingsFile {
 
     /// Something in it that has no effect.
     fn remark(&self, why: &SettingsError) -> Diagnostic {
-        let line = why.place().map(|place| place.line() as usize);
+        let line = why.location().map(|location| location.line() as usize);
         Diagnostic::new(&self.path, line, Severity::Warning, why.message())
     }
 
@@ -195,7 +195,7 @@ impl SettingsFile {
 
     /// Those of a project, of the copy that its settings are read from.
     fn hooks_of_project(found: &TrustSource) -> Result<Option<Self>, CliError> {
-        let Some((copy, grants)) = kept(found).filter(|_| found.place() == SourceKind::Cotter)
+        let Some((copy, grants)) = kept(found).filter(|_| found.kind() == SourceKind::Cotter)
         else {
             return Ok(None);
         };
@@ -262,20 +262,20 @@ impl SettingsFiles {
     /// named.
     pub(crate) fn load(
         named: Option<&Path>,
-        place: &Workspace,
+        workspace: &Workspace,
         standings: &TrustSources,
     ) -> Result<Self, CliError> {
-        SettingsFiles::look(named, place, standings)?.whole()
+        SettingsFiles::look(named, workspace, standings)?.whole()
     }
 
     /// The same for who only looks: plugins that are broken are among them, and bring nothing.
     pub(crate) fn look(
         named: Option<&Path>,
-        place: &Workspace,
+        workspace: &Workspace,
         standings: &TrustSources,
     ) -> Result<Self, CliError> {
-        let named = named.map(|path| named_by_hand(path, place.project())).transpose()?;
-        let files = SettingsFiles::read(named, place, standings)?;
+        let named = named.map(|path| named_by_hand(path, workspace.project())).transpose()?;
+        let files = SettingsFiles::read(named, workspace, standings)?;
         match files.looser() {
             None => Ok(files),
             Some(message) => Err(CliError::new(message)
@@ -288,30 +288,30 @@ impl SettingsFiles {
     pub(crate) fn load_again(
         &self,
         named: Option<&Path>,
-        place: &Workspace,
+        workspace: &Workspace,
         standings: &TrustSources,
     ) -> Result<(Self, Vec<String>), CliError> {
         let mut told = vec![];
         let named = match named {
             None => None,
-            Some(path) => personal(path, SettingsOwner::File, place.project())?.or_else(|| {
+            Some(path) => personal(path, SettingsOwner::File, workspace.project())?.or_else(|| {
                 let shown = path.display();
                 told.push(format!("the settings file {shown} is gone: what it said stays"));
                 let was = |file: &&SettingsFile| file.settings.source == Some(SettingsOwner::File);
                 self.0.iter().find(was).map(SettingsFile::again)
             }),
         };
-        let files = SettingsFiles::read(named, place, standings)?.whole()?;
+        let files = SettingsFiles::read(named, workspace, standings)?.whole()?;
         told.extend(files.looser().map(|message| format!("{message}; yours holds")));
         Ok((files, told))
     }
 
     fn read(
         named: Option<SettingsFile>,
-        place: &Workspace,
+        workspace: &Workspace,
         standings: &TrustSources,
     ) -> Result<Self, CliError> {
-        let project = place.project();
+        let project = workspace.project();
         let mut files = vec![];
         files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
         if let Some(path) = home::user_settings() {
@@ -323,13 +323,13 @@ impl SettingsFiles {
         let said = || files.iter().chain(&named).map(|file| &file.settings);
         let home = says_home(said());
         let plugins: Vec<_> = said().flat_map(|settings| settings.plugins.clone()).collect();
-        let own = project::of_person(&plugins, home, &home_folder(place))?;
+        let own = project::of_person(&plugins, home, &home_folder(workspace))?;
         // What is said for us stands nearer.
         let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
         let at = at.unwrap_or(files.len());
         files.splice(at..at, own.into_iter().map(SettingsFile::of_others));
         for found in &standings.0 {
-            for part in project::of_project(found, home, &home_folder(place))? {
+            for part in project::of_project(found, home, &home_folder(workspace))? {
                 take_in(&mut files, SettingsFile::of_others(part));
             }
             files.extend(SettingsFile::of_project(found)?);
@@ -470,11 +470,11 @@ impl SettingsFiles {
     pub(crate) fn servers(
         &self,
         named: &[PathBuf],
-        place: &Workspace,
+        workspace: &Workspace,
     ) -> Result<Servers, CliError> {
         let mut servers = Servers::default();
         for path in named {
-            if home::leads_through(path, place.project()) {
+            if home::leads_through(path, workspace.project()) {
                 let message = format!("{} lies in the project", path.display());
                 return Err(CliError::new(message).with_hint(
                     "what a repository brings is not started; keep your own elsewhere",
@@ -542,7 +542,7 @@ impl SettingsFiles {
     pub(crate) fn about_disabled(&self, agent: &Agent) -> Vec<String> {
         let hooks = agent.hooks();
         let disabled = self.0.iter().flat_map(|file| &file.settings.disable);
-        let words = disabled.filter_map(|SourcedText { text, place }| {
+        let words = disabled.filter_map(|SourcedText { text, location }| {
             let words = match hooks.iter().any(|hook| hook.is_called(text)) {
                 true => several(&hooks, text)?,
                 false => {
@@ -550,7 +550,7 @@ impl SettingsFiles {
                     format!("there is no hook `{text}` to switch off{}", hint.unwrap_or_default())
                 }
             };
-            Some(place.error(words).to_string())
+            Some(location.error(words).to_string())
         });
         words.collect()
     }
@@ -681,8 +681,8 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
     let texts =
         kinds.into_iter().flat_map(|(kind, texts)| texts.iter().map(move |text| (kind, text)));
-    let parse = |(kind, SourcedText { text, place }): (_, &SourcedText)| {
-        Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))
+    let parse = |(kind, SourcedText { text, location }): (_, &SourcedText)| {
+        Rule::parse(kind, text).map_err(|error| location.error(error.to_string()))
     };
     texts.map(parse).collect()
 }

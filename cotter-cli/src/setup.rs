@@ -73,7 +73,7 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
 /// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
 fn builder(
     answering: ModelChain,
-    place: Workspace,
+    workspace: Workspace,
     runner: &Runner,
     spaces: &Spaces,
 ) -> Result<AgentBuilder, CliError> {
@@ -81,11 +81,11 @@ fn builder(
     let shell = shell.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());
     let shell = text::show_line(shell.unwrap_or("sh")).into_owned();
     let ModelChain { model, fallbacks, .. } = answering;
-    let tools = place.clone();
+    let tools = workspace.clone();
     let builder = fallbacks
         .into_iter()
         .fold(Agent::builder(model), AgentBuilder::fallback)
-        .place(place)
+        .workspace(workspace)
         .environment(Environment::new(env::consts::OS, shell, env::consts::ARCH))
         .extend(builtin::subagents)
         .extend(builtin::commands)
@@ -96,26 +96,26 @@ fn builder(
 
 /// The tools that every agent here may have, whatever settings bring.
 pub(crate) fn own_tools() -> Result<Vec<String>, CliError> {
-    let place = home::find_workspace(None)?;
+    let workspace = home::find_workspace(None)?;
     let runner = tools::runner(&MergedSettings::default())?;
-    let spaces = Spaces::new(&place, &SetupArgs::default(), &[]);
-    let agent = builder(ModelChain::nobody().0, place, &runner, &spaces)?.build()?;
+    let spaces = Spaces::new(&workspace, &SetupArgs::default(), &[]);
+    let agent = builder(ModelChain::nobody().0, workspace, &runner, &spaces)?.build()?;
     let all = agent.tools();
     let names = all.specs().map(|spec| spec.name.to_string());
     Ok(names.chain(SOMETIMES.map(str::to_owned)).collect())
 }
 
 /// The agent of a folder, to see what it has. It has no model and keeps nothing.
-pub(crate) fn shown(place: Workspace, shape: &SetupArgs) -> Result<Agent, CliError> {
-    shown_with_files(place, shape).map(|(agent, _)| agent)
+pub(crate) fn shown(workspace: Workspace, shape: &SetupArgs) -> Result<Agent, CliError> {
+    shown_with_files(workspace, shape).map(|(agent, _)| agent)
 }
 
 /// The same, with the settings in force.
 pub(crate) fn shown_with_files(
-    place: Workspace,
+    workspace: Workspace,
     shape: &SetupArgs,
 ) -> Result<(Agent, SettingsFiles), CliError> {
-    let AgentPreview { agent, files, told, about } = preview_agent(place, shape)?;
+    let AgentPreview { agent, files, told, about } = preview_agent(workspace, shape)?;
     let files = files.whole()?;
     told.iter().for_each(warn);
     about::in_short(&about).iter().for_each(warn);
@@ -132,24 +132,27 @@ pub(crate) struct AgentPreview {
 }
 
 /// How what a project brings stands for such a run.
-pub(crate) fn standings_for(place: &Workspace, shape: &SetupArgs) -> TrustSources {
-    if shape.safe_mode { TrustSources::nothing() } else { trust::seen(place) }
+pub(crate) fn standings_for(workspace: &Workspace, shape: &SetupArgs) -> TrustSources {
+    if shape.safe_mode { TrustSources::nothing() } else { trust::seen(workspace) }
 }
 
 /// The agent that a run of this shape would be, and all that is said while it is put together. Nothing is
 /// started.
-pub(crate) fn preview_agent(place: Workspace, shape: &SetupArgs) -> Result<AgentPreview, CliError> {
-    let standings = standings_for(&place, shape);
-    let spaces = Spaces::new(&place, shape, &[]);
-    let files = SettingsFiles::look(shape.settings.as_deref(), &place, &standings)?;
-    let chosen = SelectedAgent::named(shape, &place, &standings)?;
+pub(crate) fn preview_agent(
+    workspace: Workspace,
+    shape: &SetupArgs,
+) -> Result<AgentPreview, CliError> {
+    let standings = standings_for(&workspace, shape);
+    let spaces = Spaces::new(&workspace, shape, &[]);
+    let files = SettingsFiles::look(shape.settings.as_deref(), &workspace, &standings)?;
+    let chosen = SelectedAgent::named(shape, &workspace, &standings)?;
     let values = files.values();
-    let place = roots::furnish(place, &values.reach, &[])?;
+    let workspace = roots::furnish(workspace, &values.reach, &[])?;
     let runner = tools::runner(&values)?;
-    let brought = LoadedExtensions::read(&files, &place, &standings, &spaces, shape)?;
-    let place = brought.readable(place);
-    let servers = tools::seen_servers(files.servers(&[], &place)?, &runner, &place)?;
-    let builder = builder(ModelChain::nobody().0, place, &runner, &spaces)?;
+    let brought = LoadedExtensions::read(&files, &workspace, &standings, &spaces, shape)?;
+    let workspace = brought.readable(workspace);
+    let servers = tools::seen_servers(files.servers(&[], &workspace)?, &runner, &workspace)?;
+    let builder = builder(ModelChain::nobody().0, workspace, &runner, &spaces)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
     let agent = as_chosen(builder, chosen.as_ref()).build()?;
     let starts: Arc<dyn HookHost> = Arc::new(tools::hooks(&runner, redactor())?);
@@ -168,20 +171,20 @@ struct LoadedExtensions {
 impl LoadedExtensions {
     fn read(
         files: &SettingsFiles,
-        place: &Workspace,
+        workspace: &Workspace,
         standings: &TrustSources,
         spaces: &Spaces,
         shape: &SetupArgs,
     ) -> Result<Self, CliError> {
-        let extensions = Extensions::load(files, place, standings);
+        let extensions = Extensions::load(files, workspace, standings);
         let extensions = if shape.safe_mode { extensions.safe() } else { extensions };
         Ok(LoadedExtensions { extensions, spaces: spaces.read_named(standings)? })
     }
 
     /// The place from which files of skills may be read too.
-    fn readable(&self, place: Workspace) -> Workspace {
+    fn readable(&self, workspace: Workspace) -> Workspace {
         let skills = self.spaces.iter().flat_map(|named| named.space.files.skill_folders());
-        self.extensions.readable(place).with_read_roots(skills.collect::<Vec<_>>())
+        self.extensions.readable(workspace).with_read_roots(skills.collect::<Vec<_>>())
     }
 }
 
@@ -232,7 +235,7 @@ fn load(
 
 /// Everything a run needs, put together.
 pub(crate) struct RunSetup {
-    pub(crate) place: Workspace,
+    pub(crate) workspace: Workspace,
     pub(crate) files: SettingsFiles,
     /// How what the project brings stands.
     pub(crate) standings: TrustSources,
@@ -267,15 +270,15 @@ impl RunSetup {
     ) -> Result<(Agent, Reloader), CliError> {
         let values = self.files.values();
         let limits = values.limits.clone();
-        let place = roots::furnish(self.place, &values.reach, &args.add_dirs)?;
+        let workspace = roots::furnish(self.workspace, &values.reach, &args.add_dirs)?;
         let runner = tools::runner(&values)?;
         let shape = &args.shape;
         let brought =
-            LoadedExtensions::read(&self.files, &place, &self.standings, &self.spaces, shape)?;
-        let place = brought.readable(place);
+            LoadedExtensions::read(&self.files, &workspace, &self.standings, &self.spaces, shape)?;
+        let workspace = brought.readable(workspace);
         let servers =
-            tools::servers(self.files.servers(&args.mcp, &place)?, &runner, &place).await?;
-        let builder = builder(self.answering, place, &runner, &self.spaces)?;
+            tools::servers(self.files.servers(&args.mcp, &workspace)?, &runner, &workspace).await?;
+        let builder = builder(self.answering, workspace, &runner, &self.spaces)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
         let builder = as_chosen(builder, self.chosen.as_ref());
         let most = self.chosen.as_ref().and_then(SelectedAgent::max_turns);
@@ -309,11 +312,11 @@ impl RunSetup {
 }
 
 /// The last session that was started in this folder.
-pub(crate) fn last_session(store: &dyn Store, place: &Workspace) -> Result<SmolStr, CliError> {
+pub(crate) fn last_session(store: &dyn Store, workspace: &Workspace) -> Result<SmolStr, CliError> {
     let all = store.list()?;
-    let here = all.into_iter().find(|session| session.cwd == place.cwd());
+    let here = all.into_iter().find(|session| session.cwd == workspace.cwd());
     here.map(|session| session.id).ok_or_else(|| {
-        CliError::new(format!("no session was started in {}", place.cwd().display())).with_hint(
+        CliError::new(format!("no session was started in {}", workspace.cwd().display())).with_hint(
             "`cotter sessions list` shows those of other folders; `--resume ID` takes one up",
         )
     })

@@ -45,7 +45,7 @@ use crate::{
 pub(crate) struct Spaces(Arc<SpacesInner>);
 
 struct SpacesInner {
-    place: Workspace,
+    workspace: Workspace,
     /// The folder of the person's own, where they have one.
     own: Option<PathBuf>,
     store: Result<TrustStore, CliError>,
@@ -93,14 +93,14 @@ pub(crate) enum SpaceTrust {
 }
 
 impl Spaces {
-    pub(crate) fn new(place: &Workspace, shape: &SetupArgs, hashes: &[Hash]) -> Self {
-        let own = paths::spaces().filter(|own| !paths::is_brought_by(own, place.project()));
-        let store = trust::store(place.project());
-        Spaces::of(place, own, store, &shape.spaces, hashes, shape.safe_mode)
+    pub(crate) fn new(workspace: &Workspace, shape: &SetupArgs, hashes: &[Hash]) -> Self {
+        let own = paths::spaces().filter(|own| !paths::is_brought_by(own, workspace.project()));
+        let store = trust::store(workspace.project());
+        Spaces::of(workspace, own, store, &shape.spaces, hashes, shape.safe_mode)
     }
 
     fn of(
-        place: &Workspace,
+        workspace: &Workspace,
         own: Option<PathBuf>,
         store: Result<TrustStore, CliError>,
         named: &[String],
@@ -114,7 +114,7 @@ impl Spaces {
             }
         }
         Spaces(Arc::new(SpacesInner {
-            place: place.clone(),
+            workspace: workspace.clone(),
             own,
             store,
             hashes: hashes.to_vec(),
@@ -276,7 +276,7 @@ impl Spaces {
     }
 
     fn project(&self) -> TrustSources {
-        trust::standing_now(&self.0.place, &self.0.hashes)
+        trust::standing_now(&self.0.workspace, &self.0.hashes)
     }
 
     fn run(&self, cx: &CommandCx) -> Result<String, String> {
@@ -378,8 +378,8 @@ impl SpacesGuard<'_> {
 
     /// Where the space of an owner is.
     pub(crate) fn places(&self) -> Vec<(Owner, PathBuf)> {
-        let place = |named: &NamedSpace| Some((space::owner(&named.id), named.source.clone()?));
-        self.named.iter().filter_map(place).collect()
+        let workspace = |named: &NamedSpace| Some((space::owner(&named.id), named.source.clone()?));
+        self.named.iter().filter_map(workspace).collect()
     }
 
     /// Adds them to what is loaded.
@@ -439,7 +439,7 @@ fn read(at: &SpaceLocation, copy: &Path) -> Result<Space, CliError> {
 
 /// A space that a project brings, of the nearest folder that has it.
 fn of_project(id: &str, project: &TrustSources) -> Option<SpaceLocation> {
-    let folders = project.0.iter().rev().filter(|found| found.place() == SourceKind::Cotter);
+    let folders = project.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
     for found in folders {
         let within = Path::new("spaces").join(id);
         let source = found.source.join(&within);

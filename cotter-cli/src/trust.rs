@@ -38,13 +38,13 @@ use crate::{
 };
 
 /// Where a project's own settings, hooks and servers may stand, there or not.
-pub(crate) fn possible_sources(place: &Workspace) -> Vec<PathBuf> {
-    source::possible_sources(place, home::folder().as_deref())
+pub(crate) fn possible_sources(workspace: &Workspace) -> Vec<PathBuf> {
+    source::possible_sources(workspace, home::folder().as_deref())
 }
 
 /// Those that are there.
-pub(crate) fn sources(place: &Workspace) -> Vec<PathBuf> {
-    let mut sources = possible_sources(place);
+pub(crate) fn sources(workspace: &Workspace) -> Vec<PathBuf> {
+    let mut sources = possible_sources(workspace);
     sources.retain(|source| is_there(source));
     sources
 }
@@ -106,7 +106,7 @@ impl TrustSources {
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|found| {
             let source = shown(&found.source);
-            let stays = match found.place() {
+            let stays = match found.kind() {
                 SourceKind::Cotter => "the hooks and rules that were trusted stay, nothing else of it runs",
                 // They run in place, and would not be what was trusted.
                 SourceKind::Claude | SourceKind::Agents => {
@@ -139,14 +139,14 @@ impl TrustSources {
 /// spaces that were named: somebody is asked, a hash is trusted for this run, or nothing runs where
 /// something is left out.
 pub(crate) async fn standings(
-    place: &Workspace,
+    workspace: &Workspace,
     spaces: &[PathBuf],
     args: &TrustArgs,
     when: ColorChoice,
 ) -> Result<TrustSources, CliError> {
-    let store = store(place.project());
+    let store = store(workspace.project());
     let mut asking = TrustPrompt { args, when, terminal: None, unused: args.hashes() };
-    let standings = asking.settle_all(possible_sources(place), &store).await?;
+    let standings = asking.settle_all(possible_sources(workspace), &store).await?;
     let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
     check(&standings, &of_spaces, &asking.unused, args)?;
     match &store {
@@ -156,8 +156,8 @@ pub(crate) async fn standings(
 }
 
 /// How everything a project brings stands, for who only looks.
-pub(crate) fn seen(place: &Workspace) -> TrustSources {
-    let looked = look(possible_sources(place), &store(place.project())).into_iter();
+pub(crate) fn seen(workspace: &Workspace) -> TrustSources {
+    let looked = look(possible_sources(workspace), &store(workspace.project())).into_iter();
     let found = |ScannedSource { source, standing, .. }| TrustSource { source, standing };
     TrustSources(looked.map(found).collect())
 }
@@ -200,9 +200,9 @@ fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<Scan
 }
 
 /// How everything a project brings stands in the course of a run that may use contents of these hashes.
-pub(crate) fn standing_now(place: &Workspace, hashes: &[Hash]) -> TrustSources {
-    let mut standings = seen(place);
-    let store = store(place.project());
+pub(crate) fn standing_now(workspace: &Workspace, hashes: &[Hash]) -> TrustSources {
+    let mut standings = seen(workspace);
+    let store = store(workspace.project());
     standings.0.iter_mut().for_each(|found| admit(found, &store, hashes));
     standings
 }
@@ -619,10 +619,10 @@ mod tests {
         for name in [".mcp.json", "p/.mcp.json", "p/a/.mcp.json"] {
             fs::write(root.join(name), "{}").unwrap();
         }
-        let place = Workspace::new(&root.join("p/a/b")).with_project(&root.join("p"));
+        let workspace = Workspace::new(&root.join("p/a/b")).with_project(&root.join("p"));
         fs::create_dir_all(root.join("p/a/b/.claude")).unwrap();
         let found = ["p/.cotter", "p/a/b/.claude", "p/a/b/.cotter", "p/.mcp.json"];
-        assert_eq!(sources(&place), found.map(|name| root.join(name)));
-        assert_eq!(possible_sources(&place).len(), 10);
+        assert_eq!(sources(&workspace), found.map(|name| root.join(name)));
+        assert_eq!(possible_sources(&workspace).len(), 10);
     }
 }

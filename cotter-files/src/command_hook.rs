@@ -138,7 +138,7 @@ pub struct ProcessSpec {
     /// Whether the operating system closes it off like a command of the agent's.
     pub confined: bool,
     /// The folders of the run it is about.
-    pub place: Workspace,
+    pub workspace: Workspace,
     /// Where what it says on standard error is kept as it comes.
     pub remarks: StderrBuffer,
 }
@@ -266,8 +266,8 @@ impl CommandHook {
         asked: &HookRequest,
         stdin: Vec<u8>,
     ) -> ProcessSpec {
-        let place = asked.cx.place().clone();
-        let project = place.project().as_os_str().to_owned();
+        let workspace = asked.cx.workspace().clone();
+        let project = workspace.project().as_os_str().to_owned();
         let mut variables = vec![("COTTER_PROJECT_DIR".into(), project)];
         if base.confined {
             // What is trusted stays as it is.
@@ -280,7 +280,7 @@ impl CommandHook {
             variables,
             stdin: stdin.into(),
             confined: base.confined,
-            place,
+            workspace,
             remarks: StderrBuffer::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! Documents of JSON with comments, in which every value knows its place. The room parses and reports errors
+//! Documents of JSON with comments, in which every value knows its location. The room parses and reports errors
 //! with file, line and JSON path; it gives no key a meaning.
 
 pub mod location;
@@ -69,7 +69,7 @@ impl Document {
     }
 }
 
-/// A value in a document: a cursor that gives what is asked for, or an error that names the place.
+/// A value in a document: a cursor that gives what is asked for, or an error that names the location.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     source: &'a Arc<SourceText>,
@@ -172,13 +172,13 @@ impl<'a> Node<'a> {
     }
 
     /// Where this value stands.
-    pub fn place(&self) -> SourceLocation {
+    pub fn location(&self) -> SourceLocation {
         SourceLocation::new(self.source, self.value.spot)
     }
 
     /// An error about this value.
     pub fn error(&self, message: impl Into<String>) -> SettingsError {
-        self.place().error(message)
+        self.location().error(message)
     }
 
     /// An error that says what should stand here and what does.
@@ -218,12 +218,12 @@ impl<'a> Object<'a> {
         self.get(key).ok_or_else(|| self.node.error(format!("missing key `{key}`")))
     }
 
-    /// Every key, with its place and its value, in the file's order: for objects whose keys are names.
+    /// Every key, with its location and its value, in the file's order: for objects whose keys are names.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (SourcedText, Node<'a>)> + use<'a> {
         let object = *self;
         self.members.iter().map(move |member| {
-            let place = SourceLocation::new(object.node.source, member.spot);
-            (SourcedText { text: member.key.clone(), place }, object.node_of(member))
+            let location = SourceLocation::new(object.node.source, member.spot);
+            (SourcedText { text: member.key.clone(), location }, object.node_of(member))
         })
     }
 
@@ -233,7 +233,7 @@ impl<'a> Object<'a> {
         self.members.iter().map(move |member| (member.key.as_str(), object.node_of(member)))
     }
 
-    /// The object as a value, for its place.
+    /// The object as a value, for its location.
     pub fn node(&self) -> Node<'a> {
         self.node
     }

@@ -313,7 +313,7 @@ impl FolderShared {
     }
 
     fn variables(&self, controls: &Controls) -> Variables {
-        let project = controls.cx().place().project();
+        let project = controls.cx().workspace().project();
         let found = self.known.of(project);
         let agent = controls.agent();
         let shown = |text: &str| text::show_line(text).into_owned();

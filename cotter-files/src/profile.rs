@@ -81,7 +81,7 @@ pub struct Action {
     /// The tools it is about, as globs over names of ours; `None` for all.
     pub tools: Option<Vec<String>>,
     /// Where its tools stand in the file, else the action.
-    pub place: SourceLocation,
+    pub location: SourceLocation,
     /// How long it may take; `None` is what its point allows.
     pub limit: Option<Duration>,
     /// What happens.
@@ -210,10 +210,10 @@ impl Profile {
             ("mode", mode.is_some_and(|mode: Mode| mode < policy.mode())),
             ("level", level.is_some_and(|level: Level| level < policy.level())),
         ];
-        for ((what, is_looser), place) in is_looser.into_iter().zip(&self.stand) {
-            if let (true, Some(place)) = (is_looser, place) {
+        for ((what, is_looser), location) in is_looser.into_iter().zip(&self.stand) {
+            if let (true, Some(location)) = (is_looser, location) {
                 let words = format!("the {what} of the profile is looser than yours");
-                return Err(place.error(words).with_hint(crate::profile::read::TIGHTEN));
+                return Err(location.error(words).with_hint(crate::profile::read::TIGHTEN));
             }
         }
         Ok(())

@@ -335,7 +335,7 @@ fn texts(node: Node<'_>) -> Result<Vec<SourcedText>, SettingsError> {
 }
 
 pub(crate) fn one_text(node: Node<'_>) -> Result<SourcedText, SettingsError> {
-    Ok(SourcedText { text: node.non_empty_string()?.to_owned(), place: node.place() })
+    Ok(SourcedText { text: node.non_empty_string()?.to_owned(), location: node.location() })
 }
 
 fn limits(node: Node<'_>) -> Result<LimitSettings, SettingsError> {
@@ -479,14 +479,14 @@ mod tests {
     fn render(settings: &Settings) -> String {
         let Settings { model, fallback_models, providers, models, permissions, limits, .. } =
             settings;
-        let at = |written: &SourcedText| format!("{} at {}", written.text, written.place);
+        let at = |written: &SourcedText| format!("{} at {}", written.text, written.location);
         let mut lines = Vec::new();
         lines.extend(model.iter().map(|model| format!("model {}", at(model))));
         lines.extend(fallback_models.as_ref().map(|models| {
             format!("fallback [{}]", models.iter().map(at).collect::<Vec<_>>().join(", "))
         }));
         for (name, provider) in providers {
-            lines.push(format!("provider {name} at {}", provider.place));
+            lines.push(format!("provider {name} at {}", provider.location));
             lines.extend(provider.speaks.iter().map(|word| format!("  speaks {}", at(word))));
             lines.extend(provider.base_url.iter().map(|url| format!("  base {}", at(url))));
             lines.extend(provider.api_key_variable.iter().map(|name| format!("  key in {name}")));
@@ -501,8 +501,8 @@ mod tests {
             [("allow", &permissions.allow), ("ask", &permissions.ask), ("deny", &permissions.deny)]
         {
             lines.extend(rules.iter().map(|rule| {
-                let SourcedText { text, place } = rule;
-                format!("{kind} {text} at {place} {}", place.path())
+                let SourcedText { text, location } = rule;
+                format!("{kind} {text} at {location} {}", location.path())
             }));
         }
         lines.extend(limits.max_turns.map(|turns| format!("turns {turns}")));
@@ -1250,8 +1250,8 @@ mod tests {
         let settings =
             Settings::from_document(&document, SettingsOwner::User).expect("every rule has text");
         let last = settings.permissions.deny.last().expect("there are rules");
-        expect!["s:1:400027"].assert_eq(&last.place.to_string());
-        expect!["$.permissions.deny[100000]"].assert_eq(&last.place.path());
+        expect!["s:1:400027"].assert_eq(&last.location.to_string());
+        expect!["$.permissions.deny[100000]"].assert_eq(&last.location.path());
     }
 
     #[test]
@@ -1259,7 +1259,7 @@ mod tests {
         let document = Document::parse("s.json", FULL).expect("it is well formed");
         let settings = Settings::from_document(&document, SettingsOwner::User).expect("it is good");
         let error = settings.permissions.deny[1]
-            .place
+            .location
             .error("unknown tool `bash`")
             .with_hint("try `shell`");
         expect![[r#"
@@ -1478,8 +1478,8 @@ mod tests {
         let outcome = Document::parse_bytes("s", bytes)
             .and_then(|document| Settings::from_document(&document, SettingsOwner::File));
         if let Err(error) = outcome {
-            let place = error.place().map(|place| (place.line(), place.column()));
-            assert!(place.is_none_or(|(line, column)| line > 0 && column > 0));
+            let location = error.location().map(|location| (location.line(), location.column()));
+            assert!(location.is_none_or(|(line, column)| line > 0 && column > 0));
             assert!(!error.to_string().contains('\n'));
         }
     }

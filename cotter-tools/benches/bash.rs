@@ -81,7 +81,7 @@ mod linux {
             .with_sandbox(sandbox);
         let call = || [Step::call("bash", json!({ "command": command })), Step::text("done")];
         let agent = Agent::builder(Scripted::new((0..=ROUNDS).flat_map(|_| call())))
-            .place(Workspace::new(folder))
+            .workspace(Workspace::new(folder))
             .rule(Rule::parse(RuleKind::Allow, "bash").expect("a rule"))
             .tool(Bash::new(runner))
             .build()

@@ -145,7 +145,7 @@ mod linux {
         let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
         let steps = || [Step::call("work", json!({"n": 1})), Step::text("done")];
         let agent = Agent::builder(Scripted::new((0..rounds).flat_map(move |_| steps())))
-            .place(Workspace::new(&folder.join("project")))
+            .workspace(Workspace::new(&folder.join("project")))
             .tool(work.touching(Facts::zone(Zone::Safe)))
             .build()
             .expect("an agent");

@@ -29,9 +29,9 @@ fn main() {
     let filter = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let mut table = Table::new(filter);
     let folder = std::env::temp_dir();
-    let place = Workspace::new(&folder);
+    let workspace = Workspace::new(&folder);
     for (name, command) in COMMANDS {
-        let took = time(|| _ = black_box(facts(black_box(command), &place)));
+        let took = time(|| _ = black_box(facts(black_box(command), &workspace)));
         table.add(&format!("shell: {name}"), took, Goal::Nanos(100e3));
     }
     table.print();

@@ -82,7 +82,7 @@ impl Tool for Bash {
             let running = self.runner.start(job).await.map_err(not_started)?;
             let mut output = collect_output(running, &permit, timeout).await?;
             if let Some(confinement) = confinement {
-                let workspace = permit.cx().place().clone().with_cwd(&cwd);
+                let workspace = permit.cx().workspace().clone().with_cwd(&cwd);
                 output.ended.remarks.extend(confinement.refusals(&output.tail(), &workspace));
             }
             output.output(timeout)
@@ -156,7 +156,7 @@ fn bash() -> Option<&'static Path> {
 pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
     let no_bash = || ToolError::new(ToolErrorKind::Unavailable, "there is no bash on this machine");
     let program = bash().ok_or_else(no_bash)?;
-    let workspace = permit.cx().place();
+    let workspace = permit.cx().workspace();
     let cwd = folder(permit.input(), workspace);
     let workspace = &workspace.clone().with_cwd(&cwd);
     if !cwd.is_dir() {

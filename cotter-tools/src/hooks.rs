@@ -106,13 +106,13 @@ impl HookRunner {
         named.push("TMPDIR".into());
         let environment = Environment::chosen(self.variables.iter().cloned(), &named);
         let others = job.variables.iter().map(|(name, value)| (name.into(), value.clone()));
-        let mut environment = environment.with(&job.place, others);
+        let mut environment = environment.with(&job.workspace, others);
         let (runner, confinement) = match job.confined {
             false => (&self.own, None),
             true => {
                 environment.retain(|(name, _)| name != "TMPDIR");
                 environment.push(("TMPDIR".into(), self.runner.temp().map_err(words)?.into()));
-                let plan = Confinement::of_hook(&job.cwd, &job.place, &self.runner);
+                let plan = Confinement::of_hook(&job.cwd, &job.workspace, &self.runner);
                 let mut plan = plan.map_err(words)?;
                 if let (HookLifetime::Stays, Some(plan)) = (lifetime, &mut plan) {
                     plan.aside = None;
@@ -146,7 +146,7 @@ impl HookHost for HookRunner {
             let stdin = input_file(&job.stdin, &hooks.own)
                 .map_err(|cause| format!("no input for it: {cause}"))?;
             let remarks = job.remarks.clone();
-            let workspace = job.place.clone().with_cwd(&job.cwd);
+            let workspace = job.workspace.clone().with_cwd(&job.cwd);
             let (runner, job) = hooks.job(&job, stdin, HookLifetime::Event)?;
             let confinement = job.confinement.clone();
             let count = RunningCount::new(&hooks.running);

@@ -42,12 +42,12 @@ use crate::shell::walk::ScriptWalk;
 
 /// Everything a bash command line would touch in a workspace: files, hosts and commands, nested
 /// ones included. Nothing runs. Confinement is not decided here.
-pub fn facts(command: &str, place: &Workspace) -> Facts {
+pub fn facts(command: &str, workspace: &Workspace) -> Facts {
     if let Some(why) = hidden(command) {
         let doubts = vec![Doubt::NotUnderstood(why)];
         return Facts { doubts, ..Facts::zone(Zone::Build) };
     }
-    let mut walk = ScriptWalk::new(place);
+    let mut walk = ScriptWalk::new(workspace);
     walk.whole(command);
     walk.facts
 }
@@ -71,8 +71,8 @@ mod tests {
 
     /// The zone of a command line, with `?` if it is not understood and `!` if it is destructive.
     fn verdict(command: &str) -> String {
-        let place = Workspace::new(Path::new("/nowhere/work")).with_home("/nowhere/home");
-        let facts = facts(command, &place);
+        let workspace = Workspace::new(Path::new("/nowhere/work")).with_home("/nowhere/home");
+        let facts = facts(command, &workspace);
         let mut verdict = facts.zone.as_str().to_owned();
         if facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_))) {
             verdict.push_str(" ?");

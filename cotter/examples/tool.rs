@@ -32,9 +32,9 @@ impl Tool for Append {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        let path: PathBuf = place.cwd().join(input["file"].as_str().unwrap_or_default());
-        let inside = path.parent() == Some(place.project());
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        let path: PathBuf = workspace.cwd().join(input["file"].as_str().unwrap_or_default());
+        let inside = path.parent() == Some(workspace.project());
         let zone = if inside { Zone::Workspace } else { Zone::External };
         Facts { writes: vec![path], ..Facts::zone(zone) }
     }
@@ -68,8 +68,10 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
             .and_call("append", json!({"file": "todo.txt"})),
         Step::text("It is on the list."),
     ]);
-    let agent =
-        Agent::builder(model).tool(Append::new()).place(Workspace::new(folder.path())).build()?;
+    let agent = Agent::builder(model)
+        .tool(Append::new())
+        .workspace(Workspace::new(folder.path()))
+        .build()?;
     agent.process_request("Remember the milk.").await?;
     let written = fs::read_to_string(folder.path().join("todo.txt"))?;
     Ok(format!("{}todo.txt: {written}", transcript(&agent.main_session().await?)))

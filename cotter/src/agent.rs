@@ -99,7 +99,7 @@ struct AgentInner {
     mention_mode: MentionMode,
     /// The names of the tools for skills and for subagents.
     invoking: [SmolStr; 2],
-    place: Workspace,
+    workspace: Workspace,
     limits: Limits,
     scope: Option<GlobSet>,
     spill: Option<PathBuf>,
@@ -129,7 +129,7 @@ impl Agent {
     /// A new session.
     pub async fn new_session(&self) -> Result<Session, StoreError> {
         self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
-        let header = SessionHeader::new(self.0.store.new_id(), self.place().cwd());
+        let header = SessionHeader::new(self.0.store.new_id(), self.workspace().cwd());
         let state = SessionState::create(&*self.0.store, header)?;
         Ok(self.opened(state, "created").await)
     }
@@ -184,8 +184,8 @@ impl Agent {
     }
 
     /// The folders it works in.
-    pub fn place(&self) -> &Workspace {
-        &self.0.place
+    pub fn workspace(&self) -> &Workspace {
+        &self.0.workspace
     }
 
     /// The model in use.
@@ -221,7 +221,7 @@ impl Agent {
     pub fn facts(&self, tool: &str, input: &Value) -> Option<Facts> {
         let tools = self.tools();
         let row = tools.row(tool)?;
-        let effects = || row.tool.effects(input, self.place());
+        let effects = || row.tool.effects(input, self.workspace());
         catch_unwind(AssertUnwindSafe(effects)).ok()
     }
 
@@ -398,7 +398,7 @@ impl Agent {
             environment: above.environment.clone(),
             mention_mode: MentionMode::Model,
             invoking: above.invoking.clone(),
-            place: above.place.clone(),
+            workspace: above.workspace.clone(),
             limits,
             scope: None,
             spill: above.spill.clone(),
@@ -412,11 +412,11 @@ impl Agent {
     /// The folders of a session: what was too long for the model may be read back.
     pub(crate) fn place_of(&self, session: &str) -> Workspace {
         match &self.0.spill {
-            None => self.0.place.clone(),
+            None => self.0.workspace.clone(),
             Some(folder) => {
                 // Paths are compared with their links resolved.
                 let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-                self.0.place.clone().with_read_roots([real.join(session)])
+                self.0.workspace.clone().with_read_roots([real.join(session)])
             }
         }
     }

@@ -135,7 +135,7 @@ pub struct PolicyInput<'a> {
     /// What it touches.
     pub facts: &'a Facts,
     /// Where it runs.
-    pub place: &'a Workspace,
+    pub workspace: &'a Workspace,
     /// What a person said earlier in this session, as allow rules.
     pub approvals: &'a [Rule],
 }
@@ -202,10 +202,10 @@ impl Policy {
     /// The floor's one answer to one call. It looks at nothing but what it is given, and at which
     /// file a name stands for.
     pub fn decide(&self, asked: &PolicyInput<'_>) -> Ruling {
-        let PolicyInput { tool, input, facts, place, .. } = *asked;
+        let PolicyInput { tool, input, facts, workspace, .. } = *asked;
         let hit = |kind: RuleKind| {
             let mut rules = self.rules.iter().map(|(rule, _)| rule);
-            rules.find(|rule| rule.kind == kind && rule.hits(tool, facts, place))
+            rules.find(|rule| rule.kind == kind && rule.hits(tool, facts, workspace))
         };
         let ruled = |verdict, rule: &Rule| Ruling { verdict, by: Decider::Rule(rule.to_string()) };
         if let Some(rule) = hit(RuleKind::Deny) {
@@ -241,17 +241,18 @@ impl Policy {
     /// Which rule or approval lets a call pass: the first that has a part in it, where every part of the
     /// call is covered by one or runs by its own zone.
     fn allowed(&self, asked: &PolicyInput<'_>) -> Option<Decider> {
-        let PolicyInput { tool, facts, place, approvals, .. } = *asked;
+        let PolicyInput { tool, facts, workspace, approvals, .. } = *asked;
         let rules = self.rules.iter().map(|(rule, _)| rule).filter(|rule| rule.loosens());
         let rules = rules.map(|rule| (rule, Decider::Rule(rule.to_string())));
         let said = approvals.iter().map(|rule| (rule, Decider::Approval(rule.text().into())));
         let all: Vec<_> = rules.chain(said).collect();
-        if let Some((_, by)) = all.iter().find(|(rule, _)| rule.covers_call(tool, facts, place)) {
+        if let Some((_, by)) = all.iter().find(|(rule, _)| rule.covers_call(tool, facts, workspace))
+        {
             return Some(by.clone());
         }
         let mut by = None;
-        for (part, zone) in parts(facts, place) {
-            let covering = all.iter().find(|(rule, _)| rule.covers(&part, place));
+        for (part, zone) in parts(facts, workspace) {
+            let covering = all.iter().find(|(rule, _)| rule.covers(&part, workspace));
             match covering {
                 Some((_, covered)) => _ = by.get_or_insert(covered),
                 None if self.runs(zone, facts) => {}
@@ -291,19 +292,20 @@ impl Policy {
 
     /// Whether a file is not for a tool that comes across it: it is a secret by its name, or a rule
     /// asks about or denies reading it.
-    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Workspace) -> bool {
-        is_secret(path) || self.rules.iter().any(|(rule, _)| rule.keeps_back(tool, path, place))
+    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
+        is_secret(path) || self.rules.iter().any(|(rule, _)| rule.keeps_back(tool, path, workspace))
     }
 
     /// Every rule and guard that speaks about a call, with its origin and what it says by itself.
     pub(crate) fn speaking(&self, asked: &PolicyInput<'_>) -> Vec<(String, &Origin, Verdict)> {
-        let PolicyInput { tool, input, facts, place, .. } = *asked;
+        let PolicyInput { tool, input, facts, workspace, .. } = *asked;
         let speaks = |rule: &Rule| match rule.kind {
             RuleKind::Allow => {
-                let covers = |(part, _): (CallPart<'_>, Zone)| rule.covers(&part, place);
-                rule.covers_call(tool, facts, place) || parts(facts, place).into_iter().any(covers)
+                let covers = |(part, _): (CallPart<'_>, Zone)| rule.covers(&part, workspace);
+                rule.covers_call(tool, facts, workspace)
+                    || parts(facts, workspace).into_iter().any(covers)
             }
-            RuleKind::Ask | RuleKind::Deny => rule.hits(tool, facts, place),
+            RuleKind::Ask | RuleKind::Deny => rule.hits(tool, facts, workspace),
         };
         let says = |rule: &Rule| match rule.kind {
             RuleKind::Allow => Verdict::Pass,
@@ -322,18 +324,20 @@ impl Policy {
 
 /// The parts of a call, each with its own zone. Of a call that runs commands these are the commands
 /// and their redirections; of any other what it reads, writes and speaks to.
-fn parts<'a>(facts: &'a Facts, place: &Workspace) -> Vec<(CallPart<'a>, Zone)> {
+fn parts<'a>(facts: &'a Facts, workspace: &Workspace) -> Vec<(CallPart<'a>, Zone)> {
     let mut parts = vec![];
     for (index, command) in facts.commands.iter().enumerate() {
         parts.push((CallPart::Command(&facts.commands, index), command.zone));
         let writes = command.writes_to.iter();
-        parts.extend(writes.map(|path| (CallPart::Write(path), Zone::of_write(path, place))));
+        parts.extend(writes.map(|path| (CallPart::Write(path), Zone::of_write(path, workspace))));
     }
     if facts.commands.is_empty() {
         let reads =
-            facts.reads.iter().map(|path| (CallPart::Read(path), Zone::of_read(path, place)));
-        let writes =
-            facts.writes.iter().map(|path| (CallPart::Write(path), Zone::of_write(path, place)));
+            facts.reads.iter().map(|path| (CallPart::Read(path), Zone::of_read(path, workspace)));
+        let writes = facts
+            .writes
+            .iter()
+            .map(|path| (CallPart::Write(path), Zone::of_write(path, workspace)));
         let hosts = facts.hosts.iter().map(|host| (CallPart::Host(host), facts.zone));
         parts.extend(reads.chain(writes).chain(hosts));
     }
@@ -347,7 +351,7 @@ mod tests {
     use super::*;
 
     fn check(rules: &[(RuleKind, &str)], mode: Mode, level: Level, call: (&str, Facts)) -> Ruling {
-        let place = Workspace::new(Path::new("/srv/project"));
+        let workspace = Workspace::new(Path::new("/srv/project"));
         let mut policy = Policy::default();
         for (kind, text) in rules {
             policy.add(Rule::parse(*kind, text).unwrap(), &Origin::User);
@@ -355,7 +359,13 @@ mod tests {
         policy.set_mode(mode, &Origin::User);
         policy.set_level(level, &Origin::User);
         let (tool, input) = (call.0, &Value::Null);
-        policy.decide(&PolicyInput { tool, input, facts: &call.1, place: &place, approvals: &[] })
+        policy.decide(&PolicyInput {
+            tool,
+            input,
+            facts: &call.1,
+            workspace: &workspace,
+            approvals: &[],
+        })
     }
 
     fn word(ruling: &Ruling) -> &'static str {

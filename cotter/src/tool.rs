@@ -75,8 +75,8 @@ pub trait Tool: Send + Sync + 'static {
 
     /// What a call with this input would touch. Pure and quick: it is asked before every gate.
     /// A tool that does not say is taken to run unknown code.
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        let _ = (input, place);
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        let _ = (input, workspace);
         Facts::unknown()
     }
 

@@ -41,10 +41,10 @@ pub(crate) fn files(
         let known = setup::own_tools()?;
         let known: Vec<_> = known.iter().map(String::as_str).collect();
         checked.iter_mut().for_each(|file| tell_of_tools(file, &known));
-        let place = paths::find_workspace(None)?;
+        let workspace = paths::find_workspace(None)?;
         // Settings that cannot be read are told by who reads them.
-        let settings = SettingsFiles::look(None, &place, &trust::seen(&place)).ok();
-        let mut start = ProfileChecker::new(&place, settings.as_ref())?;
+        let settings = SettingsFiles::look(None, &workspace, &trust::seen(&workspace)).ok();
+        let mut start = ProfileChecker::new(&workspace, settings.as_ref())?;
         let profiles = checked.iter_mut().filter(|file| is_profile(file));
         profiles.for_each(|file| tell_of_start(file, &mut start, &known));
     }

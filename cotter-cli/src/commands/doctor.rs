@@ -70,7 +70,7 @@ const SLOW: f64 = 500.0;
 
 /// Everything that was seen.
 struct DoctorInput {
-    place: Workspace,
+    workspace: Workspace,
     standings: TrustSources,
     /// What would be in force, or why nothing can be.
     seen: Result<AgentPreview, CliError>,
@@ -111,11 +111,11 @@ impl DoctorRow {
 
 /// `cotter doctor`.
 pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = home::find_workspace(None)?;
-    let standings = trust::seen(&place);
-    let seen = setup::preview_agent(place.clone(), &SetupArgs::default());
-    let log = log::of_folder(place.cwd(), SESSIONS).unwrap_or_default();
-    let sight = DoctorInput { place, standings, seen, log };
+    let workspace = home::find_workspace(None)?;
+    let standings = trust::seen(&workspace);
+    let seen = setup::preview_agent(workspace.clone(), &SetupArgs::default());
+    let log = log::of_folder(workspace.cwd(), SESSIONS).unwrap_or_default();
+    let sight = DoctorInput { workspace, standings, seen, log };
     let sections: Vec<_> = SECTIONS.iter().map(|(name, rows)| (*name, rows(&sight))).collect();
     let rows = || sections.iter().flat_map(|(_, rows)| rows);
     let broken = rows().filter(|row| row.state == RowState::Broken).count();
@@ -247,7 +247,7 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
     if let Some(path) = home::user_settings() {
         rows.push(there(&path).with("origin", Origin::User.to_string()));
     }
-    for path in home_folder(&sight.place).brings() {
+    for path in home_folder(&sight.workspace).brings() {
         let home = sight.seen.as_ref().ok().and_then(|seen| seen.files.home());
         let (state, word) = match home {
             Some(true) => (RowState::Good, "used"),
@@ -290,8 +290,8 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
 /// What a yes about the home folder would bring, where nobody was asked yet.
 fn would_be_used(sight: &DoctorInput) -> Option<DoctorRow> {
     let seen = sight.seen.as_ref().ok()?;
-    let is_open = seen.files.home().is_none() && !home_folder(&sight.place).brings().is_empty();
-    let gist = is_open.then(|| ClaudeSummary::read(&sight.place))?;
+    let is_open = seen.files.home().is_none() && !home_folder(&sight.workspace).brings().is_empty();
+    let gist = is_open.then(|| ClaudeSummary::read(&sight.workspace))?;
     let what = "with `claude.home` in settings";
     Some(match gist {
         Ok(gist) => DoctorRow::new(
@@ -319,7 +319,7 @@ fn plugins(sight: &DoctorInput) -> Vec<DoctorRow> {
 
 /// The spaces that can be loaded by name.
 fn spaces(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let all = Spaces::new(&sight.place, &SetupArgs::default(), &[]).all(&sight.standings);
+    let all = Spaces::new(&sight.workspace, &SetupArgs::default(), &[]).all(&sight.standings);
     let row = |at: &SpaceLocation| {
         let state = if at.word() == "trusted" { RowState::Good } else { RowState::Note };
         let origin = if at.of_project { Origin::Project } else { Origin::User };
@@ -332,14 +332,14 @@ fn spaces(sight: &DoctorInput) -> Vec<DoctorRow> {
 
 /// The profiles that can be run by name, and what they would tell or start.
 fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let listed = match agents::profiles(&sight.place, &sight.standings) {
+    let listed = match agents::profiles(&sight.workspace, &sight.standings) {
         Ok(listed) => listed,
         Err(failure) => {
             return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];
         }
     };
     let seen = sight.seen.as_ref().ok();
-    let mut start = match ProfileChecker::new(&sight.place, seen.map(|seen| &seen.files)) {
+    let mut start = match ProfileChecker::new(&sight.workspace, seen.map(|seen| &seen.files)) {
         Ok(start) => start,
         Err(failure) => {
             return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];
@@ -474,7 +474,7 @@ fn confinement(sight: &DoctorInput) -> Vec<DoctorRow> {
 
 fn folders(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
-    let place = seen.agent.place();
+    let workspace = seen.agent.workspace();
     let row = |what: &str, folders: &mut dyn Iterator<Item = &std::path::Path>| {
         let mut seen = BTreeSet::new();
         let new: Vec<_> = folders.filter(|folder| seen.insert(folder.to_owned())).collect();
@@ -488,9 +488,9 @@ fn folders(sight: &DoctorInput) -> Vec<DoctorRow> {
         absent.iter().fold(row, |row, path| row.with("absent", trust::shown(path)))
     };
     vec![
-        row("may be written", &mut place.write_roots()),
-        row("may be read", &mut place.read_roots()),
-        row("closed", &mut place.closed()),
+        row("may be written", &mut workspace.write_roots()),
+        row("may be read", &mut workspace.read_roots()),
+        row("closed", &mut workspace.closed()),
     ]
 }
 

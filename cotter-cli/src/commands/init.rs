@@ -22,8 +22,8 @@ const STARTER: &[(&str, bool, &str)] = &[
 
 /// Makes the folder in the project's root, whole or not at all.
 pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, CliError> {
-    let place = paths::find_workspace(folder)?;
-    let root = folder.map_or_else(|| place.project(), |_| place.cwd());
+    let workspace = paths::find_workspace(folder)?;
+    let root = folder.map_or_else(|| workspace.project(), |_| workspace.cwd());
     let made = root.join(".cotter");
     let shown = trust::shown(&made);
     if made.symlink_metadata().is_ok() {

@@ -21,9 +21,9 @@ use crate::{
 
 /// `cotter mcp list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = home::find_workspace(None)?;
-    let servers =
-        SettingsFiles::load(None, &place, &crate::trust::seen(&place))?.servers(&[], &place)?;
+    let workspace = home::find_workspace(None)?;
+    let servers = SettingsFiles::load(None, &workspace, &crate::trust::seen(&workspace))?
+        .servers(&[], &workspace)?;
     let (_, pins) = load()?;
     let style = Style::on_stdout(when);
     let mut out = String::new();

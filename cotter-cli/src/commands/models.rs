@@ -39,10 +39,11 @@ struct ModelTable {
 
 /// `cotter models list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = paths::find_workspace(None)?;
-    let files = crate::settings::SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
+    let workspace = paths::find_workspace(None)?;
+    let files =
+        crate::settings::SettingsFiles::load(None, &workspace, &crate::trust::seen(&workspace))?;
     let values = files.values();
-    let reach = ProviderSet::new(&values, files.model_names(), place.project())?;
+    let reach = ProviderSet::new(&values, files.model_names(), workspace.project())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;

@@ -23,10 +23,10 @@ use crate::{
 
 /// `cotter commands list` and `cotter agents list`.
 pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = paths::find_workspace(None)?;
-    let names = setup::shown(place.clone(), &SetupArgs::default())?.names(kind);
+    let workspace = paths::find_workspace(None)?;
+    let names = setup::shown(workspace.clone(), &SetupArgs::default())?.names(kind);
     let profiles = match kind {
-        NameKind::Subagent => agents::profiles(&place, &trust::seen(&place))?,
+        NameKind::Subagent => agents::profiles(&workspace, &trust::seen(&workspace))?,
         _ => vec![],
     };
     if json {

@@ -21,18 +21,18 @@ use crate::{
 
 /// `cotter permissions list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let place = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
+    let location = paths::find_workspace(None)?;
+    let files = SettingsFiles::load(None, &location, &crate::trust::seen(&location))?;
     let rules = files.rules();
     if json {
         let row = |(kind, written, origin): &(RuleKind, &SourcedText, String)| {
-            let at = written.place.to_string();
+            let at = written.location.to_string();
             json!({"kind": kind.as_str(), "rule": written.text, "origin": origin, "at": at})
                 .to_string()
         };
         return Ok(say(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
-    let agent = setup::shown(place, &SetupArgs::default())?;
+    let agent = setup::shown(location, &SetupArgs::default())?;
     let page = Page::on_stdout(when);
     let style = page.style;
     let policy = agent.policy();
@@ -43,7 +43,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
         style.strong(files.values().sandbox.unwrap_or_default().as_str()),
     );
     let rows = rules.iter().map(|(kind, rule, origin)| {
-        let at = StyledSpan::new(Style::muted, &format!("{origin}, {}", rule.place));
+        let at = StyledSpan::new(Style::muted, &format!("{origin}, {}", rule.location));
         (vec![StyledSpan::plain(kind.as_str()), StyledSpan::plain(&rule.text)], vec![at])
     });
     out += &page.rows(&rows.collect::<Vec<_>>());
@@ -55,8 +55,8 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
 
 /// `cotter permissions revoke RULE`.
 pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
-    let place = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &place, &crate::trust::seen(&place))?;
+    let location = paths::find_workspace(None)?;
+    let files = SettingsFiles::load(None, &location, &crate::trust::seen(&location))?;
     let allowed = |(kind, ..): &&(RuleKind, &SourcedText, String)| *kind == RuleKind::Allow;
     let rules = files.rules();
     let (mine, others): (Vec<_>, Vec<_>) =
@@ -69,7 +69,7 @@ pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
     }
     let shown = text::show_line(rule).into_owned();
     if let Some((_, written, origin)) = others.iter().find(|row| named(row)) {
-        let at = written.place.to_string();
+        let at = written.location.to_string();
         return Err(CliError::new(format!("`{shown}` is the {origin}'s rule, not yours"))
             .with_hint(format!("it stands in {at}")));
     }

@@ -62,25 +62,25 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
         .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
-    let place = paths::find_workspace(args.cwd.as_deref())?;
+    let workspace = paths::find_workspace(args.cwd.as_deref())?;
     // Watched before anything is read: no change is missed.
-    let watch = reload::watch(&place, args.shape.settings.as_deref());
-    let spaces = Spaces::new(&place, &args.shape, &args.trust.hashes());
+    let watch = reload::watch(&workspace, args.shape.settings.as_deref());
+    let spaces = Spaces::new(&workspace, &args.shape, &args.trust.hashes());
     let standings = match args.shape.safe_mode {
         true => TrustSources::nothing(),
         false => {
             let sources = spaces.sources();
-            let standings = trust::standings(&place, &sources, &args.trust, style);
+            let standings = trust::standings(&workspace, &sources, &args.trust, style);
             runtime.block_on(or_abort_on_signal(standings, NOT_SENT))?
         }
     };
     standings.skipped().for_each(|words| output.warn(&words));
-    let home = claude_home::ask_home(&place, &args, style);
+    let home = claude_home::ask_home(&workspace, &args, style);
     runtime
         .block_on(or_abort_on_signal(home, NOT_SENT))?
         .iter()
         .for_each(|words| output.warn(words));
-    let asked = PreparedRun::new(args, place, standings, spaces, &mut output)?;
+    let asked = PreparedRun::new(args, workspace, standings, spaces, &mut output)?;
     let done = runtime.block_on(asked.run(watch, style, &mut output));
     // A tool that does not come back must not keep the process.
     runtime.shutdown_background();
@@ -90,7 +90,7 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
 /// What is asked for, and everything that can be known before anything is waited for.
 struct PreparedRun {
     args: RunArgs,
-    place: Workspace,
+    workspace: Workspace,
     files: SettingsFiles,
     standings: TrustSources,
     chosen: Option<SelectedAgent>,
@@ -106,17 +106,17 @@ struct PreparedRun {
 impl PreparedRun {
     fn new(
         args: RunArgs,
-        place: Workspace,
+        workspace: Workspace,
         standings: TrustSources,
         spaces: Spaces,
         output: &mut RunOutput,
     ) -> Result<Self, CliError> {
-        let files = SettingsFiles::load(args.shape.settings.as_deref(), &place, &standings)?;
+        let files = SettingsFiles::load(args.shape.settings.as_deref(), &workspace, &standings)?;
         let slash = args.prompt.as_deref().and_then(leading_command);
         let slash = slash.map(|leading| leading.name.to_owned());
-        let chosen = SelectedAgent::named(&args.shape, &place, &standings)?;
+        let chosen = SelectedAgent::named(&args.shape, &workspace, &standings)?;
         let named = chosen.as_ref().and_then(SelectedAgent::model);
-        let who = ModelChoice::new(&args, &files, named, place.project())?;
+        let who = ModelChoice::new(&args, &files, named, workspace.project())?;
         // A command may do without a model, and a person may have one.
         if slash.is_none() && !(args.ask && who.is_open(&args)) {
             who.find()?;
@@ -127,7 +127,7 @@ impl PreparedRun {
         };
         let id = match (args.session(), &sessions) {
             (SessionArg::Of(typed), Some(sessions)) => Some(sessions.find(typed)?),
-            (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &place)?),
+            (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &workspace)?),
             _ => None,
         };
         let prompt = prompt(args.prompt.as_deref(), output)?;
@@ -136,7 +136,7 @@ impl PreparedRun {
         }
         Ok(PreparedRun {
             args,
-            place,
+            workspace,
             files,
             standings,
             spaces,
@@ -155,7 +155,7 @@ impl PreparedRun {
         style: ColorChoice,
         output: &mut RunOutput,
     ) -> Result<ExitCode, CliError> {
-        let PreparedRun { args, place, files, standings, spaces, chosen, mut who, .. } = self;
+        let PreparedRun { args, workspace, files, standings, spaces, chosen, mut who, .. } = self;
         let PreparedRun { sessions, id, prompt, slash, .. } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
@@ -169,7 +169,7 @@ impl PreparedRun {
         let providers = who.providers();
         let redactor = who.redactor();
         let setup = RunSetup {
-            place,
+            workspace,
             files,
             standings,
             spaces,

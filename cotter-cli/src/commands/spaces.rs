@@ -135,10 +135,10 @@ fn add(
     let home = SpaceStore::open()?;
     let copied = from.copy(rev.as_deref(), &home)?;
     let id = read(&copied, &from)?.id;
-    let (place, snapshot) = (home.place(&id), copied.snapshot);
+    let (workspace, snapshot) = (home.space_folder(&id), copied.snapshot);
     let hash = snapshot.hash();
     let is_known = home.entries()?.iter().any(|entry| entry.id == id);
-    let there = match place.symlink_metadata() {
+    let there = match workspace.symlink_metadata() {
         Ok(_) if is_known => {
             return Err(CliError::new(format!("the space `{id}` is there already")).with_hint(
                 format!(
@@ -147,17 +147,17 @@ fn add(
             ));
         }
         // A process that was killed left it: it only has to be written down.
-        Ok(_) if Snapshot::take(&place).is_ok_and(|there| there.hash() == hash) => true,
+        Ok(_) if Snapshot::take(&workspace).is_ok_and(|there| there.hash() == hash) => true,
         Ok(_) => {
             return Err(CliError::new(format!(
                 "{} is there, and is something else",
-                shown(&place)
+                shown(&workspace)
             ))
             .with_hint(format!("`cotter spaces remove {id}` takes it away")));
         }
         Err(_) => false,
     };
-    let snapshot = snapshot.at(&place)?;
+    let snapshot = snapshot.at(&workspace)?;
     let store = trust::store(paths::find_workspace(None)?.project())?;
     let answer = ask(&snapshot, &from.words(copied.revision.as_deref()), &store, rewrite, when)?;
     if answer == TrustAnswer::No {
@@ -170,7 +170,7 @@ fn add(
     let entry = SpaceRecord { id: id.to_string(), source, rev, revision: copied.revision, hash };
     home.set(&id, Some(entry))?;
     settle(&answer, &snapshot, &store, rewrite)?;
-    let done = UpdateReport::new(&answer, &snapshot, about(&id, &place, "is there")?);
+    let done = UpdateReport::new(&answer, &snapshot, about(&id, &workspace, "is there")?);
     let said = say(&done.words);
     done.left_open.map_or(Ok(said), Err)
 }
@@ -229,8 +229,8 @@ fn settle(
 }
 
 /// A line about a space that is in its place, and what its author should know.
-fn about(id: &str, place: &Path, what: &str) -> Result<String, CliError> {
-    let space = Space::read(place)?;
+fn about(id: &str, workspace: &Path, what: &str) -> Result<String, CliError> {
+    let space = Space::read(workspace)?;
     let version = text::show_line(&space.manifest.version).into_owned();
     let mut out = format!("space `{id}` {version} {what}: {}\n", counted(&space));
     for told in space.diagnostics() {
@@ -308,10 +308,10 @@ fn is_fixed(entry: &SpaceRecord) -> bool {
 }
 
 /// Whether what is in its place was changed there: an update would take that away.
-fn is_edited(entry: &SpaceRecord, place: &Path, there: Option<Hash>) -> bool {
+fn is_edited(entry: &SpaceRecord, workspace: &Path, there: Option<Hash>) -> bool {
     match there {
         Some(hash) => hash != entry.hash,
-        None => place.symlink_metadata().is_ok(),
+        None => workspace.symlink_metadata().is_ok(),
     }
 }
 
@@ -322,8 +322,8 @@ fn update_one(
     when: ColorChoice,
 ) -> Result<UpdateReport, CliError> {
     let SpaceRecord { id, .. } = &entry;
-    let place = home.place(id);
-    let there = Snapshot::take(&place).ok().map(|there| there.hash());
+    let workspace = home.space_folder(id);
+    let there = Snapshot::take(&workspace).ok().map(|there| there.hash());
     let same = |words: String| Ok(UpdateReport { words, left_open: None });
     if let Some(rev) = entry.rev.as_deref().filter(|_| is_fixed(&entry))
         && there == Some(entry.hash)
@@ -338,7 +338,7 @@ fn update_one(
         return Err(CliError::new(format!("it calls itself `{found}` now")));
     }
     let origin = from.words(copied.revision.as_deref());
-    let snapshot = copied.snapshot.at(&place)?;
+    let snapshot = copied.snapshot.at(&workspace)?;
     let new = SpaceRecord { revision: copied.revision, hash: snapshot.hash(), ..entry.clone() };
     if there == Some(snapshot.hash()) {
         if new != entry {
@@ -346,8 +346,8 @@ fn update_one(
         }
         return same(format!("space `{id}` is up to date\n"));
     }
-    if is_edited(&entry, &place, there) {
-        let message = format!("{} was changed after it was copied there", shown(&place));
+    if is_edited(&entry, &workspace, there) {
+        let message = format!("{} was changed after it was copied there", shown(&workspace));
         let source = text::show_line(&entry.source).into_owned();
         return Err(CliError::new(message).with_hint(format!(
             "keep what you changed elsewhere; then `cotter spaces remove {id}` and `cotter spaces add {source}`"
@@ -370,7 +370,7 @@ fn update_one(
     home.put(id, &snapshot)?;
     home.set(id, Some(new))?;
     settle(&answer, &snapshot, &store, rewrite)?;
-    Ok(UpdateReport::new(&answer, &snapshot, about(id, &place, "is up to date")?))
+    Ok(UpdateReport::new(&answer, &snapshot, about(id, &workspace, "is up to date")?))
 }
 
 fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> CliError {
@@ -384,13 +384,13 @@ fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> CliError {
 fn remove(id: &str) -> Result<ExitCode, CliError> {
     let home = SpaceStore::open()?;
     let entries = home.entries()?;
-    let place = home.place(id);
+    let workspace = home.space_folder(id);
     let is_known = entries.iter().any(|entry| entry.id == id);
-    if !space::is_id(id) || (!is_known && place.symlink_metadata().is_err()) {
+    if !space::is_id(id) || (!is_known && workspace.symlink_metadata().is_err()) {
         return Err(unknown(id, entries.iter().map(|entry| entry.id.as_str())));
     }
     // Trust goes first: a process that is killed here leaves nothing that would run.
-    let untrusted = trust::store(paths::find_workspace(None)?.project())?.untrust(&place)?;
+    let untrusted = trust::store(paths::find_workspace(None)?.project())?.untrust(&workspace)?;
     home.set(id, None)?;
     home.take_away(id)?;
     let more = if untrusted { ", and is no longer trusted" } else { "" };

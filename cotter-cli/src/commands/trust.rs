@@ -165,7 +165,7 @@ impl TrustTargets {
             let project = home::project_root(source.parent().unwrap_or(&source)).to_owned();
             return Ok(TrustTargets { project, sources: vec![source] });
         }
-        let place = match path {
+        let workspace = match path {
             Some(path) if !path.is_dir() => {
                 let message = format!("there is no folder {}", shown(path));
                 return Err(CliError::new(message)
@@ -173,7 +173,7 @@ impl TrustTargets {
             }
             path => home::find_workspace(path)?,
         };
-        Ok(TrustTargets { project: place.project().to_owned(), sources: sources(&place) })
+        Ok(TrustTargets { project: workspace.project().to_owned(), sources: sources(&workspace) })
     }
 
     /// Everything in each source. A folder without files brings nothing.

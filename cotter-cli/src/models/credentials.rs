@@ -117,9 +117,10 @@ fn parse(bytes: &[u8]) -> Result<BTreeMap<String, ApiKey>, SettingsError> {
 
 /// What is wrong with a file of keys, without a word of what is in it.
 fn broken(path: &Path, error: &SettingsError) -> CliError {
-    let place = error.place().map(|place| format!(":{}:{}", place.line(), place.column()));
-    let place = format!("{}{}", path.display(), place.unwrap_or_default());
-    CliError::new(format!("{place}: this is not how keys are kept"))
+    let location =
+        error.location().map(|location| format!(":{}:{}", location.line(), location.column()));
+    let location = format!("{}{}", path.display(), location.unwrap_or_default());
+    CliError::new(format!("{location}: this is not how keys are kept"))
         .with_hint("a file of keys is `{\"anthropic\": {\"apiKey\": \"…\"}}`")
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn check_actions(
             let shown = text::clip(&text::show_line(tool), 60).into_owned();
             let does = if action.is_gate() { "guards nothing" } else { "is never done" };
             let why = format!("there is no tool `{shown}`: for it `{}` {does}", action.name);
-            let mut error = action.place.error(why);
+            let mut error = action.location.error(why);
             if let Some(near) = near {
                 error = error.with_hint(format!("did you mean `{near}`?"));
             }
@@ -94,7 +94,7 @@ pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> V
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let rule = format!("{} {}", kind.as_str(), written.text);
         let words = format!("there is no tool `{tool}`, so the rule `{rule}` never holds{near}");
-        told.push(written.place.error(words));
+        told.push(written.location.error(words));
     }
     told
 }
@@ -142,12 +142,12 @@ fn check(one: &RuleExample, agent: &Agent) -> Result<(), SettingsError> {
     let facts = agent.facts(tool, &input);
     let facts = facts.ok_or_else(|| {
         example
-            .place
+            .location
             .error(format!("the rule `{text}` can have no examples: there is no tool `{tool}`"))
     })?;
-    if rule.matches(tool, &facts, agent.place()) == *matches {
+    if rule.matches(tool, &facts, agent.workspace()) == *matches {
         return Ok(());
     }
     let does = if *matches { "does not match" } else { "matches" };
-    Err(example.place.error(format!("the rule `{text}` {does} `{}`", example.text)))
+    Err(example.location.error(format!("the rule `{text}` {does} `{}`", example.text)))
 }

@@ -16,18 +16,18 @@ use crate::{
 };
 
 /// The person's home folder, seen from a project.
-pub(crate) fn home_folder(place: &Workspace) -> HomeFolder<'_> {
-    HomeFolder { path: home::folder(), place }
+pub(crate) fn home_folder(workspace: &Workspace) -> HomeFolder<'_> {
+    HomeFolder { path: home::folder(), workspace }
 }
 
 /// Asks once whether the home folder's files are used. Where nobody can be asked they are not, which is told
 /// once.
 pub(crate) async fn ask_home(
-    place: &Workspace,
+    workspace: &Workspace,
     args: &RunArgs,
     style: ColorChoice,
 ) -> Result<Option<String>, CliError> {
-    let found = home_folder(place).brings();
+    let found = home_folder(workspace).brings();
     let Some(path) = home::user_settings().filter(|_| !found.is_empty() && !args.shape.safe_mode)
     else {
         return Ok(None);
@@ -41,7 +41,7 @@ pub(crate) async fn ask_home(
     let shown = shown.join(" and ");
     let terminal = args.ask.then(|| Terminal::open(style, Screen::default()).ok()).flatten();
     let Some(terminal) = terminal else { return Ok(headless(&shown)) };
-    let (brings, more) = match ClaudeSummary::read(place) {
+    let (brings, more) = match ClaudeSummary::read(workspace) {
         Ok(gist) => (gist.shown(), gist.whole()),
         Err(failure) => (format!("  broken    {}\n", failure.one_line()), failure.one_line()),
     };

@@ -36,8 +36,8 @@ struct ClaudeCounts {
 
 impl ClaudeSummary {
     /// Reads what would be used. Nothing is started.
-    pub(crate) fn read(place: &Workspace) -> Result<Self, CliError> {
-        let parts = of_person(&[], true, &home_folder(place))?;
+    pub(crate) fn read(workspace: &Workspace) -> Result<Self, CliError> {
+        let parts = of_person(&[], true, &home_folder(workspace))?;
         let mut numbers = ClaudeCounts::default();
         parts.iter().for_each(|part| numbers.add(part));
         Ok(ClaudeSummary { rows: numbers.rows(), lines: parts.iter().flat_map(lines).collect() })

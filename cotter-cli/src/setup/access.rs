@@ -64,7 +64,7 @@ const CACHES: [&str; 12] = [
 
 /// The place with everything that may be read and written, and everything that is closed.
 pub(crate) fn furnish(
-    place: Workspace,
+    workspace: Workspace,
     reach: &AccessSettings,
     added: &[PathBuf],
 ) -> Result<Workspace, CliError> {
@@ -84,10 +84,10 @@ pub(crate) fn furnish(
     }
     let read = read.chain(written(&reach.read_roots, home.as_deref())?);
     let closed = home::own_folders().into_iter().flat_map(every_name);
-    let place = place.with_read_roots(read).with_roots(roots).with_closed(closed);
+    let workspace = workspace.with_read_roots(read).with_roots(roots).with_closed(closed);
     Ok(match home {
-        Some(home) => place.with_home(real(home)),
-        None => place,
+        Some(home) => workspace.with_home(real(home)),
+        None => workspace,
     })
 }
 
@@ -108,11 +108,13 @@ fn written(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>,
         };
         if path.is_absolute() {
             if !path.exists() {
-                screen::warn(folder.place.error(format!("there is no folder `{}`", folder.text)));
+                screen::warn(
+                    folder.location.error(format!("there is no folder `{}`", folder.text)),
+                );
             }
             return Ok(real(path));
         }
-        let error = folder.place.error(format!("`{}` is not a whole path", folder.text));
+        let error = folder.location.error(format!("`{}` is not a whole path", folder.text));
         Err(error.with_hint("begin it with `/` or `~/`").into())
     };
     folders.iter().map(absolute).collect()

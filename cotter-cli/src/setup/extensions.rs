@@ -42,16 +42,20 @@ struct ExtensionUnit {
 impl Extensions {
     /// The person's own, the project's, and the memory files of the place. What lies in the project is the
     /// project's, whoever names it.
-    pub(crate) fn load(files: &SettingsFiles, place: &Workspace, standings: &TrustSources) -> Self {
+    pub(crate) fn load(
+        files: &SettingsFiles,
+        workspace: &Workspace,
+        standings: &TrustSources,
+    ) -> Self {
         let memory = |own: Option<&Path>| {
             let denied = files.denied();
             let allows = |path: &Path| {
                 let facts = Facts::reads([path.to_owned()]);
-                !denied.iter().any(|rule| rule.matches("read", &facts, place))
+                !denied.iter().any(|rule| rule.matches("read", &facts, workspace))
             };
-            memory::load(place, own, &allows)
+            memory::load(workspace, own, &allows)
         };
-        let own = home::config().filter(|folder| !home::is_brought_by(folder, place.project()));
+        let own = home::config().filter(|folder| !home::is_brought_by(folder, workspace.project()));
         let mut folders = vec![];
         if let Some(folder) = &own {
             let owner = Owner::new(Origin::User, folder.display().to_string());
@@ -84,9 +88,9 @@ impl Extensions {
     }
 
     /// The folders of skills, which calls may read though ours are closed.
-    pub(crate) fn readable(&self, place: Workspace) -> Workspace {
+    pub(crate) fn readable(&self, workspace: Workspace) -> Workspace {
         let folders = self.folders.iter().flat_map(|folder| folder.loaded.skill_folders());
-        place.with_read_roots(folders.collect::<Vec<PathBuf>>())
+        workspace.with_read_roots(folders.collect::<Vec<PathBuf>>())
     }
 
     /// Adds all of it to what is loaded.

@@ -60,7 +60,7 @@ impl FlagUnit {
 }
 
 /// What is watched while a run goes on: the person's own extensions, the project's, and who is trusted.
-pub(crate) fn watch(place: &Workspace, named: Option<&Path>) -> io::Result<FileWatcher> {
+pub(crate) fn watch(workspace: &Workspace, named: Option<&Path>) -> io::Result<FileWatcher> {
     let own = home::config().into_iter().flat_map(|folder| {
         ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
             .map(|name| folder.join(name))
@@ -68,13 +68,13 @@ pub(crate) fn watch(place: &Workspace, named: Option<&Path>) -> io::Result<FileW
     let mut watched: Vec<_> = own.collect();
     watched.push(home::OPERATOR_SETTINGS.into());
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
-    watched.extend(project::watched(&home_folder(place)));
+    watched.extend(project::watched(&home_folder(workspace)));
     // What settings name; where they cannot be read nothing starts.
-    let seen = SettingsFiles::look(named, place, &TrustSources::nothing());
+    let seen = SettingsFiles::look(named, workspace, &TrustSources::nothing());
     watched.extend(seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.places()));
     watched.extend(named.and_then(|path| absolute(path).ok()));
     // A link that a repository brings leads nowhere.
-    FileWatcher::new(watched, trust::possible_sources(place))
+    FileWatcher::new(watched, trust::possible_sources(workspace))
 }
 
 /// Takes up changes of files while a run goes on.
@@ -163,17 +163,17 @@ impl Reloader {
 
     /// Loads everything again. Gives what would loosen, but for what a person agreed to in these words.
     fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, CliError> {
-        let place = self.agent.place();
+        let workspace = self.agent.workspace();
         let standings = match self.safe_mode {
             true => TrustSources::nothing(),
-            false => trust::standing_now(place, &self.hashes),
+            false => trust::standing_now(workspace, &self.hashes),
         };
         // Records that cannot be read decide nothing.
         let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
         let said = own_settings::said();
-        let (files, about) = self.files.load_again(self.named.as_deref(), place, &standings)?;
+        let (files, about) = self.files.load_again(self.named.as_deref(), workspace, &standings)?;
         own_settings::forget(said.iter().filter(|rule| !files.allows(rule)));
-        let extensions = Extensions::load(&files, place, &standings).of_a_run();
+        let extensions = Extensions::load(&files, workspace, &standings).of_a_run();
         let extensions = if self.safe_mode { extensions.safe() } else { extensions };
         let (before, agent) = (self.records.clone(), self.agent.clone());
         let shelf = self.spaces.clone();
@@ -219,7 +219,7 @@ impl Reloader {
     /// Takes away what of the project nobody trusts any longer, though nothing else can be taken up.
     fn forget(&mut self) {
         let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
-        let standings = trust::standing_now(self.agent.place(), &self.hashes);
+        let standings = trust::standing_now(self.agent.workspace(), &self.hashes);
         let is_gone = |owner: &Owner| {
             is_decided(owner, &[], &self.records, &now) && is_forgotten(owner, &standings)
         };
@@ -290,7 +290,7 @@ async fn answer(waiting: &mut Option<PendingConsent>) -> bool {
 fn records(agent: &Agent) -> Option<Vec<TrustRecord>> {
     // Who takes trust back leaves a file that says so.
     home::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
-    trust::store(agent.place().project()).ok()?.list().ok()
+    trust::store(agent.workspace().project()).ok()?.list().ok()
 }
 
 /// Whether nobody trusts what an owner was loaded from any longer, as far as can be told.

@@ -66,19 +66,23 @@ impl SelectedAgent {
     /// Whoever a run is to be, where somebody is named.
     pub(crate) fn named(
         shape: &SetupArgs,
-        place: &Workspace,
+        workspace: &Workspace,
         standings: &TrustSources,
     ) -> Result<Option<Self>, CliError> {
         let typed = shape.agent.as_deref();
-        typed.map(|typed| SelectedAgent::find(typed, place, standings)).transpose()
+        typed.map(|typed| SelectedAgent::find(typed, workspace, standings)).transpose()
     }
 
     /// Finds who is named: by a name in `agents/` of a trusted project or of the person, or by a path.
-    fn find(typed: &str, place: &Workspace, standings: &TrustSources) -> Result<Self, CliError> {
+    fn find(
+        typed: &str,
+        workspace: &Workspace,
+        standings: &TrustSources,
+    ) -> Result<Self, CliError> {
         let switches = OperatorSwitches::read()?;
         match typed.contains('/') || typed.ends_with(".json") {
-            true => by_path(Path::new(typed), place, standings, &switches),
-            false => by_name(typed, place, standings, &switches),
+            true => by_path(Path::new(typed), workspace, standings, &switches),
+            false => by_name(typed, workspace, standings, &switches),
         }
     }
 
@@ -86,12 +90,12 @@ impl SelectedAgent {
     pub(crate) fn model(&self) -> Option<AgentModel<'_>> {
         match self {
             SelectedAgent::Profile(portable) => {
-                let SourcedText { text, place } = portable.profile.model.as_ref()?;
-                Some(AgentModel { text, place: Some(place), is_free: false })
+                let SourcedText { text, location } = portable.profile.model.as_ref()?;
+                Some(AgentModel { text, location: Some(location), is_free: false })
             }
             SelectedAgent::File(file, origin) => {
                 let text = file.config.model.as_deref()?;
-                Some(AgentModel { text, place: None, is_free: *origin == Origin::User })
+                Some(AgentModel { text, location: None, is_free: *origin == Origin::User })
             }
         }
     }
@@ -165,10 +169,10 @@ pub(crate) struct ProfileEntry {
 
 /// The profiles of the person and of trusted folders, those found first that are found first.
 pub(crate) fn profiles(
-    place: &Workspace,
+    workspace: &Workspace,
     standings: &TrustSources,
 ) -> Result<Vec<ProfileEntry>, CliError> {
-    let own = own(place);
+    let own = own(workspace);
     let mut listed: Vec<ProfileEntry> = vec![];
     for AgentFolder { folder, read, .. } in places(standings, own.as_deref()) {
         let entries = fs::read_dir(read.join("agents")).into_iter().flatten().flatten();
@@ -191,13 +195,13 @@ pub(crate) fn profiles(
 }
 
 /// The person's own folder, unless the project brings it.
-fn own(place: &Workspace) -> Option<PathBuf> {
-    home::config().filter(|folder| !home::is_brought_by(folder, place.project()))
+fn own(workspace: &Workspace) -> Option<PathBuf> {
+    home::config().filter(|folder| !home::is_brought_by(folder, workspace.project()))
 }
 
 /// The folders that have agents: the person's own, of whose names no project takes one, then the nearest.
 fn places<'a>(standings: &'a TrustSources, own: Option<&'a Path>) -> Vec<AgentFolder<'a>> {
-    let folders = standings.0.iter().rev().filter(|found| found.place() == SourceKind::Cotter);
+    let folders = standings.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
     let trusted = folders.filter_map(|found| {
         let read = copy_of(found)?;
         Some(AgentFolder { folder: &found.source, read, origin: Origin::Project })
@@ -215,11 +219,11 @@ fn copy_of(found: &TrustSource) -> Option<&Path> {
 
 fn by_name(
     name: &str,
-    place: &Workspace,
+    workspace: &Workspace,
     standings: &TrustSources,
     switches: &OperatorSwitches,
 ) -> Result<SelectedAgent, CliError> {
-    let own = own(place);
+    let own = own(workspace);
     let mut names = vec![];
     for AgentFolder { folder, read, origin } in places(standings, own.as_deref()) {
         let path = folder.join("agents").join(name).join(FILE);
@@ -255,7 +259,7 @@ fn by_name(
     if Path::new(name).join(FILE).is_file() {
         return Err(of_folder(Path::new(name)));
     }
-    names.extend(profiles(place, standings)?.into_iter().map(|listed| listed.name));
+    names.extend(profiles(workspace, standings)?.into_iter().map(|listed| listed.name));
     let failure = CliError::usage(format!("there is no agent `{typed}`"));
     Err(match text::nearest(name, names.iter().map(String::as_str)) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
@@ -280,7 +284,7 @@ fn of_folder(folder: &Path) -> CliError {
 /// A profile by its file. What lies in the project is the project's, whoever names it.
 fn by_path(
     path: &Path,
-    place: &Workspace,
+    workspace: &Workspace,
     standings: &TrustSources,
     switches: &OperatorSwitches,
 ) -> Result<SelectedAgent, CliError> {
@@ -290,7 +294,7 @@ fn by_path(
     if whole.is_dir() {
         return Err(of_folder(path));
     }
-    if !home::leads_through(path, place.project()) {
+    if !home::leads_through(path, workspace.project()) {
         return profile(whole.clone(), &whole, switches);
     }
     let lies = format!("{} lies in the project", shown(path));
@@ -299,7 +303,7 @@ fn by_path(
     let Some(found) = found else {
         let hint = format!(
             "a project's profiles are `.cotter/agents/NAME/{FILE}`; keep your own outside {}",
-            place.project().display()
+            workspace.project().display()
         );
         return Err(
             CliError::refused(format!("{lies}, and not where it could be trusted")).with_hint(hint)
@@ -356,9 +360,12 @@ pub(crate) struct ProfileChecker {
 
 impl ProfileChecker {
     /// What a start in a place goes by: the operator's switches, and the models of the settings in force.
-    pub(crate) fn new(place: &Workspace, files: Option<&SettingsFiles>) -> Result<Self, CliError> {
+    pub(crate) fn new(
+        workspace: &Workspace,
+        files: Option<&SettingsFiles>,
+    ) -> Result<Self, CliError> {
         let reach = files.and_then(|files| {
-            ProviderSet::new(&files.values(), files.model_names(), place.project()).ok()
+            ProviderSet::new(&files.values(), files.model_names(), workspace.project()).ok()
         });
         Ok(ProfileChecker { switches: OperatorSwitches::read()?, reach })
     }
@@ -366,8 +373,11 @@ impl ProfileChecker {
     /// What is to be said of a profile: why it could not start, and what would be told.
     pub(crate) fn about(&mut self, path: &Path, read: &Path, known: &[&str]) -> Vec<Diagnostic> {
         let of = |error: &SettingsError, severity| {
-            let line = error.place().map(|place| place.line() as usize);
-            let at = error.place().map(|place| format!("{}: ", place.path())).unwrap_or_default();
+            let line = error.location().map(|location| location.line() as usize);
+            let at = error
+                .location()
+                .map(|location| format!("{}: ", location.path()))
+                .unwrap_or_default();
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             Diagnostic::new(path, line, severity, format!("{at}{}{hint}", error.message()))
         };
@@ -385,8 +395,8 @@ impl ProfileChecker {
         };
         told.extend(profile.model.as_ref().and_then(|model| {
             let (why, severity) = self.about_model(model)?;
-            let line = Some(model.place.line() as usize);
-            Some(Diagnostic::new(path, line, severity, format!("{}: {why}", model.place.path())))
+            let line = Some(model.location.line() as usize);
+            Some(Diagnostic::new(path, line, severity, format!("{}: {why}", model.location.path())))
         }));
         told
     }
@@ -394,7 +404,7 @@ impl ProfileChecker {
     /// Why a model that a profile names cannot answer here. One that is set up elsewhere is no mistake.
     fn about_model(&mut self, model: &SourcedText) -> Option<(String, Severity)> {
         let reach = self.reach.as_mut()?;
-        let named = AgentModel { text: &model.text, place: None, is_free: false };
+        let named = AgentModel { text: &model.text, location: None, is_free: false };
         let chosen = reach.choose_for(None, Some(named));
         let failure = chosen.and_then(|choice| reach.find_chosen(&choice)).err()?;
         let is_name = model.text.contains('/') || model.text.trim() == Rehearsal::NAME;

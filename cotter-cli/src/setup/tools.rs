@@ -26,7 +26,7 @@ use crate::{
 pub(crate) fn furnish(
     builder: AgentBuilder,
     runner: &Runner,
-    place: &Workspace,
+    workspace: &Workspace,
 ) -> Result<AgentBuilder, CliError> {
     let builder = builder
         .extend(files::tools)
@@ -36,7 +36,7 @@ pub(crate) fn furnish(
         .hook(AskUser::default())
         .hook(Delegate);
     let Some(folder) = home::memory() else { return Ok(builder) };
-    let folder = folder.join(memory::project_key(place.project()));
+    let folder = folder.join(memory::project_key(workspace.project()));
     let memory = Memory::open(&folder).map_err(|cause| {
         CliError::new(format!("cannot use {}", folder.display())).with_cause(cause)
     })?;
@@ -66,12 +66,12 @@ pub(crate) fn hooks(runner: &Runner, redactor: Redactor) -> Result<HookRunner, C
 pub(crate) async fn servers(
     servers: Servers,
     runner: &Runner,
-    place: &Workspace,
+    workspace: &Workspace,
 ) -> Result<Option<Mcp>, CliError> {
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::open(servers, surroundings(runner, place)).await;
+    let mcp = Mcp::open(servers, surroundings(runner, workspace)).await;
     let mcp = mcp.map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))?;
     for diagnostic in mcp.take_diagnostics() {
         crate::terminal::screen::tell(&format!(
@@ -86,18 +86,18 @@ pub(crate) async fn servers(
 pub(crate) fn seen_servers(
     servers: Servers,
     runner: &Runner,
-    place: &Workspace,
+    workspace: &Workspace,
 ) -> Result<Option<Mcp>, CliError> {
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::open_pinned(servers, surroundings(runner, place));
+    let mcp = Mcp::open_pinned(servers, surroundings(runner, workspace));
     mcp.map(Some).map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))
 }
 
-fn surroundings(runner: &Runner, place: &Workspace) -> McpHost {
+fn surroundings(runner: &Runner, workspace: &Workspace) -> McpHost {
     let around =
-        McpHost::new(place.clone()).with_variables(env::vars_os()).with_runner(runner.clone());
+        McpHost::new(workspace.clone()).with_variables(env::vars_os()).with_runner(runner.clone());
     match home::mcp_definitions() {
         Some(file) => around.with_definitions(file),
         None => around,

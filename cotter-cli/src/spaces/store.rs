@@ -100,11 +100,13 @@ impl SpaceStore {
     /// Waits until nobody else changes spaces, and tidies up.
     pub(crate) fn open() -> Result<Self, CliError> {
         let config = home::config().ok_or_else(home::no_config)?;
-        let place = home::find_workspace(None)?;
-        if home::is_brought_by(&config, place.project()) {
+        let workspace = home::find_workspace(None)?;
+        if home::is_brought_by(&config, workspace.project()) {
             let message = format!("{} lies in the project", shown(&config));
-            return Err(CliError::new(message)
-                .with_hint(format!("keep your own spaces outside {}", shown(place.project()))));
+            return Err(CliError::new(message).with_hint(format!(
+                "keep your own spaces outside {}",
+                shown(workspace.project())
+            )));
         }
         let folder = config.join("spaces");
         let cannot = |cause: io::Error| {
@@ -123,7 +125,7 @@ impl SpaceStore {
     }
 
     /// Where a space of that id is, there or not.
-    pub(crate) fn place(&self, id: &str) -> PathBuf {
+    pub(crate) fn space_folder(&self, id: &str) -> PathBuf {
         self.folder.join(id)
     }
 
@@ -149,32 +151,32 @@ impl SpaceStore {
 
     /// Puts contents in the place of a space, whatever is there.
     pub(crate) fn put(&self, id: &str, snapshot: &Snapshot) -> Result<(), CliError> {
-        let (new, old, place) = (self.scratch(), self.old(id), self.place(id));
+        let (new, old, folder) = (self.scratch(), self.old(id), self.space_folder(id));
         let done = || {
             remove(&new)?;
             write(snapshot, &new)?;
-            if place.symlink_metadata().is_ok() {
-                fs::rename(&place, &old)?;
+            if folder.symlink_metadata().is_ok() {
+                fs::rename(&folder, &old)?;
             }
-            fs::rename(&new, &place)?;
+            fs::rename(&new, &folder)?;
             File::open(&self.folder)?.sync_all()?;
             remove(&old)
         };
         done().map_err(|cause| {
-            CliError::new(format!("cannot write {}", shown(&place))).with_cause(cause)
+            CliError::new(format!("cannot write {}", shown(&folder))).with_cause(cause)
         })
     }
 
     /// Takes a space away; whether it was there.
     pub(crate) fn take_away(&self, id: &str) -> Result<bool, CliError> {
-        let place = self.place(id);
-        if place.symlink_metadata().is_err() {
+        let folder = self.space_folder(id);
+        if folder.symlink_metadata().is_err() {
             return Ok(false);
         }
         let gone = self.folder.join(GONE);
-        let done = fs::rename(&place, &gone).and_then(|()| remove(&gone));
+        let done = fs::rename(&folder, &gone).and_then(|()| remove(&gone));
         done.map(|()| true).map_err(|cause| {
-            CliError::new(format!("cannot remove {}", shown(&place))).with_cause(cause)
+            CliError::new(format!("cannot remove {}", shown(&folder))).with_cause(cause)
         })
     }
 
@@ -189,8 +191,8 @@ impl SpaceStore {
             let Some(name) = name.to_str() else { continue };
             let path = self.folder.join(name);
             match name.strip_prefix(OLD) {
-                Some(id) if self.place(id).symlink_metadata().is_err() => {
-                    fs::rename(&path, self.place(id))?;
+                Some(id) if self.space_folder(id).symlink_metadata().is_err() => {
+                    fs::rename(&path, self.space_folder(id))?;
                 }
                 Some(_) => remove(&path)?,
                 None if [NEW, GONE].contains(&name) => remove(&path)?,

@@ -82,7 +82,7 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let spaces = spaces(&root);
-    let builder = Agent::builder(Scripted::new([])).place(Workspace::new(&root));
+    let builder = Agent::builder(Scripted::new([])).workspace(Workspace::new(&root));
     let agent = builder.extend(|unit| spaces.command(unit)).build().unwrap();
     let before = registered(&agent);
     let session = agent.new_session().await.unwrap();

@@ -136,7 +136,7 @@ fn settings(document: &Document, source: SettingsOwner) -> Result<(), SettingsEr
     let spoken = settings.providers.values().filter_map(|provider| provider.speaks.as_ref());
     let mut strange =
         spoken.filter(|word| !Speaks::WORDS.iter().any(|(known, _)| *known == word.text));
-    strange.next().map_or(Ok(()), |word| Err(word.place.error("nobody speaks that")))
+    strange.next().map_or(Ok(()), |word| Err(word.location.error("nobody speaks that")))
 }
 
 fn profile(document: &Document) -> Result<(), SettingsError> {

@@ -32,7 +32,7 @@ pub(super) fn check_profiles(root: &Path) -> (CheckedFiles, Vec<NamedTool>) {
                 let name = folder.to_string_lossy();
                 let profile = Profile::from_document(&document, &name, ProfileGrants::to_look())?;
                 let keys = document.root().object()?;
-                let line = keys.get("tools").map(|node| node.place().line() as usize);
+                let line = keys.get("tools").map(|node| node.location().line() as usize);
                 Ok((profile.tools, line))
             }
             None => Ok((vec![], None)),

@@ -43,7 +43,7 @@ impl Plugin {
         name: Option<&str>,
     ) -> Option<Version> {
         let schema = object.get("$schema");
-        let line = schema.map(|node| node.place().line() as usize);
+        let line = schema.map(|node| node.location().line() as usize);
         let schema = schema.and_then(|node| node.string().ok());
         let Some(version) = schema.and_then(|schema| version(schema, "plugin.schema.json")) else {
             let why =
@@ -71,14 +71,14 @@ impl Plugin {
 
     /// What a manifest says to other programs.
     pub(crate) fn of_others(&mut self, path: &Path, node: Node<'_>) {
-        let line = Some(node.place().line() as usize);
+        let line = Some(node.location().line() as usize);
         let Ok(object) = node.object() else {
             return self.say(path, line, Severity::Warning, "`extensions` is no object".into());
         };
         for (name, node) in object.members() {
             let name = text::clip(&text::show_line(name), 60).into_owned();
             let why = format!("`extensions`: what is for `{name}` is not honoured");
-            self.say(path, Some(node.place().line() as usize), Severity::Warning, why);
+            self.say(path, Some(node.location().line() as usize), Severity::Warning, why);
         }
     }
 
@@ -165,7 +165,8 @@ fn servers(
         match server(node) {
             Ok(server) => _ = servers.insert(name.to_owned(), server),
             Err(why) => {
-                let line = why.place().map_or(node.place(), |place| place.clone()).line();
+                let line =
+                    why.location().map_or(node.location(), |location| location.clone()).line();
                 let name = text::clip(&text::show_line(name), 40).into_owned();
                 let why = format!("the server `{name}` cannot be used: {}", why.message());
                 told.push((line as usize, why));

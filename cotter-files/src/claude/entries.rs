@@ -457,7 +457,7 @@ impl<'a> EntryReader<'a> {
     }
 
     fn say(&mut self, severity: Severity, node: Option<&Node<'_>>, what: impl AsRef<str>) {
-        let line = node.map(|node| node.place().line() as usize);
+        let line = node.map(|node| node.location().line() as usize);
         self.told.push(Diagnostic::new(&self.source.path, line, severity, what.as_ref()));
     }
 }

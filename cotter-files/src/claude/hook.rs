@@ -146,7 +146,7 @@ impl ClaudeHook {
     /// Starts it once. Where its failure passes, it has said nothing.
     async fn once(&self, asked: &HookRequest, told: &ClaudeInput) -> Result<HookOutput, String> {
         // Not within its limit: whether it may run at all does not depend on how long that takes to see.
-        if let (false, Err(why)) = (self.is_prompt(), self.check(asked.cx.place()).await) {
+        if let (false, Err(why)) = (self.is_prompt(), self.check(asked.cx.workspace()).await) {
             return Ok(match self.entry.event.is_gate() {
                 true => HookOutput { block: Some(why), ..HookOutput::default() },
                 false => HookOutput { tells: vec![why], ..HookOutput::default() },
@@ -197,27 +197,27 @@ impl ClaudeHook {
         matches!(self.entry.handler, ClaudeHandler::Prompt(_) | ClaudeHandler::Nothing(_))
     }
 
-    async fn check(&self, place: &cotter::Workspace) -> Result<(), String> {
+    async fn check(&self, workspace: &cotter::Workspace) -> Result<(), String> {
         // What it would run was there when it was loaded: its going must not make a run looser.
         if let Some(gone) = self.files.iter().find(|path| !path.exists()) {
             let gone = gone.to_string_lossy();
             return Err(format!("{} was there, and is gone", cotter::text::show_line(&gone)));
         }
         let Some(pinned) = self.entry.pinned.clone() else { return Ok(()) };
-        let words = self.entry.words(&self.hook.command, place.project());
-        let cwd = place.cwd().to_owned();
+        let words = self.entry.words(&self.hook.command, workspace.project());
+        let cwd = workspace.cwd().to_owned();
         let check = move || pinned.check_way(&words, &cwd).and_then(|()| pinned.check());
         let checked = tokio::task::spawn_blocking(check).await;
         checked.unwrap_or_else(|cause| Err(cause.to_string()))
     }
 
     fn job(&self, asked: &HookRequest, told: &ClaudeInput) -> ProcessSpec {
-        let place = asked.cx.place();
+        let workspace = asked.cx.workspace();
         let stdin = Value::Object(told.fields.clone()).to_string().into_bytes();
         let mut job = self.hook.job(&self.base, asked, stdin);
-        job.cwd = place.cwd().into();
-        job.words = self.entry.words(&self.hook.command, place.project());
-        job.variables.extend(self.entry.variables(place.project()));
+        job.cwd = workspace.cwd().into();
+        job.words = self.entry.words(&self.hook.command, workspace.project());
+        job.variables.extend(self.entry.variables(workspace.project()));
         if self.entry.pinned.is_some() && !self.base.confined {
             // What it leaves behind would make another folder of it.
             job.variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
@@ -366,7 +366,7 @@ impl ClaudeEntry {
         let facts = of_call.or_else(|| Some(&host::event::<ToolPost>(asked)?.facts));
         let (Some(rule), Some(facts)) = (&self.condition, facts) else { return true };
         let tool = asked.payload["toolName"].as_str().unwrap_or_default();
-        rule.matches(tool, facts, asked.cx.place()) || is_dim(facts)
+        rule.matches(tool, facts, asked.cx.workspace()) || is_dim(facts)
     }
 
     /// What it is told, under the name that its matcher lets through.
@@ -423,7 +423,7 @@ fn around(cx: &Cx) -> EventContext<'_> {
         session: host::root_session_id(cx),
         subagent: host::is_subagent(cx).then(|| cx.agent_id()),
         mode: mode(host::agent(cx).policy().mode()),
-        place: cx.place(),
+        workspace: cx.workspace(),
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct EventContext<'a> {
     pub(crate) subagent: Option<&'a str>,
     /// Their word for the mode.
     pub(crate) mode: &'static str,
-    pub(crate) place: &'a Workspace,
+    pub(crate) workspace: &'a Workspace,
 }
 
 /// One thing that a hook is told.
@@ -171,11 +171,11 @@ fn called(
 ) -> Vec<ClaudeInput> {
     let tool = call["toolName"].as_str().unwrap_or_default();
     let input = &call["toolInput"];
-    let told = tools::tell(tool, input, around.place).into_iter().map(|theirs| {
+    let told = tools::tell(tool, input, around.workspace).into_iter().map(|theirs| {
         let name = theirs.names.first().copied().unwrap_or(tool);
         let mut own = json!({"tool_name": name, "tool_input": theirs.input});
         if let (Some(cwd), "Bash") = (input["cwd"].as_str(), name) {
-            own["cwd"] = tools::whole(cwd, around.place).into();
+            own["cwd"] = tools::whole(cwd, around.workspace).into();
         }
         match event {
             ClaudeEvent::PermissionRequest => suggest(&mut own, call),

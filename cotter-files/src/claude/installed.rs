@@ -34,22 +34,22 @@ pub(crate) fn named_plugin(
         _ => PathBuf::from(&written.text),
     };
     if !root.is_absolute() {
-        let error = written.place.error(format!("`{}` is not a whole path", written.text));
+        let error = written.location.error(format!("`{}` is not a whole path", written.text));
         return Err(error.with_hint("begin it with `/` or `~/`"));
     }
     if home.is_projects(&root) {
-        let error = written.place.error(format!("`{}` lies in the project", written.text));
+        let error = written.location.error(format!("`{}` lies in the project", written.text));
         let hint = "what a repository brings is not yours; `.agents/plugins` is behind trust";
         return Err(error.with_hint(hint));
     }
     if !root.is_dir() {
-        let error = written.place.error(format!("there is no folder `{}`", written.text));
+        let error = written.location.error(format!("there is no folder `{}`", written.text));
         let error = error.with_hint("a gate may have been in it: take it out to go on without");
         let mut part = ClaudeUnit::new(&root, Origin::User);
         part.broken = Some(error);
         return Ok(part);
     }
-    let way_out = format!("mend it, or take it out of `plugins` at {}", written.place);
+    let way_out = format!("mend it, or take it out of `plugins` at {}", written.location);
     Ok(own_plugin(&root, Origin::User, EmptyFolderPolicy::Broken, &way_out))
 }
 
@@ -178,7 +178,7 @@ fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>)
     let document = match Document::parse(&shown, text) {
         Ok(document) => document,
         Err(why) => {
-            reject(why.place().map(|place| place.line()), why.message());
+            reject(why.location().map(|location| location.line()), why.message());
             return Servers::default();
         }
     };
@@ -189,13 +189,13 @@ fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>)
     let object = match object {
         Ok(object) => object,
         Err(why) => {
-            reject(why.place().map(|place| place.line()), why.message());
+            reject(why.location().map(|location| location.line()), why.message());
             return Servers::default();
         }
     };
     let mut found = vec![];
     for (name, node) in object.members().filter(|(name, _)| *name != "$schema") {
-        let line = Some(node.place().line());
+        let line = Some(node.location().line());
         let filled = plugin.filled_in(node.to_json());
         let one = serde_json::json!({"mcpServers": {name: filled}}).to_string();
         let read = Document::parse(&shown, &one).and_then(|one| Servers::from_document(&one));
@@ -235,7 +235,7 @@ pub(crate) fn installed(
     }
     let path = folder.join("plugins/installed_plugins.json");
     let mut list = ClaudeUnit::new(&path, origin.clone());
-    let known = match list_of_installed(&path, home.place) {
+    let known = match list_of_installed(&path, home.workspace) {
         Ok(known) => known,
         Err(failure) => {
             let names: Vec<_> = on.iter().map(|(id, _)| format!("`{}`", shown(id))).collect();
@@ -331,7 +331,10 @@ fn broken(told: &Diagnostic, way_out: &str) -> SettingsError {
 }
 
 /// What is installed, and where it lies, as far as that can be told. No list: nothing is.
-fn list_of_installed(path: &Path, place: &Workspace) -> Result<InstalledPlugins, SettingsError> {
+fn list_of_installed(
+    path: &Path,
+    workspace: &Workspace,
+) -> Result<InstalledPlugins, SettingsError> {
     let folder = path.parent().unwrap_or(path);
     if folder.is_symlink() && !folder.exists() {
         let cause = io::Error::other("it is a link that leads nowhere");
@@ -340,7 +343,7 @@ fn list_of_installed(path: &Path, place: &Workspace) -> Result<InstalledPlugins,
     }
     let Some(document) = Document::load(path)? else { return Ok(InstalledPlugins::new()) };
     let plugins = document.root().object()?.require("plugins")?.object()?;
-    Ok(plugins.members().map(|(id, node)| (id.to_owned(), roots(node, place))).collect())
+    Ok(plugins.members().map(|(id, node)| (id.to_owned(), roots(node, workspace))).collect())
 }
 
 /// Where each plugin lies, by `name@marketplace`. `None`: nobody can tell.
@@ -357,14 +360,14 @@ enum InstallScope {
 
 /// Where a plugin lies: one entry, or a list of them by scope. Those of other projects count where there are
 /// none but them.
-fn roots(node: Node<'_>, place: &Workspace) -> Vec<Option<PathBuf>> {
+fn roots(node: Node<'_>, workspace: &Workspace) -> Vec<Option<PathBuf>> {
     let entries: Vec<_> = node.list().map_or_else(|_| vec![node], Iterator::collect);
     let root = |entry: Node<'_>| {
         let path = entry.object().ok()?.get("installPath")?;
         Some(PathBuf::from(path.string().ok()?)).filter(|path| path.is_absolute())
     };
     let mut found: Vec<_> =
-        entries.into_iter().map(|entry| (holds(entry, place), root(entry))).collect();
+        entries.into_iter().map(|entry| (holds(entry, workspace), root(entry))).collect();
     found.sort_by_key(|(holds, _)| *holds);
     if found.first().is_some_and(|(holds, _)| *holds != InstallScope::Elsewhere) {
         found.retain(|(holds, _)| *holds != InstallScope::Elsewhere);
@@ -378,14 +381,14 @@ fn roots(node: Node<'_>, place: &Workspace) -> Vec<Option<PathBuf>> {
     if roots.is_empty() { vec![None] } else { roots }
 }
 
-fn holds(entry: Node<'_>, place: &Workspace) -> InstallScope {
+fn holds(entry: Node<'_>, workspace: &Workspace) -> InstallScope {
     let text = |key: &str| entry.object().ok()?.get(key)?.string().ok();
     let (Some("project" | "local"), Some(project)) = (text("scope"), text("projectPath")) else {
         return InstallScope::Anywhere;
     };
     let project = Path::new(project);
     let project = project.canonicalize().unwrap_or_else(|_| project.to_owned());
-    match place.cwd().starts_with(project) {
+    match workspace.cwd().starts_with(project) {
         true => InstallScope::Here,
         false => InstallScope::Elsewhere,
     }

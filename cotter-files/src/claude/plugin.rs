@@ -293,7 +293,7 @@ impl Plugin {
             false => None,
         };
         for (key, node) in object.members().filter(|(key, _)| !ABOUT.contains(key)) {
-            let line = Some(node.place().line() as usize);
+            let line = Some(node.location().line() as usize);
             match key {
                 _ if version == Some(crate::claude::agent_plugin::Version::Unknown)
                     && key != "hooks" =>
@@ -337,7 +337,7 @@ impl Plugin {
                 Ok(inside) if list(self).contains(&inside) => {}
                 Ok(inside) => list(self).push(inside),
                 Err(why) => {
-                    let line = Some(node.place().line() as usize);
+                    let line = Some(node.location().line() as usize);
                     self.say(path, line, Severity::Rejected, why);
                 }
             }
@@ -353,7 +353,7 @@ impl Plugin {
         reads: PluginFileSource<'_>,
     ) {
         for node in each(node) {
-            let line = Some(node.place().line() as usize);
+            let line = Some(node.location().line() as usize);
             if let Ok(object) = node.object() {
                 let inner = match object.get(of.key()) {
                     Some(inner) => inner,
@@ -563,7 +563,7 @@ impl Plugin {
                     told.append(&mut said);
                 }
                 Err(why) => {
-                    let line = why.place().map(|place| place.line() as usize);
+                    let line = why.location().map(|location| location.line() as usize);
                     told.push(Diagnostic::new(path, line, Severity::Rejected, why.message()));
                 }
             }
@@ -634,7 +634,7 @@ fn read(root: &Path, inside: &Path) -> Option<Result<Vec<u8>, String>> {
 }
 
 pub(crate) fn of_settings(path: &Path, why: &SettingsError) -> Diagnostic {
-    let line = why.place().map(|place| place.line() as usize);
+    let line = why.location().map(|location| location.line() as usize);
     Diagnostic::new(path, line, Severity::Rejected, why.message())
 }
 

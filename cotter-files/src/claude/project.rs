@@ -46,14 +46,14 @@ pub struct HomeFolder<'a> {
     /// Where it is, if there is one.
     pub path: Option<PathBuf>,
     /// The folders of the run.
-    pub place: &'a Workspace,
+    pub workspace: &'a Workspace,
 }
 
 impl HomeFolder<'_> {
     /// True if a path in the home folder, or one that the person's files name, is the project's. It is the
     /// person's also where the project contains it, if the project is their home folder or above it.
     pub(crate) fn is_projects(&self, path: &Path) -> bool {
-        let project = self.place.project();
+        let project = self.workspace.project();
         let contains_home = self.path.as_ref().is_some_and(|home| links::is_above(project, home));
         !contains_home && links::leads_through(path, project)
     }
@@ -158,7 +158,7 @@ pub fn of_project(
 ) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let Some(trusted) = TrustedFolder::of(found) else { return Ok(vec![]) };
     let mut parts = vec![];
-    match found.place() {
+    match found.kind() {
         SourceKind::Claude => {
             let mut enabled = EnabledPlugins::new();
             for name in SETTINGS {
@@ -298,7 +298,7 @@ pub(crate) fn home_folder(
 }
 
 fn is_source(folder: &Path, home: &HomeFolder<'_>) -> bool {
-    let sources = || possible_sources(home.place, home.path.as_deref());
+    let sources = || possible_sources(home.workspace, home.path.as_deref());
     folder.canonicalize().is_ok_and(|real| sources().contains(&real))
 }
 

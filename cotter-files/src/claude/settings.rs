@@ -120,7 +120,7 @@ pub(crate) fn read(
 }
 
 fn say(part: &mut ClaudeUnit, node: &Node<'_>, severity: Severity, what: impl Into<String>) {
-    let line = Some(node.place().line() as usize);
+    let line = Some(node.location().line() as usize);
     part.told.push(Diagnostic::new(&part.path, line, severity, what));
 }
 
@@ -179,9 +179,9 @@ fn rules(
 ) -> Result<Vec<SourcedText>, SettingsError> {
     let mut rules = vec![];
     for node in node.list()? {
-        let (text, place) = (node.non_empty_string()?, node.place());
+        let (text, location) = (node.non_empty_string()?, node.location());
         let Err(why) = Rule::parse(kind, text) else {
-            rules.push(SourcedText { text: text.into(), place });
+            rules.push(SourcedText { text: text.into(), location });
             continue;
         };
         if kind == RuleKind::Allow {
@@ -189,9 +189,9 @@ fn rules(
             continue;
         }
         let tool = text.split('(').next().unwrap_or_default().trim();
-        Rule::parse(kind, tool).map_err(|_| place.error(why.to_string()))?;
+        Rule::parse(kind, tool).map_err(|_| location.error(why.to_string()))?;
         say(part, &node, Severity::Repaired, format!("{why}: it holds for every call of `{tool}`"));
-        rules.push(SourcedText { text: tool.into(), place });
+        rules.push(SourcedText { text: tool.into(), location });
     }
     Ok(rules)
 }

@@ -24,7 +24,7 @@ use crate::{
 };
 use cotter::{Workspace, hooks::points::PointId};
 
-fn place() -> Workspace {
+fn workspace() -> Workspace {
     Workspace::new(Path::new("/work")).with_home("/home/me")
 }
 
@@ -36,12 +36,12 @@ fn told(
     subagent: Option<&str>,
     expected: Expect,
 ) {
-    let place = place();
+    let workspace = workspace();
     let mut whole = json!({"cwd": "/work", "sessionId": "s2", "runId": "r1", "callId": "c1.1"});
     for (key, value) in payload.as_object().expect("an object") {
         whole[key] = value.clone();
     }
-    let around = EventContext { session: "s1", subagent, mode: "default", place: &place };
+    let around = EventContext { session: "s1", subagent, mode: "default", workspace: &workspace };
     let mut shown = String::new();
     for told in tell(event, point, &whole, &around) {
         assert_eq!(told.fields["session_id"], "s1");
@@ -264,7 +264,7 @@ fn b3_what_the_hook_of_each_event_reads() {
 
 /// A call of ours in their words, a line each.
 fn called(tool: &str, input: Value, expected: Expect) {
-    let shown = tools::tell(tool, &input, &place()).into_iter().map(|call| {
+    let shown = tools::tell(tool, &input, &workspace()).into_iter().map(|call| {
         let name = call.names.join("/");
         format!("{} {}\n", if name.is_empty() { tool } else { &name }, Value::Object(call.input))
     });
@@ -410,7 +410,7 @@ fn b3_our_calls_in_their_words() {
 
 /// What becomes of our input when a hook puts `updated` in place of one of their calls.
 fn put_back(tool: &str, mut input: Value, part: usize, updated: Value, expected: Expect) {
-    let calls = tools::tell(tool, &input, &place());
+    let calls = tools::tell(tool, &input, &workspace());
     let updated = updated.as_object().expect("an object").clone();
     let said = match calls[part].put_back(&updated, &mut input) {
         Ok(()) => input.to_string(),

@@ -152,7 +152,7 @@ pub(crate) fn their_names(ours: &str) -> Vec<&'static str> {
 }
 
 /// A call of ours, as one or several of theirs.
-pub(crate) fn tell(tool: &str, input: &Value, place: &Workspace) -> Vec<ClaudeCall> {
+pub(crate) fn tell(tool: &str, input: &Value, workspace: &Workspace) -> Vec<ClaudeCall> {
     let as_it_is = || {
         let input = input.as_object().cloned().unwrap_or_default();
         vec![ClaudeCall { names: vec![], input, part: None, shape: None }]
@@ -168,7 +168,7 @@ pub(crate) fn tell(tool: &str, input: &Value, place: &Workspace) -> Vec<ClaudeCa
     };
     let (shape, mut names) = (&SHAPES[index], their_names(tool));
     let mut call = Map::new();
-    put(&mut call, shape.call, input, place);
+    put(&mut call, shape.call, input, workspace);
     let fixed = |call: &mut Map<String, Value>| {
         for (key, json) in shape.fixed {
             call.insert((*key).into(), serde_json::from_str(json).unwrap_or_default());
@@ -185,18 +185,23 @@ pub(crate) fn tell(tool: &str, input: &Value, place: &Workspace) -> Vec<ClaudeCa
     }
     let told = parts.iter().enumerate().map(|(part, item)| {
         let mut input = call.clone();
-        put(&mut input, fields, item, place);
+        put(&mut input, fields, item, workspace);
         fixed(&mut input);
         ClaudeCall { names: names.clone(), input, part: Some(part), shape: Some(index) }
     });
     told.collect()
 }
 
-fn put(call: &mut Map<String, Value>, fields: &[FieldMapping], input: &Value, place: &Workspace) {
+fn put(
+    call: &mut Map<String, Value>,
+    fields: &[FieldMapping],
+    input: &Value,
+    workspace: &Workspace,
+) {
     for FieldMapping(theirs, ours, kind) in fields {
         let Some(value) = input.get(*ours) else { continue };
         let value = match (kind, value) {
-            (FieldKind::Path, Value::String(path)) => whole(path, place).into(),
+            (FieldKind::Path, Value::String(path)) => whole(path, workspace).into(),
             _ => value.clone(),
         };
         call.insert((*theirs).into(), value);
@@ -205,9 +210,9 @@ fn put(call: &mut Map<String, Value>, fields: &[FieldMapping], input: &Value, pl
 
 /// A path from the root, as it is written. Where it goes up it is the file it means: what is above a link
 /// is not above what the link leads to.
-pub(crate) fn whole(path: &str, place: &Workspace) -> String {
-    let path = paths::from_home(path, place);
-    let touched = paths::touched(&path, place);
+pub(crate) fn whole(path: &str, workspace: &Workspace) -> String {
+    let path = paths::from_home(path, workspace);
+    let touched = paths::touched(&path, workspace);
     let goes_up = Path::new(&*path).components().any(|part| part.as_os_str() == "..");
     let whole = if goes_up { touched.first() } else { touched.last() };
     whole.map_or_else(|| path.to_string(), |whole| whole.to_string_lossy().into_owned())

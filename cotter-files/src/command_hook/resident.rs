@@ -85,9 +85,9 @@ fn numbered(payload: &Value, id: u64) -> Value {
 
 impl ResidentState {
     async fn ask(&self, asked: &HookRequest) -> Result<HookAnswer, String> {
-        let mut place = self.server.lock().await;
-        let project = asked.cx.place().project();
-        let mut started = match place.take().filter(|started| started.project == project) {
+        let mut slot = self.server.lock().await;
+        let project = asked.cx.workspace().project();
+        let mut started = match slot.take().filter(|started| started.project == project) {
             Some(started) => started,
             None => {
                 let job = self.hook.job(&self.base, asked, vec![]);
@@ -104,7 +104,7 @@ impl ResidentState {
             return Err("what it answered is no answer to this question".into());
         }
         let answer = HookAnswer::read(asked.point, &object)?;
-        *place = Some(started);
+        *slot = Some(started);
         Ok(answer)
     }
 }

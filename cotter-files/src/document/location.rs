@@ -52,7 +52,7 @@ impl SourceLocation {
     pub fn error(&self, message: impl Into<String>) -> SettingsError {
         SettingsError {
             file: Arc::clone(&self.source.file),
-            place: Some(self.clone()),
+            location: Some(self.clone()),
             message: text::show_line(&message.into()).into_owned(),
             hint: None,
             source: None,
@@ -78,7 +78,7 @@ pub struct SourcedText {
     /// The text: `bash(git diff *)`.
     pub text: String,
     /// Where it stands.
-    pub place: SourceLocation,
+    pub location: SourceLocation,
 }
 
 /// A position in a text. Files are small, so `u32` holds it.
@@ -117,7 +117,7 @@ impl TextPosition {
 #[derive(Debug)]
 pub struct SettingsError {
     file: Arc<str>,
-    place: Option<SourceLocation>,
+    location: Option<SourceLocation>,
     message: String,
     hint: Option<String>,
     source: Option<io::Error>,
@@ -133,7 +133,7 @@ impl SettingsError {
     pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> SettingsError {
         SettingsError {
             file: Arc::clone(file),
-            place: None,
+            location: None,
             message: message.into(),
             hint: None,
             source: None,
@@ -158,11 +158,11 @@ impl SettingsError {
     }
 
     /// Where in the file, unless the file as a whole is the matter.
-    pub fn place(&self) -> Option<&SourceLocation> {
-        self.place.as_ref()
+    pub fn location(&self) -> Option<&SourceLocation> {
+        self.location.as_ref()
     }
 
-    /// What is wrong, without the place.
+    /// What is wrong, without the location.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -175,8 +175,8 @@ impl SettingsError {
 
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Some(place) => write!(f, "{place}: {}: {}", place.path(), self.message),
+        match &self.location {
+            Some(location) => write!(f, "{location}: {}: {}", location.path(), self.message),
             None if self.file.is_empty() => f.write_str(&self.message),
             None => write!(f, "{}: {}", self.file, self.message),
         }

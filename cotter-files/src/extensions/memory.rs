@@ -71,14 +71,21 @@ impl MemoryFiles {
 
 /// The memory files of a place: the person's own folder first, then from the project's root down to the
 /// working folder. `allows` says what the rules say of a read, of a path without links.
-pub fn load(place: &Workspace, own: Option<&Path>, allows: &dyn Fn(&Path) -> bool) -> MemoryFiles {
+pub fn load(
+    workspace: &Workspace,
+    own: Option<&Path>,
+    allows: &dyn Fn(&Path) -> bool,
+) -> MemoryFiles {
     let mut reading =
-        MemoryReader { place, own, allows, memory: MemoryFiles::default(), room: ALL };
+        MemoryReader { workspace, own, allows, memory: MemoryFiles::default(), room: ALL };
     if let Some(folder) = own {
         reading.folder(folder);
     }
-    let mut folders: Vec<_> =
-        place.cwd().ancestors().take_while(|folder| folder.starts_with(place.project())).collect();
+    let mut folders: Vec<_> = workspace
+        .cwd()
+        .ancestors()
+        .take_while(|folder| folder.starts_with(workspace.project()))
+        .collect();
     folders.reverse();
     for folder in folders {
         reading.folder(folder);
@@ -87,7 +94,7 @@ pub fn load(place: &Workspace, own: Option<&Path>, allows: &dyn Fn(&Path) -> boo
 }
 
 struct MemoryReader<'a> {
-    place: &'a Workspace,
+    workspace: &'a Workspace,
     own: Option<&'a Path>,
     allows: &'a dyn Fn(&Path) -> bool,
     memory: MemoryFiles,
@@ -158,11 +165,11 @@ impl MemoryReader<'_> {
         let is_own = own.is_some_and(|own| {
             real.parent() == Some(&own) && NAMES.iter().any(|name| real.ends_with(name))
         });
-        !is_secret(real) && (is_own || self.place.is_readable(real)) && (self.allows)(real)
+        !is_secret(real) && (is_own || self.workspace.is_readable(real)) && (self.allows)(real)
     }
 
     fn resolved(&self, import: &str, from: &Path) -> PathBuf {
-        match (import.strip_prefix("~/"), self.place.home()) {
+        match (import.strip_prefix("~/"), self.workspace.home()) {
             (Some(below), Some(home)) => home.join(below),
             _ => from.parent().unwrap_or(Path::new("/")).join(import),
         }

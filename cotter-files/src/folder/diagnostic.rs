@@ -59,10 +59,10 @@ impl Diagnostic {
 
     /// A rejected file: the error of a strict reader, with its line, JSON path and hint.
     pub(crate) fn of_error(path: &Path, error: &SettingsError) -> Self {
-        let place = error.place();
-        let at = place.map(|place| format!("{}: ", place.path())).unwrap_or_default();
+        let location = error.location();
+        let at = location.map(|location| format!("{}: ", location.path())).unwrap_or_default();
         let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-        let line = place.and_then(|place| usize::try_from(place.line()).ok());
+        let line = location.and_then(|location| usize::try_from(location.line()).ok());
         let message = format!("{at}{}{hint}", error.message());
         Diagnostic::new(path, line, Severity::Rejected, message)
     }

@@ -82,7 +82,7 @@ impl Profile {
         let mut permissions = permissions(&object)?;
         object.get("policies").map(|node| policies(node, &mut permissions)).transpose()?;
         check_rules(&permissions)?;
-        let stands = |key| Some(object.get("permissions")?.object().ok()?.get(key)?.place());
+        let stands = |key| Some(object.get("permissions")?.object().ok()?.get(key)?.location());
         Ok(Profile {
             name: name(&object, folder_name)?,
             description: string("description")?.unwrap_or_default().to_owned(),
@@ -127,7 +127,7 @@ fn permissions(object: &Object<'_>) -> Result<Permissions, SettingsError> {
     let read = sections::permissions(node)?;
     match read.allow.first() {
         None => Ok(read),
-        Some(rule) => Err(rule.place.error("allow rules in a profile").with_hint(TIGHTEN)),
+        Some(rule) => Err(rule.location.error("allow rules in a profile").with_hint(TIGHTEN)),
     }
 }
 
@@ -149,10 +149,10 @@ fn policies(node: Node<'_>, permissions: &mut Permissions) -> Result<(), Setting
 
 fn check_rules(permissions: &Permissions) -> Result<(), SettingsError> {
     let kinds = [(RuleKind::Ask, &permissions.ask), (RuleKind::Deny, &permissions.deny)];
-    for (kind, SourcedText { text, place }) in
+    for (kind, SourcedText { text, location }) in
         kinds.into_iter().flat_map(|(kind, rules)| rules.iter().map(move |rule| (kind, rule)))
     {
-        Rule::parse(kind, text).map_err(|error| place.error(error.to_string()))?;
+        Rule::parse(kind, text).map_err(|error| location.error(error.to_string()))?;
     }
     Ok(())
 }
@@ -253,7 +253,7 @@ fn action(
     Ok(Action {
         name: format_smolstr!("{bucket}.{kind}"),
         point,
-        place: object.get("tools").unwrap_or(node).place(),
+        location: object.get("tools").unwrap_or(node).location(),
         tools: object.get("tools").map(|node| tools(bucket, point, node)).transpose()?,
         limit: limit.map(Duration::from_millis),
         does,
@@ -322,7 +322,7 @@ fn address(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<SourcedText, Sett
             )
         })?;
     }
-    Ok(SourcedText { text: url.to_owned(), place: node.place() })
+    Ok(SourcedText { text: url.to_owned(), location: node.location() })
 }
 
 /// The host of an https address, with its port where it has one; or what is wrong with the address.

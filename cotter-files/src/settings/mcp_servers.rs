@@ -226,8 +226,8 @@ impl IntoIterator for Servers {
 }
 
 fn server(key: &SourcedText, node: Node<'_>) -> Result<McpServer, SettingsError> {
-    let mut server =
-        McpServer::new(&key.text, transport(node)?).map_err(|message| key.place.error(message))?;
+    let mut server = McpServer::new(&key.text, transport(node)?)
+        .map_err(|message| key.location.error(message))?;
     let object = node.object()?;
     if let Some(tools) = object.get("tools") {
         let tools = tools.object()?.keys(&["allow", "deny"])?;
@@ -320,7 +320,7 @@ fn variables(node: Node<'_>) -> Result<BTreeMap<String, String>, SettingsError> 
         let fits = |char: char| char.is_ascii_alphanumeric() || char == '_';
         let begins = |char: char| !char.is_ascii_digit();
         if !key.text.starts_with(begins) || !key.text.chars().all(fits) {
-            return Err(key.place.error("a variable's name has letters, digits and `_`"));
+            return Err(key.location.error("a variable's name has letters, digits and `_`"));
         }
         Ok((key.text, node.string()?.to_owned()))
     };
@@ -338,9 +338,9 @@ fn address(node: Node<'_>) -> Result<Url, SettingsError> {
 fn headers(node: Node<'_>) -> Result<Vec<(HeaderName, String)>, SettingsError> {
     let header = |(key, node): (SourcedText, Node<'_>)| {
         let name = key.text.parse::<HeaderName>();
-        let name = name.map_err(|_| key.place.error("this cannot be a header's name"))?;
+        let name = name.map_err(|_| key.location.error("this cannot be a header's name"))?;
         if RESERVED.contains(&name.as_str()) {
-            return Err(key.place.error(format!("the header `{name}` is the protocol's own")));
+            return Err(key.location.error(format!("the header `{name}` is the protocol's own")));
         }
         Ok((name, node.string()?.to_owned()))
     };

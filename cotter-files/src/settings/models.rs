@@ -30,7 +30,7 @@ pub struct ProviderSettings {
     /// The longest it may say nothing, in milliseconds.
     pub idle_timeout_ms: Option<u64>,
     /// Where the entry stands.
-    pub place: SourceLocation,
+    pub location: SourceLocation,
 }
 
 /// An entry of the section `models`: what somebody knows better.
@@ -53,7 +53,7 @@ pub(crate) fn providers(
         let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         if key.text.is_empty() || !key.text.chars().all(allowed) {
             let message = "a provider's name has letters, digits, `.`, `_` and `-`";
-            return Err(key.place.error(message));
+            return Err(key.location.error(message));
         }
         Ok((key.text, provider(node)?))
     };
@@ -67,7 +67,7 @@ fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
     let key = object.entries().find(|(key, _)| is_key_itself(&key.text));
     if let Some((key, _)) = key {
         let message = "a key does not belong in a settings file";
-        return Err(key.place.error(message).with_hint(HINT));
+        return Err(key.location.error(message).with_hint(HINT));
     }
     let object = object.keys(PROVIDER_KEYS)?;
     let variable = |node: Node<'_>| match node.string()? {
@@ -82,7 +82,7 @@ fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
         base_url: object.get("baseUrl").map(one_text).transpose()?,
         api_key_variable: object.get("apiKeyVariable").map(variable).transpose()?,
         idle_timeout_ms: object.get("idleTimeoutMs").map(millis).transpose()?,
-        place: node.place(),
+        location: node.location(),
     })
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn models(node: Node<'_>) -> Result<BTreeMap<String, ModelSettings>, 
     let named = |(key, node): (SourcedText, Node<'_>)| {
         let halves = key.text.split_once('/');
         if halves.is_none_or(|(provider, model)| provider.is_empty() || model.trim().is_empty()) {
-            return Err(key.place.error("expected a model's name, `provider/model`"));
+            return Err(key.location.error("expected a model's name, `provider/model`"));
         }
         Ok((key.text, model(node)?))
     };

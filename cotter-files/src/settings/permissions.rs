@@ -104,16 +104,16 @@ pub(crate) fn policy((index, node): (usize, Node<'_>)) -> Result<Guard, Settings
     let tools = tools.collect::<Result<Vec<_>, _>>()?;
     let mut guard = Guard::new(name, tools).map_err(|why| tools_node.error(why))?;
     for (key, add) in [("allow", Guard::allow as fn(Guard, &str) -> _), ("deny", Guard::deny)] {
-        for SourcedText { text, place } in
+        for SourcedText { text, location } in
             object.get(key).map(texts).transpose()?.unwrap_or_default()
         {
-            guard = add(guard, &text).map_err(|why: String| place.error(why))?;
+            guard = add(guard, &text).map_err(|why: String| location.error(why))?;
         }
     }
     let Some(fields) = object.get("fields") else { return Ok(guard) };
     for (field, patterns) in fields.object()?.members() {
-        for SourcedText { text, place } in texts(patterns)? {
-            guard = guard.deny_field(field, &text).map_err(|why| place.error(why))?;
+        for SourcedText { text, location } in texts(patterns)? {
+            guard = guard.deny_field(field, &text).map_err(|why| location.error(why))?;
         }
     }
     Ok(guard)

@@ -28,9 +28,9 @@ pub enum SourceKind {
 /// Where a project's own settings, hooks and servers may stand, there or not: the folders `.agents`,
 /// `.claude` and `.cotter` from its root down to the working folder, then `.mcp.json`. Those of the person's
 /// home folder, which the caller names, are their own.
-pub fn possible_sources(place: &Workspace, home: Option<&Path>) -> Vec<PathBuf> {
-    let project = place.project();
-    let way = place.cwd().ancestors().take_while(|folder| folder.starts_with(project));
+pub fn possible_sources(workspace: &Workspace, home: Option<&Path>) -> Vec<PathBuf> {
+    let project = workspace.project();
+    let way = workspace.cwd().ancestors().take_while(|folder| folder.starts_with(project));
     let mut way: Vec<_> = way.collect();
     way.reverse();
     let home = home.and_then(|home| home.canonicalize().ok());
@@ -56,16 +56,16 @@ pub struct TrustSource {
 impl TrustSource {
     /// Whether it is a folder of extensions, not a file by itself.
     pub fn is_folder(&self) -> bool {
-        self.place() != SourceKind::Servers
+        self.kind() != SourceKind::Servers
     }
 
     /// Whether it is in a format of ours, or of everybody's.
     pub fn is_ours(&self) -> bool {
-        matches!(self.place(), SourceKind::Cotter | SourceKind::Servers)
+        matches!(self.kind(), SourceKind::Cotter | SourceKind::Servers)
     }
 
     /// What it is.
-    pub fn place(&self) -> SourceKind {
+    pub fn kind(&self) -> SourceKind {
         let name = self.source.file_name().unwrap_or_default();
         FOLDERS
             .iter()

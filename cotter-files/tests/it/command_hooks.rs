@@ -96,7 +96,7 @@ impl HookHost for Pretended {
     }
 
     fn serve(&self, job: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String> {
-        self.diary.add(format!("starts for {}", job.place.project().display()));
+        self.diary.add(format!("starts for {}", job.workspace.project().display()));
         Ok(Box::new(self.clone()))
     }
 }
@@ -221,7 +221,7 @@ async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
     let diary = Diary::default();
     let calls = Step::call("nap", json!({})).and_call("nap", json!({})).and_call("nap", json!({}));
     let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
-        .place(Workspace::new(Path::new("/project")))
+        .workspace(Workspace::new(Path::new("/project")))
         .tool(nap(&diary))
         .build()
         .unwrap();

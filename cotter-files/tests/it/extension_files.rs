@@ -368,7 +368,7 @@ fn with_files(
         Ok(ToolOutput::from(format!("<ran {}> $1 {{{{mode}}}}", permit.input()["command"])))
     };
     let bash = FnTool::new(bash, work).touching(Facts::zone(Zone::Safe));
-    let agent = builder.tool(bash).place(Workspace::new(&project)).build().unwrap();
+    let agent = builder.tool(bash).workspace(Workspace::new(&project)).build().unwrap();
     let loaded = extensions::load(folder.path(), loading);
     let owner = Owner::new(loading.origin.clone(), "files");
     let loaded = loaded.fit(&owner, &mut TakenNames::of(&agent, &[]));
@@ -604,10 +604,10 @@ fn c9_a_check_has_a_line_for_every_file() {
 }
 
 /// What memory files come to in a place.
-fn remembered(folder: &TempDir, place: &Workspace, own: Option<&Path>) -> String {
+fn remembered(folder: &TempDir, workspace: &Workspace, own: Option<&Path>) -> String {
     let root = folder.path().canonicalize().unwrap();
     let allows = |path: &Path| !path.ends_with("denied.md");
-    let memory = memory::load(place, own, &allows);
+    let memory = memory::load(workspace, own, &allows);
     let short = |text: String| text.replace(&format!("{}/", root.display()), "");
     let mut shown: String = memory.files.iter().map(|file| short(file.section()) + "\n").collect();
     shown += &told(folder.path(), &memory.diagnostics).replace(&root.display().to_string(), "");
@@ -636,7 +636,7 @@ fn c13_memory_files_are_read_from_the_root_down_with_their_imports() {
         ("p/other/AGENTS.md", "not on the way"),
     ]);
     let root = folder.path().canonicalize().unwrap();
-    let place = Workspace::new(&root.join("p/sub")).with_project(&root.join("p"));
+    let workspace = Workspace::new(&root.join("p/sub")).with_project(&root.join("p"));
     expect![[r#"
         <memory file="own/AGENTS.md">
         Be kind.
@@ -670,7 +670,7 @@ fn c13_memory_files_are_read_from_the_root_down_with_their_imports() {
         ok: p/CLAUDE.md:4: p/denied.md is not inside what may be read
         ok: p/CLAUDE.md:4: /etc/passwd is not inside what may be read
     "#]]
-    .assert_eq(&remembered(&folder, &place, Some(&root.join("own"))));
+    .assert_eq(&remembered(&folder, &workspace, Some(&root.join("own"))));
 }
 
 #[test]

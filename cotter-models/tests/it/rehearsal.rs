@@ -22,7 +22,7 @@ fn project() -> tempfile::TempDir {
 
 fn agent(folder: &tempfile::TempDir) -> Agent {
     let root = folder.path().canonicalize().expect("it exists");
-    let builder = Agent::builder(Rehearsal::new()).place(Workspace::new(&root));
+    let builder = Agent::builder(Rehearsal::new()).workspace(Workspace::new(&root));
     builder.tool(Read::default()).tool(List::default()).build().expect("tools are good")
 }
 

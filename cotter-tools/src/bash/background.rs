@@ -156,7 +156,7 @@ impl Processes {
         if processes.is_empty() {
             return;
         }
-        let workspace = cx.place();
+        let workspace = cx.workspace();
         let protected = event.facts.writes.iter().filter(|path| is_protected(path, workspace));
         let mut paths: Vec<PathBuf> = protected.cloned().collect();
         if makes_repository(&event.facts) {

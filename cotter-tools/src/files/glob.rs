@@ -60,7 +60,7 @@ impl Tool for Glob {
 }
 
 fn glob(permit: &Permit) -> Result<ToolOutput, ToolError> {
-    let workspace = permit.cx().place();
+    let workspace = permit.cx().workspace();
     let root = permit.facts().reads.first().cloned().unwrap_or_default();
     let pattern = Pattern::parse(permit.input()["pattern"].as_str().unwrap_or_default())?;
     let walk = FileWalk::new(&root, workspace, Some(&pattern), permit.cx().cancel());

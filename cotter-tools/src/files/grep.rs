@@ -86,7 +86,7 @@ impl Tool for Grep {
 fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let (input, cx) = (permit.input(), permit.cx());
     let root = permit.facts().reads.first().cloned().unwrap_or_default();
-    let shown = paths::shown(&root, cx.place());
+    let shown = paths::shown(&root, cx.workspace());
     let pattern = input["glob"].as_str().map(Pattern::parse).transpose()?;
     let mut search = Search::new(input, cx.cancel())?;
     let opened = open::file(&root).map_err(|cause| cannot("search", &shown, &cause))?;
@@ -98,7 +98,7 @@ fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
     if !about.is_dir() {
         return Err(refused(format!("{shown} is neither a file nor a folder")));
     }
-    let walk = FileWalk::new(&root, cx.place(), pattern.as_ref(), cx.cancel());
+    let walk = FileWalk::new(&root, cx.workspace(), pattern.as_ref(), cx.cancel());
     let mut walk = walk.map_err(|cause| cannot("search", &shown, &cause))?;
     while let Some(found) = walk.next() {
         let fits = pattern.as_ref().is_none_or(|pattern| pattern.matches(&found.below));
@@ -111,7 +111,7 @@ fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
         }
         // Skip a file that cannot be opened, or that is a link by now.
         if let Ok(file) = open_plain(&found.path) {
-            search.file(file, &paths::shown(&found.path, cx.place()));
+            search.file(file, &paths::shown(&found.path, cx.workspace()));
         }
         if search.is_full() {
             break;

@@ -38,7 +38,7 @@ pub(crate) fn repository(folder: &Path) -> Option<&Path> {
 }
 
 /// Checks a folder. Links are not followed: targets within the project are checked by themselves.
-pub(crate) fn look(folder: &Path, deep: &Deep, place: &Workspace) -> Below {
+pub(crate) fn look(folder: &Path, deep: &Deep, workspace: &Workspace) -> Below {
     let mut below = Below::default();
     if deep.tracked
         && let Some(repository) = repository(folder)
@@ -66,11 +66,12 @@ pub(crate) fn look(folder: &Path, deep: &Deep, place: &Workspace) -> Below {
                 Ok(kind) if kind.is_dir() && path.ends_with(".git/objects") => {}
                 Ok(kind) if kind.is_dir() => left.push(path),
                 Ok(kind) if kind.is_symlink() && deep.follows && minded() => {
-                    let target = paths::touched(&path.to_string_lossy(), place).into_iter().next();
-                    below.outside.extend(target.filter(|target| !place.is_readable(target)));
+                    let target =
+                        paths::touched(&path.to_string_lossy(), workspace).into_iter().next();
+                    below.outside.extend(target.filter(|target| !workspace.is_readable(target)));
                 }
                 Ok(kind) if kind.is_file() && minded() => {
-                    if is_protected(&path, place) {
+                    if is_protected(&path, workspace) {
                         below.protected.push(path.clone());
                     }
                     if is_secret(&path) {

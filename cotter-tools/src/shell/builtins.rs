@@ -104,8 +104,8 @@ impl ScriptWalk<'_> {
         }
         self.note(judged, &state, call);
         // A folder that exists, and that no earlier command may have removed, is entered for sure.
-        let there =
-            !gone.folders().is_empty() && gone.folders().iter().all(|place| place.cwd().is_dir());
+        let there = !gone.folders().is_empty()
+            && gone.folders().iter().all(|workspace| workspace.cwd().is_dir());
         Outcome { ok: Some(gone), failed: (!(settled && there)).then_some(state) }
     }
 

@@ -39,15 +39,15 @@ struct ShellStateInner {
 
 impl ShellState {
     /// The state at the beginning: no variables, functions or arguments.
-    pub(crate) fn new(place: &Workspace) -> Self {
+    pub(crate) fn new(workspace: &Workspace) -> Self {
         ShellState(Rc::new(ShellStateInner {
-            base: place.clone(),
-            folders: vec![place.clone()],
+            base: workspace.clone(),
+            folders: vec![workspace.clone()],
             names: vec![],
             lists: vec![],
             functions: vec![],
             arguments: Val::Known(vec![]),
-            home: place.home().and_then(|home| home.to_str()).map(str::to_owned),
+            home: workspace.home().and_then(|home| home.to_str()).map(str::to_owned),
         }))
     }
 
@@ -153,7 +153,7 @@ impl ShellState {
     fn given(&self, name: &str) -> Val {
         let text = match (name, self.0.folders.as_slice()) {
             ("HOME", _) => self.0.home.clone(),
-            ("PWD", [place]) => place.cwd().to_str().map(str::to_owned),
+            ("PWD", [workspace]) => workspace.cwd().to_str().map(str::to_owned),
             _ => None,
         };
         text.map_or(Val::Open, |text| Val::Known(vec![Field::known(text)]))
@@ -247,9 +247,9 @@ fn join_folders(ours: &mut Vec<Workspace>, theirs: &[Workspace]) {
         ours.clear();
         return;
     }
-    for place in theirs {
-        if !ours.iter().any(|known| known.cwd() == place.cwd()) {
-            ours.push(place.clone());
+    for workspace in theirs {
+        if !ours.iter().any(|known| known.cwd() == workspace.cwd()) {
+            ours.push(workspace.clone());
         }
     }
     if ours.len() > FOLDERS {

@@ -37,7 +37,7 @@ const MOST: usize = 1500;
 const ROUNDS: usize = 6;
 
 pub(crate) struct ScriptWalk<'a> {
-    pub(crate) place: &'a Workspace,
+    pub(crate) workspace: &'a Workspace,
     pub(crate) facts: Facts,
     /// The number of the next pipeline, and that of the enclosing one.
     next: u32,
@@ -111,9 +111,9 @@ pub(crate) enum CallReason {
 }
 
 impl<'a> ScriptWalk<'a> {
-    pub(crate) fn new(place: &'a Workspace) -> Self {
+    pub(crate) fn new(workspace: &'a Workspace) -> Self {
         ScriptWalk {
-            place,
+            workspace,
             facts: Facts::zone(Zone::Safe),
             next: 0,
             within: None,
@@ -133,7 +133,7 @@ impl<'a> ScriptWalk<'a> {
 
     /// Walks a whole command line, with its traps.
     pub(crate) fn whole(&mut self, command: &str) {
-        let end = self.text(command, ShellState::new(self.place)).either();
+        let end = self.text(command, ShellState::new(self.workspace)).either();
         for trap in std::mem::take(&mut self.traps) {
             if let Some(end) = &end {
                 self.text(&trap, end.later());
@@ -607,16 +607,16 @@ impl<'a> ScriptWalk<'a> {
     fn goes_through(&mut self, deep: &Deep, folders: &[Field], writes: bool, state: &ShellState) {
         for folder in folders.iter().filter(|field| !field.is_open()) {
             for path in self.touched(folder, state) {
-                if !path.is_dir() || !self.place.is_readable(&path) {
+                if !path.is_dir() || !self.workspace.is_readable(&path) {
                     continue;
                 }
-                let below = below::look(&path, deep, self.place);
+                let below = below::look(&path, deep, self.workspace);
                 if below.more {
                     self.facts.zone = self.facts.zone.max(Zone::Build);
                 }
                 let outside: Vec<_> = below.outside.into_iter().take(3).collect();
                 for path in &outside {
-                    self.facts.zone = self.facts.zone.max(Zone::of_read(path, self.place));
+                    self.facts.zone = self.facts.zone.max(Zone::of_read(path, self.workspace));
                 }
                 let found = outside.into_iter().chain(below.secrets).take(50);
                 let found: Vec<_> = found.filter(|path| !self.facts.reads.contains(path)).collect();
@@ -758,11 +758,11 @@ impl<'a> ScriptWalk<'a> {
         }
         let mut zone = Zone::Safe;
         for folder in state.folders() {
-            let root = below::repository(folder.cwd()).unwrap_or(self.place.project());
+            let root = below::repository(folder.cwd()).unwrap_or(self.workspace.project());
             let is_below = text.starts_with("./") || text.starts_with("../");
             let path = without_dots(&if is_below { folder.cwd() } else { root }.join(text));
             if path.starts_with(root) && !self.facts.reads.contains(&path) {
-                zone = zone.max(Zone::of_read(&path, self.place));
+                zone = zone.max(Zone::of_read(&path, self.workspace));
                 self.facts.reads.push(path);
             }
         }
@@ -780,11 +780,11 @@ impl<'a> ScriptWalk<'a> {
                 for source in &sources {
                     targets.extend(source.file_name().map(|name| folder.join(name)));
                     let within = names_in(source).into_iter().map(|name| folder.join(name));
-                    targets.extend(within.filter(|path| is_protected(path, self.place)));
+                    targets.extend(within.filter(|path| is_protected(path, self.workspace)));
                 }
             }
             for path in &targets {
-                zone = zone.max(Zone::of_write(path, self.place));
+                zone = zone.max(Zone::of_write(path, self.workspace));
                 if !self.facts.writes.contains(path) {
                     self.facts.writes.push(path.clone());
                 }
@@ -893,7 +893,7 @@ impl<'a> ScriptWalk<'a> {
 
     pub(crate) fn reads(&mut self, field: &Field, state: &ShellState) -> Zone {
         let paths = self.touched(field, state);
-        let zone = paths.iter().map(|path| Zone::of_read(path, self.place)).max();
+        let zone = paths.iter().map(|path| Zone::of_read(path, self.workspace)).max();
         for path in paths {
             if !self.facts.reads.contains(&path) {
                 self.facts.reads.push(path);
@@ -904,7 +904,7 @@ impl<'a> ScriptWalk<'a> {
 
     pub(crate) fn writes(&mut self, field: &Field, state: &ShellState) -> (Zone, Vec<PathBuf>) {
         let paths = self.touched(field, state);
-        let zone = paths.iter().map(|path| Zone::of_write(path, self.place)).max();
+        let zone = paths.iter().map(|path| Zone::of_write(path, self.workspace)).max();
         for path in &paths {
             if !self.facts.writes.contains(path) {
                 self.facts.writes.push(path.clone());
@@ -918,7 +918,7 @@ impl<'a> ScriptWalk<'a> {
         let spelled = field.text.trim_matches('"').trim_end_matches(['/', '*']);
         let unknown_home =
             field.is_open() && matches!(spelled, "~" | "$HOME" | "${HOME}" | "~root");
-        let Some(home) = self.place.home() else {
+        let Some(home) = self.workspace.home() else {
             return if unknown_home { Zone::Never } else { Zone::Safe };
         };
         let whole = Field::known(match &field.shape {
@@ -947,7 +947,7 @@ impl<'a> ScriptWalk<'a> {
             return vec![text.into()];
         }
         let absolute = text.starts_with('/');
-        let base = [self.place.clone()];
+        let base = [self.workspace.clone()];
         let folders = if absolute { &base[..] } else { state.folders() };
         if folders.is_empty() {
             self.unclear(format!("where `{text}` lies depends on a folder nobody knows"));
@@ -958,9 +958,11 @@ impl<'a> ScriptWalk<'a> {
             self.unclear(format!("`{text}` may go through a link that is made before"));
         }
         let mut found = vec![];
-        for place in &folders {
+        for workspace in &folders {
             let names = match &field.shape {
-                Shape::Pattern(pattern) => glob::matches(pattern, place.cwd()).unwrap_or_default(),
+                Shape::Pattern(pattern) => {
+                    glob::matches(pattern, workspace.cwd()).unwrap_or_default()
+                }
                 _ => vec![],
             };
             if names.is_empty() {
@@ -970,9 +972,12 @@ impl<'a> ScriptWalk<'a> {
                 let stem = text[..text.find(['*', '?', '[']).unwrap_or(text.len())].to_owned();
                 let folder = &stem[..stem.rfind('/').map_or(0, |at| at + 1)];
                 let spelled = if field.is_known() { text } else { folder };
-                found.extend(paths::touched(if spelled.is_empty() { "." } else { spelled }, place));
+                found.extend(paths::touched(
+                    if spelled.is_empty() { "." } else { spelled },
+                    workspace,
+                ));
             }
-            found.extend(names.iter().flat_map(|name| paths::touched(name, place)));
+            found.extend(names.iter().flat_map(|name| paths::touched(name, workspace)));
         }
         found
     }
@@ -983,8 +988,8 @@ impl<'a> ScriptWalk<'a> {
             return false;
         }
         !field.is_known()
-            || folders.iter().any(|place| {
-                let mut at = place.cwd().to_owned();
+            || folders.iter().any(|workspace| {
+                let mut at = workspace.cwd().to_owned();
                 Path::new(&field.text).components().any(|component| {
                     match component {
                         Component::ParentDir => _ = at.pop(),

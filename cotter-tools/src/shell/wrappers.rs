@@ -330,12 +330,12 @@ fn xargs(fields: &[Field]) -> CommandVerdict {
         return judged;
     }
     let input = Field { text: "…".into(), shape: Shape::Open { splits: true, leads: true } };
-    let place = given.values(&["I", "replace"]).next().map(|field| field.text.clone());
-    match place.filter(|place| !place.is_empty()) {
-        Some(place) => {
+    let workspace = given.values(&["I", "replace"]).next().map(|field| field.text.clone());
+    match workspace.filter(|workspace| !workspace.is_empty()) {
+        Some(workspace) => {
             for field in &mut program {
-                if field.text.contains(&place) {
-                    let leads = field.text.starts_with(&place);
+                if field.text.contains(&workspace) {
+                    let leads = field.text.starts_with(&workspace);
                     field.shape = Shape::Open { splits: false, leads };
                 }
             }

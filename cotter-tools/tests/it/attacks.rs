@@ -26,7 +26,7 @@ fn repository(folder: &Path, settings: &[(&str, &str)]) {
 
 fn facts(scratch: &Scratch, command: &str) -> Facts {
     let bash = Bash::new(runner().with_sandbox(Sandbox::Off));
-    bash.effects(&json!({"command": command}), &scratch.place())
+    bash.effects(&json!({"command": command}), &scratch.workspace())
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn s12_git_that_changes_the_project_unasked_runs_no_program_of_its_reposit
     assert!(Command::new("chmod").arg("+x").arg(&hook).status().unwrap().success());
     let command = "git add a.txt; git mv a.txt b.txt; git branch --edit-description";
     assert_eq!(facts(&scratch, command).zone, Zone::Workspace);
-    let said = said(runner().with_sandbox(Sandbox::Off), scratch.place(), command).await;
+    let said = said(runner().with_sandbox(Sandbox::Off), scratch.workspace(), command).await;
     assert!(!scratch.path().join("ran").exists(), "{said}");
 }
 

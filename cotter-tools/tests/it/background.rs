@@ -18,7 +18,7 @@ use crate::machine::{Scratch, alive, gone, pid_in, runner, wait_until};
 fn agent(runner: Runner, scratch: &Scratch, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash_background", input.clone()));
     Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
-        .place(scratch.place())
+        .workspace(scratch.workspace())
         .ui(ScriptedUi::new(vec![Said::Yes; calls.len()]))
         .extend(background(runner))
         .build()
@@ -133,7 +133,7 @@ fn planted(runner: Runner, calls: &[(&str, Value)]) -> (Scratch, Agent, Scripted
     let person = ScriptedUi::new(vec![Said::Yes; calls.len()]);
     let steps = calls.iter().map(|(tool, input)| Step::call(*tool, input.clone()));
     let agent = Agent::builder(Scripted::new(steps.chain([Step::text("done")])))
-        .place(scratch.place())
+        .workspace(scratch.workspace())
         .ui(person.clone())
         .tool(Bash::new(runner.clone()))
         .extend(files::tools)

@@ -18,7 +18,7 @@ use crate::machine::{Scratch, agent, alive, bash, gone, pid_in, runner, said, wi
 /// A command line and its result.
 async fn check(command: &str, expected: Expect) {
     let scratch = Scratch::new();
-    expected.assert_eq(&scratch.tidy(&said(runner(), scratch.place(), command).await));
+    expected.assert_eq(&scratch.tidy(&said(runner(), scratch.workspace(), command).await));
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_call_may_start_in_another_folder() {
         ),
     ] {
         let (_, shown) =
-            bash(runner(), scratch.place(), json!({"command": "pwd", "cwd": cwd})).await;
+            bash(runner(), scratch.workspace(), json!({"command": "pwd", "cwd": cwd})).await;
         expected.assert_eq(&scratch.tidy(&shown));
     }
 }
@@ -128,7 +128,7 @@ async fn s7_a_command_knows_nothing_but_what_is_listed() {
     ];
     let had = had.map(|(name, value)| (name.into(), value.into()));
     let runner = runner().with_environment(Environment::chosen(had, &[] as &[&str]));
-    let shown = said(runner.clone(), scratch.place(), "env | sort").await;
+    let shown = said(runner.clone(), scratch.workspace(), "env | sort").await;
     let temp = runner.temp().unwrap().display().to_string();
     let mark = |line: &str| {
         line.split_once("COTTER_CALL=")
@@ -170,7 +170,7 @@ async fn s17_a_call_ends_at_its_timeout_with_all_it_started() {
     let scratch = Scratch::new();
     let command = "echo begun; setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000";
     let input = json!({"command": command, "timeout_ms": 400});
-    let (_, shown) = bash(runner(), scratch.place(), input).await;
+    let (_, shown) = bash(runner(), scratch.workspace(), input).await;
     expect![[r#"
         user: go
         call c1.1: bash {"command":"echo begun; setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000","timeout_ms":400}
@@ -186,7 +186,7 @@ async fn s17_an_abort_leaves_nothing_behind() {
     for runner in [runner(), with_environment(Runner::direct())] {
         let scratch = Scratch::new();
         let command = "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000";
-        let agent = agent(runner, scratch.place(), &[json!({"command": command})]);
+        let agent = agent(runner, scratch.workspace(), &[json!({"command": command})]);
         let session = agent.main_session().await.unwrap();
         let run = tokio::spawn({
             let session = session.clone();
@@ -208,7 +208,7 @@ async fn s17_a_child_that_holds_the_output_open_does_not_hold_the_call() {
 #[tokio::test]
 async fn s17_a_call_ends_at_64_mb_with_what_it_has() {
     let scratch = Scratch::new();
-    let shown = said(runner(), scratch.place(), "yes").await;
+    let shown = said(runner(), scratch.workspace(), "yes").await;
     let (head, tail) = (&shown[..10], &shown[shown.len() - 70..]);
     expect![[r#"
         y
@@ -232,7 +232,7 @@ async fn s17_a_call_ends_at_64_mb_with_what_it_has() {
 async fn renderers_get_the_streams_apart() {
     let scratch = Scratch::new();
     let command = "echo out; echo err >&2; exit 2";
-    let (session, _) = bash(runner(), scratch.place(), json!({"command": command})).await;
+    let (session, _) = bash(runner(), scratch.workspace(), json!({"command": command})).await;
     let data: Vec<Value> = session
         .messages()
         .iter()
@@ -270,7 +270,7 @@ async fn p8_a_handlers_program_runs_by_way_of_bash() {
     );
     let model = Scripted::new([Step::call("tool", json!({})), Step::text("done")]);
     let agent = Agent::builder(model)
-        .place(scratch.place())
+        .workspace(scratch.workspace())
         .tool(Bash::new(runner()))
         .tool(tool.touching(Facts::zone(Zone::Safe)))
         .build()
@@ -292,7 +292,7 @@ async fn what_a_command_says_is_told_while_it_works() {
     let scratch = Scratch::new();
     let agent = agent(
         runner(),
-        scratch.place(),
+        scratch.workspace(),
         &[json!({"command": "printf 'a\\303'; printf '\\244b\\n'; echo c >&2"})],
     );
     let session = agent.main_session().await.unwrap();
@@ -323,8 +323,8 @@ async fn refused(command: &str, expected: Expect) {
     }
     std::fs::write(scratch.path().join("beside/file"), "private").unwrap();
     std::fs::write(scratch.path().join("project/run.sh"), command).unwrap();
-    let place = cotter::Workspace::new(&scratch.path().join("project"));
-    let said = said(runner(), place, "bash run.sh").await;
+    let workspace = cotter::Workspace::new(&scratch.path().join("project"));
+    let said = said(runner(), workspace, "bash run.sh").await;
     expected.assert_eq(&scratch.tidy(&said));
 }
 
@@ -425,7 +425,7 @@ async fn s12_git_judged_safe_runs_no_program_of_the_repository() {
     assert!(String::from_utf8_lossy(&plain.unwrap().stderr).contains("evil ran"));
     let commands = ["git status --short f", "git diff --stat", "git log --oneline --format=%s"];
     for command in commands {
-        let said = said(runner(), scratch.place(), command).await;
+        let said = said(runner(), scratch.workspace(), command).await;
         assert!(!said.contains("evil ran"), "{command}: {said}");
     }
 }
@@ -435,7 +435,7 @@ fn s12_a_repository_that_brings_programs_of_its_own_is_not_safe() {
     let zone = |config: &str| {
         let scratch = Scratch::new();
         hostile(&scratch, config);
-        Bash::new(runner()).effects(&json!({"command": "git diff"}), &scratch.place()).zone
+        Bash::new(runner()).effects(&json!({"command": "git diff"}), &scratch.workspace()).zone
     };
     assert_eq!(zone("[core]\nfsmonitor = EVIL\n"), Zone::Safe);
     assert_eq!(zone("[diff]\nexternal = EVIL\n"), Zone::Build);

@@ -125,7 +125,7 @@ impl Machine {
     async fn run(&self, case: Case) -> String {
         let person = ScriptedUi::new(case.person);
         let mut builder = Agent::builder(Scripted::new(case.steps))
-            .place(Workspace::new(&self.scratch.path()))
+            .workspace(Workspace::new(&self.scratch.path()))
             .ui(person.clone());
         if case.is_real {
             builder = builder.tool(Bash::new(self.runner.clone()));

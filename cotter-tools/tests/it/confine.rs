@@ -65,7 +65,7 @@ impl Machine {
         self.scratch.path().join(name)
     }
 
-    fn place(&self) -> Workspace {
+    fn workspace(&self) -> Workspace {
         Workspace::new(&self.path("project"))
             .with_home(self.path("home"))
             .with_closed(self.closed.iter().map(|name| self.path(name)))
@@ -87,15 +87,21 @@ impl Machine {
 
     /// A command line run as a call that was judged to touch this.
     async fn run(&self, way: &str, facts: &Facts, command: &str) -> String {
-        self.run_in(way, facts, command, &self.place()).await
+        self.run_in(way, facts, command, &self.workspace()).await
     }
 
-    async fn run_in(&self, way: &str, facts: &Facts, command: &str, place: &Workspace) -> String {
+    async fn run_in(
+        &self,
+        way: &str,
+        facts: &Facts,
+        command: &str,
+        workspace: &Workspace,
+    ) -> String {
         let runner = self.runner(way);
         let temp = runner.temp().unwrap();
-        let mut job = job(command, place.cwd());
-        job.environment = runner.environment().for_workspace(place, temp);
-        job.confinement = Confinement::of_call(facts, place, &runner).unwrap();
+        let mut job = job(command, workspace.cwd());
+        job.environment = runner.environment().for_workspace(workspace, temp);
+        job.confinement = Confinement::of_call(facts, workspace, &runner).unwrap();
         job.confinement.as_mut().unwrap().outlives = self.outlives;
         let mut running = runner.start(job).await.unwrap();
         let mut said = String::new();
@@ -472,17 +478,17 @@ async fn check_git(prepare: impl Fn(&Machine) -> (Workspace, PathBuf), expected:
     let mut all = String::new();
     for (way, _) in WAYS {
         let machine = Machine::new();
-        let (place, common) = prepare(&machine);
+        let (workspace, common) = prepare(&machine);
         let before = fs::read_to_string(common.join("config")).unwrap();
         let command = COMMIT.replace("GIT", &common.display().to_string());
         let facts = Facts::zone(Zone::Workspace);
-        let said = machine.run_in(way, &facts, &command, &place).await;
+        let said = machine.run_in(way, &facts, &command, &workspace).await;
         all += &format!("-- {way}\n{}", said.replace("/bin/bash: line 1: ", ""));
         if common.exists() {
             assert_eq!(fs::read_to_string(common.join("config")).unwrap(), before, "{way}");
             assert!(!common.join("hooks/pre-commit").exists(), "{way}");
             assert!(!common.join("commondir").exists(), "{way}");
-            git(place.cwd(), &["status"]);
+            git(workspace.cwd(), &["status"]);
         }
     }
     expected.assert_eq(&all);
@@ -492,7 +498,7 @@ async fn check_git(prepare: impl Fn(&Machine) -> (Workspace, PathBuf), expected:
 async fn b8_git_commits_and_its_hooks_and_config_stay_closed() {
     let prepare = |machine: &Machine| {
         repository(&machine.path("project"));
-        (machine.place(), machine.path("project/.git"))
+        (machine.workspace(), machine.path("project/.git"))
     };
     check_git(prepare, expect![[r#"
         -- as it comes
@@ -531,7 +537,7 @@ async fn b8_git_commits_in_a_linked_worktree_and_its_hooks_and_config_stay_close
         repository(&machine.path("main"));
         git(&machine.path("main"), &["worktree", "add", "-q", "../tree"]);
         let tree = machine.path("tree");
-        (machine.place().with_project(&tree).with_cwd(&tree), machine.path("main/.git"))
+        (machine.workspace().with_project(&tree).with_cwd(&tree), machine.path("main/.git"))
     };
     check_git(prepare, expect![[r#"
         -- as it comes
@@ -581,7 +587,7 @@ async fn s15_only_git_by_itself_makes_a_repository() {
     for (way, _) in WAYS {
         for (command, made) in [("git init -q", true), ("git init -q; bash -c true", false)] {
             let machine = Machine::new();
-            let facts = cotter_tools::shell::facts(command, &machine.place());
+            let facts = cotter_tools::shell::facts(command, &machine.workspace());
             let said = machine.run(way, &facts, command).await;
             assert_eq!(
                 machine.path("project/.git/HEAD").exists(),

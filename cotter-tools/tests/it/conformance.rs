@@ -152,7 +152,7 @@ fn agent(project: &Project) -> AgentBuilder {
 fn agent_that(project: &Project, model: Scripted) -> AgentBuilder {
     let runner = machine::runner().with_sandbox(Sandbox::Off);
     Agent::builder(model)
-        .place(project.place.clone())
+        .workspace(project.workspace.clone())
         .extend(files::tools)
         .extend(fetch::tools)
         .tool(Bash::new(runner))

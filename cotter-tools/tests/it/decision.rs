@@ -33,8 +33,12 @@ impl Judge {
     /// Panics where something does not hold.
     pub(crate) fn check(&self, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
-        let facts = shell::facts(&text, &self.project.place);
-        assert_eq!(facts, shell::facts(&text, &self.project.place), "the same text says the same");
+        let facts = shell::facts(&text, &self.project.workspace);
+        assert_eq!(
+            facts,
+            shell::facts(&text, &self.project.workspace),
+            "the same text says the same"
+        );
         check_told(&facts);
         let explained = self.explain(&text);
         let is_clear = facts.doubts.is_empty() && facts.zone != Zone::Never;

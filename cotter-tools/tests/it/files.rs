@@ -321,7 +321,7 @@ async fn what_a_hook_made_of_a_file_after_it_was_written_is_known_and_told() {
     let last = Step::call("edit", edit("a.txt", &[("a = 1", "a = 0")]).1);
     let model = Recording::new(Scripted::new([both, last, Step::text("done")]));
     let agent = cotter::Agent::builder(model.clone())
-        .place(cotter::Workspace::new(&project.root))
+        .workspace(cotter::Workspace::new(&project.root))
         .extend(tools)
         .observe(ToolPost, named("formatter", formatter).tools(["write", "edit"]));
     project.run(agent).await;

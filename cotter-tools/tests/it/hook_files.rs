@@ -85,7 +85,7 @@ impl Machine {
             tool.touching(Facts::zone(Zone::Safe))
         };
         let agent = Agent::builder(Scripted::new([]))
-            .place(Workspace::new(&scratch.path().join("project")))
+            .workspace(Workspace::new(&scratch.path().join("project")))
             .tool(tool("write"))
             .tool(tool("read"))
             .build()

@@ -50,14 +50,14 @@ impl Machine {
 
     /// An agent that calls `work` with each of these inputs, one a step, with a hook at `tool.pre`.
     async fn agent(&self, who: &Owner, entry: &Value, inputs: &[Value]) -> (Agent, Session) {
-        let place = Workspace::new(&self.path("project")).with_closed([self.path("closed")]);
-        self.agent_in(place, self.path("hooks"), who, entry, inputs).await
+        let workspace = Workspace::new(&self.path("project")).with_closed([self.path("closed")]);
+        self.agent_in(workspace, self.path("hooks"), who, entry, inputs).await
     }
 
     /// Like `agent`, in another folder.
     async fn agent_in(
         &self,
-        place: Workspace,
+        workspace: Workspace,
         folder: PathBuf,
         who: &Owner,
         entry: &Value,
@@ -67,7 +67,7 @@ impl Machine {
         let work = FnTool::new(spec, |_| async { Ok("worked".into()) });
         let calls = inputs.iter().map(|input| Step::call("work", input.clone()));
         let agent = Agent::builder(Scripted::new(calls.chain([Step::text("done")])))
-            .place(place)
+            .workspace(workspace)
             .tool(work.touching(Facts::zone(Zone::Safe)))
             .build()
             .unwrap();
@@ -822,13 +822,14 @@ async fn s1_a_projects_hook_reads_its_own_folder_also_where_all_else_is_closed()
         let own = machine.path(home).join("store/abc");
         fs::create_dir_all(&own).unwrap();
         fs::write(machine.path(home).join("key"), "secret").unwrap();
-        let place = Workspace::new(&machine.path("project")).with_closed([machine.path(home)]);
+        let workspace = Workspace::new(&machine.path("project")).with_closed([machine.path(home)]);
         let script = "#!/bin/sh\ncat data; cat ../../key 2> /dev/null || echo closed\n";
         fs::write(own.join("data"), "own\n").unwrap();
         fs::write(own.join("reads"), script).unwrap();
         fs::set_permissions(own.join("reads"), fs::Permissions::from_mode(0o755)).unwrap();
         let entry = hook("./reads");
-        let (agent, session) = machine.agent_in(place, own, &project(), &entry, &[json!({})]).await;
+        let (agent, session) =
+            machine.agent_in(workspace, own, &project(), &entry, &[json!({})]).await;
         session.prompt("go").await.unwrap();
         let _ = writeln!(shown, "{home}");
         shown += &machine.shown(&session);

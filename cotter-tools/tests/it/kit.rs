@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// The project that the table of commands speaks about. It goes with the value.
 pub(crate) struct Project {
-    pub(crate) place: Workspace,
+    pub(crate) workspace: Workspace,
     pub(crate) folder: PathBuf,
     pub(crate) temp: PathBuf,
     _keep: TempDir,
@@ -44,17 +44,18 @@ impl Project {
         for (name, target) in links {
             symlink(target, folder.join(name)).unwrap();
         }
-        let place = Workspace::new(&folder)
+        let workspace = Workspace::new(&folder)
             .with_home("/home/u")
             .with_read_roots(["/usr/include".into(), temp.clone()])
             .with_closed(["/home/u/.config/cotter".into(), "/home/u/.local/share/cotter".into()]);
-        Project { place, folder, temp, _keep: keep }
+        Project { workspace, folder, temp, _keep: keep }
     }
 
     /// An agent with these rules whose `bash` tells what a command touches and runs nothing.
     pub(crate) fn agent(&self, rules: &[(RuleKind, String)]) -> Agent {
-        let builder =
-            Agent::builder(Scripted::new([])).place(self.place.clone()).tool(Bash::default());
+        let builder = Agent::builder(Scripted::new([]))
+            .workspace(self.workspace.clone())
+            .tool(Bash::default());
         let rules = rules.iter().map(|(kind, text)| Rule::parse(*kind, text).unwrap());
         rules.fold(builder, |builder, rule| builder.rule(rule)).build().unwrap()
     }
@@ -190,8 +191,8 @@ impl Tool for Bash {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        shell::facts(input["command"].as_str().unwrap(), place)
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        shell::facts(input["command"].as_str().unwrap(), workspace)
     }
 
     fn run(&self, _: Permit) -> ToolFuture<'_> {

@@ -26,7 +26,7 @@ impl Scratch {
         self.0.path().canonicalize().unwrap()
     }
 
-    pub(crate) fn place(&self) -> Workspace {
+    pub(crate) fn workspace(&self) -> Workspace {
         Workspace::new(&self.path())
     }
 
@@ -58,20 +58,20 @@ pub(crate) fn job(command: &str, cwd: &Path) -> Job {
 }
 
 /// An agent whose person says yes to everything. It makes these calls, one a step.
-pub(crate) fn agent(runner: Runner, place: Workspace, calls: &[Value]) -> Agent {
+pub(crate) fn agent(runner: Runner, workspace: Workspace, calls: &[Value]) -> Agent {
     let steps = calls.iter().map(|input| Step::call("bash", input.clone()));
     let steps: Vec<_> = steps.chain([Step::text("done")]).collect();
     Agent::builder(Scripted::new(steps))
         .ui(ScriptedUi::new(vec![Said::Yes; calls.len()]))
-        .place(place)
+        .workspace(workspace)
         .tool(Bash::new(runner))
         .build()
         .unwrap()
 }
 
 /// The whole way of one command through the tool, as the model sees its result.
-pub(crate) async fn bash(runner: Runner, place: Workspace, input: Value) -> (Session, String) {
-    let agent = agent(runner, place, &[input]);
+pub(crate) async fn bash(runner: Runner, workspace: Workspace, input: Value) -> (Session, String) {
+    let agent = agent(runner, workspace, &[input]);
     agent.process_request("go").await.unwrap();
     let session = agent.main_session().await.unwrap();
     let shown = transcript(&session);
@@ -79,8 +79,8 @@ pub(crate) async fn bash(runner: Runner, place: Workspace, input: Value) -> (Ses
 }
 
 /// The result of one command line.
-pub(crate) async fn said(runner: Runner, place: Workspace, command: &str) -> String {
-    let (_, shown) = bash(runner, place, json!({"command": command})).await;
+pub(crate) async fn said(runner: Runner, workspace: Workspace, command: &str) -> String {
+    let (_, shown) = bash(runner, workspace, json!({"command": command})).await;
     let (_, rest) = shown.split_once("result c1.1").unwrap();
     let (result, _) = rest.rsplit_once("\nassistant: done").unwrap();
     result.trim_start_matches(": ").to_owned()

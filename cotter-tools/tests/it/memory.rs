@@ -604,7 +604,7 @@ async fn s21_a_secret_is_followed_through_memory() {
     let session = async |steps: Vec<Step>| {
         let agent = world
             .agent(steps.into_iter().chain([Step::text("done")]))
-            .place(Workspace::new(&project).with_project(&project))
+            .workspace(Workspace::new(&project).with_project(&project))
             .tool(Read::default())
             .tool(post())
             .level(Level::Permissive)

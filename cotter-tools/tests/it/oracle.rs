@@ -43,7 +43,7 @@ fn config(cases: u32) -> ProptestConfig {
 /// The names another parser finds that are not told, where the script is understood.
 fn missing(script: &str, project: &Project) -> Vec<String> {
     let Some(found) = Found::in_script(script) else { return vec![] };
-    let facts = shell::facts(script, &project.place);
+    let facts = shell::facts(script, &project.workspace);
     if !is_understood(&facts) {
         return vec![];
     }
@@ -391,7 +391,7 @@ fn b11_s10_every_command_that_bash_runs_is_told() {
     let (mut ran, mut understood) = (0, 0);
     let mut runner = TestRunner::new(config(192));
     let check = |script: String| {
-        let facts = shell::facts(&script, &project.place);
+        let facts = shell::facts(&script, &project.workspace);
         if script.contains('\u{1}') || !is_understood(&facts) {
             return Ok(());
         }
@@ -406,7 +406,7 @@ fn b11_s10_every_command_that_bash_runs_is_told() {
         let script = layer(number, &Script { text: "frob 'a b'".into(), simple: true }, 1).text;
         let commands = bench.run(&script);
         ran += usize::from(commands.iter().any(|words| words[0] == "frob"));
-        understood += usize::from(is_understood(&shell::facts(&script, &project.place)));
+        understood += usize::from(is_understood(&shell::facts(&script, &project.workspace)));
     }
     assert!(ran * 10 > LAYERS * 8, "bash ran {ran} of {LAYERS}");
     assert!(understood * 10 > LAYERS * 7, "{understood} of {LAYERS} are understood");

@@ -81,7 +81,7 @@ fn s14_words_are_the_same_in_any_quotes() {
         let plain = Script { text: format!("frob {}", spellings.join(" ")), simple: true };
         let in_a_shell = scripts::quoted(scripts::QUOTERS[1], &plain);
         for script in [plain, in_a_shell] {
-            let facts = shell::facts(&script.text, &project.place);
+            let facts = shell::facts(&script.text, &project.workspace);
             let found = facts
                 .commands
                 .iter()
@@ -102,7 +102,7 @@ fn s14_words_are_the_same_in_any_quotes() {
 fn no_text_makes_it_panic() {
     let project = Project::new();
     let calm = |text: String| {
-        _ = shell::facts(&text, &project.place);
+        _ = shell::facts(&text, &project.workspace);
         Ok(())
     };
     TestRunner::new(config(2048)).run(&soup(), calm).unwrap();
@@ -127,7 +127,7 @@ fn no_change_to_a_line_of_the_table_makes_it_panic() {
     let changes = vec((any::<prop::sample::Index>(), 0..4usize, soup()), 1..4);
     let cases = (proptest::sample::select(lines), changes);
     let check = |(line, changes): (String, Vec<_>)| {
-        _ = shell::facts(&changed(&line, &changes), &project.place);
+        _ = shell::facts(&changed(&line, &changes), &project.workspace);
         Ok(())
     };
     TestRunner::new(config(2048)).run(&cases, check).unwrap();

@@ -62,7 +62,7 @@ impl Project {
     /// An agent that works in the project and says what a script tells it.
     pub(crate) fn agent(&self, steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
         let steps = steps.into_iter().chain([Step::text("done")]);
-        Agent::builder(Scripted::new(steps)).place(Workspace::new(&self.root))
+        Agent::builder(Scripted::new(steps)).workspace(Workspace::new(&self.root))
     }
 
     /// Runs an agent and tells the whole conversation but for its first and last line. Paths of this

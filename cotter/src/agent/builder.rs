@@ -49,7 +49,7 @@ pub struct AgentBuilder {
     environment: Option<Environment>,
     mention_mode: MentionMode,
     prefix: SmolStr,
-    place: Workspace,
+    workspace: Workspace,
     limits: Limits,
     scope: Option<Vec<String>>,
     spill: Option<PathBuf>,
@@ -67,7 +67,7 @@ impl AgentBuilder {
             environment: None,
             mention_mode: MentionMode::default(),
             prefix: SmolStr::default(),
-            place: Workspace::nowhere(),
+            workspace: Workspace::nowhere(),
             limits: Limits::default(),
             scope: None,
             spill: None,
@@ -136,8 +136,8 @@ impl AgentBuilder {
     }
 
     /// The folders it works in. Without them there is no project: no file can be read or written.
-    pub fn place(mut self, place: Workspace) -> Self {
-        self.place = place;
+    pub fn workspace(mut self, workspace: Workspace) -> Self {
+        self.workspace = workspace;
         self
     }
 
@@ -290,7 +290,7 @@ impl AgentBuilder {
             environment: self.environment,
             mention_mode: self.mention_mode,
             invoking,
-            place: self.place,
+            workspace: self.workspace,
             limits: self.limits,
             scope: scope.map_err(|cause| RegisterError::new(format!("scope: {cause}")))?,
             spill: self.spill,

@@ -75,7 +75,7 @@ pub struct Cx {
 pub(crate) struct RunCx {
     pub(crate) session: Session,
     pub(crate) run_id: SmolStr,
-    pub(crate) place: Workspace,
+    pub(crate) workspace: Workspace,
     pub(crate) step: AtomicU32,
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Budget,
@@ -216,9 +216,9 @@ impl Cx {
 
     /// Whether a tool may read a file that its call does not name, by the newest rules.
     pub(crate) fn may_look_into(&self, tool: &str, path: &Path) -> bool {
-        let place = self.place();
+        let workspace = self.workspace();
         let policy = &self.session().agent.generation().policy;
-        place.is_readable(path) && !policy.keeps_back(tool, path, place)
+        workspace.is_readable(path) && !policy.keeps_back(tool, path, workspace)
     }
 
     /// What a handler can do here beyond its answer.
@@ -285,8 +285,8 @@ impl Cx {
     }
 
     /// The folders the run works in.
-    pub fn place(&self) -> &Workspace {
-        &self.run.place
+    pub fn workspace(&self) -> &Workspace {
+        &self.run.workspace
     }
 
     /// Fires when the run is aborted.

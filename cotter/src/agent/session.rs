@@ -378,7 +378,7 @@ impl Session {
         Cx::new(Arc::new(RunCx {
             session: self.clone(),
             run_id,
-            place: self.agent.place_of(&self.shared.id),
+            workspace: self.agent.place_of(&self.shared.id),
             step: AtomicU32::new(0),
             cancel,
             budget: Budget::new(self.agent.limits()),

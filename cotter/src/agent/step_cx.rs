@@ -267,7 +267,7 @@ impl StepCx {
 impl Agent {
     /// A context outside any run, in a session that is not stored.
     pub(crate) fn detached_step_cx(&self) -> StepCx {
-        let header = SessionHeader::new(SmolStr::default(), self.place().cwd());
+        let header = SessionHeader::new(SmolStr::default(), self.workspace().cwd());
         let session = Session::new(self.clone(), SessionState::unstored(header));
         session.step_cx(SmolStr::default())
     }

@@ -5,24 +5,24 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::fs::{workspace as place, workspace::Workspace};
+use crate::fs::{workspace, workspace::Workspace};
 
 /// What a path touches: the file it means, first, and its own spelling where that is another. A deny
 /// rule holds for either end of a link, an allow rule must cover both.
-pub fn touched(path: &str, place: &Workspace) -> Vec<PathBuf> {
-    let spelled = spelled(path, place);
+pub fn touched(path: &str, workspace: &Workspace) -> Vec<PathBuf> {
+    let spelled = spelled(path, workspace);
     // `/dev/stdout` leads to whatever this process has there, which is not what a call has.
-    if place::is_harmless(&spelled) && !path.contains("..") {
+    if workspace::is_harmless(&spelled) && !path.contains("..") {
         return vec![spelled];
     }
-    let file = resolve(path, place);
+    let file = resolve(path, workspace);
     if file == spelled { vec![file] } else { vec![file, spelled] }
 }
 
 /// A path whose `~` is the home folder, where that is known: nobody who writes `~/x` means a folder of
 /// that name in the project.
-pub fn from_home<'a>(path: &'a str, place: &Workspace) -> Cow<'a, str> {
-    let home = place.home().and_then(Path::to_str);
+pub fn from_home<'a>(path: &'a str, workspace: &Workspace) -> Cow<'a, str> {
+    let home = workspace.home().and_then(Path::to_str);
     match (path.strip_prefix('~'), home) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
             Cow::Owned(format!("{home}{rest}"))
@@ -32,9 +32,9 @@ pub fn from_home<'a>(path: &'a str, place: &Workspace) -> Cow<'a, str> {
 }
 
 /// A path as it is written, absolute and without dots. No link is followed.
-fn spelled(path: &str, place: &Workspace) -> PathBuf {
+fn spelled(path: &str, workspace: &Workspace) -> PathBuf {
     let mut spelled = PathBuf::new();
-    for component in place.cwd().join(path).components() {
+    for component in workspace.cwd().join(path).components() {
         match component {
             Component::ParentDir => _ = spelled.pop(),
             Component::CurDir => {}
@@ -46,8 +46,8 @@ fn spelled(path: &str, place: &Workspace) -> PathBuf {
 
 /// The file a path means. What does not exist is appended to the nearest folder that does, with `..`
 /// taken literally. A link that leads nowhere yet is followed too: who writes it makes what it names.
-fn resolve(path: &str, place: &Workspace) -> PathBuf {
-    follow(&place.cwd().join(path), MOST_LINKS)
+fn resolve(path: &str, workspace: &Workspace) -> PathBuf {
+    follow(&workspace.cwd().join(path), MOST_LINKS)
 }
 
 /// As many links in a row as an operating system follows.
@@ -80,8 +80,8 @@ fn follow(path: &Path, links: usize) -> PathBuf {
 }
 
 /// A path as people know it: below the project without the project's own path.
-pub fn shown(path: &Path, place: &Workspace) -> String {
-    match path.strip_prefix(place.project()) {
+pub fn shown(path: &Path, workspace: &Workspace) -> String {
+    match path.strip_prefix(workspace.project()) {
         Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
         Ok(inside) => inside.display().to_string(),
         Err(_) => path.display().to_string(),
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn c6_a_tilde_is_the_home_folder_where_it_is_known() {
         let nowhere = Workspace::new(Path::new("/work"));
-        let place = nowhere.clone().with_home("/home/u");
+        let workspace = nowhere.clone().with_home("/home/u");
         for (path, meant) in [
             ("~/x", "/home/u/x"),
             ("~", "/home/u"),
@@ -103,7 +103,7 @@ mod tests {
             ("a~/x", "a~/x"),
             ("./~/x", "./~/x"),
         ] {
-            assert_eq!(from_home(path, &place), meant);
+            assert_eq!(from_home(path, &workspace), meant);
             assert_eq!(from_home(path, &nowhere), path);
         }
     }
@@ -121,9 +121,10 @@ mod tests {
         std::os::unix::fs::symlink("dangling/b", inside.join("further")).unwrap();
         std::os::unix::fs::symlink("round", inside.join("round")).unwrap();
         std::os::unix::fs::symlink("../new", inside.join("sub/up")).unwrap();
-        let place = Workspace::new(&inside);
-        let check =
-            |path: &str, expected: PathBuf| assert_eq!(resolve(path, &place), expected, "{path}");
+        let workspace = Workspace::new(&inside);
+        let check = |path: &str, expected: PathBuf| {
+            assert_eq!(resolve(path, &workspace), expected, "{path}")
+        };
         check("a.txt", inside.join("a.txt"));
         check("sub/../a.txt", inside.join("a.txt"));
         check("link", root.join("secret"));
@@ -137,8 +138,8 @@ mod tests {
         check("further", PathBuf::from("/nowhere/at/all/b"));
         check("sub/up", inside.join("new"));
         check("round/x", inside.join("round/x"));
-        assert_eq!(touched("/dev/stdout", &place), [PathBuf::from("/dev/stdout")]);
-        assert_eq!(touched("/dev/./fd/2", &place), [PathBuf::from("/dev/fd/2")]);
-        assert_eq!(touched("dangling", &place)[1], inside.join("dangling"));
+        assert_eq!(touched("/dev/stdout", &workspace), [PathBuf::from("/dev/stdout")]);
+        assert_eq!(touched("/dev/./fd/2", &workspace), [PathBuf::from("/dev/fd/2")]);
+        assert_eq!(touched("dangling", &workspace)[1], inside.join("dangling"));
     }
 }

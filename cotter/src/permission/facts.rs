@@ -66,14 +66,14 @@ impl Facts {
 
     /// Reads these paths and writes those, as a model spells them, `~/` being the home folder. The zone
     /// follows from where they lie: inside the roots, elsewhere, or where nobody may write.
-    pub fn of_paths(reads: &[&str], writes: &[&str], place: &Workspace) -> Self {
+    pub fn of_paths(reads: &[&str], writes: &[&str], workspace: &Workspace) -> Self {
         let touched = |spelled: &[&str]| -> Vec<PathBuf> {
-            let spelled = spelled.iter().map(|path| paths::from_home(path, place));
-            spelled.flat_map(|path| paths::touched(&path, place)).collect()
+            let spelled = spelled.iter().map(|path| paths::from_home(path, workspace));
+            spelled.flat_map(|path| paths::touched(&path, workspace)).collect()
         };
         let (reads, writes) = (touched(reads), touched(writes));
-        let zones = reads.iter().map(|path| Zone::of_read(path, place));
-        let zones = zones.chain(writes.iter().map(|path| Zone::of_write(path, place)));
+        let zones = reads.iter().map(|path| Zone::of_read(path, workspace));
+        let zones = zones.chain(writes.iter().map(|path| Zone::of_write(path, workspace)));
         Facts { zone: zones.max().unwrap_or(Zone::Safe), reads, writes, ..Facts::unknown() }
     }
 

@@ -57,17 +57,17 @@ impl PathPattern {
         })
     }
 
-    pub(crate) fn matches(&self, path: &Path, place: &Workspace) -> bool {
+    pub(crate) fn matches(&self, path: &Path, workspace: &Workspace) -> bool {
         let base = match self.base {
-            PatternBase::Project => Some(place.project()),
-            PatternBase::Home => place.home(),
+            PatternBase::Project => Some(workspace.project()),
+            PatternBase::Home => workspace.home(),
             PatternBase::Root => Some(Path::new("/")),
             PatternBase::Anywhere => Some(Path::new("")),
         };
         let Some(base) = base else { return false };
         let relative = path.strip_prefix(base).ok();
         let named = relative.is_some_and(|path| self.globs.iter().any(|glob| glob.is_match(path)));
-        let base = if base.as_os_str().is_empty() { place.project() } else { base };
+        let base = if base.as_os_str().is_empty() { workspace.project() } else { base };
         named || self.one.as_ref().is_some_and(|one| is_same_file(&base.join(one), path))
     }
 }

@@ -163,18 +163,18 @@ impl Rule {
 
     /// Whether the rule speaks about a call: one that asks or denies about anything in it, one that allows
     /// about all of it.
-    pub fn matches(&self, tool: &str, facts: &Facts, place: &Workspace) -> bool {
+    pub fn matches(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         if !self.loosens() {
-            return self.hits(tool, facts, place);
+            return self.hits(tool, facts, workspace);
         }
-        let parts = crate::permission::parts(facts, place);
-        let covered = || parts.iter().all(|(part, _)| self.covers(part, place));
-        self.covers_call(tool, facts, place) || !parts.is_empty() && covered()
+        let parts = crate::permission::parts(facts, workspace);
+        let covered = || parts.iter().all(|(part, _)| self.covers(part, workspace));
+        self.covers_call(tool, facts, workspace) || !parts.is_empty() && covered()
     }
 
     /// Whether anything about a call matches: how rules that ask or deny hold.
-    pub(crate) fn hits(&self, tool: &str, facts: &Facts, place: &Workspace) -> bool {
-        let path = |pattern: &PathPattern, path: &_| pattern.matches(path, place);
+    pub(crate) fn hits(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
+        let path = |pattern: &PathPattern, path: &_| pattern.matches(path, workspace);
         match &self.about {
             RuleSubject::Calls(touch) => {
                 self.tool.is_match(tool) || touch.is_some_and(|t| t.is_in(facts))
@@ -195,19 +195,19 @@ impl Rule {
     }
 
     /// Whether the rule asks about or denies reading one file, which a call came across.
-    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, place: &Workspace) -> bool {
+    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
         match &self.about {
             _ if self.loosens() => false,
-            RuleSubject::Paths(AccessKind::Reads, pattern) => pattern.matches(path, place),
+            RuleSubject::Paths(AccessKind::Reads, pattern) => pattern.matches(path, workspace),
             RuleSubject::Anything(pattern, _) => {
-                self.tool.is_match(tool) && pattern.matches(path, place)
+                self.tool.is_match(tool) && pattern.matches(path, workspace)
             }
             _ => false,
         }
     }
 
     /// Whether the rule covers all of a call by itself.
-    pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, place: &Workspace) -> bool {
+    pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         match &self.about {
             RuleSubject::Calls(_) => self.tool.is_match(tool),
             RuleSubject::Anything(pattern, words) => {
@@ -216,7 +216,7 @@ impl Rule {
                 let named = paths.clone().count() + facts.hosts.len() + facts.commands.len();
                 self.tool.is_match(tool)
                     && named > 0
-                    && paths.all(|path| pattern.matches(path, place))
+                    && paths.all(|path| pattern.matches(path, workspace))
                     && facts.hosts.iter().all(|host| words.is_match(host))
                     && lines.all(|line| words.is_match(line))
             }
@@ -225,19 +225,19 @@ impl Rule {
     }
 
     /// Whether the rule covers a part of a call.
-    pub(crate) fn covers(&self, part: &CallPart<'_>, place: &Workspace) -> bool {
+    pub(crate) fn covers(&self, part: &CallPart<'_>, workspace: &Workspace) -> bool {
         match (&self.about, part) {
             (RuleSubject::Commands(pattern), CallPart::Command(commands, index)) => {
                 pattern.covers(commands, *index)
             }
             (RuleSubject::Paths(AccessKind::Reads, pattern), CallPart::Read(path)) => {
-                pattern.matches(path, place)
+                pattern.matches(path, workspace)
             }
             // Whoever may write a file may look at what stands in it.
             (
                 RuleSubject::Paths(AccessKind::Writes, pattern),
                 CallPart::Read(path) | CallPart::Write(path),
-            ) => pattern.matches(path, place),
+            ) => pattern.matches(path, workspace),
             (RuleSubject::Hosts(host), CallPart::Host(name)) => is_host(host, name),
             _ => false,
         }
@@ -313,12 +313,13 @@ mod tests {
 
     /// Whether `allow` covers each path of a read, and whether `deny` hits any.
     fn check(rule: &str, paths: &[&str]) -> (bool, bool) {
-        let place = Workspace::new(Path::new("/srv/project")).with_home("/home/u");
+        let workspace = Workspace::new(Path::new("/srv/project")).with_home("/home/u");
         let facts = Facts::reads(paths.iter().map(PathBuf::from));
         let allow = Rule::parse(RuleKind::Allow, rule).unwrap();
         let deny = Rule::parse(RuleKind::Deny, rule).unwrap();
-        let covered = facts.reads.iter().all(|path| allow.covers(&CallPart::Read(path), &place));
-        (covered && !paths.is_empty(), deny.hits("read", &facts, &place))
+        let covered =
+            facts.reads.iter().all(|path| allow.covers(&CallPart::Read(path), &workspace));
+        (covered && !paths.is_empty(), deny.hits("read", &facts, &workspace))
     }
 
     #[test]
@@ -345,14 +346,15 @@ mod tests {
 
     #[test]
     fn l12_a_rule_is_about_what_is_touched_whatever_the_tool_is_called() {
-        let place = Workspace::new(Path::new("/p"));
+        let workspace = Workspace::new(Path::new("/p"));
         let facts = Facts {
             reads: vec!["/p/.env".into()],
             writes: vec!["/p/out".into()],
             hosts: vec!["Example.org:8080".into()],
             ..Facts::zone(Zone::Build)
         };
-        let hits = |text| Rule::parse(RuleKind::Deny, text).unwrap().hits("bash", &facts, &place);
+        let hits =
+            |text| Rule::parse(RuleKind::Deny, text).unwrap().hits("bash", &facts, &workspace);
         assert!(hits("read(.env)") && hits("write(out)") && hits("edit(./out)"));
         assert!(hits("fetch(example.org)") && hits("WebFetch(domain:example.*)"));
         assert!(hits("read") && hits("edit") && hits("fetch"));
@@ -363,9 +365,9 @@ mod tests {
 
     #[test]
     fn l12_a_rule_that_forbids_is_never_blind() {
-        let place = Workspace::new(Path::new("/p"));
+        let workspace = Workspace::new(Path::new("/p"));
         let holds = |kind, rule: &str, tool: &str| {
-            Rule::parse(kind, rule).unwrap().matches(tool, &Facts::zone(Zone::External), &place)
+            Rule::parse(kind, rule).unwrap().matches(tool, &Facts::zone(Zone::External), &workspace)
         };
         for (rule, tool) in [
             ("mcp__gh", "mcp__gh__go"),

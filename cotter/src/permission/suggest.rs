@@ -32,7 +32,7 @@ pub(crate) fn answers(policy: &Policy, asked: &PolicyInput<'_>, rules: &[Rule]) 
 
 /// Nothing where a rule about a command would be about others too.
 fn candidates(asked: &PolicyInput<'_>) -> Option<Vec<String>> {
-    let PolicyInput { tool, facts, place, .. } = *asked;
+    let PolicyInput { tool, facts, workspace, .. } = *asked;
     let mut texts = vec![];
     for command in facts.commands.iter().filter(|command| command.zone != Zone::Safe) {
         texts.push(format!("bash({})", pattern(command)?));
@@ -43,7 +43,7 @@ fn candidates(asked: &PolicyInput<'_>) -> Option<Vec<String>> {
     if facts.commands.is_empty() {
         texts.extend(facts.writes.iter().filter_map(|path| write_rule(path, asked)));
         texts.extend(facts.hosts.iter().map(|host| format!("fetch({host})")));
-        let reads = facts.reads.iter().filter(|path| Zone::of_read(path, place) != Zone::Safe);
+        let reads = facts.reads.iter().filter(|path| Zone::of_read(path, workspace) != Zone::Safe);
         texts.extend(reads.map(|path| format!("read(/{})", path.display())));
     }
     if texts.is_empty() {
@@ -77,10 +77,10 @@ fn pattern(command: &SimpleCommand) -> Option<String> {
 
 /// The folder of a file, or the file itself where it lies at the top.
 fn write_rule(path: &Path, asked: &PolicyInput<'_>) -> Option<String> {
-    let inside = path.strip_prefix(asked.place.project()).ok()?;
+    let inside = path.strip_prefix(asked.workspace.project()).ok()?;
     match inside.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) => Some(format!("write(./{}/**)", folder.display())),
-        None => Some(format!("write(./{})", paths::shown(path, asked.place))),
+        None => Some(format!("write(./{})", paths::shown(path, asked.workspace))),
     }
 }
 
@@ -102,9 +102,10 @@ mod tests {
             words.map(|(at, text)| CommandWord { text: (*text).into(), kind: kind(at) }).collect();
         let command = SimpleCommand { words, zone: Zone::Build, writes_to: vec![], pipeline: 0 };
         let facts = Facts { commands: vec![command], ..Facts::zone(Zone::Build) };
-        let place = Workspace::new(Path::new("/p"));
+        let workspace = Workspace::new(Path::new("/p"));
         let (input, approvals) = (&Value::Null, &[][..]);
-        let asked = PolicyInput { tool: "bash", input, facts: &facts, place: &place, approvals };
+        let asked =
+            PolicyInput { tool: "bash", input, facts: &facts, workspace: &workspace, approvals };
         offer(&Policy::default(), &asked)
     }
 

@@ -41,17 +41,17 @@ impl Zone {
         }
     }
     /// The zone of reading a path, absolute and with links resolved.
-    pub fn of_read(path: &Path, place: &Workspace) -> Self {
-        if place.is_readable(path) { Zone::Safe } else { Zone::Machine }
+    pub fn of_read(path: &Path, workspace: &Workspace) -> Self {
+        if workspace.is_readable(path) { Zone::Safe } else { Zone::Machine }
     }
 
     /// The zone of writing a path, absolute and with links resolved.
-    pub fn of_write(path: &Path, place: &Workspace) -> Self {
+    pub fn of_write(path: &Path, workspace: &Workspace) -> Self {
         if is_harmless(path) {
             Zone::Safe
         } else if is_system(path) {
             Zone::Never
-        } else if place.is_writable(path) {
+        } else if workspace.is_writable(path) {
             Zone::Workspace
         } else {
             Zone::Machine
@@ -65,14 +65,14 @@ mod tests {
 
     #[test]
     fn c6_what_lies_where_decides_how_far_it_reaches() {
-        let place = Workspace::new(Path::new("/work"))
+        let workspace = Workspace::new(Path::new("/work"))
             .with_read_roots(["/usr/include".into(), "/work/.data/s/spill".into()])
             .with_roots(["/more".into()])
             .with_closed(["/work/.data".into()]);
         let check = |path: &str, read: Zone, write: Zone| {
             let path = Path::new(path);
             assert_eq!(
-                (Zone::of_read(path, &place), Zone::of_write(path, &place)),
+                (Zone::of_read(path, &workspace), Zone::of_write(path, &workspace)),
                 (read, write),
                 "{path:?}"
             );

@@ -223,8 +223,8 @@ pub(crate) fn compute_facts(
     row: &ToolEntry,
     step_cx: &StepCx,
 ) -> bool {
-    let place = &step_cx.cx.run.place;
-    match catch_unwind(AssertUnwindSafe(|| row.tool.effects(&decision.input, place))) {
+    let workspace = &step_cx.cx.run.workspace;
+    match catch_unwind(AssertUnwindSafe(|| row.tool.effects(&decision.input, workspace))) {
         Ok(Facts { invalid: Some(why), .. }) => {
             let words = format!("Invalid arguments for `{}`: {why}.", decision.call.name);
             decision.refuse("schema", ToolErrorKind::InvalidArgs, words.clone(), words);
@@ -302,11 +302,16 @@ async fn decide(decision: &mut CallDecision, row: &ToolEntry, step_cx: &StepCx) 
 }
 
 pub(crate) fn rule(decision: &CallDecision, step_cx: &StepCx) -> Ruling {
-    let (tool, place) = (decision.call.name.as_str(), &step_cx.cx.run.place);
+    let (tool, workspace) = (decision.call.name.as_str(), &step_cx.cx.run.workspace);
     let approvals = &*step_cx.cx.root_session().approvals();
     let (input, facts) = (&decision.input, &decision.facts);
-    let ruling =
-        step_cx.generation().policy.decide(&PolicyInput { tool, input, facts, place, approvals });
+    let ruling = step_cx.generation().policy.decide(&PolicyInput {
+        tool,
+        input,
+        facts,
+        workspace,
+        approvals,
+    });
     let may = facts.zone == Zone::Safe || matches!(ruling.verdict, Verdict::Block(_));
     match !may && step_cx.session().agent.only_looks() {
         true => Ruling { verdict: Verdict::block("this agent only looks"), by: Decider::Mode },

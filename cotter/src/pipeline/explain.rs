@@ -208,11 +208,11 @@ async fn ask_pure_gates(
 
 /// Rules, approvals, zone and mode, each with what it says.
 fn on_the_floor(decision: &CallDecision, step_cx: &StepCx, ruling: &Ruling) -> Vec<ExplainRow> {
-    let (policy, place) = (&step_cx.generation().policy, &step_cx.cx.run.place);
+    let (policy, workspace) = (&step_cx.generation().policy, &step_cx.cx.run.workspace);
     let approvals = step_cx.cx.root_session().approvals();
     let tool = decision.call.name.as_str();
     let (input, facts) = (&decision.input, &decision.facts);
-    let asked = PolicyInput { tool, input, facts, place, approvals: &approvals };
+    let asked = PolicyInput { tool, input, facts, workspace, approvals: &approvals };
     let rules = policy.speaking(&asked).into_iter();
     let mut considered: Vec<_> =
         rules.map(|(text, origin, said)| ExplainRow::new("rule", text, origin, &said)).collect();

@@ -230,8 +230,8 @@ fn asked<'a>(
     decision: &'a CallDecision,
     approvals: &'a [Rule],
 ) -> PolicyInput<'a> {
-    let (tool, place) = (decision.call.name.as_str(), &step_cx.cx.run.place);
-    PolicyInput { tool, input: &decision.input, facts: &decision.facts, place, approvals }
+    let (tool, workspace) = (decision.call.name.as_str(), &step_cx.cx.run.workspace);
+    PolicyInput { tool, input: &decision.input, facts: &decision.facts, workspace, approvals }
 }
 
 /// Whether only mode or zone ask.
@@ -277,13 +277,13 @@ fn own_rule(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
     if !is_open(decision) {
         return RuleCheck::default();
     }
-    let (generation, place) = (step_cx.generation().clone(), step_cx.cx.run.place.clone());
+    let (generation, workspace) = (step_cx.generation().clone(), step_cx.cx.run.workspace.clone());
     let (tool, input, facts) =
         (decision.call.name.clone(), decision.input.clone(), decision.facts.clone());
     let approvals = step_cx.cx.root_session().approvals();
     RuleCheck::new(move |rule| {
-        let (input, facts, place) = (&input, &facts, &place);
-        let asked = PolicyInput { tool: &tool, input, facts, place, approvals: &approvals };
+        let (input, facts, workspace) = (&input, &facts, &workspace);
+        let asked = PolicyInput { tool: &tool, input, facts, workspace, approvals: &approvals };
         offer::answers(&generation.policy, &asked, std::slice::from_ref(rule))
     })
 }
@@ -307,7 +307,7 @@ fn call_digest(step_cx: &StepCx, decision: &CallDecision) -> SmolStr {
         description.as_bytes(),
         schema.as_bytes(),
         decision.input.to_string().as_bytes(),
-        run.place.cwd().as_os_str().as_encoded_bytes(),
+        run.workspace.cwd().as_os_str().as_encoded_bytes(),
     ])
 }
 

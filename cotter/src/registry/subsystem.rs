@@ -149,8 +149,8 @@ pub trait Hook: Send + Sync + 'static {
 
     /// What a call of one of this hook's tools touches. A hook that does not say is taken to run
     /// unknown code.
-    fn effects(&self, name: &str, input: &Value, place: &Workspace) -> Facts {
-        let _ = (name, input, place);
+    fn effects(&self, name: &str, input: &Value, workspace: &Workspace) -> Facts {
+        let _ = (name, input, workspace);
         Facts::unknown()
     }
 
@@ -213,8 +213,8 @@ impl Tool for HookTool {
         &self.spec
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        self.hook.effects(&self.spec.name, input, place)
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        self.hook.effects(&self.spec.name, input, workspace)
     }
 
     fn parallel(&self) -> bool {

@@ -412,7 +412,7 @@ async fn a_deny_rule_names_a_link_by_either_end() {
         let model =
             Scripted::new([Step::call("read", json!({"path": "link.txt"})), Step::text("done")]);
         let agent = Agent::builder(model)
-            .place(Workspace::new(&root))
+            .workspace(Workspace::new(&root))
             .rule(Rule::parse(RuleKind::Deny, denied).unwrap())
             .tool(Read::default())
             .build()
@@ -534,7 +534,7 @@ async fn read_counts_a_long_line_once() {
     std::fs::write(root.join("a.txt"), format!("{}\nsecond\n", "x".repeat(40_000))).unwrap();
     let input = json!({"path": "a.txt", "offset": 2});
     let agent = Agent::builder(Scripted::new([Step::call("read", input), Step::text("done")]))
-        .place(Workspace::new(Path::new(&root)))
+        .workspace(Workspace::new(Path::new(&root)))
         .tool(Read::default())
         .build()
         .unwrap();

@@ -268,7 +268,7 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
     ]));
     let shout = FnTool::new(spec("shout"), |_| async { Ok("!".into()) });
     let agent = Agent::builder(model.clone())
-        .place(Workspace::new(&root))
+        .workspace(Workspace::new(&root))
         .tool(Read::default())
         .tool(List::default())
         .tool(shout)
@@ -329,7 +329,7 @@ async fn check_gate(facts: Facts, expected: Expect) {
     let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).touching(facts);
     let script = [Step::call("touch", json!({})), Step::text("done")];
     let agent = Agent::builder(Scripted::new(script))
-        .place(Workspace::new(Path::new("/project")))
+        .workspace(Workspace::new(Path::new("/project")))
         .tool(tool);
     let session = fresh(&agent.build().unwrap()).await;
     let _ = session.prompt("go").await;
@@ -361,8 +361,9 @@ async fn c7_system_directories_are_not_written() {
         let writes = Facts { writes: vec![path.into()], ..Facts::zone(Zone::Safe) };
         let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).touching(writes);
         let script = [Step::call("touch", json!({})), Step::text("done")];
-        let agent =
-            Agent::builder(Scripted::new(script)).place(Workspace::new(Path::new("/"))).tool(tool);
+        let agent = Agent::builder(Scripted::new(script))
+            .workspace(Workspace::new(Path::new("/")))
+            .tool(tool);
         let session = fresh(&agent.build().unwrap()).await;
         let _ = session.prompt("go").await;
         let shown = transcript(&session);
@@ -388,7 +389,7 @@ async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {
         .and_call("read", json!({"path": "twin"}))
         .and_call("read", json!({"path": "plain"}));
     let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
-        .place(Workspace::new(&root.join("project")).with_closed([root.join("own")]))
+        .workspace(Workspace::new(&root.join("project")).with_closed([root.join("own")]))
         .tool(cotter::builtin::Read::default());
     let session = fresh(&agent.build().unwrap()).await;
     let _ = session.prompt("go").await;
@@ -438,7 +439,7 @@ async fn a_page_of_a_long_file_is_whole() {
 
 async fn read_page(root: &Path, input: serde_json::Value, bytes: usize) -> String {
     let agent = Agent::builder(Scripted::new([Step::call("read", input), Step::text("done")]))
-        .place(Workspace::new(root))
+        .workspace(Workspace::new(root))
         .limits(|limits| limits.result_bytes = bytes)
         .tool(Read::default());
     let session = fresh(&agent.build().unwrap()).await;

@@ -416,8 +416,8 @@ impl<T: Tool> Tool for Beside<T> {
         self.0.spec()
     }
 
-    fn effects(&self, input: &Value, place: &cotter::Workspace) -> Facts {
-        self.0.effects(input, place)
+    fn effects(&self, input: &Value, workspace: &cotter::Workspace) -> Facts {
+        self.0.effects(input, workspace)
     }
 
     fn parallel(&self) -> bool {

@@ -1359,7 +1359,7 @@ async fn l8_payloads_are_as_the_formats_say() {
         [calls, Step::text("done"), Step::text("a summary"), Step::error(ModelErrorKind::Auth)];
     let told = Told::default();
     let mut builder = Agent::builder(Scripted::new(steps).priced(0.5))
-        .place(Workspace::new(Path::new("/project")))
+        .workspace(Workspace::new(Path::new("/project")))
         .ui(ScriptedUi::new([Said::Yes]))
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })

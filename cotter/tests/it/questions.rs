@@ -494,7 +494,7 @@ async fn s4_the_digest_changes_with_everything_an_answer_is_bound_to() {
         let step = || Step::call(tool, json!({"key": input}));
         let agent =
             Agent::builder(Scripted::new([step(), Step::text("x"), step(), Step::text("x")]))
-                .place(Workspace::new(Path::new(folder)))
+                .workspace(Workspace::new(Path::new(folder)))
                 .ui(ui.clone())
                 .tool(cotter::FnTool::new(spec, run).touching(Facts::zone(Zone::External)))
                 .build()

@@ -51,7 +51,7 @@ async fn p8_every_handler_sees_the_same_state() {
             cx.run_id(),
             cx.step(),
             cx.agent_id(),
-            cx.place().cwd().display(),
+            cx.workspace().cwd().display(),
             controls.model().name(),
             controls.thinking_level(),
             counts.entries,
@@ -67,7 +67,7 @@ async fn p8_every_handler_sees_the_same_state() {
     };
     let builder = Agent::builder(Scripted::new(calls_all()))
         .system_prompt("Be brief.")
-        .place(Workspace::new(Path::new("/somewhere")));
+        .workspace(Workspace::new(Path::new("/somewhere")));
     let agent = builder.extend(everywhere(act)).build().unwrap();
     let session = fresh(&agent).await;
     for prompt in PROMPTS {

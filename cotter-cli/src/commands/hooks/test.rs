@@ -32,12 +32,12 @@ const INPUT_BYTES: u64 = 64 * 1024 * 1024;
 pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
     let point = point_of(&args.point)?;
     fits(point, args)?;
-    let place = paths::find_workspace(None)?;
+    let workspace = paths::find_workspace(None)?;
     // Whoever tries a hook that nobody trusts yet would look for a mistake in it.
-    for words in setup::standings_for(&place, &args.shape).skipped() {
+    for words in setup::standings_for(&workspace, &args.shape).skipped() {
         screen::tell(&format!("warning: {}", text::show_line(&words)));
     }
-    let agent = setup::shown(place, &args.shape)?;
+    let agent = setup::shown(workspace, &args.shape)?;
     let (trial, about) = trial_of(point, args, &agent)?;
     // The agent goes within: programs that stay are ended while there is somebody to do it.
     let tried = explain::block_on(async move {

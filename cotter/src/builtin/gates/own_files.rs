@@ -24,19 +24,19 @@ pub(crate) fn register(registry: &mut Registry) {
 }
 
 fn own_files(call: &ToolPreEvent, cx: &Cx) -> Verdict {
-    let (place, facts) = (cx.place(), &call.facts);
-    let closed = facts.reads.iter().find(|path| place.is_closed(path));
-    let written = || facts.writes.iter().find(|path| place.is_closed_to_writes(path));
+    let (workspace, facts) = (cx.workspace(), &call.facts);
+    let closed = facts.reads.iter().find(|path| workspace.is_closed(path));
+    let written = || facts.writes.iter().find(|path| workspace.is_closed_to_writes(path));
     if let Some(path) = closed.or_else(written) {
         return Verdict::block(format!("{} is closed to every call", path.display()));
     }
     let mut named = facts.reads.iter().chain(&facts.writes);
-    match named.find(|path| is_another_name(path, place)) {
+    match named.find(|path| is_another_name(path, workspace)) {
         Some(path) => {
-            let shown = crate::fs::paths::shown(path, place);
+            let shown = crate::fs::paths::shown(path, workspace);
             Verdict::block(format!("{shown} is another name of what is closed to every call"))
         }
-        None => above(call, place),
+        None => above(call, workspace),
     }
 }
 
@@ -45,13 +45,13 @@ const MOST: usize = 20_000;
 
 /// Whether a file with several names is one of those that are closed.
 #[cfg(unix)]
-fn is_another_name(path: &Path, place: &Workspace) -> bool {
+fn is_another_name(path: &Path, workspace: &Workspace) -> bool {
     use std::{fs, os::unix::fs::MetadataExt};
     let Ok(about) = fs::metadata(path) else { return false };
     if !about.is_file() || about.nlink() < 2 {
         return false;
     }
-    let mut left: Vec<_> = place.closed().map(Path::to_owned).collect();
+    let mut left: Vec<_> = workspace.closed().map(Path::to_owned).collect();
     for _ in 0..MOST {
         let Some(path) = left.pop() else { return false };
         match fs::symlink_metadata(&path) {
@@ -74,17 +74,17 @@ fn is_another_name(_: &Path, _: &Workspace) -> bool {
 
 /// A folder that holds something closed cannot be moved away with it; and where nothing confines a
 /// command, it could read all that such a folder holds, the one it runs in included.
-fn above(call: &ToolPreEvent, place: &Workspace) -> Verdict {
+fn above(call: &ToolPreEvent, workspace: &Workspace) -> Verdict {
     let facts = &call.facts;
-    let holds = |path: &Path| place.closed().any(|closed| closed.starts_with(path));
-    let is_root = |path: &Path| place.write_roots().any(|root| root == path);
+    let holds = |path: &Path| workspace.closed().any(|closed| closed.starts_with(path));
+    let is_root = |path: &Path| workspace.write_roots().any(|root| root == path);
     let moved = facts.writes.iter().map(|path| path.as_path());
     let moved = moved.filter(|path| !is_root(path)).find(|path| holds(path));
     let free = !facts.commands.is_empty() && !facts.confined;
-    let read = || facts.reads.iter().map(|path| path.as_path()).chain([place.cwd()]);
+    let read = || facts.reads.iter().map(|path| path.as_path()).chain([workspace.cwd()]);
     match moved.or_else(|| read().find(|path| free && holds(path))) {
         Some(path) => {
-            let shown = crate::fs::paths::shown(path, place);
+            let shown = crate::fs::paths::shown(path, workspace);
             Verdict::ask(format!("{shown} holds what is closed to every call"))
         }
         None => Verdict::Pass,

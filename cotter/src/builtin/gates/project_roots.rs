@@ -20,9 +20,9 @@ pub(crate) fn register(registry: &mut Registry) {
 
 /// Paths are compared by component; tools give them absolute, with links resolved.
 fn project_roots(call: &ToolPreEvent, cx: &Cx) -> Verdict {
-    let (place, facts) = (cx.place(), &call.facts);
-    let outside = facts.reads.iter().find(|path| !place.is_readable(path));
-    match outside.or_else(|| facts.writes.iter().find(|path| !place.is_writable(path))) {
+    let (workspace, facts) = (cx.workspace(), &call.facts);
+    let outside = facts.reads.iter().find(|path| !workspace.is_readable(path));
+    match outside.or_else(|| facts.writes.iter().find(|path| !workspace.is_writable(path))) {
         Some(path) => Verdict::block(format!("{} is outside the project", path.display())),
         None => Verdict::Pass,
     }

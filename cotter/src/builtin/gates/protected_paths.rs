@@ -53,8 +53,8 @@ pub const PROTECTED: [&str; 26] = [
 
 /// Whether a path decides what runs later: our own and other agents' folders, git's, editors' and CI's,
 /// memory files. Compared by component and whatever the case of letters.
-pub fn is_protected(path: &Path, place: &Workspace) -> bool {
-    let Some(inside) = place.write_roots().find_map(|root| path.strip_prefix(root).ok()) else {
+pub fn is_protected(path: &Path, workspace: &Workspace) -> bool {
+    let Some(inside) = workspace.write_roots().find_map(|root| path.strip_prefix(root).ok()) else {
         return false;
     };
     let names: Vec<_> =
@@ -70,10 +70,10 @@ pub fn is_protected(path: &Path, place: &Workspace) -> bool {
 }
 
 fn protected_paths(call: &ToolPreEvent, cx: &Cx) -> Verdict {
-    let place = cx.place();
-    match call.facts.writes.iter().find(|path| is_protected(path, place)) {
+    let workspace = cx.workspace();
+    match call.facts.writes.iter().find(|path| is_protected(path, workspace)) {
         Some(path) => {
-            let shown = crate::fs::paths::shown(path, place);
+            let shown = crate::fs::paths::shown(path, workspace);
             Verdict::ask(format!("{shown} decides what runs later"))
         }
         None => Verdict::Pass,

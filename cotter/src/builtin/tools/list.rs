@@ -37,8 +37,8 @@ impl Tool for List {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], place)
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        Facts::of_paths(&[input["path"].as_str().unwrap_or(".")], &[], workspace)
     }
 
     fn parallel(&self) -> bool {
@@ -48,7 +48,7 @@ impl Tool for List {
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let folder = permit.facts().reads.first().cloned().unwrap_or_default();
-            let shown = paths::shown(&folder, permit.cx().place());
+            let shown = paths::shown(&folder, permit.cx().workspace());
             let done = tokio::task::spawn_blocking(move || list(&folder, &shown)).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })

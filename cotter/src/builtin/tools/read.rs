@@ -57,8 +57,8 @@ impl Tool for Read {
         &self.0
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
-        Facts::of_paths(&[input["path"].as_str().unwrap_or_default()], &[], place)
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
+        Facts::of_paths(&[input["path"].as_str().unwrap_or_default()], &[], workspace)
     }
 
     fn parallel(&self) -> bool {
@@ -75,7 +75,7 @@ impl Tool for Read {
                 limit: number("limit").unwrap_or(DEFAULT_LINES),
                 bytes: permit.cx().run.session.agent.limits().result_bytes,
             };
-            let shown = paths::shown(&wanted.path, permit.cx().place());
+            let shown = paths::shown(&wanted.path, permit.cx().workspace());
             let read = move || wanted.read(&shown, permit.cx().seen(), permit.cx().cancel());
             let done = tokio::task::spawn_blocking(read).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))

@@ -214,8 +214,8 @@ fn payload<P: Point>(at: &At<P>) -> Result<Value, HandlerFailure> {
         run_id: cx.run_id(),
         step: cx.step(),
         agent_id: cx.agent_id(),
-        cwd: cx.place().cwd(),
-        project_dir: cx.place().project(),
+        cwd: cx.workspace().cwd(),
+        project_dir: cx.workspace().project(),
         dry_run: cx.is_dry_run(),
         happens: &*at.event,
     };

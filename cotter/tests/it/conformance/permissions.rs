@@ -256,12 +256,12 @@ impl Tool for Touches {
         &self.spec
     }
 
-    fn effects(&self, input: &Value, place: &Workspace) -> Facts {
+    fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
         let given = input.as_object().into_iter().flat_map(|fields| fields.values());
         let paths: Vec<_> = given.filter_map(Value::as_str).collect();
         match self.writes {
-            true => Facts::of_paths(&[], &paths, place),
-            false => Facts::of_paths(&paths, &[], place),
+            true => Facts::of_paths(&[], &paths, workspace),
+            false => Facts::of_paths(&paths, &[], workspace),
         }
     }
 
@@ -275,8 +275,9 @@ impl Tool for Touches {
 /// pattern is about every call of the tool.
 pub(super) async fn rules_over_files(patterns: &[&str], input: Value, matches: bool) {
     let tool = Touches::new("t", false, &Log::default());
-    let builder =
-        Agent::builder(Scripted::new([])).place(Workspace::new(Path::new("/srv/app"))).tool(tool);
+    let builder = Agent::builder(Scripted::new([]))
+        .workspace(Workspace::new(Path::new("/srv/app")))
+        .tool(tool);
     let specs = patterns.iter().map(|pattern| format!("t({pattern})"));
     let rules = match patterns.is_empty() {
         true => vec!["t".to_owned()],
@@ -301,7 +302,7 @@ pub(super) async fn a_yes_for_the_session_covers_what_was_shown() {
     let steps = [write("1"), write("1"), write("2"), Step::text("done")];
     let played = play(steps, |agent| {
         agent
-            .place(Workspace::new(Path::new("/srv/app")))
+            .workspace(Workspace::new(Path::new("/srv/app")))
             .level(Level::Strict)
             .tool(Touches::new("w", true, &log))
             .ui(ui.clone())
@@ -319,7 +320,7 @@ pub(super) async fn a_yes_is_taken_back_once() {
     let ui = ScriptedUi::new([Said::YesForSession]);
     let step = Step::call("w", json!({"p": "1"}));
     let agent = Agent::builder(Scripted::new([step, Step::text("done")]))
-        .place(Workspace::new(Path::new("/srv/app")))
+        .workspace(Workspace::new(Path::new("/srv/app")))
         .level(Level::Strict)
         .tool(Touches::new("w", true, &log))
         .ui(ui)
