@@ -16,6 +16,7 @@ const STEPS: &[Step] = &[
     Step::new("test", TEST),
     Step::new("doc", "cargo doc --workspace --no-deps --locked")
         .with_env(&[("RUSTDOCFLAGS", "-D warnings")]),
+    Step::new("rooms", "cargo xtask rooms"),
     Step::new("generated docs", "cargo xtask docs --check"),
     Step::new("no features", "cargo check -p cotter --no-default-features --locked"),
     Step::new(

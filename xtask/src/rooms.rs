@@ -85,7 +85,6 @@ const HOUSES: &[House] = &[
         rooms: &[
             &["commands"],
             &["setup"],
-            &["claude"],
             &["spaces"],
             &["models"],
             &["settings"],
