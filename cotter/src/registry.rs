@@ -218,6 +218,11 @@ impl Registry {
         self.call(NamedItem::Subagent(Arc::new(mention)))
     }
 
+    /// Registers a subagent: another name for [`define_mention`](Self::define_mention).
+    pub fn define_subagent(&mut self, subagent: Subagent) -> &mut Self {
+        self.define_mention(subagent)
+    }
+
     /// Registers a command.
     pub fn define_command(&mut self, command: Command) -> &mut Self {
         self.call(NamedItem::Command(Arc::new(command)))

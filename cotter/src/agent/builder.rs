@@ -247,6 +247,11 @@ impl AgentBuilder {
         self
     }
 
+    /// Registers a subagent: another name for [`define_mention`](Self::define_mention).
+    pub fn define_subagent(self, subagent: Subagent) -> Self {
+        self.define_mention(subagent)
+    }
+
     /// Registers a command.
     pub fn define_command(mut self, command: Command) -> Self {
         self.unit.define_command(command);

@@ -163,6 +163,11 @@ impl Agent {
         self.define(|unit| _ = unit.define_mention(mention))
     }
 
+    /// Registers a subagent: another name for [`define_mention`](Self::define_mention).
+    pub fn define_subagent(&self, subagent: Subagent) -> Result<(), RegisterError> {
+        self.define_mention(subagent)
+    }
+
     /// Registers a command.
     pub fn define_command(&self, command: Command) -> Result<(), RegisterError> {
         self.define(|unit| _ = unit.define_command(command))

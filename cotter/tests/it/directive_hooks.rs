@@ -406,7 +406,7 @@ async fn g1_definitions_come_and_go_at_any_time() {
         .extend(|unit| {
             unit.define_hook("e", stop)
                 .define_skill(Skill::text("f", "F"))
-                .define_mention(Subagent::new("g", |_| async { Ok("G".into()) }))
+                .define_subagent(Subagent::new("g", |_| async { Ok("G".into()) }))
                 .define_command(Command::new("h", |_: CommandCx| async {}));
         })
         .build()
@@ -426,7 +426,7 @@ async fn g1_definitions_come_and_go_at_any_time() {
     assert_eq!(names(), "a e, b f, c g, d h");
     agent.define_hook("i", stop).unwrap();
     agent.define_skill(Skill::text("j", "J")).unwrap();
-    agent.define_mention(Subagent::new("k", |_| async { Ok("K".into()) })).unwrap();
+    agent.define_subagent(Subagent::new("k", |_| async { Ok("K".into()) })).unwrap();
     agent.define_command(Command::new("l", |_: CommandCx| async {})).unwrap();
     assert_eq!(names(), "a e i, b f j, c g k, d h l");
     let undone = [
