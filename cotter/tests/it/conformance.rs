@@ -754,7 +754,7 @@ fn is_there(file: &str, test: &str, row: Option<&str>) -> bool {
     })
 }
 
-/// Lists the invalid lines of the table: too short, or duplicate.
+/// Lists the invalid lines of the table: no reason, an unknown area, or a duplicate id.
 fn wrong_entries() -> Vec<String> {
     let mut wrong = vec![];
     let mut seen = BTreeSet::new();
