@@ -202,7 +202,7 @@ pub struct Request {
     pub max_tokens: Option<u32>,
 }
 
-/// The amount of thinking before the model answers.
+/// The amount of thinking before the model replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Thinking {
@@ -254,7 +254,7 @@ pub enum Delta {
     /// The usage so far, if a provider reports it before the end. Each one replaces the one before. It
     /// counts even if the reply breaks off afterwards.
     Counted(Usage),
-    /// A whole tool call.
+    /// A complete tool call.
     Call {
         /// The provider's id; empty if the provider gives none.
         id: SmolStr,

@@ -75,7 +75,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// A repository `main` with a linked worktree, as git writes it.
+    /// Creates a repository `main` with a linked worktree, as git writes it.
     fn link(root: &Path, name: &str) {
         let own = root.join("main/.git/worktrees").join(name);
         put(own.join("commondir"), "../..\n".into());

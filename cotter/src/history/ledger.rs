@@ -81,7 +81,7 @@ impl HandlerRun {
     }
 }
 
-/// A record of a session: not part of the conversation.
+/// A record of a session. It is not part of the conversation.
 #[derive(Clone, Debug)]
 pub(crate) enum Record {
     RunStart {

@@ -16,7 +16,7 @@ pub enum Message {
     User(UserMessage),
     /// From the model.
     Assistant(AssistantMessage),
-    /// A tool's answer to one call.
+    /// The result of one tool call.
     ToolResult(ToolResultMessage),
 }
 
@@ -212,7 +212,7 @@ fn base64(bytes: &[u8]) -> String {
 pub struct AssistantMessage {
     /// Text, thinking and calls, in order.
     pub parts: Vec<AssistantPart>,
-    /// The model that answered.
+    /// The model that replied.
     pub model: SmolStr,
     /// The tokens used.
     pub usage: Usage,
@@ -299,9 +299,9 @@ impl ToolResultMessage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// Tokens read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
     /// Tokens read from the provider's cache.
     pub cache_read: u64,
@@ -333,7 +333,7 @@ impl Usage {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The model had finished its answer.
+    /// The model finished its reply.
     EndTurn,
     /// The model waits for tool results.
     ToolUse,

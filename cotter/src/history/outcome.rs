@@ -7,7 +7,7 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EndReason {
-    /// The model had finished its answer.
+    /// The model finished its reply.
     EndTurn,
     /// The run was aborted.
     Aborted,
@@ -21,7 +21,7 @@ pub enum EndReason {
     Refusal,
     /// A hook rejected the prompt or ended the run.
     Blocked,
-    /// A hook answered in place of the model.
+    /// A hook replied in place of the model.
     ShortCircuit,
     /// The run failed.
     Error,
@@ -83,12 +83,12 @@ impl ToolOutcome {
     }
 }
 
-/// The kinds of failure of a call.
+/// The kinds of error of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolErrorKind {
-    /// The input does not fit the tool.
+    /// The input is invalid.
     InvalidArgs,
     /// There is no such tool or object.
     NotFound,

@@ -12,8 +12,8 @@ pub(crate) struct PathPattern {
     base: PatternBase,
     /// The globs for the path itself and for everything below it.
     globs: [GlobMatcher; 2],
-    /// The path, if the pattern forbids and is a single path. Files are then compared by identity too, not only by
-    /// name.
+    /// The path, if the pattern forbids and is a single path. Files are then compared by identity too, not
+    /// only by name.
     one: Option<PathBuf>,
 }
 

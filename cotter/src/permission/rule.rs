@@ -20,7 +20,7 @@ use crate::{
 pub enum RuleKind {
     /// The call runs without a question.
     Allow,
-    /// A person is asked.
+    /// The call needs a person's yes.
     Ask,
     /// The call does not run.
     Deny,

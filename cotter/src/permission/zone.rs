@@ -13,7 +13,7 @@ use crate::fs::workspace::{Workspace, is_harmless, is_system};
 pub enum Zone {
     /// Reads inside the roots and changes nothing.
     Safe,
-    /// Writes inside the project.
+    /// Writes inside the workspace.
     Workspace,
     /// Runs project code or an unknown program.
     Build,
