@@ -292,8 +292,8 @@ impl Policy {
         Ruling { verdict, by: Decider::Zone }
     }
 
-    /// True if a tool must skip a file that it finds: the file name is secret, or a rule asks about or
-    /// denies reading the file.
+    /// True if a tool must skip a file that it finds: the file is a secret by its name, or a rule asks
+    /// about or denies reading it.
     pub(crate) fn keeps_back(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
         is_secret(path) || self.rules.iter().any(|(rule, _)| rule.keeps_back(tool, path, workspace))
     }

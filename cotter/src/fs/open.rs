@@ -154,7 +154,7 @@ mod unix {
         name_by_name(path, flags).map_err(told)
     }
 
-    /// Opens a path name by name, for kernels without `openat2`.
+    /// Opens a path name by name, for systems without `openat2`.
     fn name_by_name(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut at = openat(CWD, "/", folder, Mode::empty())?;

@@ -162,7 +162,8 @@ pub enum EntryBody {
     },
     /// Sets the session's name; `None` removes it.
     SessionInfo(Option<String>),
-    /// A secret was read. From this entry on, calls that send data out of the machine need an answer.
+    /// A secret was read. From this entry on, a person is asked about calls that may send data out of the
+    /// machine.
     SecretRead(String),
     /// Moves the leaf to an entry; `None` is before the first entry.
     Leaf(Option<SmolStr>),

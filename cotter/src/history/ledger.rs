@@ -183,7 +183,7 @@ pub(crate) struct DecisionRow {
     pub(crate) tool: SmolStr,
     pub(crate) input: Arc<Value>,
     pub(crate) generation: u64,
-    /// The call that made this call.
+    /// The call within which this call was made.
     pub(crate) within: Option<SmolStr>,
     pub(crate) verdict: &'static str,
     pub(crate) by: SmolStr,

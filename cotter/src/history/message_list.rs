@@ -45,7 +45,7 @@ impl MessageBlock {
 pub enum MessageChange {
     /// The message stays.
     Keep,
-    /// This message replaces the message.
+    /// This message replaces the old one.
     Replace(Message),
     /// The message is removed.
     Drop,

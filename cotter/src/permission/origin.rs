@@ -18,9 +18,9 @@ pub enum Origin {
     Operator,
     /// The person.
     User,
-    /// The project's own files, after trust. Rules may only tighten.
+    /// The project's own files, after trust. May only tighten permissions.
     Project,
-    /// A loaded space, by id. Rules may only tighten.
+    /// A loaded space, by id. May only tighten permissions.
     Space(SmolStr),
     /// A portable profile, by name. Never transforms.
     Profile(SmolStr),

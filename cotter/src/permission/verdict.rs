@@ -30,7 +30,7 @@ impl Power {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// The call may run.
+    /// The gate has no objection.
     Pass,
     /// A person must approve the call first, for this reason.
     Ask(String),
