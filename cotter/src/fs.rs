@@ -1,6 +1,7 @@
-//! Folders and files: the workspace of a run, paths with links resolved, files opened without following one.
+//! Folders and files: the workspace of a run, paths with links resolved, files opened without following
+//! links.
 //!
-//! It says what lies where. Whether a call may touch it is decided in [`permission`](crate::permission).
+//! This room resolves and opens paths. [`permission`](crate::permission) decides if a call may touch them.
 
 pub mod workspace;
 pub mod paths;

@@ -1,6 +1,6 @@
-//! What a session holds and where it is stored: messages, entries, records of runs and decisions, stores.
+//! The data of a session and its storage: messages, entries, records of runs and decisions, stores.
 //!
-//! Everything here is data and its format. Nothing decides or runs anything.
+//! This room is data and its format. It decides nothing and runs nothing.
 
 pub mod message;
 pub mod message_list;

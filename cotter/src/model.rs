@@ -1,5 +1,5 @@
-//! The model behind one trait, and what a request shows it ([`tools`]). An adapter sends one request and
-//! streams one reply; retries, fallback and recording are the loop's.
+//! The model trait, requests and replies. [`tools`] holds the tool specs of a request. An adapter sends one
+//! request and streams one reply; the loop does retries, fallback and recording.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -47,14 +47,14 @@ use crate::{
     text,
 };
 
-/// The reply of a model as it comes.
+/// The stream of a model's reply.
 pub type ReplyStream = Pin<Box<dyn Stream<Item = Result<Delta, ModelError>> + Send>>;
 
 /// A model.
 ///
-/// `stream` is called once per attempt and returns at once; work happens as the stream is polled.
-/// Dropping the stream aborts the request. A reply ends with [`Delta::Done`]; a stream that ends
-/// without it counts as a network failure. Adapters do not retry: they give error kinds.
+/// `stream` is called once per attempt and returns at once; the work happens while the stream is polled.
+/// Dropping the stream aborts the request. A reply ends with [`Delta::Done`]; a stream that ends without it
+/// is a network error. Adapters do not retry: they return error kinds.
 pub trait Model: Send + Sync + 'static {
     /// `provider/model`.
     fn name(&self) -> &SmolStr;
@@ -62,29 +62,29 @@ pub trait Model: Send + Sync + 'static {
     /// Sends a request.
     fn stream(&self, request: Request) -> ReplyStream;
 
-    /// How many tokens a conversation with it may have, where that is known. Near the end of it the
-    /// loop sums the conversation up.
+    /// The number of tokens a conversation may have, if known. Near this limit the loop compacts the
+    /// conversation.
     fn context_window(&self) -> Option<u64> {
         None
     }
 
-    /// What a reply of that usage cost, where the price is known. A run with a budget in dollars sends
-    /// nothing to a model that does not know its price.
+    /// The cost of a reply with that usage, if the price is known. A run with a budget in dollars sends no
+    /// request to a model without a price.
     fn cost_usd(&self, usage: &Usage) -> Option<f64> {
         let _ = usage;
         None
     }
 
-    /// The byte of the body of `now` at which it ceases to be what `before` was followed by more: from
-    /// there on a provider's cache is of no use. Asked only where something differs; `None` where nobody
-    /// knows.
+    /// The offset in the body of `now` at which it stops being a continuation of `before`. From that byte
+    /// on the provider's cache is useless. Called only if the requests differ; `None` if the offset is not
+    /// known.
     fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
         let _ = (before, now);
         None
     }
 }
 
-/// A shared model is a model.
+/// A shared model is a model too.
 impl<M: Model + ?Sized> Model for Arc<M> {
     fn name(&self) -> &SmolStr {
         (**self).name()
@@ -107,23 +107,23 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
 }
 
-/// The models there are, by name, and the keys to them: what `find_model`, `available_models` and
-/// `resolve_api_key` ask, and models that are named rather than given.
+/// The available models by name, and their API keys. `find_model`, `available_models` and `resolve_api_key`
+/// use it, and so does every model that is given by name.
 ///
-/// Whoever builds an agent knows which there are; the library does not look. Everything here is asked
-/// when somebody asks, answers at once and sends nothing.
+/// The embedder supplies the directory; the library does not look for models. Every method is called on
+/// demand, returns at once and sends nothing.
 pub trait ModelDirectory: Send + Sync + 'static {
-    /// The model of that name, or why there is none.
+    /// Returns the model of that name, or an error.
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError>;
 
-    /// The models that can be reached.
+    /// Lists the models that can be used.
     fn available(&self) -> Vec<ModelInfo>;
 
-    /// The key that requests to a provider carry, where there is one.
+    /// The API key for requests to a provider, if there is one.
     fn api_key(&self, provider: &str) -> Option<String>;
 }
 
-/// Nobody but those an agent was given.
+/// The empty directory: it knows no models.
 impl ModelDirectory for () {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         let name = text::clip(&text::show_line(name), 80).into_owned();
@@ -140,33 +140,33 @@ impl ModelDirectory for () {
     }
 }
 
-/// A model, as lists show it.
+/// The description of a model for lists.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ModelInfo {
     /// `provider/model`.
     pub name: SmolStr,
-    /// How many tokens a conversation with it may have.
+    /// The number of tokens a conversation may have.
     pub context_window: Option<u64>,
-    /// How many tokens a reply may have.
+    /// The number of tokens a reply may have.
     pub max_output: Option<u64>,
-    /// What a million tokens cost.
+    /// The price per million tokens.
     pub price: Option<Price>,
 }
 
 impl ModelInfo {
-    /// A model of which nothing more is known.
+    /// Creates the description of a model of which only the name is known.
     pub fn new(name: impl Into<SmolStr>) -> Self {
         ModelInfo { name: name.into(), ..ModelInfo::default() }
     }
 }
 
-/// What a million tokens cost, in dollars.
+/// The price per million tokens, in dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Price {
-    /// Tokens read.
+    /// Input tokens.
     pub input: f64,
-    /// Tokens written.
+    /// Output tokens.
     pub output: f64,
     /// Tokens read from the provider's cache.
     pub cache_read: f64,
@@ -175,7 +175,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// What that usage costs, in dollars.
+    /// Returns the cost of that usage in dollars.
     #[expect(clippy::cast_precision_loss, reason = "tokens of a reply, for a sum of money")]
     pub fn of(&self, usage: &Usage) -> f64 {
         let Usage { input_tokens, output_tokens, cache_read, cache_write } = *usage;
@@ -185,37 +185,37 @@ impl Price {
     }
 }
 
-/// What is sent. Cloning it copies no message.
+/// A request to a model. A clone copies no messages.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The system prompt; empty for none.
     pub system: Arc<str>,
     /// The conversation.
     pub messages: MessageList,
-    /// How many messages at the end are this request's notes: a cache mark belongs before them.
+    /// The number of messages at the end that are notes of this request. A cache mark belongs before them.
     pub notes: usize,
     /// The tools that may be called.
     pub tools: Arc<ToolList>,
-    /// How hard the model is to think.
+    /// The thinking level.
     pub thinking: Thinking,
-    /// The most tokens of the reply, where somebody set a limit.
+    /// The most tokens of the reply, if there is a limit.
     pub max_tokens: Option<u32>,
 }
 
-/// How hard a model is to think before it answers.
+/// The amount of thinking before the model replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Thinking {
-    /// Not at all.
+    /// No thinking.
     #[default]
     Off,
-    /// As little as the model can.
+    /// As little thinking as the model supports.
     Minimal,
-    /// A little.
+    /// A little thinking.
     Low,
-    /// Some.
+    /// Some thinking.
     Medium,
-    /// A lot.
+    /// A lot of thinking.
     High,
 }
 
@@ -233,7 +233,7 @@ impl Thinking {
         Self::WORDS.iter().find(|(level, _)| *level == self).map_or("off", |(_, word)| word)
     }
 
-    /// The level of that word.
+    /// Parses a level's word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(level, _)| *level)
     }
@@ -247,27 +247,27 @@ pub enum Delta {
     Text(String),
     /// Thinking.
     Thinking(String),
-    /// The provider's signature over the thinking before it, which it ends. Without any before it, it
-    /// stands for thinking that is not shown. An empty one says nothing. Only the adapter that gave it
-    /// understands it.
+    /// The provider's signature over the thinking before it; it ends that thinking. Without earlier
+    /// thinking it represents thinking that is not shown. An empty signature is ignored. Only the adapter
+    /// that produced a signature understands it.
     Signature(String),
-    /// What was used so far, where a provider tells before the end. Each takes the place of the one
-    /// before; what breaks off afterwards was paid for all the same.
+    /// The usage so far, if a provider reports it before the end. Each one replaces the one before. It
+    /// counts even if the reply breaks off afterwards.
     Counted(Usage),
-    /// A whole tool call.
+    /// A complete tool call.
     Call {
-        /// The provider's id, or empty where it gives none.
+        /// The provider's id; empty if the provider gives none.
         id: SmolStr,
         /// The tool's name.
         name: SmolStr,
-        /// The input; a text where it could not be parsed.
+        /// The input; a string if it could not be parsed.
         input: Value,
     },
-    /// The end.
+    /// The end of the reply.
     Done {
-        /// Why.
+        /// The reason.
         stop_reason: StopReason,
-        /// What it used.
+        /// The tokens used.
         usage: Usage,
     },
 }
@@ -275,16 +275,16 @@ pub enum Delta {
 /// A failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelError {
-    /// What kind of failure: what the loop goes by.
+    /// The kind of error, which decides what the loop does next.
     pub kind: ModelErrorKind,
-    /// The failure in words.
+    /// The message.
     pub message: String,
-    /// How long the provider asks to wait.
+    /// The time that the provider asks to wait.
     pub retry_after: Option<Duration>,
 }
 
 impl ModelError {
-    /// A failure of some kind.
+    /// Creates an error without `retry_after`.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         ModelError { kind, message: message.into(), retry_after: None }
     }
@@ -298,7 +298,7 @@ impl fmt::Display for ModelError {
 
 impl std::error::Error for ModelError {}
 
-/// The kinds of failure of an attempt.
+/// The kinds of error of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelErrorKind {
@@ -306,19 +306,19 @@ pub enum ModelErrorKind {
     Auth,
     /// Too many requests.
     RateLimited,
-    /// The provider has too much to do.
+    /// The provider is overloaded.
     Overloaded,
-    /// The conversation does not fit.
+    /// The conversation is too long for the model.
     ContextOverflow,
-    /// The provider does not understand the request.
+    /// The provider rejects the request as invalid.
     BadRequest,
     /// The connection failed.
     Network,
-    /// The provider took too long.
+    /// The provider did not answer in time.
     Timeout,
     /// The request was aborted.
     Cancelled,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
@@ -335,7 +335,7 @@ impl ModelErrorKind {
         (ModelErrorKind::Other, "other"),
     ];
 
-    /// Every kind's word, for error messages.
+    /// The words of all kinds, for error messages.
     pub fn words() -> impl Iterator<Item = &'static str> {
         Self::WORDS.iter().map(|(_, word)| *word)
     }
@@ -345,12 +345,12 @@ impl ModelErrorKind {
         Self::WORDS.iter().find(|(kind, _)| *kind == self).map_or("other", |(_, word)| word)
     }
 
-    /// The kind of that word.
+    /// Parses a kind's word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(_, known)| *known == word).map(|(kind, _)| *kind)
     }
 
-    /// Whether the same request may succeed later.
+    /// True if the same request may succeed later.
     pub fn is_passing(self) -> bool {
         use ModelErrorKind::{Network, Overloaded, RateLimited, Timeout};
         matches!(self, RateLimited | Overloaded | Network | Timeout)

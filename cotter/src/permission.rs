@@ -1,10 +1,12 @@
-//! The floor under every call: rules, zones, levels and modes, in one pure function.
+//! The permission floor: rules, zones, level and mode, folded to one ruling by one function without side
+//! effects.
 //!
-//! A deny rule, a guard, zone `never` or mode `plan` blocks; else an ask rule asks; else allow rules and
-//! remembered approvals pass what they cover; else zone, level and mode decide. An allow rule answers the
-//! zone's question and no other: gates are heard beside the floor, and the strictest of all stands.
+//! A deny rule, a guard, zone `never` or mode `plan` blocks. Otherwise an ask rule asks. Otherwise allow
+//! rules and earlier approvals pass the calls they cover. Otherwise zone, level and mode decide. An allow
+//! rule answers only the zone's question. Gates run in addition to the floor, and the strictest verdict
+//! wins.
 //!
-//! The room holds the words of decisions (zones, verdicts, powers, origins) and the rules. It asks nobody
+//! This room holds the words of decisions (zones, verdicts, powers, origins) and the rules. It asks nobody
 //! and runs nothing.
 //!
 //! ```
@@ -71,38 +73,39 @@ pub use crate::permission::{
     zone::Zone,
 };
 
-/// The floor's answer, and what gave it.
+/// The verdict of the policy, and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ruling {
-    /// The answer.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What decided.
+    /// The source of the verdict.
     pub by: Decider,
 }
 
-/// What on the floor decided.
+/// The part of the policy that decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decider {
-    /// A rule, in its own words.
+    /// A rule, as written.
     Rule(String),
     /// A guard, by name.
     Guard(String),
-    /// What a person said earlier in this session, as a rule.
+    /// An earlier approval by a person in this session, as a rule.
     Approval(String),
-    /// The zone at the level in force.
+    /// The zone, at the current level.
     Zone,
     /// The mode.
     Mode,
 }
 
 impl Decider {
-    /// Whether a question of this decider may be answered by a hook: only mode and zone.
+    /// True if a hook may answer a question of this decider. Only questions of mode and zone are open to
+    /// hooks.
     pub fn leaves_the_answer_open(&self) -> bool {
         matches!(self, Decider::Zone | Decider::Mode)
     }
 
-    /// The word for its kind where a decision is explained.
+    /// The word for the decider's kind in explanations of a decision.
     pub fn kind(&self) -> &'static str {
         match self {
             Decider::Rule(_) | Decider::Guard(_) => "rule",
@@ -125,18 +128,18 @@ impl std::fmt::Display for Decider {
     }
 }
 
-/// A call, as the floor sees it.
+/// A call, as the policy sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyInput<'a> {
     /// The tool's name.
     pub tool: &'a str,
-    /// What it is given.
+    /// The tool's input.
     pub input: &'a Value,
-    /// What it touches.
+    /// The facts of the call.
     pub facts: &'a Facts,
-    /// Where it runs.
+    /// The folders of the run.
     pub workspace: &'a Workspace,
-    /// What a person said earlier in this session, as allow rules.
+    /// Earlier approvals by a person in this session, as allow rules.
     pub approvals: &'a [Rule],
 }
 
@@ -149,7 +152,7 @@ pub struct Policy {
     level: BoundSetting<Level>,
 }
 
-/// A value that the nearest gives and some bind: it is never looser than what binds.
+/// A setting with a chosen value and a bound. The result is never looser than the bound.
 #[derive(Clone, Copy, Debug, Default)]
 struct BoundSetting<T> {
     nearest: Option<T>,
@@ -161,8 +164,8 @@ impl<T: Ord + Copy + Default> BoundSetting<T> {
         self.nearest.max(self.bound).unwrap_or_default()
     }
 
-    /// What comes later is nearer. The operator binds; who may only tighten does so to no less than
-    /// what holds already.
+    /// Sets the value. A later value replaces an earlier one. A value from the operator is a bound. An
+    /// origin that may only tighten raises the bound at least to the current value.
     fn set(&mut self, value: T, origin: &Origin) {
         match origin {
             Origin::Operator => self.bound = self.bound.max(Some(value)),
@@ -199,8 +202,7 @@ impl Policy {
         self.level.set(level, origin);
     }
 
-    /// The floor's one answer to one call. It looks at nothing but what it is given, and at which
-    /// file a name stands for.
+    /// Returns the ruling about one call. The only I/O is to resolve file names.
     pub fn decide(&self, asked: &PolicyInput<'_>) -> Ruling {
         let PolicyInput { tool, input, facts, workspace, .. } = *asked;
         let hit = |kind: RuleKind| {
@@ -238,8 +240,8 @@ impl Policy {
         }
     }
 
-    /// Which rule or approval lets a call pass: the first that has a part in it, where every part of the
-    /// call is covered by one or runs by its own zone.
+    /// Returns the rule or approval that allows a call. Every part of the call must be covered by a rule or
+    /// approval, or run by its own zone. The first one that covers a part is returned.
     fn allowed(&self, asked: &PolicyInput<'_>) -> Option<Decider> {
         let PolicyInput { tool, facts, workspace, approvals, .. } = *asked;
         let rules = self.rules.iter().map(|(rule, _)| rule).filter(|rule| rule.loosens());
@@ -262,7 +264,7 @@ impl Policy {
         by.cloned()
     }
 
-    /// Whether a zone runs unasked, in a call with these facts.
+    /// True if a zone runs without a question, in a call with these facts.
     fn runs(&self, zone: Zone, facts: &Facts) -> bool {
         let level = self.level();
         match zone {
@@ -290,13 +292,13 @@ impl Policy {
         Ruling { verdict, by: Decider::Zone }
     }
 
-    /// Whether a file is not for a tool that comes across it: it is a secret by its name, or a rule
-    /// asks about or denies reading it.
+    /// True if a tool must skip a file that it finds: the file is a secret by its name, or a rule asks
+    /// about or denies reading it.
     pub(crate) fn keeps_back(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
         is_secret(path) || self.rules.iter().any(|(rule, _)| rule.keeps_back(tool, path, workspace))
     }
 
-    /// Every rule and guard that speaks about a call, with its origin and what it says by itself.
+    /// Lists every rule and guard that applies to a call, with its origin and its own verdict.
     pub(crate) fn speaking(&self, asked: &PolicyInput<'_>) -> Vec<(String, &Origin, Verdict)> {
         let PolicyInput { tool, input, facts, workspace, .. } = *asked;
         let speaks = |rule: &Rule| match rule.kind {
@@ -322,8 +324,8 @@ impl Policy {
     }
 }
 
-/// The parts of a call, each with its own zone. Of a call that runs commands these are the commands
-/// and their redirections; of any other what it reads, writes and speaks to.
+/// Splits a call into parts, each with its own zone. A call that runs commands consists of the commands and
+/// their redirections; any other call consists of its reads, writes and hosts.
 fn parts<'a>(facts: &'a Facts, workspace: &Workspace) -> Vec<(CallPart<'a>, Zone)> {
     let mut parts = vec![];
     for (index, command) in facts.commands.iter().enumerate() {

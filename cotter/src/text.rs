@@ -1,11 +1,12 @@
-//! Text from elsewhere, made fit to be seen: every hidden character becomes visible here, and only here.
-//! Our own tags in it are escaped ([`tags`]) and secrets taken out ([`redact`]). Nothing here reads or prints.
+//! Makes foreign text safe to show to a person or a model. This module is the only place that makes hidden
+//! characters visible. [`tags`] escapes the runtime's own tags, [`redact`] removes secrets. Nothing here
+//! does I/O.
 //!
-//! Whatever a model, a tool, a file or a hook wrote goes through [`show`] (many lines), [`show_line`]
-//! (one line) or [`show_bytes`] before a person sees it. A character that is hidden, or that moves what
-//! stands around it, is written as `\u{…}` with its code point in lower-case hex without leading zeros
-//! (`\u{1b}`, `\u{202e}`), a byte that is not UTF-8 as `\xff`. A backslash stays as it is, so the
-//! result is for reading and cannot be turned back.
+//! Text from a model, a tool, a file or a hook goes through [`show`] (many lines), [`show_line`] (one line)
+//! or [`show_bytes`] before a person sees it. A character that is hidden, or that moves its neighbours,
+//! becomes `\u{…}` with its code point in lower-case hex without leading zeros (`\u{1b}`, `\u{202e}`). A
+//! byte that is not UTF-8 becomes `\xff`. A backslash stays as it is, so the result cannot be converted
+//! back.
 
 pub mod tags;
 pub mod redact;
@@ -16,10 +17,11 @@ use std::{borrow::Cow, fmt::Write};
 ///
 /// Hidden are the C0 controls (carriage return and ESC among them), DEL, the C1 controls, bidi controls,
 /// zero-width and tag characters, the byte order mark, line and paragraph separators, fillers, variation
-/// selectors, noncharacters and every other default-ignorable or invisible format character. One presentation
-/// selector right after an emoji or a symbol stays: `⚠️` is common and the pair looks like what it is.
+/// selectors, noncharacters and every other default-ignorable or invisible format character. One
+/// presentation selector directly after an emoji or a symbol stays, because pairs such as `⚠️` are common
+/// and harmless.
 ///
-/// Text with nothing to show is borrowed, after a scan that passes over plain ASCII in blocks.
+/// Text without hidden characters is borrowed. The scan skips plain ASCII in blocks.
 pub fn show(text: &str) -> Cow<'_, str> {
     escape(text, Lines::Keep)
 }
@@ -44,13 +46,14 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Text that cannot open or close a block of notes: every `<` of such a tag becomes `&lt;`, however the tag is
-/// spelled. What tools answer goes through it anyway; this is for foreign words that reach the model otherwise.
+/// Escapes the tags of note blocks: every `<` of such a tag becomes `&lt;`, however the tag is spelled.
+/// Tool output is always escaped; call this for other foreign text that reaches the model.
 pub fn without_notes(text: &str) -> String {
     crate::text::tags::escape(text)
 }
 
-/// The beginning of a text that has to fit, and how much of it is left out.
+/// Cuts text to at most `room` bytes and appends the number of bytes left out. The appended text is not
+/// counted.
 pub fn cut(text: &str, room: usize) -> String {
     if text.len() <= room {
         return text.to_owned();
@@ -59,9 +62,9 @@ pub fn cut(text: &str, room: usize) -> String {
     format!("{}… [{} bytes left out]", &text[..end], text.len() - end)
 }
 
-/// Cuts text to at most `max_chars` characters; what was cut ends in `…`, which counts as one of them.
+/// Cuts text to at most `max_chars` characters. Cut text ends in `…`, which counts as one character.
 pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
-    // A text of so few bytes cannot have more characters.
+    // Text with at most this many bytes has at most this many characters.
     if text.len() <= max_chars || text.chars().nth(max_chars).is_none() {
         return Cow::Borrowed(text);
     }
@@ -72,7 +75,8 @@ pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// The end of a text, at most `max_chars` characters of it; what was cut begins with `…`, which counts.
+/// Returns the end of a text, at most `max_chars` characters. Cut text begins with `…`, which counts as
+/// one.
 pub(crate) fn ending(text: &str, max_chars: usize) -> Cow<'_, str> {
     if text.len() <= max_chars || text.chars().nth(max_chars).is_none() {
         return Cow::Borrowed(text);
@@ -82,7 +86,7 @@ pub(crate) fn ending(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(format!("…{}", &text[at..]))
 }
 
-/// The last lines of what somebody said, a few and not too long: they tell where it got to.
+/// Returns the last 5 lines of a text, at most 500 characters: they show how far its author got.
 pub fn last_words(text: &str) -> String {
     const LINES: usize = 5;
     const CHARS: usize = 500;
@@ -91,8 +95,8 @@ pub fn last_words(text: &str) -> String {
     ending(&text[at..], CHARS).into_owned()
 }
 
-/// Cuts a line that was shown ([`show_line`]) into pieces of at most so many columns, at spaces where
-/// there are any: what is put behind a bar stays behind it. Whatever is not ASCII counts as two columns.
+/// Cuts a line from [`show_line`] into pieces of at most `columns` columns, at spaces if there are any.
+/// Callers print a bar before each piece. A character that is not ASCII counts as two columns.
 pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     let (mut pieces, mut start) = (vec![], 0);
     let (mut width, mut space) = (0, None);
@@ -113,11 +117,11 @@ pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     pieces
 }
 
-/// The candidate a mistyped word was most likely meant to be, for "did you mean".
+/// Returns the candidate that a mistyped word most likely means, for "did you mean".
 ///
-/// Case does not count; an inserted, missing, changed or swapped character counts as one mistake. At most a
-/// third of the word's characters may be mistaken, one in short words, and never all of them. Of equally near
-/// candidates the first is taken. A word of more than 64 characters has no candidate.
+/// Case is ignored. An inserted, missing, changed or swapped character is one mistake. At most a third of
+/// the characters may be wrong, one in short words, and never all of them. Of equally near candidates the
+/// first wins. A word of more than 64 characters has no candidate.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     if word.len() > LONGEST * 4 {
@@ -138,7 +142,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// What becomes of newlines and tabs.
+/// The treatment of newlines and tabs.
 #[derive(Clone, Copy, PartialEq)]
 enum Lines {
     Keep,
@@ -169,12 +173,13 @@ fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("writing to a string does not fail");
 }
 
-/// The first character at or after `from` that has to be shown, and where it stands.
+/// Finds the first character at or after `from` that must be escaped. Returns its byte offset and the
+/// character.
 fn next_hidden(text: &str, from: usize, lines: Lines) -> Option<(usize, char)> {
     let mut at = from;
     loop {
         at += plain_ascii(&text.as_bytes()[at..]);
-        // Stay here for a run of characters that are not plain ASCII, such as Chinese prose.
+        // This loop handles a run of characters that are not plain ASCII, such as Chinese prose.
         let mut before = text[..at].chars().next_back();
         for char in text[at..].chars() {
             if is_plain(char) {
@@ -197,13 +202,13 @@ fn next_hidden(text: &str, from: usize, lines: Lines) -> Option<(usize, char)> {
     }
 }
 
-/// How many bytes from the start are printable ASCII, counted in blocks first.
+/// Counts the printable ASCII bytes at the start, in blocks first.
 fn plain_ascii(bytes: &[u8]) -> usize {
     const BLOCK: usize = 32;
     let plain = |byte: &u8| matches!(byte, b' '..=b'~');
     let blocks = bytes
         .chunks_exact(BLOCK)
-        // No early exit inside a block, so that it compiles to a few vector instructions.
+        // A block has no early exit, so the loop compiles to a few vector instructions.
         .take_while(|block| block.iter().fold(true, |all, byte| all & plain(byte)))
         .count();
     let start = blocks * BLOCK;
@@ -214,13 +219,14 @@ fn is_plain(char: char) -> bool {
     matches!(char, ' '..='~')
 }
 
-/// Symbols and emoji that a presentation selector may follow.
+/// True for symbols and emoji that a presentation selector may follow.
 fn is_pictograph(char: char) -> bool {
     matches!(char, '©' | '®' | '\u{203c}'..='\u{3299}' | '\u{1f000}'..='\u{1faff}')
         && !is_hidden(char)
 }
 
-/// Whether a character is invisible or steers its neighbours (newline and tab are decided by the caller).
+/// True if a character is invisible or moves its neighbours. Newline and tab count too; the caller exempts
+/// them.
 pub fn is_hidden(char: char) -> bool {
     matches!(char,
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}'       // C0, DEL, C1

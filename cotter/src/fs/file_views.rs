@@ -1,4 +1,5 @@
-//! What the model has seen of files, per session: what it has not seen as it is, it may not change.
+//! The file views of a session: the versions of files that the model has seen. The model may change a file
+//! only if it has seen the file's current version.
 
 use std::{
     collections::HashMap,
@@ -10,22 +11,23 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-/// Files up to this size are compared by what they hold; longer ones by size and time alone.
+/// Files up to this size are compared by content; larger files only by size and modification time.
 pub const COMPARED_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What a model has seen of files in one session. Tools that show or write one note it here; tools
-/// that write one ask first. It is forgotten with the session: opened again, it has seen nothing.
+/// The versions of files that a model has seen in one session. Tools that show or write a file record it
+/// here; tools that write a file check first. Views are not stored: a session that is opened again starts
+/// without any.
 #[derive(Debug, Default)]
 pub struct FileViews(Mutex<Option<Box<FileViewMap>>>);
 
 #[derive(Debug, Default)]
 struct FileViewMap {
     files: HashMap<PathBuf, FileStamp>,
-    /// What was written last, until its hooks are through.
+    /// The path and text of the last written file, until the hooks at `tool.post` have run.
     written: Option<(PathBuf, String)>,
 }
 
-/// How a file stood when it was looked at.
+/// The identity, size, modification time and content hash of a file when it was read or written.
 #[derive(Clone, Debug)]
 pub struct FileStamp {
     file: (u64, u64),
@@ -34,19 +36,19 @@ pub struct FileStamp {
     held: Option<[u8; 32]>,
 }
 
-/// What a model knows of a file.
+/// The state of a model's view of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewState {
-    /// It was never shown.
+    /// The file was never shown.
     Never,
-    /// It was shown as it is.
+    /// The file is unchanged since it was shown.
     Current,
-    /// It has changed since it was shown.
+    /// The file has changed since it was shown.
     Stale,
 }
 
 impl FileStamp {
-    /// A file as it stands, with all it holds where that was read.
+    /// Creates the stamp of a file from its metadata, and from its bytes if they were read.
     pub fn of(about: &Metadata, bytes: Option<&[u8]>) -> Self {
         #[cfg(unix)]
         let file = {
@@ -59,8 +61,8 @@ impl FileStamp {
         FileStamp { file, size: about.len(), changed: about.modified().ok(), held }
     }
 
-    /// What it holds decides, where that is known: a file that was touched is still the same. Else
-    /// it must be the same file, of the same size, unchanged.
+    /// True if both stamps are of the same version. If both have a content hash, only the hash counts, so a
+    /// touched file is unchanged. Otherwise file, size and modification time must be equal.
     fn is_same(&self, other: &FileStamp) -> bool {
         match (&self.held, &other.held) {
             (Some(ours), Some(theirs)) => ours == theirs,
@@ -73,18 +75,19 @@ impl FileStamp {
 }
 
 impl FileViews {
-    /// What is known, made when somebody first looks.
+    /// Runs `look` on the map, which is created on first use.
     fn known<R>(&self, look: impl FnOnce(&mut FileViewMap) -> R) -> R {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         look(known.get_or_insert_default())
     }
 
-    /// The model has seen a file as it stands. The path is the one that was decided on.
+    /// Records that the model has seen this version of a file. `path` is the path that the decision was
+    /// about.
     pub fn note(&self, path: &Path, mark: FileStamp) {
         self.known(|known| known.files.insert(path.into(), mark));
     }
 
-    /// What the model knows of a file that stands like this.
+    /// Returns the state of the model's view of a file whose current stamp is `mark`.
     pub fn sight(&self, path: &Path, mark: &FileStamp) -> ViewState {
         self.known(|known| match known.files.get(path) {
             None => ViewState::Never,
@@ -93,12 +96,12 @@ impl FileViews {
         })
     }
 
-    /// A call wrote a file, and this is its text. Hooks at `tool.post` may change it yet.
+    /// Records the text that a call wrote to a file. Hooks at `tool.post` may still change the file.
     pub fn note_written(&self, path: &Path, text: String) {
         self.known(|known| known.written = Some((path.into(), text)));
     }
 
-    /// What was last written, where it was this file. It is told once.
+    /// Takes the text of the last written file, if that file is `path`. A second call returns `None`.
     pub fn take_written(&self, path: &Path) -> Option<String> {
         let of_this = |(written, _): &mut (PathBuf, String)| written == path;
         self.known(|known| known.written.take_if(of_this)).map(|(_, text)| text)

@@ -1,22 +1,23 @@
-//! Where git keeps the repository of a folder. Nothing of git is run for it.
+//! The location of a folder's git repository, read from files. This module never runs git.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Where a linked worktree keeps what is not in its own folder.
+/// The folders in which git keeps the data of a linked worktree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Worktree {
-    /// Its own folder among the worktrees of its repository.
+    /// The worktree's own folder below `worktrees/` of its repository.
     pub own: PathBuf,
-    /// The repository it shares.
+    /// The repository that the worktree shares.
     pub common: PathBuf,
 }
 
-/// The repository of a linked worktree: its `.git` is a file that says where, and the place it names
-/// says the same of it. A file that anybody could have written opens nothing by itself.
+/// Finds the repository of a linked worktree. Its `.git` is a file that names a folder in the repository,
+/// and that folder must name the `.git` file in return. A `.git` file alone proves nothing: anybody can
+/// write one.
 pub fn worktree(folder: &Path) -> Option<Worktree> {
     let dot_git = folder.join(".git");
     dot_git.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
@@ -29,8 +30,8 @@ pub fn worktree(folder: &Path) -> Option<Worktree> {
     listed.then_some(Worktree { own, common })
 }
 
-/// The other folders in which a folder's repository is checked out, as far as git lists them: the main
-/// one and every linked worktree. None for a folder that is no root of a checkout.
+/// Lists the other folders in which a folder's repository is checked out, as git lists them: the main
+/// checkout and every linked worktree. Empty if the folder is not the root of a checkout.
 pub fn other_checkouts(folder: &Path) -> Vec<PathBuf> {
     let Ok(folder) = folder.canonicalize() else { return vec![] };
     let common = match worktree(&folder) {
@@ -54,11 +55,11 @@ pub fn other_checkouts(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// What one of git's short files says.
+/// Reads one of git's short files, at most 64 KiB.
 fn line(path: &Path) -> Option<String> {
     use std::io::Read;
     const LONGEST: u64 = 64 * 1024;
-    // Opening a pipe would wait for somebody to write to it.
+    // Opening a pipe would block until another process writes to it.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let mut text = String::new();
     fs::File::open(path).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
@@ -74,7 +75,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// A repository `main` with a linked worktree, as git writes it.
+    /// Creates a repository `main` with a linked worktree, as git writes it.
     fn link(root: &Path, name: &str) {
         let own = root.join("main/.git/worktrees").join(name);
         put(own.join("commondir"), "../..\n".into());
@@ -92,12 +93,12 @@ mod tests {
         let [one, two] = ["one", "two"].map(|name| root.join(name));
         assert_eq!(other_checkouts(&main), [one.clone(), two.clone()]);
         assert_eq!(other_checkouts(&one), [main.clone(), two.clone()]);
-        // A pointer that nobody points back at.
+        // `forged` points to a worktree folder that does not point back.
         let forged = root.join("forged");
         put(forged.join(".git"), fs::read_to_string(one.join(".git")).unwrap());
         assert_eq!(worktree(&forged), None);
         assert_eq!(other_checkouts(&forged), [""; 0].map(PathBuf::from));
-        // One that is listed and does not say so itself.
+        // `two` is listed by the repository, but its own `.git` file points elsewhere.
         put(two.join(".git"), "gitdir: elsewhere\n".into());
         assert_eq!(other_checkouts(&main), [one]);
         assert_eq!(other_checkouts(&root), [""; 0].map(PathBuf::from));

@@ -1,20 +1,20 @@
-//! Files, opened so that the check is the open.
+//! Opens files so that the open is the check.
 //!
-//! A call is decided on by paths in which every link is resolved ([`Facts`](crate::permission::facts::Facts)). Here
-//! such a path is opened without following a link anywhere in it: who puts one there after the decision
-//! gets an error and no file. A pipe is not waited for. What was opened may still be a folder or a
-//! device; that is the caller's to see.
+//! A decision is about paths in which every link is resolved ([`Facts`](crate::permission::facts::Facts)).
+//! This module opens such a path without following any link in it. If a link appears after the decision,
+//! the open fails. Opening a pipe does not wait. The opened object may still be a folder or a device; the
+//! caller checks.
 
 use std::{fs::File, io, path::Path};
 
 #[cfg(unix)]
 pub use self::unix::Folder;
 
-/// Opens a file for reading, by a path without links.
+/// Opens a file for reading by a path without links.
 pub fn file(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     return unix::open(path, unix::READ).map(File::from);
-    // Without a way to open like that, the check is repeated on what was opened.
+    // Other systems cannot refuse links during the open, so the path is checked again after it.
     #[cfg(not(unix))]
     {
         let file = File::open(path)?;
@@ -42,28 +42,28 @@ mod unix {
 
     pub(crate) const READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-    /// A folder that was opened and stays the same one, whatever becomes of its name.
+    /// An open folder. It stays the same folder when its path is renamed or replaced.
     #[derive(Debug)]
     pub struct Folder(OwnedFd);
 
     impl Folder {
-        /// Opens a folder, by a path without links.
+        /// Opens a folder by a path without links.
         pub fn open(path: &Path) -> io::Result<Self> {
             open(path, OFlags::RDONLY | OFlags::DIRECTORY).map(Folder)
         }
 
-        /// Opens a folder in this one; a link is none.
+        /// Opens a folder inside this folder. A link is an error.
         pub fn folder(&self, name: &OsStr) -> io::Result<Self> {
             step(self.as_fd(), name, OFlags::RDONLY | OFlags::DIRECTORY).map(Folder).map_err(told)
         }
 
-        /// Opens a file in this folder for reading; a link is none.
+        /// Opens a file in this folder for reading. A link is an error.
         pub fn file(&self, name: &OsStr) -> io::Result<File> {
             step(self.as_fd(), name, READ).map(File::from).map_err(told)
         }
 
-        /// Opens a folder in this one, which is made for its owner alone where it is not there; a link is
-        /// none.
+        /// Opens a folder inside this folder. A missing folder is created with access for its owner only. A
+        /// link is an error.
         pub fn folder_or_new(&self, name: &OsStr) -> io::Result<Self> {
             match rustix::fs::mkdirat(&self.0, name, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => self.folder(name),
@@ -71,8 +71,8 @@ mod unix {
             }
         }
 
-        /// Opens a file in this folder to add to its end, and to read it; where it is not there it is made
-        /// for its owner alone. A link is none. A pipe is not waited for.
+        /// Opens a file in this folder to read and to append. A missing file is created with access for its
+        /// owner only. A link is an error. Opening a pipe does not wait.
         pub fn append(&self, name: &OsStr) -> io::Result<File> {
             let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
             let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -80,25 +80,25 @@ mod unix {
             opened.map(File::from).map_err(told)
         }
 
-        /// Where a link in this folder says it leads; it is not followed.
+        /// Reads the target of a link in this folder without following the link.
         pub fn link(&self, name: &OsStr) -> io::Result<OsString> {
             use std::os::unix::ffi::OsStringExt;
             let target = rustix::fs::readlinkat(&self.0, name, vec![])?;
             Ok(OsString::from_vec(target.into_bytes()))
         }
 
-        /// What a name in this folder stands for; a link is a link.
+        /// Returns the file type of a name in this folder. A link is reported as a link.
         pub fn kind(&self, name: &OsStr) -> io::Result<FileType> {
             let about = statat(&self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
             Ok(FileType::from_raw_mode(about.st_mode))
         }
 
-        /// What is in it, by name and kind, in no order.
+        /// Lists the names in this folder with their file types, in no order.
         pub fn entries(&self) -> io::Result<Vec<(OsString, FileType)>> {
             self.entries_at_most(usize::MAX).map(Option::unwrap_or_default)
         }
 
-        /// The same where it is no more than so many; `None` where it is.
+        /// Lists the names in this folder if there are at most `most`; `None` if there are more.
         pub fn entries_at_most(
             &self,
             most: usize,
@@ -130,7 +130,7 @@ mod unix {
         }
     }
 
-    /// Opens a path in which no name may be a link.
+    /// Opens an absolute path in which no name may be a link.
     pub(crate) fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         if !path.is_absolute() || path.components().any(|name| name == Component::ParentDir) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not resolved"));
@@ -146,7 +146,7 @@ mod unix {
             use rustix::fs::{ResolveFlags, openat2};
             let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
             match openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), links) {
-                // An older kernel, or a filter that does not know it.
+                // The kernel is too old, or a system call filter does not allow `openat2`.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return opened.map_err(told),
             }
@@ -154,7 +154,7 @@ mod unix {
         name_by_name(path, flags).map_err(told)
     }
 
-    /// The same where the kernel cannot do it at once.
+    /// Opens a path name by name, for systems without `openat2`.
     fn name_by_name(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut at = openat(CWD, "/", folder, Mode::empty())?;

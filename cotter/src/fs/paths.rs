@@ -1,4 +1,4 @@
-//! Paths as the floor compares them: absolute, links resolved as far as the path exists.
+//! Paths as the policy compares them: absolute, with links resolved as far as the path exists.
 
 use std::{
     borrow::Cow,
@@ -7,11 +7,11 @@ use std::{
 
 use crate::fs::{workspace, workspace::Workspace};
 
-/// What a path touches: the file it means, first, and its own spelling where that is another. A deny
-/// rule holds for either end of a link, an allow rule must cover both.
+/// Returns the paths that `path` touches: the resolved file first, then the path as written if it differs.
+/// A deny rule matches either path; an allow rule must cover both.
 pub fn touched(path: &str, workspace: &Workspace) -> Vec<PathBuf> {
     let spelled = spelled(path, workspace);
-    // `/dev/stdout` leads to whatever this process has there, which is not what a call has.
+    // `/dev/stdout` resolves to the output of this process, not to the output of the call.
     if workspace::is_harmless(&spelled) && !path.contains("..") {
         return vec![spelled];
     }
@@ -19,8 +19,8 @@ pub fn touched(path: &str, workspace: &Workspace) -> Vec<PathBuf> {
     if file == spelled { vec![file] } else { vec![file, spelled] }
 }
 
-/// A path whose `~` is the home folder, where that is known: nobody who writes `~/x` means a folder of
-/// that name in the project.
+/// Replaces a leading `~` by the home folder, if it is known. `~/x` never means a folder named `~` in the
+/// project.
 pub fn from_home<'a>(path: &'a str, workspace: &Workspace) -> Cow<'a, str> {
     let home = workspace.home().and_then(Path::to_str);
     match (path.strip_prefix('~'), home) {
@@ -31,7 +31,7 @@ pub fn from_home<'a>(path: &'a str, workspace: &Workspace) -> Cow<'a, str> {
     }
 }
 
-/// A path as it is written, absolute and without dots. No link is followed.
+/// Makes a path absolute and removes dots. No link is followed.
 fn spelled(path: &str, workspace: &Workspace) -> PathBuf {
     let mut spelled = PathBuf::new();
     for component in workspace.cwd().join(path).components() {
@@ -44,13 +44,13 @@ fn spelled(path: &str, workspace: &Workspace) -> PathBuf {
     spelled
 }
 
-/// The file a path means. What does not exist is appended to the nearest folder that does, with `..`
-/// taken literally. A link that leads nowhere yet is followed too: who writes it makes what it names.
+/// Resolves a path to the file it means. Missing parts are appended to the nearest folder that exists, with
+/// `..` applied literally. A dangling link is followed too, because a write through it creates its target.
 fn resolve(path: &str, workspace: &Workspace) -> PathBuf {
     follow(&workspace.cwd().join(path), MOST_LINKS)
 }
 
-/// As many links in a row as an operating system follows.
+/// The limit on links in a row, as in an operating system.
 const MOST_LINKS: usize = 40;
 
 fn follow(path: &Path, links: usize) -> PathBuf {
@@ -79,7 +79,7 @@ fn follow(path: &Path, links: usize) -> PathBuf {
     if unknown.as_os_str().is_empty() { known } else { known.join(unknown) }
 }
 
-/// A path as people know it: below the project without the project's own path.
+/// Formats a path for people: relative to the project if the path is below it.
 pub fn shown(path: &Path, workspace: &Workspace) -> String {
     match path.strip_prefix(workspace.project()) {
         Ok(inside) if inside.as_os_str().is_empty() => ".".into(),

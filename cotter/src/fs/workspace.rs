@@ -1,11 +1,11 @@
-//! The folders a run works in: what it may read, where it may write, what is closed to it.
+//! The workspace of a run: the folders that it may read, the folders that it may write, and closed folders.
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-/// The folders a run works in. Cheap to clone.
+/// The folders of a run. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Workspace(Arc<WorkspaceFolders>);
 
@@ -13,22 +13,22 @@ pub struct Workspace(Arc<WorkspaceFolders>);
 struct WorkspaceFolders {
     cwd: PathBuf,
     project: PathBuf,
-    /// Further folders that may be read and written.
+    /// More folders that may be read and written.
     roots: Vec<PathBuf>,
-    /// Further folders that may be read.
+    /// More folders that may be read.
     read: Vec<PathBuf>,
-    /// Closed, also where they lie inside what is open.
+    /// Folders and files closed to calls, even inside an open folder.
     closed: Vec<PathBuf>,
     home: Option<PathBuf>,
 }
 
-/// Where nobody writes for an agent.
+/// System folders, which no call may write.
 const SYSTEM: [&str; 13] = [
     "/etc", "/usr", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot",
     "/dev", "/proc", "/System",
 ];
 
-/// Devices that are nothing but a place to read from or to write to.
+/// Devices that are harmless to read and to write.
 const HARMLESS: [&str; 9] = [
     "/dev/null",
     "/dev/zero",
@@ -42,7 +42,7 @@ const HARMLESS: [&str; 9] = [
 ];
 
 impl Workspace {
-    /// A folder that is both the working folder and the project.
+    /// Creates a workspace whose working folder and project are `folder`.
     pub fn new(folder: &Path) -> Self {
         Workspace(Arc::new(WorkspaceFolders {
             cwd: folder.into(),
@@ -54,7 +54,7 @@ impl Workspace {
         }))
     }
 
-    /// No folder at all: nothing lies below it, so no path is inside.
+    /// Creates a workspace without folders: no path lies inside it.
     pub fn nowhere() -> Self {
         Workspace::new(Path::new("/dev/null"))
     }
@@ -64,32 +64,32 @@ impl Workspace {
         self
     }
 
-    /// The same place with another project root.
+    /// Sets the project's root.
     pub fn with_project(self, project: &Path) -> Self {
         self.with(|folders| folders.project = project.into())
     }
 
-    /// The same place with another working folder.
+    /// Sets the working folder.
     pub fn with_cwd(self, cwd: &Path) -> Self {
         self.with(|folders| folders.cwd = cwd.into())
     }
 
-    /// The same place with further folders that may be read and written like the project.
+    /// Adds folders that may be read and written like the project.
     pub fn with_roots(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(|folders| folders.roots.extend(roots))
     }
 
-    /// The same place with further folders that may be read.
+    /// Adds folders that may be read.
     pub fn with_read_roots(self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(|folders| folders.read.extend(roots))
     }
 
-    /// The same place with folders or files that no call may read or write, wherever they lie.
+    /// Adds folders or files that no call may read or write, wherever they lie.
     pub fn with_closed(self, closed: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(|folders| folders.closed.extend(closed))
     }
 
-    /// The same place with the person's home folder, which `~` stands for.
+    /// Sets the person's home folder, which `~` stands for.
     pub fn with_home(self, home: impl Into<PathBuf>) -> Self {
         self.with(|folders| folders.home = Some(home.into()))
     }
@@ -104,7 +104,7 @@ impl Workspace {
         &self.0.project
     }
 
-    /// The person's home folder, where it is known.
+    /// The person's home folder, if it is known.
     pub fn home(&self) -> Option<&Path> {
         self.0.home.as_deref()
     }
@@ -119,31 +119,31 @@ impl Workspace {
         self.write_roots().chain(self.0.read.iter().map(PathBuf::as_path))
     }
 
-    /// What is closed, also where it lies inside what is open. A folder of it that may be read all
-    /// the same is a read root by itself.
+    /// The closed folders and files, even inside an open folder. A read root inside a closed folder may
+    /// still be read.
     pub fn closed(&self) -> impl Iterator<Item = &Path> {
         self.0.closed.iter().map(PathBuf::as_path)
     }
 
-    /// Whether calls may read a path, absolute and with links resolved.
+    /// True if calls may read a path. The path must be absolute with links resolved.
     pub fn is_readable(&self, path: &Path) -> bool {
         is_harmless(path)
             || !self.is_closed(path) && self.read_roots().any(|root| path.starts_with(root))
     }
 
-    /// Whether calls may write a path, absolute and with links resolved.
+    /// True if calls may write a path. The path must be absolute with links resolved.
     pub fn is_writable(&self, path: &Path) -> bool {
         is_harmless(path)
             || !self.is_closed_to_writes(path)
                 && self.write_roots().any(|root| path.starts_with(root))
     }
 
-    /// Whether a path is below something closed: what may be read there may still not be written.
+    /// True if a path is in a closed folder. A read root inside that folder may be read, but not written.
     pub fn is_closed_to_writes(&self, path: &Path) -> bool {
         self.closed().any(|closed| path.starts_with(closed))
     }
 
-    /// Whether a path is closed: below something closed, and not below a root that lies within that.
+    /// True if a path is closed: in a closed folder and not in a read root inside that folder.
     pub fn is_closed(&self, path: &Path) -> bool {
         let opened = |closed: &Path| {
             let mut within =
@@ -154,13 +154,13 @@ impl Workspace {
     }
 }
 
-/// Whether a path is the system's: nothing is written there, whoever asks.
+/// True if a path belongs to the operating system. No call may write it.
 pub fn is_system(path: &Path) -> bool {
     path == Path::new("/")
         || !is_harmless(path) && SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Whether a path is a device such as `/dev/null`, which may be read and written.
+/// True if a path is a device such as `/dev/null`, which may be read and written.
 pub fn is_harmless(path: &Path) -> bool {
     let is_number = |name: &std::ffi::OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
     let is_open_file =

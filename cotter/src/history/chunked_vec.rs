@@ -1,5 +1,5 @@
-//! A list that is cheap to clone and to extend, however long it is: full blocks are shared for good,
-//! and only the last, growing one is ever copied.
+//! A list that is cheap to clone and to extend, however long it is. Full blocks are shared and never
+//! change; only the last, growing block is ever copied.
 
 use std::{any::Any, sync::Arc};
 
@@ -10,13 +10,13 @@ const BLOCK: usize = 64;
 /// A list of shared blocks.
 #[doc(hidden)]
 pub(crate) struct ChunkedVec<T> {
-    /// Every block is full.
+    /// The full blocks.
     blocks: Arc<Vec<Arc<Chunk<T>>>>,
-    /// Shorter than a block.
+    /// The last items, fewer than a block.
     tail: Arc<Vec<T>>,
 }
 
-/// Sixty-four items that will never change.
+/// A block of 64 items that never changes.
 pub struct Chunk<T> {
     items: Vec<T>,
     kept: Memo,
@@ -27,7 +27,7 @@ impl<T> Chunk<T> {
         &self.items
     }
 
-    /// What somebody made of this block, made on first use and kept.
+    /// Returns a value derived from this block. The value is computed on first use and cached.
     pub(crate) fn kept<V: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> V) -> &V {
         self.kept.get_or_make(key, make)
     }
@@ -81,8 +81,8 @@ impl<T> ChunkedVec<T> {
         (&self.blocks, &self.tail)
     }
 
-    /// What follows an earlier list of which this one is the continuation; `None` where it is not.
-    /// Blocks are told apart by where they are, so a long common past costs next to nothing.
+    /// The items after `earlier`, if this list continues it; otherwise `None`. Blocks are compared by
+    /// address, so a long common start costs almost nothing.
     pub(crate) fn after<'a>(
         &'a self,
         earlier: &ChunkedVec<T>,
@@ -100,7 +100,7 @@ impl<T> ChunkedVec<T> {
         tail_as_before.then(|| self.from(earlier.len()))
     }
 
-    /// How many items from the first on are the same in both. Blocks that both share are not looked at.
+    /// Counts the equal items at the start of both lists. Shared blocks are skipped without a comparison.
     pub(crate) fn same_start(&self, other: &ChunkedVec<T>, same: impl Fn(&T, &T) -> bool) -> usize {
         let shared = match Arc::ptr_eq(&self.blocks, &other.blocks) {
             true => self.blocks.len(),

@@ -1,4 +1,4 @@
-//! What a session is made of: entries, which form a tree, and records, which do not.
+//! The lines of a session: entries, which form a tree, and records, which do not.
 
 use std::{
     fmt,
@@ -16,18 +16,18 @@ use crate::history::{
     message::{Content, Message, UserMessage, UserMessageKind},
 };
 
-/// A moment, in milliseconds since 1970.
+/// A time in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// This moment.
+    /// Returns the current time.
     pub fn now() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// The moment of an RFC 3339 text.
+    /// Parses an RFC 3339 text.
     pub fn parse(text: &str) -> Option<Self> {
         let time = humantime::parse_rfc3339_weak(text).ok()?;
         let since = time.duration_since(UNIX_EPOCH).ok()?;
@@ -37,13 +37,13 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The last moment that has a year of four digits.
+        // The last time with a year of four digits.
         let millis = self.0.min(253_402_300_799_999);
         humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(millis)).fmt(f)
     }
 }
 
-/// The version of the session format this library writes.
+/// The version of the session format that this library writes.
 pub(crate) const VERSION: u64 = 1;
 
 /// The first line of a session.
@@ -53,16 +53,16 @@ pub struct SessionHeader {
     pub v: u64,
     /// The session's id.
     pub id: SmolStr,
-    /// The folder it was started in.
+    /// The folder in which the session was started.
     pub cwd: PathBuf,
-    /// When it was made.
+    /// The time at which the session was created.
     pub created_at: Timestamp,
-    /// The session it was forked from.
+    /// The session from which this session was forked.
     pub parent: Option<SmolStr>,
 }
 
 impl SessionHeader {
-    /// A new session's.
+    /// Creates the header of a new session.
     pub fn new(id: SmolStr, cwd: &Path) -> Self {
         SessionHeader {
             v: VERSION,
@@ -74,7 +74,7 @@ impl SessionHeader {
     }
 }
 
-/// One entry of a session's tree. Its body is read from the file when somebody looks.
+/// One entry of a session's tree. An entry from a file parses its line on first use.
 pub struct Entry {
     id: SmolStr,
     parent_id: Option<SmolStr>,
@@ -88,7 +88,7 @@ struct ParsedEntry {
     body: EntryBody,
 }
 
-/// A line of a file that is kept whole.
+/// A line of a file whose bytes stay in memory.
 #[derive(Clone)]
 pub(crate) struct RawLine {
     pub(crate) file: Arc<Vec<u8>>,
@@ -102,7 +102,7 @@ impl RawLine {
     }
 }
 
-/// What kind of entry it is: known without reading its body.
+/// The kind of an entry, known without parsing its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     Message,
@@ -130,7 +130,7 @@ impl EntryKind {
         (EntryKind::SkillActive, "skill_active"),
     ];
 
-    /// The kind of a type name; one that is not the core's is custom.
+    /// Parses a type name. A name that is not the core's is a custom kind.
     pub(crate) fn parse(word: &str) -> Self {
         let known = Self::WORDS.iter().find(|(_, known)| *known == word);
         known.map_or(EntryKind::Custom, |(kind, _)| *kind)
@@ -141,57 +141,58 @@ impl EntryKind {
     }
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EntryBody {
     /// A message of the conversation.
     Message(Message),
-    /// What came before was summed up.
+    /// A summary of the earlier conversation.
     Compaction(Box<Compaction>),
-    /// Another model from here on.
+    /// The model from this entry on.
     ModelChange(SmolStr),
-    /// Another thinking level from here on.
+    /// The thinking level from this entry on.
     ThinkingLevel(SmolStr),
-    /// A name for an entry, or no longer.
+    /// Sets or removes the label of an entry.
     Label {
-        /// The entry.
+        /// The labelled entry.
         target: SmolStr,
-        /// Its name.
+        /// The label; `None` removes it.
         label: Option<String>,
     },
-    /// The session's name, or no longer.
+    /// Sets the session's name; `None` removes it.
     SessionInfo(Option<String>),
-    /// A secret was read: from here on what leaves the machine is asked about.
+    /// A secret was read. From this entry on, a person is asked about calls that may send data out of the
+    /// machine.
     SecretRead(String),
-    /// The leaf moved there; `None` is before the first entry.
+    /// Moves the leaf to an entry; `None` is before the first entry.
     Leaf(Option<SmolStr>),
-    /// A skill is part of the context from here on.
+    /// Adds a skill to the context from this entry on.
     SkillActive {
-        /// Its name.
+        /// The skill's name.
         name: SmolStr,
-        /// Its text, where it stands in the system prompt; empty where a message brings it.
+        /// The skill's text if it is in the system prompt; empty if a message delivers it.
         text: String,
     },
-    /// An extension's own entry, ignored by the core and kept: all its fields but the core's own.
+    /// An extension's own entry, with all its fields except the core's. The core ignores it and keeps it.
     Custom(Map<String, Value>),
-    /// A line that could not be read. It is kept in the file and left out of everything else.
+    /// A line that could not be parsed. It stays in the file; everything else ignores it.
     Unreadable,
 }
 
-/// A summary of what came before.
+/// A summary of the earlier conversation.
 #[derive(Clone, Debug)]
 pub struct Compaction {
-    /// The summary as the model gets it.
+    /// The summary as the model reads it.
     pub message: Message,
-    /// The first entry that is kept beside it.
+    /// The first entry that is kept after the summary.
     pub first_kept: SmolStr,
-    /// How many tokens the context had before.
+    /// The number of tokens of the context before the compaction.
     pub tokens_before: u64,
 }
 
 impl Compaction {
-    /// A summary that stands for everything before `first_kept`.
+    /// Creates a summary that replaces everything before `first_kept`.
     pub fn new(summary: impl Into<String>, first_kept: SmolStr, tokens_before: u64) -> Self {
         let message =
             UserMessage::marked(Content::Text(summary.into()), UserMessageKind::Compaction);
@@ -228,12 +229,12 @@ impl Entry {
         Entry { id, parent_id, kind, raw: None, parsed }
     }
 
-    /// A message of a request that is in no session.
+    /// Creates an entry for a message of a request that is in no session.
     pub(crate) fn unstored(message: Message) -> Self {
         Entry::new(SmolStr::default(), None, Timestamp::default(), EntryBody::Message(message))
     }
 
-    /// A message of a request that stands in an entry's place.
+    /// Creates an entry for a message of a request that replaces the message of the entry `id`.
     pub(crate) fn in_place_of(id: &SmolStr, message: Message) -> Self {
         Entry::new(id.clone(), None, Timestamp::default(), EntryBody::Message(message))
     }
@@ -248,12 +249,12 @@ impl Entry {
         Entry { id, parent_id, kind, raw: Some(raw), parsed: OnceLock::new() }
     }
 
-    /// Its id within the session.
+    /// The entry's id within the session.
     pub fn id(&self) -> &SmolStr {
         &self.id
     }
 
-    /// The entry before it on its branch.
+    /// The id of the entry before this one on its branch.
     pub fn parent_id(&self) -> Option<&SmolStr> {
         self.parent_id.as_ref()
     }
@@ -266,17 +267,17 @@ impl Entry {
         self.kind
     }
 
-    /// When it was written.
+    /// The time at which the entry was written.
     pub fn timestamp(&self) -> Timestamp {
         self.parsed().timestamp
     }
 
-    /// What it says.
+    /// The content of the entry. Parses the line on first use.
     pub fn body(&self) -> &EntryBody {
         &self.parsed().body
     }
 
-    /// The message it holds, where it is one.
+    /// The message, if the entry is a message.
     pub fn message(&self) -> Option<&Message> {
         match self.body() {
             EntryBody::Message(message) => Some(message),
@@ -284,7 +285,7 @@ impl Entry {
         }
     }
 
-    /// The message it stands for in a context: its own, or a summary.
+    /// The message that the entry adds to a context: its own, or a summary.
     pub(crate) fn in_context(&self) -> Option<&Message> {
         match self.body() {
             EntryBody::Message(message) => Some(message),
@@ -293,7 +294,7 @@ impl Entry {
         }
     }
 
-    /// Whether what a transform sent is this entry, or stands in its place.
+    /// True if `sent`, which a transform returned, is this entry or a replacement of it.
     pub(crate) fn is_source_of(self: &Arc<Self>, sent: &Arc<Entry>) -> bool {
         Arc::ptr_eq(self, sent) || (sent.stored_id().is_some() && self.id == sent.id)
     }
@@ -302,7 +303,7 @@ impl Entry {
         self.raw.as_ref()
     }
 
-    /// The entry as a plain object, as it stands in a session file.
+    /// Returns the entry as a JSON object, as in a session file.
     pub fn to_json(&self) -> Value {
         let mut line = vec![];
         match &self.raw {
@@ -321,18 +322,18 @@ impl Entry {
     }
 }
 
-/// The entries from the root of a session to its leaf, oldest first. Cheap to clone; it only grows,
-/// so an index into it stays true.
+/// The entries from the root of a session to its leaf, oldest first. Cheap to clone. The list only grows,
+/// so an index stays valid.
 #[derive(Clone, Default)]
 pub struct Entries(pub(crate) ChunkedVec<Arc<Entry>>);
 
 impl Entries {
-    /// How many there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,9 +1,8 @@
-//! Sessions as files of JSON lines, one file each, only ever appended to.
+//! Sessions as files of JSON lines, one file per session, append-only.
 //!
-//! A line is one `write` on a file opened for appending, so a killed process leaves whole lines but
-//! for the last. A torn last line costs that line only: the next append starts on a line of its own.
-//! What could not be written whole, and was told to have failed, is taken back.
-//! Lines that cannot be read are kept and reported. One process writes a file at a time.
+//! Each append is one write to a file opened for appending, so a killed process can damage only the last
+//! line. After a torn last line the next append starts on a new line. A failed write is rolled back.
+//! Unreadable lines stay in the file and are reported. Only one process at a time writes a file.
 
 mod load;
 mod syncer;
@@ -34,19 +33,20 @@ use crate::history::{
     },
 };
 
-/// Sessions as files in a folder.
+/// Stores sessions as files in a folder.
 pub struct JsonlStore {
     folder: PathBuf,
     syncer: Arc<Syncer>,
 }
 
 impl JsonlStore {
-    /// The sessions of a folder. It is made, readable by its owner only, when the first is written.
+    /// Creates a store over a folder. The first write creates the folder, readable by its owner only.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
         JsonlStore { folder: folder.into(), syncer: Arc::default() }
     }
 
-    /// The file of a session.
+    /// Returns the path of a session's file. An id with other characters than letters, digits, `-` and `_`
+    /// is an error.
     pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
         if id.is_empty() || id.len() > 128 || !id.bytes().all(plain) {
@@ -56,10 +56,10 @@ impl JsonlStore {
         Ok(self.folder.join(format!("{id}.jsonl")))
     }
 
-    /// The head of a session file: as little of it as a list needs.
+    /// Summarizes a session file for a list. Reads only the start and the end of a long file.
     fn summary(&self, path: &Path) -> Option<SessionSummary> {
         const HEAD: u64 = 64 * 1024;
-        // The name of the file is the session's id, as when it is opened.
+        // The file name is the session's id, as in `open`.
         let id = path.file_stem()?.to_str().filter(|id| self.path(id).is_ok())?;
         let file = File::open(path).ok()?;
         let about = file.metadata().ok()?;
@@ -113,7 +113,7 @@ impl Store for JsonlStore {
         wire::write_header(&mut line, header);
         line.push(b'\n');
         (&file).write_all(&line).map_err(failed)?;
-        // The name must survive a power cut as well as the bytes.
+        // The file's name must survive a power cut too, so the folder is synced.
         self.syncer.behind(&Arc::new(File::open(&self.folder).map_err(failed)?));
         let chain = HashChain::of_session(&header.id);
         Ok(Box::new(JsonlLog::new(Arc::new(file), path, chain, &self.syncer)))
@@ -135,7 +135,7 @@ impl Store for JsonlStore {
             return Err(StoreError::new(message).with_hint("the file was left as it is"));
         };
         if header.id != id {
-            // The name of the file is the session's; what the file says may be anything, a path too.
+            // The file name gives the id. The id inside the file is untrusted: it may even be a path.
             let said = crate::text::show_line(&header.id);
             let said = crate::text::clip(&said, 40);
             loaded.diagnostics.push(format!("1: it says it is session `{said}`"));
@@ -160,7 +160,7 @@ impl Store for JsonlStore {
     fn new_id(&self) -> SmolStr {
         const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
         let mut random = [0; 12];
-        // Without randomness the clock must do; `create` refuses an id that is taken.
+        // Without randomness the id comes from the clock; `create` rejects an id that exists.
         if getrandom::fill(&mut random).is_err() {
             random[..8].copy_from_slice(&Timestamp::now().0.to_le_bytes());
         }
@@ -205,7 +205,7 @@ fn cannot_open(id: &str, path: &Path, cause: std::io::Error) -> StoreError {
     StoreError::io(format!("cannot open {}", path.display()), cause)
 }
 
-/// The end of a long session where that is enough, or all of it.
+/// Reads the end of a long session if that is enough, otherwise the whole file.
 fn read(file: &Arc<File>) -> std::io::Result<(LoadedSession, Option<EarlierEntries>)> {
     if let Some((loaded, earlier)) = crate::history::jsonl::tail::load_tail(file)? {
         return Ok((loaded, Some(earlier)));
@@ -227,16 +227,16 @@ fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// The growing end of a session file.
+/// The append handle of a session file.
 struct JsonlLog {
     file: Arc<File>,
     path: PathBuf,
     chain: HashChain,
     syncer: Arc<Syncer>,
     buffer: Vec<u8>,
-    /// Whether the file ends within a line.
+    /// True if the file ends within a line.
     torn: bool,
-    /// How long the file is, where that could be told.
+    /// The length of the file, if it could be read.
     length: Option<u64>,
 }
 
@@ -250,7 +250,8 @@ impl JsonlLog {
 
 impl Drop for JsonlLog {
     fn drop(&mut self) {
-        // A sync may still be under way behind us; whoever comes next need not wait for it.
+        // A background sync may still hold the file. The explicit unlock lets the next process open it at
+        // once.
         let _ = self.file.unlock();
     }
 }
@@ -271,8 +272,8 @@ impl Log for JsonlLog {
             self.buffer.push(b'\n');
         }
         if let Err(cause) = (&*self.file).write_all(&self.buffer) {
-            // All or nothing: part of it may be there. Where it cannot be taken back, whatever
-            // follows starts on a line of its own.
+            // An append is all or nothing, but part of the bytes may be written. If they cannot be removed,
+            // the next append starts on a new line.
             let taken_back = self.length.is_some_and(|length| self.file.set_len(length).is_ok());
             self.torn |= !taken_back;
             self.chain = before;

@@ -1,9 +1,9 @@
 //! The ledger: the record of every decision about every tool call, and of every run.
 //!
-//! A call is asked, answered, started, finished. `started` is the ledger row itself, stored before
-//! the permit; `outcome` is stored after. Rows are chained by hash: each carries the hash of its own
-//! line and of the row before. That shows order and gaps; without a copy of the last hash outside it
-//! proves no more than that.
+//! A call is asked about, answered, started and finished. The ledger row marks the start: it is stored
+//! before the permit. The `outcome` row is stored after the call. Rows form a hash chain: each row carries
+//! a hash over its own line and the hash of the row before. The chain shows order and gaps. It proves more
+//! only if a copy of the last hash is kept elsewhere.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -47,7 +47,7 @@ use crate::history::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HandlerId(pub(crate) u32);
 
-/// A reason to ask a person about a call, and who gave it.
+/// A reason to ask a person about a call, with its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AskReason {
@@ -60,29 +60,28 @@ pub struct AskReason {
     pub(crate) hook: Option<HandlerId>,
 }
 
-/// The record of one handler that ran.
+/// The record of one execution of a handler.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerRun {
     pub(crate) handler: HandlerId,
     pub(crate) nanos: u64,
-    /// The answer or the failure, in one word.
+    /// The answer or the failure as one word.
     pub(crate) word: &'static str,
     pub(crate) reason: Option<Box<str>>,
-    /// The remark beside the answer, for the person who maintains the hook.
+    /// The remark of the hook for the person who maintains it.
     pub(crate) remark: Option<Box<str>>,
-    /// Set for a hook outside the program.
+    /// True for an external hook.
     pub(crate) outside: bool,
 }
 
 impl HandlerRun {
-    /// Decides whether a run that no row of a call holds gets a row of its own: runs of hooks outside the
-    /// program and failures do.
+    /// True if an execution that is in no row of a call gets its own row: external hooks and failures do.
     pub(crate) fn should_record(&self) -> bool {
         self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
     }
 }
 
-/// A record of a session: not part of the conversation.
+/// A record of a session. It is not part of the conversation.
 #[derive(Clone, Debug)]
 pub(crate) enum Record {
     RunStart {
@@ -134,7 +133,7 @@ impl Record {
     }
 }
 
-/// The handlers of a generation, stored once for all rows that name it.
+/// The handlers of a generation, stored once for all rows that refer to it.
 #[derive(Clone, Debug)]
 pub(crate) struct HookTable {
     pub(crate) number: u64,
@@ -153,7 +152,7 @@ pub(crate) struct HookTableRow {
     pub(crate) detached: bool,
 }
 
-/// A question was put.
+/// The record that a question was put to a person.
 #[derive(Clone, Debug)]
 pub(crate) struct AskedRow {
     pub(crate) at: Timestamp,
@@ -164,7 +163,7 @@ pub(crate) struct AskedRow {
     pub(crate) calls: Vec<(SmolStr, Vec<AskReason>)>,
 }
 
-/// A question was answered, by a person, a hook or nobody.
+/// The record of the answer to a question, by a person, a hook or nobody.
 #[derive(Clone, Debug)]
 pub(crate) struct AnsweredRow {
     pub(crate) at: Timestamp,
@@ -174,7 +173,7 @@ pub(crate) struct AnsweredRow {
     pub(crate) decisions: Vec<(SmolStr, bool, Option<String>)>,
 }
 
-/// A call was decided.
+/// The record of the decision about a call.
 #[derive(Clone, Debug)]
 pub(crate) struct DecisionRow {
     pub(crate) at: Timestamp,
@@ -184,7 +183,7 @@ pub(crate) struct DecisionRow {
     pub(crate) tool: SmolStr,
     pub(crate) input: Arc<Value>,
     pub(crate) generation: u64,
-    /// The call this one was made within.
+    /// The call within which this call was made.
     pub(crate) within: Option<SmolStr>,
     pub(crate) verdict: &'static str,
     pub(crate) by: SmolStr,
@@ -195,7 +194,7 @@ pub(crate) struct DecisionRow {
     pub(crate) ran: Vec<HandlerRun>,
 }
 
-/// A call that had started is over.
+/// The record of the end of a call that had started.
 #[derive(Clone, Debug)]
 pub(crate) struct OutcomeRow {
     pub(crate) at: Timestamp,
@@ -208,7 +207,7 @@ pub(crate) struct OutcomeRow {
 }
 
 impl OutcomeRow {
-    /// A call that had started when the process died: nobody knows.
+    /// The outcome of a call that was running when the process died: it is not known.
     pub(crate) const UNKNOWN: &'static str = "unknown";
 
     pub(crate) fn word(outcome: ToolOutcome) -> &'static str {
@@ -216,14 +215,14 @@ impl OutcomeRow {
     }
 }
 
-/// Hooks ran at a point that no row of a call tells of.
+/// The record of hooks at a point that no row of a call covers.
 #[derive(Clone, Debug)]
 pub(crate) struct HooksRow {
     pub(crate) at: Timestamp,
     pub(crate) run: SmolStr,
     pub(crate) step: u32,
     pub(crate) point: &'static str,
-    /// The call it is about.
+    /// The call that the point event is about.
     pub(crate) call_id: Option<SmolStr>,
     pub(crate) generation: u64,
     pub(crate) ran: Vec<HandlerRun>,
@@ -234,17 +233,17 @@ pub(crate) struct HooksRow {
 pub(crate) struct HashChain(SmolStr);
 
 impl HashChain {
-    /// The chain of a session before its first record.
+    /// Returns the chain of a session before its first record.
     pub(crate) fn of_session(id: &str) -> Self {
         HashChain(hex(&Sha256::digest(id.as_bytes())))
     }
 
-    /// A chain that goes on from a stored hash.
+    /// Continues a chain from a stored hash.
     pub(crate) fn after(hash: &str) -> Self {
         HashChain(hash.into())
     }
 
-    /// The hash of a line that follows, which becomes the last one.
+    /// Adds a line to the chain and returns its hash.
     pub(crate) fn link(&mut self, line: &[u8]) -> &str {
         let mut hasher = Sha256::new();
         hasher.update(self.0.as_bytes());
@@ -254,14 +253,15 @@ impl HashChain {
     }
 }
 
-/// The 128 bits of a hash that are kept, in hex.
+/// Formats the first 128 bits of a hash in hex.
 fn hex(hash: &[u8]) -> SmolStr {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let nibbles = hash[..16].iter().flat_map(|byte| [byte >> 4, byte & 15]);
     nibbles.map(|nibble| char::from(DIGITS[usize::from(nibble)])).collect()
 }
 
-/// The short digest of several things, each with its length so that none can pose as two.
+/// Returns the short digest of several parts. Each part is hashed with its length, so parts cannot be
+/// shifted.
 pub(crate) fn digest(parts: &[&[u8]]) -> SmolStr {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -271,11 +271,11 @@ pub(crate) fn digest(parts: &[&[u8]]) -> SmolStr {
     hex(&hasher.finalize())
 }
 
-/// Checks the hash chain of a session file's lines. Gives the number of rows, or the first line
-/// (from 1) that does not follow.
+/// Checks the hash chain of a session file's lines. Returns the number of rows, or the first line (from 1)
+/// that breaks the chain.
 ///
-/// A line that is no JSON is no row: a killed process leaves one, and the row after it follows the one
-/// before it. Had it been a row, what comes next would not follow.
+/// A line that is not JSON is skipped: a killed process leaves such a line, and the next row follows the
+/// row before it. If the skipped line had been a stored row, the next row would break the chain.
 pub fn verify<'a>(id: &str, lines: impl Iterator<Item = &'a [u8]>) -> Result<usize, usize> {
     let mut chain = HashChain::of_session(id);
     let mut rows = 0;
@@ -300,7 +300,7 @@ fn is_chained(line: &[u8]) -> bool {
     })
 }
 
-/// The hashed part of a line and the hash at its end.
+/// Splits a line into its hashed part and the hash at its end.
 pub(crate) fn split_hash(line: &[u8]) -> Option<(&[u8], &str)> {
     const KEY: &[u8] = b",\"hash\":\"";
     let line = line.strip_suffix(b"\"}")?;

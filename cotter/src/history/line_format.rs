@@ -1,7 +1,7 @@
-//! Session lines as bytes: the one place that writes and reads them.
+//! Session lines as bytes: the only place that writes and parses them.
 //!
-//! The keys of an envelope stand in a fixed order (`type`, `id`, `parentId`, `timestamp`), so that a
-//! long file can be indexed by position without parsing any line whole.
+//! The keys of an envelope have a fixed order (`type`, `id`, `parentId`, `timestamp`), so a long file can
+//! be indexed by position without parsing whole lines.
 
 use std::{fmt::Display, io::Write};
 
@@ -59,7 +59,7 @@ impl<'a> ObjectWriter<'a> {
         self
     }
 
-    /// A value whose text needs no escaping.
+    /// Writes a value whose text needs no escaping.
     pub(crate) fn plain(&mut self, key: &str, value: impl Display) -> &mut Self {
         let out = self.key(key);
         out.push(b'"');
@@ -77,12 +77,12 @@ impl<'a> ObjectWriter<'a> {
         self
     }
 
-    /// A value that writes itself.
+    /// Writes a value with a function.
     pub(crate) fn with(&mut self, key: &str, write: impl FnOnce(&mut Vec<u8>)) {
         write(self.key(key));
     }
 
-    /// The keys of another object among this one's.
+    /// Writes the keys of another object into this one.
     pub(crate) fn flat(&mut self, value: &impl Serialize) {
         if let Ok(Value::Object(fields)) = serde_json::to_value(value) {
             for (key, value) in &fields {
@@ -133,7 +133,7 @@ pub(crate) fn read_header(line: &[u8]) -> Option<SessionHeader> {
     let value: Value = serde_json::from_slice(line).ok()?;
     (value["type"] == "session").then_some(())?;
     Some(SessionHeader {
-        // Files of other systems spell it `version` and may leave it out.
+        // Files of other systems name this key `version` and may omit it.
         v: value["v"].as_u64().unwrap_or(1),
         id: text(&value, "id")?,
         cwd: value["cwd"].as_str().unwrap_or_default().into(),
@@ -197,7 +197,7 @@ fn write_body(line: &mut ObjectWriter<'_>, body: &EntryBody) {
     }
 }
 
-/// A message as it stands in a session file.
+/// Writes a message as in a session file.
 pub(crate) fn write_message(object: &mut ObjectWriter<'_>, message: &Message) {
     match message {
         Message::User(user) => write_user(object, user),
@@ -251,7 +251,7 @@ fn write_assistant(object: &mut ObjectWriter<'_>, assistant: &AssistantMessage) 
     object.put("stopReason", assistant.stop_reason.as_str());
 }
 
-/// Content as it stands in a session file.
+/// Converts content to JSON as in a session file.
 pub(crate) fn content_to_json(content: &Content) -> Value {
     let mut out = vec![];
     object(&mut out, |object| write_content(object, content));
@@ -374,10 +374,10 @@ fn write_ran(line: &mut ObjectWriter<'_>, ran: &[HandlerRun]) {
     }
 }
 
-/// The most levels a value in a line may have: a reader takes 128, some of which are the line's own.
+/// The most levels a value in a line may have. A reader accepts 128, and the line itself uses some of them.
 const LEVELS: usize = 100;
 
-/// Whether a value is nested deeper than a line that holds it could be read again.
+/// True if a value is nested so deeply that its line could not be read again.
 pub(crate) fn is_too_deep(value: &Value) -> bool {
     fn exceeds(value: &Value, levels: usize) -> bool {
         let deeper = |inner: &Value| levels == 0 || exceeds(inner, levels - 1);
@@ -390,7 +390,7 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
     exceeds(value, LEVELS)
 }
 
-/// What an entry's line says. A line that cannot be read says so.
+/// Parses an entry's line. A line that cannot be parsed gives `EntryBody::Unreadable`.
 pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, EntryBody) {
     let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(line) else {
         return (Timestamp::default(), EntryBody::Unreadable);
@@ -507,7 +507,7 @@ fn read_assistant(value: &Value) -> AssistantMessage {
             Value::String(text) => vec![AssistantPart::Text(text.clone())],
             content => content.as_array().into_iter().flatten().filter_map(part).collect(),
         },
-        // Files of other systems name provider and model apart.
+        // Files of other systems store provider and model separately.
         model: match value["provider"].as_str() {
             Some(provider) => format!("{provider}/{model}").into(),
             None => model,
@@ -550,7 +550,7 @@ fn text(value: &Value, key: &str) -> Option<SmolStr> {
     value.get(key)?.as_str().map(SmolStr::from)
 }
 
-/// A time as a text or as milliseconds.
+/// Parses a time from a text or from milliseconds.
 pub(crate) fn moment(value: &Value) -> Option<Timestamp> {
     match value {
         Value::String(text) => Timestamp::parse(text),
@@ -559,7 +559,7 @@ pub(crate) fn moment(value: &Value) -> Option<Timestamp> {
     }
 }
 
-/// The fields of an extension's own entry, checked: it has a type, and takes no name of the core's.
+/// Checks the fields of an extension's own entry: it needs a type, and may not use a name of the core.
 pub(crate) fn check_custom(fields: &Map<String, Value>) -> Result<(), String> {
     let kind = match fields.get("type") {
         Some(Value::String(kind)) if !kind.is_empty() => kind,

@@ -1,12 +1,12 @@
-//! What somebody made of a thing that never changes, kept with the thing: made on first use, once per
-//! key and type, and read without a lock.
+//! A memo: values derived from immutable data and stored with it. Each value is computed on first use, once
+//! per key and type, and read without a lock.
 
 use std::{any::Any, sync::OnceLock};
 
 use smol_str::SmolStr;
 
-/// What is kept: a chain of cells, as long as there are keys. A handful of models may speak about one
-/// conversation, never many.
+/// A chain of cells, one per key. A lookup walks the chain, which is short: few models share one
+/// conversation.
 #[derive(Default)]
 pub(crate) struct Memo(OnceLock<Box<MemoCell>>);
 
@@ -17,7 +17,7 @@ struct MemoCell {
 }
 
 impl Memo {
-    /// What was made for this key, or is made now.
+    /// Returns the value for a key, or computes it.
     pub(crate) fn get_or_make<T: Any + Send + Sync>(
         &self,
         key: &str,

@@ -17,7 +17,7 @@ use crate::history::{
     },
 };
 
-/// Sessions in memory: gone with the process.
+/// Stores sessions in memory. They are lost when the process ends.
 #[derive(Clone, Default)]
 pub struct MemoryStore(Arc<Mutex<MemorySessions>>);
 
@@ -34,7 +34,7 @@ struct MemorySession {
 }
 
 impl MemoryStore {
-    /// A store without sessions.
+    /// Creates an empty store.
     pub fn new() -> Self {
         MemoryStore::default()
     }
@@ -64,7 +64,7 @@ impl Store for MemoryStore {
 
     fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
         let kept = self.kept(id)?;
-        // Two of them: the store's own, and this one. More is a session that is open.
+        // The store and this function hold two references. A third one belongs to an open session.
         if Arc::strong_count(&kept.lines) > 2 {
             return Err(StoreError::new(format!("session `{id}` is open already")));
         }

@@ -1,4 +1,4 @@
-//! Messages: what a person, the model and tools say to each other.
+//! The messages between a person, the model and tools.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,21 +12,21 @@ use crate::history::outcome::ToolErrorKind;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Message {
-    /// From the person, or put in their place: a skill's text, a note, a summary.
+    /// From the person, or in the user role: a skill's text, a note, a summary.
     User(UserMessage),
     /// From the model.
     Assistant(AssistantMessage),
-    /// A tool's answer to one call.
+    /// The result of one tool call.
     ToolResult(ToolResultMessage),
 }
 
 impl Message {
-    /// A message a person typed.
+    /// Creates a message that a person typed.
     pub fn user(text: impl Into<String>) -> Self {
         Message::User(UserMessage::new(Content::Text(text.into())))
     }
 
-    /// The text of the message; of a reply, its text parts joined.
+    /// The text of the message. For a reply, the text parts are joined.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Message::User(user) => user.content.text(),
@@ -36,49 +36,49 @@ impl Message {
     }
 }
 
-/// A message in the person's place.
+/// A message in the user role.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UserMessage {
-    /// What it says.
+    /// The content.
     pub content: Content,
-    /// What it is.
+    /// The kind of the message.
     pub mark: UserMessageKind,
-    /// What the person typed, where somebody rewrote it.
+    /// The text as the person typed it and its rewrites, if a hook rewrote it.
     pub rewritten: Option<Box<RewriteLog>>,
 }
 
 impl UserMessage {
-    /// A message a person typed.
+    /// Creates a message that a person typed.
     pub fn new(content: Content) -> Self {
         UserMessage { content, mark: UserMessageKind::Typed, rewritten: None }
     }
 
-    /// The same message with another mark.
+    /// Creates a message of the kind `mark`.
     pub fn marked(content: Content, mark: UserMessageKind) -> Self {
         UserMessage { content, mark, rewritten: None }
     }
 }
 
-/// What a message in the person's place is, for renderers.
+/// The kind of a message in the user role, for renderers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UserMessageKind {
-    /// The person's own words.
+    /// Text that the person typed.
     Typed,
-    /// Text a skill brought in: `is_skill_injection`.
+    /// Text from a skill: `is_skill_injection`.
     SkillInjection,
-    /// The summary of what came before: `is_compaction`.
+    /// The summary of the earlier conversation: `is_compaction`.
     Compaction,
-    /// Words of hooks: `is_note`.
+    /// A note from hooks: `is_note`.
     Note,
 }
 
-/// The raw text of a prompt and who made what of it.
+/// The raw text of a prompt and the rewrites of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RewriteLog {
-    /// What the person typed.
+    /// The text as the person typed it.
     pub raw: String,
-    /// Each rewrite, in order.
+    /// The rewrites, in order.
     pub rewrites: Vec<Rewrite>,
 }
 
@@ -87,21 +87,21 @@ pub struct RewriteLog {
 pub struct Rewrite {
     /// The hook's name.
     pub by: SmolStr,
-    /// The text after it.
+    /// The text after the rewrite.
     pub text: String,
 }
 
-/// What a message or a tool's answer consists of.
+/// The content of a message or of a tool's output.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// Text only.
     Text(String),
-    /// Text and other things, in order.
+    /// Text and other parts, in order.
     Parts(Vec<ContentPart>),
 }
 
 impl Content {
-    /// The text, parts joined by newlines.
+    /// The text; text parts are joined by newlines.
     pub fn text(&self) -> Cow<'_, str> {
         match self {
             Content::Text(text) => Cow::Borrowed(text),
@@ -112,7 +112,7 @@ impl Content {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// True if the content is empty.
     pub fn is_empty(&self) -> bool {
         match self {
             Content::Text(text) => text.is_empty(),
@@ -120,7 +120,7 @@ impl Content {
         }
     }
 
-    /// The same content with every text changed.
+    /// Applies `change` to every text.
     pub fn map_text(self, change: impl Fn(String) -> String) -> Self {
         match self {
             Content::Text(text) => Content::Text(change(text)),
@@ -160,32 +160,31 @@ impl From<Vec<ContentPart>> for Content {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ContentPart {
-    /// Text. In a prompt, what a person typed: `/name` binds in it.
+    /// Text. In a prompt, text that a person typed: `/name` in it is a directive.
     Text(String),
-    /// Text that is data: piped in, pasted, attached. Nothing binds in it.
+    /// Text that is data: piped in, pasted or attached. `/name` in it is not a directive.
     Data(String),
     /// A picture.
     Image {
-        /// Its media type: `image/png`.
+        /// The media type: `image/png`.
         media_type: String,
-        /// Its bytes in base64.
+        /// The bytes in base64.
         data: String,
     },
 }
 
 impl ContentPart {
-    /// Text that is data: whatever it says, nothing binds in it, and it cannot pose as a note to the
-    /// model.
+    /// Creates a data part. `/name` in it is not a directive, and tags of notes in it are escaped.
     pub fn data(text: &str) -> Self {
         ContentPart::Data(crate::text::tags::escape(text))
     }
 
-    /// A picture of these bytes.
+    /// Creates a picture from its bytes.
     pub fn picture(media_type: &str, bytes: &[u8]) -> Self {
         ContentPart::Image { media_type: media_type.into(), data: base64(bytes) }
     }
 
-    /// The text of it, where it is text.
+    /// The text, if the part is text.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             ContentPart::Text(text) | ContentPart::Data(text) => Some(text),
@@ -213,16 +212,16 @@ fn base64(bytes: &[u8]) -> String {
 pub struct AssistantMessage {
     /// Text, thinking and calls, in order.
     pub parts: Vec<AssistantPart>,
-    /// The model that answered.
+    /// The model that replied.
     pub model: SmolStr,
-    /// What it used.
+    /// The tokens used.
     pub usage: Usage,
-    /// Why it stopped.
+    /// The reason why the reply ended.
     pub stop_reason: StopReason,
 }
 
 impl AssistantMessage {
-    /// The text parts joined.
+    /// Joins the text parts.
     pub fn text(&self) -> String {
         let texts = self.parts.iter().filter_map(|part| match part {
             AssistantPart::Text(text) => Some(text.as_str()),
@@ -248,43 +247,43 @@ pub enum AssistantPart {
     Text(String),
     /// The model's thinking.
     Thinking {
-        /// Its text.
+        /// The text.
         text: String,
-        /// The provider's signature over it.
+        /// The provider's signature over the text.
         signature: Option<String>,
     },
     /// A call of a tool.
     ToolCall(ToolCall),
 }
 
-/// A call the model made. What it gave as input may be anything; the pipeline checks it.
+/// A tool call by the model. The input is not validated; the pipeline checks it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     /// The provider's id of the call.
     pub id: SmolStr,
     /// The tool's name.
     pub name: SmolStr,
-    /// The input. A text where an object belongs is what could not be parsed.
+    /// The input. A string in place of an object is the raw text that could not be parsed.
     pub input: Arc<Value>,
 }
 
-/// A tool's answer to one call.
+/// The result of one tool call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolResultMessage {
-    /// The call it answers.
+    /// The id of the call.
     pub call_id: SmolStr,
     /// The tool's name.
     pub tool_name: SmolStr,
-    /// What it says.
+    /// The content for the model.
     pub content: Content,
-    /// What kind of error, where it is one.
+    /// The kind of error, if the call failed.
     pub error: Option<ToolErrorKind>,
-    /// What renderers show instead; never sent to a provider.
+    /// Data that renderers show in place of the content. It is never sent to a provider.
     pub render_data: Option<Value>,
 }
 
 impl ToolResultMessage {
-    /// The answer to a call that gets none of its own.
+    /// Creates the result of a call that has no result of its own.
     pub(crate) fn closing(call: &ToolCall, kind: ToolErrorKind, words: &str) -> Self {
         ToolResultMessage {
             call_id: call.id.clone(),
@@ -296,13 +295,13 @@ impl ToolResultMessage {
     }
 }
 
-/// Tokens of a reply, or of many.
+/// The tokens of one reply or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// Tokens read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
     /// Tokens read from the provider's cache.
     pub cache_read: u64,
@@ -320,7 +319,7 @@ impl std::ops::AddAssign for Usage {
 }
 
 impl Usage {
-    /// All of them.
+    /// The sum of all four counts.
     pub fn total(&self) -> u64 {
         self.input_tokens
             .saturating_add(self.output_tokens)
@@ -329,20 +328,20 @@ impl Usage {
     }
 }
 
-/// Why a reply ended.
+/// The reason why a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The model had said what it had to say.
+    /// The model finished its reply.
     EndTurn,
-    /// It waits for tools.
+    /// The model waits for tool results.
     ToolUse,
-    /// It reached the limit of one reply.
+    /// The reply reached the token limit.
     MaxTokens,
-    /// It declined.
+    /// The model refused.
     Refusal,
-    /// The run was aborted while it spoke.
+    /// The run was aborted during the reply.
     Aborted,
 }
 
@@ -358,7 +357,7 @@ impl StopReason {
         }
     }
 
-    /// The reason of that word. Words of other systems count as the end of a turn.
+    /// Parses a word. An unknown word, such as another system's, becomes `EndTurn`.
     pub fn parse(word: &str) -> Self {
         match word {
             "tool_use" | "toolUse" => StopReason::ToolUse,

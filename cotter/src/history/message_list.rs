@@ -1,7 +1,8 @@
-//! The messages of a request, shared: cloning them copies a few pointers, however long the session.
+//! The messages of a request. The list is shared: a clone copies a few pointers, however long the session
+//! is.
 //!
-//! Full blocks of 64 are shared for good, so an adapter may keep the bytes it made of a block; only
-//! the last, growing block is ever copied.
+//! Full blocks of 64 messages never change, so an adapter may cache bytes per block. Only the last, growing
+//! block is ever copied.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -17,7 +18,7 @@ use crate::history::{
 #[derive(Clone, Default)]
 pub struct MessageList(ChunkedVec<MessageItem>);
 
-/// Sixty-four messages that will never change.
+/// A block of 64 messages that never changes.
 pub type MessageBlock = Chunk<MessageItem>;
 
 impl MessageBlock {
@@ -26,8 +27,9 @@ impl MessageBlock {
         self.items().iter().filter_map(MessageItem::message)
     }
 
-    /// What an adapter made of this block, made on first use and kept. The key names everything it
-    /// depends on besides the messages: several models may be asked about one conversation.
+    /// Returns a value that an adapter derives from this block. The value is computed on first use and
+    /// cached. The key must name every other input of the value, because several models may share a
+    /// conversation.
     pub fn keep<T: Any + Send + Sync>(
         &self,
         key: &str,
@@ -41,15 +43,15 @@ impl MessageBlock {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum MessageChange {
-    /// It stays.
+    /// The message stays.
     Keep,
-    /// This goes in its place.
+    /// This message replaces the old one.
     Replace(Message),
-    /// It is left out.
+    /// The message is removed.
     Drop,
 }
 
-/// One message and the entry it came from.
+/// One message and its entry.
 #[doc(hidden)]
 #[derive(Clone)]
 pub struct MessageItem(Arc<Entry>);
@@ -63,7 +65,7 @@ impl MessageItem {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether a model reads the same in both: not who marked it, what it cost, what renderers show.
+    /// True if a model reads both messages as equal. The mark, the usage and the render data are ignored.
     fn reads_as(&self, other: &MessageItem) -> bool {
         self.same(other)
             || match (self.message(), other.message()) {
@@ -83,22 +85,22 @@ impl MessageItem {
 }
 
 impl MessageList {
-    /// How many messages there are.
+    /// The number of messages.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// True if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The messages, oldest first. One that can no longer be read is left out.
+    /// The messages, oldest first. An unreadable message is skipped.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Message> {
         self.0.iter().filter_map(MessageItem::message)
     }
 
-    /// The messages with the id of the entry each came from.
+    /// The messages, each with the id of its entry.
     pub fn sourced(&self) -> impl DoubleEndedIterator<Item = (Option<&SmolStr>, &Message)> {
         self.0.iter().filter_map(|item| Some((item.0.stored_id(), item.message()?)))
     }
@@ -108,7 +110,7 @@ impl MessageList {
         self.iter().next_back()
     }
 
-    /// The full blocks and the messages after them, for adapters that keep bytes per block.
+    /// The full blocks and the messages after them, for adapters that cache bytes per block.
     pub fn blocks(&self) -> (&[Arc<MessageBlock>], impl Iterator<Item = &Message>) {
         let (blocks, tail) = self.0.blocks();
         (blocks, tail.iter().filter_map(MessageItem::message))
@@ -119,13 +121,13 @@ impl MessageList {
         self.push_entry(Arc::new(Entry::unstored(message)));
     }
 
-    /// Adds a message in the place of an entry's: it keeps the entry's id.
+    /// Adds a message that replaces an entry's message and keeps the entry's id.
     pub fn push_as(&mut self, entry_id: &SmolStr, message: Message) {
         self.push_entry(Arc::new(Entry::in_place_of(entry_id, message)));
     }
 
-    /// What becomes of these messages when each is changed by itself, given with the id of the entry
-    /// it came from. What is kept or replaced keeps its id, and what is kept is shared, not copied.
+    /// Returns the list after a change to each message. `change` receives the entry's id and the message. A
+    /// kept or replaced message keeps its id; a kept message is shared, not copied.
     pub fn each(
         &self,
         mut change: impl FnMut(Option<&SmolStr>, &Message) -> MessageChange,
@@ -152,12 +154,12 @@ impl MessageList {
         self.0.push(MessageItem(entry));
     }
 
-    /// The entries behind the messages.
+    /// The entries of the messages.
     pub(crate) fn entries(&self) -> impl DoubleEndedIterator<Item = &Arc<Entry>> {
         self.0.iter().map(|item| &item.0)
     }
 
-    /// What follows earlier messages of which these are the continuation.
+    /// The entries after `earlier`, if this list continues it; otherwise `None`.
     pub(crate) fn after<'a>(
         &'a self,
         earlier: &MessageList,
@@ -166,8 +168,8 @@ impl MessageList {
         Some(after.map(|item| &item.0))
     }
 
-    /// The place of the first message with which later messages do not begin; `None` where they begin
-    /// with all of these.
+    /// The index of the first message at which `later` differs; `None` if `later` begins with all of this
+    /// list.
     pub(crate) fn ends_being(&self, later: &MessageList) -> Option<usize> {
         let same = self.0.same_start(&later.0, MessageItem::reads_as);
         (same < self.len()).then_some(same)

@@ -1,31 +1,31 @@
-//! How runs and tool calls end, as sessions store it and events tell it.
+//! The ends of runs and tool calls, as stored in sessions and reported in events.
 
 use serde::Serialize;
 
-/// Why a run ended.
+/// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EndReason {
-    /// The model had said what it had to say.
+    /// The model finished its reply.
     EndTurn,
-    /// Somebody aborted it.
+    /// The run was aborted.
     Aborted,
-    /// It reached the limit of steps.
+    /// The run reached its limit of steps.
     MaxTurns,
-    /// It reached the limit of money or tokens.
+    /// The run reached its limit of money or tokens.
     BudgetExceeded,
-    /// The model's reply did not fit, again and again.
+    /// The model's reply exceeded the token limit repeatedly.
     MaxTokens,
-    /// The model declined.
+    /// The model refused.
     Refusal,
-    /// A hook refused the prompt, or ended the run.
+    /// A hook rejected the prompt or ended the run.
     Blocked,
-    /// A hook answered in the model's stead.
+    /// A hook replied in place of the model.
     ShortCircuit,
-    /// It failed.
+    /// The run failed.
     Error,
-    /// Its process died; written when the session was opened again.
+    /// The process died; written when the session was opened again.
     Crashed,
 }
 
@@ -47,23 +47,23 @@ impl EndReason {
     }
 }
 
-/// How a tool that ran ended.
+/// The outcome of a tool that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolOutcome {
-    /// It answered.
+    /// The tool returned an output.
     Ok,
-    /// It answered that it failed, or panicked.
+    /// The tool returned an error or panicked.
     Failed,
-    /// It took too long.
+    /// The tool timed out.
     TimedOut,
-    /// The run was aborted meanwhile.
+    /// The run was aborted during the call.
     Cancelled,
 }
 
 impl ToolOutcome {
-    /// The outcome that goes with an error kind.
+    /// Returns the outcome for an error kind.
     pub fn of(kind: ToolErrorKind) -> Self {
         match kind {
             ToolErrorKind::Timeout => ToolOutcome::TimedOut,
@@ -83,24 +83,24 @@ impl ToolOutcome {
     }
 }
 
-/// The kinds of failure of a call.
+/// The kinds of error of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolErrorKind {
-    /// The input does not fit the tool.
+    /// The input is invalid.
     InvalidArgs,
-    /// There is no such tool or thing.
+    /// There is no such tool or object.
     NotFound,
-    /// A person, a rule or a hook said no.
+    /// A person, a rule or a hook denied the call.
     Denied,
-    /// It took too long.
+    /// The call timed out.
     Timeout,
     /// The run was aborted.
     Cancelled,
-    /// It cannot be had here or now.
+    /// The tool or a resource is not available here or now.
     Unavailable,
-    /// It tried and failed.
+    /// The tool ran and failed.
     Failed,
 }
 
@@ -120,7 +120,7 @@ impl ToolErrorKind {
         Self::WORDS.iter().find(|(kind, _)| *kind == self).map_or("failed", |(_, word)| word)
     }
 
-    /// The kind of that word; an unknown one is a failure.
+    /// Parses a word. An unknown word becomes `Failed`.
     pub fn parse(word: &str) -> Self {
         let known = Self::WORDS.iter().find(|(_, known)| *known == word);
         known.map_or(ToolErrorKind::Failed, |(kind, _)| *kind)

@@ -1,4 +1,4 @@
-//! Where sessions are kept: the traits of a store, and the lines that go into one.
+//! The traits of a session store, and the lines that it stores.
 
 use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc};
 
@@ -15,46 +15,46 @@ pub use crate::history::memory_store::MemoryStore;
 /// The future of a sync.
 pub type SyncFuture = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
-/// A place for sessions.
+/// A store of sessions.
 pub trait Store: Send + Sync + 'static {
-    /// Makes an empty session. An id that is taken is an error.
+    /// Creates an empty session. An id that exists is an error.
     fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError>;
 
-    /// Opens a session for writing, alone: a second writer is refused.
+    /// Opens a session for writing. A second writer gets an error.
     fn open(&self, id: &str) -> Result<StoredSession, StoreError>;
 
-    /// A fresh id.
+    /// Returns a new id.
     fn new_id(&self) -> SmolStr;
 
-    /// The sessions there are, newest first.
+    /// Lists the sessions, newest first.
     fn list(&self) -> Result<Vec<SessionSummary>, StoreError>;
 
-    /// The file a session is kept in, where it is one.
+    /// The file of a session, if the store uses files.
     fn file(&self, id: &str) -> Option<PathBuf> {
         let _ = id;
         None
     }
 
-    /// Every line of a session as it is stored, without opening it for writing.
+    /// Returns every line of a session as stored, without opening the session for writing.
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError>;
 }
 
-/// The growing end of one session.
+/// The append handle of one session.
 ///
-/// `append` stores all lines or none and returns when a killed process would still have left them
-/// there. `sync` is over when a power cut would, too. Lines are never changed.
+/// `append` stores all lines or none. When it returns, the lines survive a killed process. When `sync`
+/// completes, they survive a power cut too. Lines never change.
 pub trait Log: Send {
     /// Stores lines, in order.
     fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError>;
 
-    /// Waits until all that was appended is on the disk.
+    /// Waits until all appended lines are on the disk.
     fn sync(&mut self) -> SyncFuture;
 
-    /// Sees to it, without waiting, that all that was appended gets to the disk.
+    /// Starts to sync all appended lines to the disk and returns at once.
     fn sync_behind(&mut self) {}
 }
 
-/// Keeps nothing.
+/// A log that stores nothing.
 pub(crate) struct NoLog;
 
 impl Log for NoLog {
@@ -67,7 +67,7 @@ impl Log for NoLog {
     }
 }
 
-/// A line on its way into a store.
+/// A line to be stored.
 #[derive(Clone)]
 pub struct StoreLine(pub(crate) LineKind);
 
@@ -78,7 +78,7 @@ pub(crate) enum LineKind {
 }
 
 impl StoreLine {
-    /// Writes the line as it stands in a file, without a newline.
+    /// Writes the line as in a file, without a newline.
     pub(crate) fn write(&self, out: &mut Vec<u8>, chain: &mut HashChain) {
         match &self.0 {
             LineKind::Entry(entry) => wire::write_entry(out, entry),
@@ -87,31 +87,31 @@ impl StoreLine {
     }
 }
 
-/// Reads what comes before the entries that were read, and what could not be read of it.
+/// Reads the entries before those already read. Returns them and the diagnostics.
 pub(crate) type EarlierEntries = Box<dyn FnOnce() -> (Vec<Arc<Entry>>, Vec<String>) + Send>;
 
-/// A session as it was stored.
+/// A session as stored.
 pub struct StoredSession {
     pub(crate) header: SessionHeader,
     pub(crate) entries: Vec<Arc<Entry>>,
-    /// The way to what comes before those entries, where they are not all.
+    /// Reads the entries before `entries`, if `entries` is not complete.
     pub(crate) earlier: Option<EarlierEntries>,
     pub(crate) records: Vec<StoredRecord>,
     pub(crate) log: Box<dyn Log>,
-    /// What could not be read, one line each.
+    /// The diagnostics, one line each.
     pub diagnostics: Vec<String>,
-    /// Why it may not be written, where it may not.
+    /// The reason why the session is read-only; `None` if it may be written.
     pub read_only: Option<String>,
 }
 
 impl StoredSession {
-    /// The same session with another log, for stores that wrap a store.
+    /// Wraps the session's log, for stores that wrap another store.
     pub fn map_log(self, wrap: impl FnOnce(Box<dyn Log>) -> Box<dyn Log>) -> Self {
         StoredSession { log: wrap(self.log), ..self }
     }
 }
 
-/// A record as it was stored: its kind is known, the rest is read when somebody looks.
+/// A stored record. Its kind is known; the rest is parsed on demand.
 #[derive(Clone)]
 pub(crate) enum StoredRecord {
     Typed(Arc<Record>),
@@ -128,7 +128,7 @@ impl StoredRecord {
         }
     }
 
-    /// The record as a plain object.
+    /// Returns the record as a JSON object.
     pub(crate) fn json(&self) -> serde_json::Value {
         match self {
             StoredRecord::Typed(record) => {
@@ -142,26 +142,26 @@ impl StoredRecord {
     }
 }
 
-/// What a list shows of a session.
+/// The summary of a session for a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionSummary {
-    /// Its id.
+    /// The session's id.
     pub id: SmolStr,
-    /// The folder it was started in.
+    /// The folder in which the session was started.
     pub cwd: PathBuf,
-    /// When it was made.
+    /// The time at which the session was created.
     pub created_at: Timestamp,
-    /// When it was last written.
+    /// The time of the last write.
     pub modified_at: Timestamp,
-    /// Its name, or the first words of the person. A name that stands neither near the beginning nor
-    /// near the end of a long session is not looked for.
+    /// The session's name, or the text of its first message. In a long session a name is found only near
+    /// the beginning and near the end.
     pub title: String,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
-/// Why a store could not do as it was told. Nothing was overwritten.
+/// An error of a store. Nothing was overwritten.
 #[derive(Debug)]
 pub struct StoreError {
     message: String,
@@ -170,7 +170,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    /// A failure in words.
+    /// Creates an error with a message.
     pub fn new(message: impl Into<String>) -> Self {
         StoreError { message: message.into(), hint: None, source: None }
     }
@@ -185,7 +185,7 @@ impl StoreError {
         StoreError { hint: Some(hint.into()), ..self }
     }
 
-    /// The way out, where there is one.
+    /// The hint for the user, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

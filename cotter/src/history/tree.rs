@@ -1,4 +1,4 @@
-//! The tree of a session's entries, its leaf, and the messages on the way to the leaf.
+//! The tree of a session's entries, its leaf, and the messages from the root to the leaf.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::RandomState},
@@ -20,20 +20,20 @@ use crate::history::{
 pub(crate) struct Tree {
     nodes: Vec<TreeNode>,
     leaf: Option<usize>,
-    /// What the model gets, kept up to date with the leaf.
+    /// The messages for the model, kept up to date with the leaf.
     messages: MessageList,
-    /// The way from the root to the leaf, made when somebody asks and kept up to date from then on.
+    /// The entries from the root to the leaf. Built on first use, then kept up to date.
     path: Option<Entries>,
-    /// The way to what comes before the first node, where it was not read yet.
+    /// Reads the entries before the first node, if they were not read yet.
     earlier: Option<EarlierEntries>,
-    /// Made when somebody looks for an entry by name.
+    /// The nodes by id. Built on the first lookup.
     #[expect(clippy::box_collection, reason = "few sessions have it, and an idle one is small")]
     by_id: Option<Box<HashMap<SmolStr, usize>>>,
-    /// The ids of the calls in the messages, made when somebody asks and kept up to date from then on.
+    /// The ids of the calls in the messages. Built on first use, then kept up to date.
     calls: Option<Box<CallIds>>,
 }
 
-/// Ids, by their hash: one that is wrongly taken to be among them only gets another name.
+/// Call ids, stored as hashes. After a false match, a new call only gets another id.
 #[derive(Default)]
 struct CallIds {
     state: RandomState,
@@ -55,8 +55,8 @@ struct TreeNode {
 }
 
 impl Tree {
-    /// The tree of entries as they stand in a file. An entry whose parent is missing, or comes after
-    /// it (a cycle needs one that does), follows the entry that was the leaf; each is reported.
+    /// Builds the tree of a file's entries. An entry whose parent is missing or comes later (as in a cycle)
+    /// is added after the current leaf and reported.
     pub(crate) fn load(entries: Vec<Arc<Entry>>, mut report: impl FnMut(String)) -> Self {
         let mut tree = Tree { nodes: Vec::with_capacity(entries.len()), ..Tree::default() };
         for entry in entries {
@@ -82,7 +82,7 @@ impl Tree {
         tree
     }
 
-    /// The end of a long session; the rest is read by `complete`.
+    /// Builds the tree of the end of a long session; `complete` reads the rest.
     pub(crate) fn load_end(entries: Vec<Arc<Entry>>, earlier: Option<EarlierEntries>) -> Self {
         let mut tree = Tree { earlier, ..Tree::default() };
         for (index, entry) in entries.into_iter().enumerate() {
@@ -92,7 +92,7 @@ impl Tree {
         tree
     }
 
-    /// Reads what was left out when the session was opened; gives what could not be read of it.
+    /// Reads the entries that were skipped when the session was opened. Returns the diagnostics.
     pub(crate) fn complete(&mut self) -> Vec<String> {
         let Some(earlier) = self.earlier.take() else { return vec![] };
         let (mut entries, mut diagnostics) = earlier();
@@ -124,7 +124,7 @@ impl Tree {
         &self.messages
     }
 
-    /// Whether a call in the messages has this id.
+    /// True if a call in the messages has this id. A hash collision gives a false `true`.
     pub(crate) fn has_call(&mut self, id: &SmolStr) -> bool {
         let calls = self.calls.get_or_insert_with(|| {
             let mut calls = Box::<CallIds>::default();
@@ -144,7 +144,7 @@ impl Tree {
 
     /// The entries from the leaf to the root.
     pub(crate) fn upward(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        // A parent always stands before its child, so this ends.
+        // A parent always stands before its child, so the iteration ends.
         std::iter::successors(self.leaf, |index| self.nodes[*index].parent)
             .map(|index| &self.nodes[index].entry)
     }
@@ -159,7 +159,7 @@ impl Tree {
         self.path.clone().unwrap_or_default()
     }
 
-    /// The label of an entry, where it has one on this branch.
+    /// The label of an entry, if it has one on this branch.
     pub(crate) fn label(&self, id: &str) -> Option<String> {
         let labels = self.upward().filter(|entry| entry.kind() == EntryKind::Label);
         labels
@@ -171,7 +171,7 @@ impl Tree {
             .flatten()
     }
 
-    /// The value the last entry of a kind gave.
+    /// Returns the value from the last entry for which `read` returns one.
     pub(crate) fn last<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Option<T> {
         self.upward().find_map(|entry| read(entry))
     }
@@ -184,7 +184,7 @@ impl Tree {
         })
     }
 
-    /// The entries whose line is there and says nothing, on every branch. Reads every line.
+    /// The entries on every branch whose line cannot be parsed. Parses every line.
     pub(crate) fn unreadable(&self) -> impl Iterator<Item = &SmolStr> {
         let entries = self.nodes.iter().map(|node| &node.entry);
         entries
@@ -221,7 +221,7 @@ impl Tree {
         by_id.get(id).copied()
     }
 
-    /// The messages from the last compaction on, or all of them.
+    /// Rebuilds the messages from the last compaction on, or all of them.
     fn rebuild(&mut self) {
         (self.path, self.calls) = (None, None);
         let mut kept = vec![];
@@ -247,7 +247,7 @@ impl Tree {
         self.messages = MessageList::default();
         if let Some((entry, after)) = summary {
             if !reached {
-                // A first kept entry that is not on this branch keeps nothing of what came before.
+                // If the first kept entry is not on this branch, no entry before the summary is kept.
                 kept.truncate(after);
             }
             self.messages.push_entry(entry);

@@ -1,4 +1,4 @@
-//! Tools as a model knows them: their specs in a request, and the outputs and errors of calls.
+//! Tools as a model sees them: their specs in a request, and the outputs and errors of calls.
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -7,30 +7,30 @@ use smol_str::SmolStr;
 
 use crate::history::{memo::Memo, message::Content, outcome::ToolErrorKind};
 
-/// How a tool presents itself to the model.
+/// The description of a tool for the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSpec {
-    /// The name the model calls it by.
+    /// The name by which the model calls the tool.
     pub name: SmolStr,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: String,
-    /// The JSON Schema of its input.
+    /// The JSON Schema of the input.
     pub schema: Value,
 }
 
 impl ToolSpec {
-    /// A tool that takes an object of this schema.
+    /// Creates the spec of a tool whose input is an object of this schema.
     pub fn new(name: impl Into<SmolStr>, description: impl Into<String>, schema: Value) -> Self {
         ToolSpec { name: name.into(), description: description.into(), schema }
     }
 }
 
-/// What a tool answered.
+/// The output of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutput {
-    /// What the model gets.
+    /// The content for the model.
     pub content: Content,
-    /// What renderers show instead; never sent to a provider.
+    /// Data that renderers show in place of the content. It is never sent to a provider.
     pub render_data: Option<Value>,
 }
 
@@ -40,22 +40,22 @@ impl<C: Into<Content>> From<C> for ToolOutput {
     }
 }
 
-/// Why a call has no answer. The model reads the message.
+/// The error of a call. The model reads the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError {
-    /// What kind of failure.
+    /// The kind of error.
     pub kind: ToolErrorKind,
-    /// The failure in words.
+    /// The message.
     pub message: String,
 }
 
 impl ToolError {
-    /// A failure of some kind.
+    /// Creates an error of a kind.
     pub fn new(kind: ToolErrorKind, message: impl Into<String>) -> Self {
         ToolError { kind, message: message.into() }
     }
 
-    /// The tool tried and failed.
+    /// Creates an error of the kind `Failed`: the tool ran and failed.
     pub fn failed(message: impl Into<String>) -> Self {
         ToolError::new(ToolErrorKind::Failed, message)
     }
@@ -69,8 +69,8 @@ impl fmt::Display for ToolError {
 
 impl std::error::Error for ToolError {}
 
-/// The tools as a request shows them to the model: how they present themselves, and nothing of the
-/// tools themselves, so that a request keeps none of them alive.
+/// The tools of a request, as the model sees them. The list holds only specs, so a request keeps no tool
+/// alive.
 #[derive(Default)]
 pub struct ToolList {
     pub(crate) specs: Vec<Arc<ToolSpec>>,
@@ -78,18 +78,18 @@ pub struct ToolList {
 }
 
 impl ToolList {
-    /// How the tools present themselves, in order.
+    /// The specs of the tools, in order.
     pub fn specs(&self) -> impl ExactSizeIterator<Item = &ToolSpec> {
         self.specs.iter().map(|spec| &**spec)
     }
 
-    /// Whether there is none.
+    /// True if there are no tools.
     pub fn is_empty(&self) -> bool {
         self.specs.is_empty()
     }
 
-    /// What an adapter made of these tools, made on first use and kept. The key names everything it
-    /// depends on besides the tools.
+    /// Returns a value that an adapter derives from these tools. The value is computed on first use and
+    /// cached. The key must name every other input of the value.
     pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce(&Self) -> T) -> &T {
         self.kept.get_or_make(key, || make(self))
     }

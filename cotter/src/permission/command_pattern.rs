@@ -4,21 +4,21 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::permission::facts::{CommandWord, CommandWordKind, SimpleCommand};
 
-/// A pattern over one command, or over a pipeline of them.
+/// A pattern over one command or over a pipeline.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandPattern(Vec<OneCommand>);
 
 #[derive(Clone, Debug)]
 struct OneCommand {
     words: Vec<OneWord>,
-    /// Whether it ends in ` *`: any number of operands more.
+    /// True if the pattern ends in ` *`: any number of further operands matches.
     more: bool,
 }
 
 #[derive(Clone, Debug)]
 struct OneWord {
     text: String,
-    /// The word as a glob, where it is one: for what covers, and for what hits.
+    /// The globs of the word, if it is a glob: the first for `covers`, the second for `hits`.
     globs: Option<(GlobMatcher, GlobMatcher)>,
 }
 
@@ -28,9 +28,9 @@ impl CommandPattern {
         Ok(CommandPattern(commands))
     }
 
-    /// Whether a command among those of a call is one the pattern is about, whatever its order of
-    /// options and the case of letters. Of a pipeline, whether its commands follow each other in one,
-    /// near or far.
+    /// True if a command of the call matches the pattern. The order of options and the case of letters are
+    /// ignored. The commands of a pipeline pattern must occur in order in one pipeline; other commands may
+    /// stand between them.
     pub(crate) fn hits(&self, commands: &[SimpleCommand]) -> bool {
         let first = &self.0[0];
         commands.iter().enumerate().any(|(at, command)| {
@@ -39,7 +39,7 @@ impl CommandPattern {
         })
     }
 
-    /// Whether a command is covered, word by word. A pipeline is covered only as a whole.
+    /// True if a command is covered word by word. A pipeline is covered only as a whole.
     pub(crate) fn covers(&self, commands: &[SimpleCommand], index: usize) -> bool {
         if let [only] = &self.0[..] {
             return only.covers(&commands[index]);
@@ -54,7 +54,7 @@ impl CommandPattern {
 impl OneCommand {
     fn parse(spec: &str) -> Result<Self, String> {
         let spec = spec.trim();
-        // Other programs end a prefix in `:*`.
+        // Other programs end a prefix with `:*`.
         let (spec, colon) = match spec.strip_suffix(":*") {
             Some(spec) => (spec, true),
             None => (spec, false),
@@ -71,9 +71,8 @@ impl OneCommand {
         Ok(OneCommand { words, more: star || colon })
     }
 
-    /// What forbids is about a command with these operands in this order, whatever follows, and with
-    /// these options anywhere. What stands after an option that nobody knows may be its value or not:
-    /// either way counts.
+    /// True if a command has these operands in this order, then anything, and these options anywhere. A
+    /// word after an unknown option may be the option's value or an operand; both readings count.
     fn hits(&self, command: &SimpleCommand) -> bool {
         let is_option = |text: &str| text.len() > 1 && text.starts_with('-');
         let (options, operands): (Vec<_>, Vec<_>) =
@@ -108,8 +107,8 @@ impl OneCommand {
     }
 }
 
-/// A word without the quotes round it. One that has a quote on one side only would be taken for something
-/// that no command contains.
+/// Removes the quotes around a word. A quote on one side only is an error, because no command would match
+/// the word.
 fn unquoted(word: &str) -> Result<&str, String> {
     const QUOTES: [char; 2] = ['\'', '"'];
     let inner = QUOTES.iter().find_map(|quote| word.strip_prefix(*quote)?.strip_suffix(*quote));
@@ -150,7 +149,7 @@ impl OneWord {
         })
     }
 
-    /// Whether a word has this option: by itself, with a value, or as a letter among others.
+    /// True if a word contains this option: alone, with a value, or as one letter of a group.
     fn is_option_in(&self, word: &CommandWord) -> bool {
         if self.hits(word, false) {
             return true;
@@ -164,7 +163,7 @@ impl OneWord {
     }
 }
 
-/// What `*` covers: operands, and options known to change nothing of what the command may do.
+/// True if `*` covers a word: an operand, or an option known not to change what the command may do.
 fn is_plain(word: &CommandWord) -> bool {
     matches!(word.kind, CommandWordKind::Operand | CommandWordKind::Option | CommandWordKind::Name)
 }
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
     use crate::permission::Zone;
 
-    /// Commands in words; `~x` is an option nobody knows, `$x` only known when it runs.
+    /// Builds commands from words; `~x` is an unknown option, `$x` is only known at run time.
     fn commands(line: &str) -> Vec<SimpleCommand> {
         let word = |text: &str| {
             let (text, kind) = match text.split_at(1) {
@@ -197,7 +196,7 @@ mod tests {
         commands.collect()
     }
 
-    /// Whether an allow rule covers every command, and whether a deny rule hits any.
+    /// Returns two results: an allow rule covers every command, and a deny rule hits any command.
     fn check(spec: &str, line: &str) -> (bool, bool) {
         let (pattern, commands) = (CommandPattern::parse(spec).unwrap(), commands(line));
         let covered = (0..commands.len()).all(|index| pattern.covers(&commands, index));

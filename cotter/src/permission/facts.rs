@@ -1,4 +1,5 @@
-//! What a call touches, as its tool says before it runs: the ground for every decision about it.
+//! The facts of a call: what it touches. The tool states them before the call runs, and every decision uses
+//! them.
 
 use std::{fmt, path::PathBuf};
 
@@ -9,38 +10,39 @@ use crate::{
     permission::Zone,
 };
 
-/// What a call touches: the ground for every decision about it.
+/// The facts of a call: what it touches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Facts {
-    /// Files read, absolute, links resolved. Where a path leads through a link, its own spelling too.
+    /// Files read: absolute paths with links resolved. If a path contains a link, the path as written is
+    /// here too.
     pub reads: Vec<PathBuf>,
-    /// Files written, the same way.
+    /// Files written, in the same form.
     pub writes: Vec<PathBuf>,
-    /// Hosts spoken to.
+    /// Hosts contacted.
     pub hosts: Vec<String>,
-    /// Commands run, one simple command each, those within others included.
+    /// Commands run, one simple command each, including nested commands.
     #[serde(serialize_with = "as_lines")]
     pub commands: Vec<SimpleCommand>,
-    /// The most serious zone of it all.
+    /// The most serious zone of the whole call.
     pub zone: Zone,
-    /// What a person should be asked about, whatever rules say.
+    /// Doubts that a person should be asked about. Rules do not answer them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
-    /// Whether the call will run with its writes and its network closed off by the operating system.
+    /// True if the operating system will restrict the call's writes and its network.
     #[serde(skip_serializing_if = "is_not")]
     pub confined: bool,
-    /// Why the tool would refuse this input, where it can tell beforehand. Such a call is not run.
+    /// The reason why the tool would reject this input, if known in advance. Such a call does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
 }
 
 impl Facts {
-    /// Nothing is known: taken for code of the project.
+    /// Creates facts for a call about which nothing is known. It counts as code of the project.
     pub fn unknown() -> Self {
         Facts::zone(Zone::Build)
     }
 
-    /// Nothing named, of that zone.
+    /// Creates facts of a zone that name no files, hosts or commands.
     pub fn zone(zone: Zone) -> Self {
         Facts {
             reads: vec![],
@@ -54,18 +56,19 @@ impl Facts {
         }
     }
 
-    /// Nothing is touched: the tool would refuse its input, for this reason.
+    /// Creates facts for a call that touches nothing, because the tool would reject its input for this
+    /// reason.
     pub fn invalid(why: impl Into<String>) -> Self {
         Facts { invalid: Some(why.into()), ..Facts::zone(Zone::Safe) }
     }
 
-    /// Reads files and changes nothing.
+    /// Creates facts for a call that reads files and changes nothing.
     pub fn reads(paths: impl IntoIterator<Item = PathBuf>) -> Self {
         Facts { reads: paths.into_iter().collect(), ..Facts::zone(Zone::Safe) }
     }
 
-    /// Reads these paths and writes those, as a model spells them, `~/` being the home folder. The zone
-    /// follows from where they lie: inside the roots, elsewhere, or where nobody may write.
+    /// Creates facts from paths as a model writes them; `~/` is the home folder. The location of the paths
+    /// gives the zone: inside the roots, elsewhere, or in system folders.
     pub fn of_paths(reads: &[&str], writes: &[&str], workspace: &Workspace) -> Self {
         let touched = |spelled: &[&str]| -> Vec<PathBuf> {
             let spelled = spelled.iter().map(|path| paths::from_home(path, workspace));
@@ -77,64 +80,64 @@ impl Facts {
         Facts { zone: zones.max().unwrap_or(Zone::Safe), reads, writes, ..Facts::unknown() }
     }
 
-    /// Whether the call may carry something beyond this machine: it has the network, or nothing keeps
-    /// it from it.
+    /// True if the call may send data out of this machine: it uses the network, or nothing blocks its
+    /// network.
     pub fn reaches_out(&self) -> bool {
         self.zone >= Zone::Network || self.zone == Zone::Build && !self.confined
     }
 
-    /// Whether the call changes anything that outlives it.
+    /// True if the call has a lasting effect.
     pub fn has_effects(&self) -> bool {
         self.zone != Zone::Safe
     }
 }
 
-/// One simple command that a call would run, as far as it is known beforehand.
+/// One simple command that a call would run, as far as it is known in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SimpleCommand {
-    /// Its words, quotes taken off, its name first.
+    /// The words without quotes; the name is the first.
     pub words: Vec<CommandWord>,
-    /// What it touches by itself. What its redirections write is told apart, in `writes_to`.
+    /// The zone of the command itself. The writes of its redirections are in `writes_to`.
     pub zone: Zone,
-    /// Where its output is redirected to, resolved like [`Facts::writes`], which has these too.
+    /// The files to which output is redirected, resolved like [`Facts::writes`], which includes them.
     pub writes_to: Vec<PathBuf>,
-    /// The pipeline it is part of, by number. Commands of one pipeline stand in its order.
+    /// The number of the command's pipeline. The commands of one pipeline stand in its order.
     pub pipeline: u32,
 }
 
 /// One word of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandWord {
-    /// The word, quotes taken off; as it is written where it is not known before it runs.
+    /// The word without quotes; as written if its value is only known at run time.
     pub text: String,
-    /// What it is to the command.
+    /// The role of the word.
     pub kind: CommandWordKind,
 }
 
-/// What a word is to its command.
+/// The role of a word in its command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CommandWordKind {
-    /// The command's name, or that of a command within it: `git`, `diff`.
+    /// The name of the command or of a subcommand: `git`, `diff`.
     Name,
-    /// What it works on.
+    /// An operand.
     Operand,
-    /// An option that is known to change nothing of what the command may do, or such an option's value.
+    /// An option known not to change what the command may do, or the value of such an option.
     Option,
-    /// Any other option, also one that nobody knows.
+    /// Any other option, including unknown ones.
     UnknownOption,
-    /// Only known when it runs.
+    /// A word whose value is only known at run time.
     Open,
 }
 
-/// Something about a call that a person should be asked about. No rule takes its place.
+/// A reason to ask a person about a call. No rule answers it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Doubt {
-    /// It destroys what cannot be brought back, in words such as "`rm -rf x` deletes a folder".
+    /// The call destroys data for good, in words such as "`rm -rf x` deletes a folder".
     Destructive(String),
-    /// It cannot be told beforehand what it does, and why not.
+    /// The effect of the call cannot be determined in advance, with the reason.
     NotUnderstood(String),
 }
 
@@ -150,7 +153,7 @@ impl fmt::Display for SimpleCommand {
     }
 }
 
-/// A word as it could be typed: in quotes where it must be.
+/// Writes a word as it could be typed, with quotes if needed.
 impl fmt::Display for CommandWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+~^".contains(c);

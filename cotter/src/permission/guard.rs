@@ -1,4 +1,4 @@
-//! A guard: patterns over what tools are given. It rejects, it never asks.
+//! A guard: patterns over the input of tools. A guard rejects and never asks.
 
 use globset::GlobSet;
 use regex::{Regex, RegexBuilder};
@@ -7,11 +7,11 @@ use smol_str::SmolStr;
 
 use crate::permission::{command_pattern::CommandPattern, facts::Facts, tool_glob::tool_globs};
 
-/// A declared check of what tools are given.
+/// A declared check of the input of tools.
 ///
-/// Commands are compared as they were parsed: a `deny` pattern rejects a call with any command like it,
-/// a list of `allow` patterns one with any command unlike all of them. Other fields of the input are
-/// searched by regular expressions.
+/// Commands are compared after parsing. A `deny` pattern rejects a call if any command matches it. A list
+/// of `allow` patterns rejects a call if any command matches none of them. Other fields of the input are
+/// searched with regular expressions.
 ///
 /// ```
 /// use cotter::permission::guard::Guard;
@@ -31,11 +31,11 @@ pub struct Guard {
     fields: Vec<(String, Regex)>,
 }
 
-/// The most memory a pattern may take once it is compiled.
+/// The memory limit of a compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;
 
 impl Guard {
-    /// A guard over tools by name or glob; so far it lets everything pass. At least one is needed, and
+    /// Creates a guard over tools by name or glob, without any check. At least one name is required, and
     /// none may be empty.
     pub fn new<S: Into<String>>(
         name: impl Into<SmolStr>,
@@ -50,23 +50,23 @@ impl Guard {
         Ok(Guard { name, globs, tools, allow: vec![], deny: vec![], fields: vec![] })
     }
 
-    /// Only commands like this one, or like another that is allowed, pass.
+    /// Adds an allow pattern: only commands that match an allow pattern pass.
     pub fn allow(mut self, pattern: &str) -> Result<Self, String> {
         self.allow.push((pattern.into(), CommandPattern::parse(pattern)?));
         Ok(self)
     }
 
-    /// No command like this one passes.
+    /// Adds a deny pattern: no command that matches it passes.
     pub fn deny(mut self, pattern: &str) -> Result<Self, String> {
         self.deny.push((pattern.into(), CommandPattern::parse(pattern)?));
         Ok(self)
     }
 
-    /// No call passes whose input has, in that field, text that the regular expression finds.
+    /// Rejects calls whose input has, in that field, text that matches the regular expression.
     pub fn deny_field(mut self, field: &str, pattern: &str) -> Result<Self, String> {
         let built = RegexBuilder::new(pattern).size_limit(PATTERN_BYTES).build();
         let regex = built.map_err(|cause| {
-            // The last line says what is wrong; those before it repeat the pattern.
+            // The last line is the error; the lines before it repeat the pattern.
             let cause = cause.to_string();
             let what = cause.lines().last().unwrap_or_default();
             format!("invalid regex: {}", what.strip_prefix("error: ").unwrap_or(what))
@@ -75,7 +75,7 @@ impl Guard {
         Ok(self)
     }
 
-    /// Why a call does not pass; `None` where it does.
+    /// Returns the reason to reject a call; `None` if the call passes.
     pub(crate) fn rejects(&self, tool: &str, input: &Value, facts: &Facts) -> Option<String> {
         if !self.tools.is_match(tool) {
             return None;
@@ -102,7 +102,8 @@ impl Guard {
             .map(|(field, regex)| format!("`{field}` has what `{}` finds", regex.as_str()))
     }
 
-    /// Whether everything this guard rejects, `other` rejects too, as far as their words tell.
+    /// True if `other` rejects everything that this guard rejects. Only the texts of the patterns are
+    /// compared.
     pub(crate) fn is_kept_by(&self, other: &Guard) -> bool {
         let deny = |guard: &Guard| -> Vec<String> {
             let fields = guard.fields.iter().map(|(field, regex)| format!("{field}={regex}"));
@@ -118,7 +119,7 @@ impl Guard {
     }
 }
 
-/// Whether a value has text that is found, at any depth.
+/// True if any text or number in a value matches, at any depth.
 fn finds(regex: &Regex, value: &Value) -> bool {
     let mut left = vec![value];
     while let Some(value) = left.pop() {

@@ -1,10 +1,10 @@
-//! Hosts as rules and facts write them: one spelling for each.
+//! Hosts in one spelling, for rules and facts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A host in the one spelling that facts have and rules are compared in: small letters, no dot at the
-/// end, letters beyond ASCII as they go over the wire, a number as an address. An IPv6 address stands in
-/// brackets; one that is an IPv4 address in other clothes is written as that. A port is no part of it.
+/// Normalizes a host to the spelling that facts use and rules compare: lower case, without a final dot,
+/// non-ASCII labels in Punycode, numbers as an address. An IPv6 address gets brackets; an IPv4-mapped IPv6
+/// address becomes the IPv4 address. The port is not part of the host.
 ///
 /// ```
 /// use cotter::permission::host::host_name;
@@ -24,8 +24,8 @@ pub fn host_name(host: &str) -> String {
     }
 }
 
-/// A host as an address, in every way that libraries read one: `127.1`, `0x7f000001`, `2130706433`,
-/// `[::ffff:127.0.0.1]`.
+/// Parses a host as an address in every notation that libraries accept: `127.1`, `0x7f000001`,
+/// `2130706433`, `[::ffff:127.0.0.1]`.
 pub fn host_address(host: &str) -> Option<IpAddr> {
     let inner = host.strip_prefix('[').map_or(Some(host), |rest| rest.strip_suffix(']'))?;
     if let Ok(v6) = inner.split('%').next().unwrap_or_default().parse::<Ipv6Addr>() {
@@ -49,7 +49,7 @@ pub fn host_address(host: &str) -> Option<IpAddr> {
     Some(IpAddr::V4(Ipv4Addr::from(high | last)))
 }
 
-/// The pattern of a rule's host as a glob over [`host_name`]s, with a port where it has one. Stars stay.
+/// Converts a rule's host to a glob over [`host_name`]s, with a port if the rule has one. Stars stay.
 pub(crate) fn pattern(written: &str) -> String {
     let is_glob = |text: &str| text.contains(['*', '?', '{', '}']);
     let (host, port) = match written.rsplit_once(':') {
@@ -79,12 +79,12 @@ pub(crate) fn pattern(written: &str) -> String {
     host + &port
 }
 
-/// One part of a name as it goes over the wire.
+/// Converts one label of a name to its ASCII form.
 fn label(part: &str) -> String {
     if part.is_ascii() { part.to_owned() } else { format!("xn--{}", punycode(part)) }
 }
 
-/// A label in the alphabet of names (RFC 3492).
+/// Encodes a label in Punycode (RFC 3492).
 fn punycode(part: &str) -> String {
     const DIGITS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
     let letters: Vec<u32> = part.chars().map(u32::from).collect();

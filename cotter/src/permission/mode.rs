@@ -1,26 +1,26 @@
-//! The words of settings about permissions: modes, levels, and how calls are confined.
+//! The permission settings: mode, level and sandbox.
 
 use std::{error::Error, fmt, str::FromStr};
 
 use crate::text;
 
-/// What becomes of a call that the rules leave open. Ordered by strictness: the greater lets less run.
+/// The treatment of a call that the rules leave open. Ordered by strictness: a greater mode runs less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// As `ask`, and writes inside the project run unasked at every level.
+    /// Like `ask`, but writes inside the project run without a question at every level.
     AcceptEdits,
-    /// The level's table decides; what it leaves open is asked.
+    /// The level decides; other calls are asked about.
     #[default]
     Ask,
-    /// Nobody is asked: what would ask is refused.
+    /// No questions: a call that would need one is refused.
     Auto,
-    /// What is safe runs, the rest is refused.
+    /// Safe calls run; all others are refused.
     Plan,
 }
 
 impl Mode {
-    /// Every mode with its word, in the order people are told them.
+    /// Every mode with its word, in the order of messages and help.
     pub const WORDS: &[(&str, Mode)] = &[
         ("ask", Mode::Ask),
         ("accept-edits", Mode::AcceptEdits),
@@ -39,18 +39,18 @@ impl Mode {
     }
 }
 
-/// How much runs unasked. Ordered by strictness: the greater lets less run.
+/// The amount that runs without a question. Ordered by strictness: a greater level runs less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Level {
-    /// Work in the project and outgoing traffic run unasked.
+    /// Work in the project and outgoing traffic run without a question.
     Permissive,
-    /// Work in the project runs unasked.
+    /// Work in the project runs without a question.
     #[default]
     Standard,
-    /// Only what changes nothing runs unasked.
+    /// Only calls that change nothing run without a question.
     Strict,
-    /// Nothing runs unasked.
+    /// Nothing runs without a question.
     Paranoid,
 }
 
@@ -74,16 +74,16 @@ impl Level {
     }
 }
 
-/// Whether calls that run commands are closed off by the operating system. Ordered by strictness.
+/// The confinement of calls that run commands, by the operating system. Ordered by strictness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Sandbox {
-    /// They are not.
+    /// Commands are not confined.
     Off,
-    /// They are where the system can do it.
+    /// Commands are confined if the system supports it.
     #[default]
     Auto,
-    /// They are, or they do not run.
+    /// Commands are confined; without support they do not run.
     Required,
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// A word that is no [`Mode`] or no [`Level`].
+/// The error of an unknown mode or level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
     message: String,
@@ -138,7 +138,7 @@ pub struct UnknownWord {
 }
 
 impl UnknownWord {
-    /// Which word was likely meant, or which there are.
+    /// The hint: the most likely word, or the list of words.
     pub fn hint(&self) -> Option<&str> {
         Some(&self.hint)
     }

@@ -1,4 +1,4 @@
-//! Who registered a thing, and therefore what it may do.
+//! The origin and the owner of a registration, and their rights.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use smol_str::SmolStr;
 
 use crate::permission::verdict::Power;
 
-/// Where a registration comes from. Chains run in the order of the variants.
+/// The class of an owner. Chains run in the order of the variants.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Origin {
-    /// The built-in safety gates. Nothing in a file can switch them off.
+    /// The built-in safety gates. No file can disable them.
     Kernel,
     /// The program that links the library.
     Embedder,
@@ -18,16 +18,16 @@ pub enum Origin {
     Operator,
     /// The person.
     User,
-    /// The project's own files, after trust. May only tighten.
+    /// The project's own files, after trust. May only tighten permissions.
     Project,
-    /// A loaded space, by id. May only tighten.
+    /// A loaded space, by id. May only tighten permissions.
     Space(SmolStr),
     /// A portable profile, by name. Never transforms.
     Profile(SmolStr),
 }
 
 impl Origin {
-    /// Whether this origin may register a handler of that power without a further grant.
+    /// True if this origin may register a handler of that power without a further grant.
     pub fn may(&self, power: Power) -> bool {
         match self {
             Origin::Kernel | Origin::Embedder | Origin::Operator | Origin::User => true,
@@ -37,7 +37,7 @@ impl Origin {
         }
     }
 
-    /// Whether this origin may loosen: allow rules, a looser mode.
+    /// True if this origin may loosen permissions: allow rules, a looser mode.
     pub fn may_loosen(&self) -> bool {
         matches!(self, Origin::Kernel | Origin::Embedder | Origin::Operator | Origin::User)
     }
@@ -60,42 +60,42 @@ impl fmt::Display for Origin {
 /// One unit of an origin: a file, a space, a profile, a program. It loads whole and unloads whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// The origin it belongs to.
+    /// The origin of the owner.
     pub origin: Origin,
-    /// Its name within the origin.
+    /// The owner's name within the origin.
     pub unit: SmolStr,
-    /// Whether a person granted it the power to rewrite. Never a profile's.
+    /// True if a person granted the power to transform. Always false for a profile.
     rewrite: bool,
 }
 
 impl Owner {
-    /// A unit of an origin, without any grant.
+    /// Creates an owner without any grant.
     pub fn new(origin: Origin, unit: impl Into<SmolStr>) -> Self {
         Owner { origin, unit: unit.into(), rewrite: false }
     }
 
-    /// The runtime itself, with its built-in gates and tools.
+    /// The owner of the runtime's built-in gates and tools.
     pub(crate) fn kernel() -> Self {
         Owner::new(Origin::Kernel, "cotter")
     }
 
-    /// The program that links the library.
+    /// The owner for registrations of the program that links the library.
     pub fn embedder() -> Self {
         Owner::new(Origin::Embedder, "program")
     }
 
-    /// The same owner with the grant to transform. A profile never gets it.
+    /// Grants the power to transform. A profile never gets it.
     pub fn with_rewrite(self) -> Self {
         let rewrite = !matches!(self.origin, Origin::Profile(_));
         Owner { rewrite, ..self }
     }
 
-    /// Whether it is the same unit, whatever was granted to either.
+    /// True if both are the same unit. Grants are ignored.
     pub fn is(&self, other: &Owner) -> bool {
         (&self.origin, &self.unit) == (&other.origin, &other.unit)
     }
 
-    /// Whether this owner may register a handler of that power.
+    /// True if this owner may register a handler of that power.
     pub fn may(&self, power: Power) -> bool {
         self.origin.may(power) || (self.rewrite && power == Power::Transform)
     }

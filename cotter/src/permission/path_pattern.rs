@@ -6,14 +6,14 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::fs::workspace::Workspace;
 
-/// A pattern over paths. It holds for what it names and for everything below.
+/// A pattern over paths. It matches the named path and everything below it.
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
     base: PatternBase,
-    /// The pattern itself, and everything below it.
+    /// The globs for the path itself and for everything below it.
     globs: [GlobMatcher; 2],
-    /// The path, where the pattern is one path and no more. What it means now is compared by what it
-    /// is, not by its name.
+    /// The path, if the pattern forbids and is a single path. Files are then compared by identity too, not
+    /// only by name.
     one: Option<PathBuf>,
 }
 
@@ -26,7 +26,7 @@ enum PatternBase {
 }
 
 impl PathPattern {
-    /// Reads a pattern. One that forbids does so whatever the case of letters.
+    /// Parses a pattern. A pattern that forbids ignores the case of letters.
     pub(crate) fn parse(spec: &str, forbids: bool) -> Result<Self, String> {
         let (base, pattern) = if let Some(rest) = spec.strip_prefix("./") {
             (PatternBase::Project, rest.to_owned())
@@ -72,7 +72,7 @@ impl PathPattern {
     }
 }
 
-/// Whether two names are one file: a link to it, or the same letters in another case.
+/// True if two paths are the same file: a link, or another case on a file system that ignores case.
 #[cfg(unix)]
 fn is_same_file(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

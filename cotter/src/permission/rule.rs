@@ -1,4 +1,4 @@
-//! One rule: `tool` or `tool(spec)`, where the tool is a glob and the spec says what a call touches.
+//! One rule: `tool` or `tool(spec)`. The tool is a glob; the spec describes what a call touches.
 
 use std::{fmt, path::Path};
 
@@ -14,15 +14,15 @@ use crate::{
     },
 };
 
-/// What a rule says.
+/// The effect of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RuleKind {
-    /// Runs unasked.
+    /// The call runs without a question.
     Allow,
-    /// A person is asked.
+    /// The call needs a person's yes.
     Ask,
-    /// Does not run.
+    /// The call does not run.
     Deny,
 }
 
@@ -39,38 +39,38 @@ impl RuleKind {
 
 /// A rule of the permission floor.
 ///
-/// A rule without a spec is about the calls of a tool. One with a spec is about what a call touches,
-/// whatever its tool is called: `bash(…)` about commands, `read(…)` about files read, `write(…)` and
-/// `edit(…)` about files written, redirections among them, `fetch(…)` about hosts. Of other tools it is
-/// about everything their calls touch.
+/// A rule without a spec is about the calls of a tool. A rule with a spec is about what a call touches,
+/// whatever the name of its tool: `bash(…)` about commands, `read(…)` about files read, `write(…)` and
+/// `edit(…)` about files written (including redirections), `fetch(…)` about hosts. For any other tool the
+/// spec is about everything that calls of the tool touch.
 ///
-/// In a spec over commands `*` is any operand, and at the end any number of them. Paths are as in an
-/// ignore file: `./` is the project, `~/` the home folder, `//` the root of the file system, no slash
-/// any depth. Deny and ask hold if anything the call touches matches, whatever the order of options
-/// and the case of letters; allow only if everything does, each by this rule, by another or by its own
-/// zone. `*` in an allow rule covers no option that might change what the command does.
+/// In a spec over commands `*` is any operand, and at the end any number of operands. Paths work as in an
+/// ignore file: `./` is the project, `~/` the home folder, `//` the root of the file system, no slash any
+/// depth. A deny or ask rule applies if anything in the call matches; the order of options and the case of
+/// letters are ignored. An allow rule needs everything in the call to be covered, by this rule, by another
+/// one or by its own zone. `*` in an allow rule covers no option that might change what the command does.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What it says.
+    /// The effect of the rule.
     pub kind: RuleKind,
     text: String,
     tool: GlobMatcher,
     about: RuleSubject,
 }
 
-/// What a rule is about.
+/// The subject of a rule.
 #[derive(Clone, Debug)]
 enum RuleSubject {
-    /// Every call of the tool; and, where it asks or denies, every call that does what the tool does.
+    /// Every call of the tool. If the rule asks or denies, also every call with the same kind of access.
     Calls(Option<AccessKind>),
     Commands(CommandPattern),
     Paths(AccessKind, PathPattern),
     Hosts(GlobMatcher),
-    /// Whatever calls of that tool touch.
+    /// Everything that calls of the tool touch.
     Anything(PathPattern, GlobMatcher),
 }
 
-/// A way of touching something.
+/// A kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AccessKind {
     Runs,
@@ -79,7 +79,7 @@ enum AccessKind {
     Fetches,
 }
 
-/// What calls of our tools do.
+/// The kind of access of each of our tools.
 const TOUCHES: [(&str, AccessKind); 5] = [
     ("bash", AccessKind::Runs),
     ("read", AccessKind::Reads),
@@ -88,14 +88,14 @@ const TOUCHES: [(&str, AccessKind); 5] = [
     ("fetch", AccessKind::Fetches),
 ];
 
-/// Whether calls of a tool name nothing that a spec could be held against: skills, subagents, and what servers
-/// offer.
+/// True if the facts of a tool's calls name nothing that a spec could match: skills, subagents and the
+/// tools of MCP servers.
 fn is_blind(tool: &str) -> bool {
     matches!(tool, "invoke_skill" | "invoke_subagent" | "delegate") || tool.starts_with("mcp__")
 }
 
 impl Rule {
-    /// Reads a rule.
+    /// Parses a rule.
     pub fn parse(kind: RuleKind, text: &str) -> Result<Rule, RuleError> {
         let error = |message: String| RuleError { rule: text.into(), message };
         let (tool, spec) = match text.split_once('(') {
@@ -112,7 +112,7 @@ impl Rule {
             return Err(error("expected a tool's name, or a glob over names".into()));
         }
         let tool = our_name(tool).unwrap_or(tool);
-        // All that a server offers.
+        // A server's name stands for all tools of the server.
         let server = tool.strip_prefix("mcp__").filter(|server| {
             !server.is_empty() && !server.contains("__") && !server.contains(['*', '?', '[', '{'])
         });
@@ -130,7 +130,8 @@ impl Rule {
                 RuleSubject::Hosts(flat(&crate::permission::host::pattern(host)).map_err(error)?)
             }
             (Some(spec), Some(touch)) => RuleSubject::Paths(touch, path(spec).map_err(error)?),
-            // What nothing is known to be touched by, it cannot be held against: it is about every call.
+            // The facts of these tools name nothing that the spec could match, so the rule is about every
+            // call.
             (Some(_), None) if kind != RuleKind::Allow && is_blind(tool) => {
                 RuleSubject::Calls(None)
             }
@@ -141,12 +142,12 @@ impl Rule {
         Ok(Rule { kind, text: text.into(), tool: flat(tool).map_err(error)?, about })
     }
 
-    /// What other programs call our tools: such a name in a rule stands for ours.
+    /// The names that other programs use for our tools. Such a name in a rule means our tool.
     pub fn other_names() -> impl Iterator<Item = &'static str> {
         OTHER_NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// Whether the rule makes anything looser.
+    /// True if the rule loosens permissions.
     pub fn loosens(&self) -> bool {
         self.kind == RuleKind::Allow
     }
@@ -156,13 +157,13 @@ impl Rule {
         self.tool.glob().glob()
     }
 
-    /// The rule without its kind, as it stands in a settings file.
+    /// The rule without its kind, as written in a settings file.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether the rule speaks about a call: one that asks or denies about anything in it, one that allows
-    /// about all of it.
+    /// True if the rule applies to a call: an ask or deny rule if anything in the call matches, an allow
+    /// rule if it covers all of the call.
     pub fn matches(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         if !self.loosens() {
             return self.hits(tool, facts, workspace);
@@ -172,7 +173,7 @@ impl Rule {
         self.covers_call(tool, facts, workspace) || !parts.is_empty() && covered()
     }
 
-    /// Whether anything about a call matches: how rules that ask or deny hold.
+    /// True if anything in a call matches. Rules that ask or deny use this check.
     pub(crate) fn hits(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         let path = |pattern: &PathPattern, path: &_| pattern.matches(path, workspace);
         match &self.about {
@@ -194,7 +195,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule asks about or denies reading one file, which a call came across.
+    /// True if the rule asks about or denies reading a file that a call finds.
     pub(crate) fn keeps_back(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
         match &self.about {
             _ if self.loosens() => false,
@@ -206,7 +207,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule covers all of a call by itself.
+    /// True if the rule alone covers all of a call.
     pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         match &self.about {
             RuleSubject::Calls(_) => self.tool.is_match(tool),
@@ -224,7 +225,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule covers a part of a call.
+    /// True if the rule covers a part of a call.
     pub(crate) fn covers(&self, part: &CallPart<'_>, workspace: &Workspace) -> bool {
         match (&self.about, part) {
             (RuleSubject::Commands(pattern), CallPart::Command(commands, index)) => {
@@ -233,7 +234,7 @@ impl Rule {
             (RuleSubject::Paths(AccessKind::Reads, pattern), CallPart::Read(path)) => {
                 pattern.matches(path, workspace)
             }
-            // Whoever may write a file may look at what stands in it.
+            // A rule that allows to write a file also allows to read it.
             (
                 RuleSubject::Paths(AccessKind::Writes, pattern),
                 CallPart::Read(path) | CallPart::Write(path),
@@ -244,9 +245,9 @@ impl Rule {
     }
 }
 
-/// A part of a call, which a rule covers or does not.
+/// A part of a call that rules are checked against.
 pub(crate) enum CallPart<'a> {
-    /// A command, by its number among those of the call.
+    /// A command, by its index among the commands of the call.
     Command(&'a [SimpleCommand], usize),
     Read(&'a Path),
     Write(&'a Path),
@@ -264,13 +265,13 @@ impl AccessKind {
     }
 }
 
-/// A glob in which a slash is a letter like another.
+/// Compiles a glob in which `*` matches slashes too.
 fn flat(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(false).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|cause| cause.to_string())
 }
 
-/// A host matches with its port and without it.
+/// True if the host matches with or without its port.
 fn is_host(pattern: &GlobMatcher, host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
@@ -289,7 +290,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A rule that is none.
+/// The error of an invalid rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleError {
     rule: String,
@@ -311,7 +312,7 @@ mod tests {
     use super::*;
     use crate::permission::Zone;
 
-    /// Whether `allow` covers each path of a read, and whether `deny` hits any.
+    /// Returns two results: `allow` covers each path of a read, and `deny` hits any path.
     fn check(rule: &str, paths: &[&str]) -> (bool, bool) {
         let workspace = Workspace::new(Path::new("/srv/project")).with_home("/home/u");
         let facts = Facts::reads(paths.iter().map(PathBuf::from));

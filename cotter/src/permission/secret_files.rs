@@ -1,8 +1,8 @@
-//! Files that are secrets by their names.
+//! Files with secret names.
 
 use std::path::Path;
 
-/// Files that are secrets by name, whatever they are in.
+/// Names of secret files, in any folder.
 const FILES: [&str; 8] = [
     ".netrc",
     "_netrc",
@@ -14,13 +14,13 @@ const FILES: [&str; 8] = [
     ".htpasswd",
 ];
 
-/// Folders whose files are secrets.
+/// Folders in which every file is secret.
 const FOLDERS: [&str; 6] = [".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store"];
 
-/// Endings of the names of secret files.
+/// Name endings of secret files.
 const ENDINGS: [&str; 6] = [".pem", ".key", ".p12", ".pfx", ".keystore", ".jks"];
 
-/// Whether a file is a secret, as its name tells: `.env*`, keys, credentials.
+/// True if a file is a secret by its name: `.env*`, keys, credentials.
 pub fn is_secret(path: &Path) -> bool {
     let names = || path.iter().map(|name| name.to_string_lossy().to_lowercase());
     let Some(name) = names().next_back() else { return false };

@@ -1,5 +1,5 @@
-//! The rules that would answer a question of the floor from now on: what a person is offered beside a
-//! plain yes. Pure.
+//! Suggests allow rules that would answer a question of the policy from now on. A person gets them together
+//! with a plain yes. This module has no side effects.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::{
     },
 };
 
-/// The allow rules with which this call would run unasked, as narrow as is useful. Empty where no rule
-/// would do.
+/// Returns the allow rules under which this call would run without a question, as narrow as is useful.
+/// Empty if no rule would help.
 pub(crate) fn offer(policy: &Policy, asked: &PolicyInput<'_>) -> Vec<String> {
     let Some(texts) = candidates(asked) else { return vec![] };
     let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
@@ -24,13 +24,13 @@ pub(crate) fn offer(policy: &Policy, asked: &PolicyInput<'_>) -> Vec<String> {
     }
 }
 
-/// Whether a call would run unasked with these rules besides those in force.
+/// True if a call would run without a question under these rules and the rules in force.
 pub(crate) fn answers(policy: &Policy, asked: &PolicyInput<'_>, rules: &[Rule]) -> bool {
     let approvals = [asked.approvals, rules].concat();
     policy.decide(&PolicyInput { approvals: &approvals, ..*asked }).verdict == Verdict::Pass
 }
 
-/// Nothing where a rule about a command would be about others too.
+/// Returns the texts of candidate rules; `None` if a rule about a command would match other commands too.
 fn candidates(asked: &PolicyInput<'_>) -> Option<Vec<String>> {
     let PolicyInput { tool, facts, workspace, .. } = *asked;
     let mut texts = vec![];
@@ -54,7 +54,8 @@ fn candidates(asked: &PolicyInput<'_>) -> Option<Vec<String>> {
     Some(texts)
 }
 
-/// A command within another stays open for operands; any other is offered as it is.
+/// Returns the pattern for a command. A subcommand is offered with any operands; any other command as
+/// written.
 fn pattern(command: &SimpleCommand) -> Option<String> {
     let names = command.words.iter().take_while(|word| word.kind == CommandWordKind::Name).count();
     let is_plain = |kind| matches!(kind, CommandWordKind::Operand | CommandWordKind::Option);
@@ -62,7 +63,8 @@ fn pattern(command: &SimpleCommand) -> Option<String> {
         && names < command.words.len()
         && command.words[names..].iter().all(|word| is_plain(word.kind));
     let words = if open { &command.words[..names] } else { &command.words[..] };
-    // To a rule these are signs of its own: `./deploy '*'` would become a rule about any operand.
+    // A rule reads these characters as its own syntax: `./deploy '*'` would become a rule about any
+    // operand.
     let odd =
         |text: &str| text.contains(['*', '?', '\'', '"']) || text == "|" || text.ends_with(':');
     if words.iter().any(|word| odd(&word.text)) {
@@ -75,7 +77,7 @@ fn pattern(command: &SimpleCommand) -> Option<String> {
     Some(text)
 }
 
-/// The folder of a file, or the file itself where it lies at the top.
+/// Returns a write rule for the file's folder, or for the file itself if it lies directly in the project.
 fn write_rule(path: &Path, asked: &PolicyInput<'_>) -> Option<String> {
     let inside = path.strip_prefix(asked.workspace.project()).ok()?;
     match inside.parent().filter(|folder| !folder.as_os_str().is_empty()) {

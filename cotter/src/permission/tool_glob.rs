@@ -2,7 +2,7 @@
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-/// Globs over tools' names, for hooks and for an agent's scope.
+/// Compiles globs over tool names, for hooks and for an agent's scope.
 pub(crate) fn tool_globs(globs: &[String]) -> Result<GlobSet, globset::Error> {
     let mut set = GlobSetBuilder::new();
     for glob in globs {
@@ -11,8 +11,7 @@ pub(crate) fn tool_globs(globs: &[String]) -> Result<GlobSet, globset::Error> {
     set.build()
 }
 
-/// Whether one of the globs that a hook is limited to matches a tool's name. What is no glob matches
-/// nothing.
+/// True if one of the globs of a hook matches a tool's name. An invalid glob makes the result false.
 pub fn matches_tool(globs: &[String], tool: &str) -> bool {
     tool_globs(globs).is_ok_and(|set| set.is_match(tool))
 }

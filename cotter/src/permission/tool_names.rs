@@ -1,8 +1,8 @@
-//! What other programs call our tools: in rules, in agents' files, and in hooks that were written for
-//! them.
+//! The names that other programs use for our tools: in rules, in agent files, and in hooks that were
+//! written for those programs.
 
-/// Their name and ours. The first of theirs for one of ours is the one they use today. Used by
-/// `cotter-files` for tools in files of other programs.
+/// Pairs of the other programs' name and our name. The first pair for one of our names has the name used
+/// today. `cotter-files` uses it for tools in files of other programs.
 pub const OTHER_NAMES: [(&str, &str); 14] = [
     ("Bash", "bash"),
     ("Read", "read"),
@@ -20,19 +20,20 @@ pub const OTHER_NAMES: [(&str, &str); 14] = [
     ("AskUserQuestion", "ask_user"),
 ];
 
-/// Our name for a tool of theirs. Used by `cotter-files` for tools in files of other programs.
+/// Returns our name for a tool of another program. `cotter-files` uses it for tools in files of other
+/// programs.
 pub fn our_name(theirs: &str) -> Option<&'static str> {
     OTHER_NAMES.iter().find(|(name, _)| *name == theirs).map(|(_, ours)| *ours)
 }
 
-/// Tools of ours that do what another of ours does in another way, and that other one.
+/// Pairs of our tools: a tool, and the tool whose work it does in another way.
 const VARIANTS: [(&str, &str); 2] = [("bash_background", "bash"), ("delegate", "invoke_subagent")];
 
-/// A tool of theirs whose calls no tool of ours can make.
+/// A tool of another program whose calls none of our tools can make.
 const WITHOUT_EQUAL: &str = "NotebookEdit";
 
-/// Every tool of ours that does what a tool of theirs does, the nearest first. Used by `cotter-files` where
-/// a name of theirs limits or forbids something.
+/// Lists our tools that do the work of another program's tool, the nearest first. `cotter-files` uses it if
+/// such a name limits or forbids something.
 pub fn our_tools(theirs: &str) -> Vec<&'static str> {
     let Some(ours) = our_name(theirs).filter(|_| theirs != WITHOUT_EQUAL) else { return vec![] };
     let variants = VARIANTS.iter().filter(|(_, of)| *of == ours).map(|(variant, _)| *variant);

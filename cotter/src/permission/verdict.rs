@@ -1,16 +1,16 @@
 //! The powers of a handler, and the verdict of a gate.
 
-/// What a handler at a point may do.
+/// The right of a handler at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Power {
-    /// Read and add notes. A failure changes nothing.
+    /// Reads the event and adds notes. A failure changes nothing.
     Observe,
-    /// Pass, ask or block. A failure blocks.
+    /// Returns pass, ask or block. A failure blocks.
     Gate,
-    /// Replace the event. A failure ends as the point's row says.
+    /// Replaces the event. The point defines the effect of a failure.
     Transform,
-    /// Answer a question in the person's stead. A failure is no answer.
+    /// Answers a question in place of the person. A failure is no answer.
     Answer,
 }
 
@@ -26,25 +26,25 @@ impl Power {
     }
 }
 
-/// What a gate on a tool call says: `Pass < Ask < Block`.
+/// The result of a gate on a tool call: `Pass < Ask < Block`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// Nothing against it.
+    /// The gate has no objection.
     Pass,
-    /// A person must say yes first, for this reason.
+    /// A person must approve the call first, for this reason.
     Ask(String),
-    /// It does not happen, for this reason. The model is told.
+    /// The call does not run, for this reason. The model is told.
     Block(String),
 }
 
 impl Verdict {
-    /// A question to a person, with its reason.
+    /// Creates `Ask` with a reason.
     pub fn ask(reason: impl Into<String>) -> Self {
         Verdict::Ask(reason.into())
     }
 
-    /// A refusal, with its reason.
+    /// Creates `Block` with a reason.
     pub fn block(reason: impl Into<String>) -> Self {
         Verdict::Block(reason.into())
     }

@@ -1,4 +1,4 @@
-//! Zones: how far a call reaches.
+//! Zones: how far the effects of a call reach.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use serde::Serialize;
 
 use crate::fs::workspace::{Workspace, is_harmless, is_system};
 
-/// What a call touches, from harmless to forbidden.
+/// The reach of a call's effects, from harmless to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Zone {
-    /// Reads inside the roots; nothing changes.
+    /// Reads inside the roots and changes nothing.
     Safe,
-    /// Writes inside the project.
+    /// Writes inside the workspace.
     Workspace,
     /// Runs project code or an unknown program.
     Build,
-    /// Outgoing traffic.
+    /// Sends traffic out of the machine.
     Network,
-    /// Changes something elsewhere.
+    /// Changes something outside the machine.
     External,
-    /// The system itself.
+    /// Touches the machine outside the workspace.
     Machine,
-    /// Never, whoever asks.
+    /// Forbidden for every caller.
     Never,
 }
 
@@ -40,12 +40,12 @@ impl Zone {
             Zone::Never => "never",
         }
     }
-    /// The zone of reading a path, absolute and with links resolved.
+    /// The zone of reading a path. The path must be absolute with links resolved.
     pub fn of_read(path: &Path, workspace: &Workspace) -> Self {
         if workspace.is_readable(path) { Zone::Safe } else { Zone::Machine }
     }
 
-    /// The zone of writing a path, absolute and with links resolved.
+    /// The zone of writing a path. The path must be absolute with links resolved.
     pub fn of_write(path: &Path, workspace: &Workspace) -> Self {
         if is_harmless(path) {
             Zone::Safe

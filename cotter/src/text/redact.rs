@@ -1,9 +1,10 @@
-//! The one redactor: takes secrets out of everything that leaves the data home.
+//! The redactor: removes secrets from everything that leaves the data home.
 //!
-//! It knows two kinds of secrets: the values of variables whose names say so ([`is_secret_name`]), wherever
-//! they stand, and tokens of well-known shapes (API keys, JSON web tokens, private keys, passwords in URLs).
-//! Shapes are found by their first characters and then measured by hand, so the time is linear in the text
-//! whatever the text is. Give it whole texts: a secret that is split over two calls is not seen.
+//! It finds two kinds of secrets. The first kind is the values of variables with secret names
+//! ([`is_secret_name`]), anywhere in the text. The second kind is tokens of well-known shapes: API keys,
+//! JSON web tokens, private keys, passwords in URLs. A shape is found by its prefix and then measured by
+//! hand, so the time is linear in the text. Pass whole texts: a secret that is split over two calls is not
+//! found.
 
 use std::{borrow::Cow, fmt, ops::Range, sync::LazyLock, sync::OnceLock};
 
@@ -12,11 +13,11 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use crate::text;
 use serde_json::Value;
 
-/// Takes secrets out of text, by value and by shape.
+/// Removes secrets from text, by value and by shape.
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Vec<Secret>,
-    // Built from `secrets` at the first use; empty again whenever they change.
+    // Built from `secrets` at the first use; cleared whenever `secrets` changes.
     values: OnceLock<AhoCorasick>,
 }
 
@@ -27,15 +28,15 @@ struct Secret {
 }
 
 impl Redactor {
-    /// A redactor that knows the shapes and no values yet.
+    /// Creates a redactor that knows the shapes and no values.
     pub fn new() -> Redactor {
         Redactor::default()
     }
 
-    /// Also redacts this value, as `[redacted NAME]`, and its spelling inside a JSON string.
+    /// Adds a value to redact, as `[redacted NAME]`, in plain text and as escaped in a JSON string.
     ///
-    /// White space around the value does not count. A value of fewer than 6 characters is ignored: it would
-    /// be found in ordinary words.
+    /// White space around the value is ignored. A value of fewer than 6 characters is skipped, because
+    /// ordinary words would match it.
     #[must_use]
     pub fn with_secret(mut self, name: &str, value: &str) -> Redactor {
         const SHORTEST: usize = 6;
@@ -54,9 +55,9 @@ impl Redactor {
         self
     }
 
-    /// The text with each secret replaced by `[redacted]` or `[redacted NAME]`; borrowed when there is none.
+    /// Replaces each secret by `[redacted]` or `[redacted NAME]`. Text without a secret is borrowed.
     ///
-    /// Redacting twice changes nothing more.
+    /// Redacting a redacted text changes nothing.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.redact_values(text) {
             Cow::Borrowed(text) => redact_shapes(text),
@@ -64,7 +65,7 @@ impl Redactor {
         }
     }
 
-    /// The same for every text, name and number in a value.
+    /// Redacts every string, key and number in a JSON value.
     pub fn redact_json(&self, value: &mut Value) {
         match value {
             Value::Null | Value::Bool(_) => {}
@@ -112,10 +113,11 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Whether a variable of this name holds a secret: `*_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*` and their kin.
+/// True if a variable of this name holds a secret: `*_KEY`, `*_TOKEN`, `*SECRET*`, `*PASSWORD*` and similar
+/// names.
 ///
-/// Case does not count and camel case is read as words. `PUBLIC_KEY`, `MAX_TOKENS`, `PWD` and `SSH_AUTH_SOCK`
-/// hold none.
+/// Case is ignored and camel case is split into words. `PUBLIC_KEY`, `MAX_TOKENS`, `PWD` and
+/// `SSH_AUTH_SOCK` are not secret.
 pub fn is_secret_name(name: &str) -> bool {
     const ANYWHERE: &[&str] =
         &["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "CREDENTIAL", "APIKEY", "PRIVATEKEY"];
@@ -128,13 +130,13 @@ pub fn is_secret_name(name: &str) -> bool {
         return true;
     }
     let public = words.iter().any(|word| word == "PUBLIC");
-    // `PWD` alone is the working folder, `PATH` and the like never get here.
+    // `PWD` alone is the working folder. `PATH` and similar names never get here.
     let names_alone =
         matches!(words.as_slice(), [only] if only == "PWD" || only == "PASS" || only == "PAT");
     !public && !names_alone && words.last().is_some_and(|last| LAST_WORD.contains(&last.as_str()))
 }
 
-/// The words of a variable's name in upper case: `apiKey` and `API_KEY` both give `API`, `KEY`.
+/// Splits a variable's name into words in upper case: `apiKey` and `API_KEY` both give `API`, `KEY`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_lower = false;
@@ -154,12 +156,12 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// How the rest of a secret is measured once its prefix was found.
+/// The way to measure a secret after its prefix was found.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// This alphabet, at least so many characters.
+    /// Characters of this alphabet, at least this many.
     Token(fn(u8) -> bool, usize),
-    /// This alphabet, exactly so many characters.
+    /// Characters of this alphabet, exactly this many.
     Fixed(fn(u8) -> bool, usize),
     WebToken,
     Bearer,
@@ -167,7 +169,7 @@ enum Shape {
     UrlPassword,
 }
 
-/// Every shape we know, by its prefix. A new one is a line here.
+/// Every known shape, by its prefix. To add a shape, add a line.
 const SHAPES: &[(&str, Shape)] = &[
     ("sk-ant-", Shape::Token(is_base64url, 16)),
     ("sk-", Shape::Token(is_base64url, 20)),
@@ -212,7 +214,7 @@ fn redact_shapes(text: &str) -> Cow<'_, str> {
         let (_, shape) = SHAPES[found.pattern().as_usize()];
         match shape.measure(text, found.range()) {
             Some(secret) => {
-                // The name before a password may itself be a token, and holds no further `://`.
+                // The user name before a password may be a token too. It contains no further `://`.
                 let between = redact_shapes(&text[found.end().min(secret.start)..secret.start]);
                 if let Cow::Owned(between) = between {
                     edit.replace(found.end()..secret.start, &between);
@@ -220,7 +222,7 @@ fn redact_shapes(text: &str) -> Cow<'_, str> {
                 at = secret.end;
                 edit.replace(secret, "[redacted]");
             }
-            // Prefixes are ASCII, so the byte after the first is a character's start.
+            // Prefixes are ASCII, so the byte after the first one starts a character.
             None => at = found.start() + 1,
         }
     }
@@ -235,7 +237,8 @@ fn finder<'a>(patterns: impl Iterator<Item = &'a str>) -> AhoCorasick {
         .expect("secrets and prefixes have fewer than two billion bytes together")
 }
 
-/// A text under edit: pieces are replaced from left to right, nothing is copied before the first.
+/// An edit of a text: pieces are replaced from left to right. Nothing is copied before the first
+/// replacement.
 struct Edit<'t> {
     text: &'t str,
     out: String,
@@ -263,7 +266,7 @@ impl<'t> Edit<'t> {
 }
 
 impl Shape {
-    /// Which part of the text is the secret, if the prefix in this range begins one.
+    /// Returns the range of the secret if the prefix in this range begins one.
     fn measure(self, text: &str, prefix: Range<usize>) -> Option<Range<usize>> {
         let Range { start, end } = prefix;
         match self {
@@ -277,7 +280,7 @@ impl Shape {
     }
 }
 
-/// A prefix at a word's start and at least `min` characters of its alphabet that look random.
+/// Matches a prefix at a word's start and at least `min` characters of its alphabet that look random.
 fn token(
     text: &str,
     start: usize,
@@ -285,19 +288,20 @@ fn token(
     alphabet: fn(u8) -> bool,
     min: usize,
 ) -> Option<Range<usize>> {
-    // Only a word's start: so a run of characters is measured once, however many prefixes stand in it.
+    // Only a word's start counts, so a run of characters is measured once, however many prefixes it
+    // contains.
     if !starts_word(text.as_bytes(), start) {
         return None;
     }
     let mut body = run(text, end, alphabet);
-    // A sentence's full stop is not the token's.
+    // A full stop after the token ends the sentence and is not part of the token.
     while body.ends_with(['.', '-']) {
         body = &body[..body.len() - 1];
     }
     (body.len() >= min && looks_random(body.as_bytes())).then(|| start..end + body.len())
 }
 
-/// A prefix at a word's start and exactly `length` characters of its alphabet.
+/// Matches a prefix at a word's start and exactly `length` characters of its alphabet.
 fn fixed(
     text: &str,
     start: usize,
@@ -313,7 +317,7 @@ fn fixed(
     fits.then_some(start..close)
 }
 
-/// Three or more base64url parts with dots between, the first a JSON object.
+/// Matches three or more base64url parts with dots between; the first part is a JSON object.
 fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
     if !starts_word(text.as_bytes(), start) {
         return None;
@@ -328,7 +332,7 @@ fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
     fits.then(|| start..start + body.len())
 }
 
-/// The credentials after `Bearer`: a dozen characters with a digit among them, or two dozen of any kind.
+/// Matches the credentials after `Bearer`: 12 characters with a digit among them, or 24 of any kind.
 fn bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let rest = text[end..].trim_start_matches(' ');
     let from = text.len() - rest.len();
@@ -338,7 +342,7 @@ fn bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     (fits && starts_word(text.as_bytes(), start)).then(|| from..from + body.len())
 }
 
-/// The password in `scheme://name:password@host`.
+/// Matches the password in `scheme://name:password@host`.
 fn url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let after_scheme = text[..start].ends_with(|char: char| char.is_ascii_alphanumeric());
     let authority = run(text, end, |byte| {
@@ -352,7 +356,7 @@ fn url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     fits.then(|| from..from + password.len())
 }
 
-/// A PEM or PGP private key, also when it is cut off, quoted, in a diff or inside a JSON string.
+/// Matches a PEM or PGP private key, also if it is truncated, quoted, in a diff or inside a JSON string.
 fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let label = run(text, end, |byte| byte == b' ' || is_alphanumeric(byte));
     let is_private = label.ends_with("PRIVATE KEY") || label.ends_with("PRIVATE KEY BLOCK");
@@ -372,7 +376,7 @@ fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
         at += line.len();
         match line.len() {
             16.. => secret_end = Some(at),
-            // `Proc-Type: 4,ENCRYPTED`, before the key itself.
+            // A header such as `Proc-Type: 4,ENCRYPTED` stands before the key itself.
             1.. if header_lines < 4
                 && secret_end.is_none()
                 && text[at..].starts_with(['-', ':']) =>
@@ -380,21 +384,22 @@ fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
                 header_lines += 1;
                 at += header_line(text, at);
             }
-            // The key's last line and its checksum are short; they count only before the closing line.
+            // The key's last line and its checksum are short. They count only before the closing line.
             1.. if short_lines < 2 => short_lines += 1,
             _ => return secret_end.map(|secret_end| start..secret_end),
         }
     }
 }
 
-/// How long the rest of a header's line is: bounded, or many beginnings on one long line would take long.
+/// Returns the length of the rest of a header line, at most 120. The limit keeps the time linear in the
+/// text.
 fn header_line(text: &str, at: usize) -> usize {
     let rest = &text.as_bytes()[at..];
     let printable = |byte: &&u8| matches!(**byte, b' '..=b'~') && **byte != b'\\';
     rest.iter().take(120).take_while(printable).count()
 }
 
-/// Past a line break and what stands around it in quoted text: `\n` in JSON, a diff's `-`, a mail's `>`.
+/// Skips a line break and its surroundings in quoted text: `\n` in JSON, a diff's `-`, a mail's `>`.
 fn skip_line_break(text: &str, from: usize) -> usize {
     let mut at = from;
     for _ in 0..24 {
@@ -413,7 +418,7 @@ fn skip_line_break(text: &str, from: usize) -> usize {
     at
 }
 
-/// The end of `-----END …-----` if it starts here.
+/// Returns the end of `-----END …-----` if it starts at `at`.
 fn closing_line(text: &str, at: usize) -> Option<usize> {
     let label = text[at..].strip_prefix("-----END ")?;
     let from = text.len() - label.len();
@@ -421,15 +426,16 @@ fn closing_line(text: &str, at: usize) -> Option<usize> {
     Some(if text[end..].starts_with("-----") { end + 5 } else { end })
 }
 
-/// The longest piece from here on of bytes that `alphabet` accepts; it must treat all of a character alike.
+/// Returns the longest run of bytes from `from` that `alphabet` accepts. `alphabet` must give the same
+/// result for all bytes of a character.
 fn run(text: &str, from: usize, alphabet: impl Fn(u8) -> bool) -> &str {
     let rest = &text[from..];
     let length = rest.bytes().position(|byte| !alphabet(byte)).unwrap_or(rest.len());
     &rest[..length]
 }
 
-/// Whether a word starts here: not in the middle of `task-force`, but after `\n` in JSON, after `%20` in a URL
-/// and after a terminal's colour.
+/// True if a word starts at `at`: not inside `task-force`, but after `\n` in JSON, after `%20` in a URL and
+/// after a terminal's colour sequence.
 fn starts_word(text: &[u8], at: usize) -> bool {
     let before = &text[..at];
     match before {
@@ -447,7 +453,8 @@ fn starts_word(text: &[u8], at: usize) -> bool {
     }
 }
 
-/// Whether this could be a key rather than words: mixed kinds of characters, overall or in one long piece.
+/// True if `body` looks like a key and not like words: mixed kinds of characters, overall or in one long
+/// piece.
 fn looks_random(body: &[u8]) -> bool {
     fn kinds(bytes: &[u8]) -> usize {
         [u8::is_ascii_digit, u8::is_ascii_uppercase, u8::is_ascii_lowercase]
@@ -475,7 +482,7 @@ fn is_dotted(byte: u8) -> bool {
     is_base64url(byte) || byte == b'.'
 }
 
-/// The value as it stands inside a JSON string, for values with quotes, backslashes or line breaks.
+/// Escapes a value as JSON does inside a string, for values with quotes, backslashes or line breaks.
 fn json_escaped(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for char in value.chars() {
@@ -498,7 +505,7 @@ mod tests {
     use expect_test::{Expect, expect};
     use proptest::prelude::*;
 
-    // Made of letters here, so that no scanner takes this file for a leak.
+    // The key is random letters and digits without a prefix, so that no secret scanner reports this file.
     const KEY: &str = "Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4fGh7j";
 
     fn check(input: &str, expected: Expect) {
@@ -757,7 +764,7 @@ mod tests {
             "ghp_ghs_",
             "%20sk-",
         ] {
-            // Nobody measures here: quadratic time would be noticed.
+            // The test measures no time; quadratic time would be noticed.
             Redactor::new().redact(&piece.repeat(300_000 / piece.len()));
         }
     }

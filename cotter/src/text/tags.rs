@@ -1,10 +1,10 @@
-//! Tags of our own in text for the model: text from elsewhere can neither open nor close such a block.
+//! The runtime's own tags in text for the model. Foreign text can neither open nor close such a block.
 //!
-//! A model reads a tag however it is spelled, so case, whitespace and hidden characters make no difference.
+//! A model recognizes a tag in any spelling, so case, whitespace and hidden characters are ignored.
 
 use crate::text::is_hidden;
 
-/// The name of the blocks that bring notes to the model.
+/// The tag name of the blocks that deliver notes to the model.
 pub(crate) const NOTE_TAG: &str = "system-reminder";
 
 /// Escapes the tags of note blocks.
@@ -43,7 +43,7 @@ fn is_closing_tag(after: &str, name: &str) -> bool {
     begins_with(after, std::iter::once('/').chain(name.chars()))
 }
 
-/// Checks the first visible characters of a text, whatever their case.
+/// True if the visible characters of a text begin with `wanted`. Case is ignored.
 fn begins_with(text: &str, mut wanted: impl Iterator<Item = char>) -> bool {
     let mut visible = text.chars().filter(|c| !c.is_whitespace() && !is_hidden(*c));
     wanted.all(|wanted| visible.next().is_some_and(|c| c.eq_ignore_ascii_case(&wanted)))

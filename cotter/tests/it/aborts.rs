@@ -1,4 +1,4 @@
-//! Aborted at every moment: the run ends there and then, history is well paired, and `session.end`
+//! Aborts at every moment: the run ends at once, every call in history has its result, and `session.end`
 //! fires once with the true reason. L6, L21.
 
 use std::time::Duration;
@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::kit::{Diary, echo, ending, fresh, nap, probe, to_the_end};
 
-/// The agent with every start and end of a run in the diary.
+/// Builds the agent and records every start and end of a run in the diary.
 fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
     let (starts, ends) = (diary.clone(), diary.clone());
     let started =
@@ -37,7 +37,7 @@ fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
         .unwrap()
 }
 
-/// A run that somebody aborts after a second, and one after it.
+/// Aborts a run after a second, then checks that the next run works.
 async fn check(builder: AgentBuilder, expected: Expect) {
     let diary = Diary::default();
     let agent = watched(builder, &diary);
@@ -56,7 +56,7 @@ async fn check(builder: AgentBuilder, expected: Expect) {
     assert_eq!(session.prompt("again").await.unwrap().text(), "as if nothing had been");
 }
 
-/// The script of a run that is aborted at its first step, and of the run after it.
+/// Creates the script of a run that is aborted at its first step, and of the run after it.
 fn script(step: Step) -> Scripted {
     Scripted::new([step, Step::text("as if nothing had been")])
 }
@@ -92,7 +92,7 @@ async fn l6_aborted_before_the_first_word_nothing_is_kept() {
     .await;
 }
 
-/// Half a tool call is none: what came before it is kept, the calls are not.
+/// A call without its end is not stored. The text before it is stored.
 #[tokio::test(start_paused = true)]
 async fn l6_aborted_while_calls_stream_none_of_them_is_kept() {
     let step = Step::text("let me see").and_call("echo", json!({})).and_hang();
@@ -235,7 +235,7 @@ async fn l6_aborted_while_a_gate_holds_the_end_of_the_turn() {
     .await;
 }
 
-/// Aborted right before the request: the model is not asked.
+/// An abort directly before the request sends no request to the model.
 #[tokio::test]
 async fn l6_aborted_before_the_model_call_no_reply_is_kept() {
     let model = Scripted::new([Step::text("unheard")]);
@@ -248,7 +248,7 @@ async fn l6_aborted_before_the_model_call_no_reply_is_kept() {
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: aborted\n");
 }
 
-/// Aborted before it was awaited: starts and ends in pairs all the same, and no gate is called.
+/// A run that is aborted before it is awaited still has one start and one end, and no gate is called.
 #[tokio::test]
 async fn l6_aborted_before_it_starts_a_run_has_its_start_and_its_end() {
     let (diary, gate) = (Diary::default(), Diary::default());
@@ -267,7 +267,7 @@ async fn l6_aborted_before_it_starts_a_run_has_its_start_and_its_end() {
     assert_eq!((gate.shown().as_str(), model.requests()), ("", 0), "LM-017: not called");
 }
 
-/// A run that is dropped is handed to the runtime and ended properly.
+/// Drops a run after its first delta. The runtime ends the dropped run properly.
 async fn dropped_after_the_first_delta() {
     let diary = Diary::default();
     let agent = watched(Agent::builder(script(Step::text("one two").and_hang())), &diary);
@@ -279,7 +279,7 @@ async fn dropped_after_the_first_delta() {
         }
     }
     drop(run);
-    // The next run is served after the dropped one has ended.
+    // The next run starts after the dropped run has ended.
     assert_eq!(session.prompt("again").await.unwrap().reason, EndReason::EndTurn);
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: aborted\nr2 starts\nr2 ends: end_turn\n");
     let kept = transcript(&session);
@@ -325,7 +325,7 @@ async fn a_detached_run_goes_on_by_itself() {
     assert_eq!(diary.shown(), "r1 starts\nr1 ends: end_turn\n");
 }
 
-/// Two at once: one after the other, each with its own events.
+/// Starts two runs at once. They run one after the other, each with its own events.
 async fn two_at_once(session: &Session) -> (String, String) {
     let (first, second) =
         tokio::join!(to_the_end(session.prompt("a")), to_the_end(session.prompt("b")));

@@ -1,4 +1,4 @@
-//! Models, hooks, tools and stores that misbehave on purpose, and what must hold all the same.
+//! Models, hooks, tools and stores that misbehave on purpose. The invariants must hold all the same.
 
 use std::{
     future::{Future, poll_fn},
@@ -44,7 +44,7 @@ use smol_str::SmolStr;
 
 use crate::kit::{Diary, Moment, Spy, ending, files, fresh, probe, records, spec, to_the_end};
 
-/// A model that sends exactly these pieces, a reply per request, and then says `done`.
+/// A model that sends exactly these pieces, one reply per request, and then says `done`.
 struct Raw {
     name: SmolStr,
     replies: Mutex<Vec<Vec<Delta>>>,
@@ -80,7 +80,7 @@ impl Model for Raw {
     }
 }
 
-/// S4: a made-up id is nobody else's, so a yes is never taken for another call's.
+/// S4: a generated id never equals the id of another call, so a yes never counts for another call.
 #[tokio::test]
 async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
     let diary = Diary::default();
@@ -98,7 +98,7 @@ async fn s4_a_yes_to_one_call_is_no_yes_to_another_of_its_id() {
     assert_eq!(diary.shown(), "risky {\"do\":\"little\"}\n", "{}", transcript(&session));
 }
 
-/// S2: what tightens while the start of a call is written to the disk still counts.
+/// S2: a gate that is registered while the start of a call is written to the disk still counts.
 #[tokio::test]
 async fn s2_a_gate_that_comes_while_the_row_is_synced_still_blocks() {
     let diary = Diary::default();
@@ -124,7 +124,7 @@ async fn s2_a_gate_that_comes_while_the_row_is_synced_still_blocks() {
     assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
 }
 
-/// An abort while the start of a call is written to the disk: the tool does not begin.
+/// After an abort while the start of a call is written to the disk, the tool does not start.
 #[tokio::test]
 async fn l21_an_abort_while_the_row_is_synced_starts_nothing() {
     let diary = Diary::default();
@@ -149,7 +149,7 @@ async fn l21_an_abort_while_the_row_is_synced_starts_nothing() {
     assert_eq!((diary.shown().as_str(), ending(&reply).as_str()), ("", "aborted"));
 }
 
-/// An input as deep as a parser takes is still there when the session is opened again.
+/// An input as deep as the parser accepts can be read when the session is opened again.
 #[tokio::test]
 async fn p10_a_deep_input_does_not_make_its_line_unreadable() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ async fn p10_a_deep_input_does_not_make_its_line_unreadable() {
     assert_eq!(transcript(&again), before);
 }
 
-/// L21: a price that is no number, or less than nothing, does not switch the budget off.
+/// L21: a price that is negative or not a number does not disable the budget.
 #[tokio::test]
 async fn l21_an_absurd_price_keeps_no_budget_open() {
     for cost in [f64::NAN, -1.0, f64::INFINITY] {
@@ -190,7 +190,7 @@ async fn l21_an_absurd_price_keeps_no_budget_open() {
     }
 }
 
-/// A disk that fails once, right after an effect: the model is told what came of the call.
+/// The disk fails once, directly after an effect. The model still gets the result of the call.
 #[tokio::test]
 async fn s26_a_call_that_ran_is_not_called_cancelled_when_the_store_stumbles() {
     let diary = Diary::default();
@@ -214,7 +214,7 @@ async fn s26_a_call_that_ran_is_not_called_cancelled_when_the_store_stumbles() {
     assert!(shown.contains("result c1.1: write ran"), "{shown}");
 }
 
-/// A store whose appends fail whenever somebody says so.
+/// A store whose appends fail if `when` returns true.
 struct Stumbling {
     store: MemoryStore,
     when: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -268,7 +268,7 @@ impl cotter::history::store::Log for StumblingLog {
     }
 }
 
-/// L6: `session.end` fires, and is told, also when the store has failed for good.
+/// L6: `session.end` fires and is reported even if the store has failed for good.
 #[tokio::test]
 async fn l6_session_end_fires_when_the_store_is_gone() {
     let diary = Diary::default();
@@ -328,7 +328,7 @@ impl Ui for PanickyUi {
     }
 }
 
-/// L6: whatever panics, the run has its end and its calls their results.
+/// L6: after a panic the run has its end and every call its result.
 #[tokio::test]
 async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
     let diary = Diary::default();
@@ -356,7 +356,7 @@ async fn l6_a_panic_outside_of_hooks_ends_the_run_properly() {
     assert_eq!(diary.shown(), "");
 }
 
-/// Nobody else can speak as the kernel, or take its place.
+/// No owner can register as the kernel or replace it.
 #[test]
 fn nobody_registers_as_the_kernel() {
     let agent = Agent::builder(Scripted::new([])).build().unwrap();
@@ -369,7 +369,8 @@ fn nobody_registers_as_the_kernel() {
     assert_eq!(agent.hooks(), kernel);
 }
 
-/// A grant does not make another owner of a unit: with or without, it is unloaded and replaced.
+/// A grant does not change the identity of an owner. The owner is unloaded and replaced with or without the
+/// grant.
 #[test]
 fn a_unit_is_the_same_with_and_without_its_grant() {
     let agent = Agent::builder(Scripted::new([])).build().unwrap();
@@ -383,7 +384,7 @@ fn a_unit_is_the_same_with_and_without_its_grant() {
     assert_eq!(agent.hooks(), kernel);
 }
 
-/// Mode `auto` asks nobody, whoever wants to ask.
+/// Mode `auto` asks no person, even if a gate wants to ask.
 #[tokio::test]
 async fn mode_auto_refuses_what_a_gate_would_ask() {
     let diary = Diary::default();
@@ -400,7 +401,7 @@ async fn mode_auto_refuses_what_a_gate_would_ask() {
     assert_eq!((ui.questions().len(), diary.shown().as_str()), (0, ""));
 }
 
-/// A deny rule holds for either end of a link, an allow rule needs both.
+/// A deny rule matches either end of a link; an allow rule must cover both.
 #[tokio::test]
 #[cfg(unix)]
 async fn a_deny_rule_names_a_link_by_either_end() {
@@ -424,7 +425,7 @@ async fn a_deny_rule_names_a_link_by_either_end() {
     }
 }
 
-/// A limit without end is one.
+/// A limit of `Duration::MAX` is accepted.
 #[tokio::test]
 async fn a_gate_may_have_all_the_time_there_is() {
     let diary = Diary::default();
@@ -441,13 +442,13 @@ async fn a_gate_may_have_all_the_time_there_is() {
     assert_eq!((ending(&reply).as_str(), diary.shown().as_str()), ("end_turn", "look {}\n"));
 }
 
-/// A gate that answers after its limit has not answered, also when nobody looked in between.
+/// A verdict after the gate's limit does not count, even if no other task ran in between.
 #[tokio::test(start_paused = true)]
 async fn l7_a_late_pass_is_no_pass() {
     let diary = Diary::default();
     let late = |_: At<ToolPre>| async {
         tokio::time::sleep(Duration::from_millis(10)).await;
-        // Polled once, the clock moves on; nobody else is polled before the answer.
+        // One poll moves the clock forward. No other task is polled before the verdict.
         let mut later = pin!(tokio::time::advance(Duration::from_millis(100)));
         poll_fn(|task| Poll::Ready(later.as_mut().poll(task).is_ready())).await;
         Verdict::Pass
@@ -461,7 +462,7 @@ async fn l7_a_late_pass_is_no_pass() {
     assert_eq!(diary.shown(), "");
 }
 
-/// S2: a hook that may no longer answer does not.
+/// S2: a hook that was removed can no longer answer.
 #[tokio::test]
 async fn s2_a_revoked_answer_is_none() {
     let diary = Diary::default();
@@ -489,7 +490,7 @@ async fn s2_a_revoked_answer_is_none() {
     assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
 }
 
-/// A person during whose question somebody registers something.
+/// A person during whose question another gate is registered.
 struct Meanwhile(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 impl Ui for Meanwhile {
     fn present(&self) -> bool {
@@ -503,7 +504,7 @@ impl Ui for Meanwhile {
     }
 }
 
-/// S4: an answer to one hook is no answer to another of the same name.
+/// S4: the answer to one hook does not count for another hook of the same name.
 #[tokio::test]
 async fn s4_a_second_asker_of_a_known_name_is_not_answered() {
     let diary = Diary::default();
@@ -526,7 +527,7 @@ async fn s4_a_second_asker_of_a_known_name_is_not_answered() {
     assert_eq!(diary.shown(), "", "{}", records(&**agent.store(), session.id()));
 }
 
-/// A long line is one line, however long.
+/// A long line counts as one line.
 #[tokio::test]
 async fn read_counts_a_long_line_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -582,8 +583,8 @@ async fn s20_no_spelling_of_the_tag_gets_through() {
     }
 }
 
-/// A filter that cannot be built would match no tool: its gate would guard nothing, its scope hide
-/// nothing.
+/// An invalid glob is refused. Otherwise it would match no tool: its gate would guard nothing, and its
+/// scope would hide nothing.
 #[tokio::test]
 async fn globs_that_are_none_are_refused_not_ignored() {
     let builder = || Agent::builder(Scripted::new([]));

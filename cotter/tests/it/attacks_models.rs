@@ -1,4 +1,4 @@
-//! Odd cases of models, as the core sees them: what outlives its owner.
+//! Edge cases of models in the core: objects that must not outlive their owner.
 
 use std::sync::{
     Arc,
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::kit::fresh;
 
-/// Tells when it goes.
+/// Sets a flag when it is dropped.
 struct Held(Arc<AtomicBool>);
 
 impl Drop for Held {
@@ -23,7 +23,7 @@ impl Drop for Held {
     }
 }
 
-/// R6: a tool that was unloaded is gone while nothing runs, whether anybody listens to replies or not.
+/// R6: an unloaded tool is dropped while the session is idle, with and without a listener to replies.
 #[tokio::test]
 async fn r6_an_unloaded_tool_is_gone_while_a_session_is_idle() {
     for listens in [false, true] {

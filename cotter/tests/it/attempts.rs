@@ -1,4 +1,5 @@
-//! One request and its attempts: retries by kind, back-off, fallback models, notes that survive both.
+//! One request and its attempts: retries by error kind, back-off, fallback models, notes that survive
+//! retries and fallback.
 
 use std::{
     sync::atomic::{AtomicU32, Ordering::SeqCst},
@@ -19,7 +20,7 @@ use smol_str::SmolStr;
 
 use crate::kit::{Diary, ending, fresh, to_the_end};
 
-/// One prompt: its events, how long it took, how it ended.
+/// Runs one prompt and checks its events, its duration and its end.
 async fn check(builder: AgentBuilder, expected: Expect) {
     let agent = builder.build().unwrap();
     let session = fresh(&agent).await;
@@ -33,7 +34,7 @@ fn fails(kind: ModelErrorKind) -> Step {
     Step::error(kind)
 }
 
-/// L21: a passing failure is tried again, each time after twice the wait; what was streamed is gone.
+/// L21: a temporary error is retried, each time after twice the delay. The streamed text is dropped.
 #[tokio::test(start_paused = true)]
 async fn l21_a_passing_failure_is_retried_and_its_stream_dropped() {
     let script = [
@@ -65,7 +66,7 @@ async fn l21_a_passing_failure_is_retried_and_its_stream_dropped() {
     .await;
 }
 
-/// L21: the provider's own wish to be left alone is heeded.
+/// L21: the provider's `retry_after` is respected.
 #[tokio::test(start_paused = true)]
 async fn l21_retry_after_is_waited_for() {
     let wait = Some(Duration::from_secs(90));
@@ -88,7 +89,7 @@ async fn l21_retry_after_is_waited_for() {
     .await;
 }
 
-/// L21: who is to wait longer than anybody should is not asked again; the next one is.
+/// L21: a model that asks for too long a wait is not retried; the next model is asked.
 #[tokio::test(start_paused = true)]
 async fn l21_nobody_waits_for_a_day() {
     let day = Some(Duration::from_secs(86_400));
@@ -122,7 +123,7 @@ async fn l21_nobody_waits_for_a_day() {
     .await;
 }
 
-/// A model whose first replies break off after they were counted.
+/// A model whose first replies break off after their usage was reported.
 struct Breaking {
     name: SmolStr,
     left: AtomicU32,
@@ -148,7 +149,7 @@ impl Model for Breaking {
     }
 }
 
-/// L21: what broke off after it was counted was paid for, and a budget knows.
+/// L21: the usage of a reply that broke off counts, in totals and in the budget.
 #[tokio::test(start_paused = true)]
 async fn l21_a_reply_that_broke_off_is_booked() {
     let breaking = |left| Breaking { name: "test/breaking".into(), left: AtomicU32::new(left) };
@@ -184,7 +185,7 @@ async fn l21_after_the_last_retry_the_run_fails() {
     .await;
 }
 
-/// L21: only what may pass is tried again.
+/// L21: only temporary errors are retried.
 #[tokio::test(start_paused = true)]
 async fn l21_each_kind_of_failure_is_retried_or_not() {
     let mut shown = String::new();
@@ -209,7 +210,7 @@ async fn l21_each_kind_of_failure_is_retried_or_not() {
     .assert_eq(&shown);
 }
 
-/// L21: who was given up is not asked again in the same run; in the next one it is.
+/// L21: a model that failed for good is not asked again in the same run, but is asked in the next run.
 #[tokio::test(start_paused = true)]
 async fn l21_the_rest_of_a_run_stays_with_who_answered() {
     let dead = || Scripted::new(std::iter::repeat_n(fails(ModelErrorKind::Auth), 9));
@@ -225,7 +226,7 @@ async fn l21_the_rest_of_a_run_stays_with_who_answered() {
     assert_eq!((dead.requests().len(), next.requests().len()), (2, 4));
 }
 
-/// L21, L4: a model that does not answer is given up for the next, and `model.pre` sees every attempt.
+/// L21, L4: the next model replaces a model that does not answer, and `model.pre` sees every attempt.
 #[tokio::test(start_paused = true)]
 async fn l4_model_pre_fires_for_every_attempt_also_of_the_fallback() {
     let diary = Diary::default();
@@ -312,8 +313,8 @@ async fn a_stream_that_ends_before_the_reply_did_is_a_network_failure() {
     .await;
 }
 
-/// L9, L4: a note rides on the very request it was made for, is there again after a failure, and is
-/// delivered once: it stays in history where it was sent.
+/// L9, L4: a note is part of the request it was made for, is sent again after a failure, and is delivered
+/// once. It stays in history at that position.
 #[tokio::test(start_paused = true)]
 async fn l9_notes_are_kept_across_retries_and_delivered_once() {
     let model = Recording::new(Scripted::new([
@@ -389,7 +390,7 @@ async fn l9_notes_are_kept_across_retries_and_delivered_once() {
     .assert_eq(&transcript(&session));
 }
 
-/// L5: what a reply used and cost, once per reply that was recorded and none for a failed attempt.
+/// L5: `model.post` reports usage and cost once per recorded reply and never for a failed attempt.
 #[tokio::test(start_paused = true)]
 async fn l5_model_post_tells_of_each_recorded_reply() {
     let diary = Diary::default();
@@ -415,7 +416,7 @@ async fn l5_model_post_tells_of_each_recorded_reply() {
     "#]].assert_eq(&diary.shown());
 }
 
-/// L5: a reply that was paid for is metered, whatever happens next.
+/// L5: a paid reply is reported even if the run is aborted afterwards.
 #[tokio::test]
 async fn l5_an_abort_does_not_hide_a_recorded_reply_from_the_meter() {
     let diary = Diary::default();
@@ -433,7 +434,7 @@ async fn l5_an_abort_does_not_hide_a_recorded_reply_from_the_meter() {
     assert_eq!(diary.shown(), "test/scripted\n");
 }
 
-/// A reply that was cut off is continued three times, then the run ends.
+/// A truncated reply is continued three times, then the run ends.
 #[tokio::test]
 async fn a_reply_cut_off_at_its_length_is_continued_three_times() {
     let cut = |text: &str| Step::text(text).and_stop(StopReason::MaxTokens);

@@ -1,5 +1,5 @@
-//! What comes with the library: the kernel's gates, which every agent has, and the subagents and
-//! commands, there for whoever takes them.
+//! The parts of the library itself: the kernel gates, which every agent has, and the optional built-in
+//! subagents and commands.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ fn builder(steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
     Agent::builder(Scripted::new(steps)).extend(builtin::subagents).extend(builtin::commands)
 }
 
-/// Prompts, one after the other on one session, and what the person reads.
+/// Runs prompts one after the other on one session and checks the text that the person reads.
 async fn check(builder: AgentBuilder, prompts: &[&str], expected: Expect) {
     let session = fresh(&builder.build().unwrap()).await;
     let mut shown = String::new();
@@ -279,7 +279,7 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
     assert_eq!(reply.unwrap().text(), "The reviewer says that it has one line.");
     let told = events.lines();
     let told = told.filter(|line| line.starts_with("tool.") || line.starts_with("subagent"));
-    // Reading takes its time: whether its result is told before the refusal is open.
+    // Reading takes time, so its result may come before or after the refusal.
     let (refused, told): (Vec<_>, Vec<_>) = told.partition(|line| line.starts_with("tool.refused"));
     let words = "tool.refused c3.1 scope: The tool `shout` is not available to this agent.";
     assert_eq!(refused, [words]);
@@ -324,7 +324,7 @@ async fn g19_compact_during_a_run_waits_for_its_next_request() {
     .assert_eq(&transcript(&session));
 }
 
-/// A kernel gate: what the model is told of a call that touches this, in the project `/project`.
+/// Checks the result of a call with these facts, under the kernel gates and in the project `/project`.
 async fn check_gate(facts: Facts, expected: Expect) {
     let tool = FnTool::new(spec("touch"), |_| async { Ok("touched".into()) }).touching(facts);
     let script = [Step::call("touch", json!({})), Step::text("done")];
@@ -353,7 +353,7 @@ async fn c6_project_roots_keeps_calls_inside() {
     check_gate(Facts { writes: vec!["/tmp/a".into()], ..safe() }, expect![[r#"result c1.1 (denied): Hook "project-roots" blocked the action: /tmp/a is outside the project. Adjust your approach; do not retry the exact same call."#]]).await;
 }
 
-/// System folders stay closed when the project's roots include them.
+/// System folders stay closed even if the project's roots include them.
 #[tokio::test]
 async fn c7_system_directories_are_not_written() {
     let calls = ["/etc/hosts", "/usr/lib/x", "/dev/sda", "/etc/../etc/x"];
@@ -372,7 +372,7 @@ async fn c7_system_directories_are_not_written() {
     }
 }
 
-/// S1, S16: what is closed is closed under every name it has.
+/// S1, S16: a closed file is closed under every name it has.
 #[cfg(unix)]
 #[tokio::test]
 async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {
@@ -405,8 +405,7 @@ async fn s1_s16_a_hard_link_to_what_is_closed_is_closed() {
     .assert_debug_eq(&results);
 }
 
-/// A page of `read` ends where it says: with long lines there are fewer of them, and nothing is left out
-/// between.
+/// A page of `read` ends at the stated line. Long lines make the page shorter, and no line is left out.
 #[tokio::test]
 async fn a_page_of_a_long_file_is_whole() {
     let folder = tempfile::tempdir().unwrap();
@@ -432,7 +431,7 @@ async fn a_page_of_a_long_file_is_whole() {
         offset = next;
     }
     expect!["[881, 1741, 1900]"].assert_eq(&format!("{pages:?}"));
-    // One line at least, however little room there is.
+    // A page has at least one line, even if the line exceeds the limit.
     let page = read_page(&root, json!({"path": "wide"}), 1000).await;
     assert!(page.contains("go on with offset 2"), "{page}");
 }

@@ -1,4 +1,5 @@
-//! Who broke the provider's prompt cache, and where: what `model.post` tells of it, and when it is silent.
+//! The cause and the position of a break of the provider's prompt cache, as `model.post` reports them. A
+//! request that continues the last one reports nothing.
 
 use std::{
     sync::{Arc, Mutex, Weak},
@@ -33,7 +34,7 @@ use smol_str::SmolStr;
 
 use crate::kit::{Diary, ending, files, fresh, probe};
 
-/// A model whose body is a text: tools, system prompt, messages, a line each.
+/// A model whose request body is a text: tools, system prompt, messages, one line each.
 #[derive(Clone)]
 struct Plain(Recording<Scripted>);
 
@@ -70,7 +71,7 @@ impl Model for Plain {
     }
 }
 
-/// An agent on such a model, a session of it, and what was told of each reply.
+/// An agent on a `Plain` model, a session, and the report about each reply.
 struct Watched {
     agent: Agent,
     session: Session,
@@ -128,7 +129,7 @@ fn exposed(name: &'static str) -> Skill {
     Skill::text(name, "text").description(format!("about {name}")).expose_to_agent()
 }
 
-/// B0: tools that come, go and change, each with its owner.
+/// B0: a tool that is added, removed or changed is reported with its owner.
 #[tokio::test]
 async fn b0_a_tool_that_comes_goes_or_changes_names_its_owner() {
     let all = Watched::new(|builder| builder.tool(tool("alpha", "first"))).await;
@@ -164,8 +165,8 @@ async fn b0_a_tool_that_comes_goes_or_changes_names_its_owner() {
     "#]]);
 }
 
-/// B0: what the runtime's own tools list is its owners', not the kernel's; also the first and the last of
-/// a list, with which the tool itself comes and goes.
+/// B0: the entries of the built-in list tools belong to their owners, not to the kernel. This includes the
+/// first and the last entry, with which the tool itself is added and removed.
 #[tokio::test]
 async fn b0_a_skill_or_a_subagent_names_its_owner() {
     let all = Watched::new(|builder| builder.tool(tool("alpha", "first"))).await;
@@ -214,7 +215,7 @@ async fn b0_a_skill_or_a_subagent_names_its_owner() {
     "#]]);
 }
 
-/// B0: where the model has no tool for skills, only their names are shown: in the system prompt.
+/// B0: without a tool for skills, the model sees only their names, in the system prompt.
 #[tokio::test]
 async fn b0_a_skill_that_is_only_named_breaks_where_it_is_named() {
     let all = Watched::new(|builder| builder.scope(["none"]).define_skill(exposed("terse"))).await;
@@ -234,7 +235,7 @@ async fn b0_a_skill_that_is_only_named_breaks_where_it_is_named() {
     "#]]);
 }
 
-/// A subsystem with words for the system prompt.
+/// A subsystem with text for the system prompt.
 struct Slate;
 
 impl Hook for Slate {
@@ -243,7 +244,7 @@ impl Hook for Slate {
     }
 }
 
-/// B0: a hook's words for the system prompt are the hook's.
+/// B0: a hook's text in the system prompt belongs to the hook.
 #[tokio::test]
 async fn b0_a_hooks_words_in_the_system_prompt_name_the_hook() {
     let all = Watched::new(|builder| builder).await;
@@ -262,7 +263,7 @@ async fn b0_a_hooks_words_in_the_system_prompt_name_the_hook() {
     "#]]);
 }
 
-/// A command that limits the tools to those it is told, or lifts the limit.
+/// A command that limits the tools to its arguments, or removes the limit.
 fn only() -> Command {
     Command::new("only", |cx: CommandCx| async move {
         match cx.args.is_empty() {
@@ -272,7 +273,7 @@ fn only() -> Command {
     })
 }
 
-/// B0: whoever limits a session's tools did it, not the owner of a tool that is gone or back.
+/// B0: a limit on a session's tools is reported with the owner of the limit, not with the owner of a tool.
 #[tokio::test]
 async fn b0_limiting_the_tools_names_who_limits() {
     let all = Watched::new(|builder| {
@@ -318,7 +319,7 @@ async fn b0_limiting_the_tools_names_who_limits() {
     "#]]);
 }
 
-/// What a context transform makes of each message by its text.
+/// Registers a context transform that changes each message by its text.
 fn rewriting(
     name: &'static str,
     from: &'static str,
@@ -341,7 +342,7 @@ fn rewriting(
     }
 }
 
-/// B0: of several context transforms only the one that changes what was sent before is named.
+/// B0: of several context transforms, only the one that changes an earlier message is reported.
 #[tokio::test]
 async fn b0_a_context_transform_that_changes_an_old_message_is_named() {
     let always = each_message(|message: &Message| match message.text().contains("zero") {
@@ -377,7 +378,7 @@ async fn b0_a_context_transform_that_changes_an_old_message_is_named() {
     "#]]);
 }
 
-/// B0: of two that change something at once, the one who changes what comes first.
+/// B0: of two changes at once, the one at the earlier position is reported.
 #[tokio::test]
 async fn b0_of_two_transforms_at_once_the_first_change_counts() {
     let mut told = String::new();
@@ -420,7 +421,7 @@ async fn b0_of_two_transforms_at_once_the_first_change_counts() {
     .assert_eq(&told);
 }
 
-/// B0: a transform that ends what is sent with words of its own moves them each time.
+/// B0: a transform that appends its own text to every request moves the text each time.
 #[tokio::test]
 async fn b0_words_at_the_end_of_every_request_are_their_transforms() {
     let remind = |build: &ContextEvent| {
@@ -459,7 +460,7 @@ async fn b0_words_at_the_end_of_every_request_are_their_transforms() {
     "#]]);
 }
 
-/// B0: what is not sent may change: who marked a message, what it cost, what renderers show.
+/// B0: data that is not sent may change: the mark of a message, its cost, its render data.
 #[tokio::test]
 async fn b0_a_change_that_no_model_reads_breaks_nothing() {
     let marked = |build: &ContextEvent| {
@@ -494,7 +495,7 @@ async fn b0_a_change_that_no_model_reads_breaks_nothing() {
     "#]]);
 }
 
-/// B0: a compaction, and a move of the leaf.
+/// B0: a compaction and a move of the leaf are reported.
 #[tokio::test]
 async fn b0_a_compaction_and_a_move_are_named() {
     let all = Watched::new(|builder| {
@@ -548,7 +549,7 @@ async fn b0_a_compaction_and_a_move_are_named() {
     "#]]);
 }
 
-/// B0: notes are part of what was sent, whether one attempt took them or three.
+/// B0: notes are part of the sent messages, with one attempt or with three.
 #[tokio::test(start_paused = true)]
 async fn b0_notes_and_retries_break_nothing() {
     let fails = || Step::error(ModelErrorKind::Overloaded);
@@ -592,7 +593,7 @@ async fn b0_notes_and_retries_break_nothing() {
     assert_eq!(noted.count(), 4, "every reply had notes");
 }
 
-/// B0: what nobody takes back is silent: plain turns with tools, thinking, a skill, steering.
+/// B0: turns that only append report nothing: tools, thinking, a skill, steering.
 #[tokio::test]
 async fn b0_plain_turns_break_nothing() {
     let script = (0..12).map(|n| match n % 3 {
@@ -624,7 +625,7 @@ async fn b0_plain_turns_break_nothing() {
     "#]]);
 }
 
-/// B0: another model has a cache of its own, and a session that is opened again one that may be cold.
+/// B0: another model has its own cache, and the cache of a reopened session may be cold.
 #[tokio::test]
 async fn b0_another_model_and_another_opening_break_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -666,8 +667,8 @@ async fn b0_another_model_and_another_opening_break_nothing() {
     "#]]);
 }
 
-/// B0: on the wire it is `cacheBreak`, for hooks as for listeners; a request that begins as before says
-/// nothing of it.
+/// B0: the JSON key is `cacheBreak`, for hooks and for listeners. It is absent if the request continues the
+/// last one.
 #[tokio::test]
 async fn b0_what_is_told_as_json() {
     let payloads = Diary::default();
@@ -699,7 +700,7 @@ async fn b0_what_is_told_as_json() {
     "#]].assert_eq(&format!("{told}{}", payloads.shown()));
 }
 
-/// B0: a model that cannot tell has no byte.
+/// B0: without an offset from the model, `byte` is `None`.
 #[tokio::test]
 async fn b0_a_model_that_does_not_know_gives_no_byte() {
     let model = Scripted::new([Step::text("ok"), Step::text("ok")]);
@@ -722,10 +723,10 @@ async fn b0_a_model_that_does_not_know_gives_no_byte() {
     .assert_eq(&told.shown());
 }
 
-/// The tools of every request, for as long as anybody has them.
+/// Weak references to the tools of every request.
 type Shown = Arc<Mutex<Vec<Weak<ToolList>>>>;
 
-/// Keeps nothing of a request alive.
+/// A model that keeps nothing of a request alive.
 struct Forgetful(Scripted, Shown);
 
 impl Model for Forgetful {
@@ -739,7 +740,7 @@ impl Model for Forgetful {
     }
 }
 
-/// What the next reply's event tells of the cache.
+/// Returns the cache report of the next reply's event.
 async fn next_told(events: &mut cotter::hooks::events::EventStream) -> String {
     let told = async {
         loop {
@@ -751,7 +752,7 @@ async fn next_told(events: &mut cotter::hooks::events::EventStream) -> String {
     tokio::time::timeout(Duration::from_secs(5), told).await.expect("it is told")
 }
 
-/// B0: where nobody would hear of it nothing is remembered, and nothing is told late.
+/// B0: without a listener nothing is remembered, and nothing is reported later.
 #[tokio::test]
 async fn b0_what_nobody_hears_of_is_not_remembered() {
     let shown = Shown::default();
@@ -806,7 +807,7 @@ async fn b0_what_nobody_hears_of_is_not_remembered() {
     .assert_eq(&format!("{shown}{}", told.shown()));
 }
 
-/// B0: whoever begins to listen while the model speaks hears of that reply too.
+/// B0: a listener that starts during a reply gets that reply too.
 #[tokio::test(start_paused = true)]
 async fn b0_a_listener_who_comes_late_hears_of_the_reply() {
     let slow = Step::text("o k").and_delay(Duration::from_secs(1));

@@ -1,5 +1,5 @@
-//! Agents that work for a run: nothing they do is beyond what the run itself may, and all of it stands in
-//! the run's own ledger and budget. G16, R4, L1, L21, S20, S27.
+//! Agents that work for a run. They may do no more than the run itself, and the run's ledger and budget
+//! cover all their calls. G16, R4, L1, L21, S20, S27.
 
 use std::{
     env,
@@ -34,7 +34,7 @@ use tokio::sync::Notify;
 
 use crate::kit::{Diary, ending, files, fresh, plain_lines, probe, spec, to_the_end};
 
-/// The two ways to have an agent work: one that is registered, and one built in a handler.
+/// The two ways to start a child: a registered agent, and an agent built in a handler.
 const WAYS: [&str; 2] = ["agent", "child"];
 
 fn with_sub(builder: AgentBuilder, way: &str, config: AgentConfig) -> AgentBuilder {
@@ -51,7 +51,7 @@ fn sub_call(prompt: &str) -> Step {
     Step::call("invoke_subagent", json!({"name": "sub", "prompt": prompt}))
 }
 
-/// The decisions of a session: who was decided about, within what, how and by whom.
+/// Formats the decisions of a session: the call, its parent call, the verdict and the decider.
 fn rows(agent: &Agent, id: &str) -> String {
     let mut text = String::new();
     for line in plain_lines(&**agent.store(), id) {
@@ -68,7 +68,8 @@ fn rows(agent: &Agent, id: &str) -> String {
     text
 }
 
-/// A subagent's one call of `write` under the parent's rules: the rows, what ran, what the parent got.
+/// Runs a subagent that calls `write` once under the parent's rules. Checks the rows, the executed calls
+/// and the parent's result.
 async fn check_refused(
     register: impl Fn(AgentBuilder) -> AgentBuilder,
     config: AgentConfig,
@@ -160,7 +161,7 @@ async fn g16_a_subagents_call_is_refused_by_the_parents_floor() {
     .await;
 }
 
-/// C15: what the subagent's own config takes away: a tool, and everything that changes something.
+/// C15: the restrictions in the subagent's own config: a tool, and everything that changes something.
 #[tokio::test]
 async fn c15_a_subagent_has_no_tool_that_its_config_takes_away_and_may_only_look() {
     let same = |builder: AgentBuilder| builder;
@@ -190,7 +191,7 @@ async fn c15_a_subagent_has_no_tool_that_its_config_takes_away_and_may_only_look
     "#]],
     )
     .await;
-    // What cannot be read takes all away.
+    // An invalid glob removes all tools.
     check_refused(
         same,
         AgentConfig::new("sub").without_tools(["["]),
@@ -206,8 +207,8 @@ async fn c15_a_subagent_has_no_tool_that_its_config_takes_away_and_may_only_look
     .await;
 }
 
-/// G16, S20: the parent's scope, however it was set: on the agent, in its config, for the session. What
-/// the subagent's own config names does not widen it.
+/// G16, S20: the parent's scope, set on the agent, in its config or for the session. The subagent's own
+/// config does not widen the scope.
 #[tokio::test]
 async fn g16_a_subagents_call_is_refused_by_the_parents_scope() {
     let wide = || AgentConfig::new("sub").with_tools(["*"]);
@@ -276,7 +277,7 @@ fn limit(_: &points::SessionStartEvent, cx: &Cx) {
     }
 }
 
-/// G16: the parent's person is asked, with the parent's question; a no is a no.
+/// G16: the child's question goes to the parent's person, and a no is final.
 #[tokio::test]
 async fn g16_a_subagent_asks_through_the_same_person() {
     for way in WAYS {
@@ -308,7 +309,7 @@ async fn g16_a_subagent_asks_through_the_same_person() {
     }
 }
 
-/// G16, L6: an abort of the parent ends its children, wherever they are; each run has its end on record.
+/// G16, L6: an abort of the parent ends its children at any moment, and the end of each run is recorded.
 #[tokio::test]
 async fn g16_an_abort_of_the_parent_ends_the_children() {
     for way in WAYS {
@@ -358,7 +359,8 @@ async fn g16_an_abort_of_the_parent_ends_the_children() {
     }
 }
 
-/// L1: `subagent.start` may refuse, `subagent.end` is told however it ended; a refused one did not work.
+/// L1: `subagent.start` may refuse, and `subagent.end` fires for every end. A refused subagent does not
+/// run.
 #[tokio::test]
 async fn l1_subagent_start_and_end_and_their_powers() {
     let diary = Diary::default();
@@ -403,7 +405,7 @@ async fn l1_subagent_start_and_end_and_their_powers() {
     "#]].assert_eq(&format!("{}--\n{}", diary.shown(), transcript(&session)));
 }
 
-/// A tool that calls itself through the pipeline for as long as it may.
+/// A tool that calls itself through the pipeline as often as it may.
 fn deeper(diary: &Diary) -> impl cotter::Tool + use<> {
     let diary = diary.clone();
     FnTool::new(spec("deeper"), move |permit| {
@@ -419,7 +421,7 @@ fn deeper(diary: &Diary) -> impl cotter::Tool + use<> {
     .touching(Facts::zone(Zone::Safe))
 }
 
-/// G16: agents that call agents, tools that call tools, and both: four deep and no deeper.
+/// G16: the depth limit of four covers agents that call agents, tools that call tools, and both.
 #[tokio::test]
 async fn g16_nesting_ends_at_its_depth() {
     let diary = Diary::default();
@@ -462,7 +464,7 @@ async fn g16_nesting_ends_at_its_depth() {
     }
 }
 
-/// A hook whose own call comes past itself is not asked about it again.
+/// A hook that calls a tool is not asked about its own call.
 #[tokio::test]
 async fn g17_a_hook_that_calls_a_tool_at_tool_pre_is_not_asked_about_its_own_call() {
     let diary = Diary::default();
@@ -499,8 +501,8 @@ fn used(tokens: u64) -> Usage {
     Usage { input_tokens: tokens, ..Usage::default() }
 }
 
-/// L21: eight children at once and a budget for a few requests: at most one request over. A child's usage
-/// is the parent's too.
+/// L21: eight children run at once with a budget for a few requests. At most one request goes over the
+/// budget. The usage of a child counts for the parent too.
 async fn check_budget(limit: fn(&mut Limits), first: u64, each: u64) -> (String, u64) {
     let mut calls = Step::default();
     for n in 0..8 {
@@ -536,7 +538,7 @@ async fn l21_many_children_at_once_keep_to_the_parents_budget() {
     assert_eq!(free, ("end_turn".to_owned(), 10));
 }
 
-/// A tool that waits for a run of its own session waits for itself, as is written; an abort frees both.
+/// A tool that awaits a run of its own session deadlocks, as documented. An abort frees both.
 #[tokio::test]
 async fn p8_a_tool_that_awaits_its_own_session_is_freed_by_an_abort() {
     let started = Arc::new(Notify::new());
@@ -569,7 +571,7 @@ async fn p8_a_tool_that_awaits_its_own_session_is_freed_by_an_abort() {
     .assert_eq(&transcript(&session));
 }
 
-/// Set for the worker of the test below: its folder, and where it is to die.
+/// The environment variable of the worker of the test below: its folder, and the moment to stop at.
 const CRASH: &str = "COTTER_CHILD_CRASH";
 
 fn crew(home: &Path, doom: &'static str) -> AgentBuilder {
@@ -605,7 +607,7 @@ fn crew(home: &Path, doom: &'static str) -> AgentBuilder {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // The test harness may have left a line open.
+    // The test harness may have left an unfinished line.
     out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
     out.flush().expect("somebody listens");
 }
@@ -624,7 +626,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 const DOOMS: [&str; 3] = ["tool", "model", "deep"];
 
-/// What the test below starts and kills. Not started by it, nobody kills it.
+/// The worker that the test below starts and kills. Run directly, it finishes its work.
 #[test]
 fn a_crew_that_nobody_kills_finishes_its_work() {
     let told = env::var(CRASH).unwrap_or_default();
@@ -645,7 +647,7 @@ fn a_crew_that_nobody_kills_finishes_its_work() {
     assert_eq!(fs::read_to_string(home.join("effects")).expect("it wrote"), "c2.1\n");
 }
 
-/// Starts a worker, kills it where it stands still, and gives its session.
+/// Starts a worker, kills it when it stops, and returns its session.
 fn killed(home: &Path, doom: &str) -> String {
     let mut child = Command::new(env::current_exe().expect("a test has a binary"))
         .args(["--exact", "children::a_crew_that_nobody_kills_finishes_its_work"])
@@ -670,8 +672,8 @@ fn killed(home: &Path, doom: &str) -> String {
     session.expect("it named its session")
 }
 
-/// S26, G16: killed while a subagent worked: opened again, every call has its result, every run of the
-/// nest its end, and nothing is run twice.
+/// S26, G16: the process is killed while a subagent works. After reopening, every call has its result,
+/// every nested run has its end, and nothing ran twice.
 #[test]
 fn s26_g16_a_kill_while_a_subagent_works_leaves_a_session_that_goes_on() {
     let mut shown = String::new();

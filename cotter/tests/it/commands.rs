@@ -1,4 +1,4 @@
-//! Commands: listed, completed, called by name or by a leading `/name`, alone or beside a run. P1, P2, P3.
+//! Commands: listed, completed, called by name or by a leading `/name`, alone or during a run. P1, P2, P3.
 
 use std::sync::Arc;
 
@@ -24,14 +24,14 @@ async fn burst() -> CommandResult {
     panic!("boo")
 }
 
-/// A command that says what it was told.
+/// A command that returns its name and arguments.
 fn told(name: &'static str) -> Command {
     Command::new(name, |cx: CommandCx| async move {
         CommandResult::Status(format!("{} {:?} {:?}", cx.name, cx.args, cx.args_raw))
     })
 }
 
-/// What is typed, and what comes of it: the reply, and what the model was sent.
+/// Sends typed texts and checks the replies and the requests to the model.
 async fn check(typed: &[&str], expected: Expect) {
     let model = Recording::new(Scripted::new((0..typed.len()).map(|_| Step::text("said"))));
     let agent = Agent::builder(model.clone())
@@ -58,7 +58,7 @@ async fn check(typed: &[&str], expected: Expect) {
     expected.assert_eq(&shown);
 }
 
-/// P1: listed with descriptions, whoever registered them; the shadowed ones too.
+/// P1: all commands are listed with descriptions, including the shadowed ones.
 #[tokio::test]
 async fn p1_commands_are_listed_completed_and_taken_out() {
     let branches = |typed: &str| -> Vec<String> {
@@ -112,7 +112,7 @@ async fn p1_commands_are_listed_completed_and_taken_out() {
     );
 }
 
-/// P1, P2: by name, without a text round it; nothing is stored and no model asked.
+/// P1, P2: a call by name, without a prompt. Nothing is stored and no request is sent.
 #[tokio::test]
 async fn p1_p2_invoke_command_gives_the_result_itself() {
     let picture = ContentPart::Image { media_type: "image/png".into(), data: "AA==".into() };
@@ -147,7 +147,7 @@ async fn p1_p2_invoke_command_gives_the_result_itself() {
     assert_eq!(transcript(&session), "");
 }
 
-/// P2: a status is the answer and there is no run; a text goes to the model; nothing is nothing.
+/// P2: a status is the answer without a run, a text goes to the model, and an empty result does nothing.
 #[tokio::test]
 async fn p2_what_a_command_comes_to() {
     check(
@@ -168,7 +168,7 @@ async fn p2_what_a_command_comes_to() {
     .await;
 }
 
-/// P2: a returned prompt is not parsed, neither for directives nor for commands.
+/// P2: a returned prompt is parsed neither for directives nor for commands.
 #[tokio::test]
 async fn p2_a_returned_prompt_is_not_parsed() {
     check(
@@ -201,7 +201,8 @@ async fn p2_a_returned_prompt_is_not_parsed() {
     .await;
 }
 
-/// P3: quotes as in a shell, the raw text beside; a newline ends the name; only leading ones are commands.
+/// P3: arguments are quoted as in a shell, and the raw text is available too. A newline ends the name. Only
+/// a leading name is a command.
 #[tokio::test]
 async fn p3_arguments_and_where_a_command_begins() {
     check(
@@ -274,7 +275,7 @@ async fn p3_arguments_and_where_a_command_begins() {
     .await;
 }
 
-/// P2: attachments are content parts of the one message, after the text.
+/// P2: attachments are content parts of the same message, after the text.
 #[tokio::test]
 async fn p2_attachments_travel_with_the_prompt() {
     let model = Recording::new(Scripted::new([Step::text("a cat")]));
@@ -310,8 +311,8 @@ async fn p2_attachments_travel_with_the_prompt() {
     .assert_debug_eq(&user.content);
 }
 
-/// P1: a command runs at once while a run is under way; what it changes waits for the run's next safe
-/// moment, and never stands between a call and its result.
+/// P1: a command starts at once during a run. Its changes wait for the run's next safe moment and never
+/// separate a call from its result.
 #[tokio::test]
 async fn p1_p4_a_command_beside_a_run_runs_at_once_and_its_changes_wait() {
     let (started, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -375,7 +376,7 @@ async fn p1_p4_a_command_beside_a_run_runs_at_once_and_its_changes_wait() {
     assert!(sent.ends_with("user: by the way\nuser: by the way\n"), "the model is told: {sent}");
 }
 
-/// P1: a command that is cancelled is over, and leaves the session free.
+/// P1: a cancelled command ends and leaves the session free.
 #[tokio::test]
 async fn p1_a_cancelled_command_leaves_nothing_behind() {
     let diary = Diary::default();
@@ -404,14 +405,14 @@ async fn p1_a_cancelled_command_leaves_nothing_behind() {
     }
     cancel.cancel();
     assert_eq!(ending(&running.await.unwrap()), "aborted");
-    // Dropped in the middle, too.
+    // A command that is dropped while it runs leaves the session free too.
     assert!(session.invoke_command("wait", "").now_or_never().is_none());
     assert_eq!(diary.lines().len(), 3);
     assert_eq!(ending(&session.prompt("hi").await), "end_turn");
     assert_eq!(transcript(&session), "user: hi\nassistant: hello\n");
 }
 
-/// P1, P4: what a command stored stays, also where it then fails: it had the session to itself.
+/// P1, P4: entries that a command stored stay even if the command then fails: it had the session to itself.
 #[tokio::test]
 async fn p4_a_command_that_fails_keeps_what_it_stored() {
     let half = |cx: CommandCx| async move {
@@ -431,7 +432,7 @@ async fn p4_a_command_that_fails_keeps_what_it_stored() {
     assert_eq!(transcript(&session), "{\"type\":\"half\"}\n");
 }
 
-/// P2: a command has what came with its text, and can move and fork the session it has to itself.
+/// P2: a command gets the attachments of its text, and can move and fork its session.
 #[tokio::test]
 async fn p2_a_command_sees_attachments_and_moves_the_leaf() {
     let undo = |cx: CommandCx| async move {

@@ -1,5 +1,5 @@
-//! Compaction: near the end of the window, forced, and when a request does not fit; by the model, by a
-//! hook, or refused.
+//! Compaction: near the end of the window, forced, and after a request that does not fit; by the model, by
+//! a hook, or refused.
 
 use cotter::{
     Agent, Command, FnTool, HookCx, Message, Permit, Session, Skill,
@@ -22,7 +22,7 @@ use smol_str::SmolStr;
 
 use crate::kit::{Diary, ending, files, fresh, plain_lines, spec};
 
-/// A scripted model with a window, which remembers what it was sent.
+/// A scripted model with a window that records its requests.
 #[derive(Clone)]
 struct Windowed(Recording<Scripted>, Option<u64>);
 
@@ -58,7 +58,7 @@ fn text(text: &str, tokens: u64) -> Step {
     Step::text(text).and_usage(uses(tokens))
 }
 
-/// `/compact` as a hook and `/squeeze` as a command.
+/// Registers `/compact` as a hook and `/squeeze` as a command.
 fn with_compacting(builder: cotter::AgentBuilder) -> cotter::AgentBuilder {
     let squeeze = |cx: CommandCx| async move {
         cx.controls.force_compaction().await.map(|()| CommandResult::Status("squeezed".into()))
@@ -68,7 +68,7 @@ fn with_compacting(builder: cotter::AgentBuilder) -> cotter::AgentBuilder {
         .define_command(Command::new("squeeze", squeeze))
 }
 
-/// What was sent and stored for some prompts, and the events round compaction.
+/// Runs prompts and checks the requests, the stored messages and the compaction events.
 async fn check(agent: &Agent, model: &Windowed, prompts: &[&str], expected: Expect) -> Session {
     let session = fresh(agent).await;
     let mut events = session.events();
@@ -98,7 +98,7 @@ async fn check(agent: &Agent, model: &Windowed, prompts: &[&str], expected: Expe
     session
 }
 
-/// G19: due above 80 % of the window; a quarter of it is kept beside the summary.
+/// G19: a compaction is due above 80 % of the window; a quarter of the window is kept after the summary.
 #[tokio::test]
 async fn g19_near_the_end_of_the_window_the_conversation_is_summed_up() {
     let model =
@@ -154,7 +154,8 @@ async fn g19_near_the_end_of_the_window_the_conversation_is_summed_up() {
     .await;
 }
 
-/// G19: what summing up cannot make shorter is not summed up at every step; the person is told.
+/// G19: a conversation that compaction cannot shorten is not compacted at every step, and the person is
+/// told.
 #[tokio::test]
 async fn g19_what_stays_too_long_is_not_summed_up_again_and_again() {
     let call = |tokens| Step::call("ping", json!({})).and_usage(uses(tokens));
@@ -194,7 +195,7 @@ async fn g19_what_stays_too_long_is_not_summed_up_again_and_again() {
     .assert_eq(&shown);
 }
 
-/// At the threshold exactly nothing happens; and no window, or no wish, means never.
+/// Below the threshold nothing happens. Without a window or a threshold there is never a compaction.
 #[tokio::test]
 async fn g19_below_the_threshold_nothing_happens() {
     let quiet = [
@@ -305,7 +306,7 @@ async fn g19_compaction_can_be_forced_from_a_command() {
     .await;
 }
 
-/// From a tool it happens before the next request, and is forced all the same.
+/// A compaction that a tool requests runs before the next request, and counts as forced.
 #[tokio::test]
 async fn g19_g17_compaction_asked_for_within_a_step_comes_before_the_next_request() {
     let tool = FnTool::new(spec("tidy"), |permit| async move {
@@ -399,7 +400,7 @@ async fn g19_there_must_be_something_to_sum_up() {
     .await;
 }
 
-/// A request that does not fit is tried once more after a compaction, and no more.
+/// A request that does not fit is retried once after a compaction.
 #[tokio::test]
 async fn g19_l21_a_request_that_does_not_fit_is_tried_once_more() {
     let overflow = || Step::error(ModelErrorKind::ContextOverflow);
@@ -545,7 +546,7 @@ async fn p12_a_transform_that_fails_leaves_it_to_the_model() {
     }
 }
 
-/// A summary that fails, is empty or is cancelled half-way leaves the session and its counters alone.
+/// A summary that fails, is empty or is cancelled changes neither the session nor its counters.
 #[tokio::test(start_paused = true)]
 async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
     let ways: [(&str, Vec<Step>); 3] = [
@@ -579,7 +580,7 @@ async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
         let run = session.prompt("/compact b");
         let cancel = run.cancel_token();
         let reply = tokio::join!(run, async {
-            // Told that it has begun, somebody has had enough.
+            // The run is cancelled after the compaction has started.
             if way == "hangs" {
                 while !matches!(events.next().await.kind, EventKind::CompactionStart { .. }) {}
                 tokio::task::yield_now().await;
@@ -597,7 +598,7 @@ async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
     }
 }
 
-/// History is kept: all entries are there, the model gets the summary, also after a reopening.
+/// History is kept: all entries are stored, and the model gets the summary, also after reopening.
 #[tokio::test]
 async fn g19_g22_history_is_kept_and_the_summary_marked() {
     let folder = tempfile::tempdir().unwrap();
@@ -618,7 +619,7 @@ async fn g19_g22_history_is_kept_and_the_summary_marked() {
     assert!(shown.starts_with("user: a\nassistant: one\ncompaction: "), "{shown}");
 }
 
-/// Active skills are attached to the summary again, the newest of each name, and to the next one too.
+/// Active skills are attached to the summary again, the newest of each name, and to the next summary too.
 #[tokio::test]
 async fn g19_active_skills_are_attached_again() {
     let model = Windowed::unknown([
@@ -788,7 +789,7 @@ async fn g19_active_skills_are_attached_again() {
     .await;
 }
 
-/// What does not fit the budget is left out, whole.
+/// A skill that exceeds the budget is left out whole.
 #[tokio::test]
 async fn g19_active_skills_keep_to_a_budget() {
     let model = Windowed::unknown([
@@ -817,7 +818,7 @@ async fn g19_active_skills_keep_to_a_budget() {
     assert!(summary.len() < 66 * 1024);
 }
 
-/// What a `context` transform removed is not in what is summed up.
+/// Messages that a `context` transform removed are not part of the summary's input.
 #[tokio::test]
 async fn p5_p7_g19_compaction_sees_what_transforms_left() {
     let model = Windowed::unknown([text("one", 1), text("SUM", 1), text("two", 1)]);
@@ -837,7 +838,7 @@ async fn p5_p7_g19_compaction_sees_what_transforms_left() {
     assert!(!asked.contains("secret") && asked.contains("[Agent]: one"), "{asked}");
 }
 
-/// What compaction used counts for the run.
+/// The usage of a compaction counts for the run.
 #[tokio::test]
 async fn g19_l21_what_a_summary_uses_counts() {
     let model = Windowed::unknown([text("one", 1), text("SUM", 10), text("two", 100)]);

@@ -1,13 +1,13 @@
-//! Conformance: what systems like this one were seen to do, as cases, and what we do.
+//! Conformance: the behaviour of similar systems as cases, and our behaviour in each case.
 //!
-//! [`CASES`] is the one table. A case is run, or a test of another crate runs it, or it is not applicable
-//! and says why, or it waits for the feature that it names. To add a case, add a line: `run` takes any
-//! future that panics when the case does not hold. Checks stand in `conformance/`, by family; cases that
-//! differ only in data share one function.
+//! [`CASES`] is the only table. A case is run here, is run by a test of another crate, is not applicable
+//! for a stated reason, or waits for a named feature. To add a case, add a line: `run` takes any future
+//! that panics if the case fails. The checks are in `conformance/`, by family; cases that differ only in
+//! data share one function.
 //!
-//! The published cases are not part of the repository. `COTTER_CONFORMANCE` names a folder that holds them
-//! as JSON files: then every published case of our areas must be in the table, and every id of the table
-//! among the published cases. Without the variable the test says that it compared nothing.
+//! The published cases are not part of the repository. `COTTER_CONFORMANCE` names a folder with the cases
+//! as JSON files. If it is set, every published case of our areas must be in the table, and every id of the
+//! table must be published. Without the variable the test reports that it compared nothing.
 
 mod kit;
 mod tools;
@@ -39,7 +39,7 @@ use serde_json::{Value, json};
 
 use self::skills::Says;
 
-/// The areas this test answers for, in the order they are printed.
+/// The areas that this test covers, in the order of the output.
 const AREAS: &[&str] = &[
     "registry",
     "tool-dispatch",
@@ -99,7 +99,7 @@ const AREAS: &[&str] = &[
     "approve",
 ];
 
-/// One case and what we do about it.
+/// One case and its treatment.
 struct Case {
     id: &'static str,
     area: &'static str,
@@ -110,7 +110,7 @@ enum How {
     Run(fn() -> Checking),
     /// A test of another crate: its file and its name.
     Elsewhere(&'static str, &'static str),
-    /// A row of a table that a test of another crate goes through: its file and its name.
+    /// A row of a table in a test of another crate: the file and the name of the test.
     Row(&'static str, &'static str),
     NotApplicable(&'static str),
     #[expect(dead_code, reason = "nothing is left for later just now")]
@@ -122,7 +122,7 @@ const FLOOR: (&str, &str) = (
     "cotter-tools/tests/it/conformance.rs",
     "b11_c6_c7_c8_every_case_of_the_floor_gets_its_verdict_and_its_reason",
 );
-/// The same where one call follows another.
+/// Cases about a call that follows another call.
 const SECRETS: (&str, &str) =
     ("cotter-tools/tests/it/conformance.rs", "what_follows_the_read_of_a_secret_is_asked_about");
 /// Policies in a settings file.
@@ -711,7 +711,7 @@ fn b11_every_case_of_our_areas_holds() {
         }
         None => "NOT COMPARED with the published cases: `COTTER_CONFORMANCE` is not set".into(),
     };
-    // Written past the harness, which would keep what `println!` says of a test that passes.
+    // Written directly to stdout, because the harness captures `println!` of a test that passes.
     let _ = std::io::stdout().write_all(table(&counts, &beside).as_bytes());
     assert!(wrong.is_empty(), "{} of the cases do not hold:\n{}", wrong.len(), wrong.join("\n"));
 }
@@ -724,7 +724,7 @@ struct Counts {
     later: usize,
 }
 
-/// Runs a check on a clock that jumps ahead when there is nothing to do. One that hangs fails.
+/// Runs a check on a clock that jumps forward when all tasks are idle. A check that hangs fails.
 fn outcome(check: fn() -> Checking) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -744,8 +744,8 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
-/// Whether another crate has a test of that name, with a row of that id where one is meant. It is run
-/// with that crate's.
+/// True if another crate has a test of that name, and a row of that id if one is given. The other crate
+/// runs it.
 fn is_there(file: &str, test: &str, row: Option<&str>) -> bool {
     let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
     fs::read_to_string(path).is_ok_and(|text| {
@@ -754,7 +754,7 @@ fn is_there(file: &str, test: &str, row: Option<&str>) -> bool {
     })
 }
 
-/// Lines of the table that say too little, or the same twice.
+/// Lists the invalid lines of the table: no reason, an unknown area, or a duplicate id.
 fn wrong_entries() -> Vec<String> {
     let mut wrong = vec![];
     let mut seen = BTreeSet::new();
@@ -777,7 +777,7 @@ fn wrong_entries() -> Vec<String> {
     wrong
 }
 
-/// Compares the table with the published cases in `folder`. Returns how many of them are of our areas.
+/// Compares the table with the published cases in `folder`. Returns the number of cases in our areas.
 fn compare_with_published(folder: &Path, wrong: &mut Vec<String>) -> usize {
     let files = fs::read_dir(folder)
         .unwrap_or_else(|cause| panic!("COTTER_CONFORMANCE: {}: {cause}", folder.display()));

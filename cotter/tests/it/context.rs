@@ -1,5 +1,5 @@
-//! What the model gets: the point `context`, who shapes it and when; compaction and who replaces it.
-//! P5, P6, P7, P12, L1.
+//! The context that the model gets: the point `context`, its handlers and their order; compaction and its
+//! hooks. P5, P6, P7, P12, L1.
 
 use std::sync::{
     Arc,
@@ -53,7 +53,7 @@ fn compact_command() -> Command {
     Command::new("compact", |cx: CommandCx| async move { cx.controls.force_compaction().await })
 }
 
-/// A transform that tags the end.
+/// A transform that appends a message.
 fn tag(tag: &'static str) -> impl Fn(&ContextEvent) -> ContextChange + Send + Sync + 'static {
     move |build: &ContextEvent| {
         let mut messages = build.messages.clone();
@@ -62,7 +62,8 @@ fn tag(tag: &'static str) -> impl Fn(&ContextEvent) -> ContextChange + Send + Sy
     }
 }
 
-/// P5: global, then project, whoever was registered first; a project only with a person's grant.
+/// P5: global handlers run before project handlers, in any order of registration. A project handler needs a
+/// grant.
 #[tokio::test]
 async fn p5_context_handlers_chain_by_origin() {
     let model = said(1);
@@ -94,8 +95,8 @@ async fn p5_context_handlers_chain_by_origin() {
     .assert_eq(&format!("{refused}\n{}", model.shown()));
 }
 
-/// P5: entries of every type beside the messages; each message knows its entry, also one that was put in
-/// its place, and history is not touched.
+/// P5: a handler sees entries of every type and the messages. Each message, also a replacement, has the id
+/// of its entry, and history does not change.
 #[tokio::test]
 async fn p5_entries_messages_and_where_each_comes_from() {
     let (model, diary) = (said(2), Diary::default());
@@ -152,7 +153,8 @@ async fn p5_entries_messages_and_where_each_comes_from() {
     .assert_eq(&format!("{}--\n{}", diary.shown(), transcript(&session)));
 }
 
-/// P6: from a command it builds as a request would, and fires `context`; a handler that fails fails it.
+/// P6: from a command, `rebuild_context` builds as a request does and fires `context`. A handler's error
+/// fails it.
 #[tokio::test]
 async fn p6_rebuild_context_builds_and_fires() {
     let (model, fired) = (said(1), Arc::new(AtomicUsize::new(0)));
@@ -183,7 +185,7 @@ async fn p6_rebuild_context_builds_and_fires() {
     assert_eq!(ending(&session.prompt("again").await), format!("error: {failed}"));
 }
 
-/// P6: a `context` handler cannot rebuild what is being built: an error, and the build goes on.
+/// P6: in a `context` handler `rebuild_context` is an error, and the build continues.
 #[tokio::test]
 async fn p6_within_a_context_handler_a_rebuild_is_an_error() {
     let diary = Diary::default();
@@ -201,8 +203,8 @@ async fn p6_within_a_context_handler_a_rebuild_is_an_error() {
     assert_eq!(diary.shown(), "context: the context cannot be rebuilt while it is being built\n");
 }
 
-/// P7: for every request and every attempt, after a compaction, and for the first request of a session
-/// that was opened again.
+/// P7: `context` fires for every request and attempt, after a compaction, and for the first request of a
+/// reopened session.
 #[tokio::test(start_paused = true)]
 async fn p7_context_fires_on_every_build() {
     let home = tempfile::tempdir().expect("there is room for a folder");
@@ -249,8 +251,8 @@ async fn p7_context_fires_on_every_build() {
     .assert_eq(&diary.shown());
 }
 
-/// P5, P7: what was said of a message is kept, and right after a compaction, a move, a fork, and with
-/// several sessions in turn.
+/// P5, P7: the change to a message is cached, and stays right after a compaction, a move or a fork, and
+/// with several sessions in turn.
 #[tokio::test]
 async fn p5_p7_each_message_is_asked_once_and_is_right() {
     let (model, asked) = (said(40), Arc::new(AtomicUsize::new(0)));
@@ -310,7 +312,7 @@ async fn p5_p7_each_message_is_asked_once_and_is_right() {
     "#]].assert_eq(&shown);
 }
 
-/// P5: an agent that works for a session has messages of its own; what was said of the session's stays.
+/// P5: a child has its own messages; the cached changes of the session's messages stay.
 #[tokio::test]
 async fn p5_each_message_is_asked_once_also_beside_a_child() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -335,7 +337,7 @@ async fn p5_each_message_is_asked_once_also_beside_a_child() {
     assert_eq!(each, [4, 5, 5, 5], "what came since, and the aide's prompt");
 }
 
-/// P5: what handlers leave out is left out of the summary's request too, and does not come back.
+/// P5: messages that handlers remove are not in the summary's request, and do not come back.
 #[tokio::test]
 async fn p5_p12_compaction_sees_what_handlers_removed() {
     let model = said(4);
@@ -369,7 +371,7 @@ async fn p5_p12_compaction_sees_what_handlers_removed() {
     .assert_eq(&transcript(&session));
 }
 
-/// A conversation of two turns is summed up by a command: what came of it.
+/// Compacts a conversation of two turns by a command and checks the result.
 async fn check_compaction(register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
     let (model, diary) = (said(5), Diary::default());
     let writes = diary.clone();
@@ -396,7 +398,7 @@ async fn check_compaction(register: impl FnOnce(AgentBuilder) -> AgentBuilder, e
     ));
 }
 
-/// P12, L1: a hook gives the summary: the model is not asked for one.
+/// P12, L1: a hook supplies the summary, so the model is not asked for one.
 #[tokio::test]
 async fn p12_l1_compact_pre_may_give_the_summary() {
     let give = |event: &CompactPreEvent| {
@@ -426,7 +428,7 @@ async fn p12_l1_compact_pre_may_give_the_summary() {
     "#]]).await;
 }
 
-/// P12, L1: a hook refuses: nothing changes.
+/// P12, L1: a hook refuses the compaction, and nothing changes.
 #[tokio::test]
 async fn p12_l1_compact_pre_may_refuse() {
     let gate = |_: &CompactPreEvent| Admission::Block("not while we count".into());
@@ -463,7 +465,7 @@ async fn p12_l1_compact_pre_may_refuse() {
     "#]]).await;
 }
 
-/// P12: a hook that fails leaves the built-in summary.
+/// P12: if a hook fails, the built-in summary is used.
 #[tokio::test]
 async fn p12_a_sick_summary_is_the_built_in_one() {
     let burst = |_: &CompactPreEvent| -> CompactPreChange { panic!("boo") };
@@ -491,7 +493,7 @@ async fn p12_a_sick_summary_is_the_built_in_one() {
     "#]]).await;
 }
 
-/// P7, P12: due near the end of the window and needed when a request did not fit, with the same hooks.
+/// P7, P12: a compaction near the end of the window and one after an overflow run the same hooks.
 #[tokio::test]
 async fn p7_p12_threshold_and_overflow_take_the_same_way() {
     let full = Usage { input_tokens: 900, ..Usage::default() };
@@ -541,7 +543,7 @@ async fn p7_p12_threshold_and_overflow_take_the_same_way() {
     assert_eq!(sent, ["[Summary of ", "two", "third words "], "the request that was tried again");
 }
 
-/// L1: `user.prompt.submit` rewrites, refuses and observes; what was typed is kept beside.
+/// L1: `user.prompt.submit` rewrites, refuses and observes. The typed text is kept too.
 #[tokio::test]
 async fn l1_user_prompt_submit_and_its_powers() {
     let (model, diary) = (said(2), Diary::default());
@@ -599,7 +601,7 @@ async fn l1_user_prompt_submit_and_its_powers() {
     "#]].assert_eq(&format!("{}--\n{}", diary.shown(), transcript(&session)));
 }
 
-/// L1: `turn.end` sends the model on, with a reason, at most eight times in a row.
+/// L1: `turn.end` continues the run with a reason, at most eight times in a row.
 #[tokio::test]
 async fn l1_turn_end_sends_the_model_on_for_a_while() {
     let model = said(30);

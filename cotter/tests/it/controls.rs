@@ -1,4 +1,4 @@
-//! `Controls`: what a handler can do beyond its answer, each thing really done.
+//! `Controls`: each action that a handler can take beyond its answer, and its effect.
 
 use std::{
     future::Future,
@@ -38,7 +38,7 @@ fn model() -> Model {
     Recording::new(Scripted::new((0..32).map(|n| Step::text(format!("answer {n}")))))
 }
 
-/// An agent whose hook `/do` does this with its controls.
+/// Builds an agent whose hook `/do` runs `act` with its controls.
 fn doing<F, Fut>(builder: cotter::AgentBuilder, act: F) -> Agent
 where
     F: Fn(Controls) -> Fut + Send + Sync + 'static,
@@ -119,7 +119,7 @@ async fn g17_p6_the_context_is_rebuilt() {
     assert_eq!(diary.shown(), "[\"ONE\", \"ANSWER 0\"]\n");
 }
 
-/// Within a `context` handler it is an error.
+/// In a `context` handler `rebuild_context` is an error.
 #[tokio::test]
 async fn p6_the_context_is_not_rebuilt_while_it_is_built() {
     let diary = Diary::default();
@@ -277,7 +277,7 @@ async fn g17_p8_counts_and_complete() {
     .assert_eq(&diary.shown());
 }
 
-/// `complete` counts against the budget, and ends with the run.
+/// `complete` counts against the budget and ends with the run.
 #[tokio::test]
 async fn g17_l21_complete_is_under_the_runs_budget_and_cancel() {
     let usage = Usage { input_tokens: 100, ..Usage::default() };
@@ -318,7 +318,7 @@ async fn g17_l21_complete_is_under_the_runs_budget_and_cancel() {
     assert_eq!(ending(&run.await), "aborted");
 }
 
-/// Steering reaches the run under way; a follow-up comes after it; `now` takes its place.
+/// Steering reaches the current run, a follow-up comes after it, and `now` replaces it.
 #[tokio::test]
 async fn g17_texts_are_sent_now_to_steer_and_to_follow_up() {
     for (when, word) in
@@ -444,7 +444,7 @@ async fn g17_a_run_is_aborted() {
     .assert_eq(&transcript(&session));
 }
 
-/// A tool run by a handler goes the whole way: scope, schema, gates, floor, ledger.
+/// A tool run by a handler goes through the whole pipeline: scope, schema, gates, floor, ledger.
 #[tokio::test]
 async fn g17_b1_a_tool_is_run_through_the_pipeline() {
     let diary = Diary::default();
@@ -460,7 +460,7 @@ async fn g17_b1_a_tool_is_run_through_the_pipeline() {
         .scope(["echo", "danger"])
         .build()
         .unwrap();
-    // Of another owner than the hook, whose own gates are not asked about its calls.
+    // The gate has another owner than the hook, because a hook's own gates are not asked about its calls.
     agent
         .extend(cotter::Owner::new(cotter::Origin::User, "rules"), |unit| {
             _ = unit.on(ToolPre, named("picky", gate))
@@ -517,7 +517,7 @@ async fn g17_b1_a_tool_is_run_through_the_pipeline() {
     ));
 }
 
-/// A child agent works for a hook too.
+/// A child agent can work for a hook too.
 #[tokio::test]
 async fn g17_a_child_works_for_a_hook() {
     let model = model();
@@ -542,7 +542,7 @@ async fn g17_a_child_works_for_a_hook() {
     );
 }
 
-/// Somebody who answers everything.
+/// A person who answers everything.
 struct Obliging(Arc<Mutex<Vec<String>>>);
 
 impl Ui for Obliging {
@@ -606,7 +606,7 @@ async fn g17_p11_the_person_is_reached() {
     assert_eq!(*heard.lock().unwrap(), ["done"]);
 }
 
-/// Completions that panic give none; they do not take the caller down.
+/// A panic in completions gives an empty list and does not reach the caller.
 #[test]
 fn p1_completions_that_panic_are_none() {
     let command = |name: &'static str| Command::new(name, |_: CommandCx| async {});
@@ -645,7 +645,7 @@ fn answering(id: &str) -> Message {
     })
 }
 
-/// Every call has exactly one result, whatever is added by hand.
+/// Every call has exactly one result, whatever messages are added by hand.
 #[tokio::test]
 async fn g17_what_is_added_by_hand_keeps_calls_and_results_paired() {
     let said = || replying(vec![AssistantPart::Text("so it is".into())]);

@@ -1,9 +1,10 @@
-//! A process killed at any moment leaves a session that can be opened again and keeps every invariant.
+//! A process that is killed at any moment leaves a session that can be opened again and keeps every
+//! invariant.
 //!
-//! The test binary starts itself as a worker: an agent on a JSON-lines store whose tools leave a line
-//! per effect in a file. A worker counts its moments (before and after each append and sync, at each
-//! piece of a reply, before and after each effect), says so at the one it was told, and stands still
-//! until it is killed (SIGKILL). Others are killed at random.
+//! The test binary starts itself as a worker: an agent on a JSON-lines store whose tools write one line per
+//! effect to a file. A worker counts its moments: before and after each append and sync, at each piece of a
+//! reply, before and after each effect. At the planned moment it reports and waits until it is killed
+//! (SIGKILL). Other workers are killed at random.
 
 use std::{
     collections::HashMap,
@@ -44,10 +45,10 @@ use smol_str::{SmolStr, format_smolstr};
 use crate::kit::{Diary, Dice, Moment, Spy, ending, files, fresh, spec};
 
 const PLAN: &str = "COTTER_CRASH_PLAN";
-/// The replies with calls a prompt leads to.
+/// The number of replies with calls per prompt.
 const STEPS: usize = 4;
 
-/// S26, L6, P10, B1: dies at every single moment of a run, once each.
+/// S26, L6, P10, B1: the process dies at every moment of a run, once each.
 #[test]
 fn s26_a_kill_at_any_moment_leaves_a_session_that_goes_on() {
     let moments = rehearse();
@@ -60,7 +61,7 @@ fn s26_a_kill_at_any_moment_leaves_a_session_that_goes_on() {
     }
 }
 
-/// S26, P10: the last append is cut short, as by a write that was not finished.
+/// S26, P10: the last append is truncated, as by an unfinished write.
 #[test]
 fn p10_a_kill_within_a_write_costs_that_line_only() {
     for seed in 0..24 {
@@ -72,7 +73,7 @@ fn p10_a_kill_within_a_write_costs_that_line_only() {
     }
 }
 
-/// S26, L6: one session, killed again and again at random, going on in between.
+/// S26, L6: one session is killed repeatedly at random and continues in between.
 #[test]
 fn s26_a_session_survives_one_kill_after_another() {
     for seed in 0..8 {
@@ -90,7 +91,7 @@ fn s26_a_session_survives_one_kill_after_another() {
     }
 }
 
-/// L6, S26: the question was still open and within its deadline: the same run goes on.
+/// L6, S26: the question is still open and within its deadline, so the same run continues.
 #[test]
 fn l6_a_run_killed_at_its_question_goes_on_from_it() {
     let home = tempfile::tempdir().expect("there is room for a folder");
@@ -117,7 +118,7 @@ fn l6_a_run_killed_at_its_question_goes_on_from_it() {
     check(home.path(), &id, &[], "after the question was answered");
 }
 
-/// L6: its time is over, or the person says something else instead: the run gets its end, once.
+/// L6: the deadline has passed, or the person sends another prompt. The run gets its end, once.
 #[test]
 fn l6_a_question_nobody_takes_up_again_ends_its_run_as_crashed() {
     for (seconds, resumes) in [(0, false), (3600, true)] {
@@ -147,7 +148,7 @@ fn l6_a_question_nobody_takes_up_again_ends_its_run_as_crashed() {
     }
 }
 
-/// What [`Worker`] starts. Not started by one, it does the same work and nobody kills it.
+/// The process that [`Worker`] starts. Run directly, it does the same work and finishes.
 #[test]
 fn a_worker_that_nobody_kills_finishes_its_work() {
     if let Ok(plan) = env::var(PLAN) {
@@ -165,7 +166,7 @@ fn a_worker_that_nobody_kills_finishes_its_work() {
     check(home.path(), &id, &[], "never killed");
 }
 
-/// A process at work.
+/// A worker process.
 struct Worker {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -188,7 +189,7 @@ impl Worker {
         Worker { child, out }
     }
 
-    /// Kills it at the moment it was told, or when it is done. Gives its session and what it told.
+    /// Kills the worker at the planned moment, or when it is done. Returns its session and its reports.
     fn kill_when_it_says(mut self) -> (SmolStr, Vec<Value>) {
         let mut told = vec![];
         let mut line = String::new();
@@ -201,7 +202,7 @@ impl Worker {
         self.killed(told)
     }
 
-    /// Kills it some time after it named its session.
+    /// Kills the worker some time after it reported its session.
     fn kill_after(mut self, wait: Duration) -> (SmolStr, Vec<Value>) {
         let mut told = vec![];
         while !told.last().is_some_and(|line: &String| line.starts_with("session ")) {
@@ -220,7 +221,7 @@ impl Worker {
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).expect("it spoke UTF-8");
         told.extend(rest.split_inclusive('\n').map(str::to_owned));
-        // The kill may have cut its last word.
+        // The kill may have truncated the last line.
         told.retain(|line| line.ends_with('\n'));
         let after = |word: &str| {
             let lines = told.iter().filter_map(|line| line.strip_prefix(word));
@@ -233,7 +234,7 @@ impl Worker {
     }
 }
 
-/// How many moments a run has.
+/// Counts the moments of a run.
 fn rehearse() -> u64 {
     let home = tempfile::tempdir().expect("there is room for a folder");
     let count = Arc::new(AtomicU64::new(0));
@@ -248,7 +249,7 @@ fn rehearse() -> u64 {
     count.load(Ordering::SeqCst)
 }
 
-/// The worker's side: does its plan and never comes back from the moment it should die at.
+/// Runs the plan in the worker process. Never returns from the moment at which the worker is killed.
 fn work(plan: &Value) {
     let home = PathBuf::from(plan["home"].as_str().expect("a plan has a home"));
     let doom = Doom::new(&home, plan);
@@ -272,7 +273,7 @@ fn work(plan: &Value) {
     });
 }
 
-/// Runs a prompt and tells of every entry that was told.
+/// Runs a prompt and prints every reported entry.
 async fn tell(session: &Session, prompt: &str) {
     let mut run = session.prompt(prompt);
     while let Some(event) = run.next().await {
@@ -285,7 +286,7 @@ async fn tell(session: &Session, prompt: &str) {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // The test harness may have left a line open.
+    // The test harness may have left an unfinished line.
     out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
     out.flush().expect("somebody listens");
 }
@@ -297,11 +298,11 @@ fn stand_still() -> ! {
     }
 }
 
-/// When a worker says that it is time.
+/// The moment at which a worker stops and waits to be killed.
 struct Doom {
     folder: PathBuf,
     at: Option<u64>,
-    /// The append that is cut, and how much of it stays at most.
+    /// The append to truncate, and a number from which the kept length is computed.
     tear: Option<(u64, u64)>,
     moments: AtomicU64,
     appends: AtomicU64,
@@ -351,7 +352,7 @@ impl Doom {
     }
 }
 
-/// A person who stands before the question until the process dies.
+/// A person who leaves the question open until the process dies.
 struct Standing;
 
 impl cotter::hooks::ui::Ui for Standing {
@@ -367,7 +368,7 @@ impl cotter::hooks::ui::Ui for Standing {
     }
 }
 
-/// The agent of workers and of those who check their work.
+/// Creates the agent of workers and of the checks.
 fn builder(home: &Path, reached: impl Fn(Option<Moment>) + Send + Sync + 'static) -> AgentBuilder {
     let reached: Reached = Arc::new(reached);
     let told = reached.clone();
@@ -382,7 +383,7 @@ fn builder(home: &Path, reached: impl Fn(Option<Moment>) + Send + Sync + 'static
 
 type Reached = Arc<dyn Fn(Option<Moment>) + Send + Sync>;
 
-/// The same agent, with every end of a run in the diary.
+/// Builds the agent and records every end of a run in the diary.
 fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
     let diary = diary.clone();
     let ended = move |ended: &SessionEndEvent, cx: &cotter::Cx| {
@@ -391,7 +392,7 @@ fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {
     builder.observe(SessionEnd, ended).build().expect("the agent is sound")
 }
 
-/// A tool that leaves a line per call.
+/// A tool that writes one line per call.
 fn effect(name: &'static str, zone: Zone, home: &Path, reached: &Reached) -> impl Tool + use<> {
     let (file, reached) = (home.join("effects"), reached.clone());
     let run = move |permit: Permit| {
@@ -408,7 +409,7 @@ fn effect(name: &'static str, zone: Zone, home: &Path, reached: &Reached) -> imp
     FnTool::new(spec(name), run).touching(Facts::zone(zone))
 }
 
-/// A tool that may run beside others.
+/// A tool that may run in parallel.
 struct Beside<T>(T);
 
 impl<T: Tool> Tool for Beside<T> {
@@ -429,7 +430,7 @@ impl<T: Tool> Tool for Beside<T> {
     }
 }
 
-/// A model that knows from the history alone what comes next, and never gives an id twice.
+/// A model that computes its next reply from the history alone and never repeats an id.
 struct Planner(Reached);
 
 impl Planner {
@@ -493,7 +494,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
         .block_on(future)
 }
 
-/// Opens the session again, checks it, goes on with it, and checks it once more.
+/// Opens the session again, checks it, continues it, and checks it once more.
 fn check(home: &Path, id: &str, acknowledged: &[Value], when: &str) {
     let diary = Diary::default();
     let agent = watched(builder(home, |_| {}), &diary);
@@ -511,7 +512,7 @@ fn check(home: &Path, id: &str, acknowledged: &[Value], when: &str) {
     check_records(home, id, when);
 }
 
-/// What was told was stored.
+/// Checks that every reported entry was stored.
 async fn check_acknowledged(session: &Session, acknowledged: &[Value], when: &str) {
     let there: Vec<_> = session.entries().iter().map(|entry| entry.to_json()).collect();
     for entry in acknowledged {
@@ -519,8 +520,8 @@ async fn check_acknowledged(session: &Session, acknowledged: &[Value], when: &st
     }
 }
 
-/// Every call has exactly one result, in call order, right after the reply; what the result says of
-/// the effect is true.
+/// Checks that every call has exactly one result, in call order, directly after the reply, and that the
+/// result is true about the effect.
 async fn check_history(session: &Session, home: &Path, when: &str) {
     let entries = session.entries();
     let shown = transcript(session);
@@ -550,7 +551,7 @@ async fn check_history(session: &Session, home: &Path, when: &str) {
     }
 }
 
-/// Every run has one start and one end, every effect its row, and the rows their chain.
+/// Checks that every run has one start and one end, every effect has its row, and the hash chain is intact.
 fn check_records(home: &Path, id: &str, when: &str) {
     let store: JsonlStore = files(home);
     let lines = store.lines(id).expect("the session is there");
@@ -569,7 +570,7 @@ fn check_records(home: &Path, id: &str, when: &str) {
     assert!(checked.is_ok(), "{when}: the chain breaks at line {checked:?}");
 }
 
-/// How often each call had its effect.
+/// Counts the effects of each call.
 fn effects(home: &Path) -> HashMap<String, u32> {
     let mut counts = HashMap::new();
     for call in fs::read_to_string(home.join("effects")).unwrap_or_default().lines() {

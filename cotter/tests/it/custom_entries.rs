@@ -1,5 +1,5 @@
-//! An extension's own entries: any type, kept in the file, ignored by the core; and everybody who may
-//! store one while a run is under way. P4.
+//! An extension's own entries: any type, kept in the file, ignored by the core. Handlers of every kind
+//! store them during a run. P4.
 
 use cotter::{
     Agent, Controls, Cx, FnTool, HookCx, HookResult, Message, Skill, Subagent,
@@ -18,7 +18,7 @@ fn entry(value: &Value) -> Map<String, Value> {
     value.as_object().expect("an entry is an object").clone()
 }
 
-/// What a handler does: reads, stores an entry and a message, reads again. It never waits.
+/// Does the work of a handler: reads, stores an entry, reads again. It never waits.
 fn mark(controls: &Controls, who: &str, diary: &Diary) {
     let before = (controls.entries().len(), controls.messages().len());
     let id = controls.save_entry(entry(&json!({"type": "mark", "by": who}))).unwrap();
@@ -26,7 +26,7 @@ fn mark(controls: &Controls, who: &str, diary: &Diary) {
     diary.add(format!("{who}: {id}, {before:?} then {after:?}"));
 }
 
-/// P4: needs a type, and not one of the core's; everything else is kept as it was given.
+/// P4: an entry needs a type that is not the core's. Everything else is kept as given.
 #[tokio::test]
 async fn p4_an_entry_has_a_type_of_its_own_and_is_kept_whole() {
     let home = tempfile::tempdir().expect("there is room for a folder");
@@ -76,9 +76,9 @@ async fn p4_an_entry_has_a_type_of_its_own_and_is_kept_whole() {
     assert_eq!(transcript(&again.session(&id).await.unwrap()), kept);
 }
 
-/// P4: a handler of every kind and at every point reads and stores its own session's entries while the
-/// run is under way, without waiting for it; they are stored in the order in which they were made, and
-/// never between a call and its result. The model sees none of them.
+/// P4: handlers of every kind and at every point read and store entries of their session during the run,
+/// without waiting. The entries are stored in the order of creation, and never between a call and its
+/// result. The model sees none of them.
 #[tokio::test]
 async fn p4_every_handler_stores_entries_in_the_middle_of_a_run() {
     let diary = Diary::default();
@@ -207,7 +207,7 @@ async fn p4_every_handler_stores_entries_in_the_middle_of_a_run() {
     .assert_eq(&shown);
     let told = events.lines().filter(|line| *line == "message").count();
     let stored = shown.lines().filter(|line| line.contains(r#""type":"mark""#)).count();
-    // The first was stored before the run; the last, at `session.end`, after it.
+    // The first entry was stored before the run; the last one, at `session.end`, after it.
     assert_eq!(told, stored - 2, "every entry of the run is told:\n{events}");
     assert!(!model.shown().contains("mark"), "{}", model.shown());
     let id = session.id().clone();
@@ -216,7 +216,7 @@ async fn p4_every_handler_stores_entries_in_the_middle_of_a_run() {
     assert_eq!(transcript(&again.session(&id).await.unwrap()), shown, "all of it is in the file");
 }
 
-/// P4: a prompt that comes to nothing takes along what its hooks had for it.
+/// P4: a refused prompt discards the entries of its hooks.
 #[tokio::test]
 async fn p4_a_refused_prompt_leaves_no_entry() {
     let diary = Diary::default();

@@ -1,5 +1,5 @@
-//! Session files that are broken, foreign or made to deceive: nothing panics, no good line is lost,
-//! nothing is overwritten, nothing is granted. P10, S5.
+//! Session files that are broken, foreign or forged: nothing panics, no valid line is lost, nothing is
+//! overwritten, nothing is granted. P10, S5.
 
 use std::{fmt, fs, path::PathBuf, sync::LazyLock};
 
@@ -24,7 +24,7 @@ use crate::kit::{Diary, echo, ending, files, fresh, probe, records, spec};
 
 const HEADER: &str = r#"{"type":"session","v":1,"id":"s","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
 
-/// A line with an entry that says something.
+/// Creates the line of an entry with a message.
 fn said(id: &str, parent: Option<&str>, text: &str) -> String {
     let parent = json!(parent);
     format!(
@@ -32,7 +32,7 @@ fn said(id: &str, parent: Option<&str>, text: &str) -> String {
     )
 }
 
-/// A session file with these bytes, in a folder of its own.
+/// A session file with these bytes, in its own folder.
 struct Case {
     home: tempfile::TempDir,
 }
@@ -66,7 +66,8 @@ impl Case {
     }
 }
 
-/// The transcript after a prompt and after one more opening, and what was reported at first.
+/// Checks the transcript after a prompt and after one more opening, and the diagnostics of the first
+/// opening.
 async fn check(case: Case, expected: Expect) {
     let before = case.bytes();
     let session = case.agent().session("s").await.expect("it opens");
@@ -82,7 +83,7 @@ async fn check(case: Case, expected: Expect) {
     expected.assert_eq(&format!("{shown}--\n{}", told.collect::<String>()));
 }
 
-/// P10: a torn last line costs that line only, wherever it was cut.
+/// P10: a torn last line costs only that line, wherever it was cut.
 #[tokio::test]
 async fn p10_a_torn_tail_costs_that_line_only() {
     let last = said("2", Some("1"), "second");
@@ -99,7 +100,7 @@ async fn p10_a_torn_tail_costs_that_line_only() {
         assert_eq!(transcript(&session), shown, "cut at {cut}, opened again");
     }
     assert!(reports.iter().all(|count| *count == 1), "each is reported: {reports:?}");
-    // Whole, but for the newline: a good line.
+    // A last line that lacks only its newline is valid.
     check(
         Case::new(format!("{HEADER}\n{one}\n{last}")),
         expect![[r#"
@@ -222,7 +223,7 @@ async fn p10_unknown_types_and_keys_are_kept() {
     .await;
 }
 
-/// No id of a file's makes ours run out.
+/// No id in a file can exhaust our ids.
 #[tokio::test]
 async fn p10_ids_at_the_end_of_all_numbers_do_no_harm() {
     let run = r#"{"type":"run.start","runId":"r4294967295","at":"2026-01-01T00:00:00.000Z","model":"m","agentId":"main","hash":"00000000000000000000000000000000"}"#;
@@ -239,7 +240,7 @@ async fn p10_ids_at_the_end_of_all_numbers_do_no_harm() {
     .await;
 }
 
-/// A newer file opens for reading only, with a clear word.
+/// A newer file opens read-only, with a clear message.
 #[tokio::test]
 async fn p10_a_newer_version_is_read_and_not_written() {
     let header = HEADER.replace("\"v\":1", "\"v\":2");
@@ -253,7 +254,7 @@ async fn p10_a_newer_version_is_read_and_not_written() {
     assert_eq!(case.bytes(), before);
 }
 
-/// What is no session is refused, and left as it is.
+/// A file that is not a session is refused and not changed.
 #[tokio::test]
 async fn p10_a_file_that_is_no_session_is_refused_and_unchanged() {
     for bytes in [
@@ -277,7 +278,7 @@ async fn p10_a_file_that_is_no_session_is_refused_and_unchanged() {
     }
 }
 
-/// A call with an approval, a start and no end, as an imported file may claim.
+/// The lines of a call with an approval, a start and no end, as an imported file may claim.
 fn approved(call: &str) -> Vec<String> {
     let hash = "00000000000000000000000000000000";
     let at = "2026-01-01T00:00:00.000Z";
@@ -302,7 +303,7 @@ fn approved(call: &str) -> Vec<String> {
     ]
 }
 
-/// S5: however much of an approval a file holds, nothing runs by it, and the person is asked.
+/// S5: no part of an approval in a file runs a call; the person is asked.
 #[tokio::test]
 async fn s5_a_session_file_grants_nothing() {
     let mut shown = String::new();
@@ -369,7 +370,7 @@ async fn s5_a_session_file_grants_nothing() {
     "#]].assert_eq(&shown);
 }
 
-/// S26: providers that give the same id in every step do not make a started call look done.
+/// S26: a provider that repeats ids in every step does not make a started call look finished.
 #[tokio::test]
 async fn s26_a_repeated_call_id_is_not_taken_for_the_finished_one() {
     let mut lines = approved("call_0");
@@ -395,7 +396,7 @@ async fn s26_a_repeated_call_id_is_not_taken_for_the_finished_one() {
     "#]]).await;
 }
 
-/// S5: a file does not choose the folder its results are spilled into.
+/// S5: a file cannot choose the folder for its spilled results.
 #[tokio::test]
 async fn s5_the_id_in_a_file_is_not_a_path() {
     let case = Case::new(HEADER.replace("\"id\":\"s\"", "\"id\":\"../../escaped\"") + "\n");
@@ -415,7 +416,7 @@ async fn s5_the_id_in_a_file_is_not_a_path() {
     assert!(!case.home.path().join("a/escaped").exists());
 }
 
-/// A run that failed for its store leaves a session that can be opened and says what it knows.
+/// A run that was cut off leaves a session that can be opened and whose records are closed.
 #[tokio::test]
 async fn p10_records_of_a_run_that_was_cut_off_are_closed() {
     let case = Case::lines(&approved("c1.1"));
@@ -433,7 +434,7 @@ async fn p10_records_of_a_run_that_was_cut_off_are_closed() {
     .assert_eq(&records(&**agent.store(), "s"));
 }
 
-/// A good file that is so long and so compacted that only its end is read at first.
+/// A valid file that is long and compacted, so that only its end is read at first.
 fn long_file() -> &'static [u8] {
     static FILE: LazyLock<Vec<u8>> = LazyLock::new(|| {
         let home = tempfile::tempdir().unwrap();
@@ -457,7 +458,7 @@ fn long_file() -> &'static [u8] {
     &FILE
 }
 
-/// A good session file, made by a real run.
+/// A valid session file from a real run.
 fn good_file() -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -484,7 +485,7 @@ fn good_file() -> Vec<u8> {
     })
 }
 
-/// One harm done to a file.
+/// One kind of damage to a file.
 #[derive(Clone, Debug)]
 enum Harm {
     Overwrite(prop::sample::Index, Vec<u8>),
@@ -555,7 +556,7 @@ impl Harm {
     }
 }
 
-/// The keys of an object, repeated ones too: two lines that damage made one have them.
+/// The keys of an object, with duplicates. Damage that joins two lines creates duplicates.
 struct Keys(Vec<String>);
 
 impl<'de> Deserialize<'de> for Keys {
@@ -578,7 +579,7 @@ impl<'de> Deserialize<'de> for Keys {
     }
 }
 
-/// The ids of the good entries of a file, in order: whole lines of JSON with one type and one id.
+/// The ids of the valid entries of a file, in order: complete JSON lines with one type and one id.
 fn good_entries(file: &[u8]) -> Vec<String> {
     let records = ["run.start", "run.end", "generation", "question", "answer", "ledger", "outcome"];
     let entry = |line: &[u8]| {
@@ -610,13 +611,13 @@ fn check_load(file: &[u8]) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
 
-    /// P10: any bytes at all.
+    /// P10: arbitrary bytes.
     #[test]
     fn p10_arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         check_load(&bytes)?;
     }
 
-    /// P10: lines that look like ours, with anything in them.
+    /// P10: lines that look like ours, with arbitrary contents.
     #[test]
     fn p10_lines_that_look_like_ours_never_panic(lines in prop::collection::vec(
         (prop::sample::select(vec!["message", "leaf", "label", "compaction", "run.start", "run.end",
@@ -637,8 +638,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
 
-    /// P10: a good file with arbitrary damage: never a panic, never a lost good line, nothing
-    /// overwritten, and the session goes on unless its first line is gone.
+    /// P10: a valid file with arbitrary damage. No panic, no valid line lost, nothing overwritten, and the
+    /// session continues unless its first line is gone.
     #[test]
     fn p10_a_damaged_file_keeps_every_good_line(harms in prop::collection::vec(harm(), 1..5)) {
         let file = harms.iter().fold(good_file(), |file, harm| harm.done_to(file));
@@ -650,7 +651,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..Default::default() })]
 
-    /// P10: the same for a long file, of which the end is read first; half of the harm is done there.
+    /// P10: arbitrary damage to a long file, whose end is read first. Half of the damage is at the end.
     #[test]
     fn p10_a_damaged_long_file_keeps_every_good_line(
         harms in prop::collection::vec((harm(), any::<bool>()), 0..4)
@@ -666,7 +667,7 @@ proptest! {
     }
 }
 
-/// Opens a file as a session and goes on with it, where it is one.
+/// Opens a file as a session and continues it, if it is one.
 fn open_and_go_on(file: &[u8]) {
     let case = Case::new(file);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,5 +1,4 @@
-//! Hooks on directives: what they are told, what they make of a turn, and what they leave behind when
-//! they come to nothing.
+//! Directive hooks: their input, their effect on a turn, and the state of the session after they fail.
 
 use std::{future::pending, sync::Arc};
 
@@ -22,12 +21,12 @@ use crate::kit::{Diary, ending, files, fresh, plain_lines, to_the_end};
 
 type Model = Recording<Scripted>;
 
-/// A model that says `ok` as often as it is asked.
+/// A model that always answers `ok`.
 fn model() -> Model {
     Recording::new(Scripted::new((0..64).map(|_| Step::text("ok"))))
 }
 
-/// An agent with a few hooks, each named after what it does.
+/// An agent with a few hooks, each named after its effect.
 fn agent(model: &Model, diary: &Diary) -> Agent {
     let told = |diary: &Diary| {
         let diary = diary.clone();
@@ -58,7 +57,7 @@ fn agent(model: &Model, diary: &Diary) -> Agent {
         .unwrap()
 }
 
-/// What is stored of one prompt, what the model was sent, and what the hooks wrote down.
+/// Runs one prompt and checks the stored entries, the requests to the model and the hooks' log.
 async fn check(prompt: impl Into<Content>, expected: Expect) {
     let (model, diary) = (model(), Diary::default());
     let agent = agent(&model, &diary);
@@ -242,8 +241,7 @@ fn shown_parts(message: &Message) -> String {
     }
 }
 
-/// G21, S19: text parts are joined by newlines first, other parts follow in order; what is data stays
-/// data.
+/// G21, S19: text parts are joined by newlines first, and other parts follow in order. Data stays data.
 #[tokio::test]
 async fn g21_s19_text_and_other_parts_take_the_same_way() {
     let (model, diary) = (model(), Diary::default());
@@ -269,7 +267,8 @@ async fn g21_s19_text_and_other_parts_take_the_same_way() {
     .assert_eq(&shown);
 }
 
-/// S19: data never binds, also when it is the whole prompt or looks like a command or a mention.
+/// S19: `/name` in data is never a directive, even if data is the whole prompt or looks like a command or a
+/// mention.
 #[tokio::test]
 async fn s19_data_never_binds() {
     let (model, diary) = (model(), Diary::default());
@@ -293,7 +292,7 @@ async fn s19_data_never_binds() {
     assert_eq!(diary.shown(), "");
 }
 
-/// S19: what a command gives back, what is steered in and what goes to a subagent is not typed.
+/// S19: a prompt returned by a command is not typed text, so directives in it do not run.
 #[tokio::test]
 async fn s19_only_what_a_person_typed_is_parsed() {
     let (model, diary) = (model(), Diary::default());
@@ -304,7 +303,7 @@ async fn s19_only_what_a_person_typed_is_parsed() {
     assert_eq!(transcript(&session), "user: /stop now\nassistant: ok\n");
 }
 
-/// G6: a whole result: several messages and what they used.
+/// G6: a complete result: several messages and their usage.
 #[tokio::test]
 async fn g6_g10_a_whole_result_is_stored_returned_and_counted() {
     let usage = Usage { input_tokens: 7, output_tokens: 5, cache_read: 3, cache_write: 1 };
@@ -335,7 +334,8 @@ async fn g6_g10_a_whole_result_is_stored_returned_and_counted() {
     assert_eq!(model.requests().len(), 0);
 }
 
-/// G8: a leading command, then hooks, then skills; one of a name does not hide another kind's.
+/// G8: a leading command comes first, then hooks, then skills. A name of one kind does not hide another
+/// kind.
 #[tokio::test]
 async fn g8_commands_come_before_hooks_and_hooks_before_skills() {
     let model = model();
@@ -376,7 +376,7 @@ async fn g8_commands_come_before_hooks_and_hooks_before_skills() {
     assert!(sent.ends_with("user: not /x leading\n"), "{sent}");
 }
 
-/// G8: an unknown leading name goes to the model as it is.
+/// G8: an unknown leading name goes to the model unchanged.
 #[tokio::test]
 async fn g8_an_unknown_leading_name_is_the_models() {
     check(
@@ -393,7 +393,8 @@ async fn g8_an_unknown_leading_name_is_the_models() {
     .await;
 }
 
-/// G1: chainable on the builder and on a registry, legal after `build()`, and undone.
+/// G1: definitions are chainable on the builder and on a registry, allowed after `build()`, and can be
+/// undone.
 #[tokio::test]
 async fn g1_definitions_come_and_go_at_any_time() {
     let model = model();
@@ -448,7 +449,7 @@ async fn g1_definitions_come_and_go_at_any_time() {
     assert_eq!(agent.process_request("/a x").await.unwrap().text(), "stop");
 }
 
-/// G1: within one origin the second of a name is refused, and what cannot be a name is.
+/// G1: within one origin a second definition of a name is refused, and so is an invalid name.
 #[test]
 fn g1_clashes_and_names_that_are_none_are_refused() {
     let agent = Agent::builder(model()).define_skill(Skill::text("a", "A")).build().unwrap();
@@ -475,7 +476,8 @@ fn g1_clashes_and_names_that_are_none_are_refused() {
     assert!(twice.is_err());
 }
 
-/// G1: across origins the nearer one is found, the other is shown as shadowed and is back afterwards.
+/// G1: the nearer origin shadows the others. A shadowed definition is listed as such and comes back
+/// afterwards.
 #[tokio::test]
 async fn g1_nearer_origins_shadow_others() {
     let model = model();
@@ -522,7 +524,7 @@ async fn g1_nearer_origins_shadow_others() {
     assert_eq!(found, ["project", "user", "profile", "space", "operator", "embedder"]);
 }
 
-/// S3: a hook on a directive changes or answers a prompt only where its owner may transform.
+/// S3: a directive hook changes or answers a prompt only if its owner may transform.
 #[tokio::test]
 async fn g1_s3_a_prompt_is_changed_only_by_those_who_may_transform() {
     let owners = [
@@ -554,8 +556,8 @@ async fn g1_s3_a_prompt_is_changed_only_by_those_who_may_transform() {
     "#]].assert_eq(&shown);
 }
 
-/// G1: a hook that undefines itself and defines others while it runs: the turn under way is not
-/// touched, the next one is.
+/// G1: a hook undefines itself and defines others while it runs. The current turn does not change; the next
+/// one does.
 #[tokio::test]
 async fn g1_g9_a_hook_may_change_what_is_registered_while_it_runs() {
     let (model, diary) = (model(), Diary::default());
@@ -587,7 +589,7 @@ async fn g1_g9_a_hook_may_change_what_is_registered_while_it_runs() {
     .assert_eq(&transcript(&session));
 }
 
-/// G9: raw text and each rewrite are kept in the entry, by name and in order, and survive a reopening.
+/// G9: the entry keeps the raw text and each rewrite, by name and in order, also after reopening.
 #[tokio::test]
 async fn g9_raw_text_and_each_rewrite_are_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -726,9 +728,9 @@ async fn g18_recipes_work() {
     .assert_eq(&transcript(&session));
 }
 
-// --- what comes to nothing leaves nothing
+// --- a failed hook or skill leaves nothing in the session
 
-/// The lines of a session without the start and end of runs.
+/// Returns the lines of a session without the start and end of runs.
 fn kept(agent: &Agent, session: &Session) -> Vec<Value> {
     let lines = plain_lines(&**agent.store(), session.id());
     lines
@@ -737,10 +739,10 @@ fn kept(agent: &Agent, session: &Session) -> Vec<Value> {
         .collect()
 }
 
-/// How a hook or skill comes to nothing.
+/// The ways in which a hook or skill fails.
 const WAYS: [&str; 5] = ["fails", "panics", "hangs", "aborts", "is dropped"];
 
-/// Does what `way` says; `waits` is told once it waits.
+/// Fails in the given way. `waits` is notified when the function starts to wait.
 async fn misbehave(
     way: &'static str,
     session: &Session,
@@ -760,7 +762,7 @@ async fn misbehave(
     }
 }
 
-/// An agent whose `bad` hook and `worse` skill come to nothing after they added to the session.
+/// An agent whose hook `bad` and skill `worse` fail after they added entries to the session.
 fn misbehaving(way: &'static str, waits: &Arc<Notify>, builder: cotter::AgentBuilder) -> Agent {
     let add = |controls: &cotter::Controls| {
         controls.append_message(Message::user("half")).unwrap();
@@ -820,8 +822,8 @@ async fn come_to_nothing(session: &Session, prompt: &str, way: &str, waits: &Not
     }
 }
 
-/// G6, G11: at each place, however it comes to nothing, in memory and in files: nothing is half
-/// stored, and the next prompt works.
+/// G6, G11: after a failure at any position and in any way, in memory and in files, nothing is partly
+/// stored and the next prompt works.
 #[tokio::test]
 async fn g6_g11_what_comes_to_nothing_leaves_nothing_half_stored() {
     let prompts = [
@@ -877,7 +879,7 @@ async fn g6_g11_what_comes_to_nothing_leaves_nothing_half_stored() {
     }
 }
 
-/// G9, G11: what hooks add is stored with the prompt, in one append, before the skills and the message.
+/// G9, G11: entries from hooks are stored with the prompt in one append, before the skills and the message.
 #[tokio::test]
 async fn g11_g17_what_hooks_add_is_stored_with_the_turn() {
     let agent = misbehaving("fails", &Arc::default(), Agent::builder(model()));
@@ -897,7 +899,7 @@ async fn g11_g17_what_hooks_add_is_stored_with_the_turn() {
     .assert_eq(&transcript(&session));
 }
 
-/// What somebody else adds while a prompt is being staged is theirs: it does not go with the prompt.
+/// An entry that another task adds while a prompt is prepared is not discarded with the prompt.
 #[tokio::test]
 async fn g6_p4_what_others_added_meanwhile_is_kept() {
     let waits = Arc::new(Notify::new());
@@ -915,7 +917,7 @@ async fn g6_p4_what_others_added_meanwhile_is_kept() {
     assert_eq!(transcript(&session), "{\"type\":\"note_of_somebody\"}\n");
 }
 
-/// A refused prompt leaves nothing either, whoever had worked on it.
+/// A refused prompt leaves nothing in the session either.
 #[tokio::test]
 async fn g6_a_refused_prompt_leaves_nothing() {
     let builder = Agent::builder(model()).on(UserPromptSubmit, |prompt: &UserPromptSubmitEvent| {
@@ -934,7 +936,7 @@ async fn g6_a_refused_prompt_leaves_nothing() {
     assert_eq!(transcript(&session), "user: fine\nassistant: ok\n");
 }
 
-/// An abort between a hook and a skill: the skill is not brought in.
+/// After an abort between a hook and a skill, the skill is not loaded.
 #[tokio::test]
 async fn g5_g11_an_abort_between_hook_and_skill_ends_the_turn() {
     let diary = Diary::default();
@@ -960,7 +962,7 @@ async fn g5_g11_an_abort_between_hook_and_skill_ends_the_turn() {
     );
 }
 
-/// Each hook on a directive is an event: who, what it said, why.
+/// Each directive hook is reported as an event: its name, its result and the reason.
 #[tokio::test]
 async fn g5_l20_hooks_on_directives_are_told_as_events() {
     let (model, diary) = (model(), Diary::default());
@@ -984,7 +986,7 @@ async fn g5_l20_hooks_on_directives_are_told_as_events() {
     .assert_eq(&format!("{events}--\n{failed}"));
 }
 
-/// Two and twenty requests at once are served one after the other, whole turns, in order.
+/// Two requests at once, and twenty, run one after the other, as whole turns and in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn g10_g11_requests_at_once_are_served_one_after_the_other() {
     for count in [2, 20] {
@@ -1009,7 +1011,7 @@ async fn g10_g11_requests_at_once_are_served_one_after_the_other() {
         let mut tasks = vec![];
         let mut pinned: Vec<_> =
             (0..count).map(|n| Box::pin(session.prompt(format!("/slow /s {n}")))).collect();
-        // Each is polled once, so that they stand in line in this order; then they run anywhere.
+        // Each run is polled once, so that they queue in this order; then they run on any thread.
         for run in &mut pinned {
             assert!(futures_util::FutureExt::now_or_never(run).is_none());
         }

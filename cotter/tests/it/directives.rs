@@ -7,7 +7,7 @@ use cotter::invoke::directives::{
 };
 use proptest::prelude::*;
 
-/// What is left of a text in which these names are bound, and the tokens it had.
+/// Parses a text in which these names are bound, and checks the remaining text and the tokens.
 #[track_caller]
 fn check(text: &str, bound: &str, expected: (&str, &str)) {
     let parsed = parse_tokens(text, |name| bound.split(' ').any(|known| known == name));
@@ -24,7 +24,7 @@ fn check_all(cases: &[(&str, (&str, &str))]) {
     }
 }
 
-/// The text has no token and keeps every byte.
+/// Checks that texts have no token and keep every byte.
 #[track_caller]
 fn check_unchanged(texts: &[&str]) {
     for text in texts {
@@ -148,16 +148,16 @@ fn g7_borders_are_the_whitespace_of_ecmascript() {
 #[test]
 fn g7_blanks_go_with_the_token() {
     check_all(&[
-        // at the start of a line
+        // At the start of a line.
         (" \t/x \t a", ("a", "x")),
         ("a\n  /x  b", ("a\nb", "x")),
         ("a\n  /x  \nb", ("a\n\nb", "x")),
-        // at the end of a line; blanks that were behind it were at the end of the line before
+        // At the end of a line: blanks after the token become blanks at the end of the remaining line.
         ("a \t /x", ("a", "x")),
         ("a  /x\nb", ("a\nb", "x")),
         ("a /x  \nb", ("a  \nb", "x")),
         ("a /x ", ("a ", "x")),
-        // inside a line
+        // Inside a line.
         ("a  /x   b", ("a  b", "x")),
         ("a\t/x\tb", ("a\tb", "x")),
         ("a\n/x", ("a", "x")),
@@ -252,11 +252,11 @@ fn g7_what_is_no_code_binds() {
         ("\\`` /x `", ("\\`` /x `", "")),
         ("~~ /x ~~", ("~~ ~~", "x")),
         ("``\n/x\n``", ("``\n/x\n``", "")),
-        // a code span ends with its paragraph
+        // A code span ends with its paragraph.
         ("`\n\n/x `", ("`\n\n`", "x")),
         ("`\r\n/x `", ("`\r\n/x `", "")),
         ("`\n```\n```\n/x `", ("`\n```\n```\n`", "x")),
-        // indented code is text
+        // Indented code is text.
         ("a\n\n    /x", ("a", "x")),
         ("    ```\n/x", ("    ```", "x")),
         ("``` `\n/x", ("``` `", "x")),
@@ -286,7 +286,7 @@ fn g7_each_candidate_is_asked_for_once_in_text_order() {
     assert_eq!(asked, ["b", "a", "f", "g", "a"]);
 }
 
-/// Where it can grow it grows with the text: these would take hours otherwise.
+/// The time is linear in the text. With quadratic time this test would take hours.
 #[test]
 fn g7_long_texts_are_no_trouble() {
     const MANY: usize = 300_000;
@@ -350,7 +350,7 @@ fn g7_cases_seen_elsewhere() {
         ("GP-052s", "a\u{85}/concise hi", ("a\u{85}/concise hi", "")),
         ("GP-053s", "/concise\u{2028}x", ("x", "concise")),
         ("GP-054s", "/conciseé hi", ("/conciseé hi", "")),
-        // Only blanks of the token's own line go, and nothing goes where nothing binds.
+        // Only blanks on the token's own line are removed. Without a bound name nothing is removed.
         ("GP-030s", "a\t/concise\tb", ("a\tb", "concise")),
         ("GP-032s", "\u{3000}/concise hi", ("\u{3000}hi", "concise")),
         ("GP-037s", "keep  two   spaces", ("keep  two   spaces", "")),
@@ -358,7 +358,7 @@ fn g7_cases_seen_elsewhere() {
         ("GP-039s", "```\n    indented\n```", ("```\n    indented\n```", "")),
         ("GP-040s", "a  \n  b", ("a  \n  b", "")),
         ("GP-051s", "a\u{feff}/concise hi", ("a\u{feff}hi", "concise")),
-        // Code does not bind.
+        // Names in code are not bound.
         ("GP-042s", "```\n/compact\n```", ("```\n/compact\n```", "")),
     ];
     for (_id, text, expected) in cases {
@@ -442,7 +442,7 @@ fn p3_arguments_are_quoted_as_in_a_shell() {
         ("\"a\\\nb\"", &["ab"]),
         ("fix #42 $HOME *.rs", &["fix", "#42", "$HOME", "*.rs"]),
         ("'é 世' 界", &["é 世", "界"]),
-        // a quote that stays open is a letter
+        // An unclosed quote is an ordinary character.
         ("it's late", &["it's", "late"]),
         ("say \"no\n 'a b'", &["say", "\"no", "'a", "b'"]),
         (r#""a\""#, &[r#""a\""#]),
@@ -527,7 +527,8 @@ fn is_bound(name: &str) -> bool {
     matches!(name, "a" | "b" | "a-b")
 }
 
-/// Texts of all that matters to the parser, many of them longer than what it looks at in one go.
+/// Generates texts from the pieces that matter to the parser. Many are longer than one block of the
+/// parser's scan.
 fn texts() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "/", "\\", " ", " ", "\t", "\n", "\n", "\r", "\r\n", "a", "b", "-", "1", ".", "é",
@@ -541,7 +542,7 @@ fn texts() -> impl Strategy<Value = String> {
     .prop_map(|pieces| pieces.concat())
 }
 
-/// The rules once more, one after another and one character at a time.
+/// A second implementation of the rules: one rule after another, one character at a time.
 mod slow {
     use super::is_bound;
 
@@ -628,7 +629,7 @@ mod slow {
         parts
     }
 
-    /// For each character whether it is in code.
+    /// Returns for each character if it is in code.
     fn find_code(chars: &[char]) -> Vec<bool> {
         let mut code = vec![false; chars.len()];
         let mut fence: Option<(char, usize)> = None;

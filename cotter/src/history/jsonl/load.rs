@@ -1,4 +1,4 @@
-//! Reading a session file: an index of its lines by position; bodies are read when somebody looks.
+//! Reads a session file into an index of its lines by position. Bodies are parsed on first use.
 
 use std::sync::Arc;
 
@@ -13,22 +13,23 @@ use crate::history::{
     tree::Tree,
 };
 
-/// What a session file holds. Every good line is in it; every other is reported with its number.
+/// The contents of a session file. Valid lines are included; every invalid line is reported with its
+/// number.
 #[derive(Default)]
 pub struct LoadedSession {
-    /// The first line, where it is a session's.
+    /// The first line, if it is a session header.
     pub header: Option<SessionHeader>,
     /// The entries, in the order of the file.
     pub entries: Vec<Arc<Entry>>,
     pub(crate) records: Vec<StoredRecord>,
     pub(crate) last_hash: Option<SmolStr>,
-    /// Whether the file ends within a line.
+    /// True if the file ends within a line.
     pub(crate) torn: bool,
-    /// What could not be read: `LINE: what is wrong`.
+    /// One diagnostic per unreadable line: `LINE: error`.
     pub diagnostics: Vec<String>,
 }
 
-/// Reads the bytes of a session file. Never fails: what cannot be read is left out and reported.
+/// Reads the bytes of a session file. Never fails: unreadable lines are skipped and reported.
 pub fn load(bytes: Vec<u8>) -> LoadedSession {
     let end = memchr::memchr(b'\n', &bytes).unwrap_or(bytes.len());
     let header = wire::read_header(&bytes[..end]);
@@ -42,7 +43,7 @@ pub(crate) fn load_part(bytes: Vec<u8>) -> LoadedSession {
 
 fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSession {
     let file = Arc::new(bytes);
-    // One look at the whole is quicker than one at every line.
+    // One check of the whole file is faster than a check per line.
     let all_text = std::str::from_utf8(&file).is_ok();
     let torn = !file.is_empty() && !file.ends_with(b"\n");
     let mut loaded = LoadedSession { torn, ..LoadedSession::default() };
@@ -52,7 +53,8 @@ fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSess
         let line = &file[start..end];
         if !line.trim_ascii().is_empty() {
             let raw = RawLine { file: file.clone(), start, end };
-            // A line that has its end is one of ours; what the file ends within is read whole.
+            // A terminated line was written whole and is read by position. An unterminated last line is
+            // parsed as JSON.
             let ended = end < file.len();
             let text = all_text || std::str::from_utf8(line).is_ok();
             let taken = if text { loaded.take(line, raw, ended) } else { Err("not UTF-8") };
@@ -66,7 +68,7 @@ fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSess
     loaded
 }
 
-/// The first words a person said, within the first lines of a file.
+/// Returns the text of the first message in the first lines of a file.
 pub(crate) fn first_words(bytes: &[u8]) -> Option<String> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let messages = lines.filter(|line| line.starts_with(b"{\"type\":\"message\""));
@@ -77,7 +79,7 @@ pub(crate) fn first_words(bytes: &[u8]) -> Option<String> {
     texts.take(1).next()
 }
 
-/// The last name given in some lines; `Some(None)` where it was taken away.
+/// Returns the last session name in some lines; `Some(None)` if the name was removed.
 pub(crate) fn last_name(bytes: &[u8]) -> Option<Option<String>> {
     let lines = bytes.rsplit(|byte| *byte == b'\n');
     let mut names = lines.filter(|line| line.starts_with(b"{\"type\":\"session_info\""));
@@ -105,7 +107,7 @@ impl LoadedSession {
         Ok(())
     }
 
-    /// A line that is not in our own order of keys, or not one at all.
+    /// Reads a line whose keys are not in the fixed order, or that is not JSON.
     fn take_slowly(&mut self, line: &[u8], raw: RawLine) -> Result<(), &'static str> {
         let value: Value = serde_json::from_slice(line).map_err(|_| "not a line of JSON")?;
         let kind = value["type"].as_str().ok_or("it has no `type`")?;
@@ -132,7 +134,7 @@ enum LineHead {
     Record(&'static str),
 }
 
-/// The envelope of a line in our own order of keys. A line cut short is none.
+/// Reads the envelope of a line with the keys in the fixed order. A truncated line gives `None`.
 fn head_by_position(line: &[u8]) -> Option<LineHead> {
     let line = line.strip_suffix(b"}")?;
     let (kind, rest) = plain_text(line.strip_prefix(b"{\"type\":\"")?)?;
@@ -149,8 +151,8 @@ fn head_by_position(line: &[u8]) -> Option<LineHead> {
         None => (None, rest.strip_prefix(b"null")?),
     };
     rest.strip_prefix(b",\"timestamp\":")?;
-    // The core's own bodies end in an object or a plain value; a cut within a text would leave an
-    // odd end that only the slow way can judge.
+    // Bodies written by the core end in an object or a plain value. A line that was cut inside a string has
+    // another last byte and is parsed as JSON.
     let whole = matches!(rest.last(), Some(b'}' | b'"' | b']' | b'0'..=b'9' | b'l' | b'e'));
     whole.then(|| LineHead::Entry { kind: EntryKind::parse(kind), id: id.into(), parent })
 }
@@ -159,7 +161,7 @@ fn split_hash_inside(rest: &[u8]) -> bool {
     rest.last() == Some(&b'"')
 }
 
-/// A JSON text without escapes, and what follows its closing quote.
+/// Reads a JSON string without escapes, after its opening quote. Returns the string and the rest after it.
 fn plain_text(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = memchr::memchr2(b'"', b'\\', bytes)?;
     let (text, rest) = bytes.split_at(end);

@@ -1,4 +1,4 @@
-//! One thread that brings files to the disk, started with the first request, gone with the store.
+//! The thread that syncs files to the disk. It starts with the first request and ends with the store.
 
 use std::{
     fs::File,
@@ -11,10 +11,10 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// How long what nobody waits for may gather, so that a burst of short steps costs one sync.
+/// The delay before a background sync, so that a burst of short steps costs one sync.
 const GATHER: Duration = Duration::from_millis(5);
 
-/// Syncs files behind their writers, or while they wait.
+/// Syncs files in the background, or while the writer waits.
 #[derive(Default)]
 pub(crate) struct Syncer {
     shared: Arc<SyncerShared>,
@@ -29,7 +29,7 @@ struct SyncerShared {
 #[derive(Default)]
 struct SyncQueue {
     jobs: Vec<SyncJob>,
-    /// Files whose sync failed behind their writer: it is told at the next append.
+    /// Files whose background sync failed. The next append reports the error.
     failed: Vec<(Arc<File>, io::ErrorKind)>,
     running: bool,
     idle: bool,
@@ -42,12 +42,12 @@ struct SyncJob {
 }
 
 impl Syncer {
-    /// Sees to it that the file gets to the disk.
+    /// Queues a sync of the file and returns at once.
     pub(crate) fn behind(&self, file: &Arc<File>) {
         self.add(file, None);
     }
 
-    /// Is over when the file is on the disk.
+    /// Returns a future that completes when the file is on the disk.
     pub(crate) fn wait(&self, file: &Arc<File>) -> impl Future<Output = io::Result<()>> + use<> {
         let (tell, told) = oneshot::channel();
         self.add(file, Some(tell));
@@ -57,7 +57,7 @@ impl Syncer {
         }
     }
 
-    /// The failure of an earlier sync behind the writer, told once.
+    /// Takes the error of an earlier background sync. A second call returns `None`.
     pub(crate) fn failure(&self, file: &Arc<File>) -> Option<io::Error> {
         let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let index = queue.failed.iter().position(|(failed, _)| Arc::ptr_eq(failed, file))?;
@@ -79,7 +79,7 @@ impl Syncer {
             let name = "cotter-sync".to_owned();
             queue.running = thread::Builder::new().name(name).spawn(move || shared.run()).is_ok();
             if !queue.running {
-                // No thread to be had: it is done here and now.
+                // No thread could be started, so the caller syncs the file itself.
                 for job in std::mem::take(&mut queue.jobs) {
                     job.run(&mut queue);
                 }
@@ -92,7 +92,7 @@ impl Syncer {
 }
 
 impl SyncQueue {
-    /// Whether somebody waits for a sync, or for the end.
+    /// True if a writer waits for a sync, or the store is closed.
     fn is_urgent(&self) -> bool {
         self.closed || self.jobs.iter().any(|job| !job.waiters.is_empty())
     }

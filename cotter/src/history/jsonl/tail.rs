@@ -1,5 +1,5 @@
-//! Opening a long session from its end: after a compaction the model needs nothing from before it, so
-//! only the tail is read; the rest follows when somebody looks for it.
+//! Opens a long session from its end. After a compaction the model needs nothing from before it, so only
+//! the tail is read. The rest is read on demand.
 
 use std::{fs::File, io, sync::Arc};
 
@@ -12,14 +12,14 @@ use crate::history::{
 
 /// Files up to this size are read whole.
 const SHORT: u64 = 1 << 20;
-/// How much is looked through at a time.
+/// The number of bytes searched at a time.
 const CHUNK: u64 = 1 << 18;
 const HEADER: usize = 1 << 16;
-/// How a compaction's line begins.
+/// The beginning of a compaction's line.
 const COMPACTION: &[u8] = b"\n{\"type\":\"compaction\"";
 
-/// The tail of a session file from the last compaction's first kept entry on, where that is enough to
-/// go on, and the way to the rest. `None`: the file must be read whole.
+/// Loads a session file from the last compaction's first kept entry on, and returns a function that loads
+/// the rest. `None` if the tail is not enough: then the file must be read whole.
 pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(LoadedSession, EarlierEntries)>> {
     let size = file.metadata()?.len();
     if size <= SHORT {
@@ -29,7 +29,7 @@ pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(LoadedSession, E
     while wanted < size / 2 {
         let start = size - wanted;
         let mut bytes = read_at(file, start, wanted)?;
-        // The first line is most likely only a part of one.
+        // The first line is probably incomplete.
         let Some(first) = memchr::memchr(b'\n', &bytes) else { return Ok(None) };
         bytes.drain(..=first);
         let part = load_part(bytes);
@@ -41,13 +41,13 @@ pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(LoadedSession, E
     Ok(None)
 }
 
-/// How far from the end a chunk with a compaction begins, within the last quarter of the file.
+/// Searches the last quarter of the file for a compaction. Returns the distance of its chunk from the end.
 fn last_compaction(file: &File, size: u64) -> io::Result<Option<u64>> {
     let finder = memchr::memmem::Finder::new(COMPACTION);
     let mut from_end = 0;
     while from_end < size / 4 {
         from_end += CHUNK;
-        // A line that begins where two chunks meet is found in the one before.
+        // A line that starts at the border of two chunks is found in the earlier chunk.
         let bytes = read_at(file, size - from_end, CHUNK.min(from_end) + COMPACTION.len() as u64)
             .or_else(|_| read_at(file, size - from_end, CHUNK))?;
         if finder.find(&bytes).is_some() {
@@ -57,8 +57,8 @@ fn last_compaction(file: &File, size: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// The index of the first kept entry, if the part is all a session needs to go on: a compaction and
-/// what it kept, in one line without branches, and the whole of the last run.
+/// Returns the index of the first kept entry if the part is enough to continue the session: it must have a
+/// compaction with all entries it kept, no branches, and the whole last run.
 fn enough(part: &LoadedSession) -> Option<usize> {
     let whole_run = part.records.iter().any(|record| record.kind() == "run.start");
     let ours = part.entries.last().is_some_and(|entry| u64::from_str_radix(entry.id(), 16).is_ok());

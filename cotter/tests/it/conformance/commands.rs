@@ -1,4 +1,4 @@
-//! Commands: what a person's text must begin with, what is run, and what the model hears of it.
+//! Commands: the start of a person's text, the command that runs, and the text that the model gets.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 
 use super::kit::{Log, Stage, any_object, call, holds, safe, tool};
 
-/// A command that notes its arguments.
+/// A command that logs its arguments.
 fn command(log: &Log, name: &'static str) -> Command {
     let log = log.clone();
     Command::new(name, move |cx: CommandCx| {
@@ -47,7 +47,7 @@ pub(super) async fn a_failing_command_is_told_and_leaves_nothing() {
     assert!(played.requests.is_empty());
 }
 
-/// The second of a name is refused, whoever else of that origin brings it; the first goes on.
+/// A second command of a name from the same origin is refused; the first one stays.
 pub(super) async fn the_first_command_of_a_name_stays() {
     let log = Log::default();
     let first = command(&log, "review");
@@ -113,7 +113,7 @@ pub(super) async fn a_command_runs_at_once_beside_a_run() {
     assert_eq!(run.await.expect("no panic").expect("a reply").text(), "a b c");
 }
 
-/// What is steered into a run is a program's text: it calls no command and reaches the model as it is.
+/// Steering text comes from a program: it calls no command and reaches the model unchanged.
 pub(super) async fn a_command_is_not_queued() {
     let log = Log::default();
     let stage = Stage::new([call("t"), Step::text("done")], |agent| {
@@ -128,7 +128,7 @@ pub(super) async fn a_command_is_not_queued() {
     assert_eq!(played.sent(2).last().map(String::as_str), Some("user: /c x"));
 }
 
-/// A transform of prompts that puts words around them.
+/// A transform that adds text before and after a prompt.
 fn around(
     before: &'static str,
     after: &'static str,
@@ -150,7 +150,7 @@ pub(super) async fn a_rewrite_keeps_the_pictures() {
     assert_eq!(sent.content, Content::Parts(vec![ContentPart::Text("T:hi".into()), picture]));
 }
 
-/// A prompt that a transform or a gate takes for itself: nobody after it is asked, nor the model.
+/// A prompt that a transform blocks: no later handler and no model is asked.
 pub(super) async fn a_prompt_that_is_taken_goes_no_further() {
     let log = Log::default();
     let seen = log.clone();

@@ -1,4 +1,5 @@
-//! Compaction: when it is due, where it cuts, who makes the summary, and what is left.
+//! Compaction: when it is due, the position of the cut, the source of the summary, and the rest of the
+//! session.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use smol_str::SmolStr;
 
 use super::kit::{Log, Played, Stage, holds};
 
-/// A scripted model whose window is known.
+/// A scripted model with a known window.
 #[derive(Clone)]
 struct Windowed(Recording<Scripted>, u64);
 
@@ -42,7 +43,7 @@ impl Model for Windowed {
     }
 }
 
-/// An agent with a window and a command `compact`, which tells why it failed.
+/// An agent with a window and a command `compact`, which reports its error.
 fn windowed<const N: usize>(
     window: u64,
     steps: [Step; N],
@@ -83,7 +84,7 @@ fn tool_call(id: &str) -> AssistantPart {
     AssistantPart::ToolCall(ToolCall { id: id.into(), name: "ab".into(), input })
 }
 
-/// A session that has these messages, and a command's view of it.
+/// Fills the main session with these messages through a command.
 async fn holding(agent: &Agent, messages: Vec<Message>) -> Session {
     agent
         .define_command(Command::new("fill", move |cx: CommandCx| {
@@ -98,7 +99,7 @@ async fn holding(agent: &Agent, messages: Vec<Message>) -> Session {
     session
 }
 
-/// How many tokens a context of one message is taken to have.
+/// Returns the estimated tokens of a context of one message.
 async fn counted(message: Message) -> u64 {
     counted_all(vec![message]).await
 }
@@ -138,13 +139,13 @@ pub(super) async fn tokens_are_estimated() {
     assert_eq!(counted(Message::User(summary)).await, 2);
 }
 
-/// Whether a prompt is preceded by a compaction where the context has that many tokens with it.
+/// True if a prompt triggers a compaction when the context has that many tokens with it.
 async fn is_due(tokens: u64, compact_at: Option<f64>) -> bool {
     let steps = [Step::text("one"), Step::text("two")];
     let (agent, model) =
         windowed(100_000, steps, |agent| agent.limits(|limits| limits.compact_at = compact_at));
     let said = vec![AssistantPart::Text("a".into())];
-    // Recent messages are kept beside a summary, so there has to be something older.
+    // Recent messages are kept after a summary, so an older message is needed.
     let older = Message::user("u".repeat(100_000));
     let session = holding(&agent, vec![older, reply(said, tokens - 1)]).await;
     session.prompt("q").await.expect("a reply");
@@ -163,12 +164,12 @@ pub(super) async fn it_is_never_due_where_it_is_switched_off() {
     assert!(!is_due(95_000, None).await);
 }
 
-/// Of two turns with a call each, all of 100 tokens, the first entry that is kept. A quarter of the
-/// window is kept.
+/// Compacts two turns with a call each and checks the first kept entry. Each message has 100 tokens. A
+/// quarter of the window is kept.
 pub(super) async fn cuts(keep: u64, first_kept: usize) {
     let (agent, _) = windowed(keep * 4, [Step::text("SUM")], |agent| agent);
     let words = || "x".repeat(400);
-    // A call has a name and an input, so its text is that much shorter.
+    // A call has a name and an input, so its text is shorter by their length.
     let calling = |id: &str| {
         let text = "x".repeat(400 - r#"ab{"x":1}"#.len());
         reply(vec![AssistantPart::Text(text), tool_call(id)], 0)
@@ -206,7 +207,7 @@ pub(super) async fn a_long_result_is_cut_for_the_summary() {
     );
 }
 
-/// One turn, then `/compact`, on an agent with hooks round compaction.
+/// Runs one turn, then `/compact`, on an agent with compaction hooks.
 async fn compacted(build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Played, Stage) {
     let steps = [Step::text("first"), Step::text("MODEL'S")];
     let stage = Stage::new(steps, |agent| {
@@ -219,7 +220,7 @@ async fn compacted(build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Played,
     (played, stage)
 }
 
-/// The transcript of a session whose first turn was summed up.
+/// Returns the transcript of a session whose first turn was compacted.
 fn summed_up(summary: &str) -> String {
     format!(
         "user: hello\nassistant: first\ncompaction: [Summary of the conversation so far]\n\n\
@@ -247,7 +248,7 @@ pub(super) async fn a_refusal_leaves_all_as_it_is() {
     assert_eq!(stage.model.requests().len(), 1);
 }
 
-/// What transforms at `compact.pre` make of a summary, where each gives one, keeps or fails.
+/// Checks the summary after transforms at `compact.pre`, each of which gives a summary, keeps it or fails.
 pub(super) async fn summaries(
     hooks: &[Result<Option<&'static str>, &'static str>],
     summary: &str,
@@ -270,7 +271,7 @@ pub(super) async fn summaries(
         })
     })
     .await;
-    // The script has no reply for the prompt after it; the summary is there all the same.
+    // The script has no reply for the prompt after it; the summary is stored all the same.
     holds(&played.transcript, &summed_up(summary));
     let by = hooks.iter().rposition(|says| matches!(says, Ok(Some(_))));
     let by = by.map_or("the model".into(), |index| format!("hook-{index}"));

@@ -1,4 +1,5 @@
-//! What the model gets: context transforms, messages and entries of extensions, a branch summed up.
+//! The context that the model gets: context transforms, messages and entries of extensions, the summary of
+//! a branch.
 
 use cotter::{
     Command, Message,
@@ -33,7 +34,7 @@ fn types(played: &Played) -> Vec<String> {
     types.collect()
 }
 
-/// A failed transform might have been the one that keeps something from the model.
+/// A transform that fails ends the run, because it may be the one that hides something from the model.
 pub(super) async fn a_failing_transform_ends_the_run() {
     let stage = Stage::new([], |agent| {
         let fails = named("fails", |_: &ContextEvent| Err::<ContextChange, _>("ctxboom"));
@@ -74,7 +75,7 @@ pub(super) async fn the_context_is_built_for_each_request() {
     assert_eq!((log.lines(), played.requests.len()), (vec!["1".into(), "3".into()], 2));
 }
 
-/// Shows the model each branch that was left as its summary, where it was left.
+/// Replaces each entry `branch_summary` by a message with its summary, at its position.
 fn branches(build: &ContextEvent) -> ContextChange {
     let shown = build.entries().into_iter().filter_map(|entry| match entry.body() {
         EntryBody::Custom(fields) if fields["type"] == "branch_summary" => {
@@ -105,7 +106,7 @@ pub(super) async fn a_branch_left_behind_is_shown_as_its_summary() {
     assert_eq!(types(&played), ["user", "assistant", "branch_summary", "user", "assistant"]);
 }
 
-/// A command that stores an entry of its own and a message with what only it is to know.
+/// Stores a message and two entries, one of them with secret details. The model gets only the message.
 fn notes(cx: &CommandCx) {
     let stored = "it is stored";
     cx.controls.save_entry(fields(json!({"type": "st", "n": 1}))).expect(stored);

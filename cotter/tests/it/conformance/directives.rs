@@ -1,4 +1,4 @@
-//! Directives: which names of a text bind, what they run, and what is left of the text.
+//! Directives: the bound names in a text, the hooks and skills that they run, and the remaining text.
 
 use std::future::ready;
 
@@ -10,7 +10,7 @@ use super::kit::{Log, Stage};
 const HOOKS: [&str; 5] = ["compact", "stop", "a", "b", "dup"];
 const SKILLS: [&str; 5] = ["concise", "research-mode", "x_1", "dup", "usr"];
 
-/// An agent on which every name of the cases is bound; each that is called notes its name.
+/// An agent on which every name of the cases is bound. Each hook and skill logs its name.
 fn all_bound(agent: AgentBuilder, log: &Log) -> AgentBuilder {
     let agent = HOOKS.into_iter().fold(agent, |agent, name| {
         let log = log.clone();
@@ -28,7 +28,8 @@ fn all_bound(agent: AgentBuilder, log: &Log) -> AgentBuilder {
     })
 }
 
-/// A text calls these, in this order, and this is left of it; what was typed is kept beside it.
+/// Checks that a text calls these names in this order, that `left` remains, and that the typed text is
+/// kept.
 pub(super) async fn binds(text: &str, left: &str, called: &[&str]) {
     let log = Log::default();
     let stage = Stage::new([Step::text("ok")], |agent| all_bound(agent, &log));
@@ -47,7 +48,7 @@ pub(super) async fn binds(text: &str, left: &str, called: &[&str]) {
     assert_eq!(raw, (text != left).then_some(text));
 }
 
-/// Nothing binds, and every byte stays.
+/// Checks that no name is bound and every byte stays.
 pub(super) async fn stays(text: &str) {
     binds(text, text, &[]).await;
 }

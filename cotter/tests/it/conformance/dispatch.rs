@@ -1,4 +1,4 @@
-//! A turn with directives: who is called in which order, and what is stored, sent and returned.
+//! A turn with directives: the order of calls, and the stored, sent and returned texts.
 
 use cotter::{
     AgentBuilder, HookCx, HookResult, Message, Skill, Subagent,
@@ -12,7 +12,7 @@ use cotter_test::{Recording, Scripted, Step};
 
 use super::kit::{Log, Played, Stage, play};
 
-/// What a hook does with its turn.
+/// The action of a hook in its turn.
 #[derive(Clone, Copy)]
 pub(super) enum Does {
     Nothing,
@@ -22,7 +22,7 @@ pub(super) enum Does {
     Say(&'static str),
 }
 
-/// A hook that notes what it is told.
+/// A hook that logs its input.
 fn hook(agent: AgentBuilder, log: &Log, name: &'static str, does: Does) -> AgentBuilder {
     let log = log.clone();
     agent.define_hook(name, move |cx: HookCx| {
@@ -58,7 +58,7 @@ fn said(text: &str) -> AssistantMessage {
     }
 }
 
-/// A skill that notes what it is told.
+/// A skill that logs its input.
 fn skill(agent: AgentBuilder, log: &Log, name: &'static str, content: Content) -> AgentBuilder {
     let log = log.clone();
     agent.define_skill(Skill::new(name, move |cx: SkillCx| {
@@ -69,12 +69,12 @@ fn skill(agent: AgentBuilder, log: &Log, name: &'static str, content: Content) -
     }))
 }
 
-/// What a turn leaves behind, all of it.
+/// Everything that a turn leaves behind.
 struct Left<'a> {
     stored: &'a str,
     sent: &'a str,
     log: &'a [&'a str],
-    /// The text of each reply, and why the run ended.
+    /// The text of each reply, and the reason why the run ended.
     returned: (&'a [&'a str], &'a str),
 }
 
@@ -196,7 +196,8 @@ pub(super) async fn a_hooks_own_message_comes_before_the_prompt() {
     check(&played, &stage, &log, &left);
 }
 
-/// A model set by a hook serves as long as the hook said: these many requests of two.
+/// A hook sets a model for the session or for a turn. The numbers are the requests to each of the two
+/// models.
 pub(super) async fn a_model_is_set_for_a_turn_or_for_the_session() {
     for (scope, first, second) in [(ModelScope::Session, 0, 2), (ModelScope::Turn, 1, 1)] {
         let other = Recording::new(Scripted::new([Step::text("ok"), Step::text("ok")]));
@@ -291,7 +292,7 @@ pub(super) async fn a_mention_stays_in_the_text() {
     assert_eq!(played.sent(1), ["user: @weather  NYC a@b.com"]);
     assert_eq!(returned(&played), ["ok"]);
     assert!(played.heard(&["subagent"]).is_empty());
-    // Without subagents there is no tool for them either.
+    // Without subagents the tool for subagents is missing too.
     let bare = play([Step::text("ok")], |agent| agent).await;
     assert_eq!(
         (played.requests[0].tools.specs().count(), bare.requests[0].tools.specs().count()),

@@ -1,4 +1,4 @@
-//! Hooks: what they decide, in which order, and how their words reach the model.
+//! Hooks: their verdicts, their order, and the way their notes reach the model.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::kit::{Log, Played, call, holds, play, safe, tool, touching};
 
-/// A gate that notes that it was asked.
+/// A gate that logs each call.
 fn gate(log: &Log, name: &str, verdict: Verdict) -> impl Fn(&ToolPreEvent) -> Verdict + use<> {
     let (log, name) = (log.clone(), name.to_owned());
     move |_: &ToolPreEvent| {
@@ -28,7 +28,7 @@ fn gate(log: &Log, name: &str, verdict: Verdict) -> impl Fn(&ToolPreEvent) -> Ve
     }
 }
 
-/// A gate that lets the call pass with a word.
+/// A gate that passes the call and adds a note.
 fn warns(words: &'static str) -> impl Fn(&ToolPreEvent, &Cx) -> Verdict {
     move |_: &ToolPreEvent, cx: &Cx| {
         cx.output(words);
@@ -36,7 +36,7 @@ fn warns(words: &'static str) -> impl Fn(&ToolPreEvent, &Cx) -> Verdict {
     }
 }
 
-/// An agent whose hooks are asked without a run.
+/// An agent whose hooks are called without a run.
 fn asked(build: impl FnOnce(cotter::AgentBuilder) -> cotter::AgentBuilder) -> Agent {
     build(Agent::builder(Scripted::new([]))).build().expect("the case is well formed")
 }
@@ -269,7 +269,7 @@ pub(super) async fn a_failing_gate_blocks_with_its_words() {
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("it panicked: nope")));
 }
 
-/// The model hears why, and listeners hear which hook it was.
+/// The model gets the reason, and listeners get the name of the hook.
 pub(super) async fn a_failing_gate_blocks_and_is_named() {
     let log = Log::default();
     let fails = named("fails", |_: &ToolPreEvent| Err::<Verdict, _>("gate down"));
@@ -362,8 +362,8 @@ pub(super) async fn a_filtered_hook_speaks_for_its_tools(called: &str, notes: &[
     assert_eq!(log.lines(), [called]);
 }
 
-/// Checks before a tool, each blocking with a reason or passing; who is asked, in order. The last
-/// one asked decides.
+/// Runs tool hooks that block with a reason or pass, and checks which ones are called, in order. The last
+/// one called decides.
 pub(super) async fn checks(
     called: &str,
     checks: &[(&'static str, Option<&'static str>)],
@@ -469,7 +469,7 @@ pub(super) async fn filter(glob: &str, called: &str, matches: bool) {
     assert_eq!(said.verdict == "block", matches);
 }
 
-/// Plays one tool call and one reply, with an observer after the tool.
+/// Runs one tool call and one reply, with an observer after the tool.
 async fn after_a_tool(says: impl Fn(&ToolPostEvent, &Cx) + Send + Sync + 'static) -> Played {
     let log = Log::default();
     play([call("t"), Step::text("done")], |agent| {
@@ -505,7 +505,7 @@ pub(super) async fn a_note_is_delivered_once() {
     })
     .await;
     assert_eq!((played.notes(2).len(), played.notes(3).len()), (1, 0));
-    // It stays in history where it was sent, so that prompt caches hold.
+    // The note stays in history at its position, so that prompt caches stay valid.
     let again = played.sent(3).iter().filter(|line| line.contains("only once")).count();
     assert_eq!(again, 1);
 }

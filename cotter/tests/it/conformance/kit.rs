@@ -1,4 +1,4 @@
-//! What the cases are played with: a log, plain tools, and one run with everything it left behind.
+//! Helpers for the cases: a log, plain tools, and one run with everything it left behind.
 
 use std::{
     fmt::Display,
@@ -17,7 +17,7 @@ use cotter::{
 use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
 use serde_json::{Value, json};
 
-/// What happened, in order, as whoever took part noted it.
+/// A log of what happened, in order.
 #[derive(Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -31,7 +31,7 @@ impl Log {
     }
 }
 
-/// A tool that changes nothing, with a function for its work.
+/// A tool that changes nothing and runs `work`.
 pub(super) fn safe<F, Fut>(name: &str, schema: Value, work: F) -> FnTool<F>
 where
     F: Fn(Permit) -> Fut + Send + Sync + 'static,
@@ -40,7 +40,7 @@ where
     FnTool::new(ToolSpec::new(name, "for a test", schema), work).touching(Facts::zone(Zone::Safe))
 }
 
-/// A tool that changes nothing, notes each run in the log and answers at once.
+/// A tool that changes nothing, logs each run and answers at once.
 pub(super) fn tool(name: &str, log: &Log, answer: Result<&'static str, &'static str>) -> impl Tool {
     let (name, log) = (name.to_owned(), log.clone());
     safe(&name.clone(), any_object(), move |_| {
@@ -49,8 +49,7 @@ pub(super) fn tool(name: &str, log: &Log, answer: Result<&'static str, &'static 
     })
 }
 
-/// A tool that may run beside others, takes its time and answers with its name. It notes when it
-/// begins and when it is done.
+/// A tool that may run in parallel, waits and answers with its name. It logs its start and its end.
 pub(super) fn slow(name: &str, log: &Log, ms: u64) -> impl Tool {
     let (name, log) = (name.to_owned(), log.clone());
     safe(&name.clone(), any_object(), move |_| {
@@ -65,7 +64,7 @@ pub(super) fn slow(name: &str, log: &Log, ms: u64) -> impl Tool {
     .parallel()
 }
 
-/// A tool that notes each run in the log, for a call that touches something of that zone.
+/// A tool that logs each run; its calls have that zone.
 pub(super) fn touching(name: &str, log: &Log, zone: Zone) -> impl Tool {
     let (name, log) = (name.to_owned(), log.clone());
     let work = move |permit: Permit| {
@@ -80,12 +79,12 @@ pub(super) fn any_object() -> Value {
     json!({"type": "object"})
 }
 
-/// A step that calls a tool with nothing.
+/// A step that calls a tool with an empty input.
 pub(super) fn call(name: &str) -> Step {
     Step::call(name, json!({}))
 }
 
-/// An agent on a script, its model recorded.
+/// An agent on a script, with its recorded model.
 pub(super) struct Stage {
     pub(super) agent: Agent,
     pub(super) model: Recording<Scripted>,
@@ -105,17 +104,17 @@ impl Stage {
         self.agent.main_session().await.expect("a session is made")
     }
 
-    /// A run on the main session that has not begun yet.
+    /// Returns a run on the main session that has not started yet.
     pub(super) async fn run(&self) -> Run {
         self.session().await.prompt("go")
     }
 
-    /// One run to its end, hearing every event.
+    /// Runs one prompt to its end and collects every event.
     pub(super) async fn play(&self) -> Played {
         self.say("go").await
     }
 
-    /// The same with a prompt of one's own.
+    /// Runs the given prompt to its end and collects every event.
     pub(super) async fn say(&self, prompt: impl Into<Content>) -> Played {
         let mut run = self.session().await.prompt(prompt);
         let mut events = vec![];
@@ -137,7 +136,7 @@ pub(super) async fn play<const N: usize>(
     Stage::new(steps, build).play().await
 }
 
-/// A run that is over, and everything it left behind.
+/// A finished run and everything it left behind.
 pub(super) struct Played {
     pub(super) session: Session,
     pub(super) transcript: String,
@@ -162,7 +161,7 @@ impl Played {
         shown.filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
     }
 
-    /// What hooks had to say on a request, a line per note; the requests are counted from 1.
+    /// The notes of hooks in a request, one line each. Requests count from 1.
     pub(super) fn notes(&self, request: usize) -> Vec<String> {
         let request = &self.requests[request - 1];
         let last = request.messages.iter().rev().take(request.notes).map(|message| message.text());
@@ -170,13 +169,13 @@ impl Played {
         lines.filter(|line| !line.contains("system-reminder>")).collect()
     }
 
-    /// The messages of a request as `role: text`; the requests are counted from 1.
+    /// The messages of a request as `role: text`. Requests count from 1.
     pub(super) fn sent(&self, request: usize) -> Vec<String> {
         self.requests[request - 1].messages.iter().map(shown).collect()
     }
 }
 
-/// A message as `role: text`.
+/// Formats a message as `role: text`.
 pub(super) fn shown(message: &Message) -> String {
     let role = match message {
         Message::User(_) => "user",
@@ -186,7 +185,7 @@ pub(super) fn shown(message: &Message) -> String {
     format!("{role}: {}", message.text())
 }
 
-/// Asserts that a text holds a part, and shows both where it does not.
+/// Asserts that a text contains a part; on failure it shows both.
 #[track_caller]
 pub(super) fn holds(text: &str, part: &str) {
     assert!(text.contains(part), "{text:?} does not hold {part:?}");

@@ -1,4 +1,4 @@
-//! The floor and the person: who is asked, who may answer, and what is said to the model.
+//! The floor and the person: the questions, the allowed answers, and the text that the model gets.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::kit::{Log, any_object, call, holds, play, safe, tool, touching};
 
-/// What becomes of a call of `t` that touches something of that zone: `pass`, `ask` or `block`.
+/// Returns the result for a call of `t` in that zone: `pass`, `ask` or `block`.
 async fn decided(zone: Zone, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> &'static str {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
@@ -58,7 +58,7 @@ pub(super) async fn nobody_is_there_to_be_asked() {
     assert_eq!(log.lines(), ["has ui: false"]);
 }
 
-/// Who does not answer in time has not said yes.
+/// A person who does not answer in time has not agreed.
 pub(super) async fn silence_is_a_no() {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
@@ -72,7 +72,7 @@ pub(super) async fn silence_is_a_no() {
     assert!(log.lines().is_empty(), "it ran");
 }
 
-/// Nothing but an object is an input: it is refused before anybody is asked.
+/// An input must be an object. Any other input is refused before a question.
 pub(super) async fn an_input_that_is_none_is_not_asked_about(input: Value) {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::Yes]);
@@ -103,7 +103,7 @@ pub(super) async fn an_answer_is_bound_to_the_input_as_it_was_shown() {
     assert_eq!(shown[0], shown[2]);
 }
 
-/// A tool is judged by what it says it touches; one that says nothing asks, whatever it is called.
+/// A tool is judged by its facts. A tool without facts asks, whatever its name.
 pub(super) async fn a_name_decides_nothing(name: &str) {
     for (facts, asks) in [(Facts::unknown(), true), (Facts::zone(Zone::Safe), false)] {
         let log = Log::default();
@@ -157,7 +157,7 @@ pub(super) async fn deny_then_ask_then_allow_then_zone() {
     }
 }
 
-/// A tool that cannot say what a call touches.
+/// A tool that cannot state its facts.
 struct Confused(ToolSpec);
 
 impl Tool for Confused {
@@ -210,7 +210,7 @@ pub(super) async fn a_no_is_told_with_its_words() {
     assert!(log.lines().is_empty());
 }
 
-/// A call that a tool makes for the model is judged by what it is itself.
+/// A call that a tool makes for the model is judged by its own facts.
 pub(super) async fn a_call_within_a_call_is_judged_for_itself() {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::No("not her".into())]);
@@ -237,7 +237,7 @@ pub(super) async fn a_call_within_a_call_is_judged_for_itself() {
     assert!(log.lines().is_empty());
 }
 
-/// A tool that reads or writes the file it is given, by whatever name the field goes.
+/// A tool that reads or writes the file in its input, in a field of any name.
 struct Touches {
     spec: ToolSpec,
     writes: bool,
@@ -271,8 +271,8 @@ impl Tool for Touches {
     }
 }
 
-/// Rules over files are about what a call touches, whatever the field is called; a rule without a
-/// pattern is about every call of the tool.
+/// Rules over files are about the files that a call touches, whatever the name of the field. A rule without
+/// a pattern is about every call of the tool.
 pub(super) async fn rules_over_files(patterns: &[&str], input: Value, matches: bool) {
     let tool = Touches::new("t", false, &Log::default());
     let builder = Agent::builder(Scripted::new([]))
@@ -294,7 +294,7 @@ pub(super) async fn rules_over_files(patterns: &[&str], input: Value, matches: b
     assert_eq!((explained.verdict, explained.decided_by), expected);
 }
 
-/// A yes for the session covers what was shown, and the next call that is another one asks again.
+/// A yes for the session covers the call that was shown; a different call asks again.
 pub(super) async fn a_yes_for_the_session_covers_what_was_shown() {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::YesForSession, Said::No("not that one".into())]);
@@ -314,7 +314,7 @@ pub(super) async fn a_yes_for_the_session_covers_what_was_shown() {
     holds(played.results()[2], "c3.1 (denied): Permission denied for `w`: not that one.");
 }
 
-/// What was not granted cannot be taken back, and what was granted is taken back once.
+/// An approval that was never given cannot be revoked, and an approval is revoked once.
 pub(super) async fn a_yes_is_taken_back_once() {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::YesForSession]);
@@ -341,7 +341,7 @@ fn no_production() -> Guard {
     guard.deny_field("url", "prod").expect("the pattern is well formed")
 }
 
-/// What a guard rejects does not run, and the model is told which guard and why.
+/// A call that a guard rejects does not run, and the model gets the guard's name and the reason.
 pub(super) async fn a_guard_rejects_and_is_named() {
     let log = Log::default();
     let ui = ScriptedUi::new([Said::Yes]);
@@ -368,7 +368,7 @@ pub(super) async fn a_guard_rejects_and_is_named() {
     assert_eq!((ui.questions().len(), log.lines().len()), (0, 0), "a guard rejects, it never asks");
 }
 
-/// Of a tool that no guard is about, nothing is changed by any.
+/// A guard changes nothing for a tool that it does not cover.
 pub(super) async fn a_guard_leaves_other_tools_alone() {
     let explain = async |guarded: bool| {
         let tool = touching("t", &Log::default(), Zone::Safe);

@@ -1,4 +1,4 @@
-//! Profiles: what an `agent.json` may say, and what its actions do in a run.
+//! Profiles: the contents of an `agent.json`, and the effect of its actions in a run.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use cotter_test::{Said, Scripted, ScriptedUi, Step};
 
 use super::kit::{Log, call, holds, tool};
 
-/// Nobody who starts programs.
+/// A host that starts no programs.
 struct Nobody;
 
 impl HookHost for Nobody {
@@ -40,7 +40,7 @@ impl HookHost for Nobody {
     }
 }
 
-/// Keeps what would be posted. Only one host may be told.
+/// Records the posts. Only one host is admitted.
 #[derive(Clone, Default)]
 struct Post(Arc<Mutex<Vec<String>>>);
 
@@ -80,7 +80,7 @@ fn means(folder: &Path, posts: &Post) -> ActionHost {
     }
 }
 
-/// The hooks of a profile, as an agent has them.
+/// Returns the hooks that a profile registers with an agent.
 fn hooks(text: &str, off: Option<DisabledHooks>) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let profile = read(text, true).expect("the case's profile");
@@ -131,14 +131,14 @@ pub(super) async fn seven_buckets_are_bound() {
     assert_eq!(bound, points.map(|point| format!("{point} observe")));
 }
 
-/// A file that is refused, for this reason.
+/// Checks that a file is refused for this reason.
 pub(super) async fn refused(action: &'static str, bucket: &'static str, why: &'static str) {
     let text = format!(r#"{{"hooks": {{"{bucket}": [{action}]}}}}"#);
     let error = read(&text, !action.contains("check.sh")).expect_err(action);
     holds(&error.to_string(), why);
 }
 
-/// Several of them.
+/// Checks that several files are refused.
 pub(super) async fn all_refused(cases: &'static [(&'static str, &'static str)]) {
     for (action, why) in cases {
         refused(action, "onStart", why).await;
@@ -171,7 +171,7 @@ pub(super) async fn two_events_are_two_lines() {
     holds(&posted[0], r#""profile":"audit","event":"session.end""#);
 }
 
-/// Calls of these tools, with a person who answers so: which ran, and how often somebody was asked.
+/// Runs calls of these tools with this person. Returns the tools that ran and the transcript.
 async fn approved(
     tools: &str,
     calls: &[&'static str],
@@ -229,7 +229,7 @@ pub(super) async fn a_question_that_gets_nowhere_is_a_no() {
     holds(&told, "nobody is there to be asked");
 }
 
-/// A person who takes their time.
+/// A person who answers late.
 struct Late(ScriptedUi);
 
 impl Ui for Late {

@@ -1,4 +1,4 @@
-//! Runs: how they begin and end, what they are limited by, and what is told of them.
+//! Runs: their start and end, their limits, and their events.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ use smol_str::SmolStr;
 
 use super::kit::{Log, Played, Stage, call, holds, play, tool, touching};
 
-/// Notes every `session.end` and its reason.
+/// Logs every `session.end` with its reason.
 fn ends(log: &Log) -> impl Fn(&SessionEndEvent) + use<> {
     let log = log.clone();
     move |ended: &SessionEndEvent| log.add(format!("session.end {}", ended.reason.as_str()))
 }
 
-/// Reads the events of a run up to the first of a kind.
+/// Reads the events of a run up to the first one that `wanted` accepts.
 async fn until(run: &mut Run, wanted: impl Fn(&EventKind) -> bool) {
     while let Some(event) = run.next().await {
         if wanted(&event.kind) {
@@ -116,14 +116,14 @@ pub(super) async fn a_dropped_run_ends_properly() {
     let mut run = stage.run().await;
     until(&mut run, is_delta).await;
     drop(run);
-    // What is left of the run holds the session until it has ended.
+    // The dropped run holds the session until it has ended.
     let session = stage.agent.main_session().await.expect("a session is made");
     session.idle().await;
     assert_eq!(transcript(&session), "user: go\nassistant: half a reply\n");
     assert_eq!(log.lines(), ["session.end aborted"]);
 }
 
-/// Notes each time a point fires.
+/// Logs each time a point fires.
 fn watch<P: Point>(unit: &mut Registry, log: &Log, point: P) {
     let log = log.clone();
     unit.observe(point, move |_: &P::Event| log.add(P::ID));
@@ -156,7 +156,7 @@ pub(super) async fn points_fire_in_the_order_of_a_turn() {
     ]);
 }
 
-/// Sends the model on once, for this reason.
+/// Continues the run once, for this reason.
 fn once(reason: &'static str) -> impl Fn(&TurnEndEvent) -> TurnEndVerdict {
     move |ending: &TurnEndEvent| match ending.gone_on {
         0 => TurnEndVerdict::GoOn(reason.into()),
@@ -193,7 +193,7 @@ pub(super) async fn going_on_always_leaves_something_to_answer() {
     let played = play(steps, |agent| agent.on(TurnEnd, once(""))).await;
     let last = played.requests[1].messages.last();
     assert!(matches!(last, Some(Message::User(_))), "{last:?}");
-    // A gate that never has enough is not asked for ever.
+    // A gate that always continues is limited.
     let steps = [(); 9].map(|()| Step::text("more"));
     let played =
         play(steps, |a| a.on(TurnEnd, |_: &TurnEndEvent| TurnEndVerdict::GoOn("more".into())))
@@ -314,7 +314,7 @@ pub(super) async fn thinking_closes_before_text_opens() {
     );
 }
 
-/// A model that streams these pieces, whatever it is sent.
+/// A model that streams these pieces for every request.
 struct Pieces(SmolStr, Vec<Delta>);
 
 impl Model for Pieces {
@@ -471,6 +471,6 @@ pub(super) async fn a_broken_stream_still_ends_the_run() {
         ["error other: the script says so", "session.end error"]
     );
     assert_eq!(played.events.last().map(|event| event.kind.name()), Some("session.end"));
-    // What a failed attempt streamed does not count.
+    // The streamed text of a failed attempt does not count.
     assert_eq!(played.transcript, "user: go\n");
 }

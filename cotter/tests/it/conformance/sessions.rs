@@ -1,4 +1,4 @@
-//! Sessions: what a file means, what the model gets of it, and the tree.
+//! Sessions: the meaning of a file, the messages for the model, and the tree.
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 use super::kit::{holds, shown};
 
-/// A folder with one session file, and an agent on it.
+/// A folder with one session file, and an agent that uses it.
 struct Files {
     folder: TempDir,
     agent: Agent,
@@ -78,7 +78,7 @@ async fn context(session: &Session) -> Vec<String> {
     session.messages().iter().map(shown).collect()
 }
 
-/// What a file of these entries gives: messages, thinking level, model.
+/// Opens a file of these entries and checks messages, thinking level and model.
 async fn check(entries: &[Value], messages: &[&str], thinking: &str, model: Option<&str>) {
     let session = Files::with(entries).open().await;
     assert_eq!(context(&session).await, messages);
@@ -86,7 +86,7 @@ async fn check(entries: &[Value], messages: &[&str], thinking: &str, model: Opti
     assert_eq!(session.model().as_deref(), model);
 }
 
-/// A session in memory with prompts `u1`, `u2`, … and replies `r1`, `r2`, …
+/// Creates a session in memory with prompts `u1`, `u2`, … and replies `r1`, `r2`, …
 async fn talk<const N: usize>() -> (Session, Vec<SmolStr>) {
     let mut n = 0;
     let replies = [(); N].map(|()| {
@@ -171,7 +171,7 @@ pub(super) async fn a_long_file_with_two_compactions() {
     let session = Files::with(&entries).open().await;
     assert_eq!(session.entries().len(), 1002);
     let messages = session.messages();
-    // The summary, the 77 it kept, and the 374 after it.
+    // The summary, the 77 messages that it kept, and the 374 after it.
     assert_eq!(messages.len(), 1 + 77 + 374);
     let first = messages.iter().next();
     assert!(matches!(first, Some(Message::User(user)) if user.mark == UserMessageKind::Compaction));
@@ -277,7 +277,7 @@ pub(super) async fn a_leaf_that_is_not_there_moves_nothing() {
     check(&entries, &["user: hello", "assistant: hi"], "off", Some("maker/m-1")).await;
 }
 
-/// A line whose parent was lost costs nothing but the tie to it.
+/// A line whose parent is missing loses only the link to the parent.
 pub(super) async fn an_orphan_is_kept_and_reported() {
     let entries = [user("1", None, "hello"), assistant("2", Some("missing"), "orphan")];
     let session = Files::with(&entries).open().await;
@@ -342,7 +342,7 @@ pub(super) async fn navigating_to_before_a_prompt() {
     session.navigate(second.parent_id().map(SmolStr::as_str)).await.expect("r1 is there");
     assert_eq!(leaf(&session).await.as_ref(), Some(&ids[1]));
     assert_eq!(context(&session).await, ["user: u1", "assistant: r1"]);
-    // The prompt that was left can be taken up again.
+    // The abandoned prompt can be read and used again.
     assert_eq!(second.message().map(|message| message.text().into_owned()), Some("u2".into()));
 }
 
@@ -398,7 +398,7 @@ pub(super) async fn navigating_waits_for_a_run() {
     session.prompt("u1").await.expect("a reply");
     let first = session.entries()[0].id().clone();
     session.prompt("u2").detach();
-    // The run is under way when the navigation begins.
+    // The run is in progress when the navigation starts.
     tokio::time::sleep(Duration::from_millis(5)).await;
     session.navigate(Some(&first)).await.expect("u1 is there");
     assert_eq!(context(&session).await, ["user: u1"]);

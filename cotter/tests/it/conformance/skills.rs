@@ -1,4 +1,4 @@
-//! Skills and subagents as the model calls them: what it is shown, and what comes back.
+//! Skills and subagents as the model calls them: their descriptions and their results.
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, Hook, Message, Origin, Skill, Subagent, Tool, ToolSpec,
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::kit::{Log, Played, Stage, any_object, call, holds, play, tool};
 
-/// What something says when it is called.
+/// The answer of a skill or subagent.
 #[derive(Clone)]
 pub(super) enum Says {
     Text(&'static str),
@@ -59,7 +59,7 @@ fn subagent(log: &Log, name: &'static str, says: Says) -> Subagent {
     })
 }
 
-/// A call of `invoke_skill` where `n` is exposed and `h` is not: its result, and what was called.
+/// Calls `invoke_skill`; `n` is exposed and `h` is not. Returns the run and the log.
 async fn invoked(n: Says, input: Value) -> (Played, Log) {
     let log = Log::default();
     let step = Step::call("invoke_skill", input);
@@ -73,7 +73,7 @@ async fn invoked(n: Says, input: Value) -> (Played, Log) {
     (played, log)
 }
 
-/// The model calls for a skill; its whole result, and what the skill was told.
+/// Checks that the model calls a skill: the complete result and the skill's input.
 pub(super) async fn invokes_skill(says: Says, input: Value, result: &str, told: &[&str]) {
     let (played, log) = invoked(says, input).await;
     assert_eq!(played.results(), [format!("c1.1{result}")]);
@@ -86,7 +86,7 @@ pub(super) async fn invokes_skill(says: Says, input: Value, result: &str, told: 
     }
 }
 
-/// Of a skill that is a picture the model gets a word, and renderers the picture.
+/// For a skill that is a picture the model gets a placeholder, and renderers get the picture.
 pub(super) async fn a_picture_is_kept_for_renderers() {
     let (played, _) = invoked(Says::Picture, json!({"name": "n"})).await;
     let content = "[non-text skill content]";
@@ -99,7 +99,7 @@ pub(super) async fn a_picture_is_kept_for_renderers() {
     assert_eq!(result.render_data, Some(json!({"skill": "n", "parts": [picture]})));
 }
 
-/// A skill called without what it needs is told so and not called.
+/// A call with missing or invalid arguments is refused, and the skill or subagent does not run.
 pub(super) async fn invalid_invocation(tool: &str, input: Value, part: &str) {
     let log = Log::default();
     let played = play([Step::call(tool, input), Step::text("done")], |agent| {
@@ -114,7 +114,7 @@ pub(super) async fn invalid_invocation(tool: &str, input: Value, part: &str) {
     assert_eq!((log.lines().len(), played.reply.text().as_str()), (0, "done"));
 }
 
-/// The model calls a subagent; the whole result, and what the subagent was told.
+/// Checks that the model calls a subagent: the complete result and the subagent's input.
 pub(super) async fn invokes_subagent(says: Says, input: Value, result: &str, told: &[&str]) {
     let log = Log::default();
     let stage = Stage::new([Step::call("invoke_subagent", input), Step::text("done")], |agent| {
@@ -133,7 +133,7 @@ pub(super) async fn invokes_subagent(says: Says, input: Value, result: &str, tol
     }
 }
 
-/// Calls of one step start in call order, side by side, and are answered in call order.
+/// Calls of one step start in call order, run in parallel, and are answered in call order.
 pub(super) async fn two_subagents_of_one_step() {
     let log = Log::default();
     let ask = |name: &str, prompt: &str| json!({"name": name, "prompt": prompt});
@@ -155,7 +155,7 @@ pub(super) async fn two_subagents_of_one_step() {
     assert_eq!(log.lines(), [r#"subagent q "p1""#, r#"subagent r "p2""#]);
 }
 
-/// The list of skills in the description of the tool by which the model calls for them.
+/// Returns the list of skills in the description of the tool `invoke_skill`.
 fn listed(skills: &[(&str, &str)]) -> String {
     let tool = create_skill_invoke_tool(skills.iter().copied());
     let (_, list) = tool.spec().description.split_once("Skills:\n").expect("there is a list");
@@ -176,7 +176,7 @@ pub(super) async fn a_skill_that_is_not_exposed_is_not_shown() {
 pub(super) async fn long_descriptions_give_way_to_names() {
     let (x, y) = ("x".repeat(9000), "y".repeat(9000));
     assert_eq!(listed(&[("aa", &x), ("bb", "short"), ("cc", &y)]), "- aa\n- bb: short\n- cc");
-    // No description takes the room of a name that comes after it.
+    // A description never takes the space of a name after it.
     let most = "z".repeat(8150);
     let short = [("aa", most.as_str()), ("bb", "short"), ("cc", &most), ("dd", "")];
     assert_eq!(listed(&short), format!("- aa: {most}\n- bb: short\n- cc\n- dd"));
@@ -188,7 +188,7 @@ pub(super) async fn skills_that_do_not_fit_are_counted() {
     assert_eq!(listed(&skills), format!("- {}: d\n- and 2 more, to be called by name", names[0]));
 }
 
-/// Two in a hundred of a window of 100,000 tokens are 2,000: 8 KiB of text.
+/// Two percent of a window of 100,000 tokens are 2,000 tokens: 8 KiB of text.
 pub(super) async fn the_list_has_a_budget() {
     let names: Vec<_> = (0..300).map(|n| format!("skill-{n}")).collect();
     let words = "w".repeat(100);
@@ -199,7 +199,8 @@ pub(super) async fn the_list_has_a_budget() {
     assert_eq!((list.lines().count(), described > 30), (300, true));
 }
 
-/// What becomes of a text where `greet` is a skill and the agent may use these.
+/// Sends a text to an agent with the skill `greet` and this list of allowed skills. Checks the request and
+/// the calls.
 pub(super) async fn greeted(text: &str, may: &[&str], sent: &str, called: &[&str]) {
     let log = Log::default();
     let stage = Stage::new([Step::text("ok")], |agent| {
@@ -212,7 +213,7 @@ pub(super) async fn greeted(text: &str, may: &[&str], sent: &str, called: &[&str
     assert_eq!(log.lines(), called);
 }
 
-/// Of tools `a`, `b` and `c`, those an agent limited to some is shown are those it may call.
+/// Checks that an agent limited to some of the tools is shown the tools it may call, and no others.
 pub(super) async fn scoped(to: &[&str], there: &[&str], shown: &[&str]) {
     let log = Log::default();
     let step = there.iter().fold(Step::text("now"), |step, name| step.and_call(*name, json!({})));
@@ -226,7 +227,7 @@ pub(super) async fn scoped(to: &[&str], there: &[&str], shown: &[&str]) {
     assert_eq!(log.lines(), shown);
 }
 
-/// An agent with these tools calls `recall`, which fails by itself: the result, and whether it ran.
+/// An agent with these tools calls `recall`, which always fails. Checks the result and the tools that ran.
 pub(super) async fn recalls(may: &[&str], result: &str, ran: &[&str]) {
     let log = Log::default();
     let played = play([call("recall"), Step::text("done")], |agent| {
@@ -257,7 +258,7 @@ pub(super) async fn a_subagent_out_of_scope_is_not_called() {
     assert_eq!(&*played.requests[0].system, "<scope>\nagents: agent-a\n</scope>");
 }
 
-/// A hook with two tools, one of them only for agents without a limit to their skills.
+/// A hook with two tools, one of them only for agents without a limit on their skills.
 struct Shelf(Log);
 
 impl Hook for Shelf {
@@ -325,7 +326,7 @@ pub(super) async fn an_agent_leaves_once() {
     assert!(agent.names(cotter::invoke::named_item::NameKind::Subagent).is_empty());
 }
 
-/// A skill in a file with these lines of front matter, registered with an agent.
+/// Writes a skill file with this front matter and registers it with an agent.
 fn with_skill_file(agent: AgentBuilder, front: &str, body: &str) -> AgentBuilder {
     let folder = tempfile::tempdir().expect("a folder is made");
     let path = folder.path().join("skills/docker-deploy.md");
@@ -334,7 +335,7 @@ fn with_skill_file(agent: AgentBuilder, front: &str, body: &str) -> AgentBuilder
     let loaded = extensions::load(folder.path(), &LoadContext::trusted(Origin::User));
     let grave = loaded.diagnostics.iter().find(|told| told.severity > Severity::Warning);
     assert_eq!(grave, None);
-    // Texts are read when they are first needed.
+    // Texts are read on first use.
     loaded.skills.iter().for_each(|skill| drop(skill.text().expect("it is read")));
     agent.extend(|unit| loaded.register(unit))
 }
@@ -350,7 +351,7 @@ pub(super) async fn a_matched_skill_ends_the_system_prompt() {
     assert_eq!(&*played.requests[0].system, system);
 }
 
-/// What a skill says of tools gives an agent none.
+/// The tools that a skill names do not widen an agent's tools.
 pub(super) async fn a_skill_does_not_widen_an_agents_tools() {
     let log = Log::default();
     let front = "triggers: [docker]\nallowed-tools: bash\ntools: [bash]";

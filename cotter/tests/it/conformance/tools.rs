@@ -1,4 +1,4 @@
-//! Tools: who owns a name, what becomes of a call, and in which order.
+//! Tools: the owner of a name, the result of a call, and the order of calls.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(super) async fn a_unit_with_two_tools_of_a_name_is_refused() {
     holds(&error.to_string(), "tool `t` is already registered");
 }
 
-/// A call of a tool that is not there gets one result, and the run goes on.
+/// A call of a missing tool gets one result, and the run continues.
 pub(super) async fn unknown_tool(there: &[&str], called: &str, hint: &str) {
     let log = Log::default();
     let played = play([call(called), Step::text("done")], |agent| {
@@ -62,7 +62,7 @@ pub(super) async fn unknown_tool(there: &[&str], called: &str, hint: &str) {
     assert_eq!((log.lines().len(), played.requests.len()), (0, 2));
 }
 
-/// Every field of the tool is a text and required.
+/// Checks an invalid input of a tool whose fields are all required strings.
 pub(super) async fn invalid_input(name: &str, fields: &[&str], input: Value, part: &str) {
     let log = Log::default();
     let properties: serde_json::Map<_, _> =
@@ -80,7 +80,7 @@ pub(super) async fn invalid_input(name: &str, fields: &[&str], input: Value, par
     assert_eq!((log.lines().len(), played.reason()), (0, "end_turn"));
 }
 
-/// How a tool fails.
+/// The way in which a tool fails.
 #[derive(Clone, Copy)]
 pub(super) enum Fails {
     Err(&'static str),
@@ -227,7 +227,7 @@ pub(super) async fn results_stand_in_call_order() {
     );
 }
 
-/// Aborts the run it is part of and never answers.
+/// Aborts its own run and never answers.
 fn aborting(
     log: &Log,
 ) -> impl Fn(Permit) -> std::future::Pending<Result<ToolOutput, ToolError>> + use<> {
@@ -283,13 +283,14 @@ pub(super) async fn a_failed_call_on_the_wire() {
     let told =
         json!([wire["type"], wire["callId"], wire["is_error"], wire["errorKind"], wire["ms"]]);
     assert_eq!(told, json!(["tool.result", "c1.1", true, "failed", 12]));
-    // The model gets head and tail, cut between characters, with a mark where some is missing.
+    // The model gets the head and the tail, cut between characters, with a mark for the missing part.
     let stored = played.transcript.lines().filter(|line| line.contains("é")).collect::<String>();
     assert!((1024..2100).contains(&stored.len()), "{}", stored.len());
     holds(&played.transcript, "bytes left out");
 }
 
-/// Results as transforms leave them, one after the other; what follows a failed one is withheld.
+/// Transforms run one after the other on the result. After one fails, the result is withheld from the later
+/// ones.
 pub(super) async fn a_failed_transform_withholds_the_result() {
     let log = Log::default();
     let adds = |words: &'static str| {
@@ -332,7 +333,7 @@ pub(super) async fn a_failed_transform_withholds_the_result() {
     assert_eq!(played.results(), [format!("c1.1 (unavailable): {withheld}")]);
 }
 
-/// Every step's results go to the model: no tool ends a run.
+/// The results of every step go to the model: no tool ends a run.
 pub(super) async fn results_always_go_to_the_model() {
     let log = Log::default();
     let step = call("a").and_call("b", json!({}));
@@ -344,7 +345,7 @@ pub(super) async fn results_always_go_to_the_model() {
     assert_eq!((played.requests.len(), played.reply.text().as_str()), (2, "done"));
 }
 
-/// Of a reply that reached its length limit, no call runs, complete as it may look.
+/// No call of a reply that reached its length limit runs, even if the call looks complete.
 pub(super) async fn calls_of_a_cut_reply_do_not_run() {
     let log = Log::default();
     let cut = call("t").and_stop(StopReason::MaxTokens);
@@ -358,7 +359,7 @@ pub(super) async fn calls_of_a_cut_reply_do_not_run() {
     assert_eq!((log.lines().len(), played.reply.text().as_str()), (0, "done"));
 }
 
-/// A built-in tool is replaced by taking it away first, and not by registering over it.
+/// A built-in tool is replaced only after it was removed; a second registration is refused.
 pub(super) async fn a_built_in_tool_is_replaced_explicitly() {
     let log = Log::default();
     let steps = [Step::call("read", json!({"path": "x"})), Step::text("done")];
@@ -371,7 +372,7 @@ pub(super) async fn a_built_in_tool_is_replaced_explicitly() {
     assert_eq!(log.lines(), ["read"]);
 }
 
-/// Calls a tool makes have ids of their own, meet every hook, and leave one result in history.
+/// Calls that a tool makes have their own ids, pass every hook, and leave one result in history.
 pub(super) async fn calls_within_a_call() {
     let log = Log::default();
     let (seen, noting) = (log.clone(), log.clone());
