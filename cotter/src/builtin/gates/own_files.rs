@@ -1,4 +1,5 @@
-//! `own-files`: closes files that can answer, trust or loosen to every call, and files that reveal how.
+//! `own-files`: blocks every call that touches a closed file. Such a file can answer, trust or loosen, or
+//! shows how to do that.
 
 use std::path::Path;
 
