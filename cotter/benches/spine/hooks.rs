@@ -38,7 +38,7 @@ fn added(count: usize, waits: bool, tools: &str) -> (f64, f64) {
 
 pub(crate) fn measure(table: &mut Table) {
     if table.wants("point with no handler") {
-        // A session without runs and handlers: closing it fires a point without handlers.
+        // This agent has no handler at `session.end`.
         let agent = Agent::builder(Instant::speaking()).build().expect("the agent builds");
         let probe = agent.silent_point_probe();
         table.add("point with no handler", time(|| assert!(!probe())), Goal::Nanos(2.0));
