@@ -107,8 +107,8 @@ impl Registry {
         self
     }
 
-    /// Registers a gate at a point that is only known at run time. It is an error if the point takes no gates
-    /// or the owner may not register one.
+    /// Registers a gate without the compile-time check that the point takes gates. It is an error if the
+    /// point takes no gates or the owner may not register one.
     pub(crate) fn bind_gate<P: Point>(
         &mut self,
         options: HandlerOptions,

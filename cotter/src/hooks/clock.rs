@@ -17,7 +17,7 @@ use crate::hooks::handler::{AnswerCaveat, CaveatKind};
 #[derive(Debug)]
 pub(crate) struct HandlerClock {
     born: Instant,
-    /// Nanoseconds paused so far. `since` is the start of the current pause (0: not paused).
+    /// Nanoseconds paused so far; the next field is the start of the current pause (0: not paused).
     paused: AtomicU64,
     since: AtomicU64,
     /// The remark of the handler besides its answer.
@@ -27,7 +27,7 @@ pub(crate) struct HandlerClock {
 }
 
 impl HandlerClock {
-    /// Stops the clock until `go_on` is called.
+    /// Pauses the clock.
     fn pause(&self) {
         self.since.store(self.now().max(1), Ordering::Relaxed);
     }

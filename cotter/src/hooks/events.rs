@@ -143,7 +143,7 @@ pub enum EventKind {
         output: Arc<str>,
         /// The kind of error, if the call failed.
         error: Option<ToolErrorKind>,
-        /// How long the tool took, in milliseconds.
+        /// The duration of the tool, in milliseconds.
         ms: u64,
     },
     /// A call was refused.

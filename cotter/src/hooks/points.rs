@@ -1,9 +1,9 @@
 //! The points: every named moment of the loop, in one table.
 //!
-//! A row gives the name of a point, its powers, the time limit of a handler, the moment when it fires, and
-//! the effect of a failed transform. Everything else is derived from the row: the [`PointId`], the marker
-//! traits that make a gate on `session.end` a compile error, the chains of a generation, the documentation.
-//! The types of a point are in `points/`, one file per family.
+//! A row gives a point's name, powers, time limit and moment, and the effect of a failed transform.
+//! Everything else is derived from the row: the [`PointId`], the marker traits that make a gate on
+//! `session.end` a compile error, the chains of a generation, the documentation. The types of a point are in
+//! `points/`, one file per family.
 //!
 //! At one point, transforms run first, in the order of registration. Then gates run, on the event that the
 //! transforms left; then answers; then observers. A point that reports what has happened

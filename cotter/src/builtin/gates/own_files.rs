@@ -1,5 +1,5 @@
-//! `own-files`: blocks every call that touches a closed file. Such a file can answer, trust or loosen, or
-//! shows how to do that.
+//! `own-files`: blocks every call that touches a closed file. Closed files are settings, keys, sessions and
+//! the like: with them a call could answer, trust or loosen, or learn how to do so.
 
 use std::path::Path;
 
