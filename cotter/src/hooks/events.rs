@@ -387,7 +387,7 @@ fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option
 pub(crate) struct EventHub {
     seq: AtomicU64,
     listening: AtomicUsize,
-    /// The way the session was opened, until a listener gets it: an index into `HOW`, from 1.
+    /// The way the session was opened, until a listener gets it: an index into the list above, from 1.
     opened: AtomicU8,
     queues: Mutex<Vec<Weak<EventQueue>>>,
 }

@@ -226,7 +226,7 @@ pub(crate) fn tightened(
     let OwnerUnit { owner, items: new } = new;
     let is_set =
         |item: &Registration| matches!(item, Registration::Mode(_) | Registration::Level(_));
-    // An `Off` that is removed makes the result stricter.
+    // A hook that is enabled again makes the result stricter.
     let stays = |item: &Registration| match item {
         Registration::Off(_) => has_same(&new, item),
         item => !is_set(item),
