@@ -97,13 +97,13 @@ pub enum ChangeResult {
     Applied,
     /// A part of the change would loosen and is held until a person agrees. The rest is in force.
     Held {
-        /// The held registrations, one line each.
+        /// One line for each held part of the change: a lost restriction or a new permission.
         looser: Vec<String>,
     },
 }
 
 /// Replaces the registrations of the owners in a change. Each unit has a flag: true if a person agreed to it.
-/// Returns the held registrations, one line each.
+/// Returns one line for each held part of the change.
 pub(crate) fn apply(
     changed: &[(OwnerUnit, bool)],
     agreed_to: &[String],
