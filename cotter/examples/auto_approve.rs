@@ -1,6 +1,6 @@
-//! A handler with the power `answer`: it says yes or no in the person's stead. Look at `standing_orders`.
-//! It is heard only where mode or zone raised the question: a gate, an ask rule or a kernel gate that
-//! asks wants a person.
+//! A handler with the power `answer`: it says yes or no for the person. Look at `standing_orders`. It is
+//! asked only if the mode or the zone raised the question. A question from a gate, an ask rule or a kernel
+//! gate is for a person.
 
 use std::error::Error;
 
@@ -59,7 +59,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     Ok(format!("the person was asked:\n{}\n{conversation}", person.shown()))
 }
 
-/// A pretended fetch. It speaks to the network, so somebody has to agree.
+/// A pretended fetch. It uses the network, so the call needs approval.
 fn fetch_tool() -> impl cotter::Tool {
     let spec = ToolSpec::new("fetch", "Fetches a page.", json!({"type": "object"}));
     let pretend = |permit: Permit| async move {

@@ -1,6 +1,6 @@
-//! An agent behind a web service. Look at `ask`: a prompt is posted to a session by name, and comes back
-//! as the reply, or as events while they happen where the client asks for `text/event-stream`. Runs of
-//! one session are served one after the other; a client that goes away aborts its run.
+//! An agent behind a web service. Look at `ask`: a client posts a prompt to a session by name. The response
+//! is the reply, or live events if the client accepts `text/event-stream`. Runs of one session are served one
+//! after the other. A client that disconnects aborts its run.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use cotter_test::{Scripted, Step};
 use futures_util::StreamExt;
 use tokio::{net::TcpListener, sync::Mutex};
 
-/// The agent, and the sessions that are open.
+/// The agent, and its open sessions.
 #[derive(Clone)]
 struct Service {
     agent: Agent,
@@ -106,7 +106,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     Ok(told)
 }
 
-/// What a client does: one request, the whole answer.
+/// Sends one request like a client, and returns the whole response.
 fn request(address: SocketAddr, accept: &str, prompt: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     write!(
@@ -120,7 +120,7 @@ fn request(address: SocketAddr, accept: &str, prompt: &str) -> std::io::Result<S
     Ok(answer)
 }
 
-/// An answer's status and body.
+/// Returns the status and the body of a response.
 fn last_lines(answer: &str) -> String {
     let status = answer.lines().next().unwrap_or_default();
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);

@@ -1,5 +1,5 @@
-//! Commands: a leading `/name args` runs at once, without the model. Look at what each returns: a
-//! status is for the person, a text is a prompt for the agent, nothing is nothing.
+//! Commands: a leading `/name args` runs at once, without the model. Look at the result of each command: a
+//! status is for the person, a text is a prompt for the agent, and an empty result does nothing.
 
 use std::error::Error;
 

@@ -1,6 +1,7 @@
-//! What the model gets may differ from what was said. Look at `last_two_turns`, a transform that sees
-//! all messages, and at `short_results`, which looks at one at a time: what it said of a message is
-//! kept, so a long session costs no more than what is new. History itself is not touched.
+//! Context transforms: the model may get other messages than the stored ones. Look at `last_two_turns`, a
+//! transform that sees all messages, and at `short_results`, which looks at one message at a time. Its
+//! changes are cached, so a new turn of a long session costs only its new messages. The history itself is not
+//! changed.
 
 use std::error::Error;
 

@@ -1,5 +1,6 @@
-//! Compaction of one's own: a transform at `compact.pre` gives the summary, and the model is not asked
-//! for one. Look at `what_was_asked`. What refuses the summing-up, or fails, leaves it to the rest.
+//! A custom compaction: a transform at `compact.pre` gives the summary, and the model is not asked for one.
+//! Look at `what_was_asked`. A `Block` prevents the compaction; after a failure, the model is asked for the
+//! summary.
 
 use std::error::Error;
 

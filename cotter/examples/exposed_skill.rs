@@ -1,5 +1,5 @@
-//! A skill the model calls for by itself, through the tool `invoke_skill`. Look at `expose_to_agent`:
-//! name and description stand in the tool's own description, the text comes only when it is wanted.
+//! A skill that the model calls by itself, through the tool `invoke_skill`. Look at `expose_to_agent`: name
+//! and description are in the tool's own description; the text is sent only when the model calls the skill.
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
-//! Four hooks on directives: `/compact` sums up first, `/opus` asks another model this once, `/cancel`
-//! answers without the model, `/formal` rewrites the text. Look at `recipes`. A name that is not
-//! registered stays in the text.
+//! Four hooks on directives: `/compact` compacts first, `/opus` asks another model once, `/cancel` answers
+//! without the model, `/formal` rewrites the text. Look at `recipes`. A name that is not registered stays in
+//! the text.
 
 use std::error::Error;
 

@@ -1,6 +1,5 @@
-//! A subsystem as a `Hook`: tools it owns, words for the system prompt, state it keeps per agent. Look at
-//! `impl Hook for Lists`; every method but the wanted ones is left at its default. Installing it puts
-//! each method where it belongs, and there is nothing to wire up.
+//! A subsystem as a `Hook`: tools that it owns, text for the system prompt, state per agent. Look at `impl
+//! Hook for Lists`; the other methods keep their defaults. Installing the hook registers all its methods.
 
 use std::{
     collections::HashMap,
@@ -17,7 +16,7 @@ use cotter::{
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::{Value, json};
 
-/// A list of things to do for each agent.
+/// A to-do list for each agent.
 #[derive(Default)]
 struct Lists(Mutex<HashMap<String, Vec<String>>>);
 

@@ -1,6 +1,6 @@
-//! Observers that meter a session: tokens and money per model and how much of what the model read came
-//! from its provider's cache, a line when a run ends. Look at `meter`: an extension is a function over a
-//! `Registry`, and its state is whatever its handlers capture.
+//! Observers that meter a session: tokens and money per model, the share of input from the provider's cache,
+//! and a line when a run ends. Look at `meter`: an extension is a function over a `Registry`, and its state
+//! is what its handlers capture.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use cotter::{
 };
 use cotter_test::{Scripted, Step};
 
-/// What was used so far, by model.
+/// The usage so far, by model.
 #[derive(Clone, Default)]
 struct Meter(Arc<Mutex<BTreeMap<String, Used>>>);
 

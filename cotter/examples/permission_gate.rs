@@ -1,5 +1,5 @@
-//! A gate on tool calls: it passes what is harmless, asks a person about what is not, and blocks what
-//! must not happen. Look at `mind_the_remote`; the reasons are for the person and for the model.
+//! A gate on tool calls: it passes harmless calls, asks a person about risky ones, and blocks forbidden ones.
+//! Look at `mind_the_remote`; the reasons are for the person and for the model.
 
 use std::error::Error;
 
@@ -46,7 +46,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     Ok(format!("asked: {}\n{conversation}", person.shown()))
 }
 
-/// A pretended `git`, which says so.
+/// A pretended `git`, which says that it is pretended.
 fn git() -> impl cotter::Tool {
     let schema = json!({
         "type": "object",

@@ -1,8 +1,8 @@
-//! `/pop`, session stacking, as an extension: a person goes back to an earlier turn, and what came
-//! after it is replaced by a summary. Look at `pop`, the command, which stores an entry of its own type,
-//! and at the two transforms that act on it. `from_entries` builds the context anew from everything
-//! stored, and so brings back what a compaction had summed up; `from_messages` changes only what the
-//! model would get, by the id of the entry a message came from, and leaves a compaction in force.
+//! `/pop`, session stacking, as an extension: a person goes back to an earlier turn, and a summary replaces
+//! the later turns. Look at `pop`, the command, which stores an entry of its own type, and at the two
+//! transforms that use this entry. `from_entries` rebuilds the context from all stored entries, and so
+//! restores messages that a compaction had replaced. `from_messages` changes only the messages for the model,
+//! by their entry ids, and keeps a compaction in force.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -49,7 +49,7 @@ async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync
     Ok(CommandResult::status("Popped stack"))
 }
 
-/// The beginning of what a person typed.
+/// Returns the beginning of a text that a person typed.
 fn typed(entry: &Entry) -> Option<String> {
     match entry.message()? {
         Message::User(user) if user.mark == UserMessageKind::Typed => {
@@ -59,7 +59,7 @@ fn typed(entry: &Entry) -> Option<String> {
     }
 }
 
-/// The stretches that were popped, by the index of their first entry: where each ends, and its summary.
+/// Returns the popped ranges by the index of their first entry: the end of each range, and its summary.
 fn pops(entries: &Entries) -> HashMap<usize, (usize, Message)> {
     let mut pops = HashMap::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -72,7 +72,7 @@ fn pops(entries: &Entries) -> HashMap<usize, (usize, Message)> {
             continue;
         };
         let back_to = usize::try_from(back_to).unwrap_or(index);
-        // What was popped within this stretch is part of its summary.
+        // An earlier pop within this range is part of its summary.
         pops.retain(|first, _| *first < back_to);
         let summary = Message::user(format!("[Subtask completed]\n\n{summary}"));
         pops.insert(back_to, (index, summary));
@@ -112,7 +112,7 @@ pub(crate) fn from_messages(build: &ContextEvent) -> ContextChange {
     }
     let mut told = HashSet::new();
     ContextChange::Messages(build.messages.each(|id, message| {
-        // A compaction's summary stands for what came before the stretch, too.
+        // The summary of a compaction also covers entries before the range.
         let is_summary =
             matches!(message, Message::User(user) if user.mark == UserMessageKind::Compaction);
         match id.and_then(|id| popped.get(id)).filter(|_| !is_summary) {
@@ -125,7 +125,7 @@ pub(crate) fn from_messages(build: &ContextEvent) -> ContextChange {
 
 type Transform = fn(&ContextEvent) -> ContextChange;
 
-/// The extension: one command and one transform.
+/// Registers the extension: one command and one transform.
 fn stacking(unit: &mut Registry, transform: Transform) {
     let about = "Goes back to an earlier turn; what came after it is summed up.";
     unit.define_command(Command::new("pop", pop).description(about));
@@ -147,7 +147,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     ))
 }
 
-/// Sums up, goes on a side track and pops back before it.
+/// Compacts, starts a side track and pops back to the turn before it.
 async fn side_track(transform: Transform) -> Result<String, Box<dyn Error>> {
     let typed = "What grows here?|/compact Which?|What is a spade?|How do I dig?|/pop|Next?";
     let said = "Roses.|They talked of roses.|Red ones.|A tool.|With the feet.|They talked of \
@@ -155,7 +155,7 @@ async fn side_track(transform: Transform) -> Result<String, Box<dyn Error>> {
     talk(transform, typed, said, [Said::Choice(2)]).await
 }
 
-/// What `/pop` said, and what the model got at the end of a talk.
+/// Returns the statuses of `/pop`, and the messages that the model got at the end.
 pub(crate) async fn talk(
     transform: Transform,
     typed: &str,

@@ -1,6 +1,6 @@
-//! A cache of tool results: a transform at `tool.pre` answers in the tool's stead, an observer at
-//! `tool.post` remembers what tools said. Look at `Cache::register`. Floor and gates are still asked
-//! about a call that is answered here; the ledger says `answer`.
+//! A cache of tool results: a transform at `tool.pre` answers for the tool, and an observer at `tool.post`
+//! stores the results of tools. Look at `Cache::register`. Floor and gates still judge a call that is
+//! answered here; the ledger says `answer`.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use cotter::{
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};
 
-/// What harmless calls said, by tool and input.
+/// The results of harmless calls, by tool and input.
 #[derive(Clone, Default)]
 struct Cache(Arc<Mutex<HashMap<(String, String), ToolOutput>>>);
 

@@ -1,5 +1,5 @@
-//! A skill: `/tone` anywhere in a text brings words in before what the person says. Look at `tone`. The model gets
-//! it as a message of its own, marked, so that a renderer can fold it away.
+//! A skill: `/tone` anywhere in a prompt adds a text before the prompt. Look at `tone`. The model gets the
+//! text as a separate message, marked so that a renderer can fold it.
 
 use std::error::Error;
 

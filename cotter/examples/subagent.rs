@@ -1,7 +1,7 @@
-//! Subagents: agents the model calls by name, through the tool `invoke_subagent`. Look at the two ways
-//! to make one: from a config (`reviewer`), and by a function that builds an agent for the run it works
-//! for (`translator`). Neither sees anything of the conversation but its prompt, both are under the
-//! parent's gates, ledger and budget, and neither can do what the parent could not.
+//! Subagents: agents that the model calls by name, through the tool `invoke_subagent`. Look at the two ways
+//! to make one: from a config (`reviewer`), and by a function that builds an agent for the calling run
+//! (`translator`). A subagent sees only its prompt, not the conversation. It is under the parent's gates,
+//! ledger and budget, and can do nothing that the parent could not do.
 
 use std::error::Error;
 
@@ -42,7 +42,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     };
     let model = Recording::new(Scripted::new([
         call("reviewer", "Review the folder."),
-        // The reviewer asks the same model, and gets this.
+        // The reviewer asks the same model, and gets this reply.
         Step::text("Looks good."),
         call("translator", "Looks good."),
         Step::text("The reviewer says: Sieht gut aus."),

@@ -1,6 +1,5 @@
-//! A tool of one's own. Look at `impl Tool for Append`: it says what it takes, what a call with that
-//! input touches, and what it does. Floor, gates and rules decide by what it says it touches; the input
-//! it runs on is the one they decided on.
+//! A custom tool. Look at `impl Tool for Append`: it declares its input, the facts of a call and its work.
+//! Floor, gates and rules decide by these facts. The tool runs with the same input that was decided on.
 
 use std::{error::Error, fs, io::Write, path::PathBuf};
 
@@ -12,7 +11,7 @@ use cotter::{
 use cotter_test::{Scripted, Step, transcript};
 use serde_json::{Value, json};
 
-/// Adds a line to a file of the project.
+/// A tool that adds a line to a file of the project.
 struct Append(ToolSpec);
 
 impl Append {

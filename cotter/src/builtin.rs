@@ -1,6 +1,6 @@
-//! The extensions that come with the library: the kernel's gates, which every agent has and nothing
-//! switches off, the tools [`Read`] and [`List`], and [`commands`], [`skills`] and [`subagents`] that a
-//! program adds if it wants them. They use what any extension may use.
+//! The extensions of the library: the kernel gates, which every agent has and nothing disables, the tools
+//! [`Read`] and [`List`], and the optional [`commands`], [`skills`] and [`subagents`]. They use only the API
+//! that any extension may use.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -34,7 +34,7 @@ pub use crate::builtin::{
 };
 use crate::registry::Registry;
 
-/// Registers the kernel's gates. Each is asked about every call, and nothing switches one off.
+/// Registers the kernel gates. Each is asked about every call, and nothing disables them.
 pub(crate) fn register(registry: &mut Registry) {
     gates::project_roots::register(registry);
     gates::system_directories::register(registry);

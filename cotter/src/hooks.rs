@@ -1,19 +1,21 @@
-//! Hooks: the points of a run, the handlers at them and the one dispatch that runs them; notes to the model,
-//! events for listeners, questions to the person. Registrations are kept in [`registry`](crate::registry).
+//! Hooks: the points of a run, the handlers at these points, and the dispatch that runs the handlers. Also
+//! notes to the model, events for listeners and questions to the person. The [`registry`](crate::registry)
+//! keeps the registrations.
 //!
-//! A handler is a plain function over a shared event, which answers at once, or an `async` one over
-//! an owned handle ([`At`]). It is registered at a point with one of four powers. None can change
-//! what it is shown; what it answers is carried out by the runtime.
+//! A handler is a plain function over a shared event, which answers at once, or an `async` function over an
+//! owned handle ([`At`]). It is registered at a point with one of four powers. No handler can change the
+//! event it is shown; the runtime applies its answer.
 //!
-//! What is called by name is registered too: hooks on directives ([`HookCx`](crate::HookCx), [`HookResult`](crate::HookResult)),
-//! [skills](crate::invoke::skill), [subagents](crate::invoke::subagent) and [commands](crate::invoke::command). Within one
-//! origin the second of a name is refused; across origins the nearer one is found, and the other is
-//! shown as shadowed ([`NameInfo`](crate::invoke::named_item::NameInfo)).
+//! Items that are called by name are registered too: hooks on directives ([`HookCx`](crate::HookCx),
+//! [`HookResult`](crate::HookResult)), [skills](crate::invoke::skill), [subagents](crate::invoke::subagent)
+//! and [commands](crate::invoke::command). Within one origin, a second item of the same name is refused.
+//! Across origins, the item of the nearer origin wins, and the other item is listed as shadowed
+//! ([`NameInfo`](crate::invoke::named_item::NameInfo)).
 //!
 //! # Gates
 //!
-//! A gate passes, asks or blocks. Of several the strictest stands, whatever their order; one that
-//! fails, panics or takes too long blocks.
+//! A gate passes, asks or blocks. The strictest verdict wins, in any order of the gates. A gate that fails,
+//! panics or exceeds its time limit blocks.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -41,7 +43,7 @@
 //!
 //! # Observers
 //!
-//! An observer reads, and may leave a note. Its failure changes nothing.
+//! An observer reads the event and may add a note. Its failure changes nothing.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -66,8 +68,8 @@
 //!
 //! # Transforms
 //!
-//! A transform replaces what is about to happen; each sees what the one before it made. What it
-//! makes is checked and judged like the model's own.
+//! A transform replaces the event. Each transform sees the result of the one before it. The result is checked
+//! and judged like the model's own output.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -88,8 +90,8 @@
 //!
 //! # Answers
 //!
-//! Where only mode or zone want a person asked, a hook may answer for them. The question of a gate
-//! or of an ask rule is a person's to answer, always.
+//! If only the mode or the zone requires a question, a hook may answer for the person. A question from a gate
+//! or an ask rule is always answered by a person.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -117,8 +119,9 @@
 //!
 //! # Extensions
 //!
-//! Anything that fills a [`Registry`](crate::Registry) is an extension. It is loaded under an [`Owner`](crate::Owner), whole or not
-//! at all, at any time, and dropped in one step. What an owner may do depends on its [`Origin`](crate::Origin).
+//! An extension is anything that fills a [`Registry`](crate::Registry). It is loaded at any time under an
+//! [`Owner`](crate::Owner), whole or not at all, and unloaded in one step. The rights of an owner depend on
+//! its [`Origin`](crate::Origin).
 //!
 //! ```
 //! use cotter::{Agent, Origin, Owner, Registry, Verdict, hooks::points::{ToolPreEvent, ToolPre}};

@@ -1,8 +1,8 @@
-//! The part of the core that only a host needs: a crate that reads hooks, agents and skills from somewhere
-//! and runs them as if they were linked in. A program that embeds an agent needs none of it.
+//! The API for hosts: crates that read hooks, agents and skills from elsewhere and run them as if they were
+//! linked in. A program that embeds an agent does not need it.
 //!
-//! Each item names the crate that uses it. The list is short on purpose: before adding to it, look for a way
-//! through the public types.
+//! Each item names the crate that uses it. The list is short on purpose: before you add an item, look for a
+//! way through the public types.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ pub use crate::{
     permission::tool_names::{OTHER_NAMES, our_name, our_tools},
 };
 
-/// The event of a hook request as in-process handlers see it, or `None` at another point than `P`.
+/// Returns the event of a hook request as in-process handlers see it; `None` at a point other than `P`.
 ///
-/// Used by `cotter-files` for what a payload leaves out: facts, questions, the end of a turn.
+/// Used by `cotter-files` for data that a payload omits: facts, questions, the end of a turn.
 pub fn event<P: Point>(asked: &HookRequest) -> Option<&P::Event> {
     asked.event::<P>()
 }
 
-/// Records how an answer came about where the answer itself does not say it. The last call counts.
+/// Records a caveat about an answer that does not show by itself how it came about. The last call wins.
 ///
-/// Used by `cotter-files` for hooks that failed and pass, were not started, or were not fully heard.
+/// Used by `cotter-files` for hooks that failed and pass, were not started, or were only partly heard.
 pub fn put_aside(cx: &Cx, kind: CaveatKind, words: &str) {
     cx.set_caveat(kind, words);
 }
@@ -47,43 +47,43 @@ pub fn take_remark(cx: &Cx) -> Option<Box<str>> {
     cx.take_remark()
 }
 
-/// Remarks the end of a long text, where [`Cx::remark`] would keep its beginning.
+/// Remarks the end of a long text. [`Cx::remark`] would keep its beginning.
 ///
 /// Used by `cotter-files` for the standard error of a program that was ended.
 pub fn remark_end(cx: &Cx, words: &str) {
     cx.remark(&text::ending(words.trim(), REMARK_CHARS));
 }
 
-/// Tells the person something, at most once per step for one subject and text.
+/// Shows a message to the person, at most once per step for one subject and text.
 ///
 /// Used by `cotter-files` for hooks that are asked again about the same call.
 pub fn notify_once(cx: &Cx, subject: String, words: &str) {
     cx.notify_once(subject, words);
 }
 
-/// The id of the session at the root of a tree of subagents: the person's own.
+/// Returns the id of the session at the root of a tree of subagents: the person's own session.
 ///
 /// Used by `cotter-files` for payloads of dialects that know one session only.
 pub fn root_session_id(cx: &Cx) -> &str {
     cx.root_session().id()
 }
 
-/// Whether this is the run of a subagent. Session ids do not tell: a subagent may share its parent's.
+/// True if this is the run of a subagent. The session id does not show it: a subagent may share its parent's.
 ///
 /// Used by `cotter-files` for events that differ for subagents.
 pub fn is_subagent(cx: &Cx) -> bool {
     cx.session().agent.parent().is_some()
 }
 
-/// The agent of this run.
+/// Returns the agent of this run.
 ///
 /// Used by `cotter-files` for the permission mode in a payload.
 pub fn agent(cx: &Cx) -> &Agent {
     &cx.session().agent
 }
 
-/// Ends the run of the root session with a reason that its end reports. The first reason counts, and none
-/// counts after an abort. False if no run is under way.
+/// Ends the run of the root session with a reason, which its end reports. The first reason wins, and a reason
+/// after an abort does not count. Returns false if no run is in progress.
 ///
 /// Used by `cotter-files` for hooks that may stop the whole run.
 pub fn end_run(cx: &Cx, reason: String) -> bool {
@@ -102,7 +102,7 @@ pub fn outside_too(
     unit.outside_too(point, declared, hook);
 }
 
-/// The configuration of an agent as it is now.
+/// Returns the current configuration of an agent.
 ///
 /// Used by `cotter-files` for `{{mode}}` in templates.
 pub fn agent_config(agent: &Agent) -> Arc<AgentConfig> {

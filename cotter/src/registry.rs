@@ -1,5 +1,5 @@
-//! The registry: who registered what, as one immutable generation per change. An owner fills a
-//! [`Registry`], which is committed whole or not at all. Nothing that is registered runs here.
+//! The registry: all registrations with their owners, as one immutable generation per change. An owner fills
+//! a [`Registry`], which is committed whole or not at all. Nothing that is registered runs here.
 
 pub mod subsystem;
 pub mod tool_hook;
@@ -50,10 +50,10 @@ use crate::{
     tool::{Tool, schema::ToolSchema},
 };
 
-/// The registrations of one owner, on their way into the registry.
+/// The registrations of one owner, before they are committed.
 ///
-/// An extension is anything that fills one: `fn(&mut Registry)`. Order matters only among
-/// transforms, which run as registered; gates fold to the strictest whatever the order. Errors are
+/// An extension is any function that fills a registry: `fn(&mut Registry)`. Order matters only among
+/// transforms, which run as registered; gates fold to the strictest verdict in any order. Errors are
 /// collected and reported when the unit is committed.
 pub struct Registry {
     pub(crate) owner: Owner,
@@ -62,12 +62,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// An empty unit for an owner.
+    /// Makes an empty unit for an owner.
     pub fn new(owner: Owner) -> Self {
         Registry { owner, items: vec![], error: None }
     }
 
-    /// Registers a gate. It is asked on what the transforms made; its failure blocks.
+    /// Registers a gate. It is asked after the transforms, on their result; its failure blocks.
     pub fn on<P: TakesGates, M>(
         &mut self,
         _: P,
@@ -85,7 +85,7 @@ impl Registry {
         self
     }
 
-    /// Registers a transform. Each sees what the one before it made.
+    /// Registers a transform. Each transform sees the result of the one before it.
     pub fn transform<P: TakesTransforms, M>(
         &mut self,
         _: P,
@@ -96,7 +96,7 @@ impl Registry {
         self
     }
 
-    /// Registers a handler that may answer a question in the person's stead.
+    /// Registers a handler that may answer a question for the person.
     pub fn answer<P: TakesAnswers, M>(
         &mut self,
         _: P,
@@ -107,8 +107,8 @@ impl Registry {
         self
     }
 
-    /// Registers a handler whose power is only known at run time. What its point does not take, or its
-    /// owner may not, is an error as everywhere.
+    /// Registers a gate without the compile-time check that the point takes gates. It is an error if the
+    /// point takes no gates or the owner may not register one.
     pub(crate) fn bind_gate<P: Point>(
         &mut self,
         options: HandlerOptions,
@@ -149,12 +149,12 @@ impl Registry {
         });
     }
 
-    /// Who registers.
+    /// Returns the owner of the registrations.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// Registers a hook round tool calls.
+    /// Registers a hook before or after tool calls.
     pub fn tool_hook(&mut self, hook: ToolHook) -> &mut Self {
         hook.register(self);
         self
@@ -165,7 +165,7 @@ impl Registry {
         self.shared_tool(Arc::new(tool))
     }
 
-    /// Registers a tool that is shared already.
+    /// Registers a tool that is already shared.
     pub fn shared_tool(&mut self, tool: Arc<dyn Tool>) -> &mut Self {
         let spec = Arc::new(tool.spec().clone());
         if !is_tool_name(&spec.name) {
@@ -186,7 +186,7 @@ impl Registry {
         self
     }
 
-    /// Registers a tool that a hook owns.
+    /// Registers a tool that a subsystem owns.
     pub(crate) fn hook_tool(&mut self, tool: Arc<dyn Tool>, hook: Arc<dyn Hook>) {
         self.shared_tool(tool);
         if let Some(Registration::Tool { hook: owner, .. }) = self.items.last_mut() {
@@ -194,7 +194,7 @@ impl Registry {
         }
     }
 
-    /// Registers a hook on a directive: `/name` in a text a person typed runs it.
+    /// Registers a hook on a directive: `/name` in a text that a person typed runs the hook.
     pub fn define_hook<F, Fut>(&mut self, name: impl Into<SmolStr>, function: F) -> &mut Self
     where
         F: Fn(HookCx) -> Fut + Send + Sync + 'static,
@@ -239,7 +239,7 @@ impl Registry {
         self
     }
 
-    /// Installs a [`Hook`]: each of its methods is registered where it belongs.
+    /// Installs a [`Hook`] and registers each of its methods at its point.
     pub fn hook(&mut self, hook: impl Hook) -> &mut Self {
         hook::install(self, hook);
         self
@@ -249,7 +249,7 @@ impl Registry {
         self.items.push(Registration::Hook(Arc::new(installed)));
     }
 
-    /// The hooks installed so far.
+    /// Returns the hooks installed so far.
     pub(crate) fn hooks(&self) -> Vec<Arc<InstalledHook>> {
         let hooks = self.items.iter().filter_map(|item| match item {
             Registration::Hook(installed) => Some(installed.clone()),
@@ -258,7 +258,7 @@ impl Registry {
         hooks.collect()
     }
 
-    /// Registers what a hook makes of a person's text.
+    /// Registers a hook's change of a prompt.
     pub(crate) fn preprocess(
         &mut self,
         name: &SmolStr,
@@ -277,7 +277,7 @@ impl Registry {
         });
     }
 
-    /// Adds standing words to every agent's system prompt, under a name.
+    /// Adds a text to every agent's system prompt, under the name `by`.
     pub fn section(&mut self, by: impl Into<SmolStr>, text: &str) -> &mut Self {
         let text = crate::text::cut(text, SECTION_BYTES);
         if !text.trim().is_empty() {
@@ -298,26 +298,26 @@ impl Registry {
         self
     }
 
-    /// Registers a guard of the permission floor. Guards only reject, so everybody may have one.
+    /// Registers a guard of the permission floor. Guards only reject, so every owner may register one.
     pub fn guard(&mut self, guard: Guard) -> &mut Self {
         self.items.push(Registration::Guard(Arc::new(guard)));
         self
     }
 
-    /// Sets the permission mode this owner asks for.
+    /// Sets the permission mode that this owner asks for.
     pub fn mode(&mut self, mode: Mode) -> &mut Self {
         self.items.push(Registration::Mode(mode));
         self
     }
 
-    /// Sets the permission level this owner asks for.
+    /// Sets the permission level that this owner asks for.
     pub fn level(&mut self, level: Level) -> &mut Self {
         self.items.push(Registration::Level(level));
         self
     }
 
-    /// Switches off the hooks of that name, or of that origin and name: `lint`, `project/lint`, whoever
-    /// registers them and whenever. The kernel's stay on.
+    /// Disables all hooks with this name, or with this origin and name: `lint`, `project/lint`. This covers
+    /// every owner and later registrations too. Kernel gates stay enabled.
     pub fn switch_off(&mut self, name: impl Into<SmolStr>) -> &mut Self {
         let name = name.into();
         if !self.owner.origin.may_loosen() {
@@ -328,9 +328,9 @@ impl Registry {
         self
     }
 
-    /// Leaves out the hooks of an owner that may only tighten: a project, a space, a profile. Gates are
-    /// not lost in silence: unless they are dropped by force, one makes the whole unit an error. Gives the
-    /// names of what is left out.
+    /// Removes the hooks of an owner that may only tighten: a project, a space, a profile. With
+    /// [`DisabledHooks::Observers`], a hook that is not an observer makes the whole unit an error. Returns
+    /// the names of the removed hooks.
     pub fn leave_out_hooks(&mut self, off: DisabledHooks) -> Vec<SmolStr> {
         if self.owner.origin.may_loosen() {
             return vec![];
@@ -411,7 +411,7 @@ impl Registry {
         self
     }
 
-    /// A given name stands; a function lends its own; a closure is numbered.
+    /// Returns the name of a handler: the given name, or the function's name, or a number for a closure.
     fn name_for(&mut self, options: &HandlerOptions, point: &str) -> SmolStr {
         let taken =
             |name: &str, items: &[Registration]| items.iter().any(|item| item.is_hook(name));
@@ -433,7 +433,7 @@ impl Registry {
         if globs.is_empty() {
             self.fail(format!("hook `{name}`: an empty list of tools would match none"), None);
         }
-        // A filter that cannot be built would match nothing, and its gate guard nothing.
+        // A filter that does not compile would match nothing, and its gate would guard nothing.
         let set = tool_globs(globs).unwrap_or_else(|cause| {
             self.fail(format!("hook `{name}`: {cause}"), None);
             GlobSet::empty()
@@ -446,16 +446,16 @@ impl Registry {
     }
 }
 
-/// Which hooks of those who may only tighten are left out.
+/// The hooks to remove from owners that may only tighten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisabledHooks {
-    /// Those that only observe; one that decides is an error.
+    /// Only observers; a hook that decides is an error.
     Observers,
-    /// All of them.
+    /// All hooks.
     All,
 }
 
-/// The most bytes of one section of the system prompt.
+/// The size limit of one section of the system prompt, in bytes.
 const SECTION_BYTES: usize = 128 * 1024;
 
 const TOOL_NAMES: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";
@@ -465,10 +465,10 @@ fn is_tool_name(name: &str) -> bool {
     (1..=128).contains(&name.len()) && name.bytes().all(fits)
 }
 
-/// Puts a handler into the chains of a generation that is being built.
+/// Adds a handler to the chains of a generation under construction.
 pub(crate) type InstallFn = dyn Fn(&mut Chains, Arc<HandlerMeta>) + Send + Sync;
 
-/// One thing an owner registered.
+/// One registration of an owner.
 #[derive(Clone)]
 pub(crate) enum Registration {
     Handler {
@@ -477,20 +477,20 @@ pub(crate) enum Registration {
     },
     Tool {
         tool: Arc<dyn Tool>,
-        /// How it presented itself when it was registered, which is how it stays.
+        /// The spec at the time of registration. It does not change later.
         spec: Arc<ToolSpec>,
         schema: Arc<ToolSchema>,
         hook: Option<Arc<dyn Hook>>,
     },
     Called(NamedItem),
     Hook(Arc<InstalledHook>),
-    /// Whose words, and the words.
+    /// The author of the text, and the text.
     Section(Arc<(SmolStr, String)>),
     Rule(Arc<Rule>),
     Guard(Arc<Guard>),
     Mode(Mode),
     Level(Level),
-    /// The name of hooks that are not to run.
+    /// The name of hooks that are disabled.
     Off(SmolStr),
 }
 
@@ -500,7 +500,7 @@ impl Registration {
     }
 }
 
-/// Why a unit was not registered. Nothing of it was.
+/// The error of a unit that was not registered. No part of the unit was registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterError {
     message: String,
@@ -517,7 +517,7 @@ impl RegisterError {
         self
     }
 
-    /// The way out, where there is one.
+    /// Returns a hint how to fix the error, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -1,8 +1,9 @@
-//! Tools: what the model can call. A call gets to its tool through the [`pipeline`](crate::pipeline).
+//! Tools: the functions that the model can call. A call reaches its tool through the
+//! [`pipeline`](crate::pipeline).
 //!
-//! A tool is an [`FnTool`], or a type of one's own that implements [`Tool`]. It says what a call
-//! touches ([`Facts`]); floor and gates decide by that before it runs. Input is checked against the
-//! schema first, and a call that does not fit never reaches it.
+//! A tool is an [`FnTool`], or a type that implements [`Tool`]. It declares what a call touches ([`Facts`]);
+//! floor and gates decide by these facts before the tool runs. The input is checked against the schema first.
+//! A call with an invalid input never reaches the tool.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -58,38 +59,38 @@ use crate::{
 
 pub use crate::tool::permit::Permit;
 
-/// The future of a tool at work.
+/// The future of a running tool.
 pub type ToolFuture<'a> = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send + 'a>>;
 
-/// The future of a tool that looks after what hooks did.
+/// The future of [`Tool::settled`].
 pub type SettleFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Something the model can call.
+/// A tool that the model can call.
 ///
-/// `run` is called at most once per call, only with a [`Permit`], which only the pipeline makes after
-/// the decision is on record. Its future is dropped when the run is aborted. An `Err` or a panic is a
-/// result like another: the model is told, the run goes on. Nothing is retried.
+/// `run` is called at most once per call, and only with a [`Permit`]. Only the pipeline makes a permit, after
+/// the decision is on record. The future is dropped when the run is aborted. An `Err` or a panic is an
+/// ordinary result: the model is told, and the run continues. Nothing is retried.
 pub trait Tool: Send + Sync + 'static {
-    /// Name, description and schema, the same for the tool's whole life.
+    /// Returns name, description and schema. They must not change during the tool's life.
     fn spec(&self) -> &ToolSpec;
 
-    /// What a call with this input would touch. Pure and quick: it is asked before every gate.
-    /// A tool that does not say is taken to run unknown code.
+    /// Returns the facts of a call with this input. Must be pure and fast: it is called before every gate.
+    /// Without facts, the call is treated as unknown code.
     fn effects(&self, input: &Value, workspace: &Workspace) -> Facts {
         let _ = (input, workspace);
         Facts::unknown()
     }
 
-    /// Whether calls of this tool may run beside others of the same step.
+    /// True if calls of this tool may run concurrently with other calls of the same step.
     fn parallel(&self) -> bool {
         false
     }
 
-    /// Does the work.
+    /// Runs the call.
     fn run(&self, permit: Permit) -> ToolFuture<'_>;
 
-    /// The hooks at `tool.post` are through with a call that ran, and may have changed what it wrote.
-    /// Called after them, once per call and only where there are any. Failure changes nothing.
+    /// Called after the hooks at `tool.post` for a call that ran; the hooks may have changed the files it
+    /// wrote. Called once per call, and only if there are such hooks. A failure changes nothing.
     fn settled<'a>(&'a self, ran: &'a ToolPostEvent, cx: &'a Cx) -> SettleFuture<'a> {
         let _ = (ran, cx);
         Box::pin(ready(()))
@@ -109,18 +110,18 @@ where
     F: Fn(Permit) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
 {
-    /// A tool that runs `function` with the permit of each call.
+    /// Makes a tool that runs `function` with the permit of each call.
     pub fn new(spec: ToolSpec, function: F) -> Self {
         FnTool { spec, parallel: false, facts: Facts::unknown(), function }
     }
 
-    /// Says that calls of this tool may run beside others.
+    /// Declares that calls of this tool may run concurrently with other calls.
     pub fn parallel(mut self) -> Self {
         self.parallel = true;
         self
     }
 
-    /// Says what every call of this tool touches.
+    /// Declares the facts of every call of this tool.
     pub fn touching(mut self, facts: Facts) -> Self {
         self.facts = facts;
         self

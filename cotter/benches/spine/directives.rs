@@ -1,4 +1,4 @@
-//! How fast a text is searched for directives.
+//! The speed of the search for directives in a text.
 
 use std::{collections::HashSet, hint::black_box};
 
@@ -6,7 +6,7 @@ use cotter::invoke::directives::parse_tokens;
 
 use crate::measure::{Goal, Table, time};
 
-/// As long as a long prompt with a file in it, and no longer than what a core has near.
+/// The text size: as long as a long prompt with a file in it, and small enough for the cache of a core.
 const LENGTH: usize = 256 << 10;
 
 pub(crate) fn measure(table: &mut Table) {
@@ -45,7 +45,7 @@ fn rate(text: &str, names: &HashSet<&str>) -> f64 {
     text.len() as f64 / nanos
 }
 
-/// Lines, no two alike: a text that repeats itself would be foreseen by the processor.
+/// Makes a text of distinct lines. The processor would predict a text that repeats itself.
 fn text(line: fn(&mut Dice) -> String) -> String {
     let mut dice = Dice(7);
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! What hooks in the process add to one tool call.
+//! The cost that in-process hooks add to one tool call.
 
 use cotter::{
     Agent, At, Verdict,
@@ -29,7 +29,7 @@ fn passes(call: &ToolPreEvent) -> Verdict {
     if call.tool_name == "rm" { Verdict::block("no") } else { Verdict::Pass }
 }
 
-/// What hooks add to a turn with one call, measured turn about with one without.
+/// Returns the time that hooks add to a turn with one call. Turns with and without hooks alternate.
 fn added(count: usize, waits: bool, tools: &str) -> (f64, f64) {
     let mut bare = Runs::new(|| agent_with(0, false, "*"));
     let mut with = Runs::new(|| agent_with(count, waits, tools));
@@ -38,7 +38,7 @@ fn added(count: usize, waits: bool, tools: &str) -> (f64, f64) {
 
 pub(crate) fn measure(table: &mut Table) {
     if table.wants("point with no handler") {
-        // A session without runs and handlers: closing it fires a point nobody listens to.
+        // This agent has no handler at `session.end`.
         let agent = Agent::builder(Instant::speaking()).build().expect("the agent builds");
         let probe = agent.silent_point_probe();
         table.add("point with no handler", time(|| assert!(!probe())), Goal::Nanos(2.0));
@@ -65,7 +65,7 @@ pub(crate) fn measure(table: &mut Table) {
     waiting(table);
 }
 
-/// Ten gates that wait at the same time.
+/// Measures ten gates that wait at the same time.
 fn waiting(table: &mut Table) {
     let what = "10 gates that sleep 5 ms, run_pre";
     if !table.wants(what) {

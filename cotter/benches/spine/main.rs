@@ -1,7 +1,8 @@
-//! What the spine costs, beside the cheapest way to do the same thing, in one run.
+//! The cost of the runtime, next to the cheapest way to do the same work, in one run.
 //!
-//! Each row is the median of many batches. A row with a floor shows the ratio; the goals are those of
-//! docs/PERFORMANCE.md. `cargo xtask bench [FILTER]` runs it; a filter keeps rows whose name has it.
+//! Each row is the median of many batches. A row with a floor shows the ratio. The goals are those of
+//! docs/PERFORMANCE.md. `cargo xtask bench [FILTER]` runs the benchmark; a filter keeps rows whose name
+//! contains it.
 
 mod directives;
 mod hooks;

@@ -1,11 +1,11 @@
-//! Measuring and the table.
+//! Time measurement and the result table.
 
 use std::{
     hint::black_box,
     time::{Duration, Instant},
 };
 
-/// Rows of what was measured.
+/// The result table.
 pub(crate) struct Table {
     filter: Vec<String>,
     rows: Vec<Row>,
@@ -18,7 +18,7 @@ struct Row {
     goal: Goal,
 }
 
-/// What a row is to reach.
+/// The goal of a row.
 pub(crate) enum Goal {
     /// At most this many nanoseconds.
     Nanos(f64),
@@ -26,9 +26,9 @@ pub(crate) enum Goal {
     Ratio(f64),
     /// At most this many bytes.
     Bytes(f64),
-    /// At least this many gigabytes in a second.
+    /// At least this many gigabytes per second.
     Rate(f64),
-    /// Shown for comparison.
+    /// No goal: the row is shown for comparison.
     None,
 }
 
@@ -37,7 +37,7 @@ impl Table {
         Table { filter, rows: vec![] }
     }
 
-    /// Whether a row is wanted.
+    /// True if the filter selects the row.
     pub(crate) fn wants(&self, what: &str) -> bool {
         self.filter.is_empty() || self.filter.iter().any(|word| what.contains(word.as_str()))
     }
@@ -105,11 +105,11 @@ fn shown_rate(gigabytes: f64) -> String {
     format!("{gigabytes:.2} GB/s")
 }
 
-/// The median time of one call, in nanoseconds, over batches long enough for the clock.
+/// Returns the median time of one call, in nanoseconds, over batches long enough for the clock.
 pub(crate) fn time(mut call: impl FnMut()) -> f64 {
     let started = Instant::now();
     let mut batch = 1u32;
-    // Warm up, and find how many calls take a millisecond.
+    // Warm up, and find the number of calls that take a millisecond.
     loop {
         let start = Instant::now();
         (0..batch).for_each(|_| call());
@@ -136,12 +136,12 @@ pub(crate) fn time(mut call: impl FnMut()) -> f64 {
     median(&mut samples)
 }
 
-/// The median of many samples.
+/// Returns the median of `count` samples.
 pub(crate) fn median_of(count: usize, sample: impl FnMut() -> f64) -> f64 {
     median(&mut std::iter::repeat_with(sample).take(count).collect::<Vec<_>>())
 }
 
-/// What `more` takes longer than `less`, and what `less` takes: medians of samples turn about.
+/// Returns the extra time of `more` over `less`, and the time of `less`: medians of alternating samples.
 pub(crate) fn time_difference(
     mut less: impl FnMut() -> f64,
     mut more: impl FnMut() -> f64,
@@ -152,7 +152,7 @@ pub(crate) fn time_difference(
     (median(&mut differences), median(&mut plain))
 }
 
-/// The median time of `call`. What it makes is dropped outside of it.
+/// Returns the median time of `call`. Its result is dropped outside the measured time.
 pub(crate) fn time_once<T>(times: usize, mut call: impl FnMut() -> T) -> f64 {
     median_of(times, || {
         let start = Instant::now();

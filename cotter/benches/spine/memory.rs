@@ -1,4 +1,4 @@
-//! What an idle session costs in memory.
+//! The memory of an idle session.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -15,7 +15,7 @@ use crate::{
 struct Counting;
 
 static HELD: AtomicIsize = AtomicIsize::new(0);
-/// Counting costs time: only while it is asked for.
+/// True while allocations are counted. Counting costs time, so it is off by default.
 static COUNT: AtomicBool = AtomicBool::new(false);
 
 fn count(bytes: isize) {
@@ -28,17 +28,17 @@ fn count(bytes: isize) {
 static COUNTING: Counting = Counting;
 
 #[expect(unsafe_code, reason = "counting what is held needs an allocator of one's own")]
-// SAFETY: every call is handed to the system's allocator unchanged.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         count(-layout.size().cast_signed());
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller upholds the contract of `dealloc`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -1,4 +1,4 @@
-//! Calls of one step side by side.
+//! Concurrent calls of one step.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},

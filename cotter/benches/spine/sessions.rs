@@ -15,7 +15,7 @@ use crate::{
     turns::{Instant, runtime},
 };
 
-/// A session file of `entries` messages of 200 bytes, as this library writes them.
+/// Writes a session file of `entries` messages of 200 bytes, in the format of this library.
 fn write_session(folder: &Path, id: &str, entries: usize) {
     use std::fmt::Write;
     let mut text = format!(
@@ -101,7 +101,7 @@ impl Kind {
     }
 }
 
-/// Three transforms that each look at every message once.
+/// Adds three transforms that each look at every message once.
 fn transformed(builder: AgentBuilder) -> AgentBuilder {
     let keeps = each_message(|_: &Message| MessageChange::Keep);
     let replaces = each_message(|message: &Message| match message {
@@ -116,7 +116,7 @@ fn transformed(builder: AgentBuilder) -> AgentBuilder {
     builder.transform(Context, keeps).transform(Context, replaces).transform(Context, drops)
 }
 
-/// A turn on a session that has many already.
+/// Measures a turn on a session that already has many entries.
 fn one_more_turn(table: &mut Table, entries: usize, kind: Kind) {
     let what = format!("one more turn after {entries} entries, {}", kind.words());
     if !table.wants(&what) {

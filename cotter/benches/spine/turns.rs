@@ -1,4 +1,4 @@
-//! Whole runs with a model in the process: text, and text after one tool.
+//! Whole runs with an in-process model: text, and text after one tool call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::measure::{Goal, Table, median_of};
 
-/// A model that answers at once; every other time it calls a tool first, if it may.
+/// A model that answers at once. If `calls` is set, every other reply is a tool call.
 pub(crate) struct Instant {
     name: SmolStr,
     calls: bool,
@@ -53,7 +53,7 @@ impl Model for Instant {
     }
 }
 
-/// A tool that does nothing, at once.
+/// Makes a tool that does nothing and returns at once.
 pub(crate) fn noop() -> impl cotter::Tool {
     let spec = ToolSpec::new("noop", "does nothing", json!({"type": "object"}));
     FnTool::new(spec, |_| async { Ok("ok".into()) }).touching(Facts::zone(Zone::Safe))
@@ -63,7 +63,7 @@ pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime starts")
 }
 
-/// Runs on one agent after another, each thrown away with its memory before its session gets long.
+/// Runs on one agent after another. Each agent is dropped with its memory before its session gets long.
 pub(crate) struct Runs<F> {
     runtime: Runtime,
     make: F,
@@ -75,7 +75,7 @@ impl<F: Fn() -> Agent> Runs<F> {
         Runs { runtime: runtime(), make, session: None }
     }
 
-    /// The time of a run, the mean of 200 on a fresh agent.
+    /// Returns the mean time of 200 runs on a fresh agent.
     pub(crate) fn batch(&mut self) -> f64 {
         const BATCH: u32 = 200;
         self.session = None;

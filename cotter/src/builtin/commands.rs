@@ -1,5 +1,4 @@
-//! The commands that come with the library. A program that wants them says
-//! `.extend(builtin::commands)`. None of them needs a terminal.
+//! The commands of the library. A program adds them with `.extend(builtin::commands)`. They need no terminal.
 
 use crate::{
     agent::controls::ControlError,
@@ -15,8 +14,8 @@ use crate::{
     registry::Registry,
 };
 
-/// The commands `/compact`, `/name`, `/retry`, `/tools`, `/skills`, `/agents` and `/commands`. All but
-/// `/retry`, which sends the last prompt again, answer with a status.
+/// Registers the commands `/compact`, `/name`, `/retry`, `/tools`, `/skills`, `/agents` and `/commands`.
+/// `/retry` sends the last prompt again; all others answer with a status.
 pub fn commands(unit: &mut Registry) {
     unit.define_command(Command::new("compact", compact).description(
         "Sums up the conversation now; words after it say what matters: /compact [WORDS]",
@@ -45,7 +44,7 @@ async fn compact(cx: CommandCx) -> Result<CommandResult, ControlError> {
         done => done?,
     }
     if cx.controls.entries().len() == entries {
-        // A run is under way, and sums up at its next safe moment.
+        // A run is in progress and compacts before its next request.
         return Ok(CommandResult::status("the conversation is summed up before the next request"));
     }
     let after = cx.controls.counts().context_tokens;
@@ -97,7 +96,7 @@ async fn list_commands(cx: CommandCx) -> CommandResult {
     listed(named(&cx, NameKind::Command, "/"), "there are no commands")
 }
 
-/// What can be called by name, without those whose name somebody else has.
+/// Lists the items of a kind that can be called by name, without shadowed ones.
 fn named(cx: &CommandCx, kind: NameKind, mark: &str) -> Vec<String> {
     let names = cx.controls.agent().names(kind);
     let found = names.iter().filter(|info: &&NameInfo| info.shadowed_by.is_none());
@@ -108,7 +107,7 @@ fn listed(lines: Vec<String>, none: &str) -> CommandResult {
     CommandResult::Status(if lines.is_empty() { none.into() } else { lines.join("\n") })
 }
 
-/// A name and the first sentence of what is said about it.
+/// Returns a line with a name and the first sentence of its description.
 fn line(mark: &str, name: &str, description: &str) -> String {
     let first = description.trim().lines().next().unwrap_or_default();
     match first.split(". ").next().unwrap_or_default().trim_end_matches('.') {

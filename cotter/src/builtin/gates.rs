@@ -1,4 +1,4 @@
-//! The kernel's own gates. No file can switch them off.
+//! The kernel gates. No file can disable them.
 
 pub(super) mod project_roots;
 pub(super) mod system_directories;

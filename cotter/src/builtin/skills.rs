@@ -1,8 +1,8 @@
-//! The skills that come with the library. A program that wants them says `.extend(builtin::skills)`.
+//! The skills of the library. A program adds them with `.extend(builtin::skills)`.
 
 use crate::{invoke::skill::Skill, registry::Registry};
 
-/// Name, when to use it, text.
+/// Name, description and text of each skill.
 const SKILLS: [(&str, &str, &str); 3] = [
     (
         "review-change",
@@ -24,8 +24,8 @@ const SKILLS: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Three skills, each by its name or by the model's own call: `review-change`, `write-hook` and
-/// `write-skill`. Files of the same name take their place.
+/// Registers three skills: `review-change`, `write-hook` and `write-skill`. A person calls them by name, and
+/// the model may call them too. Skill files of the same name replace them.
 pub fn skills(unit: &mut Registry) {
     for (name, description, text) in SKILLS {
         let skill = Skill::text(name, text.trim_end()).description(description);

@@ -1,5 +1,4 @@
-//! The subagents that come with the library. A program that wants them says
-//! `.extend(builtin::subagents)`.
+//! The subagents of the library. A program adds them with `.extend(builtin::subagents)`.
 
 use crate::{
     invoke::{agent_config::AgentConfig, subagent::Subagent},
@@ -23,9 +22,9 @@ const REVIEWER: &str = "You read what you are pointed at and judge it. You chang
 /// The tools that only read.
 const READING: [&str; 4] = ["read", "list", "glob", "grep"];
 
-/// Two subagents: `general`, which works on a task by itself with every tool of the agent that calls
-/// it, but calls no `general` of its own, and `reviewer`, which reads and judges and has no tool but `read`, `list`, `glob` and `grep`,
-/// as far as these are there.
+/// Registers two subagents. `general` works on a task by itself with every tool of the calling agent, but
+/// calls no `general` of its own. `reviewer` reads and judges; it has only the tools `read`, `list`, `glob`
+/// and `grep`, as far as they are registered.
 pub fn subagents(unit: &mut Registry) {
     let general = AgentConfig::new("general")
         .with_description(

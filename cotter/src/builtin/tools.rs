@@ -1,4 +1,4 @@
-//! Tools that need nothing but the workspace.
+//! The tools that need only the workspace.
 
 pub(super) mod list;
 pub(super) mod read;

@@ -1,4 +1,4 @@
-//! What a point's handlers look like once their types are gone. The only file with `dyn` handlers.
+//! Type-erased handlers of a point. This is the only file with `dyn` handlers.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -15,31 +15,31 @@ use crate::{
     permission::{origin::Owner, verdict::Power},
 };
 
-/// A handler's future.
+/// The future of a handler.
 pub(crate) type HandlerFuture<R> = Pin<Box<dyn Future<Output = Result<R, HandlerFailure>> + Send>>;
 
 type SyncHandlerFn<P, R> =
     dyn Fn(&<P as Point>::Event, &Cx) -> Result<R, HandlerFailure> + Send + Sync;
 type AsyncHandlerFn<P, R> = dyn Fn(At<P>) -> HandlerFuture<R> + Send + Sync;
 
-/// A handler without its type.
+/// A handler without its concrete type.
 #[doc(hidden)]
 pub enum HandlerFn<P: Point, R> {
     /// Answers at once: no future, no allocation, no timer.
     Ready(Box<SyncHandlerFn<P, R>>),
-    /// Answers later.
+    /// Answers through a future.
     Later(Box<AsyncHandlerFn<P, R>>),
 }
 
-/// What is known of a handler besides its code.
+/// The description of a handler: everything but its code.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerMeta {
     pub(crate) id: HandlerId,
     pub(crate) name: SmolStr,
-    /// Whether the name was given rather than derived.
+    /// True if the name was given explicitly, not derived from the function.
     pub(crate) named: bool,
     pub(crate) description: SmolStr,
-    /// What it does, as far as a file tells; empty where its code is the program's.
+    /// The behaviour of the handler as its file declares it; empty if the handler is code of the program.
     pub(crate) definition: SmolStr,
     pub(crate) owner: Owner,
     pub(crate) point: PointId,
@@ -47,13 +47,13 @@ pub(crate) struct HandlerMeta {
     pub(crate) limit: Duration,
     pub(crate) tools: Option<ToolFilter>,
     pub(crate) detached: bool,
-    /// Whether it is asked about everything, so that its having nothing to say goes without saying.
+    /// True if a run of this handler is recorded only if it answers more than "pass" or fails.
     pub(crate) quiet: bool,
-    /// Whether it only looks at what it is given.
+    /// True if the answer depends on the event alone and the handler changes nothing.
     pub(crate) pure: bool,
-    /// Whether it is outside the program: what it does is put on record wherever it is asked.
+    /// True if the handler is an external hook. Each of its runs is recorded.
     pub(crate) outside: bool,
-    /// Whether, as a transform, it is asked at the same time as those of its kind next to it.
+    /// True if a transform runs concurrently with adjacent transforms that set this too.
     pub(crate) beside: bool,
 }
 
@@ -62,12 +62,12 @@ impl HandlerMeta {
         self.tools.as_ref().is_none_or(|filter| filter.set.is_match(tool))
     }
 
-    /// Whether both are sides of one hook: what it may change, and what it says of what others changed.
+    /// True if both handlers belong to one hook: its transform and its gate.
     pub(crate) fn is_side_of(&self, other: &HandlerMeta) -> bool {
         self.point == other.point && self.name == other.name && self.owner.is(&other.owner)
     }
 
-    /// Whether `other` guards at least what this one does, as far as a description tells.
+    /// True if `other` guards at least as much as `self`, judged by the descriptions of both.
     pub(crate) fn guards_as(&self, other: &HandlerMeta) -> bool {
         let covers = |ours: &ToolFilter, theirs: &ToolFilter| {
             ours.globs.iter().all(|glob| theirs.globs.contains(glob))
@@ -85,7 +85,7 @@ impl HandlerMeta {
     }
 }
 
-/// The globs a handler is limited to, and the same compiled.
+/// The globs that limit a handler to some tools, and their compiled set.
 #[derive(Clone)]
 pub(crate) struct ToolFilter {
     pub(crate) globs: Vec<String>,
@@ -104,7 +104,7 @@ pub(crate) struct BoundHandler<P: Point, R> {
     pub(crate) func: Arc<HandlerFn<P, R>>,
 }
 
-/// The handlers of one point, by power, each list by origin and then by registration.
+/// The handlers of one point, grouped by power. Each list is ordered by origin, then by registration.
 pub struct Chain<P: Point> {
     pub(crate) transforms: Vec<Arc<BoundHandler<P, P::Change>>>,
     pub(crate) gates: Vec<Arc<BoundHandler<P, P::Verdict>>>,
@@ -123,7 +123,7 @@ impl<P: Point> Chain<P> {
         self.len() == 0
     }
 
-    /// Whether it has that handler.
+    /// True if the chain contains the handler `id`.
     pub(crate) fn has(&self, id: HandlerId) -> bool {
         fn any<P: Point, R>(bounds: &[Arc<BoundHandler<P, R>>], id: HandlerId) -> bool {
             bounds.iter().any(|bound| bound.meta.id == id)
@@ -138,7 +138,7 @@ impl<P: Point> Chain<P> {
         self.transforms.len() + self.gates.len() + self.answers.len() + self.observers.len()
     }
 
-    /// The same chain with those handlers only whose description fits.
+    /// Returns a chain with only the handlers for which `keep` is true.
     pub(crate) fn filtered(&self, keep: impl Fn(&HandlerMeta) -> bool) -> Self {
         fn kept<P: Point, R>(
             from: &[Arc<BoundHandler<P, R>>],
@@ -154,7 +154,7 @@ impl<P: Point> Chain<P> {
         }
     }
 
-    /// Only the gates: what is asked again before a permit.
+    /// Returns a chain with only the gates. They are asked again before a permit is made.
     pub(crate) fn gates_only(&self) -> Self {
         Chain { gates: self.gates.clone(), ..Chain::default() }
     }

@@ -1,4 +1,4 @@
-//! The clocks of waiting handlers: how long each was at work, and what it said besides its answer.
+//! The clocks of waiting handlers: the working time of each handler, and its remarks besides the answer.
 
 use std::{
     sync::{
@@ -12,22 +12,22 @@ use tokio::time::Instant;
 
 use crate::hooks::handler::{AnswerCaveat, CaveatKind};
 
-/// The time a waiting handler did not spend itself: it stands still while the handler waits for a
-/// person, for a model or for a tool it runs.
+/// The time that a waiting handler did not spend itself. The clock is paused while the handler waits for a
+/// person, for a model or for a tool that it runs.
 #[derive(Debug)]
 pub(crate) struct HandlerClock {
     born: Instant,
-    /// Nanoseconds paused so far, and since when it is paused now (0: it is not).
+    /// Nanoseconds paused so far; the next field is the start of the current pause (0: not paused).
     paused: AtomicU64,
     since: AtomicU64,
-    /// What the handler remarked besides its answer.
+    /// The remark of the handler besides its answer.
     remark: Mutex<Option<Box<str>>>,
-    /// What is to be said about that answer.
+    /// The caveat about the handler's answer.
     aside: Mutex<Option<AnswerCaveat>>,
 }
 
 impl HandlerClock {
-    /// Stops the clock until the guard is dropped.
+    /// Pauses the clock.
     fn pause(&self) {
         self.since.store(self.now().max(1), Ordering::Relaxed);
     }
@@ -37,7 +37,7 @@ impl HandlerClock {
         self.paused.fetch_add(self.now().saturating_sub(since), Ordering::Relaxed);
     }
 
-    /// How long the handler itself has been at work by `now`, having started when it did.
+    /// Returns the working time of a handler that began at `started`, until `now`, without pauses.
     pub(crate) fn worked(&self, started: Instant, now: Instant) -> Duration {
         let since = self.since.load(Ordering::Relaxed);
         let standing = if since == 0 { 0 } else { self.now().saturating_sub(since) };
@@ -50,7 +50,7 @@ impl HandlerClock {
     }
 }
 
-/// The clocks of all handlers of one dispatch, in one piece, and the place of one handler's.
+/// The clocks of all handlers of one dispatch in one allocation, and the index of one handler.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerClocks {
     all: Arc<[HandlerClock]>,
@@ -69,7 +69,7 @@ impl HandlerClocks {
         HandlerClocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
     }
 
-    /// The clock of the handler at that place.
+    /// Returns the clock of the handler at `index`.
     pub(crate) fn at(&self, index: usize) -> Self {
         HandlerClocks { all: self.all.clone(), index }
     }
@@ -78,23 +78,23 @@ impl HandlerClocks {
         &self.all[self.index]
     }
 
-    /// Keeps what this handler remarked, for whoever looks after hooks. The last words count.
+    /// Stores the handler's remark, which is meant for the people who maintain hooks. The last remark wins.
     pub(crate) fn remark(&self, words: Box<str>) {
         *self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
     }
 
-    /// What this handler remarked.
+    /// Takes the handler's remark.
     pub(crate) fn take_remark(&self) -> Option<Box<str>> {
         self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Keeps what is to be said about this handler's answer. The last words count.
+    /// Stores the caveat about the handler's answer. The last caveat wins.
     pub(crate) fn set_caveat(&self, kind: CaveatKind, words: Box<str>) {
         let aside = AnswerCaveat { kind, words };
         *self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);
     }
 
-    /// What is to be said about this handler's answer.
+    /// Takes the caveat about the handler's answer.
     pub(crate) fn take_aside(&self) -> Option<AnswerCaveat> {
         self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -106,7 +106,7 @@ impl HandlerClocks {
     }
 }
 
-/// Starts the clock again when it goes.
+/// Restarts the clock when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ClockPause(HandlerClocks);
 

@@ -1,5 +1,5 @@
-//! The one way handlers run, at every point: transforms in a chain, then gates on what they made,
-//! then answers, then observers. After a block the rest does not run.
+//! The dispatch: it runs the handlers of every point. Transforms run in a chain; then gates run on the
+//! transformed event; then answers; then observers. After a block, no further handler runs.
 
 use std::{
     future::poll_fn,
@@ -26,23 +26,23 @@ use crate::{
     text,
 };
 
-/// What the handlers of a point made of an event.
+/// The result of running the handlers of a point on an event.
 pub(crate) struct PointOutcome<P: Point> {
     /// The event after the transforms.
     pub(crate) event: Arc<P::Event>,
-    /// Who replaced the event, and what stood before, in order.
+    /// The handlers that replaced the event, in order, each with the event before it.
     pub(crate) replaced: Vec<(Arc<HandlerMeta>, Arc<P::Event>)>,
-    /// Who ended the chain of transforms, and how.
+    /// The handler that ended the chain of transforms, and the way it did.
     pub(crate) stop: Option<(Arc<HandlerMeta>, ChainStop)>,
-    /// What gates had to say: passes are left out.
+    /// The verdicts of the gates, without passes.
     pub(crate) verdicts: Vec<(Arc<HandlerMeta>, P::Verdict)>,
-    /// What answering handlers had to say.
+    /// The answers of answering handlers, without passes.
     pub(crate) answers: Vec<(Arc<HandlerMeta>, P::Answer)>,
     /// Every handler that ran.
     pub(crate) ran: Vec<HandlerRun>,
 }
 
-/// What is known of a handler's work besides its answer.
+/// The report of a handler's work besides its answer.
 #[derive(Debug, Default)]
 struct HandlerReport {
     time: Duration,
@@ -51,17 +51,17 @@ struct HandlerReport {
 }
 
 impl HandlerReport {
-    /// All that is known of one that answered.
+    /// Makes the report of a handler that answered.
     fn of(time: Duration, clock: &HandlerClocks) -> Self {
         HandlerReport { time, remark: clock.take_remark(), aside: clock.take_aside() }
     }
 
-    /// Whether it failed, whatever it seems to say.
+    /// True if the handler failed, whatever its answer says.
     fn failed(&self) -> bool {
         self.aside.as_ref().is_some_and(|aside| aside.kind == CaveatKind::Failed)
     }
 
-    /// The same after it was asked once more.
+    /// Adds the report of a second run of the handler.
     fn and(self, again: HandlerReport) -> Self {
         HandlerReport {
             time: self.time + again.time,
@@ -72,7 +72,7 @@ impl HandlerReport {
 }
 
 impl<P: Point> PointOutcome<P> {
-    /// An event nobody has seen.
+    /// Makes the outcome of an event that no handler has seen.
     pub(crate) fn untouched(event: Arc<P::Event>) -> Self {
         PointOutcome {
             event,
@@ -84,7 +84,7 @@ impl<P: Point> PointOutcome<P> {
         }
     }
 
-    /// Carries out what a transform answered.
+    /// Applies the answer of a transform.
     fn take(
         &mut self,
         bound: &BoundHandler<P, P::Change>,
@@ -121,23 +121,22 @@ impl<P: Point> PointOutcome<P> {
         ControlFlow::Continue(())
     }
 
-    /// The strictest verdict and who gave it first; `None` where all passed.
+    /// Returns the strictest verdict and the first handler that gave it; `None` if all gates passed.
     pub(crate) fn strictest(&self) -> Option<&(Arc<HandlerMeta>, P::Verdict)> {
         strictest(&self.verdicts)
     }
 }
 
-/// The strictest of several answers, the first among equals.
+/// Returns the strictest of several answers, the first among equals.
 pub(crate) fn strictest<V: RankedAnswer>(
     answers: &[(Arc<HandlerMeta>, V)],
 ) -> Option<&(Arc<HandlerMeta>, V)> {
     answers.iter().rev().max_by_key(|(_, answer)| answer.rank())
 }
 
-/// Runs the handlers of one point over one event. Never fails: a handler that fails has decided.
+/// Runs the handlers of one point on one event. Never fails: the failure of a handler counts as its answer.
 ///
-/// With `cancel`, a handler that has not answered when it fires counts as failed, and none is
-/// started after it.
+/// When `cancel` fires, a handler that has not answered counts as failed, and no further handler is started.
 pub(crate) async fn dispatch<P: Point>(
     chain: &Chain<P>,
     event: Arc<P::Event>,
@@ -176,16 +175,15 @@ pub(crate) async fn dispatch<P: Point>(
     decided
 }
 
-/// One dispatch under way.
+/// The state of one dispatch.
 struct Dispatcher<'a> {
     cx: Cx,
     cancel: Option<&'a CancellationToken>,
 }
 
 impl Dispatcher<'_> {
-    /// Asks those of a group at the same time and carries their answers out in order. What one made of
-    /// the event the others have not seen: who would replace it after that is asked once more, on what
-    /// there is by then.
+    /// Runs the transforms of a group concurrently on the same event and applies their answers in order. A
+    /// transform that would replace an event that changed meanwhile is asked again on the current event.
     async fn transform<P: Point>(
         &mut self,
         group: &[Arc<BoundHandler<P, P::Change>>],
@@ -211,7 +209,7 @@ impl Dispatcher<'_> {
         ControlFlow::Continue(())
     }
 
-    /// What each of them answers, in their order.
+    /// Returns the answer of each transform, in the order of the group.
     async fn collect_answers<P: Point>(
         &mut self,
         group: &[Arc<BoundHandler<P, P::Change>>],
@@ -258,7 +256,7 @@ impl Dispatcher<'_> {
         .await
     }
 
-    /// Starts each handler in order, polling it once; those that must wait are waited for together.
+    /// Starts the handlers in order and polls each once, then waits for all pending handlers together.
     async fn all<P: Point, R: Send + 'static>(
         &mut self,
         bounds: &[Arc<BoundHandler<P, R>>],
@@ -338,12 +336,12 @@ enum FirstPoll<R> {
     Detached,
 }
 
-/// The waker of the task that waits for all.
+/// Returns the waker of the current task.
 async fn waker() -> Waker {
     poll_fn(|task| Poll::Ready(task.waker().clone())).await
 }
 
-/// Polls a handler once; most have their answer then. One that works alone nobody waits for.
+/// Polls a handler once; most handlers answer then. A detached handler is spawned, and nobody waits for it.
 fn begin<P: Point, R: Send + 'static>(
     bound: &BoundHandler<P, R>,
     alone: Option<Cx>,
@@ -378,7 +376,7 @@ fn poll_guarded<R>(
     }
 }
 
-/// Waits for several handlers under one timer.
+/// Waits for several handlers with one timer.
 async fn together<R>(
     mut waiting: Vec<PendingHandler<R>>,
     cancel: Option<&CancellationToken>,
@@ -406,7 +404,7 @@ async fn together<R>(
             }
             (index, answer) = first(&mut waiting) => {
                 let wait = waiting.remove(index);
-                // Late is late, also when nobody looked in between.
+                // An answer after the limit is late, even if no timer fired in between.
                 match wait.left(Instant::now()).is_zero() {
                     true => wait.late(&mut heard)?,
                     false => heard(&wait.meta, answer, wait.worked())?,
@@ -479,7 +477,8 @@ impl<R> PendingHandler<R> {
         };
     }
 
-    /// Ends it. What it remarked until then counts, of one outside the program as its last words.
+    /// Ends the handler as timed out. Its remark counts; for an external hook, the remark is quoted in the
+    /// failure.
     fn late(
         self,
         heard: &mut impl FnMut(
@@ -490,7 +489,7 @@ impl<R> PendingHandler<R> {
     ) -> ControlFlow<()> {
         let PendingHandler { meta, started, clock, future } = self;
         let time = clock.clock().worked(started, Instant::now());
-        // Whoever is dropped half-way remarks what there is.
+        // The future may store a remark when it is dropped.
         drop(future);
         let remark = clock.take_remark();
         let words = remark.as_deref().filter(|_| meta.outside);
@@ -510,25 +509,26 @@ impl HandlerRun {
         let mut reason = reason.map(|reason| reason.to_string().into_boxed_str());
         let mut word = word;
         if let Some(AnswerCaveat { kind, words }) = worked.aside {
-            // Who had nothing to say has another word for why; who refused or changed something has not.
+            // The caveat replaces the word of an answer that says nothing. A refusal or a change keeps its
+            // word.
             let had_nothing_to_say = matches!(word, "pass" | "keep" | "seen" | "stop");
             word = kind.word().filter(|_| had_nothing_to_say).unwrap_or(word);
             reason.get_or_insert(words);
         }
         let nanos = u64::try_from(worked.time.as_nanos()).unwrap_or(u64::MAX);
-        // What a command refuses with is its reason already.
+        // The remark of a command that refuses is already its reason.
         let remark = worked.remark.filter(|remark| reason.as_ref() != Some(remark));
         HandlerRun { handler: meta.id, nanos, word, reason, remark, outside: meta.outside }
     }
 }
 
-/// A panic is the handler's failure, nothing more.
+/// Runs `call`; a panic counts as the failure of the handler.
 fn guarded<T>(call: impl FnOnce() -> Result<T, HandlerFailure>) -> Result<T, HandlerFailure> {
     catch_unwind(AssertUnwindSafe(call))
         .unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_words(&*panic))))
 }
 
-/// The words of a panic, where it had any.
+/// Returns the message of a panic, if it has one.
 pub(crate) fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
     let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
     words

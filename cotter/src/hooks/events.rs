@@ -1,7 +1,7 @@
-//! What happens in a session, seen from outside: a stream of events for whoever listens.
+//! The stream of events of a session, for listeners outside the run.
 //!
-//! Each listener has a queue of its own, made when it starts to listen. A slow one never slows the
-//! run: once its queue is long, text that follows text is joined to it, what a tool shows included. Nothing else is dropped.
+//! Each listener has its own queue, created when it subscribes. A slow listener never slows the run. Once its
+//! queue is long, adjacent text pieces are joined, tool output included. Nothing else is dropped.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -49,38 +49,38 @@ use crate::{
     permission::verdict::Power,
 };
 
-/// How many events may wait before texts are joined.
+/// The queue length from which text events are joined.
 const JOIN_FROM: usize = 256;
 
-/// How a session can be opened.
+/// The ways in which a session can be opened.
 const HOW: [&str; 3] = ["created", "resumed", "forked"];
 
 /// The version of the event format.
 pub const EVENTS_VERSION: u32 = 1;
 
-/// Something that happened.
+/// One event of a session.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Event {
-    /// Its number within the session, growing.
+    /// The number of the event within the session; it grows.
     pub seq: u64,
-    /// When.
+    /// The time of the event.
     pub at: Timestamp,
     /// The session.
     pub session_id: SmolStr,
-    /// The run; empty outside one.
+    /// The run; empty outside a run.
     pub run_id: SmolStr,
     /// The step, from 1; 0 before the first request.
     pub step: u32,
     /// The agent.
     pub agent_id: SmolStr,
-    /// The call of another agent that this one works for.
+    /// The call of the parent agent for which this agent works.
     pub parent_call_id: Option<SmolStr>,
-    /// What happened.
+    /// The kind of the event, with its data.
     pub kind: EventKind,
 }
 
-/// What happened. `docs/FORMATS.md` has the same as it stands on the wire.
+/// The kind of an event, with its data. `docs/FORMATS.md` describes the kinds as they appear on the wire.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum EventKind {
@@ -91,26 +91,26 @@ pub enum EventKind {
     },
     /// A run began.
     SessionStart {
-        /// The model it starts with.
+        /// The model at the start of the run.
         model: SmolStr,
     },
-    /// The model begins to speak.
+    /// The model begins a text.
     TextStart,
-    /// It speaks.
+    /// The model continues a text.
     TextDelta {
-        /// The next words.
+        /// The next piece of the text.
         text: String,
     },
-    /// It has spoken.
+    /// The model ended a text.
     TextEnd,
-    /// The model begins to think.
+    /// The model begins its thinking.
     ThinkingStart,
-    /// It thinks.
+    /// The model continues its thinking.
     ThinkingDelta {
-        /// The next words.
+        /// The next piece of the thinking.
         text: String,
     },
-    /// It has thought.
+    /// The model ended its thinking.
     ThinkingEnd,
     /// An entry was stored.
     Message {
@@ -126,113 +126,114 @@ pub enum EventKind {
         /// The input that runs.
         input: Arc<Value>,
     },
-    /// A tool at work has something to show already.
+    /// A running tool produced output.
     ToolOutput {
         /// The call.
         call_id: SmolStr,
-        /// The next piece of it.
+        /// The next piece of the output.
         text: String,
     },
-    /// A tool ran, or a hook answered in its stead.
+    /// A tool ran, or a hook answered for the tool.
     ToolResult {
         /// The call.
         call_id: SmolStr,
         /// The tool's name.
         name: SmolStr,
-        /// The text the model gets.
+        /// The text that the model gets.
         output: Arc<str>,
-        /// What kind of error, where it is one.
+        /// The kind of error, if the call failed.
         error: Option<ToolErrorKind>,
-        /// How long the tool took, in milliseconds.
+        /// The duration of the tool, in milliseconds.
         ms: u64,
     },
     /// A call was refused.
     ToolRefused {
         /// The call.
         call_id: SmolStr,
-        /// The tool's name, which may be no tool's.
+        /// The name of the tool in the call; no such tool may exist.
         name: SmolStr,
-        /// Who refused it: a stage, a rule, a hook or a person.
+        /// The stage, rule, hook or person that refused the call.
         by: SmolStr,
-        /// Why.
+        /// The reason of the refusal.
         reason: String,
     },
     /// A hook ran.
     Hook {
-        /// The point it is bound to, or `directive`.
+        /// The point of the hook, or `directive`.
         point: &'static str,
-        /// Its name.
+        /// The name of the hook.
         name: SmolStr,
-        /// Where it comes from.
+        /// The origin of the hook.
         origin: String,
-        /// What it may do.
+        /// The power of the hook.
         power: Power,
-        /// What it said, or how it failed, in one word.
+        /// The answer or the failure of the hook, in one word.
         verdict: &'static str,
-        /// Why, where it said so.
+        /// The reason that the hook gave, if any.
         reason: Option<String>,
-        /// What a command said on standard error besides.
+        /// The standard error of a command hook, if any.
         stderr: Option<String>,
-        /// How long it took, in milliseconds.
+        /// The duration of the hook, in milliseconds.
         ms: f64,
     },
-    /// A hook's words were sent to the model.
+    /// A note was sent to the model.
     Note {
-        /// The hook, the tool, or `cotter`.
+        /// The author of the note: a hook, a tool, or `cotter`.
         owner: SmolStr,
-        /// The words as they were sent.
+        /// The text as it was sent.
         text: String,
     },
     /// A person is asked.
     PermissionRequest {
-        /// What they are asked.
+        /// The question.
         question: Arc<Question>,
     },
-    /// The person, a hook or nobody answered.
+    /// A question was answered by the person or by a hook, or got no answer.
     PermissionResponse {
-        /// The question.
+        /// The id of the question.
         id: SmolStr,
-        /// Per call: its id, whether it may run, and words for the model.
+        /// Per call: its id, true if it may run, and a text for the model.
         decisions: Vec<(SmolStr, bool, Option<String>)>,
-        /// Who answered; `nobody` where nobody did.
+        /// The person or hook that answered; `nobody` if there was no answer.
         by: SmolStr,
     },
-    /// An attempt failed and the next one waits; what it streamed does not count.
+    /// An attempt failed and the next attempt waits. The output that the failed attempt streamed does not
+    /// count.
     Retry {
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// What kind of failure.
+        /// The kind of failure.
         kind: &'static str,
-        /// How long the next one waits, in milliseconds.
+        /// The wait before the next attempt, in milliseconds.
         wait_ms: u64,
-        /// Who is asked next, where that is somebody else.
+        /// The model of the next attempt, if it is another model.
         model: Option<SmolStr>,
     },
-    /// A skill's text was brought in.
+    /// The text of a skill was added to the context.
     Skill {
         /// The skill.
         name: SmolStr,
-        /// `user`, `agent` or `trigger`: who called for it.
+        /// The caller of the skill: `user`, `agent` or `trigger`.
         source: &'static str,
     },
-    /// A subagent is about to work.
+    /// A subagent is about to start.
     SubagentStart {
         /// The subagent.
         name: SmolStr,
     },
-    /// A subagent is done.
+    /// A subagent ended.
     SubagentEnd {
         /// The subagent.
         name: SmolStr,
         /// `success` or `error`.
         status: &'static str,
     },
-    /// The conversation is about to be summed up.
+    /// A compaction is about to start.
     CompactionStart {
         /// `forced`, `threshold` or `overflow`.
         trigger: &'static str,
     },
-    /// The summing-up is over.
+    /// A compaction ended.
     CompactionEnd {
         /// `success`, `refused`, `failed` or `cancelled`.
         status: &'static str,
@@ -241,29 +242,29 @@ pub enum EventKind {
     CommandResult {
         /// The command.
         name: SmolStr,
-        /// What it said, where it said something.
+        /// The status that the command returned, if any.
         status: Option<String>,
     },
-    /// A hook turns to the person.
+    /// A hook has a message for the person.
     UiRequest {
-        /// What it wants: `notify`.
+        /// The requested method: `notify`.
         method: &'static str,
-        /// Its words.
+        /// The text of the message.
         text: String,
     },
     /// A reply was recorded.
     ModelPost(ModelPostEvent),
-    /// The run cannot go on, or reached a limit.
+    /// The run failed or reached a limit.
     Error(RunFailure),
     /// A run ended.
     SessionEnd {
-        /// Why.
+        /// The reason of the end.
         reason: EndReason,
     },
 }
 
 impl EventKind {
-    /// The event's name on the wire.
+    /// Returns the event's name on the wire.
     pub fn name(&self) -> &'static str {
         match self {
             EventKind::SessionOpen { .. } => "session.open",
@@ -299,7 +300,7 @@ impl EventKind {
 }
 
 impl Event {
-    /// The event as one line of JSON, without a newline.
+    /// Returns the event as one line of JSON, without a newline.
     pub fn to_json(&self) -> String {
         let mut out = vec![];
         object(&mut out, |line| {
@@ -381,35 +382,35 @@ fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option
     });
 }
 
-/// Where the events of a session go out.
+/// The publisher of a session's events.
 #[derive(Default)]
 pub(crate) struct EventHub {
     seq: AtomicU64,
     listening: AtomicUsize,
-    /// How the session was opened, until somebody hears of it: an index into `HOW` from 1.
+    /// The way the session was opened, until a listener gets it: an index into the list above, from 1.
     opened: AtomicU8,
     queues: Mutex<Vec<Weak<EventQueue>>>,
 }
 
 impl EventHub {
-    /// Whether anybody listens: one load where nobody does.
+    /// True if there is a listener. The check costs one atomic load.
     pub(crate) fn is_heard(&self) -> bool {
         self.listening.load(Ordering::Relaxed) > 0
     }
 
-    /// Keeps how the session was opened for the first who listens.
+    /// Stores the way the session was opened, for the first listener.
     pub(crate) fn opened(&self, how: &str) {
         let index = HOW.iter().position(|known| *known == how).map_or(0, |index| index + 1);
         self.opened.store(u8::try_from(index).unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// How the session was opened, once.
+    /// Takes the way the session was opened. Only the first call returns it.
     pub(crate) fn greet(&self) -> Option<&'static str> {
         let index = self.opened.swap(0, Ordering::Relaxed).checked_sub(1)?;
         HOW.get(usize::from(index)).copied()
     }
 
-    /// Listens from now on.
+    /// Adds a listener, which gets events from now on.
     pub(crate) fn subscribe(self: &Arc<Self>) -> EventStream {
         let queue = Arc::new(EventQueue::default());
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
@@ -449,7 +450,7 @@ impl EventQueue {
     }
 }
 
-/// Joins text to the text before it, in place once it is this queue's own.
+/// Joins a text to the text before it. Works in place once the last event belongs to this queue alone.
 fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
     use EventKind::{TextDelta, ThinkingDelta, ToolOutput};
     let Some(last) = last else { return false };
@@ -458,7 +459,7 @@ fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
         (ToolOutput { call_id, .. }, ToolOutput { call_id: other, .. }) => call_id == other,
         _ => false,
     };
-    // Agents that work side by side are heard through one hub: nobody says another's words.
+    // Concurrent agents share one hub: texts of different runs are not joined.
     if !of_a_kind || last.run_id != event.run_id {
         return false;
     }
@@ -473,19 +474,19 @@ fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
     true
 }
 
-/// The events of a session, from the moment of subscribing. Dropping it ends listening.
+/// The events of a session since the subscription. Dropping the stream ends the subscription.
 pub struct EventStream {
     queue: Arc<EventQueue>,
     hub: Arc<EventHub>,
 }
 
 impl EventStream {
-    /// The next event, when there is one. Never ends by itself: the session may be used again.
+    /// Waits for the next event. The stream never ends by itself, because the session may be used again.
     pub async fn next(&mut self) -> Arc<Event> {
         poll_fn(|task| self.poll_next(task)).await
     }
 
-    /// The next event, if there is one already.
+    /// Returns the next event if there is one already.
     pub fn try_next(&mut self) -> Option<Arc<Event>> {
         self.queue.0.lock().unwrap_or_else(PoisonError::into_inner).events.pop_front()
     }
@@ -533,13 +534,13 @@ mod tests {
         assert!(matches!(&last.kind, EventKind::TextDelta { text } if text == "one"));
     }
 
-    /// A listener who never listens costs no more than the text itself: a piece is added in place,
-    /// and the text moves to a larger room only as often as its length doubles.
+    /// A listener that never reads costs no more than the text itself. A piece is added in place, and the
+    /// text is moved only when its capacity doubles.
     #[test]
     fn r8_text_joined_for_a_sleeping_listener_is_not_copied_for_every_piece() {
         const PIECES: u64 = 10_000;
         let first = said(0, "piece ");
-        // Other listeners hold the same event: what they see does not change.
+        // Other listeners hold the same event: their copy does not change.
         let (mut last, other) = (first.clone(), first);
         let (mut moves, mut room) = (0, std::ptr::null());
         for seq in 1..=PIECES {

@@ -1,9 +1,9 @@
-//! Hooks outside the program: an event is shown to them as JSON, and their answer is JSON too.
+//! External hooks: they get the event as JSON and answer with JSON.
 //!
-//! [`ExternalHook`] is a command or a script; it is registered with
-//! [`Registry::outside`](crate::Registry::outside) and asked by the same dispatch as every other handler.
-//! A hook that changes something is asked once for its change and its verdict: the verdict is cached, and
-//! is not asked for again on an equal event.
+//! An [`ExternalHook`] is a command or a script. It is registered with
+//! [`Registry::outside`](crate::Registry::outside) and runs in the same dispatch as every other handler. A
+//! hook that changes something is asked once for its change and its verdict. The verdict is cached and reused
+//! for an equal event.
 
 pub(crate) mod answer;
 pub(crate) mod per_point;
@@ -28,60 +28,60 @@ pub use crate::hooks::external::answer::{HookAnswer, HookChange, HookDecision};
 
 /// A hook outside the program.
 ///
-/// It is asked each time its point fires and its tools match, several at once where several calls run.
-/// Its future is dropped when its limit is over or the run is aborted: whatever it started must end
-/// with it. An error is its failure: a gate then blocks, an observer changes nothing.
+/// The hook is asked each time its point fires and its tools match; concurrent calls ask it concurrently. Its
+/// future is dropped when its limit is over or the run is aborted: everything that the future started must
+/// end with it. An error is a failure of the hook: a gate then blocks, an observer changes nothing.
 pub trait ExternalHook: Send + Sync + 'static {
-    /// Asks it.
+    /// Asks the hook.
     fn ask(&self, asked: HookRequest) -> HookFuture;
 }
 
-/// The answer of a hook, on its way.
+/// The future of a hook's answer.
 pub type HookFuture = Pin<Box<dyn Future<Output = Result<HookAnswer, String>> + Send>>;
 
-/// What a hook is asked.
+/// The request to a hook.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HookRequest {
-    /// Where it happens.
+    /// The point that fires.
     pub point: PointId,
-    /// What happens, as `docs/FORMATS.md` has it for this point.
+    /// The event as JSON, as `docs/FORMATS.md` describes it for this point.
     pub payload: Value,
-    /// The surroundings.
+    /// The context of the event.
     pub cx: Cx,
-    /// What happens, as handlers in the program know it.
+    /// The event as handlers in the program see it.
     event: Arc<dyn Any + Send + Sync>,
 }
 
 impl HookRequest {
-    /// What happens at a point, as handlers in the program know it; nothing at another point.
+    /// Returns the event as handlers in the program see it; `None` at a point other than `P`.
     pub(crate) fn event<P: Point>(&self) -> Option<&P::Event> {
         self.event.downcast_ref()
     }
 }
 
-/// What is said about a hook when it is registered.
+/// The description of an external hook at its registration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalHookSpec {
-    /// Its name. Without one it is named after its point.
+    /// The name of the hook. Without a name, the hook is named after its point.
     pub name: Option<SmolStr>,
-    /// What it is for.
+    /// The purpose of the hook.
     pub description: SmolStr,
-    /// What it does, as far as its entry tells. One that is loaded again and does something else counts
-    /// as another: nobody knows that it is as strict.
+    /// The behaviour of the hook, as its entry declares it. A hook that is reloaded with another definition
+    /// counts as a different hook, because it may be less strict.
     pub definition: SmolStr,
-    /// The tools it is limited to, as globs; `None` is all.
+    /// The globs of the tools that the hook is limited to; `None` is all tools.
     pub tools: Option<Vec<String>>,
-    /// How long it may take; `None` is what its point allows.
+    /// The time limit of the hook; `None` is the limit of its point.
     pub limit: Option<Duration>,
-    /// The most it may do; `None` is the most that its point and its owner allow.
+    /// The highest power of the hook; `None` is the highest power that its point and its owner allow.
     pub power: Option<Power>,
-    /// Whether nobody waits for it, which makes an observer of it.
+    /// True if the run does not wait for the hook. The hook is then an observer.
     pub detached: bool,
 }
 
 impl ExternalHookSpec {
-    /// The options of a handler that asks this hook.
+    /// Returns the options of a handler that asks this hook.
     pub(crate) fn options(&self) -> HandlerOptions {
         HandlerOptions {
             name: self.name.clone(),

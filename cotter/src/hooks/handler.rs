@@ -1,9 +1,8 @@
-//! Handlers: plain functions over a shared event, or `async` functions over an owned one.
+//! Handlers: plain functions over a shared event, or `async` functions over an owned event.
 //!
-//! A handler is called once each time its point fires and its tool filter matches. It cannot change
-//! what it is shown; what it answers is carried out by the dispatch. When it returns `Err`, panics,
-//! takes longer than its limit or is overtaken by a cancel, the failure counts as its power says:
-//! a gate blocks, an observer changes nothing.
+//! A handler is called once each time its point fires and its tool filter matches. It cannot change the
+//! event; the dispatch applies its answer. A handler fails if it returns `Err`, panics, exceeds its limit or
+//! is cancelled. The effect of the failure depends on the power: a gate blocks, an observer changes nothing.
 
 use std::{fmt, future::Future, marker::PhantomData, ops::Deref, sync::Arc, time::Duration};
 
@@ -15,14 +14,14 @@ use crate::{
     hooks::{chain::HandlerFn, points::Point},
 };
 
-/// An event in the hands of an `async` handler: shared, read-only, cheap to clone.
+/// The event of an `async` handler: shared, read-only, cheap to clone.
 pub struct At<P: Point> {
     pub(crate) event: Arc<P::Event>,
     pub(crate) cx: Cx,
 }
 
 impl<P: Point> At<P> {
-    /// Where this happens: session, run, notes, cancel.
+    /// Returns the context: session, run, notes, cancellation.
     pub fn cx(&self) -> &Cx {
         &self.cx
     }
@@ -41,27 +40,27 @@ impl<P: Point> Deref for At<P> {
     }
 }
 
-/// Why a handler gave no answer.
+/// The reason why a handler gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandlerFailure {
-    /// It said so itself.
+    /// The handler returned an error.
     Error(String),
-    /// It panicked.
+    /// The handler panicked.
     Panicked(String),
-    /// It took longer than its limit.
+    /// The handler exceeded its limit.
     TimedOut {
         /// The limit.
         limit: Duration,
-        /// The last words of one outside the program, where it said any.
+        /// The last remark of an external hook, if any.
         said: Option<String>,
     },
-    /// The run was cancelled before it answered.
+    /// The run was cancelled before the handler answered.
     Cancelled,
 }
 
 impl HandlerFailure {
-    /// The failure's word in events and the ledger.
+    /// Returns the failure's word in events and the ledger.
     pub fn word(&self) -> &'static str {
         match self {
             HandlerFailure::Error(_) => "failed",
@@ -90,9 +89,9 @@ impl fmt::Display for HandlerFailure {
     }
 }
 
-/// What a handler may return: the answer itself, or a `Result` of it.
+/// The return type of a handler: the answer itself, or a `Result` of it.
 pub trait IntoAnswer<R> {
-    /// The answer, or the failure it amounts to.
+    /// Returns the answer, or the failure of the handler.
     fn settle(self) -> Result<R, HandlerFailure>;
 }
 
@@ -108,31 +107,31 @@ impl<R, E: fmt::Display> IntoAnswer<R> for Result<R, E> {
     }
 }
 
-/// Anything that can be registered at point `P` with answers of type `R`.
+/// A function that can be registered at point `P` with answers of type `R`.
 ///
-/// Implemented for `Fn(&P::Event, &Cx) -> R` and `Fn(&P::Event) -> R`, which answer at once, for
-/// `Fn(At<P>) -> impl Future<Output = R>`, and for [`NamedFn`] ones. `R` may also be `Result<R, E>`.
+/// Implemented for `Fn(&P::Event, &Cx) -> R` and `Fn(&P::Event) -> R`, which answer at once, for `Fn(At<P>)
+/// -> impl Future<Output = R>`, and for [`NamedFn`]. `R` may also be `Result<R, E>`.
 #[diagnostic::on_unimplemented(
     message = "this function cannot be a handler here",
     label = "not a handler of this point with this power",
     note = "write `fn(&Event, &Cx) -> Answer`, `fn(&Event) -> Answer` or `async fn(At<Point>) -> Answer`, with the argument types spelled out in closures"
 )]
 pub trait IntoHandler<P: Point, R, M>: Sized {
-    /// The handler and what was said about it.
+    /// Returns the options of the handler and its type-erased function.
     #[doc(hidden)]
     fn bind(self) -> (HandlerOptions, HandlerFn<P, R>);
 }
 
-/// Told by the type system: the handler takes the event and where it happens.
+/// Type marker: the handler takes the event and the context.
 #[doc(hidden)]
 pub struct SyncHandler<O>(PhantomData<O>);
-/// Told by the type system: the handler takes the event alone.
+/// Type marker: the handler takes the event alone.
 #[doc(hidden)]
 pub struct SyncEventHandler<O>(PhantomData<O>);
-/// Told by the type system: the handler answers later.
+/// Type marker: the handler answers through a future.
 #[doc(hidden)]
 pub struct AsyncHandler<F, O>(PhantomData<(F, O)>);
-/// Told by the type system: the handler has a name.
+/// Type marker: the handler has a name.
 #[doc(hidden)]
 pub struct NamedHandler<M>(PhantomData<M>);
 
@@ -174,53 +173,53 @@ where
     }
 }
 
-/// A handler with a name and, if wanted, a tool filter and a limit of its own.
+/// A handler with a name and optional settings, such as a tool filter and a limit.
 #[derive(Clone, Debug)]
 pub struct NamedFn<F> {
     function: F,
     options: HandlerOptions,
 }
 
-/// Names a handler, so that events, notes, the ledger and error messages can speak of it.
+/// Names a handler for events, notes, the ledger and error messages.
 pub fn named<F>(name: impl Into<SmolStr>, function: F) -> NamedFn<F> {
     let options = HandlerOptions { name: Some(name.into()), ..HandlerOptions::default() };
     NamedFn { function, options }
 }
 
 impl<F> NamedFn<F> {
-    /// Only for tools whose name matches one of these globs. Without it, for every tool.
+    /// Limits the handler to tools whose name matches one of these globs. Without a filter it runs for every
+    /// tool.
     pub fn tools<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
         self.options.tools = Some(globs.into_iter().map(Into::into).collect());
         self
     }
 
-    /// How long the handler may take, instead of the point's own limit.
+    /// Sets the time limit of the handler, instead of the limit of the point.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.options.limit = Some(limit);
         self
     }
 
-    /// What the handler is for, in one sentence.
+    /// Sets the description: the purpose of the handler in one sentence.
     pub fn description(mut self, description: impl Into<SmolStr>) -> Self {
         self.options.description = description.into();
         self
     }
 
-    /// Says that it decides by what it is given and by nothing else, and changes nothing: it is asked
-    /// too where a decision is only explained.
+    /// Declares that the answer depends on the event alone and that the handler changes nothing. Such a
+    /// handler also runs where a decision is only explained.
     pub fn pure(mut self) -> Self {
         self.options.pure = true;
         self
     }
 
-    /// Leaves out of events and the ledger that it was asked, where it had nothing to say and did not
-    /// fail.
+    /// Omits the handler from events and the ledger if it says nothing and does not fail.
     pub fn quiet(mut self) -> Self {
         self.options.quiet = true;
         self
     }
 
-    /// Takes an observer off the path of the run: nobody waits for it, and its notes come later.
+    /// Detaches an observer from the run: the run does not wait for it, and its notes come later.
     pub fn detached(mut self) -> Self {
         self.options.detached = true;
         self
@@ -233,30 +232,30 @@ impl<P: Point, R, M, F: IntoHandler<P, R, M>> IntoHandler<P, R, NamedHandler<M>>
     }
 }
 
-/// What was said about a handler when it was registered.
+/// The options of a handler at its registration.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default)]
 pub struct HandlerOptions {
     pub(crate) name: Option<SmolStr>,
     pub(crate) suggested: Option<SmolStr>,
     pub(crate) description: SmolStr,
-    /// What it does, as far as a file tells.
+    /// The behaviour of the handler as its file declares it.
     pub(crate) definition: SmolStr,
     pub(crate) tools: Option<Vec<String>>,
     pub(crate) limit: Option<Duration>,
     pub(crate) detached: bool,
     pub(crate) pure: bool,
     pub(crate) quiet: bool,
-    /// Whether it is outside the program: a command, a script.
+    /// True if the handler is an external hook: a command, a script.
     pub(crate) outside: bool,
-    /// Whether it is asked together with those beside it, where it would change something.
+    /// True if a transform runs concurrently with adjacent transforms that set this too.
     pub(crate) beside: bool,
-    /// Whether it is another side of a handler that has the name already.
+    /// True if the handler belongs to a hook whose name is already registered.
     pub(crate) second: bool,
 }
 
 impl HandlerOptions {
-    /// A function item lends its own name; a closure has none.
+    /// Takes the name from a function item; a closure has no name.
     fn for_function<F>() -> Self {
         let path = std::any::type_name::<F>();
         let last = path.rsplit("::").next().unwrap_or(path);
@@ -265,26 +264,26 @@ impl HandlerOptions {
     }
 }
 
-/// What is to be said about an answer that does not tell by itself how it came about.
+/// A caveat about an answer that does not show by itself how it came about.
 #[derive(Clone, Debug)]
 pub(crate) struct AnswerCaveat {
     pub(crate) kind: CaveatKind,
     pub(crate) words: Box<str>,
 }
 
-/// What an answer does not say about itself. Used by `cotter-files`.
+/// The kind of a caveat about an answer. Used by `cotter-files`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaveatKind {
-    /// It failed, and its failure passes.
+    /// The handler failed, and its failure counts as a pass.
     Failed,
-    /// It was not even started.
+    /// The handler was not started.
     NotRun,
-    /// Some of what it said does not count.
+    /// Some of the answer does not count.
     Unheard,
 }
 
 impl CaveatKind {
-    /// The word for a handler that had nothing to say, where it needs another.
+    /// Returns the word for a handler that said nothing, if this kind needs its own word.
     pub(crate) fn word(self) -> Option<&'static str> {
         match self {
             CaveatKind::Failed => Some("failed_passed"),

@@ -1,7 +1,7 @@
-//! Notes: words from hooks to the model, delivered as `<system-reminder>` blocks.
+//! Notes: texts from hooks and tools to the model, delivered as `<system-reminder>` blocks.
 //!
-//! One queue per session. Notes are rendered for an attempt and leave the queue only when the attempt
-//! succeeded, so a retry loses nothing.
+//! Each session has one queue. Notes are rendered for an attempt and leave the queue only when the attempt
+//! succeeds, so a retry loses nothing.
 
 use std::{
     fmt::Write,
@@ -20,21 +20,21 @@ use crate::{
     },
 };
 
-/// The most one owner can say with one request, in bytes.
+/// The limit of one owner's notes in one request, in bytes.
 const CAP_PER_OWNER: usize = 16 * 1024;
-/// The most notes waiting at a time; later ones are dropped with a word.
+/// The limit of waiting notes. Further notes are dropped, and one note tells the model so.
 const CAP_WAITING: usize = 256;
 
-/// What kind of words a note has.
+/// The kind of text in a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoteKind {
-    /// Something the model should know.
+    /// Information for the model.
     Context,
-    /// What a hook printed.
+    /// The output of a hook.
     Output,
 }
 
-/// Who says something.
+/// The author of a note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoteAuthor {
     Runtime,
@@ -46,16 +46,16 @@ pub(crate) enum NoteAuthor {
     Called(Arc<NamedCaller>),
 }
 
-/// The call a tool works on.
+/// The call that a tool works on.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ToolCallRef {
     pub(crate) tool: SmolStr,
-    /// Of the tool at work; its name may be another's by now.
+    /// The owner of the running tool. The tool's name may belong to another tool meanwhile.
     pub(crate) owner: Owner,
     pub(crate) call_id: SmolStr,
 }
 
-/// Somebody who was called by name.
+/// An item that was called by name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NamedCaller {
     what: &'static str,
@@ -84,7 +84,7 @@ impl Note {
     }
 }
 
-/// A note as it was sent: who said it, and the words.
+/// A note as it was sent: its author and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SentNote {
     pub(crate) owner: SmolStr,
@@ -102,7 +102,7 @@ impl NoteQueue {
         }
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let note = Note { speaker, kind, text };
-        // A gate that is asked again says the same again.
+        // A gate that is asked again repeats its note.
         if notes.contains(&note) {
             return;
         }
@@ -113,18 +113,18 @@ impl NoteQueue {
         }
     }
 
-    /// The runtime's own words.
+    /// Adds a note of the runtime.
     pub(crate) fn say(&self, text: String) {
         self.push(NoteAuthor::Runtime, NoteKind::Context, text);
     }
 
-    /// What waits now. Nothing leaves the queue before it is acknowledged.
+    /// Returns the waiting notes. They stay in the queue until they are acknowledged.
     pub(crate) fn waiting(&self) -> Vec<Note> {
         let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.is_empty() { vec![] } else { notes.clone() }
     }
 
-    /// The first `count` notes have been delivered.
+    /// Removes the first `count` notes, which have been delivered.
     pub(crate) fn acknowledge(&self, count: usize) {
         if count > 0 {
             let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,9 +134,9 @@ impl NoteQueue {
     }
 }
 
-/// The text of notes for a request, each in a block of its own, and the author of each.
+/// Renders notes for a request, each in its own block, and returns the author and text of each.
 ///
-/// `find_hook` gives a hook that is still loaded.
+/// `find_hook` returns a hook if it is still loaded.
 pub(crate) fn render<'a>(
     notes: &[Note],
     find_hook: impl Fn(HandlerId) -> Option<&'a Arc<HandlerMeta>>,
@@ -162,7 +162,7 @@ pub(crate) fn render<'a>(
     (text, sent)
 }
 
-/// What a block says to the model when a hook blocked something.
+/// Returns the text for the model when a hook blocked an action.
 pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
     let reason = reason.trim().trim_end_matches('.');
     let reason = if reason.is_empty() { "it gave no reason" } else { reason };
@@ -171,7 +171,7 @@ pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
     )
 }
 
-/// The name of a note's author, and the words that introduce the note.
+/// Returns the name of a note's author and the words that introduce the note.
 fn introduce<'a>(
     note: &Note,
     find_hook: impl Fn(HandlerId) -> Option<&'a Arc<HandlerMeta>>,
@@ -201,7 +201,7 @@ fn introduce<'a>(
     (name.clone(), lead)
 }
 
-/// Words of a project, a space or a profile are introduced as theirs.
+/// Names the project, space or profile of a note's author; empty for other origins.
 fn from(origin: &Origin) -> String {
     match origin {
         Origin::Project => " of this project".to_owned(),

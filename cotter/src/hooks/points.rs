@@ -1,13 +1,13 @@
 //! The points: every named moment of the loop, in one table.
 //!
-//! A row gives a point's name, the powers it takes, how long one handler may take, when it fires and
-//! what happens when a transform at it fails. Everything else is derived from the row: the
-//! [`PointId`], the marker traits that make a gate on `session.end` a compile error, the chains of a
-//! generation, the documentation. The types a point needs stand in `points/`, one file per family.
+//! A row gives a point's name, powers, time limit and moment, and the effect of a failed transform.
+//! Everything else is derived from the row: the [`PointId`], the marker traits that make a gate on
+//! `session.end` a compile error, the chains of a generation, the documentation. The types of a point are in
+//! `points/`, one file per family.
 //!
-//! At one point transforms run first, in the order of registration; then gates, on what the transforms
-//! made; then answers; then observers. A point that tells what has happened
-//! ([`PointSpec::after_the_fact`]) is told after an abort, too.
+//! At one point, transforms run first, in the order of registration. Then gates run, on the event that the
+//! transforms left; then answers; then observers. A point that reports what has happened
+//! ([`PointSpec::after_the_fact`]) also fires after an abort.
 
 pub(crate) mod compact;
 pub(crate) mod context;
@@ -69,13 +69,13 @@ macro_rules! points {
             after_the_fact: points!(@always $($always)?),
         } ),* ];
 
-        /// One chain per point: what a generation dispatches to.
+        /// The chains of all points, to which a generation dispatches.
         #[doc(hidden)]
         #[derive(Default)]
         pub struct Chains { $( $field: Chain<$point>, )* }
 
         impl Chains {
-            /// The points that have a handler, as a bit mask by [`PointId`].
+            /// Returns the points that have a handler, as a bit mask by [`PointId`].
             pub(crate) fn mask(&self) -> u32 {
                 0 $( | u32::from(!self.$field.is_empty()) << (PointId::$point as u8) )*
             }
@@ -87,7 +87,7 @@ macro_rules! points {
         }
         $( points!(@marker $point $power); )* )*
 
-        /// Does something with the type of a point that is known by its name.
+        /// Calls `visitor` with the type of the point `point`.
         pub(crate) fn visit<V: PointVisitor>(point: PointId, visitor: V) -> V::Out {
             match point { $( PointId::$point => visitor.at::<$point>() ),* }
         }
@@ -161,40 +161,40 @@ points! {
 pub struct PointSpec {
     /// The point.
     pub id: PointId,
-    /// Its name on the wire and in files.
+    /// The name of the point on the wire and in files.
     pub name: &'static str,
-    /// The powers a handler at it may have.
+    /// The powers that a handler at this point may have.
     pub powers: &'static [Power],
-    /// How long a handler may take unless its registration says otherwise.
+    /// The time limit of a handler, unless its registration sets another.
     pub limit: Duration,
-    /// When it fires, for documentation.
+    /// The moment when the point fires, for documentation.
     pub fires: &'static str,
-    /// What happens when a transform at it fails, where there are transforms.
+    /// The effect of a failed transform, if the point takes transforms.
     pub failed_transform: Option<&'static str>,
-    /// Whether it tells what has happened, abort or not: an audit trail that skips aborted runs is
-    /// none.
+    /// True if the point reports what has happened. Such a point also fires after an abort, because an audit
+    /// trail must include aborted runs.
     pub after_the_fact: bool,
 }
 
 impl PointSpec {
-    /// Whether handlers here can be limited to some tools.
+    /// True if handlers at this point can be limited to some tools.
     pub fn is_about_tools(&self) -> bool {
         matches!(self.id, PointId::ToolPre | PointId::ToolPost | PointId::ToolRefused)
     }
 }
 
 impl PointId {
-    /// The point's row.
+    /// Returns the row of the point.
     pub fn row(self) -> &'static PointSpec {
         &POINTS[self as usize]
     }
 
-    /// The point's name on the wire and in files.
+    /// Returns the name of the point on the wire and in files.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The point of that name.
+    /// Returns the point named `name`.
     pub fn parse(name: &str) -> Option<PointId> {
         POINTS.iter().find(|row| row.name == name).map(|row| row.id)
     }
@@ -210,26 +210,26 @@ impl fmt::Display for PointId {
     }
 }
 
-/// A named moment of the loop, as a type: what happens there and what may be decided.
+/// A named moment of the loop, as a type: its event and the possible answers.
 ///
-/// Points are ours: the trait is sealed. `Verdict`, `Change` and `Answer` are [`NoAnswer`] where the
-/// point does not take that power, so a decision that makes no sense cannot be written.
+/// The trait is sealed: only this crate defines points. `Verdict`, `Change` and `Answer` are [`NoAnswer`] if
+/// the point does not take that power, so an answer without a meaning does not compile.
 pub trait Point: ChainSlot + Sized + Send + Sync + 'static {
-    /// The row of this point.
+    /// The id of this point.
     const ID: PointId;
-    /// What a handler is shown.
+    /// The event that a handler is shown.
     type Event: serde::Serialize + Send + Sync + 'static;
-    /// What a gate answers.
+    /// The answer of a gate.
     type Verdict: RankedAnswer;
-    /// What a transform answers.
+    /// The answer of a transform.
     type Change: Send + 'static;
-    /// What an answering handler answers.
+    /// The answer of an answering handler.
     type Answer: RankedAnswer;
 
-    /// Carries out a transform's answer.
+    /// Applies a transform's answer to the event.
     fn apply(event: &Self::Event, change: Self::Change) -> TransformEffect<Self>;
 
-    /// What a failed transform amounts to.
+    /// Returns the effect of a failed transform.
     fn transform_failed(_event: &Self::Event, failure: &HandlerFailure) -> TransformEffect<Self> {
         TransformEffect::Stopped(ChainStop::Block(failure.to_string()))
     }
@@ -242,8 +242,8 @@ pub trait TakesTransforms: Point {}
 /// A point that takes answers.
 pub trait TakesAnswers: Point {}
 
-/// Where a point's chain stands in a generation. Only the table implements it: `Chain` cannot be
-/// named outside this crate, so `Point` is sealed.
+/// The field of a point's chain in [`Chains`]. Only the table implements this trait: `Chain` cannot be named
+/// outside this crate, so `Point` is sealed.
 #[doc(hidden)]
 pub trait ChainSlot: Sized {
     fn chain(chains: &Chains) -> &Chain<Self>
@@ -254,48 +254,48 @@ pub trait ChainSlot: Sized {
         Self: Point;
 }
 
-/// Something to be done with a point's type.
+/// A generic function over the type of a point.
 pub(crate) trait PointVisitor {
     type Out;
     fn at<P: ExternalPoint>(self) -> Self::Out;
 }
 
-/// What became of an event that a transform answered.
+/// The effect of a transform's answer on an event.
 #[derive(Debug)]
 pub enum TransformEffect<P: Point> {
-    /// As it was.
+    /// The event is unchanged.
     Kept,
-    /// Another event goes on in its place.
+    /// This event replaces it.
     Replaced(P::Event),
     /// The chain ends here.
     Stopped(ChainStop),
 }
 
-/// How a transform ended a chain.
+/// The way a transform ended a chain.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ChainStop {
-    /// What was about to happen does not, for this reason.
+    /// The action does not happen, for this reason.
     Block(String),
-    /// The tool need not run: this is its answer.
+    /// The tool does not run: this is its result.
     Answer(ToolOutput),
 }
 
-/// An answer that folds with others: the strictest stands, whatever the order.
+/// An answer that is folded with others: the strictest wins, in any order.
 pub trait RankedAnswer: Clone + Send + Sync + fmt::Debug + 'static {
-    /// 0 says nothing; a higher rank wins over a lower one.
+    /// Returns the rank. 0 says nothing; a higher rank wins over a lower one.
     fn rank(&self) -> u8;
-    /// Whether nothing stricter can follow, so that the rest need not be asked.
+    /// True if nothing stricter can follow, so that the remaining handlers are not asked.
     fn ends(&self) -> bool;
-    /// The reason given, where there is one.
+    /// Returns the reason, if the answer has one.
     fn reason(&self) -> Option<&str>;
-    /// The word for it in events and the ledger.
+    /// Returns the word for the answer in events and the ledger.
     fn word(&self) -> &'static str;
-    /// What a failure counts as; `None` is silence.
+    /// Returns the answer that a failure counts as; `None` if a failure says nothing.
     fn failed(failure: &HandlerFailure) -> Option<Self>;
 }
 
-/// The answer of a power a point does not have: there is none.
+/// The answer type of a power that a point does not take. It has no values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoAnswer {}
 
@@ -346,18 +346,18 @@ impl RankedAnswer for Verdict {
     }
 }
 
-/// What a gate says where nobody can be asked: go on, or not.
+/// The verdict of a gate where nobody can be asked: pass or block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Admission {
-    /// Nothing against it.
+    /// The gate has no objection.
     Pass,
-    /// It does not happen, for this reason.
+    /// The action does not happen, for this reason.
     Block(String),
 }
 
 impl Admission {
-    /// A refusal, with its reason.
+    /// Returns a `Block` with a reason.
     pub fn block(reason: impl Into<String>) -> Self {
         Admission::Block(reason.into())
     }

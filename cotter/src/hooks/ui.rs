@@ -1,7 +1,7 @@
-//! The person, as the runtime sees them: somebody who may be asked, or nobody.
+//! The user interface: the person that the runtime may ask, or nobody ([`Headless`]).
 //!
-//! Every call of a step that needs a yes goes into one [`Question`], with everybody who wants it
-//! asked. An answer is bound to the calls as they were shown; a call without an answer does not run.
+//! Every call of a step that needs approval goes into one [`Question`], with the reasons of every hook and
+//! rule that asks. An answer is bound to the calls as they were shown; a call without an answer does not run.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -50,35 +50,35 @@ use crate::{
     permission::rule::{Rule, RuleKind},
 };
 
-/// A future of the person's.
+/// The future of a [`Ui`] method.
 pub type UiFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A person who can be asked.
+/// The connection to a person who can be asked.
 ///
-/// The runtime calls `ask` at most once per step, with every call that needs a yes. It drops the
-/// future when the run is aborted or the question's time is over; both count as no answer, and no
-/// answer is a no.
+/// The runtime calls `ask` at most once per step, with every call that needs approval. It drops the future
+/// when the run is aborted or the time limit of the question is over. Both count as no answer, and no answer
+/// is a no.
 pub trait Ui: Send + Sync + 'static {
-    /// Whether there is anybody.
+    /// True if a person is present.
     fn present(&self) -> bool;
 
-    /// Puts a question. `None` is no answer.
+    /// Asks a question. `None` is no answer.
     fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>>;
 
-    /// Asks yes or no.
+    /// Asks a yes/no question.
     fn confirm(&self, text: &str) -> UiFuture<'_, bool> {
         let _ = text;
         Box::pin(async { false })
     }
 
-    /// Lets somebody choose: the index of an option, or none.
+    /// Asks the person to choose one option. Returns the index of the option, or `None`.
     fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         let _ = (title, options);
         Box::pin(async { None })
     }
 
-    /// Lets somebody choose several: the places of options, or none. Whoever cannot be asked for
-    /// several is asked for one.
+    /// Asks the person to choose several options. Returns the indices of the options, or `None`. The default
+    /// implementation asks for one option.
     fn select_many<'a>(
         &'a self,
         title: &'a str,
@@ -87,19 +87,19 @@ pub trait Ui: Send + Sync + 'static {
         Box::pin(async move { self.select(title, options).await.map(|index| vec![index]) })
     }
 
-    /// Lets somebody type a line.
+    /// Asks the person for a line of text.
     fn input<'a>(&'a self, title: &'a str) -> UiFuture<'a, Option<String>> {
         let _ = title;
         Box::pin(async { None })
     }
 
-    /// Tells something.
+    /// Shows a message.
     fn notify(&self, text: &str) {
         let _ = text;
     }
 }
 
-/// Nobody: every question is a no.
+/// A [`Ui`] without a person: every question is answered with no.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headless;
 
@@ -113,18 +113,18 @@ impl Ui for Headless {
     }
 }
 
-/// One question of one step: every call that needs a yes, and everybody who wants it asked.
+/// The question of one step: every call that needs approval, with the reasons to ask.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
-    /// Its id, unique within the session.
+    /// The id of the question, unique within the session.
     pub id: SmolStr,
-    /// The agent whose calls these are, by id: `main`, or a subagent's.
+    /// The id of the agent that makes the calls: `main`, or the id of a subagent.
     #[serde(skip)]
     pub agent: SmolStr,
     /// The calls, in call order.
     pub calls: Vec<QuestionCall>,
-    /// How long the person has.
+    /// The time limit for the answer.
     #[serde(skip)]
     pub limit: Duration,
 }
@@ -133,23 +133,23 @@ pub struct Question {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuestionCall {
-    /// The call.
+    /// The id of the call.
     pub call_id: SmolStr,
     /// The tool's name.
     pub name: SmolStr,
-    /// What would run.
+    /// The call as it is shown to the person.
     pub preview: String,
     /// The whole input.
     #[serde(skip)]
     pub input: Arc<Value>,
-    /// Who wants it asked, and why.
+    /// The rules, gates and other sources that ask, each with its reason.
     pub asks: Vec<AskReason>,
-    /// The allow rules with which it would run unasked, as narrow as is useful; none where no rule would
-    /// do. A person may be offered them for the session, or for good once they have seen all of the
-    /// call.
+    /// The allow rules with which the call would run without a question, as narrow as is useful; empty if no
+    /// rule would allow it. A person may be offered them for the session, or permanently after they have seen
+    /// the whole call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offer: Vec<String>,
-    /// Tells of a rule that the person types in place of those offered whether it would do.
+    /// Checks a rule that the person types instead of the offered rules: true if it would allow the call.
     #[serde(skip)]
     pub own_rule: RuleCheck,
     /// Binds the answer to session, call, tool definition, input and working folder.
@@ -157,7 +157,7 @@ pub struct QuestionCall {
     pub digest: SmolStr,
 }
 
-/// Whether a rule of the person's own would answer a question about one call.
+/// A check of the person's own rule: true if the rule would answer the question about one call.
 #[derive(Clone, Default)]
 pub struct RuleCheck(Option<Arc<RuleCheckFn>>);
 
@@ -176,9 +176,9 @@ impl fmt::Debug for RuleCheck {
 }
 
 impl QuestionCall {
-    /// A rule that a person typed, for [`CallApproval::YesForSession`] or [`CallApproval::YesAlways`]. It must be
-    /// an allow rule without its kind, cover this very call, and be no wider than what is offered; the
-    /// error says which of these it is not.
+    /// Checks a rule that a person typed, for [`CallApproval::YesForSession`] or [`CallApproval::YesAlways`].
+    /// It must be an allow rule without its kind, cover this call, and be no wider than the offered rules.
+    /// The error says which condition fails.
     pub fn take_rule(&self, typed: &str) -> Result<String, String> {
         let rule = Rule::parse(RuleKind::Allow, typed).map_err(|error| error.to_string())?;
         if !self.own_rule.0.as_ref().is_some_and(|answers| answers(&rule)) {
@@ -192,7 +192,7 @@ impl QuestionCall {
     }
 }
 
-/// Whether a rule allows no more than one that is offered: the same, or what lies below its last `*`.
+/// True if `typed` allows no more than `offered`: an equal rule, or a rule below its last `*`.
 fn is_within(typed: &str, offered: &str) -> bool {
     let below = |end: &str, between: char| {
         let start = offered.strip_suffix(end)?;
@@ -207,16 +207,16 @@ fn is_within(typed: &str, offered: &str) -> bool {
 /// A person's answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuestionAnswer {
-    /// The question it answers.
+    /// The id of the answered question.
     pub question: SmolStr,
-    /// A decision per call, by digest. A call without one is a no.
+    /// A decision per call, by digest. A call without a decision is not approved.
     pub decisions: Vec<(SmolStr, CallApproval)>,
-    /// Who answered.
+    /// The person or hook that answered.
     pub by: SmolStr,
 }
 
 impl QuestionAnswer {
-    /// The same decision for every call of a question.
+    /// Makes an answer with one decision for every call of a question.
     pub fn all(question: &Question, decision: CallApproval, by: impl Into<SmolStr>) -> Self {
         let decisions =
             question.calls.iter().map(|call| (call.digest.clone(), decision.clone())).collect();
@@ -224,19 +224,19 @@ impl QuestionAnswer {
     }
 }
 
-/// What a person said about one call.
+/// A person's decision about one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallApproval {
-    /// It may run, this once.
+    /// The call may run, this once.
     Yes,
-    /// It may run, and what these allow rules cover needs no further yes in this session. Rules that do
-    /// not cover the call, or a call without an offer, make it a plain yes.
+    /// The call may run, and calls that these allow rules cover need no further approval in this session. If
+    /// the rules do not cover the call, or the call has no offer, this counts as a plain yes.
     YesForSession(Vec<String>),
-    /// The same for good. Whoever answers so has kept the rules where the person's own are; here they
-    /// are in force for every session of the agent.
+    /// Like `YesForSession`, but permanent. The caller that answers so has already saved the rules in the
+    /// person's own settings. The runtime applies them to every session of the agent.
     YesAlways(Vec<String>),
-    /// It may not; the words are for the model.
+    /// The call may not run; the text is for the model.
     No(Option<String>),
 }
 

@@ -1,5 +1,5 @@
-//! Several units that take effect together: one generation or none, and nothing looser unless a person
-//! agreed.
+//! A change of several units that takes effect in one generation or not at all. A change that loosens needs
+//! the agreement of a person.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -17,11 +17,12 @@ use crate::{
     text,
 };
 
-/// What one or several owners register instead of what they had. Applied by
-/// [`Agent::apply`](crate::agent::Agent::apply) in one step: no run ever sees a part of it.
+/// New registrations of one or several owners, which replace their old ones.
+/// [`Agent::apply`](crate::agent::Agent::apply) applies the change in one step: no run sees a part of it.
 ///
-/// An owner that was there and loads nothing is dropped. What would make anything looser waits for a
-/// person: until they agree, what the owner had stays, and of the new only what tightens is added.
+/// An owner that registers nothing is removed. A registration that would loosen anything is held until a
+/// person agrees. Until then the owner keeps its old registrations, and only new registrations that tighten
+/// are added.
 #[derive(Default)]
 pub struct RegistryChange {
     pub(crate) units: Vec<(Registry, bool)>,
@@ -30,17 +31,17 @@ pub struct RegistryChange {
 }
 
 impl RegistryChange {
-    /// A change of nothing.
+    /// Makes an empty change.
     pub fn new() -> Self {
         RegistryChange::default()
     }
 
-    /// What an owner has from now on.
+    /// Sets the registrations of an owner.
     pub fn load(&mut self, owner: Owner, extension: impl FnOnce(&mut Registry)) -> &mut Self {
         self.add(owner, extension, false)
     }
 
-    /// What an owner has from now on, and a person said so: it may loosen.
+    /// Sets the registrations of an owner. A person agreed to them, so they may loosen.
     pub fn load_agreed(
         &mut self,
         owner: Owner,
@@ -49,20 +50,21 @@ impl RegistryChange {
         self.add(owner, extension, true)
     }
 
-    /// It comes of files that changed, not of a program: a session that is under way is shown skills and
-    /// subagents as before, for its prompt cache, and is told of the difference.
+    /// Declares that the change comes from changed files, not from a program. A running session keeps its
+    /// list of skills and subagents, for its prompt cache, and is told of the difference.
     pub fn of_files(mut self) -> Self {
         self.of_files = true;
         self
     }
 
-    /// A person agreed to what [`ChangeResult::Held`] listed in these words. Whatever else would loosen waits.
+    /// Declares that a person agreed to these lines of [`ChangeResult::Held`]. Everything else that would
+    /// loosen is held.
     pub fn agreed_to(mut self, looser: impl IntoIterator<Item = String>) -> Self {
         self.agreed_to.extend(looser);
         self
     }
 
-    /// A person agreed to all of it.
+    /// Declares that a person agreed to the whole change.
     pub fn agreed(mut self) -> Self {
         self.units.iter_mut().for_each(|(_, agreed)| *agreed = true);
         self
@@ -86,29 +88,29 @@ impl RegistryChange {
     }
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 #[non_exhaustive]
 pub enum ChangeResult {
-    /// It is in force.
+    /// The whole change is in force.
     Applied,
-    /// Some of it would loosen, and waits until a person agrees. The rest is in force.
+    /// A part of the change would loosen and is held until a person agrees. The rest is in force.
     Held {
-        /// What would become looser, one line each.
+        /// One line for each held part of the change: a lost restriction or a new permission.
         looser: Vec<String>,
     },
 }
 
-/// Puts the units of a change, each with whether a person agreed to it, in the place of what their owners
-/// had. Gives what waits.
+/// Replaces the registrations of the owners in a change. Each unit has a flag: true if a person agreed to it.
+/// Returns one line for each held part of the change.
 pub(crate) fn apply(
     changed: &[(OwnerUnit, bool)],
     agreed_to: &[String],
     units: &mut Vec<OwnerUnit>,
 ) -> Vec<String> {
     let (mut looser, mut held) = (vec![], vec![]);
-    // As it would be with what was agreed to and nothing else.
+    // The units as they would be with the agreed units alone.
     let mut agreed = units.clone();
     for (index, (new, is_agreed)) in changed.iter().enumerate() {
         let (at, old) = match take(units, &new.owner) {
@@ -139,7 +141,7 @@ pub(crate) fn apply(
     looser
 }
 
-/// Takes out what an owner has: where it stood, and what it was.
+/// Removes the units of an owner. Returns their index and their registrations.
 fn take(units: &mut Vec<OwnerUnit>, owner: &Owner) -> Option<(usize, Vec<Registration>)> {
     let at = units.iter().position(|unit| unit.owner.is(owner))?;
     let theirs = units.extract_if(.., |unit| unit.owner.is(owner));
@@ -147,8 +149,8 @@ fn take(units: &mut Vec<OwnerUnit>, owner: &Owner) -> Option<(usize, Vec<Registr
     Some((at, items))
 }
 
-/// Puts a unit where its owner stood. A new owner stands before those of the same origin that come later in
-/// the change: of what several say, the nearest counts.
+/// Inserts a unit at its owner's old index. A new owner is inserted before owners of the same origin that
+/// come later in the change, because the nearest owner wins.
 fn place(units: &mut Vec<OwnerUnit>, at: Option<usize>, unit: OwnerUnit, later: &[&Owner]) {
     if unit.items.is_empty() {
         return;
@@ -161,8 +163,8 @@ fn place(units: &mut Vec<OwnerUnit>, at: Option<usize>, unit: OwnerUnit, later: 
     units.insert(at.min(units.len()), unit);
 }
 
-/// Where mode or level come to less than they would without what nobody agreed to, those of the changed
-/// units stay as they were.
+/// Restores the modes and levels of changed units that nobody agreed to, if the result would be looser than
+/// with the agreed units alone.
 fn hold_modes(
     units: &mut Vec<OwnerUnit>,
     agreed: &[OwnerUnit],
@@ -207,8 +209,9 @@ fn hold_modes(
     units.retain(|unit| !unit.items.is_empty());
 }
 
-/// What an owner has after a change that nobody agreed to, and what of it waits. What is strict elsewhere
-/// is not lost. Modes and levels are judged by what they come to, all of them together.
+/// Returns the registrations of an owner after a change that nobody agreed to, and the held ones. A strict
+/// registration that moved to `elsewhere` is not lost. Modes and levels are not judged here, but all together
+/// later.
 pub(crate) fn tightened(
     old: Vec<Registration>,
     new: OwnerUnit,
@@ -223,7 +226,7 @@ pub(crate) fn tightened(
     let OwnerUnit { owner, items: new } = new;
     let is_set =
         |item: &Registration| matches!(item, Registration::Mode(_) | Registration::Level(_));
-    // What was switched off and is no longer is stricter.
+    // A hook that is enabled again makes the result stricter.
     let stays = |item: &Registration| match item {
         Registration::Off(_) => has_same(&new, item),
         item => !is_set(item),
@@ -235,8 +238,8 @@ pub(crate) fn tightened(
     (OwnerUnit { owner, items }, looser)
 }
 
-/// What was there that is no longer (what can block, rules), and what would let pass that nobody let pass
-/// before.
+/// Lists the registrations that a change would loosen: removed gates, transforms, rules and guards, and new
+/// registrations that let more pass.
 fn loosened(old: &[Registration], new: &[Registration], elsewhere: &[Registration]) -> Vec<String> {
     let is_gone = |item: &&Registration| !is_kept(item, new) && !is_kept(item, elsewhere);
     let gone = old.iter().filter(is_gone).map(|item| format!("gone: {}", describe(item)));
@@ -244,7 +247,7 @@ fn loosened(old: &[Registration], new: &[Registration], elsewhere: &[Registratio
     let come = come.map(|item| format!("new: {}", describe(item)));
     let mut lines = vec![];
     for line in gone.chain(come) {
-        // A hook that may change something is there twice.
+        // A hook with a transform and a gate is registered twice.
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -252,7 +255,7 @@ fn loosened(old: &[Registration], new: &[Registration], elsewhere: &[Registratio
     lines
 }
 
-/// Whether something as strict is there.
+/// True if `new` has a registration that is as strict as `item`, or `item` is not a restriction.
 fn is_kept(item: &Registration, new: &[Registration]) -> bool {
     match item {
         Registration::Handler { meta, .. }
@@ -270,12 +273,12 @@ fn is_kept(item: &Registration, new: &[Registration]) -> bool {
         | Registration::Called(_)
         | Registration::Section(_)
         | Registration::Off(_) => true,
-        // What it registered is judged item by item.
+        // The registrations of the hook are judged one by one.
         Registration::Hook(_) => true,
     }
 }
 
-/// Whether it would let something pass that did not pass before.
+/// True if the registration would let pass what did not pass before.
 fn loosens(item: &Registration, old: &[Registration]) -> bool {
     match item {
         Registration::Handler { meta, .. } => meta.power == Power::Answer && !has_same(old, item),
@@ -285,7 +288,7 @@ fn loosens(item: &Registration, old: &[Registration]) -> bool {
     }
 }
 
-/// Whether it only adds to what is refused or asked.
+/// True if the registration only adds refusals or questions.
 fn tightens(item: &Registration, beside: &[Registration]) -> bool {
     match item {
         Registration::Handler { meta, .. } => meta.power == Power::Gate && !has_same(beside, item),
@@ -297,8 +300,8 @@ fn tightens(item: &Registration, beside: &[Registration]) -> bool {
     }
 }
 
-/// The same where something of its name stays: a gate that became another is asked besides, and both must
-/// let a call pass.
+/// Returns the registration without a reserved name if the name is still in use. The old and the new gate are
+/// both asked then, and both must pass a call.
 fn beside(item: Registration, others: &[Registration]) -> Registration {
     match item {
         Registration::Handler { meta, install }
@@ -311,8 +314,7 @@ fn beside(item: Registration, others: &[Registration]) -> Registration {
     }
 }
 
-/// Which hooks of a unit have the name of one that another unit of the origin keeps: they wait with it, but
-/// for gates.
+/// Holds new hooks whose name a held unit of the same origin still uses. A gate is not held but added.
 fn wait_for_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<String>) {
     let is_held = |unit: &OwnerUnit| held.iter().any(|owner| owner.is(&unit.owner));
     let kept: Vec<_> = units.iter().filter(|unit| is_held(unit)).cloned().collect();
@@ -339,7 +341,7 @@ fn wait_for_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<Str
     }
 }
 
-/// The mode and level that units come to.
+/// Returns the mode and the level that result from all units.
 pub(crate) fn settled(units: &[OwnerUnit]) -> (Mode, Level) {
     let mut policy = Policy::default();
     let mut units: Vec<_> = units.iter().collect();
@@ -367,7 +369,7 @@ fn has_same(items: &[Registration], item: &Registration) -> bool {
     })
 }
 
-/// The most that is shown of what a hook does.
+/// The length limit of a hook's definition when it is shown, in characters.
 const DEFINITION_CHARS: usize = 120;
 
 fn describe(item: &Registration) -> String {
@@ -393,7 +395,7 @@ fn describe(item: &Registration) -> String {
     }
 }
 
-/// The units of a change, checked one by one.
+/// Checks the units of a change one by one and returns them.
 pub(crate) fn units(change: RegistryChange) -> Result<Vec<(OwnerUnit, bool)>, RegisterError> {
     let mut units: Vec<(OwnerUnit, bool)> = vec![];
     for (registry, agreed) in change.units {
@@ -409,9 +411,9 @@ pub(crate) fn units(change: RegistryChange) -> Result<Vec<(OwnerUnit, bool)>, Re
     Ok(units)
 }
 
-/// Whether a hook of that name and owner is what a file calls by `typed`: `lint`, `project/lint`.
+/// True if `typed` in a file means the hook `name` of this origin: `lint`, `project/lint`.
 pub(crate) fn is_called(name: &str, origin: &Origin, typed: &str) -> bool {
-    // Those of one name at several points are numbered.
+    // Hooks with one name at several points are numbered.
     let stem = name.split('#').next().unwrap_or_default();
     [name, stem].iter().any(|own| *own == typed || format!("{origin}/{own}") == typed)
 }

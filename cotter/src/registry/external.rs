@@ -1,8 +1,8 @@
-//! Registers hooks outside the program ([`ExternalHook`]): a constructor for registrations and nothing more.
+//! The registration of external hooks ([`ExternalHook`]).
 //!
-//! A hook takes the strongest power its point and its owner allow, and no more than it is said to have.
-//! One that may change something is registered twice under its name: as a transform, asked beside the
-//! others of its kind, and as a gate on what all of them made.
+//! A hook gets the highest power that its point, its owner and its own entry allow. A hook that may change
+//! something is registered twice under its name: as a transform, which runs concurrently with adjacent
+//! external transforms, and as a gate on the result of all transforms.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Registry {
-    /// Registers a hook outside the program at a point.
+    /// Registers an external hook at a point.
     pub fn outside(
         &mut self,
         point: PointId,
@@ -33,7 +33,7 @@ impl Registry {
         self
     }
 
-    /// Registers another side of a hook that goes by the same name.
+    /// Registers another handler of a hook, under the name that the hook already has.
     pub(crate) fn outside_too(
         &mut self,
         point: PointId,
@@ -49,7 +49,7 @@ struct RegisterVisitor<'a> {
     unit: &'a mut Registry,
     declared: ExternalHookSpec,
     hook: Arc<dyn ExternalHook>,
-    /// Whether its name is taken by another side of it.
+    /// True if the name already belongs to another handler of this hook.
     second: bool,
 }
 
@@ -63,7 +63,7 @@ impl points::PointVisitor for RegisterVisitor<'_> {
             let message = format!("hook `{name}`: `context` is for hooks in Rust and for scripts");
             return unit.fail(message, None);
         }
-        // Both sides go by one name.
+        // The transform and the gate have the same name.
         declared.name = Some(name.clone());
         let most = match declared.detached {
             true => Power::Observe,
@@ -101,7 +101,7 @@ impl points::PointVisitor for RegisterVisitor<'_> {
     }
 }
 
-/// Why a hook may not change anything.
+/// Returns the reason why a hook may not change anything.
 fn why_no_transform(owner: &Owner, most: Power) -> &'static str {
     match &owner.origin {
         _ if most < Power::Transform => "its entry limits it to less",

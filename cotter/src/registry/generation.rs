@@ -1,5 +1,5 @@
-//! Everything that is registered, as one snapshot that never changes, and the place where the newest
-//! one is kept. A reader holds its generation and takes no lock; a writer builds a whole new one.
+//! Generations: immutable snapshots of all registrations, and the holder of the newest one. A reader holds
+//! its generation and takes no lock; a writer builds a whole new generation.
 
 use std::{
     collections::BTreeMap,
@@ -47,7 +47,7 @@ use crate::{
 pub(crate) struct Generation {
     /// Grows by one with every change of this registry.
     pub(crate) number: u64,
-    /// The number of the last that was made by a program or a person, not by files that changed.
+    /// The number of the last generation that a program or a person made, not changed files.
     pub(crate) by_hand: u64,
     mask: u32,
     chains: Chains,
@@ -55,20 +55,20 @@ pub(crate) struct Generation {
     pub(crate) tools: Arc<ToolSet>,
     /// The rules of the floor, compiled.
     pub(crate) policy: Policy,
-    /// What can be called by name besides tools.
+    /// The items that can be called by name, without tools.
     pub(crate) names: NameTable,
-    /// What brings skills in by itself.
+    /// The triggers that add skills to the context.
     pub(crate) triggers: Arc<TriggerSet>,
     /// The subsystems, in the order of registration.
     pub(crate) hooks: Vec<Arc<InstalledHook>>,
-    /// Standing words for the system prompt: whose, and the words.
+    /// The sections of the system prompt: author and text.
     pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
-    /// The handlers that are there and do not run.
+    /// The disabled handlers.
     off: Vec<HandlerId>,
     units: Vec<OwnerUnit>,
 }
 
-/// What one owner registered.
+/// The registrations of one owner.
 #[derive(Clone)]
 pub(crate) struct OwnerUnit {
     pub(crate) owner: Owner,
@@ -81,13 +81,13 @@ pub(crate) struct ToolEntry {
     pub(crate) spec: Arc<ToolSpec>,
     pub(crate) schema: Arc<ToolSchema>,
     pub(crate) owner: Owner,
-    /// The subsystem that owns it.
+    /// The subsystem that owns the tool.
     pub(crate) hook: Option<Arc<dyn Hook>>,
-    /// The transforms at `tool.pre`: what they make is checked before anybody judges it.
+    /// The transforms at `tool.pre`. Their result is checked before the gates see it.
     pub(crate) shaping: Chain<ToolPre>,
     /// The gates and observers at `tool.pre`.
     pub(crate) judging: Chain<ToolPre>,
-    /// Whether anybody but the kernel looks at its calls beforehand.
+    /// True if a handler other than the kernel's runs at `tool.pre` for this tool.
     pub(crate) watched: bool,
     pub(crate) post: Chain<ToolPost>,
     pub(crate) refused: Chain<ToolRefused>,
@@ -97,49 +97,48 @@ pub(crate) struct ToolEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookInfo {
-    /// Its number.
+    /// The number of the hook.
     pub id: HandlerId,
-    /// Its name.
+    /// The name of the hook.
     pub name: SmolStr,
-    /// What it is for.
+    /// The purpose of the hook.
     pub description: SmolStr,
-    /// Where it is bound.
+    /// The point of the hook.
     pub point: PointId,
-    /// What it may do.
+    /// The power of the hook.
     pub power: Power,
-    /// Who registered it.
+    /// The owner that registered the hook.
     pub owner: Owner,
-    /// The tools it is limited to; `None` for all.
+    /// The globs of the tools that the hook is limited to; `None` for all tools.
     pub tools: Option<Vec<String>>,
-    /// Whether it runs.
+    /// True if the hook is enabled.
     pub enabled: bool,
 }
 
 impl HookInfo {
-    /// Whether this is a hook that somebody calls by its name, or its origin and name: `lint`,
-    /// `project/lint`.
+    /// True if `typed` is the name of this hook, or its origin and name: `lint`, `project/lint`.
     pub fn is_called(&self, typed: &str) -> bool {
         is_called(&self.name, &self.owner.origin, typed)
     }
 }
 
 impl Generation {
-    /// Whether a point has a handler: one load and a bit test.
+    /// True if the point has a handler. The check is one load and a bit test.
     pub(crate) fn has(&self, point: PointId) -> bool {
         self.mask & point.bit() != 0
     }
 
-    /// The handlers of a point.
+    /// Returns the handlers of a point.
     pub(crate) fn chain<P: Point + ChainSlot>(&self) -> &Chain<P> {
         P::chain(&self.chains)
     }
 
-    /// The handler of that number, where it is still there.
+    /// Returns the handler with the number `id`, if it is still registered.
     pub(crate) fn meta(&self, id: HandlerId) -> Option<&Arc<HandlerMeta>> {
         self.metas().find(|meta| meta.id == id)
     }
 
-    /// Every handler, in the order of origins and registration.
+    /// Returns every handler, in the order of origins and registration.
     pub(crate) fn metas(&self) -> impl Iterator<Item = &Arc<HandlerMeta>> {
         self.units.iter().flat_map(|unit| &unit.items).filter_map(|item| match item {
             Registration::Handler { meta, .. } => Some(meta),
@@ -147,12 +146,12 @@ impl Generation {
         })
     }
 
-    /// Whether a handler runs.
+    /// True if the handler is enabled.
     pub(crate) fn is_enabled(&self, id: HandlerId) -> bool {
         !self.off.contains(&id)
     }
 
-    /// The row of a tool: the handlers that apply to it.
+    /// Makes the entry of a tool of the runtime, with the handlers that apply to it.
     pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolEntry> {
         let spec = Arc::new(tool.spec().clone());
         let schema = Arc::new(ToolSchema::of_our_own(&spec.schema));
@@ -213,8 +212,8 @@ impl Generation {
     }
 }
 
-/// The handlers that do not run: those of the given numbers, and those that somebody switched off by
-/// name. The kernel's stay.
+/// Returns the disabled handlers: those with the given numbers and those disabled by name. Kernel gates stay
+/// enabled.
 fn switched_off(units: &[OwnerUnit], numbers: &[HandlerId]) -> Vec<HandlerId> {
     let items = || units.iter().flat_map(|unit| &unit.items);
     let names = items().filter_map(|item| match item {
@@ -235,7 +234,7 @@ fn switched_off(units: &[OwnerUnit], numbers: &[HandlerId]) -> Vec<HandlerId> {
     off.collect()
 }
 
-/// The triggers of the skills in force. What was compiled before is kept while nothing of it changed.
+/// Returns the triggers of the skills in force. The compiled set is reused while no trigger changed.
 fn triggers_of(names: &NameTable, before: Option<&Generation>) -> Arc<TriggerSet> {
     let skills = names.in_force().filter_map(|(_, called)| match called {
         NamedItem::Skill(skill) => Some(skill),
@@ -250,7 +249,7 @@ fn triggers_of(names: &NameTable, before: Option<&Generation>) -> Arc<TriggerSet
 }
 
 impl ToolEntry {
-    /// The row of an item, where that is a tool.
+    /// Makes the entry of a registration; `None` if it is not a tool.
     fn new(chains: &Chains, item: &Registration, owner: Owner) -> Option<Self> {
         let Registration::Tool { tool, spec, schema, hook } = item else { return None };
         let name = &spec.name;
@@ -269,15 +268,15 @@ impl ToolEntry {
         })
     }
 
-    /// Whether it is still the tool a call was decided on. Of the runtime's own, the description tells
-    /// what there is just now.
+    /// True if both entries are the same tool, so that a decision about a call stays valid. For tools of the
+    /// runtime only the schema is compared, because their description lists what is currently registered.
     pub(crate) fn is_same_tool(&self, other: &ToolEntry) -> bool {
         let (ours, theirs) = (&self.spec, &other.spec);
         let is_own = |row: &ToolEntry| row.owner.origin == Origin::Kernel;
         ours == theirs || (is_own(self) && is_own(other) && ours.schema == theirs.schema)
     }
 
-    /// The same without the hooks of one owner: for a call that owner makes itself. The kernel's stay.
+    /// Returns the entry without the hooks of one owner, for a call that this owner makes. Kernel gates stay.
     pub(crate) fn without(&self, owner: &Owner) -> Self {
         let kept =
             |meta: &HandlerMeta| meta.owner.origin == Origin::Kernel || !meta.owner.is(owner);
@@ -296,9 +295,9 @@ impl ToolEntry {
     }
 }
 
-/// The newest generation and the way to a newer one.
+/// The newest generation, and the operations that make a new one.
 pub(crate) struct LiveRegistry {
-    /// Names no tool may have: those of the runtime's own.
+    /// The reserved tool names: those of the runtime's own tools.
     reserved: Vec<SmolStr>,
     number: AtomicU64,
     current: RwLock<Arc<Generation>>,
@@ -323,12 +322,12 @@ impl LiveRegistry {
         }
     }
 
-    /// The newest generation.
+    /// Returns the newest generation.
     pub(crate) fn current(&self) -> Arc<Generation> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The newest generation's number: what a step compares instead of taking a lock.
+    /// Returns the number of the newest generation. A step compares it instead of taking a lock.
     pub(crate) fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
@@ -338,7 +337,8 @@ impl LiveRegistry {
         if let Some(error) = unit.error {
             return Err(error);
         }
-        // Dropped after the lock where it is refused: what it held may use the registry as it goes.
+        // A refused unit is dropped after the lock, because its items may use the registry when they are
+        // dropped.
         let mut unit = OwnerUnit { owner: unit.owner, items: unit.items };
         self.publish(|writing, units| {
             let ids = writing.number_handlers(&mut unit.items);
@@ -348,8 +348,8 @@ impl LiveRegistry {
         })
     }
 
-    /// Puts units in the place of what their owners had, all of them or none. What would loosen and
-    /// nobody agreed to is held.
+    /// Replaces the registrations of owners, all of them or none. A registration that would loosen without a
+    /// person's agreement is held.
     pub(crate) fn apply(&self, change: RegistryChange) -> Result<ChangeResult, RegisterError> {
         let (by_hand, agreed_to) = (!change.of_files, change.agreed_to.clone());
         let mut changed = change::units(change)?;
@@ -364,17 +364,17 @@ impl LiveRegistry {
         Ok(if looser.is_empty() { ChangeResult::Applied } else { ChangeResult::Held { looser } })
     }
 
-    /// Drops what an owner registered; whether there was anything.
+    /// Removes the registrations of owners for which `gone` is true. Returns true if there were any.
     pub(crate) fn unload(&self, gone: impl Fn(&Owner) -> bool) -> bool {
         self.retain(|owner, _| !gone(owner))
     }
 
-    /// Drops one handler; whether it was there.
+    /// Removes one handler. Returns true if it was registered.
     pub(crate) fn remove(&self, id: HandlerId) -> bool {
         self.retain(|_, item| !matches!(item, Registration::Handler { meta, .. } if meta.id == id))
     }
 
-    /// Drops what a program gave a name; whether there was anything.
+    /// Removes a named item that the program registered. Returns true if there was one.
     pub(crate) fn remove_called(&self, kind: NameKind, name: &str) -> bool {
         self.retain(|owner, item| match item {
             Registration::Called(called) => {
@@ -384,12 +384,12 @@ impl LiveRegistry {
         })
     }
 
-    /// Drops one tool; whether it was there.
+    /// Removes one tool. Returns true if it was registered.
     pub(crate) fn remove_tool(&self, name: &str) -> bool {
         self.retain(|_, item| !matches!(item, Registration::Tool { spec, .. } if spec.name == name))
     }
 
-    /// Switches a handler off or on; whether it is there. Kernel gates stay on.
+    /// Enables or disables a handler. Returns true if it exists. Kernel gates stay enabled.
     pub(crate) fn set_enabled(&self, id: HandlerId, enabled: bool) -> bool {
         let known = self.current().meta(id).map(|meta| meta.owner.origin.clone());
         if known.is_none_or(|origin| origin == Origin::Kernel) {
@@ -405,7 +405,7 @@ impl LiveRegistry {
         .unwrap_or(false)
     }
 
-    /// Every hook, as lists show it.
+    /// Returns every hook, as lists show it.
     pub(crate) fn hooks(&self) -> Vec<HookInfo> {
         let current = self.current();
         let info = |meta: &Arc<HandlerMeta>| HookInfo {
@@ -453,7 +453,7 @@ impl LiveRegistry {
         }
     }
 
-    /// One writer at a time makes the next generation from the current one. An `Err` publishes none.
+    /// Makes the next generation from the current one; one writer at a time. An `Err` publishes nothing.
     fn publish<T>(
         &self,
         change: impl FnOnce(&mut WriterState, &mut Vec<OwnerUnit>) -> Result<T, RegisterError>,
@@ -466,7 +466,8 @@ impl LiveRegistry {
         by_hand: bool,
         change: impl FnOnce(&mut WriterState, &mut Vec<OwnerUnit>) -> Result<T, RegisterError>,
     ) -> Result<T, RegisterError> {
-        // Dropped after the lock: what only the old generation held may use the registry as it goes.
+        // The old generation is dropped after the lock, because its items may use the registry when they are
+        // dropped.
         let current;
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         current = self.current();
@@ -496,7 +497,7 @@ impl WriterState {
     }
 }
 
-/// Within one origin the second of a name is refused; tools are never shadowed.
+/// Checks that no name is used twice within one origin and that no tool is shadowed.
 fn check_names(units: &[OwnerUnit]) -> Result<(), RegisterError> {
     let mut tools = BTreeMap::new();
     let mut hooks = BTreeMap::new();

@@ -1,6 +1,6 @@
-//! What can be called by name besides tools: hooks on directives, skills, subagents, commands. One
-//! rule for all of them: within one origin the second of a name is refused; across origins the nearer
-//! one is found and the other is shown as shadowed.
+//! Items that can be called by name, without tools: hooks on directives, skills, subagents, commands. Within
+//! one origin, a second item of the same name is refused. Across origins, the item of the nearer origin wins,
+//! and the other item is listed as shadowed.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct NameTable {
     found: BTreeMap<(NameKind, SmolStr), (Owner, NamedItem)>,
-    /// In the order of registration.
+    /// All items, in the order of registration.
     all: Vec<(Owner, NamedItem)>,
 }
 
@@ -30,30 +30,30 @@ impl NameTable {
         }
     }
 
-    /// What a name of a kind stands for, and whose it is.
+    /// Returns the item with this kind and name, and its owner.
     pub(crate) fn find(&self, kind: NameKind, name: &str) -> Option<&(Owner, NamedItem)> {
-        // Nothing registered costs nothing.
+        // The check saves a lookup if nothing is registered.
         if self.found.is_empty() { None } else { self.found.get(&(kind, name.into())) }
     }
 
-    /// Whether there is anything of a kind.
+    /// True if there is an item of this kind.
     pub(crate) fn has(&self, kind: NameKind) -> bool {
         self.all.iter().any(|(_, called)| called.kind() == kind)
     }
 
-    /// Whatever can be found, in the order of registration.
+    /// Returns the items that are not shadowed, in the order of registration.
     pub(crate) fn in_force(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
         self.all.iter().filter(|(owner, called)| {
             self.find(called.kind(), called.name()).is_some_and(|(found, _)| found.is(owner))
         })
     }
 
-    /// Everything that has a name, also the shadowed, in the order of registration.
+    /// Returns every item, shadowed ones included, in the order of registration.
     pub(crate) fn every(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
         self.all.iter()
     }
 
-    /// Every name of a kind, also the shadowed.
+    /// Lists every item of a kind, shadowed ones included.
     pub(crate) fn list(&self, kind: NameKind) -> Vec<NameInfo> {
         let info = |(owner, called): &(Owner, NamedItem)| {
             let found = self.find(kind, called.name()).map(|(found, _)| found);
@@ -74,7 +74,7 @@ impl NameTable {
     }
 }
 
-/// Whether a command of this origin is built in: nobody's file takes its place.
+/// True if a command of this origin is built in. A file cannot replace a built-in command.
 pub(crate) fn is_built_in(origin: &Origin) -> bool {
     matches!(origin, Origin::Kernel | Origin::Embedder)
 }

@@ -1,10 +1,10 @@
-//! The agents that are being registered, by name.
+//! The names of agents that are being registered.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use smol_str::SmolStr;
 
-/// The names of agents that are being registered: one at a time of each.
+/// The names of agents that are being registered. Each name is registered by one caller at a time.
 #[derive(Default)]
 pub(crate) struct PendingAgents(Mutex<Vec<SmolStr>>);
 

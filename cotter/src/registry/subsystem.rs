@@ -1,9 +1,8 @@
-//! The [`Hook`] trait: what a subsystem implements that owns tools and state.
+//! The [`Hook`] trait of subsystems: types that own tools and state.
 //!
-//! Installing a hook registers each of its methods where it belongs, in the one registry; there is
-//! no composite that could forget one. Its tools are tools like others, so scope, schema, floor, gates
-//! and ledger hold for them; `preprocess` is a transform at `user.prompt.submit`. It is told of an agent
-//! before anybody can see it, and before it leaves.
+//! Installing a hook registers each of its methods in the registry. Its tools are ordinary tools, so scope,
+//! schema, floor, gates and ledger apply to them. `preprocess` is a transform at `user.prompt.submit`. The
+//! hook is told of an agent before the agent is visible, and before it is removed.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -79,34 +78,34 @@ use crate::{
     tool::{Tool, ToolFuture, permit::Permit},
 };
 
-/// A hook's future.
+/// The future of a hook's method.
 pub type SubsystemFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A subsystem: tools it owns, words for the system prompt, state it keeps per agent.
+/// A subsystem: tools that it owns, text for the system prompt, state per agent.
 ///
 /// Every method has a default that does nothing; `()` is a hook that does nothing at all. `schema` and
-/// `system_prompt` are asked when the hook is installed; `schema` also by `scoped_tools`, unless that
-/// is written anew. A method that panics counts as having
-/// done nothing, but for tools, whose calls fail, for a person's text, which is refused, and for
-/// installing the hook and registering an agent, which fail.
+/// `system_prompt` are called when the hook is installed. The default of `scoped_tools` calls `schema` too. A
+/// method that panics counts as having done nothing, with these exceptions: a tool call fails, a prompt is
+/// refused, and the installation of the hook or the registration of an agent fails.
 pub trait Hook: Send + Sync + 'static {
-    /// The tools this hook owns. Nobody else can have a tool of the same name.
+    /// Returns the tools that this hook owns. No other owner can have a tool of the same name.
     fn schema(&self) -> Vec<ToolSpec> {
         vec![]
     }
 
-    /// Standing words for every agent's system prompt.
+    /// Returns text for every agent's system prompt.
     fn system_prompt(&self) -> Option<String> {
         None
     }
 
-    /// Changes an agent's config before it is registered. Hooks are asked in the order of
-    /// registration, each on what the one before it made.
+    /// Changes an agent's config before the agent is registered. Hooks run in the order of registration, each
+    /// on the config that the one before it left.
     fn on_build_agent(&self, config: AgentConfig) -> SubsystemFuture<'_, AgentConfig> {
         Box::pin(ready(config))
     }
 
-    /// An agent is about to be visible: what the hook keeps for it is to be in place afterwards.
+    /// Prepares for an agent that is about to be visible. The state that the hook keeps for the agent must be
+    /// ready when the future ends.
     fn on_register_agent<'a>(
         &'a self,
         name: &'a str,
@@ -116,45 +115,45 @@ pub trait Hook: Send + Sync + 'static {
         Box::pin(ready(()))
     }
 
-    /// An agent is about to be invisible, and no run of it is under way.
+    /// Cleans up for an agent that is about to be removed. No run of the agent is in progress.
     fn on_unregister_agent<'a>(&'a self, name: &'a str) -> SubsystemFuture<'a, ()> {
         let _ = name;
         Box::pin(ready(()))
     }
 
-    /// Something happened in a session: every event of every run, live and in order. A slow hook
-    /// cannot slow the run; text that waits for it is joined, nothing else is dropped.
+    /// Observes an event of a session: every event of every run, live and in order. A slow hook cannot slow
+    /// the run; waiting text is joined, and nothing else is dropped.
     fn on_event(&self, agent: &str, session: &str, event: &Event) {
         let _ = (agent, session, event);
     }
 
-    /// What becomes of a person's text before it is stored; `None` leaves it. Hooks are asked one
-    /// after the other, each on what the one before it made.
+    /// Changes a prompt before it is stored; `None` leaves it unchanged. Hooks run one after the other, each
+    /// on the text that the one before it left.
     fn preprocess(&self, agent: &str, content: &str) -> Option<String> {
         let _ = (agent, content);
         None
     }
 
-    /// Which of this hook's tools an agent may call, and a line on it for its `<scope>`.
+    /// Returns the tools of this hook that an agent may call, and a line for the agent's `<scope>`.
     fn scoped_tools(&self, config: &AgentConfig) -> (Vec<String>, Option<String>) {
         let _ = config;
         (self.schema().into_iter().map(|spec| spec.name.into()).collect(), None)
     }
 
-    /// Runs a call of one of this hook's tools; `None` where it is not this hook's.
+    /// Runs a call of one of this hook's tools; `None` if the tool is not this hook's.
     fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
         let _ = (name, call);
         None
     }
 
-    /// What a call of one of this hook's tools touches. A hook that does not say is taken to run
-    /// unknown code.
+    /// Returns the facts of a call of one of this hook's tools. Without facts, the call is treated as unknown
+    /// code.
     fn effects(&self, name: &str, input: &Value, workspace: &Workspace) -> Facts {
         let _ = (name, input, workspace);
         Facts::unknown()
     }
 
-    /// Whether calls of that tool may run beside others of the same step.
+    /// True if calls of this tool may run concurrently with other calls of the same step.
     fn parallel(&self, name: &str) -> bool {
         let _ = name;
         false
@@ -163,18 +162,18 @@ pub trait Hook: Send + Sync + 'static {
 
 impl Hook for () {}
 
-/// The most bytes of one hook's words in a system prompt.
+/// The size limit of one hook's text in a system prompt, in bytes.
 const FRAGMENT_BYTES: usize = 64 * 1024;
 
 /// A hook in the registry.
 pub(crate) struct InstalledHook {
     pub(crate) name: SmolStr,
     pub(crate) hook: Arc<dyn Hook>,
-    /// Its words for the system prompt.
+    /// The hook's text for the system prompt.
     pub(crate) fragment: Option<String>,
 }
 
-/// Registers each method of a hook where it belongs.
+/// Registers each method of a hook at its point.
 pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
     let path = std::any::type_name::<H>();
     let name =
@@ -230,12 +229,12 @@ impl Tool for HookTool {
 }
 
 impl InstalledHook {
-    /// Which of its tools an agent may call; a hook that panics lets it call none.
+    /// Returns the tools of this hook that an agent may call. A hook that panics allows none.
     pub(crate) fn scoped(&self, config: &AgentConfig) -> (Vec<String>, Option<String>) {
         catch_unwind(AssertUnwindSafe(|| self.hook.scoped_tools(config))).unwrap_or_default()
     }
 
-    /// Tells of an event; a hook that panics has missed it.
+    /// Passes an event to the hook. A hook that panics misses the event.
     pub(crate) fn tell(&self, event: &Event) {
         let _ = catch_unwind(AssertUnwindSafe(|| {
             self.hook.on_event(&event.agent_id, &event.session_id, event);

@@ -1,5 +1,5 @@
-//! Hooks round tool calls in one piece: an id, the tools it applies to, a phase and a function.
-//! A constructor for registrations at `tool.pre` and `tool.post`, nothing more.
+//! A shorthand for hooks around tool calls: an id, the tools, a phase and a function. It registers handlers
+//! at `tool.pre` and `tool.post`.
 
 use serde_json::Value;
 use smol_str::SmolStr;
@@ -15,11 +15,11 @@ use crate::{
     registry::Registry,
 };
 
-/// What a check before a tool says.
+/// The answer of a check before a tool runs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ToolCheck {
-    /// Nothing against it.
+    /// The check has no objection.
     Pass,
     /// The call does not run, for this reason.
     Block(String),
@@ -29,8 +29,8 @@ pub enum ToolCheck {
 
 /// A hook before or after tools.
 ///
-/// Hooks before a tool run in the order of registration; the first block ends the chain, and each
-/// sees the input the one before it made. Hooks after a tool watch; they cannot block.
+/// Hooks before a tool run in the order of registration. The first block ends the chain, and each hook sees
+/// the input that the one before it left. Hooks after a tool only observe; they cannot block.
 pub struct ToolHook {
     id: SmolStr,
     description: SmolStr,
@@ -47,7 +47,7 @@ enum ToolHookPhase {
 }
 
 impl ToolHook {
-    /// A check of tool and input before the tool runs.
+    /// Makes a hook that checks tool and input before the tool runs.
     pub fn pre(
         id: impl Into<SmolStr>,
         check: impl Fn(&str, &Value) -> ToolCheck + Send + Sync + 'static,
@@ -55,7 +55,7 @@ impl ToolHook {
         ToolHook::new(id, ToolHookPhase::Pre(Box::new(check)))
     }
 
-    /// A look at tool, input and result after the tool ran.
+    /// Makes a hook that observes tool, input and result after the tool ran.
     pub fn post(
         id: impl Into<SmolStr>,
         look: impl Fn(&str, &Value, &str) + Send + Sync + 'static,
@@ -67,13 +67,13 @@ impl ToolHook {
         ToolHook { id: id.into(), description: SmolStr::default(), tools: None, phase }
     }
 
-    /// Only for tools whose name matches one of these globs; `"*"` is every tool.
+    /// Limits the hook to tools whose name matches one of these globs; `"*"` is every tool.
     pub fn tools<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
         self.tools = Some(globs.into_iter().map(Into::into).collect());
         self
     }
 
-    /// What the hook is for, in one sentence.
+    /// Sets the description: the purpose of the hook in one sentence.
     pub fn description(mut self, description: impl Into<SmolStr>) -> Self {
         self.description = description.into();
         self

@@ -10,7 +10,7 @@ use crate::{
     registry::generation::ToolEntry,
 };
 
-/// The tools of a request: what is shown to the model is what may be called.
+/// The tools of a request. The model may call exactly the tools it is shown.
 pub struct ToolSet {
     rows: Vec<Arc<ToolEntry>>,
     by_name: HashMap<SmolStr, usize>,
@@ -25,7 +25,7 @@ impl ToolSet {
         ToolSet { by_name, shown: Arc::new(ToolList { specs, kept: Memo::default() }), rows }
     }
 
-    /// The tools with whatever applies to them, in order.
+    /// Returns the tools with the handlers that apply to them, in order.
     pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
         self.rows.iter()
     }
@@ -34,17 +34,17 @@ impl ToolSet {
         self.by_name.get(name).map(|index| &self.rows[*index])
     }
 
-    /// How the tools present themselves, in order.
+    /// Returns the specs of the tools, in order.
     pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
         self.shown.specs()
     }
 
-    /// The tools as a request shows them.
+    /// Returns the tools as a request shows them.
     pub fn shown(&self) -> &Arc<ToolList> {
         &self.shown
     }
 
-    /// Whether there is none.
+    /// True if there is no tool.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

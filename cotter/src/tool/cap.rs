@@ -1,5 +1,5 @@
-//! What is too long for the model is cut in the middle; the whole goes to a file where there is a
-//! folder for it.
+//! The size cap of results: a result that is too long for the model is cut in the middle. The whole result is
+//! written to a file if there is a folder for it.
 
 use std::{
     fs::{DirBuilder, OpenOptions},
@@ -12,17 +12,17 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 
 use crate::history::message::{Content, ContentPart};
 
-/// How much of a result the model gets.
+/// The size limit of results for the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Cap {
-    /// The most bytes of one result.
+    /// The size limit of one result, in bytes.
     pub(crate) bytes: usize,
-    /// Where the whole of a longer one goes.
+    /// The folder for the whole text of a longer result.
     pub(crate) spill: Option<PathBuf>,
 }
 
 impl Cap {
-    /// The content as the model gets it. `name` is the spill file's, without an ending.
+    /// Returns the content as the model gets it. `name` is the name of the spill file without extension.
     pub(crate) fn apply(&self, content: Content, name: &str) -> Content {
         let content = match content {
             Content::Text(text) => Content::Text(self.text(text, name)),
@@ -31,7 +31,7 @@ impl Cap {
         content.map_text(|text| crate::text::tags::escape(&text))
     }
 
-    /// Texts that are too long together become one, before the pictures.
+    /// Joins texts that are too long together into one text before the pictures.
     fn parts(&self, parts: Vec<ContentPart>, name: &str) -> Vec<ContentPart> {
         let parts: Vec<_> = parts.into_iter().map(without_huge_picture).collect();
         let texts = parts.iter().filter_map(|part| match part {
@@ -63,7 +63,7 @@ impl Cap {
     }
 }
 
-/// The most of one picture that is sent, in base64.
+/// The size limit of one picture, in bytes of base64.
 const PICTURE_BYTES: usize = 8 * 1024 * 1024;
 
 fn without_huge_picture(part: ContentPart) -> ContentPart {
@@ -81,7 +81,7 @@ fn spill(folder: &Path, name: &str, text: &str) -> std::io::Result<PathBuf> {
     #[cfg(unix)]
     builder.mode(0o700);
     builder.create(folder)?;
-    // The name comes from the provider: only harmless letters of it are used.
+    // The name comes from the provider: only safe characters are kept.
     let safe: String = name
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })

@@ -1,4 +1,4 @@
-//! The leave to run: only the pipeline makes one, after the decision is on record.
+//! The permit to run a call. Only the pipeline makes one, after the decision is on record.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     permission::{facts::Facts, origin::Owner},
 };
 
-/// The leave to run one call once. There is no way to make one but through the pipeline.
+/// The permission to run one call once. Only the pipeline can make one.
 pub struct Permit {
     call_id: SmolStr,
     tool: SmolStr,
@@ -22,7 +22,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// To be called right after the ledger row of the call was stored, and nowhere else.
+    /// Makes a permit. Must be called only right after the ledger row of the call was stored.
     pub(crate) fn after_ledger_row(
         call: &ToolCall,
         input: Arc<Value>,
@@ -34,46 +34,45 @@ impl Permit {
         Permit { call_id, tool, input, facts, cx: spoken_by_tool(call, owner, &cx) }
     }
 
-    /// The id the model gave the call.
+    /// Returns the id that the model gave the call.
     pub fn call_id(&self) -> &SmolStr {
         &self.call_id
     }
 
-    /// The tool's name.
+    /// Returns the name of the tool.
     pub fn tool(&self) -> &SmolStr {
         &self.tool
     }
 
-    /// The input that was decided on.
+    /// Returns the input that the decision is about.
     pub fn input(&self) -> &Value {
         &self.input
     }
 
-    /// What was worked out about it before it was decided on.
+    /// Returns the facts that the decision was based on.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Shows a piece of what the tool makes while it is at work. Only whoever listens gets it; the
-    /// model gets what the tool answers.
+    /// Sends a piece of output to listeners while the tool runs. The model gets only the tool's result.
     pub fn stream(&self, text: &str) {
         self.cx.stream_output(&self.call_id, text);
     }
 
-    /// Whether a search may look into a file it comes across. What a call names was decided on; this was
-    /// not. So a file is left alone that is closed or outside, that a rule asks about or denies, or
-    /// that is a secret by its name: whoever wants it names it.
+    /// True if a search may read a file that it finds. The decision covers the paths that a call names, but
+    /// not this file. So the search must skip files that are closed, outside the workspace, secret by name,
+    /// or subject to an ask or deny rule. To read such a file, a call must name it.
     pub fn may_look_into(&self, path: &Path) -> bool {
         self.cx.may_look_into(&self.tool, path)
     }
 
-    /// Where it runs.
+    /// Returns the context of the call.
     pub fn cx(&self) -> &Cx {
         &self.cx
     }
 }
 
-/// The same place with the tool of a call speaking.
+/// Returns a context whose notes come from the tool of a call.
 pub(crate) fn spoken_by_tool(call: &ToolCall, owner: &Owner, cx: &Cx) -> Cx {
     let (tool, call_id) = (call.name.clone(), call.id.clone());
     cx.spoken_by(NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner: owner.clone(), call_id })))

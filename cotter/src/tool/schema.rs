@@ -1,4 +1,4 @@
-//! A tool's schema, compiled when its first call comes: most tools of a session are never called.
+//! The schema of a tool. It is compiled at the first call, because most tools of a session are never called.
 
 mod cost;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{history::line_format::is_too_deep, text};
 
-/// The most faults one message names.
+/// The number of faults that one message lists at most.
 const FAULTS: usize = 4;
 
 /// The schema of a tool's input.
@@ -20,12 +20,12 @@ pub(crate) struct ToolSchema {
 
 struct CompiledSchema {
     validator: Validator,
-    /// Whether checking may take longer than schema and input are long.
+    /// True if a check may take more time than the size of schema and input suggests.
     repeats: bool,
 }
 
 impl ToolSchema {
-    /// A schema that is not yet looked at, but for its kind: tools take objects.
+    /// Makes a schema from a value that must have the type `object`. Nothing else is checked yet.
     pub(crate) fn new(schema: &Value) -> Result<Self, &'static str> {
         match schema.get("type").and_then(Value::as_str) {
             Some("object") => Ok(ToolSchema::of_our_own(schema)),
@@ -33,13 +33,13 @@ impl ToolSchema {
         }
     }
 
-    /// The schema of a tool of our own making, known to be an object's.
+    /// Makes the schema of a tool of this library, which is known to have the type `object`.
     pub(crate) fn of_our_own(schema: &Value) -> Self {
         ToolSchema { schema: schema.clone(), compiled: OnceLock::new() }
     }
 
-    /// What is wrong with an input, in words for the model. A schema that cannot be compiled refuses
-    /// every input.
+    /// Checks an input; the error is a text for the model. A schema that does not compile refuses every
+    /// input.
     pub(crate) fn check(&self, input: &Value) -> Result<(), String> {
         if !input.is_object() {
             return Err(
@@ -67,7 +67,7 @@ impl ToolSchema {
         Err(faults.chain(self.misspelt(input)).collect::<Vec<_>>().join("; "))
     }
 
-    /// The names of the input that are none of the schema's, but near one that is not given.
+    /// Returns hints for input keys that are not in the schema but similar to a missing key.
     fn misspelt(&self, input: &Value) -> impl Iterator<Item = String> {
         let names = |value: &Value| -> Vec<String> {
             value.as_object().into_iter().flat_map(|members| members.keys().cloned()).collect()
@@ -83,7 +83,7 @@ impl ToolSchema {
     }
 }
 
-/// Words whose meaning, or very existence, depends on the draft.
+/// Keywords whose meaning depends on the draft, or that only some drafts have.
 const NEWER: [&str; 10] = [
     "$schema",
     "$dynamicRef",
@@ -97,8 +97,8 @@ const NEWER: [&str; 10] = [
     "unevaluatedProperties",
 ];
 
-/// A schema that says the same in every draft is read as draft 7, whose own schema is checked several
-/// times faster than the newest one's: that is most of a short run's time.
+/// Compiles a schema. A schema that means the same in every draft is compiled as draft 7. The check of the
+/// schema itself is several times faster then; it takes most of the time of a short run.
 fn compile(schema: &Value) -> Result<CompiledSchema, String> {
     let options = jsonschema::options().should_validate_formats(false);
     let options =
@@ -157,7 +157,7 @@ mod tests {
         );
     }
 
-    /// Forty definitions, each made of what `step` makes of the next one's address.
+    /// A chain of forty definitions. Each one is `step` of the next one's address.
     fn chain(step: impl Fn(Value) -> Value, last: Value) -> Value {
         let next = |number: usize| json!({"$ref": format!("#/$defs/d{number}")});
         let defs = (0..40).map(|number| (format!("d{number}"), step(next(number + 1))));
@@ -177,14 +177,14 @@ mod tests {
         refused(chain(twice, never), json!({"x": 1}));
         let all = |next: Value| json!({"allOf": [next, next]});
         refused(chain(all, json!(true)), json!({"x": 1}));
-        // By way of the input.
+        // Repetition through the input.
         let through = json!({"type": "object", "$ref": "#/$defs/a", "$defs": {"a": {
             "anyOf": [{"properties": {"x": {"$ref": "#/$defs/a"}}, "required": ["y"]},
                       {"properties": {"x": {"$ref": "#/%24defs/a"}}, "required": ["z"]}]}}});
         let deep = (0..40).fold(json!({}), |inner, _| json!({"x": inner}));
         refused(through.clone(), deep);
         check(through, json!({"x": {"z": 1}, "y": 1}), expect![""]);
-        // By other names.
+        // Repetition through other names.
         let id = |number: usize| format!("https://h/a{number}");
         let part = |number: usize| {
             let next = json!({"$ref": id(number + 1)});
@@ -195,7 +195,7 @@ mod tests {
         let named = json!({"type": "object", "properties": {"x": {"$ref": "https://h/a0"}},
             "definitions": parts.collect::<serde_json::Map<_, _>>()});
         refused(named, json!({"x": 1}));
-        // One after the other, without end in sight.
+        // A very long chain.
         let long = (0..3000).map(|number| {
             (format!("d{number}"), json!({"$ref": format!("#/$defs/d{}", number + 1)}))
         });

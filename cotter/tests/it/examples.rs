@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! Tests of the examples: each one does what its comment says.
 
 use std::{error::Error, future::Future};
 
@@ -271,7 +271,7 @@ async fn p9_pop_is_an_extension_and_may_leave_a_compaction_in_force() {
     .await;
 }
 
-/// The same talk with either way of building the context.
+/// Runs one conversation with both ways of building the context.
 async fn check_pop(typed: &str, said: &str, chosen: &[usize], expected: Expect) {
     let chosen = || chosen.iter().map(|index| Said::Choice(*index));
     let from_entries = pop::talk(pop::from_entries, typed, said, chosen()).await;

@@ -1,4 +1,4 @@
-//! Several verdicts make one: the strictest, whatever their order and however long each takes.
+//! Tests of folded verdicts: the strictest wins, in any order and however long each gate takes.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::kit::{Diary, fresh, probe};
 
-/// One gate: what it says, and when.
+/// One gate: its verdict, and the time of its answer.
 #[derive(Clone, Debug)]
 struct Gate {
     name: String,
@@ -47,17 +47,17 @@ impl Gate {
     }
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     says: Says,
-    /// Who asked.
+    /// The gates that asked.
     askers: BTreeSet<String>,
     ran: bool,
 }
 
-/// A run with one call under these gates. Also gives the gates that were called, in order, and how
-/// many milliseconds the run took.
+/// Runs one call under these gates. Returns the outcome, the called gates in order, and the duration of the
+/// run in milliseconds.
 async fn judge(gates: &[Gate]) -> (Outcome, Vec<String>, u128) {
     let (called, tools) = (Diary::default(), Diary::default());
     let ui = ScriptedUi::new([Said::Yes]);
@@ -155,8 +155,8 @@ proptest! {
     }
 }
 
-/// Gates are started in order. After a block that comes at once, no further one is; otherwise each is
-/// called once, and once more after a yes.
+/// Checks the calls of gates. Gates are started in order. After an immediate block, no further gate is
+/// called; otherwise each gate is called once, and once more after a yes.
 fn check_calls(order: &[Gate], called: &[String], strictest: Says) -> Result<(), TestCaseError> {
     let blocks = |gate: &Gate| gate.says == Says::Block && !matches!(gate.when, When::After(_));
     let started = order.iter().position(blocks).map_or(order.len(), |index| index + 1);
@@ -166,7 +166,7 @@ fn check_calls(order: &[Gate], called: &[String], strictest: Says) -> Result<(),
     Ok(())
 }
 
-/// Those that must wait are waited for together: as long as the slowest, not as all of them.
+/// Checks the duration: pending gates are waited for together, as long as the slowest takes.
 fn check_time(order: &[Gate], took: u128, strictest: Says) -> Result<(), TestCaseError> {
     let waits = order.iter().map(|gate| match gate.when {
         When::After(ms) => u128::from(ms),

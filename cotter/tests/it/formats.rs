@@ -1,4 +1,4 @@
-//! `docs/FORMATS.md` names every type and every key that is written.
+//! Tests of `docs/FORMATS.md`: it names every type and every key that is written.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ async fn the_page_names_what_is_called_by_name() {
     check_named(&agent, &session, told.collect(), kinds);
 }
 
-/// An agent with a command, a skill, a subagent and a hook on a directive.
+/// Makes an agent with a command, a skill, a subagent and a hook on a directive.
 fn called_agent() -> Agent {
     let script = [
         Step::call("invoke_subagent", json!({"name": "aide", "prompt": "p"})),
@@ -76,7 +76,7 @@ fn called_agent() -> Agent {
         .expect("the agent builds")
 }
 
-/// The page names everything told and stored, and there was something of every kind.
+/// Checks that the page names everything in the events and the store, and that every kind occurred.
 fn check_named(agent: &Agent, session: &Session, mut said: Vec<Value>, kinds: &str) {
     let page = include_str!("../../../docs/FORMATS.md");
     let lines = agent.store().lines(session.id()).expect("it was stored");
@@ -131,7 +131,7 @@ fn busy_agent() -> Agent {
         .expect("the agent builds")
 }
 
-/// Runs that have something of everything; the events they told.
+/// Runs a session that produces every kind of event. Returns the events.
 async fn a_busy_session(session: &Session) -> Vec<Value> {
     let stored = "memory takes it";
     let mut events = session.events();
@@ -146,7 +146,7 @@ async fn a_busy_session(session: &Session) -> Vec<Value> {
     told.map(|event| serde_json::from_str(&event.to_json()).expect("an event is JSON")).collect()
 }
 
-/// Every key, and every value of `type`, but for what belongs to tools.
+/// Collects every key and every value of `type`, except inside the data of tools.
 fn collect(value: &Value, words: &mut BTreeSet<String>) {
     const OF_TOOLS: [&str; 4] = ["input", "before", "after", "renderData"];
     match value {

@@ -1,6 +1,6 @@
-//! Handlers that err, panic, hang past their limit or answer after the run was cancelled, at every
-//! point that takes them: a gate blocks, an observer changes nothing, a transform ends as the point's
-//! row says, an answer is none.
+//! Tests of failing handlers: they return an error, panic, hang past their limit or answer after a cancel, at
+//! every point that takes them. A gate blocks, an observer changes nothing, a transform ends as the point's
+//! row says, and an answering handler gives no answer.
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -27,14 +27,14 @@ use serde_json::json;
 
 use crate::kit::{Diary, ending, every_point, fresh, probe, to_the_end};
 
-/// What goes wrong with a handler.
+/// The way in which a handler fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ill {
     Errs,
     Panics,
     PanicsAtOnce,
     Hangs,
-    /// Cancels the run, and answers only then.
+    /// Cancels the run, and answers only after that.
     AnswersAfterCancel,
 }
 
@@ -43,7 +43,7 @@ const ILLS: [Ill; 5] =
 
 type Later<R> = Pin<Box<dyn Future<Output = Result<R, String>> + Send>>;
 
-/// A handler that goes wrong; `late` is what it would have answered.
+/// Makes a handler that fails; `late` is the answer it would have given.
 fn sick<P: Point, R: Send + 'static>(
     ill: Ill,
     late: fn() -> R,
@@ -66,7 +66,7 @@ fn sick<P: Point, R: Send + 'static>(
     }
 }
 
-/// A run with one call that a person says yes to, where the handler under test may say yes too.
+/// Runs one call that a person approves; the tested handler may approve it too.
 async fn check(register: impl Fn(AgentBuilder, Ill) -> AgentBuilder, expected: Expect) {
     let mut shown = String::new();
     for ill in ILLS {
@@ -84,7 +84,7 @@ async fn check(register: impl Fn(AgentBuilder, Ill) -> AgentBuilder, expected: E
     expected.assert_eq(&shown);
 }
 
-/// L1: a gate on the prompt that fails refuses the turn.
+/// L1: a failing gate on the prompt refuses the prompt.
 #[tokio::test(start_paused = true)]
 async fn l1_a_sick_gate_at_user_prompt_submit_refuses_the_prompt() {
     let gate = |builder: AgentBuilder, ill| {
@@ -99,7 +99,7 @@ async fn l1_a_sick_gate_at_user_prompt_submit_refuses_the_prompt() {
     "##]]).await;
 }
 
-/// L2, L10: a gate on a call that fails blocks it, and the model is told why.
+/// L2, L10: a failing gate on a call blocks it, and the model is told why.
 #[tokio::test(start_paused = true)]
 async fn l2_a_sick_gate_at_tool_pre_blocks_the_call() {
     let gate = |builder: AgentBuilder, ill| {
@@ -239,7 +239,7 @@ async fn a_sick_transform_at_context_ends_the_run_and_is_named() {
     "##]]).await;
 }
 
-/// L11: a rewrite that fails does not let the call through as it was.
+/// L11: a failing rewrite does not let the original call through.
 #[tokio::test(start_paused = true)]
 async fn l11_a_sick_transform_at_tool_pre_refuses_the_call() {
     let transform = |builder: AgentBuilder, ill| {
@@ -273,7 +273,7 @@ async fn l11_a_sick_transform_at_tool_pre_refuses_the_call() {
     "##]]).await;
 }
 
-/// L3, L11: the tool ran, its result is withheld.
+/// L3, L11: the tool ran, but its result is withheld.
 #[tokio::test(start_paused = true)]
 async fn l3_a_sick_transform_at_tool_post_withholds_the_result() {
     let transform = |builder: AgentBuilder, ill| {
@@ -341,7 +341,7 @@ async fn a_sick_answer_leaves_the_question_to_the_person() {
     "#]]).await;
 }
 
-/// A plain function that fails is no different from one that answers later.
+/// A plain function that fails has the same effect as an `async` one.
 #[tokio::test]
 async fn l10_a_plain_gate_that_errs_or_panics_blocks() {
     fn errs(_: &ToolPreEvent) -> Result<Verdict, String> {
@@ -372,7 +372,7 @@ async fn l10_a_plain_gate_that_errs_or_panics_blocks() {
     "#]].assert_eq(&transcript(&session));
 }
 
-/// LM-017, L10: cancelled before its turn comes, a handler is not called, and counts as a block.
+/// LM-017, L10: a handler that starts after a cancel is not called, and counts as a block.
 #[tokio::test]
 async fn l10_a_gate_that_comes_after_a_cancel_is_not_called() {
     let diary = Diary::default();
@@ -404,7 +404,8 @@ async fn l10_a_gate_that_comes_after_a_cancel_is_not_called() {
     .assert_eq(&transcript(&session));
 }
 
-/// A gate of the table's 5 s that waits an hour for a person is not late; one that works that long is.
+/// A gate with the default limit of 5 s that waits an hour for a person is not late. A gate that works that
+/// long is late.
 #[tokio::test(start_paused = true)]
 async fn a_handlers_clock_stands_still_while_it_waits_for_a_person() {
     struct Thinker;
@@ -450,7 +451,7 @@ async fn a_handlers_clock_stands_still_while_it_waits_for_a_person() {
     "#]].assert_eq(&transcript(&session));
 }
 
-/// An observer that a run does not wait for can be as slow as it likes.
+/// A detached observer may take any time, because the run does not wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_detached_observer_is_off_the_path_and_its_notes_come_later() {
     async fn slow(at: At<points::SessionStart>) {
@@ -479,7 +480,7 @@ async fn a_detached_observer_is_off_the_path_and_its_notes_come_later() {
     .assert_eq(&transcript(&session));
 }
 
-/// Registers a sick observer at a point given as a value.
+/// Registers a failing observer at a point given as a value.
 fn observe(builder: AgentBuilder, point: PointId, ill: Option<Ill>) -> AgentBuilder {
     macro_rules! at {
         ($($point:ident)*) => {
@@ -498,11 +499,11 @@ fn observe(builder: AgentBuilder, point: PointId, ill: Option<Ill>) -> AgentBuil
     every_point!(at)
 }
 
-/// What fires outside the runs of a session, where nobody listens here.
+/// The points that fire outside the runs of a session; this test does not listen there.
 const OUTSIDE_RUNS: [PointId; 2] = [PointId::SessionOpen, PointId::SessionClose];
 
-/// A session that passes every point: a call that runs, one that is asked about, one that is refused,
-/// a subagent, a run that ends well, a compaction, and a run that fails.
+/// Runs a session that passes every point: a call that runs, a call with a question, a refused call, a
+/// subagent, a successful run, a compaction, and a failed run.
 async fn grand_tour(register: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (String, String) {
     let diary = Diary::default();
     let calls = Step::call("free", json!({}))
@@ -528,7 +529,7 @@ async fn grand_tour(register: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Str
     (shown + &diary.shown(), first + &second)
 }
 
-/// L10, L20: whatever an observer does, the conversation is the same, and its failure is told.
+/// L10, L20: no observer changes the conversation, and its failure is reported.
 #[tokio::test(start_paused = true)]
 async fn l10_a_sick_observer_changes_nothing_at_any_point() {
     let (well, _) = grand_tour(|builder| builder).await;
@@ -554,7 +555,7 @@ async fn l10_a_sick_observer_changes_nothing_at_any_point() {
     }
 }
 
-/// LM-017: an observer that aborts the run and dawdles changes no more than one that aborts it.
+/// LM-017: an observer that aborts the run and answers late changes no more than one that only aborts it.
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_answers_after_a_cancel_changes_nothing_more() {
     for row in POINTS {

@@ -1,5 +1,5 @@
-//! The trait `Hook`: its methods, what an agent's system prompt is composed of, and agents that come
-//! and go. R1, R3, R4, R10, R11.
+//! Tests of the trait `Hook`: its methods, the parts of an agent's system prompt, and agents that are
+//! registered and unregistered. R1, R3, R4, R10, R11.
 
 use std::{
     collections::BTreeSet,
@@ -20,12 +20,12 @@ use tokio::sync::Notify;
 
 use crate::kit::{Diary, ending, fresh, spec, to_the_end};
 
-/// A hook that writes down whatever it is told, with tools `NAME_look` and `NAME_write`.
+/// A hook that writes down every call of its methods, with tools `NAME_look` and `NAME_write`.
 #[derive(Clone)]
 struct Witness {
     name: &'static str,
     diary: Diary,
-    /// What it keeps per agent.
+    /// The agents for which the hook keeps state.
     kept: Arc<Mutex<BTreeSet<String>>>,
     panics: &'static str,
 }
@@ -127,7 +127,7 @@ impl Hook for Witness {
     }
 }
 
-/// R1: `()` changes nothing: not a byte of a request, not a tool.
+/// R1: `()` changes nothing: no byte of a request, no tool.
 #[tokio::test]
 async fn r1_the_empty_hook_changes_nothing() {
     let mut seen = vec![];
@@ -146,8 +146,8 @@ async fn r1_the_empty_hook_changes_nothing() {
     assert_eq!(seen[0], seen[1]);
 }
 
-/// R1, R10: two hooks: config, fragments and text go from one to the next in the order of registration;
-/// each runs its own tools; an agent keeps its name whatever a hook makes of it.
+/// R1, R10: two hooks change config, fragments and text in the order of registration. Each hook runs its own
+/// tools. An agent keeps its name whatever a hook changes.
 #[tokio::test]
 async fn r1_r10_hooks_chain_in_the_order_of_registration() {
     let diary = Diary::default();
@@ -191,7 +191,7 @@ async fn r1_r10_hooks_chain_in_the_order_of_registration() {
     .assert_eq(&format!("{}--\n{system}\n--\n{}", diary.shown(), transcript(&session)));
 }
 
-/// R3: the whole prompt, in its fixed order: agent, environment, fragments, resources, scope.
+/// R3: checks the whole prompt in its fixed order: agent, environment, fragments, resources, scope.
 async fn check_system(
     builder: cotter::AgentBuilder,
     model: &Recording<Scripted>,
@@ -276,7 +276,8 @@ async fn r3_the_system_prompt_in_its_order() {
     .await;
 }
 
-/// R4: told before an agent is visible, told before it is not; twice is `false` and tells nobody.
+/// R4: hooks are told before an agent becomes visible and before it is removed. A second removal returns
+/// `false`, and no hook is told.
 #[tokio::test]
 async fn r4_agents_come_and_go_symmetrically() {
     let diary = Diary::default();
@@ -287,7 +288,7 @@ async fn r4_agents_come_and_go_symmetrically() {
     diary.add(format!("again: {}", again.unwrap_err()));
     let broken = agent.register_agent(AgentConfig::new("bad").with_tools(["[a"])).await;
     diary.add(format!("broken: {}", broken.unwrap_err()));
-    // One that comes later is told of those that are there.
+    // A hook that is installed later is told of the existing agents.
     let late = Witness::new("late", &diary);
     agent.hook(late.clone()).await.unwrap();
     assert_eq!((hook.kept(), late.kept()), (vec!["main".into(), "sub".into()], hook.kept()));
@@ -325,8 +326,8 @@ async fn r4_agents_come_and_go_symmetrically() {
     agent.register_agent(AgentConfig::new("sub")).await.expect("its name is free again");
 }
 
-/// R4: a hook that panics while an agent is built or registered: the agent is not there, and nobody
-/// keeps anything for it. One that panics while it is installed is not installed.
+/// R4: if a hook panics while an agent is built or registered, the agent does not exist, and no hook keeps
+/// state for it. A hook that panics while it is installed is not installed.
 #[tokio::test]
 async fn r4_r1_a_hook_that_panics_leaves_nothing_half_done() {
     let mut shown = String::new();
@@ -405,7 +406,7 @@ async fn r4_r1_a_hook_that_panics_leaves_nothing_half_done() {
     "#]].assert_eq(&shown);
 }
 
-/// R4: where installing fails after the agents were told, they are as they were.
+/// R4: if the installation of a hook fails after the agents were told, the agents are unchanged.
 #[tokio::test]
 async fn r4_a_hook_that_cannot_be_installed_changes_no_agent() {
     let diary = Diary::default();
@@ -423,8 +424,8 @@ async fn r4_a_hook_that_cannot_be_installed_changes_no_agent() {
     assert_eq!(&*model.requests()[0].system, "Main.");
 }
 
-/// R4: a run of the agent ends first; until then its hooks keep what they keep, and afterwards nobody
-/// can call it.
+/// R4: an agent is removed only after its run ends. Until then its hooks keep their state; afterwards nobody
+/// can call the agent.
 #[tokio::test]
 async fn r4_a_run_under_way_ends_before_its_agent_is_gone() {
     let diary = Diary::default();
@@ -478,7 +479,7 @@ async fn r4_a_run_under_way_ends_before_its_agent_is_gone() {
     "#]].assert_eq(&transcript(&session));
 }
 
-/// R4: whoever waits for an agent to leave may stop waiting: it leaves all the same, whole.
+/// R4: a caller may stop waiting for the removal of an agent: the removal is completed all the same.
 #[tokio::test]
 async fn r4_a_dropped_wait_leaves_no_half_gone_agent() {
     use futures_util::FutureExt;
@@ -513,7 +514,7 @@ impl Hook for Ear {
     }
 }
 
-/// R1, R8: every event of a run, of its subagents too, live and in order.
+/// R1, R8: a hook gets every event of a run and of its subagents, live and in order.
 #[tokio::test]
 async fn r1_r8_a_hook_hears_every_event_in_order() {
     let (diary, events) = (Diary::default(), Diary::default());
@@ -571,7 +572,7 @@ async fn r1_r8_a_hook_hears_every_event_in_order() {
     assert_eq!(heard, told.lines().collect::<Vec<_>>(), "what a listener hears");
 }
 
-/// R11: the shape of a subsystem: it owns tools, says what they touch and which run beside others.
+/// R11: a typical subsystem: it owns tools, declares their facts and which tools are parallel.
 #[derive(Clone)]
 struct Notebook {
     diary: Diary,
@@ -592,7 +593,7 @@ impl Hook for Notebook {
         Some(Box::pin(async move {
             self.diary.add(format!("{name} {}", call.call_id()));
             if name == "recall" {
-                // Two of them meet, or neither comes back.
+                // Two concurrent calls meet here; a single call would never return.
                 self.gate.wait().await;
             }
             Ok(format!("{name}: {}", call.input()["text"].as_str().unwrap_or("-")).into())
@@ -646,7 +647,7 @@ async fn r11_a_hook_owns_tools_with_effects_and_parallel() {
     assert!(session.messages().iter().any(|message| matches!(message, Message::ToolResult(_))));
 }
 
-/// A hook that is worth having only for how long it lives.
+/// A hook that only shows how long it lives.
 struct Held(#[expect(dead_code, reason = "it is only held")] Arc<()>);
 
 impl Hook for Held {}
@@ -660,10 +661,10 @@ async fn r11_a_hook_goes_with_its_agent_though_it_has_a_main_session() {
     let session = agent.main_session().await.unwrap();
     assert_eq!(Arc::strong_count(&held), 2);
     drop(agent);
-    // A session keeps its agent; then nobody does.
+    // The session keeps its agent alive; after the session is dropped, nothing does.
     assert_eq!(ending(&session.prompt("again").await), "end_turn");
     drop(session);
-    // Whoever hears events for a hook leaves at their next turn.
+    // The listener task of a hook ends at its next poll.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

@@ -1,5 +1,5 @@
-//! What the tests of this folder share: a diary of what happened, tools that write into it, a store
-//! that tells what it is given, runs read to their end, records as text.
+//! Helpers of the tests in this folder: a diary of events, tools that write into it, a store that reports its
+//! use, runs read to their end, records as text.
 
 use std::{
     fmt::Write,
@@ -25,7 +25,7 @@ use cotter_test::shown_event;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-/// What happened, in order. Clones write into the same diary.
+/// The events of a test, in order. Clones write into the same diary.
 #[derive(Clone, Default)]
 pub(crate) struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -38,13 +38,13 @@ impl Diary {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Everything so far, a line each.
+    /// Returns all lines so far, each with a newline.
     pub(crate) fn shown(&self) -> String {
         self.lines().iter().map(|line| format!("{line}\n")).collect()
     }
 }
 
-/// Every point, handed to a macro: the one list of them in the tests.
+/// Passes every point to a macro. This is the only list of points in the tests.
 macro_rules! every_point {
     ($take:ident) => {
         $take!(SessionOpen SessionStart UserPromptSubmit Context ModelPre ModelPost ToolPre
@@ -55,7 +55,7 @@ macro_rules! every_point {
 
 pub(crate) use every_point;
 
-/// A tool that takes any object, writes `NAME INPUT` into the diary and answers `NAME ran`.
+/// Makes a tool that takes any object, writes `NAME INPUT` into the diary and answers `NAME ran`.
 pub(crate) fn probe(name: &'static str, zone: Zone, diary: &Diary) -> impl Tool {
     let diary = diary.clone();
     FnTool::new(spec(name), move |permit| {
@@ -65,8 +65,8 @@ pub(crate) fn probe(name: &'static str, zone: Zone, diary: &Diary) -> impl Tool 
     .touching(Facts::zone(zone))
 }
 
-/// A harmless tool that may run beside others, takes as long as its input says (`ms`) and writes when
-/// it starts and when it ends.
+/// Makes a parallel tool in the zone `safe` that takes as long as its input says (`ms`). It writes its start
+/// and its end into the diary.
 pub(crate) fn nap(diary: &Diary) -> impl Tool {
     let diary = diary.clone();
     FnTool::new(spec("nap"), move |permit| napping(permit, diary.clone()))
@@ -74,7 +74,7 @@ pub(crate) fn nap(diary: &Diary) -> impl Tool {
         .touching(Facts::zone(Zone::Safe))
 }
 
-/// The same tool without the mark: a barrier.
+/// Makes a tool like `nap` that is not parallel: a barrier.
 pub(crate) fn solo(diary: &Diary) -> impl Tool {
     let diary = diary.clone();
     FnTool::new(spec("solo"), move |permit| napping(permit, diary.clone()))
@@ -91,7 +91,7 @@ async fn napping(
     Ok(format!("{} rested", permit.call_id()).into())
 }
 
-/// A tool that says again what it is told.
+/// Makes a tool that returns its input text.
 pub(crate) fn echo() -> impl Tool {
     FnTool::new(spec("echo"), |permit| async move {
         Ok(permit.input()["text"].as_str().unwrap_or("").into())
@@ -103,7 +103,8 @@ pub(crate) fn spec(name: &'static str) -> ToolSpec {
     ToolSpec::new(name, format!("the tool {name}"), json!({"type": "object"}))
 }
 
-/// An extension with a handler of every kind, all doing the same: `/cmd`, `/dir`, `/skill`, `tool`, `sub`.
+/// Makes an extension with a handler of every kind, all with one action: `/cmd`, `/dir`, `/skill`, `tool`,
+/// `sub`.
 pub(crate) fn everywhere<F, Fut>(act: F) -> impl FnOnce(&mut Registry)
 where
     F: Fn(&'static str, Controls) -> Fut + Clone + Send + Sync + 'static,
@@ -153,7 +154,7 @@ where
     }
 }
 
-/// Reads a run to its end: its events as text, and what came of it.
+/// Reads a run to its end. Returns its events as text, and its reply.
 pub(crate) async fn to_the_end(mut run: Run) -> (String, Result<Reply, RunError>) {
     let mut events = String::new();
     while let Some(event) = run.next().await {
@@ -162,7 +163,7 @@ pub(crate) async fn to_the_end(mut run: Run) -> (String, Result<Reply, RunError>
     (events, run.reply().await)
 }
 
-/// Why a run ended, and what it says about it.
+/// Returns the reason of a run's end, and its error.
 pub(crate) fn ending(reply: &Result<Reply, RunError>) -> String {
     let reply = match reply {
         Ok(reply) => reply,
@@ -174,7 +175,7 @@ pub(crate) fn ending(reply: &Result<Reply, RunError>) -> String {
     }
 }
 
-/// The lines of a session as JSON, without what differs from run to run.
+/// Returns the lines of a session as JSON, without values that differ from run to run.
 pub(crate) fn plain_lines(store: &dyn Store, id: &str) -> Vec<Value> {
     let lines = store.lines(id).expect("the session is there");
     let read = |line: &Vec<u8>| serde_json::from_slice(line).expect("every line is JSON");
@@ -201,7 +202,7 @@ fn without_chance(value: &mut Value) {
     }
 }
 
-/// The records of a session as text, a line each: what was decided about every call, and by whom.
+/// Returns the records of a session as text, one line each: the decision about every call, and its source.
 pub(crate) fn records(store: &dyn Store, id: &str) -> String {
     let kinds = ["run.start", "run.end", "question", "answer", "ledger", "outcome"];
     let mut text = String::new();
@@ -238,17 +239,17 @@ pub(crate) fn records(store: &dyn Store, id: &str) -> String {
     text
 }
 
-/// A session of the agent, made new.
+/// Makes a new session of the agent.
 pub(crate) async fn fresh(agent: &Agent) -> Session {
     agent.new_session().await.expect("the store takes a new session")
 }
 
-/// The sessions of a folder.
+/// Returns the session store in a folder.
 pub(crate) fn files(folder: &Path) -> JsonlStore {
     JsonlStore::new(folder.join("sessions"))
 }
 
-/// What a log was told to do, before and after it did.
+/// A moment of a log operation, before or after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     Appending,
@@ -257,7 +258,7 @@ pub(crate) enum Moment {
     Synced,
 }
 
-/// A store that tells of every append and every sync that is waited for.
+/// A store that reports every append and every awaited sync.
 pub(crate) struct Spy<S> {
     store: S,
     told: Arc<dyn Fn(Moment) + Send + Sync>,
@@ -321,7 +322,7 @@ impl Log for SpyLog {
     }
 }
 
-/// Numbers that look random and are the same for the same seed.
+/// A pseudo-random number generator: equal seeds give equal numbers.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -329,7 +330,7 @@ impl Dice {
         Dice(seed)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -1,4 +1,5 @@
-//! No row, no run. B1: every decision is on record before its tool starts, and explains itself.
+//! Tests of the ledger. B1: every decision is on record before its tool starts, and explains itself. Without
+//! a row, no tool runs.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec, to_the_end};
 
-/// B1, S26: when a tool starts its row is stored, and on the disk if it changes anything.
+/// B1, S26: the row is stored before the tool starts, and synced to disk if the call changes anything.
 #[tokio::test]
 async fn b1_s26_the_row_is_stored_before_the_tool_starts() {
     let store = MemoryStore::new();
@@ -57,7 +58,7 @@ async fn b1_s26_the_row_is_stored_before_the_tool_starts() {
     .assert_eq(&diary.shown());
 }
 
-/// B1: whichever append fails, from there on no tool runs, and the run ends with an error.
+/// B1: after a failed append no tool runs, and the run ends with an error.
 #[tokio::test]
 async fn b1_a_store_that_takes_no_row_lets_no_tool_run() {
     let mut shown = String::new();
@@ -83,7 +84,8 @@ async fn b1_a_store_that_takes_no_row_lets_no_tool_run() {
     .assert_eq(&shown);
 }
 
-/// Two steps, each with a call that looks and one that writes; what ran, and how it ended.
+/// Runs two steps, each with a call that reads and a call that writes. Returns the calls that ran, and the
+/// end.
 async fn with_fault(fault: Fault) -> (Vec<String>, String) {
     let diary = Diary::default();
     let calls = || Step::call("look", json!({})).and_call("write", json!({}));
@@ -97,7 +99,7 @@ async fn with_fault(fault: Fault) -> (Vec<String>, String) {
     (diary.lines(), ending(&reply))
 }
 
-/// L6: a run whose store gives up is told of to its end, in pairs.
+/// L6: a run whose store fails still has one `session.end` for each `session.start`.
 #[tokio::test]
 async fn l6_session_end_fires_once_for_every_start_whatever_the_store_does() {
     let mut shown = String::new();
@@ -138,7 +140,7 @@ async fn l6_session_end_fires_once_for_every_start_whatever_the_store_does() {
     .assert_eq(&shown);
 }
 
-/// S26: of a call that ran when the store gave up, nobody says that it was cancelled.
+/// S26: a call that ran when the store failed is never reported as cancelled.
 #[tokio::test]
 async fn s26_a_call_that_ran_into_a_failing_store_keeps_its_result() {
     let mut shown = String::new();
@@ -177,7 +179,7 @@ async fn s26_a_call_that_ran_into_a_failing_store_keeps_its_result() {
     .assert_eq(&shown);
 }
 
-/// B1: a row says who was asked, and every number in it has its name in a table of the session.
+/// B1: a row names the hooks that were asked, and a table of the session has the name of every number.
 #[tokio::test]
 async fn b1_every_hook_a_row_names_stands_in_a_table() {
     let diary = Diary::default();
@@ -187,7 +189,7 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
         .on(ToolPre, named("first", |_: &ToolPreEvent| Verdict::ask("sure?")))
         .build()
         .unwrap();
-    // Registered while the person is being asked: it is heard when the gates run again.
+    // Registered while the person is asked: this gate is asked when the gates run again.
     let late = agent.clone();
     agent
         .on(
@@ -209,8 +211,8 @@ async fn b1_every_hook_a_row_names_stands_in_a_table() {
     };
     let row = lines.iter().find(|line| line["type"] == "ledger").unwrap();
     let ran: Vec<_> = row["ran"].as_array().unwrap().iter().map(|ran| name(&ran["hook"])).collect();
-    // Before the question, and after the answer by the registry as it was then. That the kernel had
-    // nothing to say goes without saying.
+    // The gates run before the question, and again after the answer with the registry of that time. Passes of
+    // kernel gates are not recorded.
     assert_eq!(ran, ["first", "first", "late"]);
     assert_eq!(row["approvedBy"], "test");
 }
@@ -248,7 +250,7 @@ async fn s27_a_tampered_ledger_does_not_verify() {
         assert!(check(&changed).is_err(), "row {row} was changed");
         let mut without = good.clone();
         without.remove(row);
-        // Without a copy of the last hash outside, a missing end is not seen.
+        // A missing end is only found with a copy of the last hash elsewhere.
         assert_eq!(check(&without).is_ok(), row == last, "row {row} is missing");
     }
     let mut moved = good.clone();
@@ -257,7 +259,7 @@ async fn s27_a_tampered_ledger_does_not_verify() {
     assert_eq!(verify("another", good.iter().map(Vec::as_slice)), Err(2), "of another session");
 }
 
-/// S26: asked, answered, started, finished, in this order and on record.
+/// S26: a call is asked, answered, started and finished, in this order and on record.
 #[tokio::test]
 async fn s26_a_call_is_asked_answered_started_finished() {
     let diary = Diary::default();

@@ -1,4 +1,4 @@
-//! When a run ends by itself: steps, money, tokens, refusal, gates that send the model on.
+//! Tests of the limits that end a run: steps, money, tokens, refusal, gates that make the model continue.
 
 use cotter::{
     Agent, AgentBuilder, FnTool, HookCx, Subagent,
@@ -23,7 +23,7 @@ fn endless() -> Scripted {
     Scripted::new(std::iter::repeat_with(call).take(50))
 }
 
-/// The last events of a run, and what `error` and `session.end` were told.
+/// Checks the last events of a run, and the events of `error` and `session.end`.
 async fn check(builder: AgentBuilder, expected: Expect) {
     let diary = Diary::default();
     let (failures, ends) = (diary.clone(), diary.clone());
@@ -102,7 +102,7 @@ async fn l21_a_price_nobody_knows_ends_a_run_that_has_a_budget() {
     .await;
 }
 
-/// L21: where the next model to try has no price, nothing is sent to it.
+/// L21: a fallback model without a price gets no request.
 #[tokio::test]
 async fn l21_a_fallback_without_a_price_is_not_asked() {
     let broken = Scripted::new([Step::error(ModelErrorKind::Auth)]).priced(0.1);
@@ -134,7 +134,8 @@ async fn l21_a_fallback_without_a_price_is_not_asked() {
     .await;
 }
 
-/// L21: a child spends its parent's money: without a price it is not asked, and its parent goes on.
+/// L21: a child spends its parent's budget. A child without a price gets no request, and its parent
+/// continues.
 #[tokio::test]
 async fn l21_a_child_without_a_price_is_not_asked() {
     let helper = Scripted::new([Step::text("hello")]).named("test/helper");
@@ -165,7 +166,7 @@ async fn l21_a_child_without_a_price_is_not_asked() {
     "#]].assert_eq(&transcript(&session));
 }
 
-/// L21, P8: neither is a model that a handler asks beside the conversation.
+/// L21, P8: a model without a price that a handler asks outside the conversation gets no request either.
 #[tokio::test]
 async fn l21_p8_a_question_aside_without_a_price_is_not_asked() {
     let other = Scripted::new([Step::text("hello")]).named("test/other");
@@ -194,8 +195,8 @@ async fn l21_p8_a_question_aside_without_a_price_is_not_asked() {
     "#]].assert_eq(&transcript(&session));
 }
 
-/// L21: a summary is paid for like anything else: by a model without a price there is none, and the run
-/// ends before it spends what nobody can count.
+/// L21: a summary counts against the budget. If its model has no price, the run ends before it spends an
+/// unknown amount.
 #[tokio::test]
 async fn l21_a_compaction_without_a_price_ends_the_run() {
     let fails = || Step::error(ModelErrorKind::Auth);
@@ -222,7 +223,7 @@ async fn l21_a_compaction_without_a_price_ends_the_run() {
     "#]].assert_eq(&format!("{ended}\n{later}\n{}", transcript(&session)));
 }
 
-/// L21: a price that is no number, or below nothing, is none.
+/// L21: a price that is negative or not a finite number counts as unknown.
 #[tokio::test]
 async fn l21_what_is_no_price_is_an_unknown_one() {
     let mut shown = String::new();
@@ -275,7 +276,7 @@ async fn l6_a_refusal_is_an_end_of_its_own() {
     .await;
 }
 
-/// A gate at `turn.end` may send the model on, eight times in a row.
+/// A gate at `turn.end` may make the model continue, at most eight times in a row.
 #[tokio::test]
 async fn a_gate_sends_the_model_on_at_most_eight_times() {
     let diary = Diary::default();

@@ -1,5 +1,5 @@
-//! A long session that was compacted is opened from its end, and is the same as one read whole; what
-//! adapters keep of its blocks stays true.
+//! Tests of long sessions: a compacted session is opened from its end and equals one that is read whole. The
+//! cached blocks of adapters stay correct.
 
 use std::{cell::Cell, collections::HashSet, sync::Arc};
 
@@ -15,7 +15,7 @@ fn agent(folder: &std::path::Path, replies: usize) -> Agent {
     Agent::builder(Scripted::new(steps)).store(JsonlStore::new(folder)).build().expect("it builds")
 }
 
-/// P10: what is read late is the same as what is read at once.
+/// P10: entries that are read on demand equal entries that are read at once.
 #[tokio::test]
 async fn a_session_opened_from_its_end_has_all_of_its_history() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ async fn a_session_opened_from_its_end_has_all_of_its_history() {
     assert_eq!(session.messages().len(), 2);
     drop(session);
 
-    // A branch at the end is read whole, and ids go on from where they were.
+    // A branch at the end is read whole, and ids continue from the last one.
     let session = reader.session(&id).await.unwrap();
     assert_eq!(session.messages().len(), 2);
     session.prompt("on a branch").await.unwrap();
@@ -70,20 +70,20 @@ async fn a_session_opened_from_its_end_has_all_of_its_history() {
     assert!(last > *entries.last().unwrap().id(), "{last}");
 }
 
-/// What an adapter that keeps bytes makes of messages: everything depends on the key, too.
+/// Renders messages like an adapter that caches bytes; the result also depends on the key.
 fn rendered<'m>(messages: impl Iterator<Item = &'m Message>, key: &str) -> String {
     messages.map(|message| format!("{key}:{} ", message.text())).collect()
 }
 
-/// Something that becomes of a list of messages.
+/// A change of a list of messages.
 #[derive(Clone, Debug)]
 enum Change {
     Push(usize),
-    /// A list of its own from here on.
+    /// Continues on a separate list.
     Branch,
-    /// A transform that drops and replaces.
+    /// A transform that drops and replaces messages.
     Shape(usize),
-    /// An adapter comes by, for one model or another.
+    /// An adapter renders the list, for one of the models.
     Ask(&'static str),
 }
 
@@ -98,8 +98,8 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 proptest! {
-    /// Whatever became of a conversation, what was kept of its blocks is what would be made of them
-    /// now, and each is made once for each key.
+    /// After any changes, the cached value of each block equals a new one, and each block is rendered once
+    /// per key.
     #[test]
     fn what_is_kept_is_what_would_be_made_anew(changes in changes()) {
         let (mut lists, mut n) = (vec![MessageList::default()], 0);

@@ -1,4 +1,4 @@
-//! Whole runs of the loop, compared as transcripts.
+//! Tests of whole runs of the loop, compared as transcripts.
 
 use cotter::{
     Agent, Cx, FnTool, Permit, ToolSpec, Verdict,

@@ -1,4 +1,4 @@
-//! The core from outside, through its public API only.
+//! Tests of the core through its public API only.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
 #![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]

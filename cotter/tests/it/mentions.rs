@@ -1,4 +1,4 @@
-//! Subagents: called by the model through `invoke_subagent`, or at once where a leading `@name` is to.
+//! Tests of subagents: called by the model through `invoke_subagent`, or directly by a leading `@name`.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ fn with_subagents(builder: cotter::AgentBuilder) -> Agent {
         .unwrap()
 }
 
-/// What the model gets for one call of `invoke_subagent`.
+/// Checks the result that the model gets for one call of `invoke_subagent`.
 async fn check_call(input: Value, expected: Expect) {
     let agent = with_subagents(Agent::builder(model([
         Step::call("invoke_subagent", input),
@@ -138,7 +138,7 @@ async fn g16_the_tool_is_there_from_the_first_definition_to_the_last() {
     "#]].assert_eq(&shown);
 }
 
-/// G4: `@name` is the model's to read, wherever it stands.
+/// G4: `@name` reaches the model unchanged, at any position in the text.
 #[tokio::test]
 async fn g4_mentions_reach_the_model_verbatim() {
     let texts =
@@ -152,7 +152,7 @@ async fn g4_mentions_reach_the_model_verbatim() {
     }
 }
 
-/// What a prompt comes to where a leading mention calls at once.
+/// Checks the effect of a prompt in the mode in which a leading mention calls the subagent directly.
 async fn check_dispatch(prompt: &str, expected: Expect) {
     let model = model([Step::text("the model")]);
     let polite = |prompt: &UserPromptSubmitEvent| match prompt.prompt.contains("secret") {
@@ -228,7 +228,7 @@ async fn g4_other_mentions_do_not_call() {
     .await;
 }
 
-/// What a called subagent gets is the prompt as it is stored: without tokens, after every rewrite.
+/// A called subagent gets the prompt as it is stored: without tokens, after every rewrite.
 #[tokio::test]
 async fn g4_a_called_subagent_gets_the_prompt_as_hooks_left_it() {
     check_dispatch("@echo /shout what is /concise this", expect![[r#"
@@ -277,7 +277,7 @@ async fn g4_a_called_subagent_gets_the_prompt_as_hooks_left_it() {
     .await;
 }
 
-/// Of the conversation a subagent sees only the prompt; its model has its own system prompt.
+/// A subagent sees only its prompt, not the conversation; its model has its own system prompt.
 #[tokio::test]
 async fn g16_a_subagent_sees_only_its_prompt() {
     let model = model([
@@ -309,7 +309,7 @@ async fn g16_a_subagent_sees_only_its_prompt() {
     .assert_eq(&transcript(&session));
 }
 
-/// Several at once work side by side: each waits for all.
+/// Several subagents run concurrently: each waits for all.
 #[tokio::test]
 async fn g16_several_subagents_work_at_once() {
     let all = Arc::new(Barrier::new(20));
@@ -343,7 +343,7 @@ async fn g16_several_subagents_work_at_once() {
     assert_eq!(results, (0..20).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
-/// Nothing is retried: a subagent that fails was called once.
+/// Nothing is retried: a failing subagent is called once.
 #[tokio::test]
 async fn g16_nothing_is_retried() {
     let diary = Diary::default();
@@ -417,7 +417,7 @@ async fn g16_a_child_is_under_its_parents_policy_ledger_and_budget() {
     ));
 }
 
-/// A gate at `subagent.start` refuses; both points and both events tell the same.
+/// A gate at `subagent.start` refuses; both points and both stream events report the same.
 #[tokio::test]
 async fn g16_l20_points_and_events_stand_round_a_subagent() {
     let diary = Diary::default();
@@ -466,7 +466,7 @@ async fn g16_l20_points_and_events_stand_round_a_subagent() {
     "#]].assert_eq(&format!("{told}{}\n{}", ends.join("\n"), transcript(&session)));
 }
 
-/// An abort ends subagents; their calls have results, and `subagent.end` is told.
+/// An abort ends subagents; their calls have results, and `subagent.end` fires.
 #[tokio::test]
 async fn g16_an_abort_ends_subagents_too() {
     let (diary, waits) = (Diary::default(), Arc::new(Notify::new()));
@@ -512,7 +512,7 @@ async fn g16_an_abort_ends_subagents_too() {
     .assert_eq(&transcript(&session));
 }
 
-/// G4: what comes as data is part of the task, and a long answer reaches the person whole.
+/// G4: data parts of a prompt belong to the task, and a long answer reaches the person whole.
 #[tokio::test]
 async fn g4_a_subagent_called_by_name_gets_data_and_gives_long_answers() {
     let long = "word ".repeat(40_000);

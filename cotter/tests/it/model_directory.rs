@@ -1,5 +1,5 @@
-//! The models there are and the keys to them, in the hands of every handler: who finds what, and who gets
-//! a key. P8.
+//! Tests of the model directory and its keys, for every kind of handler: which models a handler finds, and
+//! which owners get a key. P8.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ use serde_json::json;
 
 use crate::kit::{Diary, ending, everywhere, fresh, probe};
 
-/// A directory with two models of one provider, and a key to it.
+/// A directory with two models of one provider, and a key for that provider.
 #[derive(Clone)]
 struct Lab {
     wise: Recording<Scripted>,
@@ -63,7 +63,7 @@ impl ModelDirectory for Lab {
     }
 }
 
-/// What comes past every handler of [`everywhere`], skills and subagents both ways.
+/// Prompts that reach every handler of [`everywhere`]; skills and subagents are called in both ways.
 const PROMPTS: [&str; 3] = ["/cmd", "go /dir /skill", "@sub go"];
 
 fn calls_all() -> [Step; 2] {
@@ -77,8 +77,7 @@ fn builder() -> AgentBuilder {
     Agent::builder(Scripted::new(calls_all())).mention_mode(MentionMode::Dispatch)
 }
 
-/// P8: a key is for the program, the operator and the person; whoever else asks gets none, from any
-/// handler.
+/// P8: only the program, the operator and the person get a key. Other owners get none, from any handler.
 #[tokio::test]
 async fn p8_s28_keys_are_for_program_operator_and_person_only() {
     let owners = [
@@ -122,7 +121,7 @@ async fn p8_s28_keys_are_for_program_operator_and_person_only() {
     "#]].assert_eq(&shown);
 }
 
-/// P8: a handle that outlives its owner's registration opens nothing any more; a hook outside a run does.
+/// P8: a handle gets no key after its owner's registration is gone; a hook outside a run gets one.
 #[tokio::test]
 async fn p8_s28_a_handle_whose_hook_is_gone_gets_no_key() {
     let kept: Arc<Mutex<Option<Controls>>> = Arc::default();
@@ -144,7 +143,8 @@ async fn p8_s28_a_handle_whose_hook_is_gone_gets_no_key() {
     drop(session);
 }
 
-/// P8: models by name: the agent's own first, then those it may reach; whoever is not there is named.
+/// P8: models are found by name: the agent's own first, then those of the directory. The error names a
+/// missing model.
 #[tokio::test]
 async fn p8_models_are_found_and_listed_by_name() {
     let diary = Diary::default();
@@ -179,7 +179,7 @@ async fn p8_models_are_found_and_listed_by_name() {
     "#]].assert_eq(&diary.shown());
 }
 
-/// P8: without a directory there is nothing to be found, and a name that is none is shown as one line.
+/// P8: without a directory no model is found, and an invalid name is shown as one line.
 #[test]
 fn p8_without_a_directory_nothing_is_found() {
     let long = format!("lab/{}\n\u{1b}[31m", "x".repeat(200));
@@ -191,7 +191,7 @@ fn p8_without_a_directory_nothing_is_found() {
     assert_eq!((().available(), ().api_key("lab")), (vec![], None));
 }
 
-/// P8: `complete` and `set_model` by a name beyond the agent's own models.
+/// P8: `complete` and `set_model` accept the name of a model beyond the agent's own.
 #[tokio::test]
 async fn p8_a_model_that_was_found_is_asked_and_used() {
     let lab = Lab::new();
@@ -239,7 +239,7 @@ async fn p8_a_model_that_was_found_is_asked_and_used() {
     assert_eq!((lab.wise.requests().len(), lab.quick.requests().len()), (1, 1));
 }
 
-/// P8: an agent that works for another sees the same directory: its model by name, its handlers' too.
+/// P8: a child agent sees the same directory: for its own model by name, and for its handlers.
 #[tokio::test]
 async fn p8_children_see_the_same_directory() {
     let lab = Lab::new();
@@ -305,7 +305,7 @@ async fn p8_children_see_the_same_directory() {
     assert_eq!(lab.wise.shown(), "user: p\n");
 }
 
-/// P8: a price is a sum over what was read and written, kept and not.
+/// P8: a price is a sum over tokens read and written, cached and not cached.
 #[test]
 fn p8_a_price_counts_each_kind_of_token() {
     let price = Price { input: 1.0, output: 10.0, cache_read: 0.1, cache_write: 1.25 };

@@ -1,5 +1,5 @@
-//! Hooks outside the program: what an answer means at every point, for every origin; how several of them
-//! agree; what they are told.
+//! Tests of external hooks: the meaning of an answer at every point and for every origin, the interaction of
+//! several hooks, and the payloads.
 
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,7 @@ use crate::kit::{Diary, ending, fresh, probe, records};
 
 type Says = dyn Fn(&HookRequest) -> Result<Value, String> + Send + Sync;
 
-/// A hook that answers with JSON, and writes down each time it is asked.
+/// A hook that answers with JSON, and writes down each request.
 struct Fake {
     name: &'static str,
     diary: Diary,
@@ -74,7 +74,7 @@ fn profile() -> Owner {
     Owner::new(Origin::Profile("p".into()), "agent.json")
 }
 
-/// Who may register a hook, each with another power.
+/// Owners that may register a hook, each with a different highest power.
 fn owners() -> [(&'static str, Owner); 4] {
     [
         ("user", user()),
@@ -84,7 +84,7 @@ fn owners() -> [(&'static str, Owner); 4] {
     ]
 }
 
-/// A person who says what a script says, and writes down what they are told and asked.
+/// A person who answers from a script, and writes down messages and questions.
 struct Person {
     scripted: ScriptedUi,
     diary: Diary,
@@ -109,7 +109,7 @@ impl Ui for Person {
     }
 }
 
-/// A session that passes every point, with one hook at one of them. Everything that happened, a line each.
+/// Runs a session that passes every point, with one hook at one of them. Returns every event, one line each.
 async fn everything(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String> {
     let diary = Diary::default();
     let calls = Step::call("risky", json!({"n": 1}))
@@ -144,7 +144,7 @@ async fn everything(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String
     lines
 }
 
-/// What is different: lines that are gone and lines that are new.
+/// Returns the difference: removed lines and added lines.
 fn difference(before: &[String], after: &[String]) -> String {
     let mut counts: BTreeMap<&str, i32> = BTreeMap::new();
     before.iter().for_each(|line| *counts.entry(line).or_default() -= 1);
@@ -165,7 +165,7 @@ fn difference(before: &[String], after: &[String]) -> String {
     }
 }
 
-/// What an answer changes at a point, for each origin; those for whom it is the same stand together.
+/// Checks the effect of each answer at a point, for each origin. Origins with the same effect are grouped.
 async fn check(point: PointId, answers: &[Value], expected: Expect) {
     let quiet = everything(point, user(), Arc::new(|_| Ok(json!({})))).await;
     let mut shown = String::new();
@@ -176,7 +176,7 @@ async fn check(point: PointId, answers: &[Value], expected: Expect) {
             let said = answer.clone();
             let says = move |asked: &HookRequest| match &said {
                 Value::String(_) => Err("out of order".into()),
-                // Once is enough to see that the model is sent on.
+                // Once is enough to see that the model continues.
                 _ if asked.payload["goneOn"].as_u64() > Some(0) => Ok(json!({})),
                 said => Ok(said.clone()),
             };
@@ -780,7 +780,7 @@ async fn l8_an_answer_at_session_start() {
     .await;
 }
 
-/// Nothing is decided at these points, whatever is said there; words still reach the model.
+/// An answer at these points decides nothing; its output and context still reach the model.
 #[tokio::test(start_paused = true)]
 async fn l8_an_answer_where_nothing_is_decided() {
     let decided = [
@@ -927,7 +927,7 @@ fn l8_context_is_not_for_hooks_outside() {
         .assert_eq(&put.unwrap_err().to_string());
 }
 
-/// Hooks at `tool.pre`, each with its owner and what it says to an input.
+/// A hook at `tool.pre`: its name, its owner and its answer to an input.
 type Guard = (&'static str, Owner, Arc<Says>);
 
 fn guard(
@@ -938,7 +938,7 @@ fn guard(
     (name, owner, Arc::new(move |asked: &HookRequest| Ok(says(&asked.payload["toolInput"]))))
 }
 
-/// A run with one call, in a zone; what happened, then what is on record.
+/// Runs one call in a zone. Returns the diary, then the records.
 async fn guarded(zone: Zone, guards: Vec<Guard>) -> String {
     let diary = Diary::default();
     let (agent, session) = call(zone, &diary, 1).await;
@@ -961,7 +961,7 @@ fn put(agent: &Agent, diary: &Diary, guards: Vec<Guard>) {
     }
 }
 
-/// An agent that calls `work {"n": 1}` in each of so many runs, with a person who says yes.
+/// Makes an agent that calls `work {"n": 1}` in each of `runs` runs, with a person who says yes.
 async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
     let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
     let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
@@ -974,7 +974,7 @@ async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
     (agent, session)
 }
 
-/// What makes `{"n": from}` of `{"n": to}` and leaves everything else.
+/// Returns a hook that changes `{"n": from}` to `{"n": to}` and leaves other inputs unchanged.
 fn makes(from: u64, to: u64) -> impl Fn(&Value) -> Value + Send + Sync + 'static {
     move |input| if input["n"] == from { json!({"input": {"n": to}}) } else { json!({}) }
 }
@@ -1007,7 +1007,8 @@ async fn l11_rewrites_are_applied_in_order_and_the_second_sees_the_first() {
     .assert_eq(&guarded(Zone::Safe, guards).await);
 }
 
-/// Its verdict is on what runs, and it is asked twice: beside the others, and on what they made.
+/// The verdict is about the input that runs. The hook is asked twice: with the other hooks, and on their
+/// result.
 #[tokio::test(start_paused = true)]
 async fn l11_who_only_judges_is_asked_once_more_on_what_runs() {
     let no_twos = |input: &Value| match input["n"] == 2 {
@@ -1068,7 +1069,7 @@ async fn l11_who_would_change_again_what_others_made_blocks() {
     "#]].assert_eq(&guarded(Zone::Safe, guards).await);
 }
 
-/// A hook that says again what it made is content, also when it is asked again after a person's yes.
+/// A hook that repeats its own change changes nothing, also when it is asked again after a person's yes.
 #[tokio::test(start_paused = true)]
 async fn l11_who_says_again_what_there_is_changes_nothing() {
     let always = |_: &Value| json!({"input": {"n": 2}});
@@ -1124,7 +1125,7 @@ async fn l11_who_answers_in_the_tools_stead_is_heard_also_after_a_question() {
         ledger c1.1 work {"n":1} answer zone test
         run.end r1 end_turn
     "#]].assert_eq(&guarded(Zone::External, vec![guard("cache", user(), cached)]).await);
-    // What it would answer for is not what it was first asked about: nothing runs behind its back.
+    // The cached call is not the call that the hook was first asked about: no call runs unchecked.
     let twos = |input: &Value| match input["n"] == 2 {
         true => json!({"result": "cached"}),
         false => json!({}),
@@ -1187,7 +1188,7 @@ async fn s3_a_rewrite_without_its_grant_blocks_and_says_what_is_missing() {
     "#]].assert_eq(&(shown + &diary.shown()));
 }
 
-/// Call ids are unique within a session only: what was said in one is not taken for another's.
+/// Call ids are unique only within a session: an answer in one session is not used in another.
 #[tokio::test(start_paused = true)]
 async fn s4_a_verdict_of_one_session_is_not_taken_for_another() {
     let diary = Diary::default();
@@ -1228,7 +1229,7 @@ async fn s4_a_verdict_of_one_session_is_not_taken_for_another() {
     "#]].assert_eq(&(diary.shown() + &transcript(&first) + &transcript(&second)));
 }
 
-/// A hook that answers when as many are asked as the barrier wants.
+/// A hook that answers when the barrier is full.
 struct Together(Arc<Barrier>);
 
 impl ExternalHook for Together {
@@ -1241,7 +1242,7 @@ impl ExternalHook for Together {
     }
 }
 
-/// One after another they would wait until their limit, and block.
+/// Asked one after another, the hooks would wait until their limit, and block.
 #[tokio::test(start_paused = true)]
 async fn l10_ten_hooks_at_a_point_are_asked_at_the_same_time() {
     for (owner, point) in [
@@ -1309,7 +1310,7 @@ async fn l7_a_hook_that_does_not_answer_in_time_blocks_and_an_observer_changes_n
     "#]].assert_eq(&shown);
 }
 
-/// Nobody waits for a hook that is off the path; what it refuses happens all the same.
+/// The run does not wait for a detached hook, and its refusal has no effect.
 #[tokio::test(start_paused = true)]
 async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
     let diary = Diary::default();
@@ -1339,7 +1340,7 @@ async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
     .assert_eq(&transcript(&session));
 }
 
-/// What every hook is told, at every point.
+/// Checks the payload of a hook at every point.
 #[tokio::test(start_paused = true)]
 async fn l8_payloads_are_as_the_formats_say() {
     #[derive(Clone, Default)]

@@ -1,4 +1,4 @@
-//! A call's way to its tool and back: scope, schema, rewrites, gates, the run, the cap, the result.
+//! Tests of a call's path to its tool and back: scope, schema, rewrites, gates, the run, the cap, the result.
 
 use cotter::{
     Agent, AgentBuilder, At, FnTool, ToolError, ToolOutput, ToolSpec, Verdict,
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Diary, echo, fresh, nap, probe, records, solo, spec, to_the_end};
 
-/// One step of calls: the transcript, then what the records say of each call.
+/// Runs one step of calls. Checks the transcript, then the records of each call.
 async fn check(builder: AgentBuilder, calls: Step, expected: Expect) {
     let agent = builder.build().unwrap();
     agent.set_model(Scripted::new([calls, Step::text("done")]));
@@ -37,7 +37,7 @@ fn agent() -> AgentBuilder {
     Agent::builder(Scripted::new([]))
 }
 
-/// A tool with a schema of its own.
+/// Makes a tool with its own schema.
 fn add() -> impl cotter::Tool {
     let schema = json!({
         "type": "object",
@@ -52,7 +52,7 @@ fn add() -> impl cotter::Tool {
     FnTool::new(ToolSpec::new("add", "adds", schema), sum).touching(Facts::zone(Zone::Safe))
 }
 
-/// R5: what is not shown cannot be called; a name that is none gets the nearest one.
+/// R5: a tool that is not shown cannot be called; for an unknown name, the nearest name is suggested.
 #[tokio::test]
 async fn r5_a_tool_out_of_scope_is_neither_shown_nor_called() {
     let diary = Diary::default();
@@ -119,7 +119,7 @@ async fn input_that_does_not_fit_the_schema_gets_a_result_that_says_why() {
     "#]]).await;
 }
 
-/// C2, L11: rewrites chain in order; each is in the ledger with before and after; gates see the last.
+/// C2, L11: rewrites chain in order, and the ledger has each with before and after. Gates see the last input.
 #[tokio::test]
 async fn c2_rewrites_chain_and_gates_see_what_will_run() {
     let diary = Diary::default();
@@ -175,7 +175,7 @@ async fn c2_rewrites_chain_and_gates_see_what_will_run() {
     .assert_eq(&diary.shown());
 }
 
-/// L11: what a rewrite makes is checked like the model's own input.
+/// L11: the result of a rewrite is checked like the model's own input.
 #[tokio::test]
 async fn l11_a_rewrite_that_does_not_fit_the_schema_is_refused() {
     let spoil = |_: &ToolPreEvent| ToolPreChange::Input(json!({"a": "x"}));
@@ -231,7 +231,7 @@ async fn c2_a_transform_can_veto_and_ends_the_chain() {
     assert_eq!(diary.shown(), "");
 }
 
-/// L11: an answer in the tool's stead is still judged by floor and gates.
+/// L11: floor and gates still judge a call that a hook answers for its tool.
 #[tokio::test]
 async fn l11_an_answer_in_the_tools_stead_is_judged_like_a_call() {
     let diary = Diary::default();
@@ -279,7 +279,7 @@ async fn l11_an_answer_in_the_tools_stead_is_judged_like_a_call() {
     assert_eq!(diary.shown(), "", "no tool ran");
 }
 
-/// L3, R6: a tool that fails, panics or says why has a result like another; `tool.post` sees each.
+/// L3, R6: a tool that fails, panics or returns an error has an ordinary result; `tool.post` sees each.
 #[tokio::test]
 async fn l3_r6_a_failed_tool_has_a_result_and_a_post() {
     let diary = Diary::default();
@@ -342,7 +342,7 @@ async fn l3_r6_a_failed_tool_has_a_result_and_a_post() {
     .assert_eq(&diary.shown());
 }
 
-/// R6: the difference reaches the wire.
+/// R6: `is_error` and the kind of error are in the stream events.
 #[tokio::test]
 async fn r6_is_error_and_its_kind_are_on_the_wire() {
     let fails = |_| async { Err(ToolError::new(ToolErrorKind::NotFound, "no such thing")) };
@@ -360,7 +360,7 @@ async fn r6_is_error_and_its_kind_are_on_the_wire() {
     assert_eq!((&result["is_error"], &result["errorKind"]), (&json!(true), &json!("not_found")));
 }
 
-/// L11: a result can be rewritten too, and never turns into a block.
+/// L11: a result can be rewritten too, and never becomes a block.
 #[tokio::test]
 async fn l11_a_transform_at_tool_post_rewrites_the_result() {
     let mask = |ran: &ToolPostEvent| {
@@ -385,7 +385,7 @@ async fn l11_a_transform_at_tool_post_rewrites_the_result() {
     .await;
 }
 
-/// L9: words of a hook after a tool are a note with its name, never "blocked".
+/// L9: the output of a hook after a tool is a note with the hook's name, never "blocked".
 #[tokio::test]
 async fn l9_the_words_of_an_observer_come_with_the_next_request() {
     async fn lint(at: At<ToolPost>) {
@@ -417,7 +417,7 @@ async fn l9_the_words_of_an_observer_come_with_the_next_request() {
     .await;
 }
 
-/// R7: calls marked parallel run side by side up to a barrier; no read moves past a write.
+/// R7: parallel calls run concurrently up to a barrier; no read moves past a write.
 #[tokio::test(start_paused = true)]
 async fn r7_calls_run_side_by_side_up_to_a_barrier() {
     let diary = Diary::default();
@@ -468,7 +468,7 @@ async fn r7_calls_run_side_by_side_up_to_a_barrier() {
     .assert_eq(&(told.join("\n") + "\n"));
 }
 
-/// R7: twenty take as long as one; at most 32 at once.
+/// R7: twenty calls take as long as one; at most 32 run at once.
 #[tokio::test(start_paused = true)]
 async fn r7_twenty_calls_take_as_long_as_one() {
     for (count, expected) in [(1, 10), (20, 10), (32, 10), (33, 20), (64, 20), (65, 30)] {
@@ -488,7 +488,7 @@ async fn r7_twenty_calls_take_as_long_as_one() {
     }
 }
 
-/// S28: what is too long is cut for the model and kept whole, for its owner's eyes only.
+/// S28: a result that is too long is cut for the model and stored whole, readable by its owner only.
 #[cfg(unix)]
 #[tokio::test]
 async fn s28_a_long_result_is_capped_and_spilled_into_a_private_file() {
@@ -520,7 +520,7 @@ async fn s28_a_long_result_is_capped_and_spilled_into_a_private_file() {
     assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
 }
 
-/// The cap is for a result, however many parts it comes in.
+/// The cap applies to a whole result, however many parts it has.
 #[tokio::test]
 async fn a_result_of_many_parts_keeps_to_the_cap() {
     let parts = |_| async {
@@ -538,7 +538,7 @@ async fn a_result_of_many_parts_keeps_to_the_cap() {
     assert!(kept <= 1000, "{kept} bytes reached the model");
 }
 
-/// S20: nothing but a note can stand where notes stand, whatever its name or words.
+/// S20: only a note can appear as a note, whatever the name or text of its author.
 #[tokio::test]
 async fn s20_notes_name_their_owner_are_escaped_and_capped() {
     use cotter::{Origin, Owner, hooks::points::SessionStart};

@@ -1,5 +1,5 @@
-//! The points from outside: each fires where its row says, with its payload, and leaves no trace where
-//! nobody is registered.
+//! Tests of the points: each fires where its row says, with its payload. Without handlers, a request is
+//! unchanged.
 
 use cotter::{
     Agent, AgentBuilder, At, HookCx, Subagent,
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::kit::{Diary, echo, every_point, fresh, probe};
 
-/// Writes down every time a point fires, with what its handlers are shown.
+/// Registers an observer that writes down every event of a point, with its payload.
 fn noting<P: Point>(diary: &Diary, builder: AgentBuilder, point: P) -> AgentBuilder {
     let diary = diary.clone();
     let note = move |at: At<P>| {
@@ -94,7 +94,7 @@ async fn l1_every_point_fires_with_its_payload() {
     "#]].assert_eq(&shown);
 }
 
-/// L10: with nothing registered nothing is added: the request is system prompt, messages and tools.
+/// L10: without registrations nothing is added: the request is system prompt, messages and tools.
 #[tokio::test]
 async fn l10_with_nothing_registered_a_request_has_nothing_of_ours() {
     let call = Step::call("echo", json!({"text": "a"}));

@@ -1,5 +1,5 @@
-//! `destructive-commands` and `not-understood`: what a tool itself has doubts about asks, whatever
-//! rules, modes and approvals say.
+//! `destructive-commands` and `not-understood`: ask if the tool itself has doubts about a call, regardless of
+//! rules, modes and approvals.
 
 use crate::{
     agent::cx::Cx,
@@ -34,7 +34,7 @@ fn not_understood(call: &ToolPreEvent, _: &Cx) -> Verdict {
     })
 }
 
-/// Asks with the first doubt of a kind, and tells how many there are.
+/// Asks with the first doubt of a kind, and says how many more there are.
 fn ask(call: &ToolPreEvent, of_kind: impl Fn(&Doubt) -> Option<String>) -> Verdict {
     let mut doubts = call.facts.doubts.iter().filter_map(of_kind);
     match (doubts.next(), doubts.count()) {

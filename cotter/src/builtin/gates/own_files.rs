@@ -1,5 +1,5 @@
-//! `own-files`: what can answer, trust or loosen is closed to every call, and so is what it could be
-//! learnt from.
+//! `own-files`: blocks every call that touches a closed file. Closed files are settings, keys, sessions and
+//! the like: with them a call could answer, trust or loosen, or learn how to do so.
 
 use std::path::Path;
 
@@ -40,10 +40,10 @@ fn own_files(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     }
 }
 
-/// The most files that are looked at for another name.
+/// The limit of files that are compared in the search for a hard link.
 const MOST: usize = 20_000;
 
-/// Whether a file with several names is one of those that are closed.
+/// True if a file with several names (hard links) is one of the closed files.
 #[cfg(unix)]
 fn is_another_name(path: &Path, workspace: &Workspace) -> bool {
     use std::{fs, os::unix::fs::MetadataExt};
@@ -63,7 +63,7 @@ fn is_another_name(path: &Path, workspace: &Workspace) -> bool {
             _ => {}
         }
     }
-    // There is more than can be looked at: it may be.
+    // Too many files to compare all of them: assume that it is one of them.
     true
 }
 
@@ -72,8 +72,8 @@ fn is_another_name(_: &Path, _: &Workspace) -> bool {
     false
 }
 
-/// A folder that holds something closed cannot be moved away with it; and where nothing confines a
-/// command, it could read all that such a folder holds, the one it runs in included.
+/// Asks if a call could move a folder that contains a closed file. Also asks if an unconfined command could
+/// read such a folder, its working folder included.
 fn above(call: &ToolPreEvent, workspace: &Workspace) -> Verdict {
     let facts = &call.facts;
     let holds = |path: &Path| workspace.closed().any(|closed| closed.starts_with(path));

@@ -1,5 +1,5 @@
-//! `project-roots`: no call reads outside the roots or writes outside the project. The pattern for
-//! every kernel gate: a pure function over a call's facts, and its registration.
+//! `project-roots`: no call reads outside the roots or writes outside the project. Every kernel gate has
+//! these parts: a pure function over a call's facts, and its registration.
 
 use crate::{
     agent::cx::Cx,
@@ -18,7 +18,7 @@ pub(crate) fn register(registry: &mut Registry) {
     registry.on(ToolPre, gate);
 }
 
-/// Paths are compared by component; tools give them absolute, with links resolved.
+/// Compares paths by component. Tools give absolute paths with links resolved.
 fn project_roots(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let (workspace, facts) = (cx.workspace(), &call.facts);
     let outside = facts.reads.iter().find(|path| !workspace.is_readable(path));

@@ -1,4 +1,4 @@
-//! `protected-paths`: files that decide what runs later. Writing one asks, every time.
+//! `protected-paths`: asks before every write to a file that decides what runs later.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) fn register(registry: &mut Registry) {
     registry.on(ToolPre, gate);
 }
 
-/// Names that are protected wherever they stand below a root: folders with all they hold, and files.
+/// Protected names, at any depth below a root: folders with all their contents, and files.
 pub const PROTECTED: [&str; 26] = [
     ".git",
     ".cotter",
@@ -51,8 +51,8 @@ pub const PROTECTED: [&str; 26] = [
     ".windsurf",
 ];
 
-/// Whether a path decides what runs later: our own and other agents' folders, git's, editors' and CI's,
-/// memory files. Compared by component and whatever the case of letters.
+/// True if a path decides what runs later: folders of Cotter and other agents, of git, editors and CI, and
+/// memory files. Compared by component, ignoring case.
 pub fn is_protected(path: &Path, workspace: &Workspace) -> bool {
     let Some(inside) = workspace.write_roots().find_map(|root| path.strip_prefix(root).ok()) else {
         return false;
@@ -62,7 +62,7 @@ pub fn is_protected(path: &Path, workspace: &Workspace) -> bool {
     let is = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
     let workflows =
         |pair: &[std::borrow::Cow<'_, str>]| is(&pair[0], ".github") && is(&pair[1], "workflows");
-    // As a whole it is put there or taken away with the workflows in it.
+    // The folder as a whole can be created or removed with the workflows in it.
     let holds_workflows = names.last().is_some_and(|name| is(name, ".github"));
     names.iter().any(|name| PROTECTED.iter().any(|known| is(name, known)))
         || names.windows(2).any(workflows)

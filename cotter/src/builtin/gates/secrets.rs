@@ -1,4 +1,4 @@
-//! `secret-then-network`: once a secret was read, whatever reaches beyond this machine asks.
+//! `secret-then-network`: after a secret was read, asks before any call that reaches beyond this machine.
 
 use crate::permission::secret_files::is_secret;
 
@@ -13,7 +13,7 @@ use crate::{
     registry::Registry,
 };
 
-/// Registers the gate, and the observer that remembers.
+/// Registers the gate, and the observer that remembers secret reads.
 pub(crate) fn register(registry: &mut Registry) {
     let gate = named("secret-then-network", secret_then_network)
         .description("After a secret was read, asks before anything reaches beyond this machine.");
@@ -37,7 +37,7 @@ fn secret_then_network(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     }
 }
 
-/// Runs after the gates, so what is refused at once does not count.
+/// Remembers the read of a secret. Runs after the gates, so a call that is blocked at once does not count.
 fn remember_secret(call: &ToolPreEvent, cx: &Cx) {
     if let Some(path) = call.facts.reads.iter().find(|path| is_secret(path)) {
         cx.mark_secret_read(&paths::shown(path, cx.workspace()));

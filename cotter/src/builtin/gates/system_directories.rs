@@ -1,4 +1,4 @@
-//! `system-directories`: nothing is written where the system lives, whatever the roots are.
+//! `system-directories`: blocks writes to system directories, whatever the roots are.
 
 use crate::{
     agent::cx::Cx,

@@ -1,4 +1,4 @@
-//! `list`: what is in a folder.
+//! `list`: shows the contents of a folder.
 
 use std::path::Path;
 
@@ -73,7 +73,7 @@ fn list(folder: &Path, shown: &str) -> Result<ToolOutput, ToolError> {
     Ok(if names.is_empty() { format!("{shown} is empty").into() } else { names.join("\n").into() })
 }
 
-/// The names in a folder, each with a mark for what it is.
+/// Returns the names in a folder, each with a mark for its type.
 #[cfg(unix)]
 fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
     use rustix::fs::FileType;

@@ -1,4 +1,4 @@
-//! `read`: a text file with line numbers, or a part of one.
+//! `read`: shows a text file with line numbers, or a part of it.
 
 use std::{
     fs::Metadata,
@@ -22,11 +22,11 @@ use crate::{
 };
 
 const DEFAULT_LINES: usize = 2000;
-/// No line is shown longer than this, in characters.
+/// The length limit of a shown line, in characters.
 const LINE_CHARS: usize = 2000;
-/// Room for the line that says where to go on.
+/// The space reserved for the line that says how to continue, in bytes.
 const GO_ON_BYTES: usize = 80;
-/// The most of a picture that is sent.
+/// The size limit of a picture, in bytes.
 const PICTURE_BYTES: u64 = 5 * 1024 * 1024;
 
 /// The tool `read {path, offset?, limit?}`.
@@ -69,7 +69,7 @@ impl Tool for Read {
         Box::pin(async move {
             let number = |key: &str| permit.input()[key].as_u64().and_then(|n| n.try_into().ok());
             let wanted = ReadRequest {
-                // What was decided on is what is opened, not the path as the model spelled it.
+                // Opens the path that the decision is about, not the path as the model wrote it.
                 path: permit.facts().reads.first().cloned().unwrap_or_default(),
                 offset: number("offset").unwrap_or(1),
                 limit: number("limit").unwrap_or(DEFAULT_LINES),
@@ -87,7 +87,7 @@ struct ReadRequest {
     path: PathBuf,
     offset: usize,
     limit: usize,
-    /// The most of a page: what is longer would be cut in its middle.
+    /// The size limit of a page. A longer page would be cut in its middle.
     bytes: usize,
 }
 
@@ -107,7 +107,7 @@ impl ReadRequest {
         if !about.is_file() {
             return refused(format!("{shown} is {}, not a file", other_kind(&about)));
         }
-        // What is compared later is what was shown, whatever becomes of the file meanwhile.
+        // The stamp describes the file as it was shown, even if the file changes meanwhile.
         let note = |held: Option<&[u8]>| seen.note(&self.path, FileStamp::of(&about, held));
         if let Some(media_type) = picture(&self.path) {
             let output = show_picture(file, about.len(), media_type, shown)?;
@@ -123,7 +123,7 @@ impl ReadRequest {
             return refused(format!("{shown} is not text: {kind}, {} bytes", about.len()));
         }
         if is_long {
-            // The part that was looked at comes first, then the rest.
+            // The part that was already read comes first, then the rest.
             return self.lines((&*bytes).chain(BufReader::new(file)), shown, cancel);
         }
         self.lines(&*bytes, shown, cancel)
@@ -144,7 +144,7 @@ impl ReadRequest {
             if cancel.is_cancelled() {
                 return Err(ToolError::new(ToolErrorKind::Cancelled, "the run was aborted"));
             }
-            // A line without an end is read no further than anybody would look.
+            // A very long line is not read further than it is shown.
             let taken = file.by_ref().take(LINE_CHARS as u64 * 8).read_until(b'\n', &mut line);
             if taken.map_err(|cause| cannot(shown, &cause))? == 0 {
                 break;
@@ -163,7 +163,7 @@ impl ReadRequest {
             }
             let words = String::from_utf8_lossy(line.trim_ascii_end());
             let line = format!("{number:>6}\t{}\n", crate::text::clip(&words, LINE_CHARS));
-            // A page has a line in any case: otherwise nobody would get on.
+            // A page has at least one line; otherwise the model could not continue.
             let is_full = !text.is_empty() && text.len() + line.len() + GO_ON_BYTES > self.bytes;
             if is_full || number >= self.offset.saturating_add(self.limit) {
                 text.push_str(&format!("… more follows; go on with offset {number}\n"));
@@ -183,10 +183,10 @@ impl ReadRequest {
     }
 }
 
-/// How much of a file is looked at to tell what it is.
+/// The number of bytes that are read to detect the type of a file.
 const HEAD_BYTES: u64 = 8 * 1024;
 
-/// What begins like this is of that kind.
+/// The first bytes of known file types, with a description.
 const KINDS: [(&[u8], &str); 16] = [
     (b"\x7fELF", "a program"),
     (b"MZ", "a program"),
@@ -206,7 +206,7 @@ const KINDS: [(&[u8], &str); 16] = [
     (b"\xfe\xff", "text in UTF-16"),
 ];
 
-/// What a file is that begins like this, where that is no text.
+/// Returns the type of a file that begins with `start`; `None` if it is text.
 fn not_text(start: &[u8]) -> Option<&'static str> {
     let head = &start[..start.len().min(HEAD_BYTES as usize)];
     if !head.contains(&0) && !head.starts_with(b"%PDF-") {
@@ -216,7 +216,7 @@ fn not_text(start: &[u8]) -> Option<&'static str> {
     Some(known.map_or("binary data", |(_, kind)| kind))
 }
 
-/// What something is that is neither file nor folder.
+/// Returns the type of a path that is neither a file nor a folder.
 fn other_kind(about: &Metadata) -> &'static str {
     #[cfg(unix)]
     {

@@ -1,35 +1,35 @@
-//! What a hook outside the program may answer.
+//! The answers of external hooks.
 
 use serde_json::{Map, Value};
 
 use crate::{agent::cx::Cx, hooks::points::PointId};
 
-/// What a hook said. Nothing at all is a pass.
+/// The answer of a hook. An empty answer is a pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookAnswer {
-    /// It does not happen, for this reason, which may be empty.
+    /// Blocks the action, for this reason, which may be empty.
     pub block: Option<String>,
-    /// A person must say yes first, for this reason.
+    /// Requires a person's approval first, for this reason.
     pub ask: Option<String>,
-    /// Something else happens instead.
+    /// Replaces a part of the event.
     pub change: Option<HookChange>,
-    /// The model does not stop yet, for this reason.
+    /// Makes the model continue at `turn.end`, for this reason.
     pub go_on: Option<String>,
-    /// Its answer to a question, in the person's stead.
+    /// Answers a question for the person.
     pub decision: Option<HookDecision>,
-    /// What it printed, for the model.
+    /// The output of the hook, for the model.
     pub output: Option<String>,
-    /// What the model should know.
+    /// Information for the model.
     pub additional_context: Option<String>,
 }
 
-/// What a hook would put in place of what happens.
+/// A replacement for a part of the event.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HookChange {
     /// Another input for the tool.
     Input(Value),
-    /// A result: in the tool's stead before it runs, instead of its own after it ran.
+    /// A result: instead of running the tool, or instead of the tool's own result.
     Result(String),
     /// Another prompt.
     Prompt(String),
@@ -48,14 +48,13 @@ pub enum HookDecision {
 }
 
 impl HookAnswer {
-    /// A refusal, with its reason.
+    /// Returns an answer that blocks, with a reason.
     pub fn blocked(reason: impl Into<String>) -> Self {
         HookAnswer { block: Some(reason.into()), ..HookAnswer::default() }
     }
 
-    /// Reads the object a hook answered with. Keys that are not known are left alone. What refuses or
-    /// asks does so however badly it is written; what would let something happen otherwise must be
-    /// written properly, or the whole answer is an error.
+    /// Reads the JSON object of a hook's answer. Unknown keys are ignored. A refusal or an ask counts even if
+    /// it is badly written. A change or a decision must be well formed, or the whole answer is an error.
     pub fn read(point: PointId, object: &Map<String, Value>) -> Result<Self, String> {
         let text = |key: &str| object.get(key).map(plain).filter(|text| !text.is_empty());
         let reason = text("reason");
@@ -77,7 +76,7 @@ impl HookAnswer {
         })
     }
 
-    /// Passes its words on to the model.
+    /// Sends the output and the additional context to the model as notes.
     pub(crate) fn speak(&self, cx: &Cx) {
         self.output.iter().for_each(|text| cx.output(text.as_str()));
         self.additional_context.iter().for_each(|text| cx.note(text.as_str()));
@@ -115,7 +114,7 @@ fn decision(point: PointId, object: &Map<String, Value>) -> Result<Option<HookDe
     }
 }
 
-/// A text as it is; anything else as it would be written.
+/// Returns a string as it is and any other value as JSON.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -124,7 +123,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// Whether a value says no, however it is spelled.
+/// True if a value means no, in any spelling.
 pub fn is_no(value: Option<&Value>) -> bool {
     match value {
         Some(Value::Bool(yes)) => !yes,
@@ -136,7 +135,7 @@ pub fn is_no(value: Option<&Value>) -> bool {
     }
 }
 
-/// Whether a value says yes, however it is spelled: everything but what says no, and nothing.
+/// True if a value means yes, in any spelling: every value except no, null and blank text.
 pub fn is_yes(value: Option<&Value>) -> bool {
     match value {
         None | Some(Value::Null) => false,

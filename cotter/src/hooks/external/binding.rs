@@ -1,4 +1,4 @@
-//! A hook outside the program, bound to its point: asks the hook and turns its answer into the point's.
+//! An external hook bound to its point: asks the hook and converts its answer to the type of the point.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,27 +17,28 @@ use crate::{
     },
 };
 
-/// A hook at its point, with what it said while it could still change something.
+/// An external hook bound to its point, with a cache of its answers as a transform.
 pub(crate) struct ExternalBinding<P: ExternalPoint> {
     name: SmolStr,
     hook: Arc<dyn ExternalHook>,
-    /// Why it may not change anything, where it may not.
+    /// The reason why the hook may not change anything; `None` if it may.
     hindrance: Option<&'static str>,
-    /// Whether it is heard as a gate.
+    /// True if the hook is registered as a gate too.
     judges: bool,
-    /// As whom it speaks, whichever of its sides is asked: the same words are told once.
+    /// The author of the hook's notes, shared by its transform and its gate, so that equal notes are sent
+    /// once.
     speaker: OnceLock<NoteAuthor>,
     seen: Mutex<Vec<CachedAnswer<P>>>,
 }
 
-/// An answer, and what it was given on.
+/// A cached answer, and the event it was given for.
 struct CachedAnswer<P: Point> {
     session: SmolStr,
     run: SmolStr,
     step: u32,
     event: Arc<P::Event>,
     answer: HookAnswer,
-    /// Whether its verdict was taken: it stands for one judgement.
+    /// True if the verdict was used. A cached verdict is used once.
     taken: bool,
 }
 
@@ -47,7 +48,7 @@ impl<P: Point> CachedAnswer<P> {
     }
 }
 
-/// The most answers that wait to be looked at again. What a chain ended before its gates leaves some.
+/// The limit of cached answers. A chain that ends before its gates leaves unused answers.
 const WAITING: usize = 64;
 
 impl<P: ExternalPoint> ExternalBinding<P> {
@@ -76,7 +77,7 @@ impl<P: ExternalPoint> ExternalBinding<P> {
         })
     }
 
-    /// Keeps an answer for the judgement to come. What was said at another step of the session is over.
+    /// Caches an answer for the gate. Answers from other steps of the session are removed.
     fn keep(&self, answer: &HookAnswer, at: &At<P>) {
         let cx = at.cx();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +95,7 @@ impl<P: ExternalPoint> ExternalBinding<P> {
         });
     }
 
-    /// Judges what is about to happen: by what it said of the very same, else by asking.
+    /// Makes the gate. It uses the cached answer for an equal event, or asks the hook.
     pub(crate) fn judges(self: &Arc<Self>) -> HandlerFn<P, P::Verdict> {
         let asker = self.clone();
         let asked = self.asked(|asker, answer, at| {
@@ -133,10 +134,10 @@ impl<P: ExternalPoint> ExternalBinding<P> {
         })
     }
 
-    /// What it said of an event like this one, or that this is what it made of it.
+    /// Takes the cached answer for an equal event, or for the event that this hook's own change produced.
     fn take_cached_answer(&self, at: &At<P>) -> Option<HookAnswer> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // The newest counts: it may have been asked twice.
+        // The newest answer wins, because the hook may have been asked twice.
         let mut kept = seen.iter_mut().rev().filter(|seen| !seen.taken && seen.is_of(at.cx()));
         let found = kept.find(|seen| match &seen.answer.change {
             Some(change) => P::is_made_of(&seen.event, change, &at.event),
@@ -146,8 +147,8 @@ impl<P: ExternalPoint> ExternalBinding<P> {
         Some(HookAnswer { change: None, ..found.answer.clone() })
     }
 
-    /// Whether a change leaves things as they are: they are like that, or this very answer was carried
-    /// out already.
+    /// True if a change has no effect: the event already has the value, or this same change was already
+    /// applied.
     fn changes_nothing(&self, change: &HookChange, at: &At<P>) -> bool {
         if P::leaves(&at.event, change) {
             return true;
@@ -160,7 +161,7 @@ impl<P: ExternalPoint> ExternalBinding<P> {
         })
     }
 
-    /// Asks, passes its words on, and makes something of its answer.
+    /// Makes a handler that asks the hook, sends its notes and converts its answer with `make`.
     fn asked<R: Send + 'static>(
         self: &Arc<Self>,
         make: impl Fn(&Self, &HookAnswer, &At<P>) -> Result<R, HandlerFailure>
@@ -188,7 +189,7 @@ fn senseless<P: Point>() -> HandlerFailure {
     HandlerFailure::Error(format!("its answer makes no sense at `{}`", P::ID))
 }
 
-/// What every payload has, and what its point adds.
+/// The payload of a hook: the common fields and the fields of its point.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct HookPayload<'a, E> {

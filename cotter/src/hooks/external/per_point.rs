@@ -1,4 +1,4 @@
-//! What an answer means at each point.
+//! The meaning of a hook's answer at each point.
 
 use crate::{
     agent::cx::Cx,
@@ -27,43 +27,44 @@ use crate::{
     permission::verdict::Verdict,
 };
 
-/// A point at which a hook outside the program can be asked.
+/// A point at which an external hook can be asked.
 pub(crate) trait ExternalPoint: Point + SampleEvent {
-    /// The verdict of an answer, where there are gates.
+    /// Returns the verdict of an answer, if the point takes gates.
     fn verdict(_: &HookAnswer) -> Option<Self::Verdict> {
         None
     }
 
-    /// What an answer changes, where there are transforms. An error is what makes no sense.
+    /// Returns the change of an answer, if the point takes transforms. A change without a meaning here is an
+    /// error.
     fn change(_: &HookAnswer) -> Result<Self::Change, String> {
         Err(format!("nothing can be changed at `{}`", Self::ID))
     }
 
-    /// The decision of an answer, where there are such.
+    /// Returns the answer to a question, if the point takes answers.
     fn answer(_: &HookAnswer) -> Option<Self::Answer> {
         None
     }
 
-    /// Whether what was said of one holds for the other.
+    /// True if an answer about one event is valid for the other.
     fn is_same(_: &Self::Event, _: &Self::Event) -> bool {
         false
     }
 
-    /// Whether `now` is what a change made of `then`.
+    /// True if `now` is the result of applying the change to `then`.
     fn is_made_of(_then: &Self::Event, _: &HookChange, _now: &Self::Event) -> bool {
         false
     }
 
-    /// Whether a change would leave things as they are.
+    /// True if the change would leave the event unchanged.
     fn leaves(_: &Self::Event, _: &HookChange) -> bool {
         false
     }
 
-    /// What a refusal amounts to where nothing can be refused: nothing, unless there is somebody to tell.
+    /// Handles a refusal at a point where nothing can be refused. The default ignores the refusal.
     fn warn(_: &HookAnswer, _: &Cx) {}
 }
 
-/// At points whose gates say nothing but yes or no.
+/// Returns the verdict at points whose gates only pass or block.
 fn admitted(answer: &HookAnswer) -> Admission {
     match answer.block.as_ref().or(answer.ask.as_ref()) {
         Some(reason) => Admission::block(reason),
@@ -90,7 +91,7 @@ impl ExternalPoint for ToolPre {
     fn change(answer: &HookAnswer) -> Result<ToolPreChange, String> {
         Ok(match (&answer.block, &answer.change) {
             (Some(reason), _) => ToolPreChange::Block(reason.clone()),
-            // Whoever wants a person asked does not answer in the tool's stead.
+            // A hook that asks for approval may not answer for the tool.
             (None, Some(HookChange::Result(text))) if answer.ask.is_none() => {
                 ToolPreChange::Answer(ToolOutput::from(text.as_str()))
             }
@@ -108,7 +109,7 @@ impl ExternalPoint for ToolPre {
     fn is_made_of(then: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
         match change {
             HookChange::Input(input) => then.call_id == now.call_id && *input == *now.tool_input,
-            // Whoever answers in the tool's stead leaves the call as it is.
+            // An answer for the tool leaves the call unchanged.
             HookChange::Result(_) => Self::is_same(then, now),
             _ => false,
         }
@@ -204,7 +205,7 @@ impl ExternalPoint for SubagentStart {
 
 impl ExternalPoint for PermissionAsk {
     fn verdict(answer: &HookAnswer) -> Option<Admission> {
-        // Whoever wants a person asked has what they want.
+        // A person is asked anyway, so an ask counts as a pass.
         Some(match (&answer.block, answer.decision) {
             (Some(reason), _) => Admission::block(reason),
             (None, Some(HookDecision::No)) => Admission::block("it answered no"),

@@ -1,4 +1,4 @@
-//! Sample events: the events that hooks are shown in a dry run, one per point.
+//! Sample events for dry runs, one per point.
 
 use std::{sync::Arc, time::Duration};
 
@@ -38,28 +38,28 @@ use crate::{
     permission::facts::Facts,
 };
 
-/// The material of sample events.
+/// The data from which sample events are made.
 pub(crate) struct SampleSource<'a> {
     /// The tool of the call that the event is about.
     pub(crate) tool: &'a SmolStr,
     /// The input of that call.
     pub(crate) input: &'a Arc<Value>,
-    /// The text that a person typed or a subagent is given.
+    /// The text that a person typed or that a subagent is given.
     pub(crate) prompt: &'a str,
-    /// The result of a tool or the last words of a turn.
+    /// The result of a tool or the last text of a turn.
     pub(crate) result: &'a str,
     pub(crate) session: &'a Session,
     pub(crate) agent_id: &'a SmolStr,
     pub(crate) model: &'a SmolStr,
-    /// How long a person may take for a question.
+    /// The time limit for a person's answer to a question.
     pub(crate) question_limit: Duration,
-    /// Computes what a call of a tool touches.
+    /// Computes the facts of a call.
     pub(crate) facts: &'a (dyn Fn(&str, &Value) -> Arc<Facts> + Send + Sync),
 }
 
-/// A point at which an event can be made up, for a dry run of its hooks.
+/// A point for which a sample event can be made, for a dry run of its hooks.
 pub(crate) trait SampleEvent: Point {
-    /// Makes up an event.
+    /// Makes a sample event.
     fn make(source: &SampleSource<'_>) -> Self::Event;
 
     /// Computes the facts of an event again, after transforms changed it.
@@ -67,18 +67,18 @@ pub(crate) trait SampleEvent: Point {
         event.clone()
     }
 
-    /// The input of the call that the event is about.
+    /// Returns the input of the call that the event is about.
     fn input(_: &Self::Event) -> Option<Arc<Value>> {
         None
     }
 
-    /// The text that transforms may change in the event.
+    /// Returns the text of the event that transforms may change.
     fn text(_: &Self::Event) -> Option<String> {
         None
     }
 }
 
-/// The id of a call that is made up.
+/// The id of the sample call.
 const CALL: SmolStr = SmolStr::new_static("trial");
 
 impl SampleEvent for ToolPre {

@@ -1,4 +1,4 @@
-//! `compact.pre` and `compact.post`: around the summing-up of a conversation.
+//! `compact.pre` and `compact.post`: before and after a compaction.
 
 use serde::Serialize;
 use smol_str::SmolStr;
@@ -13,39 +13,39 @@ use crate::{
     },
 };
 
-/// Fires before a conversation is summed up. Gates answer with [`Admission`], transforms with a
-/// [`CompactPreChange`]: each sees the summary of the one before it, and the last one given stands.
+/// Fires before a compaction. Gates answer with [`Admission`], transforms with a [`CompactPreChange`]. Each
+/// transform sees the summary of the one before it, and the last summary wins.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactPre;
 
-/// A conversation about to be summed up.
+/// A conversation about to be compacted.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompactPreEvent {
     /// `forced`, `threshold` or `overflow`.
     pub trigger: &'static str,
-    /// How many tokens the context has, as far as is known.
+    /// The number of tokens in the context, as far as is known.
     pub tokens_before: u64,
-    /// What the summary is to stand for, as context transforms left it.
+    /// The messages that the summary replaces, after the context transforms.
     #[serde(skip)]
     pub messages: MessageList,
-    /// The first entry that is kept beside it; empty where nothing is.
+    /// The first entry that is kept besides the summary; empty if no entry is kept.
     pub first_kept_id: SmolStr,
-    /// The summary a transform gave.
+    /// The summary from an earlier transform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// What a transform makes of it.
+/// The answer of a transform at `compact.pre`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CompactPreChange {
-    /// Leaves it as it is.
+    /// Leaves the summary unchanged.
     Keep,
-    /// Takes this summary; the model is not asked for one.
+    /// Uses this summary; the model is not asked for one.
     Summary(String),
-    /// Does not sum up, for this reason.
+    /// Prevents the compaction, for this reason.
     Block(String),
 }
 
@@ -72,24 +72,24 @@ impl Point for CompactPre {
     }
 }
 
-/// Fires after a conversation was summed up and the summary stored.
+/// Fires after the summary of a compaction was stored.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactPost;
 
-/// A conversation that was summed up.
+/// A conversation that was compacted.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct CompactPostEvent {
     /// `forced`, `threshold` or `overflow`.
     pub trigger: &'static str,
-    /// How many tokens the context had.
+    /// The number of tokens in the context before the compaction.
     pub tokens_before: u64,
-    /// The first entry that is kept beside the summary; empty where nothing is.
+    /// The first entry that is kept besides the summary; empty if no entry is kept.
     pub first_kept_id: SmolStr,
     /// The summary as it was stored.
     pub summary: String,
-    /// The hook that gave the summary; absent where the model did.
+    /// The hook that gave the summary; absent if the model gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<SmolStr>,
 }

@@ -1,4 +1,4 @@
-//! `context`: messages are built for the model.
+//! `context`: the messages of a request are built.
 
 use std::{
     collections::VecDeque,
@@ -18,15 +18,15 @@ use crate::{
     hooks::points::{NoAnswer, Point, PointId, TransformEffect},
 };
 
-/// Fires every time messages are built for a request. Transforms answer with a [`ContextChange`].
+/// Fires each time the messages of a request are built. Transforms answer with a [`ContextChange`].
 #[derive(Clone, Copy, Debug)]
 pub struct Context;
 
-/// The messages about to be sent. Cloning it copies no message.
+/// The messages about to be sent. A clone copies no message.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextEvent {
-    /// The messages after compaction, each knowing the entry it came from.
+    /// The messages after compaction. Each message knows the entry it came from.
     #[serde(skip)]
     pub messages: MessageList,
     #[serde(skip)]
@@ -38,36 +38,37 @@ impl ContextEvent {
         ContextEvent { messages, session }
     }
 
-    /// Every entry from the root to the leaf, also those of other types. Read when it is asked for.
+    /// Returns every entry from the root to the leaf, of every type. The entries are read on demand.
     pub fn entries(&self) -> Entries {
         self.session.entries()
     }
 }
 
-/// What a transform makes of the messages.
+/// The answer of a transform at `context`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ContextChange {
-    /// Leaves them as they are.
+    /// Leaves the messages unchanged.
     Keep,
-    /// Sends these instead. History is not touched.
+    /// Sends these messages instead. The history is not changed.
     Messages(MessageList),
 }
 
 impl ContextChange {
-    /// Sends these messages instead.
+    /// Returns a change that sends these messages instead.
     pub fn messages(messages: impl IntoIterator<Item = Message>) -> Self {
         ContextChange::Messages(messages.into_iter().collect())
     }
 }
 
-/// How many sessions a transform of single messages remembers.
+/// The number of sessions that a per-message transform caches.
 const REMEMBERED: usize = 64;
 
-/// A context transform that looks at one message at a time and always says the same of it.
+/// Makes a context transform from a function that looks at one message at a time. The function must always
+/// return the same change for the same message.
 ///
-/// What it said is kept, so that one more turn of a long session costs what it adds. A transform that
-/// depends on more than the message itself has to look at all of them: a plain one at [`Context`].
+/// The changes are cached, so one more turn of a long session costs only its new messages. A transform that
+/// depends on more than one message must look at all messages: register a plain transform at [`Context`].
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -94,7 +95,7 @@ pub fn each_message(
     let remembered: Mutex<VecDeque<MessageMemo>> = Mutex::default();
     move |build, cx| {
         let mut remembered = remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        // Those who work for a session have its id, and messages of their own.
+        // A child agent can share the session's id and has its own messages.
         let whose = || (cx.session_id(), cx.agent_id());
         let known = remembered.iter().position(|known| known.is_of(whose()));
         let new = || MessageMemo {
@@ -111,7 +112,7 @@ pub fn each_message(
     }
 }
 
-/// What was made of a session's messages so far.
+/// The cached changes of one session's messages.
 #[derive(Default)]
 struct MessageMemo {
     session: SmolStr,

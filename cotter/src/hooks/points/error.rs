@@ -1,4 +1,4 @@
-//! `error`: the run cannot go on, or a limit was reached.
+//! `error`: the run fails or reaches a limit.
 
 use serde::Serialize;
 use smol_str::SmolStr;
@@ -9,13 +9,13 @@ use crate::hooks::points::{NoAnswer, Point, PointId, TransformEffect, session::o
 #[derive(Clone, Copy, Debug)]
 pub struct Error;
 
-/// Why a run could not go on.
+/// The failure of a run.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunFailure {
-    /// What kind of failure, one word.
+    /// The kind of failure, in one word.
     pub code: SmolStr,
-    /// The failure in words.
+    /// The failure as a sentence.
     pub message: String,
 }
 

@@ -1,4 +1,4 @@
-//! `model.pre` and `model.post`: around each request to the model.
+//! `model.pre` and `model.post`: before and after each request to the model.
 
 use serde::Serialize;
 use smol_str::SmolStr;
@@ -8,7 +8,7 @@ use crate::{
     hooks::points::{NoAnswer, Point, PointId, TransformEffect, session::observed},
 };
 
-/// Fires before each provider attempt, retries included. Its notes ride on this very request.
+/// Fires before each attempt, retries included. Its notes are sent with this same request.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelPre;
 
@@ -16,15 +16,15 @@ pub struct ModelPre;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelPreEvent {
-    /// The model asked.
+    /// The model of the request.
     pub model: SmolStr,
-    /// How many messages the request has, its notes aside.
+    /// The number of messages in the request, without notes.
     pub message_count: usize,
-    /// 1 for the first try of a step.
+    /// The number of the attempt: 1 for the first attempt of a step.
     pub attempt: u32,
 }
 
-/// Fires after each successful reply is recorded: the moment for metering.
+/// Fires after each successful reply is recorded. Metering hooks use this point.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelPost;
 
@@ -34,7 +34,7 @@ pub struct ModelPost;
 pub struct ModelPostEvent {
     /// The model that answered.
     pub model: SmolStr,
-    /// Why it stopped.
+    /// The reason why the model stopped.
     pub stop_reason: StopReason,
     /// Tokens read.
     pub input_tokens: u64,
@@ -44,27 +44,27 @@ pub struct ModelPostEvent {
     pub cache_read: u64,
     /// Tokens written to the provider's cache.
     pub cache_write: u64,
-    /// What it cost, where the price is known.
+    /// The cost, if the price is known.
     pub cost_usd: Option<f64>,
-    /// How many tools it called.
+    /// The number of tool calls in the reply.
     pub tool_call_count: usize,
-    /// Who made the request begin otherwise than the last one to the same model, where somebody did.
+    /// The cause why this request begins differently from the last request to the same model; absent if it
+    /// does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_break: Option<CacheBreak>,
 }
 
-/// A request that does not begin as the last one to the same model did: the provider's cache is of no
-/// use from there on.
+/// A request that begins differently from the last request to the same model. The provider's cache is useless
+/// from the changed byte on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheBreak {
-    /// Whose doing it is: an owner, a hook with words for the system prompt, a context transform,
-    /// `compaction`, or `session` where history itself was changed.
+    /// The cause: an owner, a hook with text for the system prompt, a context transform, `compaction`, or
+    /// `session` if the history itself was changed.
     pub by: SmolStr,
-    /// What changed: `tools`, `system` or `messages`.
+    /// The changed part: `tools`, `system` or `messages`.
     pub part: &'static str,
-    /// The byte of the request's body at which it changed, its cache marks not counted, where the
-    /// model knows.
+    /// The position of the change in the request's body, in bytes without cache marks, if the model knows it.
     pub byte: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! `permission.ask`: a human is about to be asked.
+//! `permission.ask`: a person is about to be asked.
 
 use crate::hooks::{
     handler::HandlerFailure,
@@ -6,13 +6,13 @@ use crate::hooks::{
     ui::Question,
 };
 
-/// Fires before a question is put to a person. Gates answer with [`Admission`]; a handler with the power
-/// `answer` may give a [`PermissionAnswer`] for the person, where no gate, ask rule or kernel gate raised the
+/// Fires before a question is put to a person. Gates answer with [`Admission`]. A handler with the power
+/// `answer` may give a [`PermissionAnswer`] for the person if no gate, ask rule or kernel gate raised the
 /// question.
 #[derive(Clone, Copy, Debug)]
 pub struct PermissionAsk;
 
-/// An answer in the person's stead: `Pass < Yes < No`.
+/// An answer for the person: `Pass < Yes < No`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum PermissionAnswer {

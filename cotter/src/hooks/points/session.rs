@@ -1,5 +1,5 @@
-//! `session.open` and `session.close`, around the life of a session; `session.start` and
-//! `session.end`, around each run of the loop.
+//! `session.open` and `session.close`, around the life of a session; `session.start` and `session.end`,
+//! around each run of the loop.
 
 use serde::Serialize;
 use smol_str::SmolStr;
@@ -29,11 +29,11 @@ pub struct SessionClose;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionCloseEvent {
-    /// How many runs it had.
+    /// The number of runs in the session.
     pub runs: u32,
 }
 
-/// Fires at the top of the loop, once per run.
+/// Fires at the start of the loop, once per run.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionStart;
 
@@ -41,11 +41,11 @@ pub struct SessionStart;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionStartEvent {
-    /// The model the run starts with.
+    /// The model at the start of the run.
     pub model: SmolStr,
 }
 
-/// Fires at the single exit of every run, also when it was aborted.
+/// Fires at the single exit of every run, aborted runs included.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionEnd;
 
@@ -53,7 +53,7 @@ pub struct SessionEnd;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionEndEvent {
-    /// Why it ended.
+    /// The reason of the end.
     pub reason: EndReason,
 }
 

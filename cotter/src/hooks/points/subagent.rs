@@ -1,4 +1,4 @@
-//! `subagent.start` and `subagent.end`: around the work of a subagent.
+//! `subagent.start` and `subagent.end`: before and after the work of a subagent.
 
 use serde::Serialize;
 use smol_str::SmolStr;
@@ -7,20 +7,20 @@ use crate::hooks::points::{
     Admission, NoAnswer, Point, PointId, TransformEffect, session::observed,
 };
 
-/// Fires before a subagent works. Gates answer with [`Admission`].
+/// Fires before a subagent starts. Gates answer with [`Admission`].
 #[derive(Clone, Copy, Debug)]
 pub struct SubagentStart;
 
-/// A subagent about to work.
+/// A subagent about to start.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubagentStartEvent {
-    /// The call that asks for it.
+    /// The call that starts the subagent.
     pub call_id: SmolStr,
-    /// Its name.
+    /// The name of the subagent.
     pub name: SmolStr,
-    /// All it will know of the conversation.
+    /// The prompt: all that the subagent is told of the conversation.
     pub prompt: String,
 }
 
@@ -36,22 +36,22 @@ impl Point for SubagentStart {
     }
 }
 
-/// Fires after a subagent worked, however it ended.
+/// Fires after a subagent ended, with success or an error.
 #[derive(Clone, Copy, Debug)]
 pub struct SubagentEnd;
 
-/// A subagent that is done.
+/// A subagent that ended.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SubagentEndEvent {
-    /// The call that asked for it.
+    /// The call that started the subagent.
     pub call_id: SmolStr,
-    /// Its name.
+    /// The name of the subagent.
     pub name: SmolStr,
     /// `success` or `error`.
     pub status: &'static str,
-    /// What it said, or why it failed.
+    /// The last text of the subagent, or the reason of its failure.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! `tool.post`: a tool ran, however it ended.
+//! `tool.post`: a tool ran, with success or an error.
 
 use std::sync::Arc;
 
@@ -16,34 +16,33 @@ use crate::{
     permission::facts::Facts,
 };
 
-/// Fires after a tool that ran. Nothing can be blocked any more; transforms answer with a
-/// [`ToolPostChange`].
+/// Fires after a tool ran. The call can no longer be blocked; transforms answer with a [`ToolPostChange`].
 #[derive(Clone, Copy, Debug)]
 pub struct ToolPost;
 
-/// A call that ran and what came of it.
+/// A call that ran, and its result.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolPostEvent {
-    /// The id the model gave the call.
+    /// The id that the model gave the call.
     pub call_id: SmolStr,
     /// The tool's name.
     pub tool_name: SmolStr,
-    /// The input that ran.
+    /// The input with which the tool ran.
     pub tool_input: Arc<Value>,
-    /// The input the model gave, where a transform changed it.
+    /// The input from the model, if a transform changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub original_input: Option<Arc<Value>>,
-    /// What the call touched, as its tool said.
+    /// The facts of the call, as its tool says.
     pub facts: Arc<Facts>,
     /// The text of the result.
     pub result: Arc<str>,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     #[serde(rename = "is_error")]
     pub is_error: bool,
-    /// How it ended.
+    /// The outcome of the call.
     pub outcome: ToolOutcome,
-    /// How long it took, in milliseconds.
+    /// The duration of the call, in milliseconds.
     pub duration_ms: u64,
     /// The whole result, pictures included.
     #[serde(skip)]
@@ -61,13 +60,13 @@ impl ToolPostEvent {
     }
 }
 
-/// What a transform makes of a result.
+/// The answer of a transform at `tool.post`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolPostChange {
-    /// Leaves it as it is.
+    /// Leaves the result unchanged.
     Keep,
-    /// Tells the model this instead.
+    /// Gives the model this result instead.
     Result(Result<ToolOutput, ToolError>),
 }
 

@@ -1,5 +1,5 @@
-//! `tool.pre`: a call is about to run. The pattern for every point with a file of its own: the
-//! marker, the event, the decisions, how a transform's answer is carried out.
+//! `tool.pre`: a call is about to run. Every point with its own file has these parts: the marker, the event,
+//! the answers, and the code that applies a transform's answer.
 
 use std::sync::Arc;
 
@@ -17,31 +17,31 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct ToolPre;
 
-/// A call on its way to its tool, and what the floor worked out about it.
+/// A call before its tool runs, with its facts.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolPreEvent {
-    /// The id the model gave the call.
+    /// The id that the model gave the call.
     pub call_id: SmolStr,
     /// The tool's name.
     pub tool_name: SmolStr,
-    /// The input as it would run, after the transforms before this one.
+    /// The current input, after the earlier transforms.
     pub tool_input: Arc<Value>,
-    /// What the call touches, as its tool says.
+    /// The facts of the call, as its tool says.
     pub facts: Arc<Facts>,
 }
 
-/// What a transform makes of a call.
+/// The answer of a transform at `tool.pre`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ToolPreChange {
-    /// Leaves it as it is.
+    /// Leaves the call unchanged.
     Keep,
-    /// Runs it with this input instead. The tool's schema is checked again.
+    /// Runs the call with this input instead. The input is checked against the tool's schema again.
     Input(Value),
-    /// Does not run it, for this reason.
+    /// Blocks the call, for this reason.
     Block(String),
-    /// Answers in the tool's stead: a cache.
+    /// Answers for the tool, for example from a cache. The tool does not run.
     Answer(ToolOutput),
 }
 

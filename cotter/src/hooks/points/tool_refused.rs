@@ -1,4 +1,4 @@
-//! `tool.refused`: a call that never ran.
+//! `tool.refused`: a call was refused and never ran.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ pub struct ToolRefused;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolRefusedEvent {
-    /// The id the model gave the call.
+    /// The id that the model gave the call.
     pub call_id: SmolStr,
-    /// The tool's name, which may be no tool's.
+    /// The name of the tool in the call; no such tool may exist.
     pub tool_name: SmolStr,
-    /// The input as it stood when it was refused.
+    /// The input at the time of the refusal.
     pub tool_input: Arc<Value>,
-    /// Who refused it: a stage, a rule or a hook.
+    /// The stage, rule or hook that refused the call.
     pub by: SmolStr,
-    /// Why.
+    /// The reason of the refusal.
     pub reason: String,
 }
 

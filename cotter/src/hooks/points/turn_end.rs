@@ -1,4 +1,4 @@
-//! `turn.end`: the model would stop.
+//! `turn.end`: the model is about to stop.
 
 use serde::Serialize;
 
@@ -7,30 +7,30 @@ use crate::hooks::{
     points::{NoAnswer, Point, PointId, RankedAnswer, TransformEffect},
 };
 
-/// Fires when the model would stop. Gates answer with a [`TurnEndVerdict`].
+/// Fires when the model is about to stop. Gates answer with a [`TurnEndVerdict`].
 #[derive(Clone, Copy, Debug)]
 pub struct TurnEnd;
 
-/// The model's last words, if nobody objects.
+/// The last reply of the model, unless a gate makes the model continue.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnEndEvent {
     /// The text of the last reply.
     pub text: String,
-    /// How often in a row a gate has sent the model on.
+    /// The number of times in a row that a gate made the model continue.
     pub gone_on: u32,
-    /// How often a gate has sent the model on in this run, calls in between or not.
+    /// The number of times in this run that a gate made the model continue, with or without calls in between.
     #[serde(skip)]
     pub sent_on: u32,
 }
 
-/// Whether the model may stop. A gate that fails lets it.
+/// The verdict of a gate at `turn.end`. A gate that fails lets the model stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum TurnEndVerdict {
-    /// It may.
+    /// The model may stop.
     Stop,
-    /// It goes on, and is told this reason. At most eight in a row.
+    /// The model continues and is told this reason. At most eight times in a row.
     GoOn(String),
 }
 

@@ -4,30 +4,30 @@ use serde::Serialize;
 
 use crate::hooks::points::{Admission, ChainStop, NoAnswer, Point, PointId, TransformEffect};
 
-/// Fires after directives, before the message is stored. Gates answer with [`Admission`], transforms
-/// with a [`UserPromptSubmitChange`].
+/// Fires after directives and before the message is stored. Gates answer with [`Admission`], transforms with
+/// a [`UserPromptSubmitChange`].
 #[derive(Clone, Copy, Debug)]
 pub struct UserPromptSubmit;
 
-/// A prompt on its way into the session.
+/// A prompt about to be stored in the session.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UserPromptSubmitEvent {
     /// The text as it would be stored.
     pub prompt: String,
-    /// The text as the person gave it.
+    /// The text as the person typed it.
     pub raw_prompt: String,
 }
 
-/// What a transform makes of a prompt.
+/// The answer of a transform at `user.prompt.submit`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UserPromptSubmitChange {
-    /// Leaves it as it is.
+    /// Leaves the prompt unchanged.
     Keep,
-    /// Stores this text; the raw one is kept beside it with the handler's name.
+    /// Stores this text. The raw text is stored too, with the name of the handler.
     Prompt(String),
-    /// Refuses the turn, for this reason.
+    /// Refuses the prompt, for this reason.
     Block(String),
 }
 

@@ -1,9 +1,9 @@
-//! How much work a schema makes of an input, before it is done.
+//! The cost of checking an input against a schema, computed before the check.
 //!
-//! A schema can refer to itself, and to one part from many places. Forty definitions that each name the
-//! next one twice are a million million ways to go, and whoever checks an input against them goes them
-//! all, without a pause. So they are counted first: each pair of a part of the schema and a part of the
-//! input once, whatever the number of ways to it.
+//! A schema can refer to itself, and to one part from many places. Forty definitions that each refer to the
+//! next one twice make a million million paths, and a validator follows them all without a pause. So the
+//! paths are counted first. Each pair of a schema part and an input part is computed once, whatever the
+//! number of paths to it.
 
 use std::collections::HashMap;
 
@@ -11,25 +11,25 @@ use serde_json::{Map, Value};
 
 use crate::text;
 
-/// The most parts of a schema that are applied to parts of an input, each way counted.
+/// The limit of applications of schema parts to input parts, each path counted.
 const MOST: u64 = 1_000_000;
-/// How far one may lead to the next.
+/// The limit of nested references.
 const DEEPEST: usize = 512;
 
-/// What can make more work than a schema and an input have parts.
+/// Keywords that can make more work than a schema and an input have parts.
 pub(crate) const REPEATS: [&str; 5] =
     ["$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"];
 
-/// Parts that are applied to the same part of the input: one, or several.
+/// Keywords whose schemas apply to the same part of the input: a single schema, a list, or a map.
 const ONE: [&str; 4] = ["not", "if", "then", "else"];
 const LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const NAMED: [&str; 2] = ["dependentSchemas", "dependencies"];
-/// Parts that are applied to every member of an object, or to every element of a list.
+/// Keywords whose schemas apply to every member of an object or to every element of a list.
 const MEMBERS: [&str; 2] = ["additionalProperties", "unevaluatedProperties"];
 const ELEMENTS: [&str; 5] =
     ["items", "prefixItems", "additionalItems", "contains", "unevaluatedItems"];
 
-/// Whether an input can be checked against a schema in good time; or why not.
+/// Checks that an input can be checked against a schema in bounded time; the error says why not.
 pub(crate) fn bounded(schema: &Value, input: &Value) -> Result<(), String> {
     let mut wholes = vec![schema];
     named_within(schema, &mut wholes);
@@ -43,9 +43,9 @@ pub(crate) fn bounded(schema: &Value, input: &Value) -> Result<(), String> {
 const TOO_MUCH: &str = "it would take too long to check anything against it";
 
 struct CheckCost<'a> {
-    /// What a reference may be relative to: the schema, and those within it that have names.
+    /// The bases of references: the schema, and the schemas within it that have names.
     wholes: Vec<&'a Value>,
-    /// What is known; `None` while it is being counted.
+    /// The computed costs; `None` while a cost is being computed.
     known: HashMap<(usize, usize), Option<u64>>,
 }
 
@@ -67,7 +67,7 @@ impl<'a> CheckCost<'a> {
         for part in self.in_place(members)? {
             here = here.saturating_add(self.of(part, input, depth + 1)?);
         }
-        // To know what was not looked at, everything is looked at once more.
+        // To find unevaluated parts, a validator looks at everything a second time.
         if members.contains_key(REPEATS[3]) || members.contains_key(REPEATS[4]) {
             here = here.saturating_mul(2);
         }
@@ -97,7 +97,7 @@ impl<'a> CheckCost<'a> {
         Ok(here)
     }
 
-    /// The parts that are applied to what the whole is applied to.
+    /// Returns the subschemas that apply to the same input as the whole schema.
     fn in_place(&self, members: &'a Map<String, Value>) -> Result<Vec<&'a Value>, String> {
         let mut parts: Vec<_> = ONE.iter().filter_map(|word| members.get(*word)).collect();
         parts.extend(LISTS.iter().filter_map(|word| members.get(*word)).flat_map(several));
@@ -111,7 +111,8 @@ impl<'a> CheckCost<'a> {
         Ok(parts)
     }
 
-    /// Everything that a reference could mean: a schema may hold others, with names of their own.
+    /// Returns every possible target of a reference, because a schema may contain schemas with their own
+    /// names.
     fn targets(&self, reference: &str) -> Result<Vec<&'a Value>, String> {
         if reference.contains("://json-schema.org/") {
             return Ok(vec![]);
@@ -139,10 +140,10 @@ impl<'a> CheckCost<'a> {
     }
 }
 
-/// What gives a part of a schema a name.
+/// Keywords that give a part of a schema a name.
 const NAMES: [&str; 4] = ["$id", "id", "$anchor", "$dynamicAnchor"];
 
-/// Adds the parts of a schema that have names of their own.
+/// Adds the parts of a schema that have their own names.
 fn named_within<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
     let parts: Vec<&Value> = match schema {
         Value::Object(members) => members.values().collect(),
@@ -157,22 +158,22 @@ fn named_within<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
     }
 }
 
-/// Whether a name may be short for another: `b` and `https://example.com/b`.
+/// True if one name may be short for the other: `b` and `https://example.com/b`.
 fn is_called(id: &str, name: &str) -> bool {
     let last = |text: &str| text.trim_end_matches('#').rsplit('/').next().map(str::to_owned);
     !id.is_empty() && last(id) == last(name)
 }
 
-/// What is applied to a member of that name.
+/// Returns the schemas that apply to a member named `name`.
 fn for_member<'a>(schema: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a Value> {
     let own = schema.get("properties").and_then(|properties| properties.get(name));
-    // Any pattern may match.
+    // Every pattern counts as a match.
     let patterns = schema.get("patternProperties").and_then(Value::as_object);
     let others = MEMBERS.iter().filter_map(|word| schema.get(*word));
     own.into_iter().chain(patterns.into_iter().flat_map(Map::values)).chain(others)
 }
 
-/// The parts of a list, or the one part.
+/// Returns the schemas of a list, or the single schema.
 fn several(parts: &Value) -> &[Value] {
     match parts {
         Value::Array(parts) => parts,
@@ -180,7 +181,7 @@ fn several(parts: &Value) -> &[Value] {
     }
 }
 
-/// A fragment with its `%24` taken as `$`.
+/// Decodes percent escapes in a fragment: `%24` becomes `$`.
 fn decoded(fragment: &str) -> String {
     let mut bytes = fragment.as_bytes().iter();
     let mut out = vec![];
