@@ -50,10 +50,10 @@
 //!  typed ─ /command? ── run at once, without the model
 //!    │
 //!    ▼
-//!  /names ─ hooks on them ─ user.prompt.submit ─ skills ─ stored in one append
-//!    │          └ one that answers in the model's stead ends the turn
+//!  /names ─ directive hooks ─ user.prompt.submit ─ skills ─ stored in one append
+//!    │          └ an answer in place of the model ends the turn
 //!    ▼
-//! ┌► compact.pre ─ summary ─ compact.post      where the window is nearly full
+//! ┌► compact.pre ─ summary ─ compact.post      if the window is nearly full
 //! │  context ─ model.pre ─ notes ─ model ─ model.post
 //! │  ▼
 //! │ calls? ── none ─► turn.end ─ (error) ─ session.end
@@ -210,7 +210,7 @@
 //! # }
 //! ```
 //!
-//! # Hooks on directives
+//! # Directive hooks
 //!
 //! `/name` in text that a person typed runs a hook before the model sees the text. The hook may rewrite the
 //! text, answer in place of the model, or use its [`Controls`]. A name that is not registered stays in the
@@ -520,23 +520,23 @@
 //! | for | see | example |
 //! |---|---|---|
 //! | building and changing an agent | [`Agent`], [`AgentBuilder`], [`Limits`] | |
-//! | what the model can call | [`tool`], [`Tool`], [`FnTool`], [`Permit`] | `tool` |
-//! | hooks, and who may register what | [`hooks`], [`hooks::points`] | `permission_gate`, `auto_approve`, `metering`, `result_cache` |
-//! | words from hooks to the model | [`Cx::note`] | |
-//! | names in what a person typed | [`invoke::directives`], [`Registry::define_hook`] | `hook_recipes` |
+//! | tools that the model can call | [`tool`], [`Tool`], [`FnTool`], [`Permit`] | `tool` |
+//! | hooks, and the rights of their owners | [`hooks`], [`hooks::points`] | `permission_gate`, `auto_approve`, `metering`, `result_cache` |
+//! | notes from hooks to the model | [`Cx::note`] | |
+//! | names in typed text | [`invoke::directives`], [`Registry::define_hook`] | `hook_recipes` |
 //! | commands | [`invoke::command`] | `command` |
 //! | skills | [`invoke::skill`] | `skill`, `exposed_skill` |
-//! | subagents, and agents for a run | [`invoke::subagent`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
-//! | what a handler can do | [`Controls`], [`Cx`] | `pop` |
-//! | what the model gets | [`hooks::points::Context`], [`MessageList`] | `context_transform`, `pop` |
-//! | summing up | [`hooks::points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |
+//! | subagents, and children of a run | [`invoke::subagent`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
+//! | actions of a handler | [`Controls`], [`Cx`] | `pop` |
+//! | the context of a request | [`hooks::points::Context`], [`MessageList`] | `context_transform`, `pop` |
+//! | compaction | [`hooks::points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |
 //! | subsystems | [`Hook`] | `hook_trait` |
-//! | what runs unasked | [`permission`] | |
+//! | calls that run without a question | [`permission`] | |
 //! | asking a person | [`hooks::ui`] | `permission_gate` |
-//! | conversations and where they are kept | [`agent::session`] | `axum_service` |
+//! | conversations and their stores | [`agent::session`] | `axum_service` |
 //! | watching a run | [`hooks::events`], [`Run`] | `axum_service` |
-//! | what happened, and why | [`history::ledger`] | |
-//! | what a repository brings, and who trusts it | the crate `cotter-files` | |
+//! | the record of every decision | [`history::ledger`] | |
+//! | files of a repository, and trust in them | the crate `cotter-files` | |
 //! | models | [`model`]; over HTTP, by name: the crate `cotter-models` (`Providers`) | |
 //!
 //! The examples are in `cotter/examples`.
