@@ -317,7 +317,7 @@ impl Agent {
         self.0.scope.as_ref()
     }
 
-    /// True if this agent, or an agent that it works for, is limited to looking.
+    /// True if this agent, or an agent that it works for, may only look, as in plan mode.
     pub(crate) fn only_looks(&self) -> bool {
         let above = || self.parent().is_some_and(|parent| parent.cx.session().agent.only_looks());
         self.config().looks_only || above()

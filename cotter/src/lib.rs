@@ -515,7 +515,7 @@
 //! # }
 //! ```
 //!
-//! # Where to look
+//! # Modules by task
 //!
 //! | for | see | example |
 //! |---|---|---|

@@ -112,7 +112,7 @@ impl RunCx {
         self.over.get_or_init(|| OVER.clone()).cancel();
     }
 
-    /// True if the run is over or aborted, once a child's token exists or the run has ended.
+    /// True if the run has ended, or was aborted after its first child was built.
     pub(crate) fn is_over(&self) -> bool {
         self.over.get().is_some_and(CancellationToken::is_cancelled)
     }

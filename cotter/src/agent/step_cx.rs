@@ -214,7 +214,7 @@ impl StepCx {
         decided
     }
 
-    /// Commits, then sends an event to the listeners. So listeners see only stored data.
+    /// Commits, then sends an event, if there are listeners. So listeners see only stored data.
     pub(crate) fn tell(&self, kind: impl FnOnce() -> EventKind) -> Result<(), StoreError> {
         if self.is_heard() {
             self.state().commit()?;

@@ -47,7 +47,7 @@ use crate::{
     },
 };
 
-/// The limits in a row: replies after which a gate lets the model continue, and replies that are cut off.
+/// The greatest number of consecutive continuations by a gate, and of consecutive cut-off replies.
 const GO_ON: u32 = 8;
 const CUT_OFF: u32 = 3;
 
@@ -99,7 +99,7 @@ pub(crate) struct RunLoop {
     /// The models that a fallback replaced in this run. They are not asked again.
     pub(crate) given_up: Vec<SmolStr>,
     step: u32,
-    /// The number of times that a gate let the model continue.
+    /// The number of times that a gate made the model continue.
     sent_on: u32,
     /// The calls of a resumed question. The other calls of that step are closed.
     resumed: Option<Vec<SmolStr>>,
