@@ -526,7 +526,7 @@
 //! | names in typed text | [`invoke::directives`], [`Registry::define_hook`] | `hook_recipes` |
 //! | commands | [`invoke::command`] | `command` |
 //! | skills | [`invoke::skill`] | `skill`, `exposed_skill` |
-//! | subagents, and children of a run | [`invoke::subagent`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
+//! | subagents, children of a run | [`invoke::subagent`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
 //! | actions of a handler | [`Controls`], [`Cx`] | `pop` |
 //! | the context of a request | [`hooks::points::Context`], [`MessageList`] | `context_transform`, `pop` |
 //! | compaction | [`hooks::points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |

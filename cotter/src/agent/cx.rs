@@ -112,7 +112,7 @@ impl RunCx {
         self.over.get_or_init(|| OVER.clone()).cancel();
     }
 
-    /// True if the run has ended, or was aborted after its first child was built.
+    /// True if the run has ended, or was aborted after its first child started.
     pub(crate) fn is_over(&self) -> bool {
         self.over.get().is_some_and(CancellationToken::is_cancelled)
     }

@@ -320,7 +320,8 @@ async fn work(row: &ToolEntry, permit: Permit, step_cx: &StepCx) -> Result<ToolO
     }
 }
 
-/// Lets the tool finish its work after the hooks. A panic is ignored.
+/// Tells the tool that the hooks at `tool.post` are done; they may have changed its files. A panic is
+/// ignored.
 async fn settle(row: &ToolEntry, call: &ToolCall, ran: &ToolPostEvent, step_cx: &StepCx) {
     let cx = spoken_by_tool(call, &row.owner, &step_cx.cx);
     let settling = async { row.tool.settled(ran, &cx).await };

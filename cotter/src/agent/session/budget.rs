@@ -149,8 +149,8 @@ impl Budget {
     }
 
     /// True if the requests in progress may use up the rest. A request in progress is estimated at twice
-    /// the dearest reply so far. Until a reply has cost something, the estimate is unknown and this is
-    /// true.
+    /// the dearest reply so far. Until a reply has cost something, the estimate is unknown, and any request
+    /// in progress makes this true.
     fn is_tight(&self, spent: &Spending, paid: FundedBy) -> bool {
         let aside = spent.aside_for_others(paid);
         let tokens = spent.largest_tokens.saturating_mul(2 * u64::from(spent.out));
