@@ -406,7 +406,8 @@ impl Controls {
         Ok(StepCx::of(&cx))
     }
 
-    /// True during a run, unless this is a hook of its prompt or one of its commands.
+    /// True during a run, unless the caller is a directive hook or a skill of the prompt that is being
+    /// staged.
     pub(crate) fn is_within_a_step(&self) -> bool {
         let busy = self.session().state().is_busy();
         match &self.cx.speaker {

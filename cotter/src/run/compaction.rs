@@ -112,8 +112,8 @@ fn is_near_the_end(step_cx: &StepCx, model: &Arc<dyn Model>) -> bool {
     }
 }
 
-/// Compacts before a request. Returns true if it did. If it is refused or fails, the person is told and the
-/// run continues.
+/// Compacts before a request. Returns true if it did. An abort or an exhausted budget ends the run. If the
+/// compaction is refused or fails otherwise, the person is told and the run continues.
 pub(crate) async fn before_request(
     step_cx: &StepCx,
     cause: CompactionCause,
