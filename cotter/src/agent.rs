@@ -1,5 +1,5 @@
-//! The live handles: [`Agent`], [`Session`], and the context and controls of a handler. They hold state
-//! and read it; methods that ask a model or run a tool are in the rooms `pipeline` and `run`.
+//! The live handles: [`Agent`], [`Session`], and the context and controls of a handler. They hold and read
+//! state. Methods that ask a model or run a tool are in the rooms `pipeline` and `run`.
 
 mod builder;
 mod limits;
@@ -65,7 +65,7 @@ use crate::{
 
 /// An agent. Cheap to clone; every clone is the same agent.
 ///
-/// What it has may change at any time; a run takes it up at its next step.
+/// Its registrations may change at any time; a run uses the change from its next step on.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -103,30 +103,30 @@ struct AgentInner {
     limits: Limits,
     scope: Option<GlobSet>,
     spill: Option<PathBuf>,
-    /// Without the agent, which would hold itself.
+    /// The main session, without its agent: the agent would hold itself.
     main: OnceCell<Arc<SessionShared>>,
-    /// Whether the hooks were told of the agents they were built with.
+    /// Set once the hooks know the agents that they were built with.
     told: OnceCell<()>,
-    /// What it showed its model last.
+    /// The last view of this agent.
     face: RwLock<Option<Arc<AgentView>>>,
-    /// Whom it works for.
+    /// The run that this agent works for, if it is a child.
     parent: Option<ParentRun>,
 }
 
 impl Agent {
-    /// An agent on a model. Without more it has no tools, keeps sessions in memory and asks nobody.
+    /// Builds an agent on a model. By default it has no tools, keeps sessions in memory and asks no person.
     pub fn builder(model: impl Model) -> AgentBuilder {
         AgentBuilder::new(Arc::new(model))
     }
 
-    /// The session `process_request` talks to, made with its first use.
+    /// The session that `process_request` uses. The first call creates it.
     pub async fn main_session(&self) -> Result<Session, StoreError> {
         let made = async || Ok(self.new_session().await?.shared);
         let shared = self.0.main.get_or_try_init(made).await?.clone();
         Ok(Session { agent: self.clone(), shared })
     }
 
-    /// A new session.
+    /// Creates a session.
     pub async fn new_session(&self) -> Result<Session, StoreError> {
         self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
         let header = SessionHeader::new(self.0.store.new_id(), self.workspace().cwd());
@@ -134,7 +134,7 @@ impl Agent {
         Ok(self.opened(state, "created").await)
     }
 
-    /// An existing session. What a killed process left open in it is closed.
+    /// Opens an existing session. Calls and runs that a killed process left open are closed.
     pub async fn session(&self, id: &str) -> Result<Session, StoreError> {
         self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
         let state = SessionState::open(&*self.0.store, id)?;
@@ -156,7 +156,7 @@ impl Agent {
     async fn opened(&self, mut state: SessionState, how: &'static str) -> Session {
         let crashed = state.crashed.take();
         let session = Session::new(self.clone(), state);
-        // Of one who works for another, that one's listeners are told by its run.
+        // The parent's run reports a child to the listeners.
         if self.parent().is_none() {
             session.shared.hub.opened(how);
         }
@@ -168,22 +168,22 @@ impl Agent {
         session
     }
 
-    /// Where sessions are kept.
+    /// The store that keeps the sessions.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.0.store
     }
 
-    /// Its id: `main` unless it was given another.
+    /// The agent's id: `main` unless the builder was given another.
     pub fn id(&self) -> &SmolStr {
         &self.0.id
     }
 
-    /// The person it asks and tells.
+    /// The interface to the person: questions and messages go there.
     pub fn ui(&self) -> &Arc<dyn Ui> {
         &self.0.ui
     }
 
-    /// The folders it works in.
+    /// The folders that the agent works in.
     pub fn workspace(&self) -> &Workspace {
         &self.0.workspace
     }
@@ -200,12 +200,12 @@ impl Agent {
         let new = std::iter::once(model).chain(models.iter().skip(1).cloned()).collect();
         let old = std::mem::replace(&mut *models, new);
         drop(models);
-        // Outside the lock: a model may look at the agent as it goes.
+        // Dropped outside the lock, because the drop of a model may call the agent.
         drop(old);
     }
 }
 
-/// Everything that is registered, as it is now.
+/// The current registrations.
 impl Agent {
     /// Every hook, in the order in which they run.
     pub fn hooks(&self) -> Vec<HookInfo> {
@@ -217,7 +217,7 @@ impl Agent {
         self.generation().policy.clone()
     }
 
-    /// The facts of a call, as its tool gives them; `None` if there is no such tool, or it panics.
+    /// The facts of a call, as its tool returns them; `None` if the tool does not exist or panics.
     pub fn facts(&self, tool: &str, input: &Value) -> Option<Facts> {
         let tools = self.tools();
         let row = tools.row(tool)?;
@@ -235,7 +235,7 @@ impl Agent {
         self.generation().names.list(kind)
     }
 
-    /// The commands there are.
+    /// The registered commands.
     pub fn commands(&self) -> Vec<NameInfo> {
         self.names(NameKind::Command)
     }
@@ -246,7 +246,7 @@ impl Agent {
         face.command(name).map_or_else(Vec::new, |(_, command)| command.complete(typed))
     }
 
-    /// Every skill, in the order of registration, also the shadowed.
+    /// Every skill, in the order of registration, including shadowed skills.
     pub fn skills(&self) -> Vec<SkillInfo> {
         let generation = self.generation();
         let all = generation.names.every().filter_map(|(owner, called)| match called {
@@ -268,7 +268,7 @@ impl Agent {
         }
     }
 
-    /// Matches a task with every skill that has triggers and is not shadowed. Nothing is brought in.
+    /// Matches a task with every skill that has triggers and is not shadowed. No skill is activated.
     pub fn match_skills(&self, task: &str) -> Vec<SkillMatch> {
         let face = self.face();
         let matching = face.generation.triggers.matching(task);
@@ -290,7 +290,7 @@ impl Agent {
 
 /// Parts of an agent that other rooms read.
 impl Agent {
-    /// Whether a point nobody listens to has a handler: what a bench of that test calls.
+    /// Returns a function that checks a point without handlers. Only a benchmark calls it.
     #[doc(hidden)]
     pub fn silent_point_probe(&self) -> impl Fn() -> bool + use<> {
         let generation = self.generation();
@@ -317,7 +317,7 @@ impl Agent {
         self.0.scope.as_ref()
     }
 
-    /// Whether this agent, or one that it works for, only looks.
+    /// True if this agent, or an agent that it works for, may only look, as in plan mode.
     pub(crate) fn only_looks(&self) -> bool {
         let above = || self.parent().is_some_and(|parent| parent.cx.session().agent.only_looks());
         self.config().looks_only || above()
@@ -357,23 +357,23 @@ impl Agent {
         drop(old);
     }
 
-    /// What aborts a run of it: also an abort of the run it works for.
+    /// A new token that aborts a run of this agent. An abort of the parent's run cancels it too.
     pub(crate) fn new_cancel(&self) -> CancellationToken {
         self.parent().map_or_else(CancellationToken::new, |parent| parent.cx.run.cancel_below())
     }
 
-    /// The model of that name: among those it has, then among those that can be reached.
+    /// The model of that name: first among the agent's models, then in the directory.
     pub(crate) fn model_named(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         let own = self.models().iter().find(|model| model.name() == name).cloned();
         own.map_or_else(|| self.directory().find(name), Ok)
     }
 
-    /// The models that can be reached by name.
+    /// The directory of models that can be reached by name.
     pub(crate) fn directory(&self) -> &Arc<dyn ModelDirectory> {
         &self.0.directory
     }
 
-    /// An agent that works for another.
+    /// Builds a child: an agent that works for a run of another agent.
     pub(crate) fn child(
         parent: ParentRun,
         config: AgentConfig,
@@ -409,7 +409,8 @@ impl Agent {
         })))
     }
 
-    /// The folders of a session: what was too long for the model may be read back.
+    /// The folders of a session. They include the spill folder, so that the model can read back results
+    /// that were cut.
     pub(crate) fn place_of(&self, session: &str) -> Workspace {
         match &self.0.spill {
             None => self.0.workspace.clone(),

@@ -1,5 +1,5 @@
-//! Things that are called by name: directives, commands, skills and subagents, and the config of an agent.
-//! This room says what they are and parses their names; the room `run` calls them.
+//! Items that are called by name: directives, commands, skills and subagents, and the config of an agent.
+//! This room defines them and parses their names; the room `run` calls them.
 
 pub mod named_item;
 pub mod callable;

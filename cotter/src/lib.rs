@@ -1,9 +1,9 @@
-//! Cotter: an agent runtime built round one extension layer.
+//! Cotter: an agent runtime built around one extension layer.
 //!
-//! An agent is a model in a loop with tools. Hooks at every moment of the loop can watch it, steer
-//! it, ask before it acts and stop it; a permission floor stands under all of them; the ledger shows
-//! afterwards what happened and why. The library prints nothing, reads no environment variable and
-//! finds no home directory: callers pass things in.
+//! An agent is a model in a loop with tools. Hooks at every point of the loop can observe it, steer it, ask
+//! before it acts and stop it. A permission floor is under all hooks. The ledger shows afterwards what
+//! happened and why. The library prints nothing, reads no environment variable and finds no home directory:
+//! callers pass everything in.
 //!
 //! # A first agent
 //!
@@ -50,10 +50,10 @@
 //!  typed ─ /command? ── run at once, without the model
 //!    │
 //!    ▼
-//!  /names ─ hooks on them ─ user.prompt.submit ─ skills ─ stored in one append
-//!    │          └ one that answers in the model's stead ends the turn
+//!  /names ─ directive hooks ─ user.prompt.submit ─ skills ─ stored in one append
+//!    │          └ an answer in place of the model ends the turn
 //!    ▼
-//! ┌► compact.pre ─ summary ─ compact.post      where the window is nearly full
+//! ┌► compact.pre ─ summary ─ compact.post      if the window is nearly full
 //! │  context ─ model.pre ─ notes ─ model ─ model.post
 //! │  ▼
 //! │ calls? ── none ─► turn.end ─ (error) ─ session.end
@@ -64,16 +64,16 @@
 //! └──┘
 //! ```
 //!
-//! The names with dots are [points](hooks::points). A handler at a point has one of four powers ([`Power`]):
-//! [observe](Registry::observe), [gate](Registry::on), [transform](Registry::transform) or
-//! [answer](Registry::answer). What else extends an agent is called by name: hooks on directives, skills,
-//! subagents, commands. All of it is registered in one [`Registry`], on the builder or at any time on
-//! the [`Agent`]; a run takes up what is new at its next step.
+//! The names with dots are [points](hooks::points). A handler at a point has one of four powers
+//! ([`Power`]): [observe](Registry::observe), [gate](Registry::on), [transform](Registry::transform) or
+//! [answer](Registry::answer). Other extensions are called by name: directive hooks, skills, subagents,
+//! commands. All extensions are registered in one [`Registry`], on the builder or at any time on the
+//! [`Agent`]. A run uses new registrations from its next step on.
 //!
 //! # Tools
 //!
-//! A tool says what it takes, what a call of it would touch, and what it does. Floor and gates decide by
-//! what it touches. See [`tool`].
+//! A tool defines its input, the facts of a call, and its action. Floor and gates decide by the facts. See
+//! [`tool`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -96,8 +96,8 @@
 //!
 //! # Gates
 //!
-//! A gate passes, asks or blocks. Of several the strictest stands, whatever their order, and one that
-//! fails blocks. See [`hooks`].
+//! A gate passes, asks or blocks. The strictest verdict wins, in any order, and a gate that fails blocks.
+//! See [`hooks`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -120,7 +120,7 @@
 //!
 //! # Observers
 //!
-//! An observer reads, and may leave a [note](Cx::note) for the model. Its failure changes nothing.
+//! An observer reads the event, and may add a [note](Cx::note) for the model. Its failure changes nothing.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -139,8 +139,8 @@
 //!
 //! # Transforms
 //!
-//! A transform replaces what is about to happen; each sees what the one before it made. What it makes of
-//! a call is checked and judged like the model's own.
+//! A transform replaces the event; each transform sees the result of the one before it. A changed call is
+//! checked and decided like the model's own call.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -162,8 +162,8 @@
 //!
 //! # Answers
 //!
-//! A handler with the power to answer says yes or no in the person's stead, where mode or zone raised the
-//! question. A gate or a rule that asks wants a person.
+//! A handler with the power to answer says yes or no in place of the person, if mode or zone raised the
+//! question. If a gate or a rule asks, only a person can answer.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -188,8 +188,8 @@
 //!
 //! # Permission
 //!
-//! Under all gates lies the floor: rules, the zone of what a call touches, a level and a mode, folded to
-//! one answer. Nothing a hook says can loosen it. See [`permission`].
+//! Under all gates is the floor: rules, the zone of a call, a level and a mode, folded to one ruling. No
+//! hook can loosen it. See [`permission`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -210,11 +210,11 @@
 //! # }
 //! ```
 //!
-//! # Hooks on directives
+//! # Directive hooks
 //!
-//! `/name` in what a person typed runs a hook before the model sees the text. It may rewrite the text,
-//! answer in the model's stead, or do anything [`Controls`] can. A name that is not registered stays in
-//! the text, and nothing binds in what no person typed.
+//! `/name` in text that a person typed runs a hook before the model sees the text. The hook may rewrite the
+//! text, answer in place of the model, or use its [`Controls`]. A name that is not registered stays in the
+//! text. Nothing binds in text that no person typed.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -239,8 +239,8 @@
 //!
 //! # Skills
 //!
-//! A skill is text that is brought in by `/name`, as a message before the person's own. An exposed one
-//! the model can call for by itself, through the tool `invoke_skill`. See [`invoke::skill`].
+//! A skill is text that `/name` adds, as a message before the person's own. The model can call an exposed
+//! skill by itself, through the tool `invoke_skill`. See [`invoke::skill`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -260,8 +260,8 @@
 //!
 //! # Subagents
 //!
-//! A subagent is an agent the model calls by name, through the tool `invoke_subagent`. It sees nothing but
-//! its prompt, and works under the gates, the ledger and the budget of the run that called it. See
+//! A subagent is an agent that the model calls by name, through the tool `invoke_subagent`. It sees only
+//! its prompt, and works under the gates, the ledger and the budget of the calling run. See
 //! [`invoke::subagent`].
 //!
 //! ```
@@ -289,8 +289,8 @@
 //!
 //! # Commands
 //!
-//! A leading `/name args` runs a command, at once and without the model. It gives a status for the person,
-//! a prompt for the agent, or nothing. See [`invoke::command`].
+//! A leading `/name args` runs a command, at once and without the model. It returns a status for the
+//! person, a prompt for the agent, or nothing. See [`invoke::command`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -311,9 +311,9 @@
 //!
 //! # Context
 //!
-//! What the model gets may differ from what is stored. A transform at [`Context`](hooks::points::Context) sees all
-//! messages and all entries, and answers with what to send; [`each_message`](hooks::points::each_message) looks at
-//! one message at a time and remembers what it said.
+//! The model may get other messages than the stored ones. A transform at
+//! [`Context`](hooks::points::Context) sees all messages and all entries, and returns the messages to send.
+//! [`each_message`](hooks::points::each_message) handles one message at a time and caches the result.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -339,9 +339,9 @@
 //!
 //! # Compaction
 //!
-//! Near the end of the model's window ([`Limits::compact_at`]), when a request did not fit, or when somebody
-//! asks, a summary takes the place of what came before. The model writes it, unless a transform at
-//! [`CompactPre`](hooks::points::CompactPre) does; history is kept.
+//! A summary replaces the older messages if the model's window is nearly full ([`Limits::compact_at`]), if
+//! a request did not fit, or on demand. The model writes the summary, unless a transform at
+//! [`CompactPre`](hooks::points::CompactPre) does. The history is kept.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -364,8 +364,9 @@
 //!
 //! # Controls
 //!
-//! [`Controls`] is what every handler acts through: messages and entries, tools and model, compaction, a
-//! request beside the conversation, a further prompt, a tool call, a child. See [`agent::controls`].
+//! [`Controls`] is the handle through which every handler acts: messages and entries, tools and model,
+//! compaction, a request outside the conversation, a further prompt, a tool call, a child. See
+//! [`agent::controls`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -388,8 +389,8 @@
 //!
 //! # The `Hook` trait
 //!
-//! A subsystem that owns tools, words for the system prompt and state per agent implements [`Hook`]; each
-//! method is registered where it belongs. See [`registry::subsystem`].
+//! A subsystem with tools, text for the system prompt and state per agent implements [`Hook`]; each method
+//! is registered at its point. See [`registry::subsystem`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -420,8 +421,8 @@
 //!
 //! # Sessions
 //!
-//! A session is a tree of entries that only grows, in memory or in a file. It is read at any time, also
-//! while a run is under way. See [`agent::session`].
+//! A session is a tree of entries that only grows, in memory or in a file. It can be read at any time, even
+//! during a run. See [`agent::session`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -441,8 +442,8 @@
 //!
 //! # Events
 //!
-//! A [`Run`] is a future, and a source of events while it works. Other listeners have
-//! [`Session::events`]. See [`hooks::events`].
+//! A [`Run`] is a future, and a stream of events while it works. Other listeners use [`Session::events`].
+//! See [`hooks::events`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -464,7 +465,7 @@
 //!
 //! # The ledger
 //!
-//! Every decision about every call is on record before the call runs, each row chained to the one before
+//! Every decision about every call is recorded before the call runs; each row is chained to the row before
 //! it. See [`history::ledger`].
 //!
 //! ```
@@ -487,7 +488,7 @@
 //! # Testing
 //!
 //! The crate `cotter-test` has a scripted model, a scripted person, a store that fails on demand and
-//! transcripts as text, so that an extension can be tested without a network, a clock or a key:
+//! transcripts as text. So an extension can be tested without a network, a clock or a key:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -514,28 +515,28 @@
 //! # }
 //! ```
 //!
-//! # Where to look
+//! # Modules by task
 //!
 //! | for | see | example |
 //! |---|---|---|
 //! | building and changing an agent | [`Agent`], [`AgentBuilder`], [`Limits`] | |
-//! | what the model can call | [`tool`], [`Tool`], [`FnTool`], [`Permit`] | `tool` |
-//! | hooks, and who may register what | [`hooks`], [`hooks::points`] | `permission_gate`, `auto_approve`, `metering`, `result_cache` |
-//! | words from hooks to the model | [`Cx::note`] | |
-//! | names in what a person typed | [`invoke::directives`], [`Registry::define_hook`] | `hook_recipes` |
+//! | tools that the model can call | [`tool`], [`Tool`], [`FnTool`], [`Permit`] | `tool` |
+//! | hooks, and the rights of their owners | [`hooks`], [`hooks::points`] | `permission_gate`, `auto_approve`, `metering`, `result_cache` |
+//! | notes from hooks to the model | [`Cx::note`] | |
+//! | names in typed text | [`invoke::directives`], [`Registry::define_hook`] | `hook_recipes` |
 //! | commands | [`invoke::command`] | `command` |
 //! | skills | [`invoke::skill`] | `skill`, `exposed_skill` |
-//! | subagents, and agents for a run | [`invoke::subagent`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
-//! | what a handler can do | [`Controls`], [`Cx`] | `pop` |
-//! | what the model gets | [`hooks::points::Context`], [`MessageList`] | `context_transform`, `pop` |
-//! | summing up | [`hooks::points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |
+//! | subagents, children of a run | [`invoke::subagent`], [`AgentConfig`], [`ChildBuilder`] | `subagent` |
+//! | actions of a handler | [`Controls`], [`Cx`] | `pop` |
+//! | the context of a request | [`hooks::points::Context`], [`MessageList`] | `context_transform`, `pop` |
+//! | compaction | [`hooks::points::CompactPre`], [`Limits::compact_at`] | `custom_compaction` |
 //! | subsystems | [`Hook`] | `hook_trait` |
-//! | what runs unasked | [`permission`] | |
+//! | calls that run without a question | [`permission`] | |
 //! | asking a person | [`hooks::ui`] | `permission_gate` |
-//! | conversations and where they are kept | [`agent::session`] | `axum_service` |
+//! | conversations and their stores | [`agent::session`] | `axum_service` |
 //! | watching a run | [`hooks::events`], [`Run`] | `axum_service` |
-//! | what happened, and why | [`history::ledger`] | |
-//! | what a repository brings, and who trusts it | the crate `cotter-files` | |
+//! | the record of every decision | [`history::ledger`] | |
+//! | files of a repository, and trust in them | the crate `cotter-files` | |
 //! | models | [`model`]; over HTTP, by name: the crate `cotter-models` (`Providers`) | |
 //!
 //! The examples are in `cotter/examples`.
@@ -544,11 +545,11 @@
 //!
 //! # The rooms
 //!
-//! The modules below are rooms: each uses only those that stand under it. [`builtin`], [`registry`],
-//! [`invoke`], [`tool`] and [`hooks`] also name the handles that a handler is given: `Cx`, `Controls`,
-//! `ControlError`, `Session` and `ChildBuilder`.
+//! The modules below are rooms: each uses only the rooms under it. [`builtin`], [`registry`], [`invoke`],
+//! [`tool`] and [`hooks`] also name the handles that a handler is given: `Cx`, `Controls`, `ControlError`,
+//! `Session` and `ChildBuilder`.
 
-// From the top of a turn to its bottom. `cargo xtask rooms` holds every path to this order.
+// From the top of a turn to its bottom. `cargo xtask rooms` checks every path against this order.
 
 // The loop: a prompt, model requests, tool calls, the end.
 pub(crate) mod run;
@@ -558,26 +559,26 @@ pub mod pipeline;
 pub mod agent;
 // Gates, tools and commands that ship with the crate.
 pub mod builtin;
-// Who registered what, as a snapshot per step.
+// The registrations and their owners, as a snapshot per step.
 pub mod registry;
-// Things that are called by name: commands, skills, subagents, hooks on directives.
+// Items that are called by name: commands, skills, subagents, directive hooks.
 pub mod invoke;
-// What a tool is.
+// The interface of a tool.
 pub mod tool;
 // Points, handlers and their dispatch, notes, events, the person.
 pub mod hooks;
 // The permission floor: rules, zones, levels, modes, verdicts.
 pub mod permission;
-// What a model is, and what it is asked.
+// The interface of a model, and its requests.
 pub mod model;
 // Messages, entries, stores, the ledger.
 pub mod history;
 // The folders of a run, paths, safe opening of files.
 pub mod fs;
-// Text made fit to be seen, escaped, redacted.
+// Text that is cleaned for display, escaped, redacted.
 pub mod text;
 
-// What only a host needs, from all rooms.
+// Items of all rooms that only a host needs.
 pub mod host;
 
 pub use crate::{

@@ -1,8 +1,8 @@
 //! A tool call, from the model's request to its result: `run_step` takes the calls of one step the whole
-//! way. The dry runs beside it report the decision about a call and run nothing. No model is asked here,
-//! and no subsystem is named.
+//! way. The dry runs in this room report the decision about a call and run nothing. This room asks no model
+//! and names no subsystem.
 
-// The way of a call, in order.
+// The stages of a call, in order.
 mod decide;
 mod question;
 mod batch;
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Takes the calls of a step through the pipeline: decide, ask a person, run, store. Every call gets
-/// exactly one result, in call order. Of an interrupted step, the calls in `resumed` go on.
+/// exactly one result, in call order. In an interrupted step, only the calls in `resumed` continue.
 pub(crate) async fn run_step(
     step_cx: &StepCx,
     calls: Vec<ToolCall>,
@@ -52,7 +52,7 @@ pub(crate) async fn run_step(
     if step_cx.is_cancelled() { Err(StepEnd::Aborted) } else { Ok(()) }
 }
 
-/// Why a step is the last of its run.
+/// The reason why a step is the last of its run.
 pub(crate) enum StepEnd {
     /// The run was aborted.
     Aborted,

@@ -1,9 +1,9 @@
-//! A run: the loop from a prompt to its end, and every method that starts one or asks a model. Nothing
-//! stands above this room.
+//! A run: the loop from a prompt to its end, and every method that starts a run or asks a model. No room is
+//! above this one.
 //!
-//! A [`Run`] is a future in its caller's task. Awaiting it gives the reply; `next` gives its events.
-//! Dropping it aborts it: the rest is handed to the runtime, so that calls get their results and
-//! `session.end` fires with its true reason.
+//! A [`Run`] is a future in its caller's task. Awaiting it returns the reply; `next` returns its events.
+//! Dropping it aborts it: the runtime completes the rest, so that calls get their results and `session.end`
+//! fires with its true reason.
 
 mod agent_loop;
 mod prompt;
@@ -61,18 +61,18 @@ impl Agent {
 }
 
 impl Session {
-    /// Starts a run with a prompt. Nothing happens until the run is awaited or its events are.
+    /// Starts a run with a prompt. Nothing happens until the run or its events are awaited.
     pub fn prompt(&self, prompt: impl Into<Content>) -> Run {
         Run::new(self.clone(), prompt.into())
     }
 
-    /// Starts a run with a prompt of a program. Names in it are not directives.
+    /// Starts a run with a prompt of a program. Names in the prompt are not directives.
     pub fn prompt_plain(&self, prompt: impl Into<Content>) -> Run {
         Run::plain(self.clone(), prompt.into())
     }
 
     /// Resumes the run that waited for a person when the process died, unless the time to answer is over.
-    /// It goes on from its question.
+    /// The run continues from its question.
     pub async fn resume(&self) -> Option<Run> {
         let pending = self.state().pending.take()?;
         Some(Run::resumed(self.clone(), *pending))
@@ -83,28 +83,28 @@ impl Session {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Reply {
-    /// The session.
+    /// The id of the session.
     pub session_id: SmolStr,
-    /// The run.
+    /// The id of the run.
     pub run_id: SmolStr,
     /// The model's replies of this run, oldest first.
     pub messages: Vec<Arc<Entry>>,
     /// The status of a command, if the prompt was one.
     pub status: Option<String>,
-    /// Why it ended.
+    /// The reason why the run ended.
     pub reason: EndReason,
-    /// Why it was refused, failed or limited, where it was.
+    /// The error, if the run was refused, failed or limited.
     pub error: Option<RunFailure>,
-    /// How many requests it took.
+    /// The number of requests.
     pub steps: u32,
-    /// The tokens it used.
+    /// The tokens that the run used.
     pub usage: Usage,
     /// The cost, if every price is known.
     pub cost_usd: Option<f64>,
 }
 
 impl Reply {
-    /// The text of the last reply, or what a command had to say.
+    /// The text of the last reply, or the status of a command.
     pub fn text(&self) -> String {
         let last = self.messages.last().and_then(|entry| entry.message());
         let text = last.map(|message: &Message| message.text().into_owned());
@@ -165,7 +165,7 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// True if an event belongs to a run, to an agent that works for it, or to the command before it.
+/// True if an event belongs to a run, to a child of it, or to the command before it.
 fn is_of(run: Option<&SmolStr>, led: bool, event: &Event) -> bool {
     let below = |run: &str| {
         let rest = event.run_id.strip_prefix(run);
@@ -176,16 +176,16 @@ fn is_of(run: Option<&SmolStr>, led: bool, event: &Event) -> bool {
 
 type RunFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
 
-/// A run under way, or about to be.
+/// A run in progress, or a run that has not started.
 #[must_use = "a run does nothing until it is awaited, and is aborted when dropped"]
 pub struct Run {
     session: Session,
     cancel: CancellationToken,
-    /// There from the moment the run's turn comes.
+    /// The id; set when the session serves the run.
     id: Arc<OnceLock<SmolStr>>,
-    /// True if it may begin with a command, whose events belong to no run.
+    /// True if the run may begin with a command, whose events belong to no run.
     led: bool,
-    /// True if dropping it leaves nothing to end.
+    /// True if dropping the run leaves nothing to end.
     idle: bool,
     running: Option<RunFuture>,
     events: Option<EventStream>,
@@ -193,7 +193,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run on what a person typed. An agent that works for another is spoken to by no person.
+    /// Builds a run from text that a person typed. The prompt of a child is never a person's.
     fn new(session: Session, prompt: Content) -> Self {
         let input = match session.agent.parent() {
             None => PromptInput::Typed(prompt),
@@ -202,7 +202,7 @@ impl Run {
         Run::begin(session, RunInput::Prompt(input))
     }
 
-    /// A run on what is not to be parsed.
+    /// Builds a run from text that is not parsed for directives.
     fn plain(session: Session, prompt: Content) -> Self {
         Run::begin(session, RunInput::Prompt(PromptInput::Plain(prompt)))
     }
@@ -223,7 +223,7 @@ impl Run {
         Run { session, cancel, id, led, idle, running, events: None, reply: None }
     }
 
-    /// Aborts the run: it ends at the next moment, properly, with the reason `aborted`.
+    /// Aborts the run: it ends as soon as it can, with the reason `aborted`.
     pub fn abort(&self) {
         self.cancel.cancel();
     }
@@ -233,8 +233,8 @@ impl Run {
         self.cancel.clone()
     }
 
-    /// The next event of the run, the last being `session.end`; then nothing. Where a command comes
-    /// first, also what it did, the last being `command.result`. A run is a stream of the same.
+    /// The next event of the run. `session.end` is the last one; then `None`. If a command comes first, its
+    /// events come first, `command.result` last. As a stream, a run gives the same events.
     pub async fn next(&mut self) -> Option<Arc<Event>> {
         std::future::poll_fn(|task| self.poll_event(task)).await
     }
@@ -247,7 +247,7 @@ impl Run {
         let Some(events) = &mut self.events else { return Poll::Ready(None) };
         loop {
             match events.poll_next(task) {
-                // Another run of the session, served before this one.
+                // An event of another run of the session, which was served before this one.
                 Poll::Ready(event) if !is_of(self.id.get(), self.led, &event) => {}
                 Poll::Ready(event) => {
                     let own = self.id.get() == Some(&event.run_id);
@@ -267,7 +267,7 @@ impl Run {
         self.await
     }
 
-    /// Lets the run go on by itself.
+    /// Lets the run continue in a task of its own.
     pub fn detach(mut self) {
         if let Some(running) = self.running.take() {
             tokio::spawn(running);
@@ -311,7 +311,7 @@ impl Drop for Run {
     fn drop(&mut self) {
         if let Some(running) = self.running.take_if(|_| !self.idle) {
             self.cancel.cancel();
-            // Without a runtime nobody can end it: the session closes it when it is opened again.
+            // Without a runtime the run cannot end: the session closes it when it is opened again.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {
                 runtime.spawn(running);
             }

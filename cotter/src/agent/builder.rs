@@ -1,4 +1,4 @@
-//! The builder of an agent: its parts, and what it registers as the program.
+//! The builder of an agent: its parts, and the program's registrations.
 
 use std::{
     future::Future,
@@ -39,7 +39,7 @@ use crate::{
     tool::Tool,
 };
 
-/// An agent in the making. Registration errors are reported by `build`.
+/// A builder of an agent. `build` reports registration errors.
 pub struct AgentBuilder {
     models: Vec<Arc<dyn Model>>,
     directory: Arc<dyn ModelDirectory>,
@@ -75,55 +75,56 @@ impl AgentBuilder {
         }
     }
 
-    /// Another id than `main`.
+    /// Sets another id than `main`.
     pub fn id(mut self, id: impl Into<SmolStr>) -> Self {
         self.config.name = id.into();
         self
     }
 
-    /// A model to turn to when the ones before it fail.
+    /// Adds a model to use if the models before it fail.
     pub fn fallback(mut self, model: impl Model) -> Self {
         self.models.push(Arc::new(model));
         self
     }
 
-    /// The models that hooks, commands and subagents may name.
+    /// Sets the directory of models that hooks, commands and subagents may name.
     pub fn models(mut self, models: impl ModelDirectory) -> Self {
         self.directory = Arc::new(models);
         self
     }
 
-    /// Where sessions are kept.
+    /// Sets the store that keeps the sessions.
     pub fn store(mut self, store: impl Store) -> Self {
         self.store = Arc::new(store);
         self
     }
 
-    /// The person who may be asked.
+    /// Sets the interface to the person who may be asked.
     pub fn ui(mut self, ui: impl Ui) -> Self {
         self.ui = Arc::new(ui);
         self
     }
 
-    /// The system prompt.
+    /// Sets the system prompt.
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
         self.config.system_prompt = text.into();
         self
     }
 
-    /// Changes what the agent is made of: its description, the tools, skills and subagents it may use.
+    /// Changes the config of the agent: its description, and the tools, skills and subagents that it may
+    /// use.
     pub fn config(mut self, change: impl FnOnce(&mut AgentConfig)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// Where it runs, for its system prompt.
+    /// Sets the environment for the system prompt.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// The effect of a leading `@name` in a person's text.
+    /// Sets the effect of a leading `@name` in a person's text.
     pub fn mention_mode(mut self, mode: MentionMode) -> Self {
         self.mention_mode = mode;
         self
@@ -135,25 +136,25 @@ impl AgentBuilder {
         self
     }
 
-    /// The folders it works in. Without them there is no project: no file can be read or written.
+    /// Sets the folders that the agent works in. Without them, no file can be read or written.
     pub fn workspace(mut self, workspace: Workspace) -> Self {
         self.workspace = workspace;
         self
     }
 
-    /// When a run ends by itself.
+    /// Changes the limits at which a run ends by itself.
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
         self
     }
 
-    /// Limits the tools the agent is shown and may call to names that match.
+    /// Limits the tools that the agent is shown and may call to names that match.
     pub fn scope<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
         self.scope = Some(globs.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The folder for results that are too long for the model, one below it per session.
+    /// Sets the folder for results that are too long for the model. It has one folder per session.
     pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill = Some(folder.into());
         self
@@ -191,7 +192,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Registers a handler that may answer for the person.
+    /// Registers a handler that may answer in place of the person.
     pub fn answer<P: TakesAnswers, M>(
         mut self,
         point: P,
@@ -201,7 +202,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Registers a hook round tool calls.
+    /// Registers a hook around tool calls.
     pub fn tool_hook(mut self, hook: ToolHook) -> Self {
         self.unit.tool_hook(hook);
         self
@@ -225,7 +226,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Registers a hook on a directive.
+    /// Registers a directive hook.
     pub fn define_hook<F, Fut>(mut self, name: impl Into<SmolStr>, function: F) -> Self
     where
         F: Fn(HookCx) -> Fut + Send + Sync + 'static,
@@ -258,19 +259,19 @@ impl AgentBuilder {
         self
     }
 
-    /// Installs a [`Hook`]. It is told of the agent before its first session.
+    /// Installs a [`Hook`]. The hook is notified of the agent before its first session.
     pub fn hook(mut self, hook: impl Hook) -> Self {
         self.unit.hook(hook);
         self
     }
 
-    /// Registers whatever an extension registers, as the program's own.
+    /// Registers everything that an extension registers, owned by the program.
     pub fn extend(mut self, extension: impl FnOnce(&mut Registry)) -> Self {
         extension(&mut self.unit);
         self
     }
 
-    /// The agent, or the first thing that could not be registered.
+    /// Builds the agent, or returns the first registration error.
     pub fn build(self) -> Result<Agent, RegisterError> {
         let invoking = ["invoke_skill", "invoke_subagent"]
             .map(|name| format_smolstr!("{}{name}", self.prefix));

@@ -1,9 +1,9 @@
-//! An agent that works for a run of another: under its policy, ledger and budget, and unable to do
-//! what that one could not.
+//! A child: an agent that works for a run of another agent, under its policy, ledger and budget. A child
+//! can do nothing that its parent cannot do.
 //!
-//! It shares its parent's registry, so every gate, rule and tool is the parent's own. Its messages
-//! are its own and are not kept; its decisions stand in the parent's session. It is aborted with the
-//! run it works for.
+//! A child shares its parent's registry, so every gate, rule and tool is the parent's. Its messages are
+//! separate and not stored; its decisions are stored in the parent's session. It is aborted with the run
+//! that it works for.
 
 use std::sync::Arc;
 
@@ -23,24 +23,24 @@ use crate::{
     registry::RegisterError,
 };
 
-/// How deep agents and calls may be nested.
+/// The greatest depth of nested agents and calls.
 pub(crate) const DEEPEST: u8 = 4;
 
-/// Whom an agent works for.
+/// The run that a child works for.
 pub(crate) struct ParentRun {
-    /// Where it was built.
+    /// The context that built the child.
     pub(crate) cx: Cx,
-    /// The call that asked for it, where it was one.
+    /// The call that asked for the child, if a call did.
     pub(crate) call_id: Option<SmolStr>,
 }
 
-/// How deep a context is nested: in calls, and in agents that work for agents.
+/// The depth of a context: nested calls, and agents that work for agents.
 pub(crate) fn depth(cx: &Cx) -> u8 {
     let above = cx.session().agent.parent().map_or(0, |parent| depth(&parent.cx) + 1);
     cx.depth.saturating_add(above)
 }
 
-/// An agent in the making that will work for a run.
+/// A builder of a child.
 #[must_use]
 pub struct ChildBuilder {
     cx: Cx,
@@ -53,45 +53,45 @@ impl ChildBuilder {
     pub(crate) fn new(cx: Cx) -> Self {
         let agent = &cx.session().agent;
         let mut limits = agent.limits().clone();
-        // The parent's own are kept through its budget; these would be the child's alone. Of steps it
-        // has as many as its parent: nobody else counts them.
+        // The parent's budget already limits the child, so the child has no budget of its own. It has as
+        // many steps as its parent, because steps are counted per agent.
         (limits.max_budget_usd, limits.max_tokens) = (None, None);
         let allowed = cx.shares().filter_map(|share| share.max_turns);
         limits.max_steps = limits.max_steps.into_iter().chain(allowed).min();
         ChildBuilder { config: AgentConfig::new("child"), model: None, limits, cx }
     }
 
-    /// Everything that makes an agent, at once.
+    /// Sets the whole config.
     pub fn config(mut self, config: AgentConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Its id, in events and the ledger.
+    /// Sets the id, for events and the ledger.
     pub fn id(mut self, id: impl Into<SmolStr>) -> Self {
         self.config.name = id.into();
         self
     }
 
-    /// What its model is told first. Nothing of the parent's prompt is taken over.
+    /// Sets the system prompt. Nothing of the parent's prompt is inherited.
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
         self.config.system_prompt = text.into();
         self
     }
 
-    /// Limits its tools, among its parent's, to names that match. None named: all of them.
+    /// Limits the child to those of its parent's tools whose names match. An empty list means all of them.
     pub fn tools<S: Into<String>>(mut self, globs: impl IntoIterator<Item = S>) -> Self {
         self.config.tools = globs.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Another model than the parent's.
+    /// Sets another model than the parent's.
     pub fn model(mut self, model: impl Model) -> Self {
         self.model = Some(Arc::new(model));
         self
     }
 
-    /// When its runs end by themselves, besides the parent's own limits.
+    /// Changes the limits of the child's runs. The parent's limits apply as well.
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
         self
@@ -102,7 +102,7 @@ impl ChildBuilder {
         found.map_err(|error| RegisterError::new(error.message))
     }
 
-    /// The agent. Fails where agents are nested too deep, or its model is not known.
+    /// Builds the agent. Fails if agents are nested too deep, or the model is unknown.
     pub fn build(self) -> Result<Agent, RegisterError> {
         if depth(&self.cx) >= DEEPEST {
             let why = format!("agents and calls are nested {DEEPEST} deep, and may not be deeper");
@@ -125,7 +125,7 @@ impl ChildBuilder {
     }
 }
 
-/// Keeps what an agent that works for a run decides in that run's session, and nothing else.
+/// A store that keeps the decisions of a child in its parent's session, and nothing else.
 pub(crate) struct ParentStore(pub(crate) Session);
 
 impl Store for ParentStore {
@@ -173,7 +173,7 @@ impl Log for ParentLog {
     }
 
     fn sync_behind(&mut self) {
-        // A sync that fails is told at the next append.
+        // The next append reports a failed sync.
         let _ = self.0.state().commit_behind();
     }
 }

@@ -1,8 +1,8 @@
-//! What a handler can do beyond its answer: one handle, the same for every kind of handler.
+//! The controls: the handle through which every kind of handler acts beyond its answer.
 //!
-//! A hook at a point gets it from its context ([`Cx::controls`]), as does a tool; hooks on directives,
-//! skills, subagents and commands are handed it. It reads the newest state and never waits for a run;
-//! what it adds during one is stored at the run's next safe moment.
+//! A hook at a point and a tool get the handle from their context ([`Cx::controls`]). Directive hooks,
+//! skills, subagents and commands get it as an argument. It reads the newest state and never waits for a
+//! run. Entries that it adds during a run are stored at the run's next safe moment.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -55,119 +55,118 @@ use crate::{
     registry::tool_set::ToolSet,
 };
 
-/// The handle a handler acts through.
+/// The handle through which a handler acts.
 ///
-/// Reading is always of the newest state. What is added during a run is stored at the run's next safe
-/// moment, in the order in which it was added: with the prompt that is being staged, or after the
-/// results of the step under way. A prompt that comes to nothing takes along what its own hooks and
-/// skills added and set. A command that has
-/// the session to itself stores at once.
+/// Reads always return the newest state. Entries added during a run are stored at the run's next safe
+/// moment, in the order in which they were added: with the prompt that is being staged, or after the
+/// results of the current step. If a prompt is dropped, the additions and settings of its own hooks and
+/// skills are dropped too. A command that has the session to itself stores at once.
 #[derive(Clone)]
 pub struct Controls {
     cx: Cx,
 }
 
-/// How long a model is set for.
+/// The time for which a model is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelScope {
-    /// Until the end of the run under way, or of the next one.
+    /// Until the end of the current run, or of the next one.
     Turn,
     /// For the rest of the session.
     Session,
 }
 
-/// When a text reaches the model.
+/// The time at which a text reaches the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SendTime {
-    /// At once: the run under way is aborted, and this is the next prompt.
+    /// At once: the current run is aborted, and the text is the next prompt.
     Now,
-    /// Before the next request of the run under way; without one, as the next prompt.
+    /// Before the next request of the current run; without a run, as the next prompt.
     Steer,
-    /// As the next prompt, once the run under way is over.
+    /// As the next prompt, once the current run has ended.
     FollowUp,
 }
 
-/// How much there is of a session.
+/// The counts of a session: messages, entries, tokens, cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SessionCounts {
-    /// The messages the model gets now, before any transform.
+    /// The messages that the model gets now, before any transform.
     pub messages: usize,
     /// The entries from root to leaf.
     pub entries: usize,
-    /// The tokens of the context: what the provider counted, and an estimate of what came after.
+    /// The tokens of the context: the provider's count, and an estimate of the messages after it.
     pub context_tokens: u64,
-    /// What the run under way used so far.
+    /// The tokens that the current run used so far.
     pub usage: Usage,
-    /// What the run under way cost so far, where every price is known.
+    /// The cost of the current run so far, if every price is known.
     pub cost_usd: Option<f64>,
 }
 
-/// A request beside the conversation.
+/// A request outside the conversation.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Completion {
-    /// What the model is asked.
+    /// The messages of the request.
     pub messages: Vec<Message>,
-    /// What it is told first.
+    /// The system prompt.
     pub system: String,
-    /// Another model than the session's.
+    /// The model to ask, instead of the session's.
     pub model: Option<Arc<dyn Model>>,
     /// The most tokens of the answer.
     pub max_tokens: Option<u32>,
 }
 
 impl Completion {
-    /// A single question.
+    /// Builds a request with a single question.
     pub fn new(text: impl Into<String>) -> Self {
         Completion { messages: vec![Message::user(text)], ..Completion::default() }
     }
 
-    /// A conversation.
+    /// Builds a request with a conversation.
     pub fn of(messages: impl IntoIterator<Item = Message>) -> Self {
         Completion { messages: messages.into_iter().collect(), ..Completion::default() }
     }
 
-    /// The same with words for the model first.
+    /// Returns this request with a system prompt.
     pub fn with_system(self, system: impl Into<String>) -> Self {
         Completion { system: system.into(), ..self }
     }
 
-    /// The same for another model.
+    /// Returns this request for another model.
     pub fn with_model(self, model: impl Model) -> Self {
         Completion { model: Some(Arc::new(model)), ..self }
     }
 
-    /// The same with a limit to the answer.
+    /// Returns this request with a limit on the answer.
     pub fn with_max_tokens(self, max_tokens: u32) -> Self {
         Completion { max_tokens: Some(max_tokens), ..self }
     }
 }
 
-/// What came of a request beside the conversation.
+/// The result of a request outside the conversation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CompletionResult {
     /// The answer.
     pub text: String,
-    /// What it used.
+    /// The tokens that the request used.
     pub usage: Usage,
 }
 
-/// Why something could not be done.
+/// The error of a control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ControlError {
-    /// What kind of failure, one word.
+    /// The kind of the error, one word.
     pub code: SmolStr,
-    /// The failure in words.
+    /// The error in words.
     pub message: String,
 }
 
 impl ControlError {
-    /// The code of a compaction that found nothing to sum up.
+    /// The code of a compaction that found nothing to summarise.
     pub(crate) const NOTHING_TO_COMPACT: &str = "empty";
 }
 
@@ -184,31 +183,30 @@ impl Controls {
         Controls { cx }
     }
 
-    /// Where this happens: ids, folders, notes, the person.
+    /// The context of the handler: ids, folders, notes, the person.
     pub fn cx(&self) -> &Cx {
         &self.cx
     }
 
-    /// The agent: what is defined and undefined on it takes effect at the next step.
+    /// The agent. Registrations on it take effect at the next step.
     pub fn agent(&self) -> &Agent {
         &self.session().agent
     }
 
-    /// The session. Awaiting its runs, or what waits for them (`idle`, `navigate`, `fork`, `close`,
-    /// `store_compaction`), waits for oneself: within a run, and in a command that has the session to
-    /// itself.
+    /// The session. Within a run, and in a command that has the session to itself, do not await its runs or
+    /// `idle`, `navigate`, `fork`, `close` and `store_compaction`: the caller would wait for itself.
     pub fn session(&self) -> &Session {
         self.cx.session()
     }
 
-    /// The messages the model would get now, before any transform.
+    /// The messages that the model would get now, before any transform.
     pub fn messages(&self) -> MessageList {
         self.session().messages()
     }
 
-    /// Adds a message to the conversation. Gives its id. A result is taken only for a call that has none,
-    /// nothing else while a call has none, and neither calls nor results while a run is under way:
-    /// history is always well paired.
+    /// Adds a message to the conversation and returns its id. A result is accepted only for a call without
+    /// one. While a call has no result, nothing else is accepted. During a run, neither calls nor results
+    /// are accepted. So every call in the history has exactly one result.
     pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
         self.session().state().check_paired(&message)?;
         self.session().store_by(EntryBody::Message(message), self.by())
@@ -219,12 +217,12 @@ impl Controls {
         self.session().entries()
     }
 
-    /// Adds an extension's own entry. Gives its id.
+    /// Adds an extension's own entry and returns its id.
     pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
         self.session().save_entry_by(fields, self.by())
     }
 
-    /// What the model is told first.
+    /// The system prompt.
     pub fn system_prompt(&self) -> Arc<str> {
         self.step_cx().face.system.clone()
     }
@@ -234,13 +232,13 @@ impl Controls {
         self.step_cx().face.tools.clone()
     }
 
-    /// Limits this session to some of the agent's tools from the next step on; unknown names are left
-    /// out, and nothing beyond the agent's scope is ever added.
+    /// Limits this session to some of the agent's tools from the next step on. Unknown names are ignored. A
+    /// tool outside the agent's scope is never added.
     pub fn set_active_tools<S: Into<SmolStr>>(&self, names: impl IntoIterator<Item = S>) {
         self.limit_tools(Some(names.into_iter().map(Into::into).collect()));
     }
 
-    /// Lifts what [`Controls::set_active_tools`] set.
+    /// Lifts the limit that [`Controls::set_active_tools`] set.
     pub fn set_all_tools_active(&self) {
         self.limit_tools(None);
     }
@@ -250,7 +248,7 @@ impl Controls {
         self.session().state().choose_by(self.by()).active_tools = ToolLimit { to, by };
     }
 
-    /// The model the next request goes to.
+    /// The model that the next request goes to.
     pub fn model(&self) -> Arc<dyn Model> {
         self.session().models()[0].clone()
     }
@@ -258,7 +256,8 @@ impl Controls {
     /// Uses another model from the next request on.
     pub fn set_model(&self, model: impl Model, scope: ModelScope) -> Result<(), StoreError> {
         let model: Arc<dyn Model> = Arc::new(model);
-        // A model may look at the session: asked before the lock is taken, dropped after it is given up.
+        // A model may call the session. So its name is read before the lock is taken, and the old model is
+        // dropped after the lock is released.
         let name = model.name().clone();
         let mut state = self.session().state();
         let old = match scope {
@@ -273,7 +272,7 @@ impl Controls {
         Ok(())
     }
 
-    /// The model of that name, or why there is none: one of the agent's own, or one it may reach.
+    /// The model of that name, or an error: one of the agent's own models, or one in its directory.
     pub fn find_model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         self.agent().model_named(name)
     }
@@ -283,20 +282,20 @@ impl Controls {
         self.agent().directory().available()
     }
 
-    /// The key to a provider. Keys stay in the core: only a program, the operator and the person get
-    /// them, and whoever else asks gets none.
+    /// The API key of a provider. Keys stay in the core: only the program, the operator and the user get
+    /// them; every other owner gets `None`.
     pub fn resolve_api_key(&self, provider: &str) -> Option<String> {
         let owner = self.step_cx().speaker()?;
         let trusted = matches!(owner.origin, Origin::Embedder | Origin::Operator | Origin::User);
         trusted.then(|| self.agent().directory().api_key(provider)).flatten()
     }
 
-    /// How hard the model is to think.
+    /// The thinking level of the model.
     pub fn thinking_level(&self) -> Thinking {
         self.session().state().choices().thinking
     }
 
-    /// Sets how hard the model is to think, from the next request on.
+    /// Sets the thinking level from the next request on.
     pub fn set_thinking_level(&self, level: Thinking) -> Result<(), StoreError> {
         let mut state = self.session().state();
         state.add(EntryBody::ThinkingLevel(level.as_str().into()), self.by())?;
@@ -304,7 +303,7 @@ impl Controls {
         Ok(())
     }
 
-    /// How much there is.
+    /// Counts the messages, entries, tokens and cost.
     pub fn counts(&self) -> SessionCounts {
         let (messages, spent) = (self.messages(), self.cx.run.budget.spent());
         SessionCounts {
@@ -316,15 +315,15 @@ impl Controls {
         }
     }
 
-    /// Moves the leaf to an entry, or before the first: what follows starts a new branch. For a command
-    /// that has the session to itself; while a run is under way it is an error.
+    /// Moves the leaf to an entry, or before the first entry; the next entry starts a new branch. For a
+    /// command that has the session to itself; an error during a run.
     pub fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
         self.check_idle()?;
         self.session().move_leaf(to)
     }
 
-    /// A session of its own with the entries up to here. For a command that has the session to itself;
-    /// while a run is under way it is an error.
+    /// Copies the entries up to here into a new session. For a command that has the session to itself; an
+    /// error during a run.
     pub async fn fork(&self) -> Result<Session, StoreError> {
         self.check_idle()?;
         self.session().fork_here().await
@@ -342,17 +341,17 @@ impl Controls {
         self.agent().new_session().await
     }
 
-    /// Every event of the session from now on.
+    /// The events of the session from now on.
     pub fn subscribe(&self) -> EventStream {
         self.session().events()
     }
 
-    /// Aborts the run under way.
+    /// Aborts the current run.
     pub fn abort(&self) {
         self.session().abort();
     }
 
-    /// The subagents that may be called here, by name.
+    /// The names of the subagents that may be called here.
     pub fn subagents(&self) -> Vec<SmolStr> {
         let [_, invoking] = self.agent().invoking_tools();
         let face = self.step_cx().face;
@@ -362,31 +361,31 @@ impl Controls {
         }
     }
 
-    /// Sets aside a part of what this run may still spend for each of several tasks. A task that names
-    /// a sum gets that, or it is an error; the others share the rest with whoever asks, in equal parts.
-    /// Together they cannot spend more than is left, and nobody else spends what is theirs. Where the
-    /// run has no limit, only what a task names limits it.
+    /// Reserves a part of the run's remaining budget for each of several tasks. A task that names a sum
+    /// gets it, or the call fails. The other tasks and the caller share the rest in equal parts. Together
+    /// the tasks cannot spend more than is left, and no one else can spend a task's part. If the run has no
+    /// limit, a task is limited only by the sum that it names.
     pub fn reserve(&self, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShare>, ControlError> {
         let code = EndReason::BudgetExceeded.as_str().into();
         budget::reserve(&self.cx, tasks).map_err(|message| ControlError { code, message })
     }
 
-    /// The same handle, spending from a share: requests, calls and agents that are made through it.
+    /// Returns a handle that spends from a share: its requests, calls and agents do.
     pub fn spending(&self, share: &BudgetShare) -> Controls {
         Controls::new(self.cx.paid_from(share.0.clone()))
     }
 
-    /// An agent that works for this run, under its policy, ledger and budget.
+    /// Builds a child of this run, under the run's policy, ledger and budget.
     pub fn child(&self) -> ChildBuilder {
         self.cx.child()
     }
 
-    /// Whether what is added belongs to the prompt that is being staged.
+    /// The source of added entries: the prompt that is being staged, or others.
     pub(crate) fn by(&self) -> EntrySource {
         if self.is_staging() { EntrySource::Prompt } else { EntrySource::Others }
     }
 
-    /// Whether this is of a run that has not sent its first request. A handle may be kept longer.
+    /// True if the run of this handle has not sent its first request. A handle may outlive its run.
     fn is_staging(&self) -> bool {
         self.cx.step() == 0 && !self.cx.run_id().is_empty() && !self.cx.run.is_over()
     }
@@ -395,8 +394,8 @@ impl Controls {
         StepCx::of(&self.cx)
     }
 
-    /// Where hooks are asked on a handler's account. One that does the same again, and is asked about
-    /// that, comes to an end.
+    /// The context in which hooks are asked for a handler's own action. Fails if such actions are nested
+    /// too deep: a hook whose action asks the same hook again must end.
     pub(crate) fn aside(&self) -> Result<StepCx, ControlError> {
         if self.cx.asides >= DEEPEST {
             let message = format!("hooks are nested {DEEPEST} deep, and may not be deeper");
@@ -407,7 +406,8 @@ impl Controls {
         Ok(StepCx::of(&cx))
     }
 
-    /// Whether a run is under way and this is neither its prompt's hook nor a command of its own.
+    /// True during a run, unless the caller is a directive hook or a skill of the prompt that is being
+    /// staged.
     pub(crate) fn is_within_a_step(&self) -> bool {
         let busy = self.session().state().is_busy();
         match &self.cx.speaker {

@@ -1,4 +1,4 @@
-//! Where something happens: what every handler and tool may know of the run round it.
+//! The context of a handler: the facts about its run that every handler and tool may read.
 
 use std::{
     future::Future,
@@ -32,10 +32,10 @@ use crate::{
     text,
 };
 
-/// The surroundings of a handler: session, run, notes, the person. Cheap to clone.
+/// The context of a handler: session, run, notes, the person. Cheap to clone.
 ///
-/// A note is told to the model with the next request, under the name of whoever left it. It stays
-/// in the queue until a request with it has succeeded.
+/// A note reaches the model with the next request, under the name of its author. It stays in the queue
+/// until a request with it succeeds.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -58,20 +58,20 @@ use crate::{
 #[derive(Clone)]
 pub struct Cx {
     pub(crate) run: Arc<RunCx>,
-    /// Who speaks when a note is added, and acts when something is done.
+    /// The author of notes and the actor of actions from this context.
     pub(crate) speaker: NoteAuthor,
-    /// How many calls of tools this one is made within.
+    /// The number of tool calls that this context is nested in.
     pub(crate) depth: u8,
-    /// How many requests, builds and summings-up of handlers this is part of.
+    /// The number of handlers' own requests, builds and compactions that this context is nested in.
     pub(crate) asides: u8,
-    /// What it is paid from, where something was set aside for it.
+    /// The reservation that pays for this context, if there is one.
     pub(crate) share: Option<Arc<Reservation>>,
     clock: Option<HandlerClocks>,
-    /// Whether hooks are only tried.
+    /// True if hooks are only tried.
     dry_run: bool,
 }
 
-/// What is the same for a whole run.
+/// The part of a context that is the same for a whole run.
 pub(crate) struct RunCx {
     pub(crate) session: Session,
     pub(crate) run_id: SmolStr,
@@ -79,18 +79,18 @@ pub(crate) struct RunCx {
     pub(crate) step: AtomicU32,
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Budget,
-    /// How many runs and calls were started from within this run, besides the model's own.
+    /// The number of runs and calls started from within this run, besides the model's own.
     pub(crate) started: AtomicU32,
-    /// Fires when the run is aborted or over; made when somebody works for it.
+    /// Fires when the run is aborted or over; created for the run's first child.
     pub(crate) over: OnceLock<CancellationToken>,
-    /// What the person was told once in a step: the step, what it was about, and the words.
+    /// The messages that the person was told once in a step: the step, the subject and the text.
     pub(crate) told: Mutex<Vec<(u32, String, String)>>,
 }
 
-/// The most of what a hook remarks that is kept.
+/// The greatest length of a hook's remark; the rest is cut.
 pub(crate) const REMARK_CHARS: usize = 4000;
 
-/// What fires for whoever comes after the end of a run.
+/// The token for a child that starts after the end of its run: it has already fired.
 static OVER: LazyLock<CancellationToken> = LazyLock::new(|| {
     let over = CancellationToken::new();
     over.cancel();
@@ -102,22 +102,22 @@ impl RunCx {
         self.step.store(step, Ordering::Relaxed);
     }
 
-    /// What somebody who works for this run is aborted by: its abort, and its end.
+    /// A token for a child of this run. It fires when the run is aborted or ends.
     pub(crate) fn cancel_below(&self) -> CancellationToken {
         self.over.get_or_init(|| self.cancel.child_token()).child_token()
     }
 
-    /// The run is over: nobody works for it any more.
+    /// Ends the run for its children: their tokens fire.
     pub(crate) fn end(&self) {
         self.over.get_or_init(|| OVER.clone()).cancel();
     }
 
-    /// Whether it is over, or aborted.
+    /// True if the run has ended, or was aborted after its first child started.
     pub(crate) fn is_over(&self) -> bool {
         self.over.get().is_some_and(CancellationToken::is_cancelled)
     }
 
-    /// The next number of something started from within.
+    /// The next number for a run or a call that is started from within.
     pub(crate) fn next_started(&self) -> u32 {
         self.started.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -136,7 +136,7 @@ impl Cx {
         }
     }
 
-    /// The same place, where hooks are only tried.
+    /// Returns this context for a dry run: hooks are only tried.
     pub(crate) fn dry(self) -> Self {
         Cx { dry_run: true, ..self }
     }
@@ -145,22 +145,22 @@ impl Cx {
         Cx { clock: Some(clock), ..self.clone() }
     }
 
-    /// The same place with somebody else speaking.
+    /// Returns this context with another author.
     pub(crate) fn spoken_by(&self, speaker: NoteAuthor) -> Self {
         Cx { speaker, ..self.clone() }
     }
 
-    /// The same place, where something was set aside to pay with.
+    /// Returns this context, paid from a reservation.
     pub(crate) fn paid_from(&self, share: Arc<Reservation>) -> Self {
         Cx { share: Some(share), ..self.clone() }
     }
 
-    /// What it is paid from, where something was set aside, the nearest first.
+    /// The reservations that pay for this context, the nearest first.
     pub(crate) fn shares(&self) -> impl Iterator<Item = &Arc<Reservation>> {
         std::iter::successors(self.share.as_ref(), |share| share.within.as_ref())
     }
 
-    /// This, where the agent it is of was built, and so on.
+    /// This context, then the context that built its agent, and so on up to the root.
     pub(crate) fn lineage(&self) -> impl Iterator<Item = &Cx> {
         std::iter::successors(Some(self), |cx| cx.session().agent.parent().map(|parent| &parent.cx))
     }
@@ -169,14 +169,14 @@ impl Cx {
         &self.run.session
     }
 
-    /// Stops the handler's own clock while it waits for somebody else.
+    /// Stops the handler's clock while it waits for something else.
     pub(crate) fn pause(&self) -> Option<ClockPause> {
         self.clock.as_ref().map(HandlerClocks::pause)
     }
 
-    /// Keeps what an `async` hook remarks besides its answer, for whoever looks after hooks: of a command,
-    /// what it said on standard error. The last words count; they are told with what it answered, and to the
-    /// model only of a hook outside the program that took too long. What is too long is cut.
+    /// Keeps a remark of an `async` hook besides its answer, such as the standard error of a command. The
+    /// last remark counts. It is reported with the hook's answer. The model sees it only if an external
+    /// hook took too long. A remark that is too long is cut.
     pub fn remark(&self, words: &str) {
         let words = text::clip(words.trim(), REMARK_CHARS);
         if let Some(clock) = self.clock.as_ref().filter(|_| !words.is_empty()) {
@@ -184,7 +184,7 @@ impl Cx {
         }
     }
 
-    /// Keeps what is to be said about a hook's answer that does not tell by itself how it came about.
+    /// Keeps a caveat about a hook's answer, for an answer that does not show how it came about.
     pub(crate) fn set_caveat(&self, kind: CaveatKind, words: &str) {
         let words = text::clip(words.trim(), REMARK_CHARS).into_owned().into();
         if let Some(clock) = &self.clock {
@@ -192,13 +192,13 @@ impl Cx {
         }
     }
 
-    /// What was remarked last, which is taken.
+    /// Takes the last remark.
     pub(crate) fn take_remark(&self) -> Option<Box<str>> {
         self.clock.as_ref().and_then(HandlerClocks::take_remark)
     }
 
-    /// Puts on record what a hook did that nobody waited for. It is stored with what comes next; after the
-    /// end of a run, at once.
+    /// Records the result of a hook that the run did not wait for. It is stored with the next commit; after
+    /// the end of a run, at once.
     pub(crate) fn ran_alone(&self, point: PointId, ran: HandlerRun) {
         let step_cx = StepCx::of(self);
         if step_cx.store_ran(point, None, vec![ran]) && self.run.is_over() {
@@ -206,7 +206,7 @@ impl Cx {
         }
     }
 
-    /// Shows listeners a piece of what a tool makes while it is at work.
+    /// Sends listeners a piece of a tool's output while the tool runs.
     pub(crate) fn stream_output(&self, call_id: &SmolStr, text: &str) {
         let step_cx = StepCx::of(&self.spoken_by(NoteAuthor::Runtime));
         if step_cx.is_heard() && !text.is_empty() {
@@ -214,46 +214,45 @@ impl Cx {
         }
     }
 
-    /// Whether a tool may read a file that its call does not name, by the newest rules.
+    /// True if the newest rules let a tool read a file that its call does not name.
     pub(crate) fn may_look_into(&self, tool: &str, path: &Path) -> bool {
         let workspace = self.workspace();
         let policy = &self.session().agent.generation().policy;
         workspace.is_readable(path) && !policy.keeps_back(tool, path, workspace)
     }
 
-    /// What a handler can do here beyond its answer.
+    /// The controls: actions of a handler beyond its answer.
     pub fn controls(&self) -> Controls {
         Controls::new(self.clone())
     }
 
-    /// An agent that works for this run, under its policy, ledger and budget.
+    /// Builds a child of this run, under the run's policy, ledger and budget.
     pub fn child(&self) -> ChildBuilder {
         ChildBuilder::new(self.clone())
     }
 
-    /// The session of the run that everybody here works for: what a person said and what was read is
-    /// kept there.
+    /// The session of the topmost run. It keeps the person's answers and the mark that a secret was read.
     pub(crate) fn root_session(&self) -> &Session {
         self.lineage().last().map_or(self.session(), Cx::session)
     }
 
-    /// Whether a secret was read in this session, by the agent or by one that works for it.
+    /// True if a secret was read in this session, by the agent or by a child.
     pub fn has_read_secret(&self) -> bool {
         self.root_session().has_read_secret()
     }
 
-    /// Says that a secret was read, or what was remembered of one: from now on calls that reach beyond
-    /// this machine are asked about. There is no way back within the session.
+    /// Marks that a secret, or something derived from it, was read. From now on, calls that reach beyond
+    /// this machine are asked about. The mark cannot be removed within the session.
     pub fn mark_secret_read(&self, what: &str) {
         self.root_session().mark_secret_read(what);
     }
 
-    /// Fires when a secret is read in this session; has fired where one was.
+    /// Fires when a secret is read in this session; has already fired if one was read.
     pub fn until_secret_read(&self) -> &CancellationToken {
         self.root_session().until_secret_read()
     }
 
-    /// What the model has seen of files in this session.
+    /// The parts of files that the model has seen in this session.
     pub fn seen(&self) -> &FileViews {
         &self.session().shared.seen
     }
@@ -273,18 +272,18 @@ impl Cx {
         self.session().agent.id()
     }
 
-    /// The step under way, from 1; 0 before the first request.
+    /// The current step, from 1; 0 before the first request.
     pub fn step(&self) -> u32 {
         self.run.step.load(Ordering::Relaxed)
     }
 
-    /// Whether hooks are only tried here ([`Agent::try_hooks`](crate::agent::Agent::try_hooks)): nothing is about
-    /// to happen. A hook with effects of its own leaves them out then.
+    /// True in a dry run ([`Agent::try_hooks`](crate::agent::Agent::try_hooks)): hooks are asked, and
+    /// nothing follows. A hook skips its own side effects then.
     pub fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
-    /// The folders the run works in.
+    /// The folders that the run works in.
     pub fn workspace(&self) -> &Workspace {
         &self.run.workspace
     }
@@ -302,29 +301,29 @@ impl Cx {
         &self.session().shared.notes
     }
 
-    /// Whether a person can be reached.
+    /// True if a person can be reached.
     pub fn has_ui(&self) -> bool {
         self.ui().present()
     }
 
-    /// Tells the model something with the next request. Blank text is not sent.
+    /// Sends the model a note with the next request. Blank text is not sent.
     pub fn note(&self, text: impl Into<String>) {
         self.notes().push(self.speaker.clone(), NoteKind::Context, text.into());
     }
 
-    /// Tells the model what a hook had to say, as that hook's output.
+    /// Sends the model a hook's text with the next request, marked as the hook's output.
     pub fn output(&self, text: impl Into<String>) {
         self.notes().push(self.speaker.clone(), NoteKind::Output, text.into());
     }
 
-    /// Tells the person something. Nobody there is no error.
+    /// Shows the person a message. No person is no error.
     pub fn notify(&self, text: &str) {
         self.ui().notify(text);
         StepCx::of(self).emit(EventKind::UiRequest { method: "notify", text: text.into() });
     }
 
-    /// Tells the person something, once in a step for what it is about: whoever is asked again about the
-    /// same says nothing new.
+    /// Shows the person a message, at most once per step and subject. A handler that is asked again about
+    /// the same subject does not repeat the message.
     pub(crate) fn notify_once(&self, about: String, text: &str) {
         let said = (self.step(), about, text.to_owned());
         {
@@ -338,19 +337,20 @@ impl Cx {
         self.notify(text);
     }
 
-    /// Asks the person yes or no. The handler's limit stands still meanwhile; nobody there is a no.
+    /// Asks the person yes or no. The handler's clock stops meanwhile. Returns false if no person can be
+    /// reached.
     pub async fn confirm(&self, text: &str) -> bool {
         self.asked(self.ui().confirm(text)).await.unwrap_or(false)
     }
 
-    /// Lets the person choose one of several. Nobody there, or no choice, is `None`.
+    /// Lets the person choose one of several options. Returns `None` without a person or a choice.
     pub async fn select(&self, title: &str, options: &[String]) -> Option<usize> {
         let chosen = self.asked(self.ui().select(title, options)).await.flatten();
         chosen.filter(|index| *index < options.len())
     }
 
-    /// Lets the person choose some of several, in the order of the options. Nobody there, or no choice,
-    /// is `None`.
+    /// Lets the person choose some of several options; the result is in the order of the options. Returns
+    /// `None` without a person or a choice.
     pub async fn select_many(&self, title: &str, options: &[String]) -> Option<Vec<usize>> {
         let mut chosen = self.asked(self.ui().select_many(title, options)).await.flatten()?;
         chosen.retain(|index| *index < options.len());
@@ -359,7 +359,7 @@ impl Cx {
         Some(chosen).filter(|chosen| !chosen.is_empty())
     }
 
-    /// Lets the person type a line. Nobody there is `None`.
+    /// Lets the person type a line. Returns `None` without a person.
     pub async fn input(&self, title: &str) -> Option<String> {
         self.asked(self.ui().input(title)).await.flatten()
     }

@@ -2,38 +2,38 @@
 
 use std::{path::PathBuf, time::Duration};
 
-/// Where a program runs, and for how long.
+/// The folder and the time limit of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecOptions {
-    /// The folder it runs in; without one, the run's.
+    /// The folder that the program runs in; by default the run's folder.
     pub cwd: Option<PathBuf>,
-    /// How long it may take; without one, as long as any command.
+    /// The time limit; by default the limit of any command.
     pub timeout: Option<Duration>,
 }
 
 impl ExecOptions {
-    /// The same in another folder.
+    /// Returns these options with another folder.
     pub fn with_cwd(self, cwd: impl Into<PathBuf>) -> Self {
         ExecOptions { cwd: Some(cwd.into()), ..self }
     }
 
-    /// The same with a limit of time.
+    /// Returns these options with a time limit.
     pub fn with_timeout(self, timeout: Duration) -> Self {
         ExecOptions { timeout: Some(timeout), ..self }
     }
 }
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecResult {
-    /// What it wrote to its output.
+    /// The text that the program wrote to standard output.
     pub stdout: String,
-    /// What it wrote to its error output.
+    /// The text that the program wrote to standard error.
     pub stderr: String,
-    /// Its exit code, where it ended by itself.
+    /// The exit code, if the program ended by itself.
     pub code: Option<i32>,
-    /// Whether it was ended: it took too long, or wrote too much.
+    /// True if the program was killed: it took too long or wrote too much.
     pub killed: bool,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// When a run ends by itself, and how patient it is.
+/// The limits at which a run ends by itself, and its timeouts and retries.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -24,22 +24,22 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The most requests of one run. An agent that works for it has as many of its own: what all of them
-    /// do together is bounded by money and tokens.
+    /// The greatest number of requests in one run. Each child has the same limit for itself; money and
+    /// tokens limit all of them together.
     pub max_steps: Option<u32>,
-    /// The most one run may cost, in dollars. A price that is not known ends the run.
+    /// The greatest cost of one run, in dollars. An unknown price ends the run.
     pub max_budget_usd: Option<f64>,
-    /// The most tokens one run may use.
+    /// The greatest number of tokens in one run.
     pub max_tokens: Option<u64>,
-    /// How often a request is tried again after a passing failure, per model.
+    /// The number of retries after a transient error, per model.
     pub retries: u32,
-    /// How long to wait before the first retry; doubled for each that follows.
+    /// The wait before the first retry; it doubles with each retry.
     pub backoff: Duration,
-    /// How long a person has to answer.
+    /// The time that a person has to answer.
     pub question: Duration,
-    /// The most bytes of one tool result the model gets.
+    /// The greatest number of bytes of one tool result that the model gets.
     pub result_bytes: usize,
-    /// The share of the model's window at which the conversation is summed up; `None` for never.
+    /// The share of the model's window at which the conversation is compacted; `None` for never.
     pub compact_at: Option<f64>,
 }
 

@@ -1,6 +1,6 @@
-//! What a session's model was first shown of skills and subagents. Prompt caches hold while it stays: when
-//! files change, the model is told in a note, and sees the new list after the next compaction. What a
-//! program registers is shown at once.
+//! The lists of skills and subagents that a session's model was first shown. The lists stay, so that prompt
+//! caches stay valid. When files change, a note tells the model, and the new list is shown after the next
+//! compaction. A program's registrations are shown at once.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -16,12 +16,12 @@ use crate::{
     tool::Tool,
 };
 
-/// The lists that are before a conversation: in the descriptions of two tools, and in the system prompt.
+/// The lists before a conversation: in the descriptions of two tools, and in the system prompt.
 #[derive(Default)]
 pub(crate) struct NameListing {
     /// The last generation that a program or a person made.
     by_hand: u64,
-    /// The tools for skills and subagents, where they are shown.
+    /// The tools for skills and subagents, if they are shown.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) sections: Vec<PromptSection>,
     listed: Vec<ListedName>,
@@ -60,7 +60,7 @@ impl NameListing {
         self.listed.iter().filter(move |listed| listed.kind == kind)
     }
 
-    /// Whether a model would see no difference.
+    /// True if a model would see no difference.
     fn is_shown_as(&self, other: &NameListing) -> bool {
         let specs = |index: &NameListing| -> Vec<_> {
             index.tools.iter().map(|tool| tool.spec().clone()).collect()
@@ -70,7 +70,7 @@ impl NameListing {
         specs(self) == specs(other) && texts(self) == texts(other)
     }
 
-    /// What is otherwise since, for the model.
+    /// The text that tells the model the changes since another listing.
     fn news_since(&self, before: &NameListing) -> String {
         let mut news = String::from("What can be called for has changed.");
         for (kind, what) in [(NameKind::Skill, "skill"), (NameKind::Subagent, "subagent")] {
@@ -91,7 +91,7 @@ impl NameListing {
 }
 
 impl Session {
-    /// What this session's model is shown instead of what a face has, where that is otherwise.
+    /// The listing that this session's model is shown, if it differs from the listing of a view.
     pub(crate) fn index_shown(&self, face: &AgentView) -> Option<Arc<NameListing>> {
         let mut state = self.state();
         match &state.shown {
@@ -106,7 +106,7 @@ impl Session {
         }
     }
 
-    /// What the model is to be told of the lists that it is shown as they were. It is told once.
+    /// The text about changed lists for a model that is shown the old ones. Returns each text once.
     pub(crate) fn news(&self, face: &AgentView) -> Option<String> {
         let shown = face.shown.as_ref()?;
         let mut state = self.state();

@@ -1,4 +1,4 @@
-//! Registration on a live agent: hooks, tools and names come and go while it runs.
+//! Registration on a live agent: hooks, tools and names are added and removed while it runs.
 
 mod agents;
 
@@ -35,9 +35,9 @@ use crate::{
     tool::Tool,
 };
 
-/// Registration, legal at any time: it takes effect at the next step of every run.
+/// Registration. It is allowed at any time and takes effect at the next step of every run.
 impl Agent {
-    /// Loads an extension under an owner, whole or not at all. Gives the numbers of its hooks.
+    /// Loads an extension under an owner, completely or not at all. Returns the ids of its hooks.
     pub fn extend(
         &self,
         owner: Owner,
@@ -48,15 +48,15 @@ impl Agent {
         self.0.live.commit(unit)
     }
 
-    /// Puts units in the place of what their owners had, in one step or not at all. What would make
-    /// anything looser waits until a person agrees; whatever tightens acts at once, also on calls that
-    /// are being decided.
+    /// Replaces the registrations of the change's owners, all together or not at all. A change that loosens
+    /// anything waits until a person agrees. A change that tightens acts at once, even on calls that are
+    /// being decided.
     pub fn apply(&self, change: RegistryChange) -> Result<ChangeResult, RegisterError> {
         self.letting_go().apply(change)
     }
 
-    /// Loads an owner's extension again in place of the old one. What would make anything looser is
-    /// held until `agreed` is true, which is a person's to say.
+    /// Replaces an owner's extension. A change that loosens anything waits until `agreed` is true; only a
+    /// person may say so.
     pub fn reload(
         &self,
         owner: Owner,
@@ -68,12 +68,12 @@ impl Agent {
         self.apply(if agreed { change.agreed() } else { change })
     }
 
-    /// Drops everything an owner registered, in one step; whether there was anything.
+    /// Removes every registration of an owner at once. Returns true if there was any.
     pub fn unload(&self, owner: &Owner) -> bool {
         owner.origin != Origin::Kernel && self.letting_go().unload(|other| other.is(owner))
     }
 
-    /// Drops everything of an origin, in one step; whether there was anything.
+    /// Removes every registration of an origin at once. Returns true if there was any.
     pub fn unload_origin(&self, origin: &Origin) -> bool {
         *origin != Origin::Kernel && self.letting_go().unload(|owner| owner.origin == *origin)
     }
@@ -105,7 +105,7 @@ impl Agent {
         self.one(|unit| _ = unit.transform(point, handler))
     }
 
-    /// Registers a handler that may answer for the person.
+    /// Registers a handler that may answer in place of the person.
     pub fn answer<P: TakesAnswers, M>(
         &self,
         point: P,
@@ -114,7 +114,7 @@ impl Agent {
         self.one(|unit| _ = unit.answer(point, handler))
     }
 
-    /// Registers a hook round tool calls.
+    /// Registers a hook around tool calls.
     pub fn tool_hook(&self, hook: ToolHook) -> Result<HandlerId, RegisterError> {
         self.one(|unit| _ = unit.tool_hook(hook))
     }
@@ -124,23 +124,23 @@ impl Agent {
         self.extend(Owner::embedder(), |unit| _ = unit.tool(tool)).map(drop)
     }
 
-    /// Drops a tool; whether it was there.
+    /// Removes a tool. Returns true if it was registered.
     pub fn undefine_tool(&self, name: &str) -> bool {
         self.letting_go().remove_tool(name)
     }
 
-    /// Drops a hook; whether it was there. Kernel gates stay.
+    /// Removes a hook. Returns true if it was registered. Kernel gates stay.
     pub fn remove(&self, id: HandlerId) -> bool {
         let kernel = |meta: &Arc<HandlerMeta>| meta.owner.origin == Origin::Kernel;
         !self.generation().meta(id).is_some_and(kernel) && self.letting_go().remove(id)
     }
 
-    /// Switches a hook off or on; whether it is there and may be.
+    /// Enables or disables a hook. Returns true if the hook exists and may be switched.
     pub fn set_enabled(&self, id: HandlerId, enabled: bool) -> bool {
         self.0.live.set_enabled(id, enabled)
     }
 
-    /// Registers a hook on a directive.
+    /// Registers a directive hook.
     pub fn define_hook<F, Fut>(
         &self,
         name: impl Into<SmolStr>,
@@ -158,7 +158,8 @@ impl Agent {
         self.define(|unit| _ = unit.define_skill(skill))
     }
 
-    /// Registers a subagent. One that is an agent of its own: [`Agent::register_agent`].
+    /// Registers a subagent. For a subagent that is an agent with its own config, use
+    /// [`Agent::register_agent`].
     pub fn define_mention(&self, mention: Subagent) -> Result<(), RegisterError> {
         self.define(|unit| _ = unit.define_mention(mention))
     }
@@ -177,28 +178,28 @@ impl Agent {
         self.extend(Owner::embedder(), fill).map(drop)
     }
 
-    /// Drops the program's hook on a directive; whether it was there.
+    /// Removes the program's directive hook. Returns true if it was registered.
     pub fn undefine_hook(&self, name: &str) -> bool {
         self.letting_go().remove_called(NameKind::Hook, name)
     }
 
-    /// Drops the program's skill; whether it was there.
+    /// Removes the program's skill. Returns true if it was registered.
     pub fn undefine_skill(&self, name: &str) -> bool {
         self.letting_go().remove_called(NameKind::Skill, name)
     }
 
-    /// Drops the program's subagent; whether it was there.
+    /// Removes the program's subagent. Returns true if it was registered.
     pub fn undefine_mention(&self, name: &str) -> bool {
         self.letting_go().remove_called(NameKind::Subagent, name)
     }
 
-    /// Drops the program's command; whether it was there.
+    /// Removes the program's command. Returns true if it was registered.
     pub fn undefine_command(&self, name: &str) -> bool {
         self.letting_go().remove_called(NameKind::Command, name)
     }
 
-    /// The registry, to take something out: what this agent showed last goes with it, and keeps nothing
-    /// alive that nobody has any more.
+    /// The registry, for a removal. It also drops the agent's last view, which would keep the removed items
+    /// alive.
     fn letting_go(&self) -> RemovalGuard<'_> {
         RemovalGuard(&self.0)
     }
@@ -209,7 +210,7 @@ impl Agent {
     }
 }
 
-/// The registry of an agent while something is taken out of it.
+/// The registry of an agent during a removal.
 struct RemovalGuard<'a>(&'a AgentInner);
 
 impl Deref for RemovalGuard<'_> {
@@ -223,12 +224,12 @@ impl Deref for RemovalGuard<'_> {
 impl Drop for RemovalGuard<'_> {
     fn drop(&mut self) {
         let shown = self.0.face.write().unwrap_or_else(PoisonError::into_inner).take();
-        // Outside the lock: what only the old generation held may look at the agent as it goes.
+        // Dropped outside the lock: items that only the old generation held may call the agent on drop.
         drop(shown);
     }
 }
 
-/// The kernel's gates are built in: nobody adds to them or takes their place.
+/// Rejects the kernel as an owner: kernel gates are built in, and none can be added or replaced.
 fn not_the_kernel(owner: Owner) -> Result<Owner, RegisterError> {
     if owner.origin == Origin::Kernel {
         return Err(RegisterError::new(format!(

@@ -1,4 +1,4 @@
-//! A session: a tree of entries that only grows, and the handle to talk to it.
+//! A session: a tree of entries that only grows, and the handle to it.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -77,7 +77,7 @@ use crate::{
     permission::rule::Rule,
 };
 
-/// A conversation. Cheap to clone; runs on one session are served one after the other.
+/// A conversation. Cheap to clone; the runs of one session execute one after the other.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) agent: Agent,
@@ -90,23 +90,23 @@ impl fmt::Debug for Session {
     }
 }
 
-/// What all handles of a session share.
+/// The state that all handles of a session share.
 pub(crate) struct SessionShared {
     pub(crate) id: SmolStr,
-    /// Whose turn it is: runs, and whatever moves the leaf, come one after the other.
+    /// The lock of runs and of moves of the leaf: they execute one after the other.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    /// Held for a moment only, never while anybody is waited for.
+    /// Locked briefly, never across an await.
     state: Mutex<SessionState>,
     pub(crate) hub: Arc<EventHub>,
     pub(crate) notes: Arc<NoteQueue>,
     pub(crate) seen: FileViews,
-    /// Fires when a secret is read; made when somebody asks for it.
+    /// Fires when a secret is read; created on first use.
     secret: OnceLock<CancellationToken>,
 }
 
 impl Session {
     pub(crate) fn new(agent: Agent, state: SessionState) -> Self {
-        // Whoever listens to a session hears those who work for it.
+        // Listeners of a session also get the events of its children.
         let hub = agent.parent().map(|parent| parent.cx.session().shared.hub.clone());
         let shared = SessionShared {
             id: state.header.id.clone(),
@@ -120,32 +120,32 @@ impl Session {
         Session { agent, shared: Arc::new(shared) }
     }
 
-    /// Its id.
+    /// The session's id.
     pub fn id(&self) -> &SmolStr {
         &self.shared.id
     }
 
-    /// The file it is kept in, where it is one.
+    /// The file of the session, if its store uses files.
     pub fn file(&self) -> Option<PathBuf> {
         self.agent.store().file(&self.shared.id)
     }
 
-    /// Waits until no run is under way.
+    /// Waits until no run is in progress.
     pub async fn idle(&self) {
         drop(self.shared.turn.lock().await);
     }
 
-    /// Aborts the run under way; whether there was one.
+    /// Aborts the current run. Returns true if there was one.
     pub fn abort(&self) -> bool {
         self.state().abort()
     }
 
-    /// Ends the run under way, for a reason that its end tells; whether there was one.
+    /// Ends the current run with a reason, which its end reports. Returns true if there was a run.
     pub(crate) fn end_run(&self, why: String) -> bool {
         self.state().end_run(why)
     }
 
-    /// The models its next request may go to, in order.
+    /// The models for the next request, in order.
     pub(crate) fn models(&self) -> Arc<[Arc<dyn Model>]> {
         let chosen = {
             let state = self.state();
@@ -159,7 +159,7 @@ impl Session {
         }
     }
 
-    /// Every event from now on. The first listener hears of the session's opening.
+    /// The events from now on. The first listener also gets the event of the session's opening.
     pub fn events(&self) -> EventStream {
         let events = self.shared.hub.subscribe();
         if let Some(how) = self.shared.hub.greet() {
@@ -173,12 +173,12 @@ impl Session {
         self.whole().tree.path()
     }
 
-    /// The messages the model would get now, before any transform.
+    /// The messages that the model would get now, before any transform.
     pub fn messages(&self) -> MessageList {
         self.state().tree.messages().clone()
     }
 
-    /// What could not be read when the session was opened, one line each.
+    /// The problems found when the session was opened, one line each.
     pub fn diagnostics(&self) -> Vec<String> {
         let state = self.whole();
         let unreadable = state.tree.unreadable();
@@ -186,9 +186,9 @@ impl Session {
         state.diagnostics.iter().cloned().chain(unreadable).collect()
     }
 
-    /// Stores an extension's own entry: any type but the core's, ignored by the core and kept.
-    /// Gives the entry's id. During a run it is stored at the run's next safe moment: never in the
-    /// middle of a prompt, never between a call and its result.
+    /// Stores an extension's own entry and returns its id. Any type but the core's own is allowed; the core
+    /// keeps the entry and ignores it. During a run, the entry is stored at the run's next safe moment:
+    /// never in the middle of a prompt, never between a call and its result.
     pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
         self.save_entry_by(fields, EntrySource::Others)
     }
@@ -205,7 +205,7 @@ impl Session {
         self.store_by(EntryBody::Custom(fields), by)
     }
 
-    /// Names an entry, or takes its name away.
+    /// Sets or removes the label of an entry.
     pub fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
         let mut state = self.whole();
         state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
@@ -215,12 +215,12 @@ impl Session {
         )
     }
 
-    /// The name of an entry.
+    /// The label of an entry.
     pub fn label(&self, id: &str) -> Option<String> {
         self.whole().tree.label(id)
     }
 
-    /// Names the session; blank text takes the name away.
+    /// Sets the session's name; blank text removes it.
     pub fn set_name(&self, name: &str) -> Result<SmolStr, StoreError> {
         let words = name.split_whitespace().collect::<Vec<_>>().join(" ");
         self.store(EntryBody::SessionInfo((!words.is_empty()).then_some(words)))
@@ -234,7 +234,7 @@ impl Session {
         })?
     }
 
-    /// Whether a secret was read in this session, by whoever worked in it. Once true it stays true.
+    /// True if a secret was read in this session, by any agent in it. It never becomes false again.
     pub fn has_read_secret(&self) -> bool {
         if let Some(known) = self.state().choices().secret_read {
             return known;
@@ -246,7 +246,7 @@ impl Session {
         read.is_some()
     }
 
-    /// A secret was read. It is known at once, and stored with what else is.
+    /// Marks that a secret was read. The mark acts at once and is stored with the next commit.
     pub(crate) fn mark_secret_read(&self, what: &str) {
         if self.has_read_secret() {
             return;
@@ -254,7 +254,7 @@ impl Session {
         {
             let mut state = self.state();
             state.choose().secret_read = Some(true);
-            // A session that cannot be written runs nothing either.
+            // An error is ignored: a session that cannot be written runs nothing either.
             let _ = state.add(EntryBody::SecretRead(what.into()), EntrySource::Others);
         }
         if let Some(waiting) = self.shared.secret.get() {
@@ -262,23 +262,23 @@ impl Session {
         }
     }
 
-    /// Fires when a secret is read, or has fired.
+    /// Fires when a secret is read; has already fired if one was read.
     pub(crate) fn until_secret_read(&self) -> &CancellationToken {
         let waiting = self.shared.secret.get_or_init(CancellationToken::new);
-        // Looked at after it is there: who marks the session meanwhile finds it.
+        // Checked after the token exists: a mark that is set meanwhile finds the token.
         if self.has_read_secret() {
             waiting.cancel();
         }
         waiting
     }
 
-    /// The skills that triggers brought in.
+    /// The skills that triggers activated.
     pub(crate) fn active_skills(&self) -> Arc<ActiveSkills> {
         let known = self.state().choices().skills.clone();
         known.unwrap_or_else(|| self.whole().active_skills())
     }
 
-    /// What a person said yes to for the rest of this session, as allow rules.
+    /// The person's approvals for the rest of this session, as allow rules.
     pub fn approvals(&self) -> Vec<Rule> {
         self.state().choices().approvals.clone()
     }
@@ -290,7 +290,7 @@ impl Session {
             .extend(rules.into_iter().filter(|rule| !approvals.contains(rule)).collect::<Vec<_>>());
     }
 
-    /// Takes back a yes for the rest of this session; whether there was one in these words.
+    /// Revokes an approval. Returns true if there was one with this text.
     pub fn revoke_approval(&self, rule: &str) -> bool {
         let mut state = self.state();
         let there = state.choices().approvals.iter().any(|known| known.text() == rule);
@@ -300,13 +300,13 @@ impl Session {
         there
     }
 
-    /// Sums up what came before `first_kept`. Waits for a run under way.
+    /// Replaces the entries before `first_kept` by a summary. Waits for the current run.
     pub async fn store_compaction(&self, compaction: Compaction) -> Result<SmolStr, StoreError> {
         let _turn = self.shared.turn.lock().await;
         self.store(EntryBody::Compaction(Box::new(compaction)))
     }
 
-    /// The model the session last used or was set to.
+    /// The model that the session last used or was set to.
     pub fn model(&self) -> Option<SmolStr> {
         self.whole().tree.last(|entry| match entry.body() {
             EntryBody::ModelChange(model) => Some(model.clone()),
@@ -315,7 +315,7 @@ impl Session {
         })
     }
 
-    /// The thinking level the session was set to.
+    /// The thinking level that the session was set to.
     pub fn thinking_level(&self) -> SmolStr {
         let set = self.whole().tree.last(|entry| match entry.body() {
             EntryBody::ThinkingLevel(level) => Some(level.clone()),
@@ -324,14 +324,14 @@ impl Session {
         set.unwrap_or_else(|| "off".into())
     }
 
-    /// Moves the leaf to an entry, or before the first: what follows starts a new branch. The entries
-    /// left behind stay. Waits for a run under way; moving to where the leaf is stores nothing.
+    /// Moves the leaf to an entry, or before the first entry; the next entry starts a new branch. The
+    /// entries left behind stay. Waits for the current run. A move to the current leaf stores nothing.
     pub async fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
         let _turn = self.shared.turn.lock().await;
         self.move_leaf(to)
     }
 
-    /// The same for whoever has the session to themselves.
+    /// Moves the leaf without waiting; for a caller that has the session to itself.
     pub(crate) fn move_leaf(&self, to: Option<&str>) -> Result<(), StoreError> {
         let mut state = self.whole();
         if state.tree.leaf_id().map(SmolStr::as_str) == to {
@@ -346,14 +346,13 @@ impl Session {
         state.add(EntryBody::Leaf(to.map(SmolStr::from)), EntrySource::Others).map(drop)
     }
 
-    /// Starts a session of its own with the entries up to here. Ids stay as they are. Waits for a run
-    /// under way.
+    /// Copies the entries up to here into a new session. The entry ids stay. Waits for the current run.
     pub async fn fork(&self) -> Result<Session, StoreError> {
         let _turn = self.shared.turn.lock().await;
         self.fork_here().await
     }
 
-    /// The same for whoever has the session to themselves.
+    /// Forks without waiting; for a caller that has the session to itself.
     pub(crate) async fn fork_here(&self) -> Result<Session, StoreError> {
         let (header, path, next_entry) = {
             let mut state = self.whole();
@@ -362,14 +361,14 @@ impl Session {
         self.agent.forked(&header, &path, next_entry).await
     }
 
-    /// Fires `session.close`, after a run under way. The session may be used again.
+    /// Fires `session.close`, after the current run. The session may be used again.
     pub async fn close(&self) {
         let _turn = self.shared.turn.lock().await;
         let runs = self.state().next_run - 1;
         self.step_cx(SmolStr::default()).fire::<SessionClose>(|| SessionCloseEvent { runs }).await;
     }
 
-    /// Where points outside a run are fired.
+    /// A step context for points outside a run.
     pub(crate) fn step_cx(&self, run_id: SmolStr) -> StepCx {
         StepCx::of(&self.cx(run_id, self.agent.new_cancel()))
     }
@@ -388,12 +387,12 @@ impl Session {
         }))
     }
 
-    /// The state, for a moment: never across an await.
+    /// Locks the state. Hold the lock briefly, never across an await.
     pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state with all of its history, also where only its end was read.
+    /// Locks the state and reads the whole history, if only its end was read so far.
     fn whole(&self) -> MutexGuard<'_, SessionState> {
         let mut state = self.state();
         let diagnostics = state.tree.complete();

@@ -1,5 +1,5 @@
-//! Where something happens, seen by the runtime: what an agent shows its model, a context, the way to
-//! whoever listens. Points are fired from here; it is the only caller of the dispatch.
+//! The context of a step for the runtime: the agent's view, the handler context, and the listeners. Every
+//! point is fired from here; no other module calls the dispatch.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -30,21 +30,21 @@ use crate::{
     registry::generation::Generation,
 };
 
-/// What firing a point needs. Cheap to clone.
+/// The data that firing a point needs. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct StepCx {
-    /// Pinned for a step from start to end.
+    /// The view; it does not change within a step.
     pub(crate) face: Arc<AgentView>,
     pub(crate) cx: Cx,
 }
 
 impl StepCx {
-    /// The scene of a context, as things stand now.
+    /// The step context of a handler context, with the current view.
     pub(crate) fn of(cx: &Cx) -> Self {
         StepCx { face: cx.session().face(), cx: cx.clone() }
     }
 
-    /// The same with the newest generation: tightening acts at once.
+    /// Returns this step context with the newest generation, because a tightening acts at once.
     pub(crate) fn newest(&self) -> Self {
         StepCx::of(&self.cx)
     }
@@ -69,7 +69,7 @@ impl StepCx {
         self.cx.run.cancel.is_cancelled()
     }
 
-    /// The session's state, for a moment: never across an await.
+    /// The session's state. Hold the lock briefly, never across an await.
     pub(crate) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.session().state()
     }
@@ -78,7 +78,7 @@ impl StepCx {
         &self.session().shared.hub
     }
 
-    /// The call that this happens within: a tool's own, or the one an agent works for.
+    /// The call that this context is in: the tool's own call, or the call that asked for this child.
     pub(crate) fn within(&self) -> Option<SmolStr> {
         match &self.cx.speaker {
             NoteAuthor::Tool(calling) => Some(calling.call_id.clone()),
@@ -86,7 +86,7 @@ impl StepCx {
         }
     }
 
-    /// Who acts here; nobody where it is the runtime itself.
+    /// The owner that acts in this context; `None` for the runtime itself.
     pub(crate) fn speaker(&self) -> Option<Owner> {
         match &self.cx.speaker {
             NoteAuthor::Runtime => None,
@@ -96,7 +96,7 @@ impl StepCx {
         }
     }
 
-    /// Tells the hooks of this run's events as they come, off the path of the run.
+    /// Sends this run's events to the hooks, in a task of their own.
     pub(crate) fn watch(&self) {
         let hooks = self.generation().hooks.clone();
         if hooks.is_empty() || self.agent().parent().is_some() {
@@ -114,12 +114,12 @@ impl StepCx {
         });
     }
 
-    /// Whether anybody listens.
+    /// True if the session has listeners.
     pub(crate) fn is_heard(&self) -> bool {
         self.hub().is_heard()
     }
 
-    /// Fires a point at whoever is registered there; nobody costs a bit test.
+    /// Fires a point at its handlers. A point without handlers costs a bit test.
     pub(crate) async fn fire<P: Point>(
         &self,
         event: impl FnOnce() -> P::Event,
@@ -127,7 +127,7 @@ impl StepCx {
         if !self.generation().has(P::ID) {
             return None;
         }
-        // Boxed, so that a run does not carry the room for every point it may fire.
+        // Boxed, so that the future of a run does not hold space for every point that it may fire.
         let mut decided =
             Box::pin(self.fire_on(self.generation().chain::<P>(), Arc::new(event()))).await;
         self.store_ran(P::ID, None, std::mem::take(&mut decided.ran));
@@ -137,7 +137,7 @@ impl StepCx {
         Some(decided)
     }
 
-    /// The same; what handlers see has been stored.
+    /// Fires a point after everything that its handlers see has been stored.
     pub(crate) async fn fire_stored<P: Point>(
         &self,
         event: impl FnOnce() -> P::Event,
@@ -149,15 +149,14 @@ impl StepCx {
         let event = Arc::new(event());
         let mut decided = Box::pin(self.fire_on(self.generation().chain::<P>(), event)).await;
         if self.store_ran(P::ID, None, std::mem::take(&mut decided.ran)) {
-            // Whoever follows the record sees it before the model answers, or a person.
+            // Committed now, so that readers of the record see it before the model or a person answers.
             self.state().commit()?;
         }
         Ok(Some(decided))
     }
 
-    /// Stages which hooks ran at a point that no row of a call tells of; whether there is anything to
-    /// store. Of the program's own only failures are kept: the record is not paid for by whoever looks
-    /// on from within.
+    /// Stages a record of the hooks that ran at a point without a ledger row. Returns true if there is
+    /// something to store. In-process hooks are recorded only when they fail; this saves a write per event.
     pub(crate) fn store_ran(
         &self,
         point: PointId,
@@ -181,8 +180,8 @@ impl StepCx {
         true
     }
 
-    /// Stores what is left when nobody else will: after the end of a run. A session in which nothing was
-    /// said yet is not begun by that; what fails here is no failure of the run, which is over.
+    /// Stores the staged lines after the end of a run, when no later commit follows. A session without any
+    /// run is not stored by this. An error here is ignored, because the run is over.
     pub(crate) fn store_late(&self) {
         let mut state = self.state();
         if state.next_run > 1 {
@@ -190,8 +189,8 @@ impl StepCx {
         }
     }
 
-    /// The names behind the numbers of hooks, once per generation: this step's, and the newest, of which
-    /// those are that were asked again.
+    /// Stages the names behind the hook ids, once per generation: this step's generation and the newest
+    /// one, because hooks that are asked again are of the newest.
     pub(crate) fn store_tables(&self) {
         let agent = self.agent();
         let mut state = self.state();
@@ -201,7 +200,7 @@ impl StepCx {
         }
     }
 
-    /// Fires a point at some of its handlers, and tells each run of one.
+    /// Fires a point at some of its handlers, and reports each handler run to the listeners.
     pub(crate) async fn fire_on<P: Point>(
         &self,
         chain: &Chain<P>,
@@ -215,7 +214,7 @@ impl StepCx {
         decided
     }
 
-    /// Tells whoever listens. What is told has been stored.
+    /// Commits, then sends an event, if there are listeners. So listeners see only stored data.
     pub(crate) fn tell(&self, kind: impl FnOnce() -> EventKind) -> Result<(), StoreError> {
         if self.is_heard() {
             self.state().commit()?;
@@ -224,13 +223,13 @@ impl StepCx {
         Ok(())
     }
 
-    /// Stores an error as the result of a call that has none. A failing store is reported elsewhere.
+    /// Stores an error as the result of a call without one. A failing store is reported elsewhere.
     pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, words: &str) {
         let entry = self.state().close_call(call, kind, words);
         let _ = self.tell(|| EventKind::Message { entry });
     }
 
-    /// Tells whoever listens, at once.
+    /// Sends an event to the listeners without a commit.
     pub(crate) fn emit(&self, kind: EventKind) {
         if !self.is_heard() {
             return;

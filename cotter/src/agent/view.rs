@@ -1,5 +1,6 @@
-//! What an agent shows its model: system prompt and tools, worked out once per generation from the
-//! agent's config and from what is registered. What is shown is what may be called.
+//! The view of an agent: the system prompt and the tools that its model is shown. A view is built once per
+//! generation, from the agent's config and the registrations. The model may call exactly the tools that it
+//! is shown.
 
 use std::sync::{Arc, OnceLock, PoisonError};
 
@@ -31,7 +32,7 @@ use crate::{
     tool::Tool,
 };
 
-/// Where an agent runs, for its system prompt. Callers know; the library does not look.
+/// The environment of an agent, for its system prompt. The caller gives it; the library does not detect it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Environment {
@@ -44,7 +45,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// An environment of these.
+    /// An environment with these three values.
     pub fn new(
         os: impl Into<String>,
         shell: impl Into<String>,
@@ -54,26 +55,26 @@ impl Environment {
     }
 }
 
-/// One agent in one generation.
+/// The view of one agent in one generation.
 pub(crate) struct AgentView {
     pub(crate) generation: Arc<Generation>,
     pub(crate) tools: Arc<ToolSet>,
     pub(crate) system: Arc<str>,
-    /// What the system prompt is made of.
+    /// The sections of the system prompt.
     pub(crate) sections: Vec<PromptSection>,
     outline: OnceLock<Arc<Outline>>,
-    /// The lists of what is called by name, as they are now.
+    /// The lists of callable names, as they are now.
     pub(crate) index: Arc<NameListing>,
-    /// The same as a session's model was shown them first, where that is otherwise.
+    /// The lists that the session's model was first shown, if they differ from `index`.
     pub(crate) shown: Option<Arc<NameListing>>,
     /// The names of the tools for skills and for subagents.
     invoking: [SmolStr; 2],
     config: Arc<AgentConfig>,
     /// The tools a session was limited to.
     pub(crate) limited_to: Option<Arc<[SmolStr]>>,
-    /// The skills of a session that stand at the end of its system prompt.
+    /// The skills of a session that are at the end of its system prompt.
     skills: Option<Arc<ActiveSkills>>,
-    /// Of the agent this one works for.
+    /// The view of the parent.
     above: Option<Arc<AgentView>>,
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct AgentView {
 pub(crate) struct PromptSection {
     pub(crate) text: String,
     pub(crate) by: SmolStr,
-    /// The kind of names it lists, where it does.
+    /// The kind of names that the section lists, if it is a list.
     pub(crate) lists: Option<NameKind>,
 }
 
@@ -93,11 +94,11 @@ impl PromptSection {
 }
 
 impl Agent {
-    /// What this agent shows its model now.
+    /// The current view of this agent.
     pub(crate) fn face(&self) -> Arc<AgentView> {
         let above = self.parent().map(|parent| parent.cx.session().face());
         let number = self.live().number();
-        // One generation for all of a lineage: whose tools are shown, those gates are asked.
+        // A child and its parents use one generation, so that the gates fit the tools that are shown.
         let generation =
             || above.as_ref().map_or_else(|| self.generation(), |above| above.generation.clone());
         let is_current = |face: &Arc<AgentView>| {
@@ -116,14 +117,14 @@ impl Agent {
         }
         let face = Arc::new(AgentView::build(self, generation(), above));
         let old = slot.write().unwrap_or_else(PoisonError::into_inner).replace(face.clone());
-        // Outside the lock: what only the old generation held may look at the agent as it goes.
+        // Dropped outside the lock: items that only the old generation held may call the agent on drop.
         drop(old);
         face
     }
 }
 
 impl Session {
-    /// What this session's agent shows its model now.
+    /// The current view of this session's agent.
     pub(crate) fn face(&self) -> Arc<AgentView> {
         let face = self.agent.face();
         let names = self.state().choices().active_tools.to.clone();
@@ -135,13 +136,13 @@ impl Session {
         }
     }
 
-    /// The skills at the end of the system prompt. Where no skill has a trigger nobody looks for any.
+    /// The skills at the end of the system prompt. The history is not searched if no skill has a trigger.
     fn skills_shown(&self, face: &AgentView) -> Option<Arc<ActiveSkills>> {
         let there_may_be = !face.generation.triggers.is_empty();
         there_may_be.then(|| self.active_skills()).filter(|active| !active.system.is_empty())
     }
 
-    /// Whether a face is what would be shown now, by this session and by those it works for.
+    /// True if a view is still current, for this session and its parents.
     pub(crate) fn still_shows(&self, face: &AgentView) -> bool {
         let limited = self.state().choices().active_tools.to.as_ref().map(Arc::as_ptr);
         let skills = self.skills_shown(face);
@@ -189,7 +190,7 @@ impl AgentView {
         face
     }
 
-    /// The tools for skills and subagents, where there are any and they may be called.
+    /// The tools for skills and subagents, if there are any and the agent may call them.
     fn invoking(&self, names: &[SmolStr; 2], scope: &ToolScope<'_>) -> Vec<Arc<dyn Tool>> {
         let shown = |name: &SmolStr, asked_for: bool| {
             (asked_for || scope.holds(name))
@@ -210,7 +211,7 @@ impl AgentView {
         tools
     }
 
-    /// The agent's prompt, then whatever has something to say, in this order.
+    /// Builds the sections in their order: the agent's prompt, then every other part that has text.
     fn compose(&self, agent: &Agent, scope: &[String]) -> Vec<PromptSection> {
         let block = |name: &str, lines: &[String]| {
             let text = || format!("<{name}>\n{}\n</{name}>", lines.join("\n"));
@@ -243,12 +244,12 @@ impl AgentView {
             .collect()
     }
 
-    /// Whose every piece of it is, worked out when somebody asks.
+    /// The parts of this view with their owners. Built on first use.
     pub(crate) fn outline(&self) -> Arc<Outline> {
         self.outline.get_or_init(|| prefix::outline(self)).clone()
     }
 
-    /// What kind of names the description of a tool lists, where it is one of the runtime's own.
+    /// The kind of names that a tool's description lists, if it is one of the runtime's two tools.
     pub(crate) fn lists(&self, tool: &str) -> Option<NameKind> {
         let row = self.tools.row(tool)?;
         let kinds = [NameKind::Skill, NameKind::Subagent].into_iter().zip(&self.invoking);
@@ -256,7 +257,7 @@ impl AgentView {
         kinds.filter(|(_, name)| is_own && *name == tool).map(|(kind, _)| kind).next()
     }
 
-    /// The names of a kind that the model is shown, with what it is told of them.
+    /// The names of a kind that the model is shown, with their descriptions.
     pub(crate) fn listed(&self, kind: NameKind) -> impl Iterator<Item = (&str, &str)> {
         let skills = self.exposed_skills().filter(move |_| kind == NameKind::Skill);
         let skills = skills.map(|skill| (skill.name.as_str(), skill.description.as_str()));
@@ -264,8 +265,8 @@ impl AgentView {
         skills.chain(subagents.map(|agent| (agent.name.as_str(), agent.description.as_str())))
     }
 
-    /// The same for a session: with some of the tools only, with what its skills say, and with lists as
-    /// its model was shown them.
+    /// The view of one session: with its tools only, with the text of its skills, and with the lists that
+    /// its model was shown.
     fn of(
         &self,
         names: Option<Arc<[SmolStr]>>,
@@ -307,7 +308,7 @@ impl AgentView {
         }
     }
 
-    /// The tools, with the descriptions of those for skills and subagents as they were shown.
+    /// The tools; those for skills and subagents have the descriptions that the model was first shown.
     fn showing(&self, shown: &NameListing) -> Arc<ToolSet> {
         let is_own = |row: &&Arc<ToolEntry>| self.lists(&row.spec.name).is_none();
         let own = self.tools.rows().filter(is_own).cloned();
@@ -315,7 +316,7 @@ impl AgentView {
         Arc::new(ToolSet::new(own.chain(rows).collect()))
     }
 
-    /// Whether it is the same for the model: nothing it depends on has changed.
+    /// True if both views show the model the same: nothing that they depend on has changed.
     pub(crate) fn is(&self, other: &AgentView) -> bool {
         let limited = |face: &AgentView| face.limited_to.as_ref().map(Arc::as_ptr);
         let above = match (&self.above, &other.above) {
@@ -329,13 +330,13 @@ impl AgentView {
             && limited(self) == limited(other)
     }
 
-    /// What a name of a kind stands for, where this agent may use it.
+    /// The item with a name of this kind, if this agent may use it.
     pub(crate) fn find(&self, kind: NameKind, name: &str) -> Option<&NamedItem> {
         let (_, called) = self.generation.names.find(kind, name)?;
         self.allows(kind, name).then_some(called)
     }
 
-    /// The command of that name, and its owner.
+    /// The command of that name, with its owner.
     pub(crate) fn command(&self, name: &str) -> Option<(Owner, &Arc<Command>)> {
         match self.find(NameKind::Command, name)? {
             NamedItem::Command(command) => Some((self.owner_of(NameKind::Command, name), command)),
@@ -343,7 +344,7 @@ impl AgentView {
         }
     }
 
-    /// The skill of that name, where this agent may use it.
+    /// The skill of that name, if this agent may use it.
     pub(crate) fn skill(&self, name: &str) -> Option<&Arc<Skill>> {
         match self.find(NameKind::Skill, name)? {
             NamedItem::Skill(skill) => Some(skill),
@@ -351,7 +352,7 @@ impl AgentView {
         }
     }
 
-    /// The skills this agent's model may call for.
+    /// The skills that this agent's model may call.
     pub(crate) fn exposed_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
         self.in_force(NameKind::Skill).filter_map(|called| match called {
             NamedItem::Skill(skill) if skill.exposed => Some(skill),
@@ -359,8 +360,8 @@ impl AgentView {
         })
     }
 
-    /// The tool by which the model calls for skills. Where its list has too little room, those of the
-    /// nearest origin keep their words longest.
+    /// The tool with which the model calls skills. If its list is too long, skills of the nearest origins
+    /// keep their descriptions longest.
     fn invoke_skill(&self, tool: &SmolStr) -> InvokeSkill {
         let ranked = self.exposed_skills().map(|skill| {
             let origin = self.owner_of(NameKind::Skill, &skill.name).origin;
@@ -369,7 +370,7 @@ impl AgentView {
         InvokeSkill::ranked(tool.clone(), ranked.collect())
     }
 
-    /// The subagent of that name, where this agent may call it.
+    /// The subagent of that name, if this agent may call it.
     pub(crate) fn subagent(&self, name: &str) -> Option<&Arc<Subagent>> {
         match self.find(NameKind::Subagent, name)? {
             NamedItem::Subagent(mention) => Some(mention),
@@ -377,7 +378,7 @@ impl AgentView {
         }
     }
 
-    /// The subagents this agent's model may call.
+    /// The subagents that this agent's model may call.
     pub(crate) fn subagents(&self) -> impl Iterator<Item = &Arc<Subagent>> {
         self.in_force(NameKind::Subagent).filter_map(|called| match called {
             NamedItem::Subagent(mention) => Some(mention),
@@ -385,14 +386,13 @@ impl AgentView {
         })
     }
 
-    /// Everything of a kind that this agent may use.
+    /// The items of a kind that this agent may use.
     pub(crate) fn in_force(&self, kind: NameKind) -> impl Iterator<Item = &NamedItem> {
         let all = self.generation.names.in_force().map(|(_, called)| called);
         all.filter(move |called| called.kind() == kind && self.allows(kind, called.name()))
     }
 
-    /// Who registered what a name stands for; of a name that stands for nothing, somebody who may do
-    /// least and has no hooks.
+    /// The owner of a name. For an unknown name, an owner with the fewest rights and no hooks.
     pub(crate) fn owner_of(&self, kind: NameKind, name: &str) -> Owner {
         let found = self.generation.names.find(kind, name);
         let nobody = || Owner::new(Origin::Profile(SmolStr::default()), "");
@@ -410,22 +410,22 @@ impl AgentView {
     }
 }
 
-/// A system prompt of its sections.
+/// Joins the sections to a system prompt.
 fn join(sections: &[PromptSection]) -> Arc<str> {
     let texts: Vec<_> = sections.iter().map(|section| section.text.as_str()).collect();
     texts.join("\n\n").into()
 }
 
-/// What an agent is limited to.
+/// The tools that an agent is limited to.
 struct ToolScope<'a> {
     agent: &'a Agent,
-    /// The tools its config names; `None` for all.
+    /// The tools that the config names; `None` for all.
     named: Option<GlobSet>,
-    /// The tools its config takes away.
+    /// The tools that the config excludes.
     without: Option<GlobSet>,
-    /// Which of its tools each hook allows.
+    /// The tools that each hook allows.
     by_hook: Vec<(Arc<dyn Hook>, Vec<String>)>,
-    /// What its model is told about it.
+    /// The lines that tell the model about the limits.
     lines: Vec<String>,
 }
 
@@ -452,10 +452,10 @@ impl<'a> ToolScope<'a> {
             (installed.hook.clone(), names)
         });
         let by_hook = by_hook.collect();
-        // Globs that cannot be read match nothing: what is not understood is not allowed.
+        // Invalid globs match nothing, so an invalid list of tools allows no tool.
         let compiled = || tool_globs(&config.tools).unwrap_or_else(|_| GlobSet::empty());
         let named = (!config.tools.is_empty()).then(compiled);
-        // Nor are tools left that such a glob may take away.
+        // An invalid list of excluded tools excludes every tool.
         let all = || tool_globs(&["*".to_owned()]).unwrap_or_else(|_| GlobSet::empty());
         let taken = || tool_globs(&config.without_tools).unwrap_or_else(|_| all());
         let without = (!config.without_tools.is_empty()).then(taken);

@@ -1,74 +1,75 @@
-//! The config of an agent: name, prompt, model, tools, and the names it may call.
+//! The config of an agent: name, prompt, model, tools, and the names that it may call.
 
 use smol_str::SmolStr;
 
-/// What an agent is made of. An empty list is no restriction.
+/// The config of an agent. An empty list is no restriction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AgentConfig {
-    /// The name it is called by.
+    /// The name that the agent is called by.
     pub name: SmolStr,
-    /// When to call it.
+    /// The description: when to call the agent.
     pub description: String,
-    /// What its model is told first.
+    /// The system prompt.
     pub system_prompt: String,
-    /// Its model, as `provider/model`; without it, its parent's.
+    /// The model, as `provider/model`; by default the parent's.
     pub model: Option<SmolStr>,
-    /// The tools it may call: globs over names.
+    /// The tools that the agent may call: globs over names.
     pub tools: Vec<String>,
-    /// The tools it may not call, whatever else says that it may: globs over names.
+    /// The tools that the agent may not call, even if another setting allows them: globs over names.
     pub without_tools: Vec<String>,
-    /// Whether it, and whoever works for it, only looks: as in [`Mode::Plan`](crate::permission::mode::Mode::Plan).
+    /// True if the agent and its children may only look, as in
+    /// [`Mode::Plan`](crate::permission::mode::Mode::Plan).
     pub looks_only: bool,
-    /// The skills it may use, by name.
+    /// The skills that the agent may use, by name.
     pub skills: Vec<SmolStr>,
-    /// The MCP servers it may use, by name: for the hook that has them.
+    /// The MCP servers that the agent may use, by name; for the hook that provides them.
     pub mcps: Vec<SmolStr>,
-    /// The subagents it may call, by name.
+    /// The subagents that the agent may call, by name.
     pub agents: Vec<SmolStr>,
-    /// Whether it remembers things: for the hook that does.
+    /// True if the agent has a memory; for the hook that provides it.
     pub memory: bool,
-    /// What it is at, for hooks: `code`, unless it says otherwise.
+    /// The kind of work, for hooks; `code` by default.
     pub mode: SmolStr,
 }
 
 impl AgentConfig {
-    /// An agent of that name, without restrictions.
+    /// A config with that name and without restrictions.
     pub fn new(name: impl Into<SmolStr>) -> Self {
         AgentConfig { name: name.into(), mode: "code".into(), ..AgentConfig::default() }
     }
 
-    /// The same with words on when to call it.
+    /// Returns this config with a description of when to call the agent.
     pub fn with_description(self, description: impl Into<String>) -> Self {
         AgentConfig { description: description.into(), ..self }
     }
 
-    /// The same with words for its model.
+    /// Returns this config with a system prompt.
     pub fn with_system_prompt(self, text: impl Into<String>) -> Self {
         AgentConfig { system_prompt: text.into(), ..self }
     }
 
-    /// The same limited to tools whose names match.
+    /// Returns this config, limited to tools whose names match.
     pub fn with_tools<S: Into<String>>(self, globs: impl IntoIterator<Item = S>) -> Self {
         AgentConfig { tools: globs.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The same without tools whose names match.
+    /// Returns this config without tools whose names match.
     pub fn without_tools<S: Into<String>>(self, globs: impl IntoIterator<Item = S>) -> Self {
         AgentConfig { without_tools: globs.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The same limited to calls that change nothing.
+    /// Returns this config, limited to calls that change nothing.
     pub fn looking_only(self) -> Self {
         AgentConfig { looks_only: true, ..self }
     }
 
-    /// The same limited to some skills.
+    /// Returns this config, limited to some skills.
     pub fn with_skills<S: Into<SmolStr>>(self, names: impl IntoIterator<Item = S>) -> Self {
         AgentConfig { skills: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The same limited to some subagents.
+    /// Returns this config, limited to some subagents.
     pub fn with_agents<S: Into<SmolStr>>(self, names: impl IntoIterator<Item = S>) -> Self {
         AgentConfig { agents: names.into_iter().map(Into::into).collect(), ..self }
     }

@@ -1,5 +1,5 @@
-//! A handler that is called by name: of a directive, a skill, a subagent, a command. It has no limit
-//! but the run's cancel.
+//! A handler that is called by name: of a directive, a skill, a subagent or a command. It has no time
+//! limit, only the run's cancel.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hooks::{dispatch::panic_words, handler::HandlerFailure};
 
-/// Any error a handler may give.
+/// Any error of a handler.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 type CallFn<C, R> =
@@ -18,7 +18,7 @@ type CallFn<C, R> =
 pub(crate) struct Callable<C, R>(Arc<CallFn<C, R>>);
 
 impl<C: 'static, R: 'static> Callable<C, R> {
-    /// A function whose answer is settled by `settle`.
+    /// A handler from a function; `settle` turns its output into a result.
     pub(crate) fn new<F, Fut, S>(function: F, settle: S) -> Self
     where
         F: Fn(C) -> Fut + Send + Sync + 'static,
@@ -28,7 +28,7 @@ impl<C: 'static, R: 'static> Callable<C, R> {
         Callable(Arc::new(move |cx| Box::pin(function(cx).map(settle))))
     }
 
-    /// Calls it. A panic or a cancel is its failure, nothing more.
+    /// Calls the handler. A panic or a cancel is a failure of the call only.
     pub(crate) async fn call(
         &self,
         cx: C,
@@ -51,7 +51,7 @@ impl<C, R> Clone for Callable<C, R> {
     }
 }
 
-/// The failure behind an error.
+/// Turns an error into a handler failure.
 pub(crate) fn failed(error: impl fmt::Display) -> HandlerFailure {
     HandlerFailure::Error(error.to_string())
 }

@@ -1,9 +1,9 @@
 //! Commands: a leading `/name args` that a person types, run with [`Controls`] and without the model.
 //!
-//! What a command returns is a word for the person ([`CommandResult::Status`]), a prompt for the agent
-//! (a text, or [`CommandResult::Prompt`]) or nothing; a failure is the run's, with the code `command`.
-//! [`Session::invoke_command`](crate::Session::invoke_command) runs one by name, [`Agent::commands`](crate::agent::Agent::commands) lists
-//! them.
+//! A command returns a message for the person ([`CommandResult::Status`]), a prompt for the agent (a text,
+//! or [`CommandResult::Prompt`]) or nothing. A failure is the run's error, with the code `command`.
+//! [`Session::invoke_command`](crate::Session::invoke_command) runs a command by name,
+//! [`Agent::commands`](crate::agent::Agent::commands) lists the commands.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -40,8 +40,8 @@ use crate::{
 
 /// A command.
 ///
-/// It runs at once, also while a run is under way: what it changes then waits for the run's next safe
-/// moment. It has no limit of time but its cancel.
+/// A command runs at once, even during a run; its changes then wait for the run's next safe moment. It has
+/// no time limit, but it can be cancelled.
 pub struct Command {
     pub(crate) name: SmolStr,
     pub(crate) description: String,
@@ -62,13 +62,13 @@ impl Command {
         Command { name: name.into(), description: String::new(), function, complete: None }
     }
 
-    /// What it does, in one sentence.
+    /// Sets the description: the effect of the command, in one sentence.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// What its arguments may go on with: given what was typed of them so far.
+    /// Sets the completions of the arguments, given the part typed so far.
     pub fn completions(
         mut self,
         complete: impl Fn(&str) -> Vec<String> + Send + Sync + 'static,
@@ -77,48 +77,48 @@ impl Command {
         self
     }
 
-    /// A completer that panics has nothing to offer.
+    /// Completes the arguments. A completer that panics offers nothing.
     pub(crate) fn complete(&self, typed: &str) -> Vec<String> {
         let Some(complete) = &self.complete else { return vec![] };
         catch_unwind(AssertUnwindSafe(|| complete(typed))).unwrap_or_default()
     }
 }
 
-/// What a command is told.
+/// The context of a command.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CommandCx {
-    /// The name it was called by.
+    /// The name that the command was called by.
     pub name: SmolStr,
-    /// Its arguments, with quotes as in a shell.
+    /// The arguments, split with quotes as in a shell.
     pub args: Vec<String>,
-    /// Its arguments as they were typed.
+    /// The arguments as they were typed.
     pub args_raw: String,
-    /// What came with the text: data and pictures.
+    /// The parts that came with the text: data and pictures.
     pub attachments: Vec<ContentPart>,
-    /// What it can do.
+    /// The controls: the actions of the command.
     pub controls: Controls,
 }
 
-/// What a command comes to.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum CommandResult {
-    /// Nothing to say.
+    /// No message.
     Nothing,
-    /// A word for the person.
+    /// A message for the person.
     Status(String),
     /// A prompt for the agent, not parsed for directives.
     Prompt(Content),
 }
 
 impl CommandResult {
-    /// A word for the person.
+    /// Builds a message for the person.
     pub fn status(text: impl Into<String>) -> Self {
         CommandResult::Status(text.into())
     }
 
-    /// A prompt with further parts.
+    /// Builds a prompt with further parts.
     pub fn prompt_with(
         text: impl Into<String>,
         attachments: impl IntoIterator<Item = ContentPart>,
@@ -128,10 +128,10 @@ impl CommandResult {
     }
 }
 
-/// What a command may return: nothing, a text to send to the agent, a [`CommandResult`], or a
-/// `Result` of any.
+/// A return value of a command: nothing, a text to send to the agent, a [`CommandResult`], or a `Result` of
+/// any.
 pub trait IntoCommandResult {
-    /// The result, or the failure it amounts to.
+    /// Converts the value to a result or a failure.
     fn into_result(self) -> Result<CommandResult, HandlerFailure>;
 }
 

@@ -1,4 +1,4 @@
-//! Hooks on directives: `/name` in a text a person typed runs a function before the model sees it.
+//! Directive hooks: `/name` in a text that a person typed runs a function before the model sees the text.
 
 use std::{fmt, future::Future};
 
@@ -12,19 +12,19 @@ use crate::{
     invoke::callable::{Callable, failed},
 };
 
-/// What a hook on a directive is told.
+/// The context of a directive hook.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HookCx {
-    /// The name it was called by.
+    /// The name that the hook was called by.
     pub name: SmolStr,
     /// The text as the person typed it.
     pub raw_text: String,
-    /// The text without bound tokens, as the hooks before this one left it.
+    /// The text without bound tokens, after the hooks before this one.
     pub parsed_text: String,
-    /// What is left of the token's own line.
+    /// The rest of the token's line.
     pub args: String,
-    /// What it can do beyond its answer.
+    /// The controls: actions beyond the answer.
     pub controls: Controls,
 }
 
@@ -35,7 +35,7 @@ impl HookCx {
     }
 }
 
-/// What a hook on a directive makes of the turn.
+/// The result of a directive hook: a change of the turn.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct HookResult {
@@ -44,12 +44,12 @@ pub struct HookResult {
 }
 
 impl HookResult {
-    /// The turn goes on as it is.
+    /// The turn continues unchanged.
     pub fn nothing() -> Self {
         HookResult::default()
     }
 
-    /// The turn goes on with this text: for later hooks, for skills and for the message.
+    /// The turn continues with this text: for later hooks, for skills and for the message.
     pub fn rewrite(text: impl Into<String>) -> Self {
         HookResult { rewrite: Some(text.into()), short_circuit: None }
     }
@@ -59,18 +59,18 @@ impl HookResult {
         HookResult { rewrite: None, short_circuit: Some(answer.into()) }
     }
 
-    /// The same, and the turn ends here with this answer.
+    /// Returns this result; the turn also ends here with this answer.
     pub fn and_short_circuit(self, answer: impl Into<ShortCircuit>) -> Self {
         HookResult { short_circuit: Some(answer.into()), ..self }
     }
 }
 
-/// An answer in the model's stead: a text, a message, or a whole result.
+/// An answer in place of the model: a text, a message, or a whole result.
 #[derive(Clone, Debug, Default)]
 pub struct ShortCircuit {
-    /// What is stored and returned as the model's.
+    /// The messages that are stored and returned as the model's.
     pub messages: Vec<AssistantMessage>,
-    /// What making it used.
+    /// The tokens that the answer used.
     pub usage: Usage,
 }
 
@@ -91,9 +91,9 @@ impl<T: Into<String>> From<T> for ShortCircuit {
     }
 }
 
-/// What a hook on a directive may return: nothing, a [`HookResult`], or a `Result` of either.
+/// A return value of a directive hook: nothing, a [`HookResult`], or a `Result` of either.
 pub trait IntoHookResult {
-    /// The result, or the failure it amounts to.
+    /// Converts the value to a result or a failure.
     fn into_result(self) -> Result<HookResult, HandlerFailure>;
 }
 
@@ -115,7 +115,7 @@ impl<T: IntoHookResult, E: fmt::Display> IntoHookResult for Result<T, E> {
     }
 }
 
-/// A hook on a directive.
+/// A directive hook.
 pub(crate) struct DirectiveHook {
     pub(crate) name: SmolStr,
     pub(crate) function: Callable<HookCx, HookResult>,

@@ -1,19 +1,19 @@
-//! What a person's text asks for by name: `/name` tokens, leading commands and leading mentions.
+//! The parser of names in a person's text: `/name` tokens, leading commands and leading mentions.
 //!
-//! All of it is pure: callers say which names are bound and do what is asked. Only text that a person
-//! typed is to be parsed; what was piped, pasted or attached is data ([`ContentPart::data`]).
+//! All functions are pure: the caller decides which names are bound, and acts on the result. Parse only
+//! text that a person typed; piped, pasted or attached text is data ([`ContentPart::data`]).
 //!
-//! In a turn, a leading `/name args` that is a [command](crate::invoke::command)'s is the command's alone. Else
-//! every bound `/name` is taken out of the text, the hooks of that name run in text order
-//! ([`Registry::define_hook`]), and then the [skills](crate::invoke::skill). A name that is both a hook's and a
-//! skill's is the hook's. `@name` stays in the text, for the model to see
+//! In a turn, a leading `/name args` that names a [command](crate::invoke::command) runs that command only.
+//! Otherwise every bound `/name` is removed from the text, the hooks with these names run in text order
+//! ([`Registry::define_hook`]), and then the [skills](crate::invoke::skill). If a name is both a hook's and
+//! a skill's, it means the hook. `@name` stays in the text, for the model to see
 //! ([`MentionMode`](crate::invoke::subagent::MentionMode)).
 //!
 //! [`ContentPart::data`]: crate::history::message::ContentPart::data
 //! [`Registry::define_hook`]: crate::registry::Registry::define_hook
 //!
-//! Whitespace is ECMAScript's here: U+FEFF and every space separator count, U+0085 does not. A blank is a
-//! space or a tab. A line ends at LF, CR, CR LF, U+2028 or U+2029.
+//! Whitespace is defined as in ECMAScript: U+FEFF and every space separator count, U+0085 does not. A blank
+//! is a space or a tab. A line ends at LF, CR, CR LF, U+2028 or U+2029.
 
 pub(crate) mod code;
 pub(crate) mod leading;
@@ -36,33 +36,33 @@ use crate::{
 pub struct DirectiveToken {
     /// The name, without the slash.
     pub name: SmolStr,
-    /// What is left of the token's line once all bound tokens are gone, without whitespace at its ends.
+    /// The rest of the token's line without bound tokens, trimmed.
     ///
-    /// Tokens of one line share one allocation: a line of many tokens costs no more than itself.
+    /// Tokens of one line share one allocation: a line with many tokens costs no more than its own length.
     pub args: SmolStr,
 }
 
 /// A text without its bound tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedPrompt<'a> {
-    /// What is left of the text. It is borrowed where it is all there.
+    /// The rest of the text; borrowed if nothing was removed.
     pub text: Cow<'a, str>,
-    /// The tokens, in text order; a name that was written twice is there twice.
+    /// The tokens, in text order; a repeated name is repeated here.
     pub tokens: Vec<DirectiveToken>,
 }
 
-/// Takes the bound tokens out of a text.
+/// Removes the bound tokens from a text.
 ///
-/// A token is a `/name` with whitespace or an end of the text on both sides, the name an ASCII letter
-/// followed by ASCII letters, digits, `_` and `-`. `is_bound` is asked once for each, in text order; case
-/// counts. Names that are not bound stay as they are, and so does every byte of a text without bound ones.
+/// A token is a `/name` with whitespace or an end of the text on both sides. The name is an ASCII letter
+/// followed by ASCII letters, digits, `_` and `-`. `is_bound` is called once for each token, in text order;
+/// case counts. Unbound names stay unchanged, and a text without bound names stays unchanged in every byte.
 ///
-/// At the start of its line a token goes with the blanks on both sides, at the end of its line with the
-/// blanks before it, inside a line with the blanks after it. No line break goes, except those that are then
-/// at the very start or end of the text.
+/// At the start of its line a token is removed with the blanks on both sides, at the end of its line with
+/// the blanks before it, inside a line with the blanks after it. Line breaks stay, except those that are
+/// then at the very start or end of the text.
 ///
-/// Nothing binds inside of a fenced code block or a code span. `\/name` says `/name` without meaning it: the
-/// backslash goes where the name is bound, and is kept elsewhere.
+/// Nothing binds inside a fenced code block or a code span. `\/name` is an escaped `/name`: the backslash
+/// is removed if the name is bound, and kept otherwise.
 ///
 /// ```
 /// use cotter::invoke::directives::parse_tokens;
@@ -88,10 +88,10 @@ pub fn parse_tokens(text: &str, mut is_bound: impl FnMut(&str) -> bool) -> Parse
     remove(text, &bound)
 }
 
-/// The message that brings a skill's text to the model.
+/// Formats the message that contains a skill's text for the model.
 ///
-/// The text cannot end its own block: the `<` of every closing tag in it becomes `&lt;`, however the tag is
-/// spelled, because a model reads it whatever its case and whatever blanks or hidden characters it has.
+/// The text cannot end its own block: the `<` of every closing tag in it becomes `&lt;`. This holds for any
+/// case, blanks and hidden characters in the tag, because a model would still read it as a tag.
 ///
 /// ```
 /// use cotter::invoke::directives::format_skill_message;
@@ -119,7 +119,7 @@ pub fn format_skill_message(name: &str, text: &str) -> String {
     out
 }
 
-/// Text in which no skill begins or ends.
+/// Escapes a text, so that no skill begins or ends in it.
 pub(crate) fn escape_skill_tags(text: &str) -> String {
     escape_tags_of(text, "skill")
 }
@@ -143,19 +143,19 @@ fn remove<'a>(text: &'a str, bound: &[Candidate<'a>]) -> ParsedPrompt<'a> {
     rest.finish()
 }
 
-/// What is left of a text while tokens are taken out of it, from the front to the back.
+/// The state of removing tokens from a text, from front to back.
 struct TokenRemover<'a> {
     text: &'a str,
-    /// How much of the text has been copied or left out.
+    /// The number of bytes of the text that have been copied or skipped.
     done: usize,
     out: String,
-    /// Where the last line of `out` starts.
+    /// The start of the last line of `out`.
     line: usize,
-    /// Where the blanks at the end of `out` start. Kept, not searched: the blanks before a token that
-    /// stay would be searched again for each token that follows.
+    /// The start of the blanks at the end of `out`. It is tracked and not searched: a search would repeat
+    /// for each following token.
     blanks: usize,
     tokens: Vec<DirectiveToken>,
-    /// How many tokens have their arguments. The others stand in the last line of `out`.
+    /// The number of tokens that have their arguments. The others are in the last line of `out`.
     complete: usize,
 }
 
@@ -165,7 +165,7 @@ impl<'a> TokenRemover<'a> {
         TokenRemover { text, done: 0, out, line: 0, blanks: 0, tokens: vec![], complete: 0 }
     }
 
-    /// Takes away the backslash before a slash.
+    /// Removes the backslash before a slash.
     fn unescape(&mut self, slash: usize) {
         self.copy(slash - 1);
         self.done = slash;
@@ -184,7 +184,7 @@ impl<'a> TokenRemover<'a> {
         self.tokens.push(DirectiveToken { name: token.name.into(), args: SmolStr::default() });
     }
 
-    /// Copies the text up to there.
+    /// Copies the text up to `end`.
     fn copy(&mut self, end: usize) {
         let part = &self.text[self.done..end];
         self.done = end;
@@ -204,7 +204,7 @@ impl<'a> TokenRemover<'a> {
         }
     }
 
-    /// Notes where the blanks at the end are, after something within a line was copied.
+    /// Updates `blanks` after a part of a line was copied.
     fn mark_blanks(&mut self, copied: &str) {
         let said = copied.trim_end_matches(is_blank);
         if !said.is_empty() {
@@ -212,7 +212,7 @@ impl<'a> TokenRemover<'a> {
         }
     }
 
-    /// Gives the tokens of the last line, which has ended, their arguments.
+    /// Sets the arguments of the tokens in the last line, which has ended.
     fn complete_tokens(&mut self) {
         if self.complete < self.tokens.len() {
             let args = SmolStr::new(self.out[self.line..].trim_matches(is_space));
@@ -235,7 +235,7 @@ impl<'a> TokenRemover<'a> {
     }
 }
 
-/// Whitespace as ECMAScript has it.
+/// True for whitespace as ECMAScript defines it.
 fn is_space(char: char) -> bool {
     char == '\u{feff}' || char.is_whitespace() && char != '\u{85}'
 }
@@ -248,7 +248,8 @@ fn is_line_break(char: char) -> bool {
     matches!(char, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }
 
-/// How many bytes of the start are a name: a letter, then letters, digits, `_`, `-` and what `also` takes.
+/// The length of the name at the start, in bytes: a letter, then letters, digits, `_`, `-` and the bytes
+/// that `also` accepts.
 fn name_length(bytes: &[u8], also: impl Fn(u8) -> bool) -> usize {
     let in_name =
         |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || also(*byte);

@@ -1,4 +1,4 @@
-//! A name and what it stands for: a hook on a directive, a skill, a subagent or a command.
+//! An item with a name: a directive hook, a skill, a subagent or a command.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::{
     permission::origin::{Origin, Owner},
 };
 
-/// What kind of thing a name stands for.
+/// The kind of a named item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum NameKind {
-    /// A hook on a directive.
+    /// A directive hook.
     Hook,
     /// A skill.
     Skill,
@@ -35,7 +35,7 @@ impl NameKind {
     }
 }
 
-/// Something with a name.
+/// An item with a name.
 #[derive(Clone)]
 pub(crate) enum NamedItem {
     Hook(Arc<DirectiveHook>),
@@ -77,21 +77,21 @@ impl NamedItem {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NameInfo {
-    /// What it stands for.
+    /// The kind of the item.
     pub kind: NameKind,
     /// The name.
     pub name: SmolStr,
-    /// What it is for.
+    /// The description of the item.
     pub description: String,
-    /// Who registered it.
+    /// The owner of the item.
     pub owner: Owner,
-    /// Whether the model may call for it: an exposed skill, a subagent.
+    /// True if the model may call the item: an exposed skill, a subagent.
     pub exposed: bool,
-    /// Who has the same name and is found instead.
+    /// The owner of an item that has the same name and is found instead.
     pub shadowed_by: Option<Owner>,
 }
 
-/// Who is found when several have one name: the larger.
+/// The rank of an origin if several items have one name: the larger rank wins.
 pub(crate) fn nearness(origin: &Origin) -> u8 {
     match origin {
         Origin::Kernel => 0,
@@ -104,7 +104,7 @@ pub(crate) fn nearness(origin: &Origin) -> u8 {
     }
 }
 
-/// Why a name cannot be one.
+/// Fails if a name is invalid for an item of this kind.
 pub(crate) fn check_name(kind: NameKind, name: &str) -> Result<(), String> {
     let colon = kind == NameKind::Command;
     let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || (colon && b == b':');

@@ -1,8 +1,8 @@
-//! Skills: text brought into the context, by `/name` or by the model's own call.
+//! Skills: text that is added to the context, by `/name` or by the model's own call.
 //!
-//! Called by a person, a skill's text becomes a message before theirs, marked `is_skill_injection`.
-//! An exposed skill can also be called by the model, through the one tool `invoke_skill`, whose
-//! description lists what there is. After a compaction the texts of skills that were summed up are
+//! If a person calls a skill, its text becomes a message before the person's own, marked
+//! `is_skill_injection`. The model can also call an exposed skill, through the tool `invoke_skill`, whose
+//! description lists the skills. After a compaction, the texts of skills in the summarised part are
 //! attached to the summary.
 //!
 //! ```
@@ -39,26 +39,26 @@ use crate::{
     permission::origin::Owner,
 };
 
-/// A skill: a name, and a function that gives its text.
+/// A skill: a name, and a function that returns its text.
 ///
-/// It is called each time its name is, in the order of the names in the text; its failure ends the
-/// turn and nothing of the turn is stored.
+/// The function is called for each use of the name, in text order. A failure ends the turn, and nothing of
+/// the turn is stored.
 pub struct Skill {
     pub(crate) name: SmolStr,
     pub(crate) description: String,
     pub(crate) exposed: bool,
-    /// What brings it in by itself: any of these.
+    /// The triggers that activate the skill; any match is enough.
     pub(crate) triggers: Vec<Trigger>,
-    /// The agents it is for; none named, all of them.
+    /// The agents that the skill is for; empty for all.
     pub(crate) agents: Vec<SmolStr>,
     pub(crate) tags: Vec<String>,
-    /// The file it was read from.
+    /// The file that the skill was read from.
     pub(crate) file: Option<PathBuf>,
     pub(crate) function: Callable<SkillCx, Content>,
     written: Option<Arc<SkillTextFn>>,
 }
 
-/// The text of a skill as it was written, before anything is filled in.
+/// Returns the text of a skill as it was written, before anything is filled in.
 type SkillTextFn = dyn Fn() -> Result<String, BoxError> + Send + Sync;
 
 impl Skill {
@@ -83,7 +83,7 @@ impl Skill {
         }
     }
 
-    /// A skill that always says the same.
+    /// A skill with a constant text.
     pub fn text(name: impl Into<SmolStr>, text: impl Into<String>) -> Self {
         let text = text.into();
         let written = text.clone();
@@ -91,43 +91,43 @@ impl Skill {
             .written(move || Ok(written.clone()))
     }
 
-    /// What it is for: what the model reads before it calls for it.
+    /// Sets the description, which the model reads before it calls the skill.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// Lets the model call for it, through `invoke_skill`.
+    /// Lets the model call the skill, through `invoke_skill`.
     pub fn expose_to_agent(mut self) -> Self {
         self.exposed = true;
         self
     }
 
-    /// Brings it in by itself when any of these matches a person's task: once per session.
+    /// Adds triggers. The skill is activated, once per session, if any of them matches a person's task.
     pub fn triggers(mut self, triggers: impl IntoIterator<Item = Trigger>) -> Self {
         self.triggers.extend(triggers);
         self
     }
 
-    /// Limits its triggers to agents of these ids; case does not count. None named: all of them.
+    /// Limits the triggers to agents with these ids; case does not count. Without ids, all agents.
     pub fn agents<S: Into<SmolStr>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
         self.agents.extend(ids.into_iter().map(Into::into));
         self
     }
 
-    /// Words to find it by in lists.
+    /// Adds tags, which help to find the skill in lists.
     pub fn tags<S: Into<String>>(mut self, tags: impl IntoIterator<Item = S>) -> Self {
         self.tags.extend(tags.into_iter().map(Into::into));
         self
     }
 
-    /// The file it was read from, for lists.
+    /// Sets the file that the skill was read from, for lists.
     pub fn file(mut self, file: impl Into<PathBuf>) -> Self {
         self.file = Some(file.into());
         self
     }
 
-    /// Its text as it was written, for whoever looks at it without calling for it.
+    /// Sets a function that returns the text as it was written, to show it without a call of the skill.
     pub fn written(
         mut self,
         written: impl Fn() -> Result<String, BoxError> + Send + Sync + 'static,
@@ -136,7 +136,7 @@ impl Skill {
         self
     }
 
-    /// Whether it is for the agent of that id.
+    /// True if the skill is for the agent with that id.
     pub(crate) fn is_for(&self, agent: &str) -> bool {
         self.agents.is_empty() || self.agents.iter().any(|id| id.eq_ignore_ascii_case(agent))
     }
@@ -146,23 +146,23 @@ impl Skill {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SkillInfo {
-    /// Its name.
+    /// The skill's name.
     pub name: SmolStr,
-    /// What it is for.
+    /// The skill's description.
     pub description: String,
-    /// Who registered it.
+    /// The skill's owner.
     pub owner: Owner,
-    /// Who has the same name and is found instead.
+    /// The owner of a skill that has the same name and is found instead.
     pub shadowed_by: Option<Owner>,
-    /// Whether the model may call for it.
+    /// True if the model may call the skill.
     pub exposed: bool,
-    /// What brings it in by itself.
+    /// The triggers that activate the skill.
     pub triggers: Vec<Trigger>,
-    /// The agents it is for; none named, all of them.
+    /// The agents that the skill is for; empty for all.
     pub agents: Vec<SmolStr>,
-    /// Words to find it by.
+    /// The tags, which help to find the skill.
     pub tags: Vec<String>,
-    /// The file it was read from.
+    /// The file that the skill was read from.
     pub file: Option<PathBuf>,
     written: Option<Arc<SkillTextFn>>,
 }
@@ -183,7 +183,7 @@ impl SkillInfo {
         }
     }
 
-    /// Its text as it was written; `None` for one that is a function.
+    /// The skill's text as it was written; `None` if the skill is a function.
     pub fn text(&self) -> Option<Result<String, BoxError>> {
         self.written.as_ref().map(|written| written())
     }
@@ -195,21 +195,21 @@ impl fmt::Debug for SkillInfo {
     }
 }
 
-/// A skill with triggers, and what a task does to it.
+/// A skill with triggers, and the result of matching a task.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SkillMatch {
     /// The skill.
     pub skill: SkillInfo,
-    /// Those of its triggers that match.
+    /// The triggers that match.
     pub matched: Vec<Trigger>,
-    /// Whether it would be brought in: something matches, and it is for this agent.
+    /// True if the skill would be activated: a trigger matches, and the skill is for this agent.
     pub fires: bool,
-    /// Whether it is for the agent.
+    /// True if the skill is for the agent.
     pub fits: bool,
 }
 
-/// Who called for a skill.
+/// The caller of a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SkillCaller {
@@ -217,12 +217,12 @@ pub enum SkillCaller {
     User,
     /// The model, with `invoke_skill`.
     Agent,
-    /// Nobody: one of its triggers matched a person's task.
+    /// No caller: a trigger matched a person's task.
     Trigger,
 }
 
 impl SkillCaller {
-    /// The source's word in events.
+    /// The word of the caller in events.
     pub fn as_str(self) -> &'static str {
         match self {
             SkillCaller::User => "user",
@@ -232,20 +232,20 @@ impl SkillCaller {
     }
 }
 
-/// What a skill is told.
+/// The context of a skill.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SkillCx {
-    /// The name it was called by.
+    /// The name that the skill was called by.
     pub name: SmolStr,
-    /// From a person: the text without bound tokens. From the model: its arguments, or nothing. Where a
-    /// trigger matched: the task.
+    /// From a person: the text without bound tokens. From the model: its arguments, or an empty text. From
+    /// a trigger: the task.
     pub parsed_text: String,
-    /// From the model: its arguments, where it gave any.
+    /// From the model: its arguments, if it gave any.
     pub args: Option<String>,
-    /// Who called for it.
+    /// The caller of the skill.
     pub source: SkillCaller,
-    /// What it can do beyond its answer.
+    /// The controls: actions beyond the answer.
     pub controls: Controls,
 }
 
@@ -256,16 +256,16 @@ impl SkillCx {
     }
 }
 
-/// The most bytes the list of skills takes in the description of `invoke_skill`.
+/// The greatest size of the list of skills in the description of `invoke_skill`, in bytes.
 const LIST_BYTES: usize = 8 * 1024;
 
-/// The tool by which the model calls for a skill.
+/// The tool with which the model calls a skill.
 pub struct InvokeSkill {
     pub(crate) spec: ToolSpec,
 }
 
 impl InvokeSkill {
-    /// The tool of that name for skills given as name and description.
+    /// Builds the tool from names and descriptions of skills.
     pub(crate) fn new<'a>(
         tool: impl Into<SmolStr>,
         skills: impl Iterator<Item = (&'a str, &'a str)>,
@@ -273,8 +273,8 @@ impl InvokeSkill {
         InvokeSkill::listing(tool, &list(skills, LIST_BYTES))
     }
 
-    /// The tool of that name for skills given as name, description and rank. Where the list has too
-    /// little room, those of a higher rank keep their words longest.
+    /// Builds the tool from names, descriptions and ranks of skills. If the list is too long, skills of a
+    /// higher rank keep their descriptions longest.
     pub(crate) fn ranked(tool: impl Into<SmolStr>, skills: Vec<(&str, &str, u8)>) -> Self {
         InvokeSkill::listing(tool, &ranked_list(skills, LIST_BYTES))
     }
@@ -297,7 +297,7 @@ impl InvokeSkill {
     }
 }
 
-/// The tool by which a model calls for skills: what an agent with exposed skills has by itself.
+/// Builds the tool with which a model calls skills. An agent with exposed skills has this tool by itself.
 pub fn create_skill_invoke_tool<'a>(
     skills: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> InvokeSkill {
@@ -305,13 +305,13 @@ pub fn create_skill_invoke_tool<'a>(
     InvokeSkill::new("invoke_skill", skills.iter().copied())
 }
 
-/// Names with descriptions, within a budget: every name first, then the descriptions that still fit,
+/// Lists names with descriptions, within a budget: every name first, then the descriptions that still fit,
 /// in order. Names that do not fit are counted.
 pub(crate) fn list<'a>(things: impl Iterator<Item = (&'a str, &'a str)>, bytes: usize) -> String {
     ranked_list(things.map(|(name, description)| (name, description, 0)).collect(), bytes)
 }
 
-/// Names with descriptions, where those of a higher rank are fitted in first. The order stays.
+/// Lists names with descriptions. Items of a higher rank are fitted in first; the order stays.
 fn ranked_list(all: Vec<(&str, &str, u8)>, bytes: usize) -> String {
     let mut room = bytes;
     let mut fits = |length: usize| {

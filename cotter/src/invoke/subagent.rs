@@ -1,9 +1,9 @@
-//! Subagents: isolated agents the model calls by name, through the one tool `invoke_subagent`.
+//! Subagents: isolated agents that the model calls by name, through the tool `invoke_subagent`.
 //!
-//! Of the conversation a subagent sees nothing but the prompt it is given. `@name` in a person's text
-//! stays there: it tells the model whom to call, unless [`MentionMode::Dispatch`] lets a leading one call
-//! it right away. A subagent is a function ([`Subagent::new`]), which may build an agent for the run it
-//! works for ([`SubagentCx::child`]), or an agent by its config ([`Subagent::agent`]).
+//! A subagent sees only the prompt of its call, nothing of the conversation. `@name` in a person's text
+//! stays there and tells the model which subagent to call. With [`MentionMode::Dispatch`] a leading `@name`
+//! calls the subagent at once. A subagent is a function ([`Subagent::new`]), which may build a child
+//! ([`SubagentCx::child`]), or an agent with a config ([`Subagent::agent`]).
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -44,32 +44,32 @@ use crate::{
     model::tools::ToolSpec,
 };
 
-/// A subagent: a name, and what works under it.
+/// A subagent: a name, and the function or agent behind it.
 pub struct Subagent {
     pub(crate) name: SmolStr,
     pub(crate) description: String,
     pub(crate) body: SubagentBody,
 }
 
-/// The part of a subagent that works.
+/// The function or the agent behind a subagent.
 pub(crate) enum SubagentBody {
     Function(Callable<SubagentCx, Content>),
     Agent(RegisteredAgent),
 }
 
-/// An agent of the registry, by its config.
+/// An agent of the registry, with its config.
 pub(crate) struct RegisteredAgent {
     config: std::sync::RwLock<Arc<AgentConfig>>,
-    /// Held by every run of it; `true` once it has left.
+    /// Read-locked by every run of the agent; `true` once the agent is unregistered.
     gone: RwLock<bool>,
 }
 
 impl Subagent {
     /// A subagent that is a function of its prompt.
     ///
-    /// The function may build an agent of its own ([`SubagentCx::child`]), call something else or
-    /// answer by itself. It is called once per call of the tool, also several at once; its failure is
-    /// a result for the model.
+    /// The function may build a child ([`SubagentCx::child`]), call something else or answer by itself. It
+    /// is called once per call of the tool, also several times in parallel. Its failure is a result for the
+    /// model.
     pub fn new<F, Fut>(name: impl Into<SmolStr>, function: F) -> Self
     where
         F: Fn(SubagentCx) -> Fut + Send + Sync + 'static,
@@ -84,7 +84,7 @@ impl Subagent {
         }
     }
 
-    /// A subagent that is an agent: a prompt, tools, skills and a model of its own.
+    /// A subagent that is an agent with its own prompt, tools, skills and model.
     pub fn agent(config: AgentConfig) -> Self {
         let (name, description) = (config.name.clone(), config.description.clone());
         let config = std::sync::RwLock::new(Arc::new(config));
@@ -95,7 +95,7 @@ impl Subagent {
         }
     }
 
-    /// When to call it: what the model reads.
+    /// Sets the description, from which the model knows when to call the subagent.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
@@ -119,57 +119,58 @@ impl RegisteredAgent {
         *slot = Arc::new(config);
     }
 
-    /// Waits until no run of it is under way, and lets no further one begin. Whether it was there.
+    /// Waits until the agent has no run, and lets no further run begin. Returns true if it was registered.
     pub(crate) async fn leave(&self) -> bool {
         !std::mem::replace(&mut *self.gone.write().await, true)
     }
 
-    /// Keeps it from leaving while the guard is held; `None` if it is leaving or has left.
+    /// Keeps the agent registered while the guard is held; `None` if it is leaving or has left.
     pub(crate) fn stay(&self) -> Option<RwLockReadGuard<'_, bool>> {
-        // Never waits: `leave` waits for its runs, and one that waited here would wait for itself.
+        // Never waits: `leave` waits for the agent's runs, and a run that waited here would wait for
+        // itself.
         self.gone.try_read().ok().filter(|gone| !**gone)
     }
 }
 
-/// What a subagent is told.
+/// The context of a subagent.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SubagentCx {
-    /// The name it was called by.
+    /// The name that the subagent was called by.
     pub name: SmolStr,
-    /// All it is to know of the conversation.
+    /// The prompt: all that the subagent knows of the conversation.
     pub prompt: String,
-    /// What it can do beyond its answer.
+    /// The controls: actions beyond the answer.
     pub controls: Controls,
 }
 
 impl SubagentCx {
-    /// Fires when the run it works for is aborted.
+    /// Fires when the calling run is aborted.
     pub fn cancel(&self) -> &CancellationToken {
         self.controls.cx().cancel()
     }
 
-    /// An agent that works for the run, under its policy, ledger and budget.
+    /// Builds a child of the run, under the run's policy, ledger and budget.
     pub fn child(&self) -> ChildBuilder {
         self.controls.cx().child()
     }
 }
 
-/// What a leading `@name` in a person's text does.
+/// The effect of a leading `@name` in a person's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MentionMode {
-    /// It stays in the text, and the model decides.
+    /// The name stays in the text, and the model decides.
     #[default]
     Model,
-    /// It calls that subagent with the rest of the text, without asking the model.
+    /// The subagent is called with the rest of the text, without the model.
     Dispatch,
 }
 
-/// The most bytes the list of subagents takes in the description of `invoke_subagent`.
+/// The greatest size of the list of subagents in the description of `invoke_subagent`, in bytes.
 const LIST_BYTES: usize = 8 * 1024;
 
-/// The tool by which the model calls a subagent.
+/// The tool with which the model calls a subagent.
 pub(crate) struct InvokeSubagent {
     pub(crate) spec: ToolSpec,
 }

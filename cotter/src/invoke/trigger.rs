@@ -1,5 +1,5 @@
-//! What brings a skill in by itself: words in a person's task. The triggers of all skills are compiled
-//! into one set, when the first task comes that could match.
+//! Triggers: patterns that activate a skill if they match a person's task. The triggers of all skills are
+//! compiled into one set on first use.
 
 use std::{fmt, sync::Arc};
 
@@ -8,30 +8,30 @@ use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use crate::invoke::skill::Skill;
 
-/// The most bytes a pattern may have.
+/// The greatest size of a pattern, in bytes.
 const PATTERN_BYTES: usize = 4 * 1024;
-/// The most memory one pattern, and all of them together, may compile to.
+/// The greatest memory of one compiled pattern, and of all compiled patterns together.
 const ONE_COMPILED: usize = 1024 * 1024;
 const ALL_COMPILED: usize = 32 * 1024 * 1024;
 
-/// One trigger of a skill. Any that matches brings the skill in.
+/// One trigger of a skill. Any match activates the skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
     pattern: String,
     kind: TriggerKind,
     reach: MatchScope,
-    /// What it is compiled from; `None` for letters that are looked for as they are.
+    /// The regular expression; `None` for plain letters, which are searched directly.
     regex: Option<String>,
 }
 
-/// How a pattern is read.
+/// The syntax of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TriggerKind {
-    /// It is looked for as it is written.
+    /// The pattern is searched as it is written.
     #[default]
     Keyword,
-    /// It is a regular expression, without look-around and back references.
+    /// The pattern is a regular expression, without look-around and back references.
     Regex,
 }
 
@@ -45,11 +45,11 @@ impl TriggerKind {
     }
 }
 
-/// What of a text a pattern may match.
+/// The parts of a text that a pattern may match.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MatchScope {
-    /// Any part of it, also within a word.
+    /// Any part of the text, even within a word.
     #[default]
     Anywhere,
     /// Whole words only.
@@ -57,17 +57,17 @@ pub enum MatchScope {
 }
 
 impl Trigger {
-    /// A keyword. Its case does not count, unless it begins with `(?-i)`.
+    /// Builds a keyword trigger. Case does not count, unless the keyword begins with `(?-i)`.
     pub fn keyword(pattern: &str) -> Result<Self, TriggerError> {
         Trigger::new(pattern, TriggerKind::Keyword, MatchScope::Anywhere)
     }
 
-    /// A regular expression. Case does not count, unless it says `(?-i)`.
+    /// Builds a regular expression trigger. Case does not count, unless the pattern says `(?-i)`.
     pub fn regex(pattern: &str) -> Result<Self, TriggerError> {
         Trigger::new(pattern, TriggerKind::Regex, MatchScope::Anywhere)
     }
 
-    /// A trigger of a kind.
+    /// Builds a trigger of a kind.
     pub fn new(pattern: &str, kind: TriggerKind, reach: MatchScope) -> Result<Self, TriggerError> {
         let error = |why: String| TriggerError { pattern: pattern.to_owned(), why };
         if pattern.trim().is_empty() {
@@ -84,7 +84,8 @@ impl Trigger {
                 None => Some(regex::escape(pattern)),
             },
             TriggerKind::Regex => {
-                // By itself first: what closes the group round it would be another pattern.
+                // Compiled alone first: a pattern that closes the group around it would be valid but
+                // different.
                 compile(pattern).map_err(|why| error(words_of(&why)))?;
                 Some(pattern.to_owned())
             }
@@ -107,12 +108,12 @@ impl Trigger {
         &self.pattern
     }
 
-    /// How the pattern is read.
+    /// The syntax of the pattern.
     pub fn kind(&self) -> TriggerKind {
         self.kind
     }
 
-    /// What of a text it may match.
+    /// The parts of a text that the pattern may match.
     pub fn reach(&self) -> MatchScope {
         self.reach
     }
@@ -127,14 +128,14 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
         .build()
 }
 
-/// The last line of the reader's words says what it is; those before it draw the place.
+/// The message of a regex error: its last line. The lines before it draw the position.
 fn words_of(error: &regex::Error) -> String {
     let words = error.to_string();
     let last = words.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// A pattern that can be none.
+/// The error of an invalid pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerError {
     pattern: String,
@@ -158,23 +159,23 @@ pub(crate) struct TriggerSet {
 }
 
 struct CompiledTriggers {
-    /// Plain letters, all at once; and which trigger each is.
+    /// The automaton of all plain keywords, and the trigger index of each.
     letters: Option<(AhoCorasick, Vec<usize>)>,
     patterns: RegexPatterns,
-    /// Which trigger each pattern is.
+    /// The trigger index of each pattern.
     pattern_of: Vec<usize>,
-    /// How many triggers there are.
+    /// The number of triggers.
     count: usize,
 }
 
 enum RegexPatterns {
     Set(RegexSet),
-    /// Where all of them together are too large for one set.
+    /// One expression per pattern, if they are too large for one set.
     Each(Vec<Regex>),
 }
 
 impl TriggerSet {
-    /// The set of those skills that have triggers.
+    /// The set of the skills that have triggers.
     pub(crate) fn new<'a>(skills: impl Iterator<Item = &'a Arc<Skill>>) -> Self {
         let skills = skills.filter(|skill| !skill.triggers.is_empty()).cloned().collect();
         TriggerSet { skills, compiled: std::sync::OnceLock::new() }
@@ -184,13 +185,13 @@ impl TriggerSet {
         self.skills.is_empty()
     }
 
-    /// Whether it is about the same skills.
+    /// True if both sets have the same skills.
     pub(crate) fn is_same(&self, other: &TriggerSet) -> bool {
         let pointers = |set: &TriggerSet| set.skills.iter().map(Arc::as_ptr).collect::<Vec<_>>();
         pointers(self) == pointers(other)
     }
 
-    /// The skills that a task brings in, each with its triggers that match, in order.
+    /// The skills that a task activates, each with its matching triggers, in order.
     pub(crate) fn matching(&self, task: &str) -> Vec<(&Arc<Skill>, Vec<&Trigger>)> {
         if self.is_empty() || task.trim().is_empty() {
             return vec![];
@@ -236,7 +237,7 @@ impl CompiledTriggers {
             .build();
         let patterns = match set {
             Ok(set) => RegexPatterns::Set(set),
-            // Each was compiled before it was taken.
+            // Each pattern was compiled when its trigger was built.
             Err(_) => {
                 RegexPatterns::Each(patterns.iter().filter_map(|one| compile(one).ok()).collect())
             }
@@ -249,7 +250,7 @@ impl CompiledTriggers {
         }
     }
 
-    /// Of each trigger whether it matches.
+    /// For each trigger, true if it matches.
     fn hits(&self, task: &str) -> Vec<bool> {
         let mut hits = vec![false; self.count];
         if let Some((letters, of)) = &self.letters {

@@ -1,9 +1,9 @@
-//! Which calls of a step may run side by side.
+//! Groups the calls of a step that may run in parallel.
 
 use std::ops::Range;
 
-/// Cuts the calls of a step into runs that may go side by side. A call whose tool is not marked
-/// parallel stands alone, so a read never moves past a write.
+/// Splits the calls of a step into segments that may run in parallel. A call whose tool is not marked
+/// parallel is alone, so a read never moves past a write.
 pub(crate) fn segments(parallel: &[bool]) -> Vec<Range<usize>> {
     let mut segments: Vec<Range<usize>> = vec![];
     for (index, beside_others) in parallel.iter().enumerate() {
@@ -41,7 +41,7 @@ mod tests {
                 let barriers = parallel[segment.clone()].iter().filter(|beside| !**beside).count();
                 prop_assert!(barriers == 0 || segment.len() == 1);
             }
-            // As few as can be: no two neighbours could have been one.
+            // The number is minimal: no two neighbours could be one segment.
             for pair in segments.windows(2) {
                 prop_assert!(!parallel[pair[0].start] || !parallel[pair[1].start]);
             }

@@ -1,4 +1,4 @@
-//! Hooks round one call, asked outside a run: nothing is decided for good and nothing runs.
+//! Hooks around one call, asked outside a run: nothing is decided and nothing runs.
 
 use std::sync::Arc;
 
@@ -16,28 +16,28 @@ use crate::{
     permission::facts::Facts,
 };
 
-/// What the hooks before a tool said about a call.
+/// The answers of the hooks before a tool about a call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PreCheckReport {
-    /// `pass`, `ask`, `block`, or `answer` where a hook would answer in the tool's stead.
+    /// `pass`, `ask`, `block`, or `answer` if a hook would answer in place of the tool.
     pub verdict: &'static str,
-    /// The hook that decided, where one did.
+    /// The hook that decided, if one did.
     pub by: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
     /// The input as it would run.
     pub input: Value,
 }
 
-/// Hooks round one call, outside a run: what `run_pre` and `run_post` of a hook manager do.
+/// Hooks around one call, outside a run: the `run_pre` and `run_post` of a hook manager.
 impl Agent {
-    /// Asks the hooks at `tool.pre` about a call of a tool, which need not exist. Nothing runs.
+    /// Asks the hooks at `tool.pre` about a call. The tool need not exist. Nothing runs.
     pub async fn run_pre(&self, tool: &str, input: Value) -> PreCheckReport {
         run_pre(&self.detached_step_cx(), call(tool, input)).await
     }
 
-    /// Shows a result to the hooks at `tool.post`; gives it as they left it.
+    /// Shows a result to the hooks at `tool.post`. Returns the result after the hooks.
     pub async fn run_post(&self, tool: &str, input: Value, result: &str) -> String {
         run_post(&self.detached_step_cx(), call(tool, input), result).await
     }
@@ -73,7 +73,7 @@ async fn run_pre(step_cx: &StepCx, call: ToolCall) -> PreCheckReport {
     }
 }
 
-/// Fires `tool.post` at the hooks that match the tool; gives the result as they left it.
+/// Fires `tool.post` at the hooks that match the tool. Returns the result after the hooks.
 async fn run_post(step_cx: &StepCx, call: ToolCall, result: &str) -> String {
     let chain = step_cx.generation().chain::<ToolPost>().filtered(|meta| meta.matches(&call.name));
     let event = Arc::new(ToolPostEvent {

@@ -1,5 +1,4 @@
-//! From a call of the model to a decision: scope, schema, transforms, schema again, floor and gates.
-//! Decides; nothing runs here.
+//! The decision about a call: scope, schema, transforms, schema again, floor and gates. Nothing runs here.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -39,42 +38,42 @@ use crate::{
     text,
 };
 
-/// A call and what was decided about it.
+/// A call and the decision about it.
 pub(crate) struct CallDecision {
     pub(crate) call: ToolCall,
-    /// The tool, where there is one.
+    /// The tool, if it exists.
     pub(crate) row: Option<Arc<ToolEntry>>,
     /// The input as it would run.
     pub(crate) input: Arc<Value>,
     pub(crate) facts: Arc<Facts>,
     pub(crate) stand: CallState,
-    /// Who decided.
+    /// The stage, rule or hook that decided.
     pub(crate) by: SmolStr,
     pub(crate) approved_by: Option<SmolStr>,
     /// The questions that were answered with yes.
     pub(crate) answered: Vec<AskReason>,
-    /// Who changed the input: name, before, after.
+    /// The changes of the input: the hook's name, the input before, the input after.
     pub(crate) rewrites: Vec<(SmolStr, Arc<Value>, Arc<Value>)>,
-    /// A transform's answer in the tool's stead.
+    /// A transform's answer in place of the tool.
     pub(crate) answer: Option<ToolOutput>,
     pub(crate) ran: Vec<HandlerRun>,
-    /// The generation whose word was heard last.
+    /// The generation that was asked last.
     pub(crate) generation: u64,
-    /// Whether a secret had been read by then.
+    /// True if a secret had been read by then.
     pub(crate) after_secret: bool,
-    /// Who makes the call, where it is not the model: their own hooks are not asked.
+    /// The caller, if it is not the model. Its own hooks are not asked.
     pub(crate) caller: Option<Owner>,
 }
 
-/// How things stand with a call.
+/// The state of a call.
 pub(crate) enum CallState {
     Pass,
-    /// A person must say yes first. `open` where a hook may answer for them.
+    /// A person must say yes first. `open` is true if a hook may answer in place of the person.
     Ask {
         asks: Vec<AskReason>,
         open: bool,
     },
-    /// It does not run. `words` are for the model.
+    /// The call does not run. `words` are for the model.
     Refused {
         kind: ToolErrorKind,
         reason: String,
@@ -102,7 +101,7 @@ impl CallDecision {
         }
     }
 
-    /// A call that is not looked at any more.
+    /// A call that was cancelled before a decision.
     pub(crate) fn cancelled(call: ToolCall) -> Self {
         let mut decision = CallDecision::new(call);
         decision.cancel();
@@ -144,8 +143,8 @@ impl CallDecision {
     }
 }
 
-/// Decides the calls of a step, all at once. Of an interrupted step, calls that were not asked about are
-/// cancelled.
+/// Decides the calls of a step, all at once. In an interrupted step, calls that were not in the question
+/// are cancelled.
 pub(crate) async fn decide_calls(
     step_cx: &StepCx,
     calls: Vec<ToolCall>,
@@ -170,7 +169,7 @@ pub(crate) async fn decide_calls(
     Ok(join_all(calls.into_iter().map(each)).await)
 }
 
-/// Takes a call through every stage that decides about it.
+/// Takes a call through every stage of the decision.
 pub(crate) async fn prepare(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
     let mut decision = begin(step_cx, tools, call);
     let Some(row) = decision.row.clone() else { return decision };
@@ -183,7 +182,7 @@ pub(crate) async fn prepare(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -
     decision
 }
 
-/// Finds the tool of a call; one that is not shown is refused.
+/// Finds the tool of a call. A tool that is not shown to the model is refused.
 pub(crate) fn begin(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
     let mut decision =
         CallDecision { generation: step_cx.generation().number, ..CallDecision::new(call) };
@@ -194,7 +193,7 @@ pub(crate) fn begin(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDe
     decision
 }
 
-/// What is shown to the model is what may be called.
+/// Refuses a call of a tool that the model is not shown.
 fn out_of_scope(decision: &mut CallDecision, tools: &ToolSet, generation: &Generation) {
     let name = text::clip(&text::show_line(&decision.call.name), 80).into_owned();
     if generation.tools.row(&decision.call.name).is_some() {
@@ -242,7 +241,7 @@ pub(crate) fn compute_facts(
     }
 }
 
-/// Runs the transforms; what they made is checked like the model's own input.
+/// Runs the transforms and checks their result like the model's own input.
 pub(crate) async fn transform(
     decision: &mut CallDecision,
     row: &ToolEntry,
@@ -272,7 +271,7 @@ pub(crate) async fn transform(
         || (check_schema(decision, row) && compute_facts(decision, row, step_cx))
 }
 
-/// The floor and the gates, side by side: the strictest stands.
+/// Asks the floor and the gates; the strictest verdict wins.
 async fn decide(decision: &mut CallDecision, row: &ToolEntry, step_cx: &StepCx) {
     decision.after_secret = decision.facts.has_effects() && step_cx.cx.has_read_secret();
     let ruling = rule(decision, step_cx);
@@ -319,7 +318,7 @@ pub(crate) fn rule(decision: &CallDecision, step_cx: &StepCx) -> Ruling {
     }
 }
 
-/// Everybody who wants the call asked; whether only mode or zone do.
+/// The reasons to ask about a call, and true if only mode or zone ask.
 fn questions(ruling: &Ruling, verdicts: &[(Arc<HandlerMeta>, Verdict)]) -> (Vec<AskReason>, bool) {
     let floor = match &ruling.verdict {
         Verdict::Ask(reason) => {
@@ -337,15 +336,14 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<HandlerMeta>, Verdict)]) -> (Vec<
     (floor.into_iter().chain(gates).collect(), open)
 }
 
-/// Somebody who asks, by name.
+/// A reason to ask, with the name of its author.
 pub(crate) fn asks(by: &str, verdict: &Verdict) -> AskReason {
     let reason = verdict.reason().unwrap_or_default().to_owned();
     AskReason { by: by.into(), reason, hook: None }
 }
 
-/// Asks gates and floor once more, of the newest generation: before an approval counts, and before a
-/// permit when the registry has changed. What was asked and answered is not asked again; anything
-/// new that is stricter refuses.
+/// Asks gates and floor again, in the newest generation: before an approval counts, and before a permit if
+/// the registry has changed. Answered questions are not asked again; anything new that is stricter refuses.
 pub(crate) async fn recheck(decision: &mut CallDecision, step_cx: &StepCx) {
     decision.generation = step_cx.generation().number;
     decision.after_secret = step_cx.cx.has_read_secret();

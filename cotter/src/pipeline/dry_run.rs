@@ -1,10 +1,10 @@
-//! Hooks, tried: a point is fired at the hooks that are loaded, and nothing else happens. What each of them
-//! said is a report ([`DryRunReport`]).
+//! Dry runs of hooks: a point is fired at the loaded hooks, and nothing else happens. The result is a
+//! report of their answers ([`DryRunReport`]).
 //!
-//! There is no scope, no schema and no floor here, and the kernel's own gates are not asked: what becomes of
-//! a call as a whole is [`Agent::explain`](crate::agent::Agent::explain)'s to tell. Hooks are asked by the one
-//! dispatch, as in a run, but for two things: [`Cx::is_dry_run`](crate::agent::cx::Cx::is_dry_run) is true (`dryRun` in a
-//! payload), and those that nobody waits for are waited for.
+//! There is no scope, no schema and no floor here, and kernel gates are not asked. For the decision about a
+//! whole call use [`Agent::explain`](crate::agent::Agent::explain). Hooks run through the same dispatch as
+//! in a run, with two differences: [`Cx::is_dry_run`](crate::agent::cx::Cx::is_dry_run) is true (`dryRun`
+//! in a payload), and detached hooks are awaited.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -51,8 +51,8 @@ use crate::{
     permission::{facts::Facts, origin::Origin, verdict::Power},
 };
 
-/// What happens at a point, to see what hooks say to it. What is not said is made up, plausibly: a run that
-/// just began, a reply without tools, a tool that gave nothing.
+/// A sample event at a point, to see how hooks answer it. Values that are not given are made up: a run that
+/// just began, a reply without tools, a tool without output.
 #[derive(Clone, Debug)]
 pub struct DryRun {
     point: PointId,
@@ -63,7 +63,7 @@ pub struct DryRun {
 }
 
 impl DryRun {
-    /// Something at this point.
+    /// A dry run at this point.
     pub fn at(point: PointId) -> Self {
         let input = Arc::new(Value::Object(Map::new()));
         DryRun {
@@ -75,87 +75,87 @@ impl DryRun {
         }
     }
 
-    /// The call it is about: at the points about tools, and at `permission.ask`. The tool need not exist;
-    /// of one that does, hooks are told what the call touches.
+    /// Sets the call, for the points about tools and for `permission.ask`. The tool need not exist; if it
+    /// does, hooks get the call's facts.
     pub fn with_call(mut self, tool: impl Into<SmolStr>, input: Value) -> Self {
         (self.tool, self.input) = (tool.into(), Arc::new(input));
         self
     }
 
-    /// What was typed, at `user.prompt.submit`; what a subagent is given, at `subagent.start`.
+    /// Sets the typed text at `user.prompt.submit`, or the subagent's prompt at `subagent.start`.
     pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompt = prompt.into();
         self
     }
 
-    /// What came of it: the tool's result at `tool.post`, the last words at `turn.end` and `subagent.end`.
+    /// Sets the tool's result at `tool.post`, or the last text at `turn.end` and `subagent.end`.
     pub fn with_result(mut self, result: impl Into<String>) -> Self {
         self.result = result.into();
         self
     }
 }
 
-/// What hooks said.
+/// The answers of the hooks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DryRunReport {
-    /// `pass`, `ask` or `block`; `answer` where a hook would answer in the tool's stead, `go_on` at
+    /// `pass`, `ask` or `block`; `answer` if a hook would answer in place of the tool, `go_on` at
     /// `turn.end`, `yes` or `no` at `permission.ask`.
     pub verdict: &'static str,
-    /// Why, where it does not simply pass.
+    /// The reason, unless the verdict is a plain pass.
     pub reason: String,
-    /// The hook that decided; empty where none did.
+    /// The hook that decided; empty if none did.
     pub decided_by: SmolStr,
-    /// The input of the call as hooks left it; `null` at points that are about none.
+    /// The input of the call after the hooks; `null` at points without a call.
     pub input: Value,
-    /// The prompt, the result or the summary as hooks left it, at points that have one.
+    /// The prompt, the result or the summary after the hooks, at points that have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What the model would be told.
+    /// The notes that the model would get.
     pub notes: Vec<DryRunNote>,
-    /// What the person would be told.
+    /// The messages that the person would get.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
-    /// Every hook at the point, the kernel's aside, in the order of origins and registration.
+    /// Every hook at the point except kernel gates, in the order of origins and registration.
     pub hooks: Vec<DryRunRow>,
 }
 
-/// Words to the model.
+/// A note to the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DryRunNote {
-    /// Who says them.
+    /// The author of the note.
     pub owner: SmolStr,
-    /// The words as they would be sent.
+    /// The text as it would be sent.
     pub text: String,
 }
 
-/// One hook, and what it said.
+/// One hook and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct DryRunRow {
-    /// Its name.
+    /// The hook's name.
     pub name: SmolStr,
-    /// Who registered it.
+    /// The origin of the hook's owner.
     pub origin: String,
-    /// The most it may do. One that may change something judges what others changed, too.
+    /// The greatest power of the hook. A hook that transforms also judges the changes of others.
     #[serde(serialize_with = "as_word")]
     pub power: Power,
-    /// Whether it is for this tool. It is asked about others, never about this.
+    /// True if the hook matches this tool. A hook that does not match is not asked.
     pub matched: bool,
-    /// What it said, or how it failed, in one word; `not reached` where another ended it before. `pass` of
-    /// one that did not match.
+    /// The answer or the failure, in one word; `not reached` if another hook ended the chain; `pass` if the
+    /// hook does not match.
     pub verdict: &'static str,
-    /// How long it took, in milliseconds.
+    /// The time that the hook took, in milliseconds.
     pub ms: f64,
-    /// Why, where it said so.
+    /// The reason, if the hook gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What a command said on standard error besides.
+    /// The text that a command wrote to standard error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stderr: Option<String>,
-    /// The tools it is limited to.
+    /// The tools that the hook is limited to.
     #[serde(skip)]
     pub tools: Option<Vec<String>>,
 }
@@ -164,12 +164,12 @@ fn as_word<S: serde::Serializer>(power: &Power, serializer: S) -> Result<S::Ok, 
     serializer.serialize_str(power.as_str())
 }
 
-/// What is said of a hook that was not asked, since another had ended it.
+/// The verdict word of a hook that was not asked, because another hook ended the chain.
 pub(crate) const NOT_REACHED: &str = "not reached";
 
 impl Agent {
-    /// Fires a point at the loaded hooks and reports their answers. Nothing happens but what they do
-    /// themselves; they are told that it is a dry run.
+    /// Fires a point at the loaded hooks and reports their answers. Nothing happens except for the hooks'
+    /// own actions; they are told that it is a dry run.
     pub async fn try_hooks(&self, trial: DryRun) -> DryRunReport {
         try_hooks(self.dry_step_cx(), trial).await
     }
@@ -196,7 +196,7 @@ impl<'a> points::PointVisitor for DryRunVisitor<'a> {
     }
 }
 
-/// Transforms, then everybody else on what they made, with what it touches worked out anew.
+/// Runs the transforms, then the other hooks on the changed event, with its facts computed again.
 async fn fire<P: ExternalPoint>(step_cx: &StepCx, trial: &DryRun) -> DryRunReport {
     let loaded = step_cx.generation().chain::<P>();
     let loaded = loaded.filtered(|meta| meta.owner.origin != Origin::Kernel);
@@ -238,13 +238,13 @@ async fn fire<P: ExternalPoint>(step_cx: &StepCx, trial: &DryRun) -> DryRunRepor
     DryRunReport { hooks, ..concluded(&decided) }
 }
 
-/// The facts of a call, as its tool says; of a tool that does not exist nothing is known.
+/// The facts of a call, as its tool returns them; unknown facts if the tool does not exist.
 fn facts(step_cx: &StepCx, tool: &str, input: &Value) -> Arc<Facts> {
     let known = step_cx.agent().facts(tool, input).filter(|facts| facts.invalid.is_none());
     Arc::new(known.unwrap_or_else(Facts::unknown))
 }
 
-/// What all of them come to.
+/// Folds the answers of all hooks into a report.
 fn concluded<P: ExternalPoint>(decided: &PointOutcome<P>) -> DryRunReport {
     let said = match (&decided.stop, decided.strictest(), strictest(&decided.answers)) {
         (Some((meta, ChainStop::Block(reason))), ..) => Some((meta, "block", reason.as_str())),
@@ -270,8 +270,8 @@ fn concluded<P: ExternalPoint>(decided: &PointOutcome<P>) -> DryRunReport {
     DryRunReport { verdict, reason, decided_by, input, text, notes, notices, hooks }
 }
 
-/// A row per hook, whichever of its sides was asked. Those that are asked about everything and had nothing
-/// to say are left out.
+/// The rows of the hooks, one per hook, whichever of its sides was asked. Hooks that are asked about
+/// everything and gave no answer are left out.
 fn rows<P: ExternalPoint>(
     loaded: &Chain<P>,
     step_cx: &StepCx,
@@ -283,7 +283,7 @@ fn rows<P: ExternalPoint>(
     rows.filter(|(sides, row)| !is_silent(sides, row)).map(|(_, row)| row).collect()
 }
 
-/// Hooks with all their sides: one that may change something is registered twice.
+/// Groups the registrations of each hook: a hook that may transform is registered twice.
 pub(crate) fn sides<'a>(
     metas: impl Iterator<Item = &'a Arc<HandlerMeta>>,
 ) -> Vec<Vec<&'a Arc<HandlerMeta>>> {
@@ -297,12 +297,12 @@ pub(crate) fn sides<'a>(
     hooks
 }
 
-/// Whether a hook is asked about everything and had nothing to say.
+/// True if a hook is asked about everything and gave no answer.
 pub(crate) fn is_silent(sides: &[&Arc<HandlerMeta>], row: &DryRunRow) -> bool {
     row.matched && row.verdict == NOT_REACHED && sides.iter().all(|meta| meta.quiet)
 }
 
-/// What one hook said, whichever of its sides did.
+/// The row of one hook, from all of its sides.
 pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]) -> DryRunRow {
     let of_hook = |ran: &&HandlerRun| sides.iter().any(|meta| meta.id == ran.handler);
     let told: Vec<_> = ran.iter().filter(of_hook).collect();
@@ -310,7 +310,7 @@ pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]
     let verdict = match (matched, told.last().map(|ran| ran.word)) {
         (false, _) => "pass",
         (true, None) => NOT_REACHED,
-        // Its judgement was that nothing is the matter, or it would be told.
+        // The hook also judges, and a verdict other than `pass` would be in the list.
         (true, Some("keep")) if judges => "pass",
         (true, Some(word)) => word,
     };

@@ -1,4 +1,4 @@
-//! Runs calls that are decided, and turns each into its result. The only place that makes permits.
+//! Runs calls that are decided, and turns each into its result. Permits are made only here.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -36,10 +36,10 @@ use crate::{
     },
 };
 
-/// The most calls of one step that run at the same time.
+/// The greatest number of calls of one step that run at the same time.
 const SIDE_BY_SIDE: usize = 32;
 
-/// Answers calls that were left open, so that history is always well paired.
+/// Stores a result for every open call, so that every call has exactly one result.
 pub(crate) fn close_open_calls(step_cx: &StepCx) {
     // Providers reject a call without a result.
     let open = step_cx.state().open_calls();
@@ -56,7 +56,7 @@ pub(crate) fn close_open_calls(step_cx: &StepCx) {
     }
 }
 
-/// True if a call may run beside others of its step.
+/// True if a call may run in parallel with others of its step.
 pub(crate) fn runs_beside_others(decision: &CallDecision) -> bool {
     match (&decision.stand, &decision.row, &decision.answer) {
         // A tool that panics here runs alone.
@@ -67,7 +67,8 @@ pub(crate) fn runs_beside_others(decision: &CallDecision) -> bool {
     }
 }
 
-/// Runs calls side by side. Gives their results in call order, and whether all was stored and told.
+/// Runs calls in parallel. Returns their results in call order, and the first error of storing or
+/// reporting.
 pub(crate) async fn run_segment(
     step_cx: &StepCx,
     mut decisions: Vec<CallDecision>,
@@ -108,21 +109,20 @@ pub(crate) async fn run_segment(
     Ok((results.into_iter().flatten().collect(), told))
 }
 
-/// Stores a result as a message, and tells it.
+/// Stores a result as a message, and reports it to the listeners.
 pub(crate) fn store_result(step_cx: &StepCx, result: ToolResultMessage) -> Result<(), StoreError> {
     let entry = step_cx.state().append(EntryBody::Message(Message::ToolResult(result)));
     step_cx.tell(|| EventKind::Message { entry })
 }
 
 impl CallDecision {
-    /// Whether its tool will run.
+    /// True if the tool will run.
     fn runs(&self) -> bool {
         matches!(self.stand, CallState::Pass) && self.answer.is_none()
     }
 }
 
-/// A call that passed may be overtaken until it runs: by an abort, or by a registry that has become
-/// stricter.
+/// Checks a passed call again until nothing changes: an abort or a stricter registry may refuse it.
 async fn recheck_until_stable(decision: &mut CallDecision, step_cx: &StepCx) {
     while matches!(decision.stand, CallState::Pass) {
         if step_cx.is_cancelled() {
@@ -137,12 +137,12 @@ async fn recheck_until_stable(decision: &mut CallDecision, step_cx: &StepCx) {
     }
 }
 
-/// Whether another call has read a secret since this one was decided on.
+/// True if another call has read a secret since this call was decided.
 fn has_learnt(decision: &CallDecision, step_cx: &StepCx) -> bool {
     decision.facts.has_effects() && !decision.after_secret && step_cx.cx.has_read_secret()
 }
 
-/// The ledger row of a call: the decision and, where it passed, the start.
+/// Builds the ledger row of a call: the decision and, if it passed, the start.
 fn build_row(decision: &mut CallDecision, step_cx: &StepCx) -> Box<DecisionRow> {
     let (verdict, reason) = match &decision.stand {
         CallState::Refused { reason, .. } => ("block", Some(reason.clone())),
@@ -176,13 +176,13 @@ fn store_decision(step_cx: &StepCx, row: Box<DecisionRow>) {
     step_cx.state().record(Record::Ledger(row));
 }
 
-/// A call that is over.
+/// A call that has ended.
 struct FinishedCall {
     call: ToolCall,
     told: CallEnd,
     result: ToolResultMessage,
     ran: Vec<HandlerRun>,
-    /// The second row of a call that was overtaken after its first was stored.
+    /// The second row of a call that was refused after its first row was stored.
     overtaken: Option<Box<DecisionRow>>,
 }
 
@@ -193,7 +193,7 @@ enum CallEnd {
 }
 
 impl FinishedCall {
-    /// Stores the outcome and tells it; the result follows in call order.
+    /// Stores the outcome and reports it; the result follows in call order.
     fn store(self, step_cx: &StepCx) -> (ToolResultMessage, Result<(), StoreError>) {
         let FinishedCall { call, told, result, ran, overtaken } = self;
         if let Some(row) = overtaken {
@@ -241,7 +241,7 @@ impl FinishedCall {
     }
 }
 
-/// Runs a call that may run; answers one that may not.
+/// Runs a call that passed; builds the result of a refused one.
 async fn finish(step_cx: &StepCx, mut decision: CallDecision) -> FinishedCall {
     let passed = matches!(decision.stand, CallState::Pass);
     recheck_until_stable(&mut decision, step_cx).await;
@@ -305,7 +305,7 @@ async fn finish(step_cx: &StepCx, mut decision: CallDecision) -> FinishedCall {
     FinishedCall { call, told, result, ran: decided.ran, overtaken }
 }
 
-/// The tool at work. A panic is its failure; an abort drops it.
+/// Runs the tool. A panic is an error of the tool; an abort drops it.
 async fn work(row: &ToolEntry, permit: Permit, step_cx: &StepCx) -> Result<ToolOutput, ToolError> {
     let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
     tokio::select! {
@@ -320,7 +320,8 @@ async fn work(row: &ToolEntry, permit: Permit, step_cx: &StepCx) -> Result<ToolO
     }
 }
 
-/// The tool looks after what the hooks did. A panic changes nothing.
+/// Tells the tool that the hooks at `tool.post` are done; they may have changed its files. A panic is
+/// ignored.
 async fn settle(row: &ToolEntry, call: &ToolCall, ran: &ToolPostEvent, step_cx: &StepCx) {
     let cx = spoken_by_tool(call, &row.owner, &step_cx.cx);
     let settling = async { row.tool.settled(ran, &cx).await };

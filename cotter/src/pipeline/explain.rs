@@ -1,4 +1,4 @@
-//! The whole decision about one call, without running it: what [`crate::agent::Agent::explain`] tells.
+//! The whole decision about one call, without running it: the report of [`crate::agent::Agent::explain`].
 
 use std::sync::Arc;
 
@@ -30,43 +30,43 @@ use crate::{
     registry::generation::ToolEntry,
 };
 
-/// What would happen to a call, and why.
+/// The decision about a call, with its reasons.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ExplainReport {
     /// `pass`, `ask` or `block`.
     pub verdict: &'static str,
-    /// Why, where it does not simply pass.
+    /// The reason, unless the verdict is a plain pass.
     pub reason: String,
-    /// What decided: a stage, a rule, a gate, the zone or the mode.
+    /// The cause of the decision: a stage, a rule, a gate, the zone or the mode.
     pub decided_by: String,
-    /// What the call touches.
+    /// The facts of the call.
     pub facts: Facts,
-    /// The input as it would run, where hooks were asked and changed it.
+    /// The input as it would run, if hooks were asked and changed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
-    /// Everything that was looked at, in order.
+    /// Every stage, rule and hook that was checked, in order.
     pub considered: Vec<ExplainRow>,
 }
 
-/// One thing that was looked at.
+/// One stage, rule or hook that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ExplainRow {
-    /// Its name, or its words where it is a rule.
+    /// Its name, or the text of a rule.
     pub name: String,
-    /// Who registered it.
+    /// The origin of its owner.
     pub origin: String,
     /// `scope`, `schema`, `transform`, `kernel`, `gate`, `rule`, `zone`, `mode` or `approval`.
     pub kind: &'static str,
-    /// Whether it speaks about this call.
+    /// True if it applies to this call.
     pub matched: bool,
-    /// What it says: `pass`, `ask`, `block`, or `would be asked` of a hook that is not asked here. Of one
-    /// that is, what it says to a call: `replace` and `answer`, too, or how it failed; `not reached` where
-    /// another had ended it.
+    /// Its verdict: `pass`, `ask` or `block`; `would be asked` for a hook that is not asked here. For a
+    /// hook that is asked, also `replace`, `answer` or the word of its failure; `not reached` if another
+    /// hook ended the chain.
     pub verdict: &'static str,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -84,31 +84,31 @@ impl ExplainRow {
 }
 
 impl Agent {
-    /// Explains what would happen to a call. Nothing runs, nobody is asked and nothing is kept.
+    /// Explains the decision about a call. Nothing runs, no person is asked, nothing is stored.
     pub async fn explain(&self, tool: &str, input: Value) -> ExplainReport {
         let call = call(tool, input);
         explain(&self.dry_step_cx(), call, HookMode::Listed).await
     }
 
-    /// Explains a call with the hooks at `tool.pre` really asked, observers aside. They are told that it
-    /// is a dry run.
+    /// Explains a call and really asks the hooks at `tool.pre`, except for observers. The hooks are told
+    /// that it is a dry run.
     pub async fn explain_with_hooks(&self, tool: &str, input: Value) -> ExplainReport {
         let call = call(tool, input);
         explain(&self.dry_step_cx(), call, HookMode::Asked).await
     }
 }
 
-/// What becomes of hooks that may do more than look.
+/// The handling of hooks that may do more than observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HookMode {
-    /// They are named.
+    /// The hooks are listed.
     Listed,
-    /// They are asked, and told that it is a trial.
+    /// The hooks are asked, and told that it is a dry run.
     Asked,
 }
 
-/// Decides about a call as far as that can be done without asking a person or running anything. The
-/// kernel's gates are asked, and those that say that they only look; other hooks as `hooks` says.
+/// Decides about a call without asking a person or running anything. Kernel gates and hooks that are marked
+/// pure are asked; other hooks as `hooks` says.
 async fn explain(step_cx: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainReport {
     let tools = &step_cx.face.tools;
     let mut decision = prepare::begin(step_cx, tools, call);
@@ -151,7 +151,7 @@ async fn explain(step_cx: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainRe
     told(decision, considered)
 }
 
-/// The hooks that may do more than look, a row each, with the most that each may do.
+/// The hooks that may do more than observe, a row each, with the greatest power of each.
 fn asked_or_listed<'a>(
     decision: &'a CallDecision,
     step_cx: &'a StepCx,
@@ -206,7 +206,7 @@ async fn ask_pure_gates(
     said
 }
 
-/// Rules, approvals, zone and mode, each with what it says.
+/// The rows of rules, approvals, zone and mode.
 fn on_the_floor(decision: &CallDecision, step_cx: &StepCx, ruling: &Ruling) -> Vec<ExplainRow> {
     let (policy, workspace) = (&step_cx.generation().policy, &step_cx.cx.run.workspace);
     let approvals = step_cx.cx.root_session().approvals();
@@ -226,7 +226,7 @@ fn on_the_floor(decision: &CallDecision, step_cx: &StepCx, ruling: &Ruling) -> V
     considered
 }
 
-/// The strictest of floor and gates, as a run would take it.
+/// Settles the decision: the strictest of floor and gates, as in a run.
 fn settle(
     decision: &mut CallDecision,
     step_cx: &StepCx,

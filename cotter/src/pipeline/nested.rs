@@ -1,4 +1,5 @@
-//! A call that a handler makes itself: the same way as the model's, within the call it is made from.
+//! A call that a handler makes: it takes the same path as the model's calls, within the call that it is
+//! made from.
 
 use std::sync::Arc;
 
@@ -24,15 +25,15 @@ use crate::{
 };
 
 impl Controls {
-    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's
-    /// own, as part of the call or hook it is made from; hooks of the same owner are not asked.
+    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's own, as
+    /// part of the call or hook that it is made from. Hooks of the same owner are not asked.
     pub async fn run_tool(&self, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
         let _paused = self.cx().pause();
         run_nested(self.cx(), name, input).await
     }
 }
 
-/// Takes one call through the pipeline. Its result is the caller's and no part of the conversation.
+/// Takes one call through the pipeline. The result goes to the caller and is no part of the conversation.
 async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
     if depth(cx) >= DEEPEST {
         let words = format!("calls are nested {DEEPEST} deep, and may not be deeper");
@@ -62,7 +63,7 @@ async fn take(
     call: ToolCall,
     number: u32,
 ) -> Result<Result<ToolOutput, ToolError>, StoreError> {
-    // That owner's own hooks are not asked about it.
+    // The hooks of the calling owner are not asked about the call.
     let caller = step_cx.speaker();
     let own = match (&caller, step_cx.face.tools.row(&call.name)) {
         (Some(caller), Some(row)) => ToolSet::new(vec![Arc::new(row.without(caller))]),

@@ -1,5 +1,5 @@
-//! One question per step: every call that needs a yes, put to hooks that may answer and to the
-//! person. Nobody's answer is a no.
+//! One question per step, with every call that needs a yes. It is put to the hooks that may answer, then to
+//! the person. No answer is a no.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(crate) async fn ask_about_step(
     }
     store_answers(step_cx, &question, &answers)?;
     let step_cx = step_cx.newest();
-    // In the order in which they were asked: an answer is one call's, whatever the calls are named.
+    // Matched by order, not by id: each answer belongs to one call, even if call ids repeat.
     let mut given = answers.decisions.iter();
     for decision in decisions.iter_mut() {
         let CallState::Ask { asks, .. } = &mut decision.stand else { continue };
@@ -77,25 +77,25 @@ pub(crate) async fn ask_about_step(
     Ok(())
 }
 
-/// Who answered where nobody did.
+/// The name in `by` if there was no answer.
 const NOBODY: &str = "nobody";
 
-/// What came back, a decision per call.
+/// The answers to a question, one per call.
 struct StepAnswers {
     by: SmolStr,
     decisions: Vec<CallAnswer>,
 }
 
-/// What was said about one call.
+/// The answer about one call.
 struct CallAnswer {
     call_id: SmolStr,
     yes: bool,
-    /// Words for the model, or what else was said yes to.
+    /// Words for the model, or the rules that were approved besides.
     words: Option<String>,
     remember: Option<(ApprovalScope, Vec<String>)>,
 }
 
-/// How long a yes holds.
+/// The time for which an approval holds.
 #[derive(Clone, Copy)]
 enum ApprovalScope {
     Session,
@@ -166,7 +166,8 @@ fn by_hook(
     }
 }
 
-/// An answer counts only for the question it names, and for calls as they were shown.
+/// Reads a person's answer. It counts only for the question that it names, and for calls as they were
+/// shown.
 fn by_person(question: &Question, answered: Option<QuestionAnswer>) -> StepAnswers {
     let Some(answered) = answered else {
         return StepAnswers::all(question, NOBODY, false, Some("there was no answer"));
@@ -195,8 +196,8 @@ fn by_person(question: &Question, answered: Option<QuestionAnswer>) -> StepAnswe
     StepAnswers { by: answered.by.clone(), decisions }
 }
 
-/// Remembers a yes that holds for longer than its call. Only what would have answered this very
-/// question counts: no rule takes the place of a gate, an ask rule or the kernel.
+/// Remembers an approval that holds for longer than its call. It counts only if its rules would have
+/// answered this question: no rule replaces a gate, an ask rule or the kernel.
 fn remember(step_cx: &StepCx, decision: &CallDecision, given: &mut CallAnswer) {
     let Some((lasting, texts)) = given.remember.take() else { return };
     let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
@@ -234,12 +235,12 @@ fn asked<'a>(
     PolicyInput { tool, input: &decision.input, facts: &decision.facts, workspace, approvals }
 }
 
-/// Whether only mode or zone ask.
+/// True if only mode or zone ask.
 fn is_open(decision: &CallDecision) -> bool {
     matches!(decision.stand, CallState::Ask { open: true, .. })
 }
 
-/// Where nobody answered, it is told what there was to be asked about.
+/// Refuses a call. Without an answer, the reason also names what there was to ask about.
 fn refuse(decision: &mut CallDecision, asks: &[AskReason], by: &SmolStr, words: Option<&str>) {
     let name = &decision.call.name;
     let reasons = asks.iter().map(|ask| ask.reason.as_str()).collect::<Vec<_>>().join("; ");
@@ -272,7 +273,7 @@ fn asked_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCall>
     })
 }
 
-/// What tells of a rule whether it answers this question, as it stands now.
+/// A check that tells if a rule would answer this question, under the current policy.
 fn own_rule(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
     if !is_open(decision) {
         return RuleCheck::default();
@@ -293,7 +294,7 @@ fn preview(decision: &CallDecision) -> String {
     text::clip(&format!("{} {input}", decision.call.name), 2000).into_owned()
 }
 
-/// Binds an answer to session, call, tool definition, input and working folder.
+/// The digest that binds an answer to session, call, tool definition, input and working folder.
 fn call_digest(step_cx: &StepCx, decision: &CallDecision) -> SmolStr {
     let run = &step_cx.cx.run;
     let spec = decision.row.as_ref().map(|row| &row.spec);

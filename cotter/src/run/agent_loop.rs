@@ -1,5 +1,6 @@
-//! The loop. Everything hangs on [`RunLoop::run_to_exit`]: prompt, then request, tools, request, … until the
-//! model stops, a limit is reached or somebody aborts. One entrance, one exit.
+//! The loop of a run. [`RunLoop::run_to_exit`] is its body: prompt, then request, tools, request, and so
+//! on, until the model stops, a limit is reached or the run is aborted. The loop has one entrance and one
+//! exit.
 
 use std::{
     future::Future,
@@ -46,17 +47,17 @@ use crate::{
     },
 };
 
-/// How often in a row a gate may send the model on, or a reply may be cut off.
+/// The greatest number of consecutive continuations by a gate, and of consecutive cut-off replies.
 const GO_ON: u32 = 8;
 const CUT_OFF: u32 = 3;
 
-/// How a run begins.
+/// The beginning of a run.
 pub(crate) enum RunInput {
     Prompt(PromptInput),
     Resume(InterruptedRun),
 }
 
-/// A run from its entrance to its single exit. It gets its `id` when its turn comes.
+/// Executes a run from its entrance to its single exit. The run gets its `id` when the session serves it.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` would keep each argument twice")]
 pub(crate) fn run(
     session: Session,
@@ -72,10 +73,10 @@ pub(crate) fn run(
             return reply;
         }
         let _turn = session.shared.turn.lock().await;
-        // Boxed, so that a run's future stays small enough for the allocator's quick way.
+        // Boxed, so that the future of a run stays small enough for the fast path of the allocator.
         let mut turn = Box::new(RunLoop::new(&session, begin, cancel));
         id.get_or_init(|| turn.step_cx.run_id().clone());
-        // A model, a store or a person's ui that panics ends the run; it does not leave it open.
+        // A panic in a model, a store or a ui ends the run; it does not leave the run open.
         let exit = match AssertUnwindSafe(turn.run_to_exit()).catch_unwind().await {
             Ok(Ok(never)) => match never {},
             Ok(Err(exit)) => exit,
@@ -88,26 +89,26 @@ pub(crate) fn run(
     }
 }
 
-/// One run under way.
+/// One run in progress.
 pub(crate) struct RunLoop {
     pub(crate) step_cx: StepCx,
-    /// Taken at the start.
+    /// The input; taken at the start.
     begin: Option<RunInput>,
-    /// The models the next request may go to, in order.
+    /// The models for the next request, in order.
     pub(crate) models: Arc<[Arc<dyn Model>]>,
-    /// The models that others had to answer for in this run: they are not asked again.
+    /// The models that a fallback replaced in this run. They are not asked again.
     pub(crate) given_up: Vec<SmolStr>,
     step: u32,
-    /// How often a gate sent the model on.
+    /// The number of times that a gate made the model continue.
     sent_on: u32,
-    /// The calls a taken-up question was about; its other calls are gone.
+    /// The calls of a resumed question. The other calls of that step are closed.
     resumed: Option<Vec<SmolStr>>,
-    /// Whether `session.start` was told.
+    /// True if `session.start` was fired.
     started: bool,
     pub(crate) replies: Vec<Arc<Entry>>,
 }
 
-/// Why the loop was left.
+/// The reason why the loop was left.
 #[derive(Debug)]
 pub(crate) struct RunExit {
     pub(crate) reason: EndReason,
@@ -115,7 +116,7 @@ pub(crate) struct RunExit {
 }
 
 impl RunLoop {
-    /// The loop.
+    /// Executes the loop.
     async fn run_to_exit(&mut self) -> Result<NoReturn, RunExit> {
         let mut patience = StallCounts::default();
         let mut calls = self.start().await?;
@@ -136,7 +137,8 @@ impl RunLoop {
         }
     }
 
-    /// Stores the start and the prompt, or takes up an interrupted step: the calls still open.
+    /// Stores the start and the prompt, or resumes an interrupted step. Returns the calls that are still
+    /// open.
     async fn start(&mut self) -> Result<Vec<ToolCall>, RunExit> {
         match self.begin.take() {
             None => Ok(vec![]),
@@ -170,8 +172,8 @@ impl RunLoop {
         }
     }
 
-    /// A step is one request and the calls it led to; it reads one generation from start to end. What
-    /// others have for the conversation is added before it.
+    /// Begins a step: one request and its calls. A step uses one generation from start to end. Waiting
+    /// entries and steering texts are added before it.
     async fn next_step(&mut self) -> Result<(), RunExit> {
         self.step = self.step.saturating_add(1);
         self.step_cx.cx.run.set_step(self.step);
@@ -214,7 +216,7 @@ impl RunLoop {
         }
     }
 
-    /// The model called nothing: it is done, was cut off, or is sent on.
+    /// Decides after a reply without calls: the model is done, was cut off, or must continue.
     async fn stop_or_go_on(
         &mut self,
         reply: &Entry,
@@ -256,19 +258,19 @@ impl RunLoop {
                 Ok(())
             }
             _ if self.step_cx.is_cancelled() => Err(RunExit::aborted()),
-            // Somebody who was just asked had something to say.
+            // A handler that was just asked may have added a steering text.
             _ if self.step_cx.state().is_steered() => Ok(()),
             _ => Err(RunExit::plain(EndReason::EndTurn)),
         }
     }
 
-    /// The single exit.
+    /// Ends the run. This is the single exit.
     async fn end(mut self: Box<Self>, mut exit: RunExit) -> Reply {
         let is_aborted = exit.reason == EndReason::Aborted;
         if let (true, Some(why)) = (is_aborted, self.step_cx.state().ended()) {
             exit = RunExit::failed(EndReason::Blocked, why);
         }
-        // History is always well paired, whatever happened.
+        // Every call gets a result, whatever happened.
         pipeline::close_open_calls(&self.step_cx);
         let (run, at) = (self.step_cx.run_id().clone(), Timestamp::now());
         let Spending { usage, cost, .. } = self.step_cx.cx.run.budget.spent();
@@ -309,7 +311,8 @@ impl RunLoop {
 }
 
 impl RunLoop {
-    /// What came too late for this run is the next prompt; whoever aborted it wants none of it.
+    /// Sends steering texts that came too late for this run as the next prompts. After an abort they are
+    /// dropped.
     fn send_on(&self, is_aborted: bool) {
         let late = self.step_cx.state().take_steering();
         if !is_aborted {
@@ -317,7 +320,8 @@ impl RunLoop {
         }
     }
 
-    /// Tells of the end also where nothing can be stored any more; hooks, of a start they were told.
+    /// Reports the end, even if nothing can be stored any more. Hooks are told only if they were told of
+    /// the start.
     async fn tell_end(&mut self, reason: EndReason, failed: Option<&RunFailure>) {
         let step_cx = &self.step_cx;
         let heard = step_cx.is_heard();
@@ -338,7 +342,7 @@ impl RunLoop {
     }
 }
 
-/// What the loop has put up with since the last tool call.
+/// The counts of continued and cut-off replies since the last tool call.
 #[derive(Default)]
 struct StallCounts {
     gone_on: u32,
@@ -348,7 +352,7 @@ struct StallCounts {
 /// The calls of a reply, in order.
 fn called_by(reply: &Entry) -> Vec<ToolCall> {
     match reply.message() {
-        // Of a reply that was cut off or taken back, nobody knows what the calls would have been.
+        // If a reply was cut off or refused, its calls may be incomplete.
         Some(Message::Assistant(reply)) => match reply.stop_reason {
             StopReason::MaxTokens | StopReason::Refusal => vec![],
             _ => reply.calls().cloned().collect(),
@@ -357,7 +361,7 @@ fn called_by(reply: &Entry) -> Vec<ToolCall> {
     }
 }
 
-/// The loop is only ever left by a [`RunExit`].
+/// The loop is left only by a [`RunExit`].
 enum NoReturn {}
 
 impl RunLoop {
@@ -384,8 +388,8 @@ impl RunLoop {
         }
     }
 
-    /// Closes what a run before this one left open: a question that waited for its answer, calls whose
-    /// results a move of the leaf left on another branch.
+    /// Closes the open parts of an earlier run: a question that waited for its answer, and calls whose
+    /// results are on another branch after a move of the leaf.
     async fn close_what_is_open(&mut self) -> Result<(), StoreError> {
         let (pending, open) = {
             let mut state = self.step_cx.state();
@@ -408,7 +412,7 @@ impl RunLoop {
         Ok(())
     }
 
-    /// The calls of an interrupted step: those that were asked about go on, the others are closed.
+    /// Resumes the calls of an interrupted step: those of the question continue, the others are closed.
     fn take_up(&mut self, interrupted: &InterruptedRun) -> Result<Vec<ToolCall>, RunExit> {
         let open = self.step_cx.state().open_calls();
         let asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
@@ -429,7 +433,7 @@ impl RunLoop {
 }
 
 impl Session {
-    /// The id of a run about to begin: `r3`, or `r3/1` for the first that works for it.
+    /// The id of the next run: `r3`, or `r3/1` for its first child.
     fn next_run_id(&self) -> SmolStr {
         if let Some(parent) = self.agent.parent() {
             let run = &parent.cx.run;

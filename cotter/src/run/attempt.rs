@@ -1,5 +1,5 @@
-//! One request to the model, with its attempts: compaction where it is due, context, `model.pre`,
-//! notes, the stream, the reply on record.
+//! One request to the model, with its attempts: compaction if it is due, context, `model.pre`, notes, the
+//! stream, the stored reply.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use crate::{
 };
 
 impl RunLoop {
-    /// The next reply of the model, stored.
+    /// Gets the next reply of the model and stores it.
     pub(crate) async fn request(&mut self) -> Result<Arc<Entry>, RunExit> {
         if let Some(cause) = compact::due(&self.step_cx, &self.models[0]) {
             Box::pin(compact::before_request(&self.step_cx, cause)).await?;
@@ -81,7 +81,7 @@ impl RunLoop {
         }
     }
 
-    /// One attempt. The outer error ends the run, the inner one is the provider's.
+    /// Makes one attempt. The outer error ends the run; the inner error is the provider's.
     async fn attempt(
         &mut self,
         tries: &RetryPlan,
@@ -93,7 +93,7 @@ impl RunLoop {
         let name = || model.name().clone();
         let pre = || ModelPreEvent { model: name(), message_count, attempt };
         step_cx.fire_stored::<ModelPre>(pre).await?;
-        // No hook runs while it is held: one that asks a model itself would wait for its own run.
+        // No hook runs while the slot is held: a hook that asks a model would wait for its own run.
         let leave = step_cx.leave(model).await?;
         let notes = self.notes();
         if let Some(notes) = &notes {
@@ -101,7 +101,7 @@ impl RunLoop {
         }
         let is_told = step_cx.is_told_of_replies();
         let (thinking, limited) = {
-            // The prompt and everything before it is stored before anybody is paid for an answer.
+            // The prompt and everything before it is stored before a paid request is sent.
             let mut state = step_cx.state();
             state.commit()?;
             if !is_told {
@@ -145,7 +145,7 @@ impl RunLoop {
         Ok(Ok(entry))
     }
 
-    /// Remembers what was sent; who broke the provider's cache with it, where somebody did.
+    /// Remembers the sent request. Returns the cache break, if this request caused one.
     fn note_sent(&self, sent: AnsweredRequest, model: &Arc<dyn Model>) -> Option<CacheBreak> {
         let before = self.step_cx.state().choose().sent.take(sent.model());
         let broken = before.and_then(|before| sent.broken_since(&before, model));
@@ -153,7 +153,7 @@ impl RunLoop {
         broken
     }
 
-    /// The notes that wait, as the message that would come next. They stay in the queue.
+    /// Renders the waiting notes as the next message. They stay in the queue.
     fn notes(&self) -> Option<Box<RenderedNotes>> {
         let waiting = self.step_cx.session().shared.notes.waiting();
         if waiting.is_empty() {
@@ -165,7 +165,7 @@ impl RunLoop {
         Some(Box::new(RenderedNotes { message, sent, count: waiting.len() }))
     }
 
-    /// The notes were delivered: they leave the queue and stay in history where they were sent.
+    /// Removes delivered notes from the queue and adds them to the history where they were sent.
     fn acknowledge(&mut self, notes: Option<Box<RenderedNotes>>) -> Result<(), RunExit> {
         let Some(notes) = notes else { return Ok(()) };
         let RenderedNotes { message, sent, count } = *notes;
@@ -184,7 +184,7 @@ impl RunLoop {
         Ok(entry)
     }
 
-    /// What the model had said when it was aborted is kept; half a tool call is not.
+    /// Stores the text that the model had sent before an abort. Incomplete tool calls are dropped.
     fn keep_partial(&mut self, model: &Arc<dyn Model>, parts: Vec<AssistantPart>) -> RunExit {
         let said =
             |part: &AssistantPart| matches!(part, AssistantPart::Text(text) if !text.is_empty());
@@ -211,7 +211,7 @@ struct RenderedNotes {
 }
 
 impl StepCx {
-    /// What the model gets: the session's messages, as the transforms made them.
+    /// Builds the context: the session's messages after the transforms.
     pub(crate) async fn context(&self) -> Result<BuiltContext, RunExit> {
         let messages = self.state().tree.messages().clone();
         let event = || ContextEvent::new(messages.clone(), self.session().clone());

@@ -1,4 +1,4 @@
-//! Runs a command: the one a prompt begins with, or one by name.
+//! Runs a command: the leading command of a prompt, or a command by name.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Session {
-    /// Runs a command by name; `None` where there is none of that name. While no run is under way it
-    /// has the session to itself.
+    /// Runs a command by name; `None` if it does not exist. If no run is in progress, the command has the
+    /// session to itself.
     pub async fn invoke_command(
         &self,
         name: &str,
@@ -39,7 +39,7 @@ pub(crate) struct CommandArgs {
     attachments: Vec<ContentPart>,
 }
 
-/// Finds the registered command that a prompt begins with, and its arguments.
+/// Finds the registered command at the start of a prompt, with its arguments.
 pub(crate) fn find_leading_command(
     session: &Session,
     prompt: &Content,
@@ -58,7 +58,7 @@ pub(crate) fn find_leading_command(
     Some((command.clone(), CommandArgs { owner, args_raw, attachments: attachments.to_vec() }))
 }
 
-/// Runs a command on a session. While no run is under way it has the session to itself.
+/// Runs a command on a session. If no run is in progress, the command has the session to itself.
 pub(crate) async fn invoke(
     session: &Session,
     command: &Command,

@@ -1,7 +1,7 @@
-//! Compaction: a summary takes the place of what came before it. Asked for by a hook or a command,
-//! due near the end of the model's window, or needed when a request did not fit: one body for all.
+//! Compaction: a summary replaces the older part of a conversation. A hook or a command asks for it, the
+//! model's window is nearly full, or a request did not fit. All cases use the same code.
 //!
-//! History itself is kept; what changes is what the model gets.
+//! The history is kept; only the messages for the model change.
 
 use std::sync::Arc;
 
@@ -36,11 +36,11 @@ const FORCED: &str = "forced";
 const THRESHOLD: &str = "threshold";
 const OVERFLOW: &str = "overflow";
 
-/// The most tokens of recent messages that are kept beside a summary.
+/// The greatest number of tokens of recent messages that are kept beside a summary.
 const KEEP_TOKENS: u64 = 20_000;
-/// The most bytes of active skills that are attached to a summary again.
+/// The greatest size of active skills that are attached to a summary again, in bytes.
 const SKILL_BYTES: usize = 64 * 1024;
-/// The most bytes of one tool result that the summary's author gets to read.
+/// The greatest size of one tool result in the text to summarise, in bytes.
 const RESULT_BYTES: usize = 4 * 1024;
 
 const SUMMARISE: &str = "You sum up conversations between a person and an agent so that the agent \
@@ -48,29 +48,29 @@ const SUMMARISE: &str = "You sum up conversations between a person and an agent 
     (files, commands, results that still matter), what is under way and what is left to do. Leave \
     out what no longer matters. Write plain text, no preamble.";
 
-/// What stands round a summary: attached skills follow the end.
+/// The lines around a summary; attached skills follow the end.
 const SUMMARY_START: &str = "[Summary of the conversation so far]";
 const SUMMARY_END: &str = "[End of the summary; the conversation goes on from here]";
 
-/// Why the conversation is to be summed up, and what its author is told besides.
+/// The cause of a compaction, and instructions for the author of the summary.
 pub(crate) struct CompactionCause {
     trigger: &'static str,
     words: String,
 }
 
 impl CompactionCause {
-    /// Somebody wants it, with words for its author or without.
+    /// A compaction that was asked for, with or without instructions.
     pub(crate) fn forced(words: &str) -> Self {
         CompactionCause { trigger: FORCED, words: words.trim().to_owned() }
     }
 
-    /// A request did not fit.
+    /// A compaction after a request that did not fit.
     pub(crate) fn overflow() -> Self {
         CompactionCause { trigger: OVERFLOW, words: String::new() }
     }
 }
 
-/// Why the conversation is to be summed up before the next request, if it is.
+/// The cause of a compaction before the next request, if one is due.
 pub(crate) fn due(step_cx: &StepCx, model: &Arc<dyn Model>) -> Option<CompactionCause> {
     if let Some(words) = step_cx.state().take_compact() {
         return Some(CompactionCause::forced(&words));
@@ -105,15 +105,15 @@ fn is_near_the_end(step_cx: &StepCx, model: &Arc<dyn Model>) -> bool {
             }
             false
         }
-        // It has to grow by a quarter before it is worth another try.
+        // The conversation must grow by a quarter before another attempt.
         Some(SizeAfterCompaction::TooMuch(left)) => {
             is_near && tokens.saturating_mul(4) > left.saturating_mul(5)
         }
     }
 }
 
-/// Sums up before a request; whether it was. What refuses or fails it is told, and the run goes on as
-/// it is.
+/// Compacts before a request. Returns true if it did. An abort or an exhausted budget ends the run. If the
+/// compaction is refused or fails otherwise, the person is told and the run continues.
 pub(crate) async fn before_request(
     step_cx: &StepCx,
     cause: CompactionCause,
@@ -133,7 +133,7 @@ pub(crate) async fn before_request(
     }
 }
 
-/// Sums up the conversation. Nothing changes unless all of it succeeds.
+/// Compacts the conversation. Nothing changes unless all of it succeeds.
 pub(crate) async fn compact(step_cx: &StepCx, cause: CompactionCause) -> Result<(), RunExit> {
     step_cx.tell(|| EventKind::CompactionStart { trigger: cause.trigger })?;
     let done = Box::pin(summed_up(step_cx, cause)).await;
@@ -178,7 +178,7 @@ async fn summed_up(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPo
         let mut state = step_cx.state();
         let entry = state.append(EntryBody::Compaction(Box::new(compaction)));
         state.commit()?;
-        // What is before the conversation may change with it.
+        // The lists before the conversation may change now too.
         state.shown = None;
         entry
     };
@@ -198,14 +198,14 @@ fn nothing_to_compact() -> RunExit {
     RunExit::coded(EndReason::Error, code, "there is nothing to sum up")
 }
 
-/// A summary whose words are only words: no end of the summary, no skill, no note. Its author has read
-/// what tools brought in.
+/// Escapes a summary, so that it contains no end of the summary, no skill and no note. Its author has read
+/// untrusted tool results.
 fn plain_words(summary: &str) -> String {
     let words = summary.replace(SUMMARY_END, "[End of a summary]");
     crate::text::tags::escape(&escape_skill_tags(&words))
 }
 
-/// Lets hooks refuse the summing-up or give the summary; who gave it, where one did.
+/// Lets hooks refuse the compaction or write the summary. Returns the name of the hook that wrote it.
 async fn ask_hooks(
     step_cx: &StepCx,
     event: CompactPreEvent,
@@ -231,7 +231,7 @@ async fn ask_hooks(
     Ok((decided.event.clone(), by))
 }
 
-/// The built-in summary: the model is asked for one.
+/// Asks the model for a summary.
 async fn ask_model(
     step_cx: &StepCx,
     messages: &MessageList,
@@ -264,15 +264,16 @@ async fn ask_model(
     }
 }
 
-/// Where a conversation is cut in two.
+/// The two parts of a conversation: the messages to summarise, and the first message that is kept.
 struct HistorySplit {
     messages: MessageList,
     first_kept_id: SmolStr,
 }
 
-/// What a summary is to stand for: all but recent messages of about so many tokens. A call stays
-/// with its results. Where all of it is recent: forced, everything; else as much as leaves the newest
-/// message, since what fills the window is not always the conversation.
+/// Splits a conversation: all but about `keep` tokens of recent messages go into the summary. A call stays
+/// with its results. If all messages are recent, a forced compaction takes everything; otherwise `keep` is
+/// halved until something is left to summarise, and the newest message stays. The window may be full for
+/// other reasons than the conversation.
 fn cut(context: &MessageList, keep: u64, trigger: &'static str) -> Option<HistorySplit> {
     let forced = trigger == FORCED;
     let entries: Vec<_> = context.entries().collect();
@@ -297,8 +298,8 @@ fn cut(context: &MessageList, keep: u64, trigger: &'static str) -> Option<Histor
     Some(HistorySplit { messages, first_kept_id })
 }
 
-/// The first of the recent messages that have so many tokens together. Where a request did not fit they
-/// have at most so many; the newest is one of them in any case.
+/// The index of the first message to keep, so that the kept messages have at least `keep` tokens. After an
+/// overflow they have at most `keep` tokens; the newest message is always kept.
 fn first_kept(entries: &[&Arc<Entry>], keep: u64, trigger: &'static str) -> usize {
     let mut kept = 0;
     let mut first = entries.len();
@@ -318,7 +319,7 @@ fn first_kept(entries: &[&Arc<Entry>], keep: u64, trigger: &'static str) -> usiz
     first
 }
 
-/// A conversation as text, for whoever sums it up.
+/// Writes a conversation as text, for the author of the summary.
 fn serialise(messages: &MessageList) -> String {
     let mut lines = vec![];
     for message in messages.iter() {
@@ -353,8 +354,8 @@ fn serialise(messages: &MessageList) -> String {
     lines.join("\n\n")
 }
 
-/// The skills that were part of what is summed up, whoever called for them, the newest of each name,
-/// within a budget.
+/// The skills in the messages to summarise, the newest of each name, within a budget. The caller of a skill
+/// does not matter.
 fn active_skills(messages: &MessageList, invoking: &str) -> String {
     let mut seen = vec![];
     let mut attached = vec![];
@@ -372,7 +373,7 @@ fn active_skills(messages: &MessageList, invoking: &str) -> String {
     attached.iter().rev().map(|text| format!("\n\n{text}")).collect()
 }
 
-/// The skills a message brought, each as the text that brings it.
+/// The skills in a message, each as the text of its own message.
 fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
     match message {
         Message::User(UserMessage { mark: UserMessageKind::SkillInjection, content, .. }) => {
@@ -391,7 +392,7 @@ fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
     }
 }
 
-/// The skills attached to a summary. A skill's text cannot hold its own end.
+/// The skills attached to a summary. The text of a skill cannot contain its own end tag.
 fn attached_to(summary: &str) -> Vec<String> {
     let Some((_, attached)) = summary.split_once(&format!("{SUMMARY_END}\n\n")) else {
         return vec![];

@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Controls {
-    /// Builds the context again, as it would be sent now, and fires `context`. Every request does the
-    /// same by itself. Within a `context` handler it is an error.
+    /// Builds the context again, as it would be sent now, and fires `context`. Every request does this by
+    /// itself. Within a `context` handler it is an error.
     pub async fn rebuild_context(&self) -> Result<MessageList, ControlError> {
         let _paused = self.cx().pause();
         let step_cx = self.aside()?;
@@ -29,13 +29,13 @@ impl Controls {
         Ok(step_cx.context().await?.messages)
     }
 
-    /// Sums up the conversation now, whatever its length. From a tool or a hook at a point it happens
-    /// before the next request instead.
+    /// Compacts the conversation now, whatever its length. From a tool or a hook at a point, the compaction
+    /// happens before the next request.
     pub async fn force_compaction(&self) -> Result<(), ControlError> {
         self.force_compaction_minding("").await
     }
 
-    /// Sums up the conversation now, with words on what matters for the model that writes the summary.
+    /// Compacts the conversation now, with instructions for the model that writes the summary.
     pub async fn force_compaction_minding(&self, words: &str) -> Result<(), ControlError> {
         if self.is_within_a_step() {
             self.session().state().choose().compact = Some(words.to_owned());
@@ -45,7 +45,7 @@ impl Controls {
         Ok(compaction::compact(&self.aside()?, CompactionCause::forced(words)).await?)
     }
 
-    /// Asks a model something beside the conversation. It fires `model.pre` and `model.post`, counts
+    /// Asks a model outside the conversation. The request fires `model.pre` and `model.post`, counts
     /// against the run's budget and ends with the run.
     pub async fn complete(&self, completion: Completion) -> Result<CompletionResult, ControlError> {
         let _paused = self.cx().pause();
@@ -69,7 +69,7 @@ impl Controls {
         }
     }
 
-    /// Sends a text to the model. It is not parsed for directives.
+    /// Sends a text to the model. The text is not parsed for directives.
     pub fn send(&self, content: impl Into<Content>, when: SendTime) {
         let (session, content) = (self.session(), content.into());
         if when == SendTime::Now {

@@ -1,4 +1,4 @@
-//! Runs a program for a handler: decided on, confined and recorded like a command of the model's own.
+//! Runs a program for a handler: decided, confined and recorded like a command of the model.
 
 use serde_json::{Value, json};
 
@@ -15,9 +15,10 @@ use crate::{
 const SHELL: &str = "bash";
 
 impl Controls {
-    /// Runs a program with these arguments, each of them one word whatever is in it. It runs by way of
-    /// the tool `bash` and is judged like that command, as [`Controls::run_tool`] would be; where there is
-    /// no such tool it is `unavailable`. A program that fails is no error: see [`ExecResult::code`].
+    /// Runs a program with these arguments; each argument is one word, whatever it contains. The program
+    /// runs through the tool `bash`, and the call is decided like any `bash` call of
+    /// [`Controls::run_tool`]. Without that tool the error is `unavailable`. A program that fails is no
+    /// error: see [`ExecResult::code`].
     pub async fn exec<S: AsRef<str>>(
         &self,
         program: &str,
@@ -45,7 +46,7 @@ impl Controls {
             input["cwd"] = cwd.into();
         }
         if let Some(timeout) = options.timeout {
-            // Less than a thousandth of a second is no longer than that.
+            // A shorter timeout is rounded up to one millisecond.
             let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             input["timeout_ms"] = millis.max(1).into();
         }
@@ -53,13 +54,13 @@ impl Controls {
     }
 }
 
-/// Words that are no program's name to a shell, unless they are quoted.
+/// Shell keywords: as the name of a program they must be quoted.
 const KEYWORDS: [&str; 17] = [
     "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
     "select", "then", "time", "until", "while",
 ];
 
-/// A word of a command that means itself: no assignment, no pattern, nothing that is expanded.
+/// Quotes a word, so that the shell expands nothing in it and sees no assignment or pattern.
 fn word(text: &str) -> Result<String, ToolError> {
     if text.contains('\0') {
         let words = format!("{text:?} has a zero byte, which no program can be given");

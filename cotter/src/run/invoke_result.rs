@@ -9,7 +9,7 @@ use crate::{
     text,
 };
 
-/// From how many bytes on a text is kept for renderers besides what the model gets.
+/// The size in bytes from which a text is also kept for renderers.
 const LONG: usize = 16 * 1024;
 
 /// The error of a skill or subagent that failed.
@@ -32,7 +32,7 @@ pub(crate) fn format_success(what: &str, name: &str, content: Content) -> ToolOu
     };
     let data = json!({"status": "success", "data": {what: name, "content": text}});
     let render_data = match &content {
-        // A long text may be cut for the model; a renderer gets all of it.
+        // A long text may be cut for the model; renderers get the whole text.
         Content::Text(text) if text.len() > LONG => {
             Some(json!({what: name, "parts": [{"type": "text", "text": text}]}))
         }
@@ -48,7 +48,7 @@ pub(crate) fn format_error(message: &str, kind: ToolErrorKind) -> ToolError {
     ToolError::new(kind, data.to_string())
 }
 
-/// The error of a name that stands for nothing the model may call.
+/// The error for a name that the model may not call or that does not exist.
 pub(crate) fn format_unavailable<'a>(
     what: &str,
     name: &str,

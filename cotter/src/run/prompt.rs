@@ -1,6 +1,6 @@
-//! The prompt's way into the session: directives, hooks on them, `user.prompt.submit`, skills; then
-//! the whole turn is stored at once. Whatever fails on the way leaves nothing of the turn behind; a
-//! compaction that a hook made stands by itself.
+//! The path of a prompt into the session: directives, directive hooks, `user.prompt.submit`, skills. Then
+//! the whole turn is stored at once. If anything fails, nothing of the turn is stored, except for a
+//! compaction that a hook made.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -48,23 +48,23 @@ use crate::{
     },
 };
 
-/// What a run begins with.
+/// The prompt of a run.
 pub(crate) enum PromptInput {
-    /// What a person typed: `/name` binds in it.
+    /// Text that a person typed: `/name` binds in it.
     Typed(Content),
-    /// What a program or a model gave: nothing binds in it.
+    /// Text of a program or a model: nothing binds in it.
     Plain(Content),
 }
 
-/// What became of it.
+/// The result of staging a prompt.
 pub(crate) enum StagedPrompt {
-    /// It is stored, and the model is to be asked.
+    /// The prompt is stored, and the model must be asked.
     Asked,
-    /// It is stored with an answer in the model's stead.
+    /// The prompt is stored with an answer that replaces the model's.
     Answered(Vec<Arc<Entry>>),
 }
 
-/// Whether a prompt may begin with a command. Most do not begin with a slash.
+/// True if a prompt may begin with a command. Most prompts do not begin with a slash.
 pub(crate) fn may_be_command(input: &PromptInput) -> bool {
     let begins = |text: &str| text.trim_start().starts_with('/');
     match input {
@@ -76,8 +76,8 @@ pub(crate) fn may_be_command(input: &PromptInput) -> bool {
     }
 }
 
-/// Runs the command a prompt begins with, where it is one, and puts in its place what the model is to
-/// be asked. The error is what came of it without a run.
+/// Runs the command that a prompt begins with, if it does. Replaces the prompt by the one that the command
+/// returns. The error is the reply of a command without a run.
 pub(crate) async fn run_command(
     session: &Session,
     input: &mut PromptInput,
@@ -104,7 +104,7 @@ pub(crate) async fn run_command(
     }
 }
 
-/// Takes a prompt into the session, whole or not at all.
+/// Adds a prompt to the session, completely or not at all.
 pub(crate) async fn stage(step_cx: &StepCx, input: PromptInput) -> Result<StagedPrompt, RunExit> {
     let staged = match input {
         PromptInput::Typed(content) if step_cx.has_directives() => {
@@ -123,7 +123,7 @@ pub(crate) async fn stage(step_cx: &StepCx, input: PromptInput) -> Result<Staged
     staged
 }
 
-/// Tells the model something within a run. A prompt that is refused is not told.
+/// Adds a steering text within a run. A refused text is not added, and the person is told.
 pub(crate) async fn steer(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
     match stage_plain(step_cx, content).await {
         Err(RunExit { reason: EndReason::Blocked, failed: Some(why) }) => {
@@ -140,7 +140,7 @@ async fn stage_plain(step_cx: &StepCx, content: Content) -> Result<(), RunExit> 
     store(step_cx, [EntryBody::Message(Message::User(message))]).map(drop)
 }
 
-/// What an agent that works for another is given: nothing binds in it, and skills may be for it.
+/// Adds the task of a child: nothing binds in it, and it may trigger skills.
 async fn stage_task(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
     let mut message = UserMessage::new(content);
     let task = typed_text(&message.content).into_owned();
@@ -154,12 +154,12 @@ async fn stage_task(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
 }
 
 impl StepCx {
-    /// Whether a prompt is a task that may bring skills in.
+    /// True if a prompt is a task of a child that may trigger skills.
     fn is_given_tasks(&self) -> bool {
         self.agent().parent().is_some() && !self.generation().triggers.is_empty()
     }
 
-    /// Whether anything could bind in a person's text.
+    /// True if anything could bind in a person's text.
     fn has_directives(&self) -> bool {
         let names = &self.generation().names;
         let dispatches = self.agent().mention_mode() == MentionMode::Dispatch;
@@ -181,7 +181,7 @@ async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt,
         message.rewritten = Some(Box::new(RewriteLog { raw: raw.clone(), rewrites: vec![] }));
     }
     let answer = run_hooks(step_cx, &raw, &parsed.tokens, &mut message).await?;
-    // What came as data matches no trigger, also where a transform made one text of it all.
+    // Data parts match no trigger, even if a transform merged them into one text.
     let may_trigger = !step_cx.generation().triggers.is_empty();
     let task = may_trigger.then(|| typed_text(&message.content).into_owned());
     admit(step_cx, &mut message).await?;
@@ -206,7 +206,7 @@ async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt,
     if step_cx.is_cancelled() {
         return Err(RunExit::aborted());
     }
-    // What came as data is part of the task.
+    // Data parts are a part of the subagent's task.
     let called = mention.map(|name| {
         let prompt = prompt_for(&name, &message.content.text()).to_owned();
         (name, prompt)
@@ -218,8 +218,8 @@ async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt,
     }
 }
 
-/// The skills that a task brings in: at the end of the system prompt while nothing was said yet, else as
-/// messages, so that what a provider keeps of the conversation stays true.
+/// The entries of the skills that a task triggers. Before the first message, their text goes to the end of
+/// the system prompt; later it is added as messages, so that the provider's cache stays valid.
 async fn triggered(step_cx: &StepCx, task: &str, tokens: &[DirectiveToken]) -> Vec<EntryBody> {
     let named: Vec<_> = tokens.iter().map(|token| token.name.clone()).collect();
     let brought = skills::triggered(step_cx, task, &named).await;
@@ -255,7 +255,7 @@ fn typed_text(content: &Content) -> Cow<'_, str> {
     }
 }
 
-/// Puts another text in place of the typed one; other parts follow in order.
+/// Replaces the typed text; other parts follow in order.
 fn replace_typed(message: &mut UserMessage, text: String) {
     let content = std::mem::replace(&mut message.content, Content::Text(String::new()));
     message.content = match content {
@@ -267,8 +267,8 @@ fn replace_typed(message: &mut UserMessage, text: String) {
     };
 }
 
-/// Runs the hooks on directives in text order, each on what the one before it left; the first answer
-/// in the model's stead ends it.
+/// Runs the directive hooks in text order, each on the text that the hook before it left. The first answer
+/// that replaces the model's ends the loop.
 async fn run_hooks(
     step_cx: &StepCx,
     raw: &str,
@@ -319,7 +319,8 @@ async fn run_hooks(
     Ok(None)
 }
 
-/// Whoever may not transform may not change or answer a prompt either; it may do all else.
+/// Rejects a change or an answer from an owner that may not transform. Such an owner may do everything
+/// else.
 fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, HandlerFailure> {
     let changes = result.rewrite.is_some() || result.short_circuit.is_some();
     if changes && !owner.may(Power::Transform) {
@@ -328,7 +329,7 @@ fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, Han
     Ok(result)
 }
 
-/// The raw text stays beside the rewritten one, with the name of who rewrote it.
+/// Keeps the raw text beside the rewritten one, with the name of the hook.
 fn rewritten(message: &mut UserMessage, raw: &str, by: SmolStr, text: &str) {
     let kept = message
         .rewritten
@@ -344,7 +345,7 @@ fn failed(step_cx: &StepCx, what: &str, name: &str, failure: &HandlerFailure) ->
     RunExit::coded(EndReason::Error, what, message)
 }
 
-/// Lets gates and transforms see the prompt; whoever refuses it ends the turn.
+/// Lets gates and transforms see the prompt. A gate that refuses it ends the turn.
 async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExit> {
     let content = &message.content;
     let raw = || match &message.rewritten {
@@ -371,7 +372,7 @@ async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExi
     }
     let parts = match std::mem::replace(&mut message.content, Content::Text(String::new())) {
         Content::Text(_) => vec![],
-        // What was data was part of the text they were shown.
+        // The hooks saw the data parts as part of the text.
         Content::Parts(parts) => {
             parts.into_iter().filter(|part| part.as_text().is_none()).collect()
         }
@@ -395,7 +396,7 @@ fn refused(decided: &PointOutcome<UserPromptSubmit>) -> Option<(&str, &str)> {
     }
 }
 
-/// Stores the turn in one append, after what hooks had for it.
+/// Stores the turn in one append, after the entries that hooks added.
 fn store(
     step_cx: &StepCx,
     bodies: impl IntoIterator<Item = EntryBody>,
@@ -430,7 +431,7 @@ fn answered(
     Ok(StagedPrompt::Answered(entries))
 }
 
-/// A hook's reply, and a result for each call in it: nobody runs what no model called for.
+/// A hook's reply, with a result for each call in it: these calls are not run.
 fn paired(step_cx: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
     reply.parts = with_ids(reply.parts, step_cx, number);
     let words = "Not run: it was part of a hook's answer.";
@@ -441,7 +442,7 @@ fn paired(step_cx: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Mes
     std::iter::once(Message::Assistant(reply)).chain(results).collect()
 }
 
-/// The subagent a leading `@name` calls without asking the model, where that is wanted.
+/// The subagent that a leading `@name` calls without the model, if the mention mode is dispatch.
 fn called_mention(step_cx: &StepCx, text: &str) -> Option<SmolStr> {
     if step_cx.agent().mention_mode() != MentionMode::Dispatch {
         return None;
@@ -451,7 +452,7 @@ fn called_mention(step_cx: &StepCx, text: &str) -> Option<SmolStr> {
     Some(name.into())
 }
 
-/// What a subagent called by `@name` is given: the prompt as it is stored, without the name.
+/// The prompt of a subagent that `@name` calls: the stored prompt, without the name.
 fn prompt_for<'a>(name: &str, text: &'a str) -> &'a str {
     match leading_mention(text) {
         Some((led, prompt)) if led == name => prompt,
@@ -459,7 +460,7 @@ fn prompt_for<'a>(name: &str, text: &'a str) -> &'a str {
     }
 }
 
-/// Calls a subagent as the model would, and takes its answer for the model's.
+/// Calls a subagent as the model would, and uses its answer as the model's.
 async fn dispatch_mention(
     step_cx: &StepCx,
     mut stored: Vec<EntryBody>,
@@ -487,7 +488,7 @@ async fn dispatch_mention(
     Ok(StagedPrompt::Answered(entries.split_off(entries.len() - 1)))
 }
 
-/// What a subagent answered, or why it did not: the words in the result that was stored last.
+/// The answer of a subagent, or its error: the text of the last stored result.
 fn mention_answer(step_cx: &StepCx) -> String {
     let messages = step_cx.session().messages();
     let Some(Message::ToolResult(result)) = messages.last() else { return String::new() };

@@ -1,5 +1,5 @@
-//! Asking a model: one stream heard to its end, and again after a passing failure, then with the
-//! fallback models. Adapters only say what went wrong.
+//! Requests to a model: reads one stream to its end, retries after a transient error, then uses the
+//! fallback models. Adapters only report errors.
 
 use std::{collections::HashSet, future::poll_fn, sync::Arc, time::Duration};
 
@@ -28,11 +28,11 @@ use crate::{
     run::agent_loop::RunExit,
 };
 
-/// Nobody is made to wait longer, whatever the provider asks for.
+/// The longest wait before a retry. If a provider asks for more, there is no retry.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
-/// Whose a conversation is that does not fit a model: the caller's, who may sum it up, or the next
-/// model's.
+/// The handling of a conversation that does not fit a model: the caller may compact it, or the next model
+/// is tried.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum OverflowPolicy {
     ToTheCaller,
@@ -40,7 +40,7 @@ pub(crate) enum OverflowPolicy {
 }
 
 impl StepCx {
-    /// Waits for the leave to send a request to a model.
+    /// Waits for a slot to send a request to a model.
     pub(crate) async fn leave(&self, model: &Arc<dyn Model>) -> Result<RequestSlot, RunExit> {
         match budget::free_leave(&self.cx) {
             Some(leave) => Ok(leave),
@@ -75,12 +75,12 @@ impl StepCx {
         }
     }
 
-    /// Whether anybody hears of replies.
+    /// True if a listener or a handler at `model.post` gets replies.
     pub(crate) fn is_told_of_replies(&self) -> bool {
         self.is_heard() || self.generation().has(ModelPost::ID)
     }
 
-    /// Tells of a reply that was booked, whoever listens and the hooks at `model.post`.
+    /// Reports a booked reply to the listeners and to the hooks at `model.post`.
     pub(crate) async fn tell_reply(
         &self,
         reply: &AssistantMessage,
@@ -96,7 +96,8 @@ impl StepCx {
         Ok(())
     }
 
-    /// A request beside the conversation: told to `model.pre` and `model.post`, booked like any other.
+    /// Sends a request outside the conversation. It fires `model.pre` and `model.post` and is booked like
+    /// any other.
     pub(crate) async fn ask_aside(
         &self,
         models: Arc<[Arc<dyn Model>]>,
@@ -145,7 +146,7 @@ impl StepCx {
     }
 }
 
-/// Which model is tried next, and when: each again after passing failures, then the ones behind it.
+/// The order of attempts: each model again after transient errors, then the next model.
 pub(crate) struct RetryPlan {
     models: Arc<[Arc<dyn Model>]>,
     retries: u32,
@@ -153,15 +154,15 @@ pub(crate) struct RetryPlan {
     overflow: OverflowPolicy,
     index: usize,
     retry: u32,
-    /// The attempt under way, from 1.
+    /// The current attempt, from 1.
     pub(crate) number: u32,
     last: ModelError,
-    /// Whether the next attempt is another model's than the last.
+    /// True if the next attempt uses another model than the last.
     has_moved_on: bool,
 }
 
 impl RetryPlan {
-    /// At least one model is always there.
+    /// A plan over models; there is always at least one.
     pub(crate) fn new(
         models: Arc<[Arc<dyn Model>]>,
         limits: &Limits,
@@ -186,18 +187,18 @@ impl RetryPlan {
         &self.models[self.index]
     }
 
-    /// Those that were given up.
+    /// The models that were given up.
     pub(crate) fn given_up(&self) -> impl Iterator<Item = &SmolStr> {
         self.models[..self.index].iter().map(|model| model.name())
     }
 
-    /// How long to wait after a failed attempt before the next, or the failure where there is none.
+    /// The wait before the next attempt after an error, or the error if there is no further attempt.
     pub(crate) fn after(&mut self, error: ModelError) -> Result<Duration, ModelError> {
         self.last = error.clone();
         self.has_moved_on = false;
         let doubled = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
         let wait = error.retry_after.unwrap_or_else(doubled);
-        // Who is asked to wait for longer than anybody should comes no sooner by waiting less.
+        // If the provider asks for a longer wait than allowed, a shorter wait would fail too.
         let may_wait = wait <= LONGEST_WAIT && self.retry < self.retries;
         let wait = if error.kind.is_passing() && may_wait {
             self.retry += 1;
@@ -216,7 +217,7 @@ impl RetryPlan {
 }
 
 impl ModelPostEvent {
-    /// What `model.post` tells of a reply.
+    /// The `model.post` event of a reply.
     pub(crate) fn of(reply: &AssistantMessage, cost_usd: Option<f64>) -> Self {
         let Usage { input_tokens, output_tokens, cache_read, cache_write } = reply.usage;
         ModelPostEvent {
@@ -233,8 +234,8 @@ impl ModelPostEvent {
     }
 }
 
-/// Every call has an id of its own, whatever the provider gave, and an input that can be read again.
-/// Some give the same ids in every reply, and others refuse a conversation in which one comes twice.
+/// Gives every call a unique id and an input that can be read again. Some providers repeat ids in every
+/// reply, and others reject a conversation with a repeated id.
 pub(crate) fn with_ids(
     mut parts: Vec<AssistantPart>,
     step_cx: &StepCx,
@@ -249,7 +250,7 @@ pub(crate) fn with_ids(
         if is_too_deep(&call.input) {
             call.input = Arc::new("(nested too deep)".into());
         }
-        // What is made may be what the provider gave another call.
+        // A generated id may equal an id that the provider gave another call.
         while call.id.is_empty() || is_used(&call.id) || !seen.insert(call.id.clone()) {
             call.id = made.next().unwrap_or_default();
         }
@@ -257,20 +258,20 @@ pub(crate) fn with_ids(
     parts
 }
 
-/// How a stream ended.
+/// The end of a stream.
 pub(crate) enum StreamEnd {
     Whole,
     Failed(ModelError),
     Cancelled,
 }
 
-/// A reply as it comes in. At most one of text and thinking is open at a time.
+/// A reply in progress. At most one of text and thinking is open at a time.
 pub(crate) struct StreamReader<'a> {
-    /// Where pieces are told, where anybody listens.
+    /// The context to report parts to, if there are listeners.
     heard: Option<&'a StepCx>,
     pub(crate) parts: Vec<AssistantPart>,
     done: Option<(StopReason, Usage)>,
-    /// What was used so far, as far as it was told.
+    /// The usage so far, as reported by the provider.
     counted: Usage,
     open: Option<OpenPart>,
 }
@@ -286,14 +287,14 @@ impl<'a> StreamReader<'a> {
         StreamReader { heard, parts: vec![], done: None, counted: Usage::default(), open: None }
     }
 
-    /// The reply that was heard to its end.
+    /// The complete reply.
     pub(crate) fn reply(self, model: &Arc<dyn Model>, step_cx: &StepCx) -> AssistantMessage {
         let (stop_reason, usage) = self.done.unwrap_or((StopReason::EndTurn, Usage::default()));
         let parts = with_ids(self.parts, step_cx, step_cx.cx.step());
         AssistantMessage { parts, model: model.name().clone(), usage, stop_reason }
     }
 
-    /// Books what a stream that broke off is known to have used.
+    /// Books the known usage of a stream that broke off.
     pub(crate) fn settle_broken(&self, leave: RequestSlot, model: &Arc<dyn Model>) {
         if self.counted != Usage::default() {
             leave.settle(self.counted, model.cost_usd(&self.counted));

@@ -1,5 +1,5 @@
-//! Brings a skill's text into the conversation: named by a person, called by the model, or triggered by
-//! a task.
+//! Adds a skill's text to the conversation: a person names the skill, the model calls it, or a task
+//! triggers it.
 
 use std::sync::Arc;
 
@@ -23,15 +23,15 @@ use crate::{
     tool::{Tool, ToolFuture, permit::Permit},
 };
 
-/// The most bytes of one skill that go before a person's message.
+/// The greatest size of one skill before a person's message, in bytes.
 const INJECTED_BYTES: usize = 1024 * 1024;
 
-/// The most bytes of one skill, and of all together, that triggers bring into a session. As much survives
-/// a compaction.
+/// The greatest size of one triggered skill, and of all triggered skills in a session, in bytes. A
+/// compaction keeps as much.
 const TRIGGERED_EACH: usize = 32 * 1024;
 const TRIGGERED_BYTES: usize = 64 * 1024;
 
-/// Turns a skill that a person named into the message before theirs.
+/// Turns a skill that a person named into the message before the person's own.
 pub(crate) async fn materialise(
     step_cx: &StepCx,
     name: &str,
@@ -42,7 +42,8 @@ pub(crate) async fn materialise(
     Some(content.map(|content| injection(name, content)))
 }
 
-/// A skill's text as a message before the person's own. It cannot pose as a note.
+/// Builds the message of a skill, before the person's own. Its text is escaped, so that it cannot pass for
+/// a note.
 fn injection(name: &str, content: Content) -> UserMessage {
     injection_of(name, content, INJECTED_BYTES)
 }
@@ -61,8 +62,9 @@ fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
     UserMessage::marked(content, UserMessageKind::SkillInjection)
 }
 
-/// Collects the skills that a person's task triggers, besides those they named: each once per session,
-/// with its text. One that fails, or for which there is no room, is skipped and the person is told.
+/// Collects the skills that a person's task triggers, besides the skills that the person named. Each is
+/// added once per session, with its text. A skill that fails or does not fit is skipped, and the person is
+/// told.
 pub(crate) async fn triggered(
     step_cx: &StepCx,
     task: &str,
@@ -104,7 +106,7 @@ pub(crate) async fn triggered(
     brought
 }
 
-/// A skill that a task brought in.
+/// A skill that a task triggered.
 pub(crate) struct TriggeredSkill {
     pub(crate) name: SmolStr,
     /// The message; `None` if the person named the skill and gets it anyway.

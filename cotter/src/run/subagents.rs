@@ -34,8 +34,8 @@ use crate::{
 };
 
 impl Controls {
-    /// Gives a task to a subagent: [`Controls::run_tool`] with `invoke_subagent`, whatever that is called
-    /// here.
+    /// Gives a task to a subagent: [`Controls::run_tool`] with `invoke_subagent`, under the name that this
+    /// agent gives the tool.
     pub async fn invoke_subagent(&self, name: &str, prompt: &str) -> Result<ToolOutput, ToolError> {
         let [_, invoking] = self.agent().invoking_tools();
         self.run_tool(invoking, json!({"name": name, "prompt": prompt})).await
@@ -47,7 +47,7 @@ impl Tool for InvokeSubagent {
         &self.spec
     }
 
-    /// Calling changes nothing by itself; each call the subagent makes is judged for itself.
+    /// The call itself has no effects; each call of the subagent is decided by itself.
     fn effects(&self, _: &Value, _: &Workspace) -> Facts {
         Facts::zone(Zone::Safe)
     }
@@ -85,7 +85,7 @@ async fn invoke(step_cx: StepCx, started: SubagentStartEvent) -> Result<ToolOutp
     step_cx.emit(EventKind::SubagentStart { name: name.clone() });
     let owner = step_cx.face.owner_of(NameKind::Subagent, &name);
     let cx = step_cx.cx.spoken_by(match &step_cx.cx.speaker {
-        // The call it works for is known by the tool's voice; what it may do is its owner's.
+        // The tool call identifies the work; the rights are those of the subagent's owner.
         NoteAuthor::Tool(calling) => {
             let (tool, call_id) = (calling.tool.clone(), calling.call_id.clone());
             NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner, call_id }))
@@ -103,7 +103,7 @@ async fn invoke(step_cx: StepCx, started: SubagentStartEvent) -> Result<ToolOutp
     ending.event =
         Some(SubagentEndEvent { call_id: started.call_id, name: name.clone(), status, text });
     if let Some(told) = ending.tell() {
-        // What it did is not lost because the run is aborted while somebody is told.
+        // An abort ends the wait for the hooks; the subagent's result is kept.
         tokio::select! {
             _ = told => {}
             () = cancel.cancelled() => {}
@@ -127,7 +127,7 @@ impl StepCx {
     }
 }
 
-/// Tells of a subagent's end also when its call is dropped.
+/// Reports the end of a subagent, even if its call is dropped.
 struct SubagentEndGuard {
     step_cx: StepCx,
     event: Option<SubagentEndEvent>,
@@ -157,7 +157,7 @@ impl Subagent {
     }
 }
 
-/// Runs a registered agent on the prompt, as a child of the run that called it.
+/// Runs a registered agent on the prompt, as a child of the calling run.
 async fn run_agent(
     registered: &RegisteredAgent,
     cx: SubagentCx,

@@ -1,4 +1,4 @@
-//! One question per step: who asks, who may answer, and what an answer is bound to. S4.
+//! One question per step: its askers, the handlers that may answer it, and the binding of an answer. S4.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::kit::{Diary, fresh, probe, records, spec};
 
-/// Two calls that ask, put to a person: the questions, what ran, and the transcript.
+/// Puts two calls that ask to a person. Checks the questions, the calls that ran, and the transcript.
 async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {
     let (diary, ui) = (Diary::default(), ScriptedUi::new([said]));
     let calls = Step::call("risky", json!({"n": 1})).and_call("risky", json!({"n": 2}));
@@ -39,7 +39,7 @@ async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, 
     expected.assert_eq(&format!("{}--\n{}--\n{shown}", ui.shown(), diary.shown()));
 }
 
-/// S4: every call and every asker, in one question.
+/// S4: one question lists every call and every asker.
 #[tokio::test]
 async fn s4_one_question_lists_every_call_and_every_asker() {
     let cautious = |call: &ToolPreEvent| match call.tool_input["n"].as_i64() {
@@ -195,7 +195,7 @@ async fn nobody_there_is_a_no_and_says_so() {
     "#]]).await;
 }
 
-/// A hook may answer for the person where only the zone asks.
+/// A hook may answer in place of the person if only the zone asks.
 #[tokio::test]
 async fn a_hook_answers_what_zone_or_mode_asked() {
     let yes = |builder: AgentBuilder| {
@@ -220,7 +220,7 @@ async fn a_hook_answers_what_zone_or_mode_asked() {
     .await;
 }
 
-/// The strictest answer stands.
+/// The strictest answer wins.
 #[tokio::test]
 async fn of_two_hooks_that_answer_the_stricter_stands() {
     let both = |builder: AgentBuilder| {
@@ -246,7 +246,7 @@ async fn of_two_hooks_that_answer_the_stricter_stands() {
     .await;
 }
 
-/// What a gate or a rule asked is the person's to answer.
+/// If a gate or a rule asks, only the person may answer.
 #[tokio::test]
 async fn no_hook_answers_what_a_gate_or_a_rule_asked() {
     let yes = || named("yes", |_: &Question| PermissionAnswer::Yes);
@@ -301,7 +301,7 @@ async fn a_gate_on_the_question_refuses_before_anybody_is_asked() {
     "#]]).await;
 }
 
-/// Mode `auto` asks nobody: what would ask is refused.
+/// Mode `auto` asks no person: a call that would ask is refused.
 #[tokio::test]
 async fn mode_auto_asks_nobody() {
     check(Said::Yes, |builder| builder.mode(Mode::Auto), expect![[r#"
@@ -316,7 +316,7 @@ async fn mode_auto_asks_nobody() {
     "#]]).await;
 }
 
-/// A person who does something with the agent before saying yes.
+/// A person who changes the agent before saying yes.
 struct Busy<F>(Diary, F);
 
 impl<F: Fn() + Send + Sync + 'static> Ui for Busy<F> {
@@ -331,7 +331,8 @@ impl<F: Fn() + Send + Sync + 'static> Ui for Busy<F> {
     }
 }
 
-/// One call that asks; `meanwhile` happens while the person thinks. What ran, and the transcript.
+/// Runs one call that asks; `meanwhile` runs before the person answers. Checks the calls that ran, and the
+/// transcript.
 async fn check_meanwhile(meanwhile: fn(&Agent), expected: Expect) {
     let diary = Diary::default();
     let cell = Arc::new(std::sync::OnceLock::<Agent>::new());
@@ -372,7 +373,7 @@ async fn s4_a_gate_registered_during_the_question_blocks() {
     "#]]).await;
 }
 
-/// S2: a question nobody has put is not answered by a yes to another.
+/// S2: a yes to one question does not answer another that was never asked.
 #[tokio::test]
 async fn s4_a_gate_that_asks_only_now_refuses() {
     let meanwhile = |agent: &Agent| {
@@ -453,7 +454,7 @@ async fn s4_a_tool_redefined_during_the_question_does_not_run() {
     "#]]).await;
 }
 
-/// What was approved stays approved when something else is registered.
+/// An approval stays valid if something unrelated is registered.
 #[tokio::test]
 async fn s4_an_unrelated_registration_does_not_undo_a_yes() {
     let meanwhile = |agent: &Agent| {
@@ -500,7 +501,7 @@ async fn s4_the_digest_changes_with_everything_an_answer_is_bound_to() {
                 .build()
                 .unwrap();
         let _ = fresh(&agent).await.prompt("go").await;
-        // The same call id in a session of its own.
+        // An equal call id, in another session.
         agent.set_model(Scripted::new([step(), Step::text("x")]));
         let _ = fresh(&agent).await.prompt("go").await;
         digests.extend(ui.questions().iter().map(|question| question.calls[0].digest.clone()));

@@ -1,5 +1,5 @@
-//! Registration is live: tightening acts at once, loosening waits for a person, a unit comes and goes
-//! whole.
+//! Registration is live: a tightening acts at once, a loosening waits for a person, a unit loads and
+//! unloads whole.
 
 use std::sync::{Arc, OnceLock};
 
@@ -40,7 +40,7 @@ fn user() -> Owner {
     Owner::new(Origin::User, "settings.json")
 }
 
-/// Three calls of one step, one after the other; the first changes the registry.
+/// Runs three calls of one step, one after the other; the first changes the registry.
 async fn check_mid_step(change: fn(&Agent), expected: Expect) {
     let (diary, cell) = (Diary::default(), Arc::new(OnceLock::<Agent>::new()));
     let changer = {
@@ -65,7 +65,7 @@ async fn check_mid_step(change: fn(&Agent), expected: Expect) {
     expected.assert_eq(&format!("{}{}", diary.shown(), transcript(&session)));
 }
 
-/// S2: a permit needs the pinned generation's yes and no "no" from the current one.
+/// S2: a permit needs a pass from the step's generation and no block from the current one.
 #[tokio::test]
 async fn s2_a_gate_registered_mid_step_blocks_the_calls_still_to_run() {
     let change = |agent: &Agent| {
@@ -122,7 +122,7 @@ async fn s2_a_tool_removed_mid_step_does_not_run() {
     .await;
 }
 
-/// S2: what the step's own generation refused stays refused, whatever is dropped meanwhile.
+/// S2: a call that the step's own generation refused stays refused, even if its gate is dropped meanwhile.
 #[tokio::test]
 async fn s2_dropping_a_gate_mid_step_loosens_nothing_of_that_step() {
     let cell = Arc::new(OnceLock::<Agent>::new());
@@ -159,7 +159,7 @@ async fn s2_dropping_a_gate_mid_step_loosens_nothing_of_that_step() {
     .assert_eq(&transcript(&session));
 }
 
-/// What comes of loading an owner's unit again.
+/// Checks the result of a reload of an owner's unit.
 fn check_reload(
     before: fn(&mut Registry),
     after: fn(&mut Registry),
@@ -186,7 +186,7 @@ fn gate(unit: &mut Registry) {
     unit.on(ToolPre, named("gate", |_: &ToolPreEvent| Verdict::block("no")));
 }
 
-/// S2: within a session no file change makes anything looser.
+/// S2: within a session no file change loosens anything.
 #[test]
 fn s2_a_reload_that_drops_or_weakens_is_held() {
     let nothing = |_: &mut Registry| {};
@@ -242,7 +242,7 @@ fn s2_a_reload_that_drops_or_weakens_is_held() {
     );
 }
 
-/// S2: a hook that can veto is a gate by another name.
+/// S2: a hook that can veto is also a gate.
 #[test]
 fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
     let check = |unit: &mut Registry| {
@@ -258,7 +258,7 @@ fn s2_a_reload_that_drops_a_vetoing_hook_is_held() {
     );
 }
 
-/// S2: nor may a reload bring what lets more pass than before.
+/// S2: a reload may not add anything that lets more calls pass.
 #[test]
 fn s2_a_reload_that_adds_what_loosens_is_held() {
     let yes = |unit: &mut Registry| {
@@ -313,7 +313,7 @@ fn s2_a_reload_that_adds_what_loosens_is_held() {
     );
 }
 
-/// What is as strict or stricter takes effect.
+/// A unit that is as strict or stricter takes effect.
 #[test]
 fn s2_a_reload_that_tightens_is_applied() {
     let stricter = |unit: &mut Registry| {
@@ -341,7 +341,7 @@ async fn s2_a_held_reload_changes_nothing() {
     assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "pass");
 }
 
-/// S2: of a change that waits, what tightens acts at once.
+/// S2: the tightening parts of a held change act at once.
 #[tokio::test]
 async fn s2_of_a_held_reload_what_tightens_is_in_force() {
     let diary = Diary::default();
@@ -367,14 +367,14 @@ async fn s2_of_a_held_reload_what_tightens_is_in_force() {
     }
     assert!(matches!(agent.reload(user(), false, after), Ok(ChangeResult::Held { .. })));
     assert_eq!(shown(&agent).await, "gate, second, rm: rule deny rm, push: rule deny push, plan");
-    // Again and again it is the same.
+    // A repetition gives an equal result.
     assert!(matches!(agent.reload(user(), false, after), Ok(ChangeResult::Held { .. })));
     assert_eq!(shown(&agent).await, "gate, second, rm: rule deny rm, push: rule deny push, plan");
     assert_eq!(agent.reload(user(), true, after), Ok(ChangeResult::Applied));
     assert_eq!(shown(&agent).await, "second, rm: zone, push: rule deny push, plan");
 }
 
-/// S2: a gate of the same name that runs something else is not known to be as strict.
+/// S2: a gate with a known name and other code is not known to be as strict.
 #[test]
 fn s2_a_gate_that_runs_something_else_is_held() {
     struct Yes;
@@ -410,8 +410,7 @@ fn s2_a_gate_that_runs_something_else_is_held() {
     );
 }
 
-/// S2: until a person says yes, a gate that runs something else is asked beside the one it was, and
-/// each may refuse.
+/// S2: until a person agrees, a gate with new code is asked beside the old one, and each may refuse.
 #[tokio::test]
 async fn s2_a_gate_that_became_another_is_asked_besides() {
     struct Says(&'static str);
@@ -449,14 +448,14 @@ async fn s2_a_gate_that_became_another_is_asked_besides() {
     let gate = "gone: gate `guard` at `tool.pre` (refuses rm)".to_owned();
     assert_eq!(held, ChangeResult::Held { looser: vec![gone.clone(), gate.clone()] });
     assert_eq!(refused(&agent).await, "rm: block, push: block, mail: pass");
-    // Once more is the same; a third is asked besides.
+    // A repetition changes nothing; a third gate is asked besides.
     assert!(matches!(
         agent.reload(file.clone(), false, running("push")),
         Ok(ChangeResult::Held { .. })
     ));
     let guards = agent.hooks().into_iter().filter(|hook| hook.name == "guard");
     assert_eq!(guards.count(), 3, "what it may change, its verdict, and the other's");
-    // It moves to another file.
+    // The gate moves to another file.
     let mut change = RegistryChange::new();
     change.load(file.clone(), |_| {}).load(other.clone(), running("mail"));
     assert!(matches!(agent.apply(change), Ok(ChangeResult::Held { .. })));
@@ -467,8 +466,8 @@ async fn s2_a_gate_that_became_another_is_asked_besides() {
     assert_eq!(refused(&agent).await, "rm: pass, push: pass, mail: block");
 }
 
-/// `disable`, `--without`: what is switched off by name stays off, whenever it is registered; switching
-/// off loosens, and is not a project's to do.
+/// `disable`, `--without`: a hook that is disabled by name stays disabled, whenever it is registered.
+/// Disabling loosens, so a project may not do it.
 #[tokio::test]
 async fn s30_hooks_are_switched_off_by_name() {
     let agent = plain().tool(echo()).build().unwrap();
@@ -483,7 +482,7 @@ async fn s30_hooks_are_switched_off_by_name() {
     };
     assert_eq!(off(&agent), ["project/gate"]);
     assert_eq!(agent.run_pre("echo", json!({})).await.verdict, "pass");
-    // Loaded again it is another, of the same name.
+    // After a reload the hook is a new one with an equal name.
     assert_eq!(agent.reload(project.clone(), false, gate), Ok(ChangeResult::Applied));
     assert_eq!(off(&agent), ["project/gate"]);
     check_reload(
@@ -502,7 +501,7 @@ async fn s30_hooks_are_switched_off_by_name() {
         .assert_eq(&error.to_string());
 }
 
-/// Several units take effect together or not at all, each where it stood.
+/// Several units take effect together or not at all, each in its old position.
 #[test]
 fn several_units_change_in_one_step() {
     let owner = |name: &str| Owner::new(Origin::User, name);
@@ -523,7 +522,7 @@ fn several_units_change_in_one_step() {
     change.load(owner("a"), command("two")).load(owner("b"), command("three"));
     assert_eq!(agent.apply(change), Ok(ChangeResult::Applied));
     assert_eq!(names(&agent), "two a, three b");
-    // One of them cannot be: neither is.
+    // One of the two is invalid, so neither loads.
     let mut change = RegistryChange::new();
     change.load(owner("a"), command("four")).load(owner("b"), command("four"));
     expect!["command `four` is already registered by user (a)"]
@@ -535,14 +534,14 @@ fn several_units_change_in_one_step() {
     change.load(owner("a"), command("four")).load(owner("a"), command("five"));
     expect!["user (a) is loaded twice"].assert_eq(&agent.apply(change).unwrap_err().to_string());
     assert_eq!(names(&agent), "two a, three b");
-    // Who loads nothing is gone.
+    // A unit that loads nothing is removed.
     let mut change = RegistryChange::new();
     change.load(owner("a"), |_| {}).load(owner("b"), command("three"));
     assert_eq!(agent.apply(change), Ok(ChangeResult::Applied));
     assert_eq!(names(&agent), "three b");
 }
 
-/// S2: mode and level are judged by what they come to.
+/// S2: mode and level are compared by their effect.
 #[test]
 fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
     let owner = |name: &str| Owner::new(Origin::User, name);
@@ -566,16 +565,16 @@ fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
     use Level::{Paranoid, Permissive, Standard, Strict};
     type Said<'a> = &'a [(&'a str, Option<Level>)];
     let cases: [(Said<'_>, &[&str], &str); 9] = [
-        // Nobody said anything before.
+        // No level was set before.
         (&[("user", Some(Permissive))], &[], "new: level `permissive`; standard"),
         (&[("user", Some(Strict))], &[], "applied; strict"),
         // A nearer file loosens, or tightens.
         (&[("user", Some(Strict)), ("file", Some(Standard))], &[], "new: level `standard`; strict"),
         (&[("user", Some(Strict)), ("file", Some(Paranoid))], &[], "applied; paranoid"),
-        // Gone, it would be looser; agreed to, it is.
+        // Without the file the level would be looser, so the change is held; once agreed, it applies.
         (&[("user", Some(Strict)), ("file", None)], &[], "new: level `strict`; paranoid"),
         (&[("user", Some(Strict)), ("file", None)], &["new: level `strict`"], "applied; strict"),
-        // A farther one that comes later stands before the nearer.
+        // A farther file that loads later is ordered before the nearer one.
         (&[("user", None), ("file", Some(Strict))], &[], "applied; strict"),
         (&[("user", Some(Standard)), ("file", Some(Strict))], &[], "applied; strict"),
         (&[("user", Some(Standard)), ("file", Some(Paranoid))], &[], "applied; paranoid"),
@@ -585,7 +584,7 @@ fn s2_a_looser_mode_or_level_is_held_whoever_says_it() {
     }
 }
 
-/// A gate may move from one file to another; one that became another waits, and nothing else waits for it.
+/// A gate may move from one file to another. A gate with new code is held, and nothing else waits for it.
 #[test]
 fn s2_a_gate_moves_from_unit_to_unit() {
     let owner = |name: &str| Owner::new(Origin::User, name);
@@ -609,7 +608,7 @@ fn s2_a_gate_moves_from_unit_to_unit() {
     assert_eq!(hooks, [("hooks".to_owned(), None)]);
 }
 
-/// What is loaded again stays where it stood: the nearest of two modes is still the nearest.
+/// A reloaded unit keeps its position: the nearest of two modes is still the nearest.
 #[test]
 fn what_is_loaded_again_keeps_its_place() {
     let owner = |name: &str| Owner::new(Origin::User, name);
@@ -620,7 +619,7 @@ fn what_is_loaded_again_keeps_its_place() {
     assert_eq!((again, agent.policy().mode()), (Ok(ChangeResult::Applied), Mode::AcceptEdits));
 }
 
-/// Everything an owner brought goes with it, in one step.
+/// Unloading an owner removes all of its registrations, in one step.
 #[tokio::test]
 async fn unloading_drops_everything_of_an_owner() {
     let diary = Diary::default();
@@ -667,13 +666,13 @@ fn a_unit_with_an_error_leaves_nothing() {
     let message = "allow rule `allow *` from project (settings.json), which may only tighten";
     assert_eq!(error.unwrap_err().to_string(), message);
     assert_eq!(agent.hooks(), kernel);
-    // With a grant it may rewrite; a profile never may, granted or not.
+    // With a grant the project may rewrite; a profile never may, granted or not.
     agent.extend(project.with_rewrite(), |unit| _ = unit.transform(ToolPre, change)).unwrap();
     let profile = Owner::new(Origin::Profile("bot".into()), "agent.json").with_rewrite();
     assert!(agent.extend(profile, |unit| _ = unit.transform(ToolPre, change)).is_err());
 }
 
-/// R2: the owner that declares a tool owns it; the second of a name is refused.
+/// R2: the owner that registers a tool owns it; a second tool of that name is refused.
 #[tokio::test]
 async fn r2_a_tool_has_one_owner() {
     let (mine, theirs) = (Diary::default(), Diary::default());
@@ -690,7 +689,7 @@ async fn r2_a_tool_has_one_owner() {
     assert_eq!((mine.shown().as_str(), theirs.shown().as_str()), ("tool {}\n", "more {}\n"));
 }
 
-/// Nothing switches the kernel's gates off.
+/// Kernel gates cannot be disabled.
 #[test]
 fn the_kernels_gates_stay() {
     let agent = plain().build().unwrap();
@@ -706,7 +705,7 @@ fn the_kernels_gates_stay() {
     assert_eq!(agent.hooks(), kernel);
 }
 
-/// C1, C3, C4: hooks round tools, by name or glob, in order; switched off, taken out, asked by hand.
+/// C1, C3, C4: hooks around tools, by name or glob, in order; disabled, removed, asked directly.
 #[tokio::test]
 async fn c1_c3_c4_tool_hooks_are_registered_run_and_taken_out() {
     let diary = Diary::default();
@@ -749,7 +748,7 @@ async fn c1_c3_c4_tool_hooks_are_registered_run_and_taken_out() {
     assert_eq!(diary.shown(), "number {\"n\":1} one\n");
 }
 
-/// L20, R8: every hook that ran is told: name, point, verdict, why, how long.
+/// L20, R8: every hook that ran is reported: name, point, verdict, reason, duration.
 #[tokio::test]
 async fn l20_r8_events_show_each_hook_and_all_that_happens() {
     let agent = plain()
@@ -778,7 +777,7 @@ async fn l20_r8_events_show_each_hook_and_all_that_happens() {
     "#]].assert_eq(&hooks);
 }
 
-/// R8: a listener that does not listen slows nobody, and loses nothing but the borders of texts.
+/// R8: a listener that does not read slows no run, and loses only the borders between texts.
 #[tokio::test]
 async fn r8_a_slow_listener_gets_every_event_with_texts_joined() {
     let long: String = (0..2000).map(|n| format!("{n} ")).collect();

@@ -1,4 +1,4 @@
-//! Whatever comes and goes in the registry during a run, a step sees one generation of it. G1, R4, C4.
+//! A step sees one generation of the registry, whatever is added and removed during a run. G1, R4, C4.
 
 use std::sync::{
     Arc,
@@ -22,8 +22,8 @@ use smol_str::SmolStr;
 
 use crate::kit::{fresh, spec};
 
-/// Two units whose parts all say the same number: a tool's schema and a gate that lets only that number
-/// pass; a skill, a subagent, a command, a hook on a directive.
+/// Two units whose parts all contain one version number: a tool's schema and a gate that passes only that
+/// number; a skill, a subagent, a command, a directive hook.
 fn both(version: u64) -> RegistryChange {
     let mut change = RegistryChange::new();
     change.load(owner("tools"), |unit| tools(unit, version));
@@ -76,7 +76,7 @@ fn names(unit: &mut Registry, version: u64) {
     });
 }
 
-/// A model that calls the tool with the number it is shown, and notes where what it is shown disagrees.
+/// A model that calls the tool with the number that it is shown, and counts requests whose parts disagree.
 struct Reader(Arc<AtomicU64>);
 
 fn number(text: &str) -> Option<u64> {
@@ -123,7 +123,7 @@ impl Hook for Passing {
     }
 }
 
-/// Everything but the unit itself comes and goes, one thing at a time.
+/// Adds and removes everything but the unit itself, one item at a time.
 fn churn(agent: &Agent, n: u64) {
     let _ = agent.tool(FnTool::new(spec("extra"), |_| async { Ok("extra".into()) }));
     let _ = agent.define_hook("extra", |_| async {});
@@ -145,8 +145,8 @@ fn churn(agent: &Agent, n: u64) {
     }
 }
 
-/// G1, R4, C4: a thousand runs while other threads register, take out and replace: what one step is
-/// shown is of one generation, and a call that was decided on another is refused, never run by halves.
+/// G1, R4, C4: a thousand runs while other threads register, remove and replace. One step is shown one
+/// generation, and a call that was decided in another generation is refused, never run in part.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn g1_r4_c4_a_registry_in_motion_never_shows_half_a_generation() {
     let disagreed = Arc::new(AtomicU64::new(0));
@@ -205,7 +205,8 @@ async fn g1_r4_c4_a_registry_in_motion_never_shows_half_a_generation() {
     assert!(ran > 0, "some calls ran");
 }
 
-/// A skill and a hook of one prompt, a tool and its input: each pair of one number.
+/// Checks the pairs in a transcript: a skill and a hook of one prompt, a tool and its input. Each pair has
+/// one number.
 fn check(transcript: &str) {
     let after = |word: &str| -> Option<u64> {
         let rest = &transcript[transcript.find(word)? + word.len()..];
@@ -219,8 +220,8 @@ fn check(transcript: &str) {
     assert!(!transcript.contains("half: "), "{transcript}");
 }
 
-/// Hot reload: one session goes on while everything is loaded again a thousand times. Of each request and
-/// each call all parts are of one generation.
+/// Hot reload: one session continues while everything is reloaded a thousand times. All parts of a request
+/// or a call are of one generation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hot_reload_a_session_reloads_a_thousand_times_and_never_sees_half_a_generation() {
     let disagreed = Arc::new(AtomicU64::new(0));

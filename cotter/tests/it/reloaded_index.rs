@@ -1,5 +1,5 @@
-//! Files that change what can be called for leave what is before the conversation as it was: the model is
-//! told, and sees the new list after the next compaction. What a program registers is shown at once.
+//! Files that change the callable names leave the lists before the conversation unchanged. A note tells the
+//! model, and the new list is shown after the next compaction. A program's registrations are shown at once.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use expect_test::{Expect, expect};
 
 use crate::kit::fresh;
 
-/// The skills of a person's folder, as name and description.
+/// Loads the skills of a person's folder, given as name and description.
 fn skills(agent: &Agent, skills: &[(&'static str, &'static str)]) {
     let mut change = RegistryChange::new().of_files();
     change.load(Owner::new(Origin::User, "skills"), |unit: &mut Registry| {
@@ -53,7 +53,7 @@ impl Told {
         self.session.prompt("go").await.unwrap();
     }
 
-    /// Of each request the lists, and the notes that came with it; who broke the cache.
+    /// Checks the lists and notes of each request, and the owner that broke the cache.
     fn check(&self, expected: Expect) {
         let mut shown = String::new();
         for request in self.model.requests() {

@@ -1,4 +1,4 @@
-//! Skills: brought in by a person's `/name`, or by the model through `invoke_skill`.
+//! Skills: added by a person's `/name`, or called by the model through `invoke_skill`.
 
 use cotter::{
     Agent, HookCx, HookResult, Message, Origin, Owner, Skill, Tool,
@@ -25,7 +25,7 @@ fn image() -> ContentPart {
     ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
 }
 
-/// Skills of every kind; `ask` and `tell` write down what they are told.
+/// An agent with skills of every kind; `ask` and `tell` write their context into the diary.
 fn with_skills(builder: cotter::AgentBuilder, diary: &Diary) -> Agent {
     let told = |diary: &Diary| {
         let diary = diary.clone();
@@ -61,7 +61,7 @@ fn with_skills(builder: cotter::AgentBuilder, diary: &Diary) -> Agent {
         .unwrap()
 }
 
-/// What a person's prompt comes to.
+/// Checks the result of a person's prompt.
 async fn check(prompt: &str, expected: Expect) {
     let (model, diary) = (model([Step::text("ok")]), Diary::default());
     let agent = with_skills(Agent::builder(model.clone()), &diary);
@@ -210,7 +210,7 @@ async fn g14_a_person_may_call_what_the_model_may_not() {
     .await;
 }
 
-/// What the model gets for one call of `invoke_skill`, and what was written down.
+/// Checks the result of one `invoke_skill` call, and the diary.
 async fn check_call(input: Value, expected: Expect) {
     let (model, diary) =
         (model([Step::call("invoke_skill", input), Step::text("ok")]), Diary::default());
@@ -379,14 +379,14 @@ async fn g14_a_long_list_of_skills_keeps_to_its_budget() {
     builder.build().unwrap().process_request("go").await.unwrap();
     let description = offered(&model, 0);
     assert!(description.len() < 9 * 1024, "{}", description.len());
-    // No description takes the room of a name.
+    // A description never takes the space of a name.
     assert!(description.contains("- skill-0000\n- skill-0001\n"), "{description}");
     let last = description.trim_end().lines().last().unwrap().to_owned();
     assert!(last.starts_with("- and ") && last.ends_with(" more, to be called by name"), "{last}");
 }
 
-/// A skill of megabytes is capped, and says so: at one for a person who asks for it, as any result for
-/// the model's own call.
+/// A skill of several megabytes is cut, and its text says so: at one megabyte for a person, at the limit of
+/// any result for the model's own call.
 #[tokio::test]
 async fn g11_g15_a_huge_skill_is_capped() {
     let huge = "0123456789abcdef".repeat(128 * 1024);
@@ -413,7 +413,7 @@ async fn g11_g15_a_huge_skill_is_capped() {
     );
 }
 
-/// G20: the helpers, by themselves.
+/// G20: the helper functions alone.
 #[test]
 fn g20_helpers_are_there_for_those_who_build_their_own() {
     let parsed = parse_tokens("/a b /c", |name| name == "a");
@@ -431,7 +431,7 @@ fn g20_helpers_are_there_for_those_who_build_their_own() {
         {"type":"object","properties":{"name":{"type":"string","description":"The skill's name."},"args":{"type":"string","description":"What the skill should know, in words."}},"required":["name"],"additionalProperties":false}"#]].assert_eq(&format!("{}\n{}\n{}", spec.name, spec.description, spec.schema));
 }
 
-/// G22: flags in the transcript tell a renderer what is what, also after a reopening.
+/// G22: flags in the transcript tell a renderer the kind of each message, also after reopening.
 #[tokio::test]
 async fn g22_injections_are_marked_in_the_file() {
     let folder = tempfile::tempdir().unwrap();

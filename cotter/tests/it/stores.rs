@@ -1,4 +1,4 @@
-//! Sessions as they are kept: the same from memory and from files, a tree that only grows.
+//! Stored sessions: equal in memory and in files, a tree that only grows.
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
-/// A store that can be opened again after everything that used it is gone.
+/// A store that can be opened again after all of its users are dropped.
 fn shared<S: Store + Clone>(store: &S) -> S {
     store.clone()
 }
 
-/// A long life: notes, rewrites, a question, an entry of an extension, a label, another branch, a
+/// Runs a long session: notes, rewrites, a question, an extension's entry, a label, another branch, a
 /// summary.
 async fn live(agent: &Agent) -> Session {
     let session = fresh(agent).await;
@@ -68,7 +68,7 @@ fn builder(diary: &Diary) -> cotter::AgentBuilder {
         .transform(UserPromptSubmit, named("louder", louder))
 }
 
-/// P10: a session is the same, line by line, wherever it is kept, and after it was opened again.
+/// P10: a session is equal, line by line, in every store and after reopening.
 #[tokio::test]
 async fn p10_memory_and_files_keep_the_same_lines() {
     let (folder, diary) = (tempfile::tempdir().unwrap(), Diary::default());
@@ -118,7 +118,7 @@ async fn p10_memory_and_files_keep_the_same_lines() {
     .assert_eq(&shown);
 }
 
-/// P10: leaf, labels, names and custom entries are there after reopening; a fork has its own life.
+/// P10: leaf, labels, names and custom entries survive reopening; a fork is independent.
 #[tokio::test]
 async fn p10_leaf_labels_and_entries_survive_and_a_fork_goes_its_own_way() {
     let (folder, diary) = (tempfile::tempdir().unwrap(), Diary::default());
@@ -205,7 +205,7 @@ async fn custom_entries_need_a_type_that_is_not_the_cores() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
 
-    /// P10: an extension's own fields come back as they were, whatever their names.
+    /// P10: an extension's fields come back unchanged, whatever their names.
     #[test]
     fn p10_custom_entries_come_back_as_they_were(
         kind in "\\PC{1,12}", keys in prop::collection::vec((".{0,6}", ".{0,12}"), 0..6)
@@ -238,7 +238,7 @@ proptest! {
     }
 }
 
-/// History is well paired also where a person moved the leaf between calls and their results.
+/// Every call has one result, even if a person moved the leaf between calls and their results.
 #[tokio::test]
 async fn a_prompt_after_a_move_into_the_middle_of_a_step_finds_its_calls_closed() {
     let calls = Step::call("echo", json!({"text": "a"})).and_call("echo", json!({"text": "b"}));
@@ -261,7 +261,7 @@ async fn a_prompt_after_a_move_into_the_middle_of_a_step_finds_its_calls_closed(
     .assert_eq(last.rsplit("--\n").next().unwrap());
 }
 
-/// P10: one writer at a time, also within one process.
+/// P10: one writer at a time, even within one process.
 #[tokio::test]
 async fn p10_a_second_writer_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -288,7 +288,7 @@ async fn p10_a_second_writer_is_refused() {
     assert!(agent().session(&id).await.is_ok());
 }
 
-/// S28: sessions are for their owner's eyes only.
+/// S28: only their owner can read the session files.
 #[cfg(unix)]
 #[tokio::test]
 async fn s28_session_files_and_their_folder_are_private() {
@@ -304,7 +304,7 @@ async fn s28_session_files_and_their_folder_are_private() {
     assert_eq!((mode(&file), folders.map(|folder| mode(&folder))), (0o600, [0o700, 0o700]));
 }
 
-/// S29, S28: one function shows every foreign byte, one redactor takes secrets out.
+/// S29, S28: one function makes every foreign byte visible, one redactor removes secrets.
 #[test]
 fn s29_s28_what_is_shown_is_visible_and_what_leaves_is_redacted() {
     use cotter::text::{redact::Redactor, show, show_line};
@@ -316,14 +316,14 @@ fn s29_s28_what_is_shown_is_visible_and_what_leaves_is_redacted() {
     assert_eq!(redactor.redact(leaving), "connect with [redacted DB_PASSWORD] now");
 }
 
-/// P10: a disk that was full for a while leaves no line behind twice, and the ledger in order.
+/// P10: after a full disk no line is stored twice, and the ledger is in order.
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn p10_what_was_not_written_whole_is_taken_back() {
     use std::process::Command;
     const INSIDE: &str = "COTTER_TEST_SMALL_DISK";
     let Ok(folder) = std::env::var(INSIDE) else {
-        // A process of its own, whose files may have four kilobytes: the limit is the process's.
+        // A separate process, because the limit of four kilobytes per file applies to a whole process.
         let folder = tempfile::tempdir().unwrap();
         let shell = "trap '' XFSZ; ulimit -S -f 8; exec \"$0\" \"$@\"";
         let name = "stores::p10_what_was_not_written_whole_is_taken_back";

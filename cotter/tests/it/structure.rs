@@ -1,4 +1,5 @@
-//! Properties of the source itself: few dependencies, a core that knows no subsystem, a loop of one screen.
+//! Properties of the source itself: few dependencies, a core that knows no subsystem, a loop that fits on
+//! one screen.
 
 use std::{
     collections::BTreeSet,
@@ -7,7 +8,7 @@ use std::{
     process::Command,
 };
 
-/// Crates that a program which links only `cotter` must not get.
+/// Crates that a program with only `cotter` must not depend on.
 const UNWANTED: &str = "http hyper h2 reqwest ureq isahc curl attohttpc surf tungstenite axum tonic \
     rustls native-tls openssl openssl-sys boring ring aws-lc-rs webpki webpki-roots schannel \
     rusqlite libsqlite3-sys sqlx sqlx-core diesel sled redb rocksdb heed postgres tokio-postgres \
@@ -15,7 +16,7 @@ const UNWANTED: &str = "http hyper h2 reqwest ureq isahc curl attohttpc surf tun
     rquickjs rquickjs-core rquickjs-sys boa_engine deno_core v8 rusty_v8 quick-js swc_core oxc mlua \
     wasmtime";
 
-/// Subsystems that loop and pipeline must not know by name.
+/// Subsystems that loop and pipeline must not name.
 const SUBSYSTEMS: &str = "skill skills memory mcp delegate subagent subagents mention mentions space \
     spaces profile profiles trust settings command commands directive directives builtin bash shell \
     cotter_tools cotter_models cotter_script cotter_server cotter_cli";
@@ -62,7 +63,7 @@ fn r9_a_program_that_links_only_cotter_gets_no_http_tls_database_or_javascript()
     }
 }
 
-/// The names a source takes from elsewhere: every word of its `use` lines and of its `crate::` paths.
+/// The names that a source uses: every word of its `use` lines and of its `crate::` paths.
 fn names_used(source: &str) -> BTreeSet<String> {
     let uses = source.split("\nuse ").skip(1).filter_map(|rest| rest.split(';').next());
     let in_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
@@ -75,7 +76,7 @@ fn names_used(source: &str) -> BTreeSet<String> {
     uses.chain(paths).flat_map(word).collect()
 }
 
-/// R12: the runtime knows no subsystem by name.
+/// R12: the runtime names no subsystem.
 #[test]
 fn r12_the_loop_and_the_pipeline_name_no_subsystem() {
     let source = package().join("src");

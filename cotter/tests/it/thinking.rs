@@ -1,5 +1,5 @@
-//! A reply as it is heard: text, thinking and what the provider signed, in order; what listeners are told
-//! of it, what is kept, and what goes out with the next request.
+//! A streamed reply: text, thinking and the provider's signatures, in order. Checks the events, the stored
+//! reply, and the next request.
 
 use std::{
     collections::VecDeque,
@@ -19,7 +19,7 @@ use smol_str::SmolStr;
 
 use crate::kit::{ending, files, fresh, to_the_end};
 
-/// A model that says exactly these pieces, a reply at a time; then nothing but `ok`.
+/// A model that sends exactly these pieces, one reply at a time; then only `ok`.
 #[derive(Clone)]
 struct Says(SmolStr, Arc<Mutex<VecDeque<Vec<Delta>>>>);
 
@@ -66,7 +66,8 @@ fn shown(parts: &[AssistantPart]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// What is told and kept of one reply: the same in the session, in its file, and in the next request.
+/// Checks the events and the stored form of one reply: equal in the session, in its file, and in the next
+/// request.
 async fn check(mut pieces: Vec<Delta>, expected: Expect) {
     pieces.push(done());
     let folder = tempfile::tempdir().unwrap();
@@ -239,7 +240,7 @@ async fn thinking_without_a_word_may_be_signed() {
     .await;
 }
 
-/// Calls stand where they came, between thoughts.
+/// Calls stay in their position between thoughts.
 #[tokio::test]
 async fn thoughts_between_calls_stay_where_they_came() {
     let call = |id: &str| Delta::Call { id: id.into(), name: "none".into(), input: json!({}) };
@@ -273,10 +274,10 @@ async fn thoughts_between_calls_stay_where_they_came() {
     .assert_eq(&parts.collect::<Vec<_>>().join("\n"));
 }
 
-/// Of a reply that is aborted the words stay, not the thoughts: nobody signed for a half.
+/// An aborted reply keeps its text and drops its thinking, because incomplete thinking has no signature.
 #[tokio::test]
 async fn an_abort_keeps_words_and_no_thoughts() {
-    /// Says its pieces and then nothing more.
+    /// Sends its pieces and then hangs.
     struct Hangs(Says);
     impl Model for Hangs {
         fn name(&self) -> &SmolStr {

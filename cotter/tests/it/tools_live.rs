@@ -1,4 +1,4 @@
-//! Tools folded in before and after `build()`, taken out again, and calls that miss them.
+//! Tools registered before and after `build()`, removed again, and calls to tools that are missing.
 
 use std::{
     sync::{
@@ -47,7 +47,7 @@ fn weather() -> impl Tool {
     .touching(Facts::zone(Zone::Safe))
 }
 
-/// What the model gets for one call.
+/// Checks the result that the model gets for one call.
 async fn check(name: &str, input: Value, expected: Expect) {
     let model = Scripted::new([Step::call(name, input), Step::text("ok")]);
     let agent = Agent::builder(model).tool(weather()).build().unwrap();
@@ -102,7 +102,7 @@ async fn g23_invalid_calls_name_near_matches() {
     check("get_weather", json!("{\"city\": "), expect![" (invalid_args): Invalid arguments for `get_weather`: not a JSON object; send complete arguments, smaller if they were cut off."]).await;
 }
 
-/// Tools come and go between requests; what is shown is what may be called.
+/// Tools are added and removed between requests; the model may call exactly the tools that it is shown.
 #[tokio::test]
 async fn g23_tools_are_folded_in_and_out_at_any_time() {
     let call = || Step::call("get_weather", json!({"city": "Oban"}));
@@ -137,7 +137,7 @@ async fn g23_tools_are_folded_in_and_out_at_any_time() {
     .assert_eq(&transcript(&session));
 }
 
-/// A tool that folds another in while it runs: the next step has it.
+/// A tool that registers another while it runs: the next step has it.
 #[tokio::test]
 async fn g23_a_tool_may_fold_in_another() {
     let spec = ToolSpec::new("more", "Folds in another.", json!({"type": "object"}));
@@ -183,7 +183,7 @@ async fn g23_a_reply_has_messages_usage_cost_and_reason() {
     assert_eq!((reply.usage.total(), reply.cost_usd), (12, Some(1.0)));
 }
 
-/// A tool that presents itself otherwise each time it is asked, and looks at the agent meanwhile.
+/// A tool that returns another spec each time, and calls the agent meanwhile.
 struct Shifty {
     specs: Vec<ToolSpec>,
     asked: Arc<AtomicUsize>,
@@ -227,7 +227,7 @@ impl Drop for Shifty {
     }
 }
 
-/// G23: a tool is what it was when it was registered: so it is shown, and so its input is checked.
+/// G23: a tool keeps the spec of its registration, for the model and for the check of its input.
 #[tokio::test]
 async fn g23_a_tool_stays_as_it_was_registered() {
     let (tool, asked, _) = Shifty::new();
@@ -266,8 +266,8 @@ async fn g23_a_tool_stays_as_it_was_registered() {
     .assert_eq(&transcript(&session));
 }
 
-/// G23: a tool that looks at the agent while it is asked for its name, or as it goes, waits for nobody:
-/// whether it is taken, refused or dropped.
+/// G23: a tool may call the agent from its spec or its drop without a deadlock, if it is registered,
+/// refused or dropped.
 #[test]
 fn g23_a_tool_may_look_at_the_agent_as_it_comes_and_goes() {
     let (told, heard) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! Hooks, tried: a point fired at those that are loaded, and nothing else.
+//! Dry runs of hooks: a point is fired at the loaded hooks, and nothing else happens.
 
 use std::sync::{
     Arc,
@@ -24,7 +24,7 @@ use cotter_test::{Scripted, Step};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-/// A tool that says what it touches.
+/// A tool with known facts.
 struct Send(ToolSpec);
 
 impl Tool for Send {
@@ -127,7 +127,7 @@ async fn a_transform_that_ends_it_leaves_the_rest_alone() {
     .await;
 }
 
-/// A hook may use tools and agents in a run; where it is only tried nothing runs.
+/// A hook may use tools and agents in a run; in a dry run nothing runs.
 #[tokio::test]
 async fn nothing_runs_on_behalf_of_a_hook_that_is_tried() {
     let sent = Arc::new(AtomicUsize::new(0));
@@ -185,7 +185,7 @@ async fn who_works_alone_is_waited_for_and_failures_are_told() {
     .await;
 }
 
-/// Every point can be tried, and nobody who is there for nothing objects.
+/// Every point can be tried; a point without gates passes.
 #[tokio::test]
 async fn every_point_can_be_tried() {
     let heard = |_: &ModelPreEvent, cx: &Cx| cx.note("heard");
@@ -239,7 +239,7 @@ async fn every_point_can_be_tried() {
     assert!(!texts.iter().any(|text| text.contains("hello")), "what was tried is told to nobody");
 }
 
-/// A hook within the program costs no line; one that fails is on record wherever it is asked.
+/// An in-process hook adds no record, unless it fails; a failure is recorded at every point.
 #[tokio::test]
 async fn l9_an_observer_that_fails_is_on_record() {
     let fine = |_: &ModelPreEvent| {};
@@ -265,7 +265,7 @@ async fn l9_an_observer_that_fails_is_on_record() {
     .assert_eq(&rows.collect::<String>());
 }
 
-/// Asked over a channel, so that it answers when the test says so.
+/// An external hook that answers when the test says so.
 struct Slow(Arc<tokio::sync::Notify>);
 
 impl ExternalHook for Slow {
@@ -279,7 +279,7 @@ impl ExternalHook for Slow {
     }
 }
 
-/// Who nobody waits for is on record when it is done, though the run is over by then.
+/// A detached hook is recorded when it ends, even after the end of the run.
 #[tokio::test]
 async fn l9_what_nobody_waited_for_is_on_record_when_it_is_done() {
     let release = Arc::new(tokio::sync::Notify::new());

@@ -1,5 +1,5 @@
-//! Skills that come by themselves: what the model gets when a trigger matches a task, and when nothing of
-//! it changes any more.
+//! Triggered skills: the model's context when a trigger matches a task, and the requests after it, which
+//! stay unchanged.
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, Message, Session, Skill, Subagent,
@@ -30,7 +30,7 @@ fn trigger(pattern: &str) -> [Trigger; 1] {
     [Trigger::regex(pattern).unwrap()]
 }
 
-/// Skills with triggers, of every kind.
+/// A builder with skills of every kind of trigger.
 fn with_skills(builder: AgentBuilder) -> AgentBuilder {
     let fail = |_| async { Err("no luck".into()) };
     let picture = |_| async {
@@ -48,7 +48,7 @@ fn with_skills(builder: AgentBuilder) -> AgentBuilder {
         .define_skill(Skill::new("picture", picture).triggers(trigger("look")))
 }
 
-/// A message as the model gets it, and what it is marked as.
+/// A message as the model gets it, with its mark.
 fn said(message: &Message) -> String {
     match message {
         Message::User(user) => format!("user {:?}: {}\n", user.mark, user.content.text()),
@@ -57,7 +57,7 @@ fn said(message: &Message) -> String {
     }
 }
 
-/// A request as it is: system prompt and messages.
+/// A request as text: system prompt and messages.
 fn shown(request: &Request) -> String {
     let mut shown = format!("system: {}\n", request.system);
     for message in request.messages.iter() {
@@ -66,7 +66,7 @@ fn shown(request: &Request) -> String {
     shown
 }
 
-/// Every request of a session, and that each begins as the one before it did.
+/// Every request of a session. Checks that each request begins with the one before it.
 fn requests(model: &Model) -> String {
     let requests = model.requests();
     for pair in requests.windows(2) {

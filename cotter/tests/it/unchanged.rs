@@ -1,5 +1,5 @@
-//! What nobody asked to change is not changed: text without bound tokens, and requests of an agent with
-//! nothing registered.
+//! Input is not changed unless a registration asks for it: text without bound tokens, and requests of an
+//! agent without registrations.
 
 use cotter::{
     Agent, AgentBuilder, At, Command, FnTool, Hook, HookCx, HookResult, Message, MessageList,
@@ -27,7 +27,7 @@ use serde_json::json;
 
 use crate::kit::{every_point, files, fresh};
 
-/// A subsystem that does nothing but be there.
+/// A subsystem that does nothing.
 struct Idle;
 
 impl Hook for Idle {
@@ -36,7 +36,7 @@ impl Hook for Idle {
     }
 }
 
-/// The names that bind in the agent with everything.
+/// The names that bind in the agent with all registrations.
 const BOUND: [&str; 4] = ["compact", "concise", "exposed", "pop"];
 
 /// Registers an observer that does nothing.
@@ -69,7 +69,7 @@ fn with_everything(model: Recording<Scripted>) -> Agent {
         .unwrap()
 }
 
-/// Texts full of what nearly binds.
+/// Texts with many words that nearly bind.
 fn texts() -> impl Strategy<Value = String> {
     let near = vec![
         "/concise.",
@@ -113,7 +113,7 @@ fn texts() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
 }
 
-/// Whether a word of the text could be a bound token, or one made literal.
+/// True if a word of the text could be a bound token, or an escaped one.
 fn could_bind(text: &str) -> bool {
     let is_space = |c: char| c.is_whitespace() || c == '\u{feff}';
     text.split(is_space).any(|word| {
@@ -122,7 +122,7 @@ fn could_bind(text: &str) -> bool {
     })
 }
 
-/// What one prompt comes to: the message as it was sent, and as it was stored.
+/// The message of one prompt: as it was sent, and as it was stored.
 fn asked(prompt: Content) -> (Message, serde_json::Value) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -139,7 +139,7 @@ fn asked(prompt: Content) -> (Message, serde_json::Value) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// G2: also with everything registered, what has no bound token is sent and stored as it is.
+    /// G2: even with everything registered, text without a bound token is sent and stored unchanged.
     #[test]
     fn g2_text_without_bound_tokens_keeps_every_byte(text in texts()) {
         prop_assume!(!could_bind(&text));
@@ -148,7 +148,7 @@ proptest! {
         prop_assert_eq!(stored, json!({"role": "user", "content": text}));
     }
 
-    /// G2, G21: parts stay the parts they were, in their order.
+    /// G2, G21: parts stay unchanged and in their order.
     #[test]
     fn g2_g21_parts_without_bound_tokens_stay_as_they_are(a in texts(), b in texts(), data in any::<String>()) {
         prop_assume!(!could_bind(&format!("{a}\n{b}")));
@@ -159,7 +159,7 @@ proptest! {
     }
 }
 
-/// The test itself sees: a bound token is noticed by the same means.
+/// Checks the test: it notices a bound token.
 #[test]
 fn g2_a_bound_token_is_noticed() {
     assert!(could_bind("x /concise y") && could_bind("\\/pop"));
@@ -167,7 +167,7 @@ fn g2_a_bound_token_is_noticed() {
     assert_eq!(sent.text(), "never");
 }
 
-// --- with nothing registered
+// --- without registrations
 
 fn says(parts: Vec<AssistantPart>, stop_reason: StopReason) -> Message {
     Message::Assistant(AssistantMessage {
@@ -200,7 +200,7 @@ fn marked(text: &str, mark: UserMessageKind) -> Message {
     Message::User(UserMessage::marked(text.into(), mark))
 }
 
-/// What a small adapter would send: every message, blocks by the bytes that are kept for them.
+/// The bytes that a small adapter would send: every message, with its stored blocks.
 fn wire(system: &str, messages: &MessageList) -> Vec<u8> {
     let one = |message: &Message| match message {
         Message::User(user) => format!("user {:?}\n", user.content),
@@ -234,8 +234,8 @@ fn tools() -> Vec<(ToolSpec, Result<Content, ToolError>)> {
     ]
 }
 
-/// G2: a request of an agent with nothing registered is what one would build by hand, for
-/// every shape of message, those an earlier agent with skills, notes and compaction left among them.
+/// G2: the request of an agent without registrations equals one built by hand, for every shape of message.
+/// This includes messages of an earlier agent with skills, notes and compaction.
 #[tokio::test]
 async fn g2_a_request_is_what_one_would_build_by_hand() {
     let folder = tempfile::tempdir().unwrap();
@@ -343,7 +343,7 @@ async fn g2_a_request_is_what_one_would_build_by_hand() {
         );
         assert_eq!(tools.specs().cloned().collect::<Vec<_>>(), specs);
     }
-    // Byte for byte, for every request: each is the beginning of the last.
+    // Byte for byte, for every request: each is a prefix of the last.
     for request in &requests {
         let by_hand: MessageList = wanted[..request.messages.len()].iter().cloned().collect();
         let (sent, direct) =

@@ -1,4 +1,4 @@
-//! The same state and the same utilities in the hands of every handler, whatever its kind. P8, P11.
+//! Every kind of handler has the same state and the same utilities. P8, P11.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 
 use crate::kit::{Diary, ending, everywhere, fresh, probe, spec, to_the_end};
 
-/// The prompts and the replies that come past every handler of [`everywhere`], once each.
+/// The prompts and replies that reach every handler of [`everywhere`], once each.
 const PROMPTS: [&str; 2] = ["/cmd", "go /dir /skill"];
 
 fn calls_all() -> [Step; 2] {
@@ -38,7 +38,7 @@ fn calls_all() -> [Step; 2] {
     [Step::call("tool", json!({})).and_call("invoke_subagent", sub), Step::text("done")]
 }
 
-/// P8: the session's state is the same for all, and so is where they are.
+/// P8: session state and context are equal for all handlers.
 #[tokio::test]
 async fn p8_every_handler_sees_the_same_state() {
     let diary = Diary::default();
@@ -83,7 +83,7 @@ async fn p8_every_handler_sees_the_same_state() {
     "#]].assert_eq(&diary.shown());
 }
 
-/// P8: whoever sets the model or how hard it thinks, the next request is made so.
+/// P8: every handler may set model and thinking level; the next request uses them.
 #[tokio::test]
 async fn p8_every_handler_sets_model_and_thinking() {
     let mut shown = String::new();
@@ -122,7 +122,8 @@ async fn p8_every_handler_sets_model_and_thinking() {
     .assert_eq(&shown);
 }
 
-/// P8: `complete` from every handler: told to `model.pre` and `model.post`, no part of the conversation.
+/// P8: `complete` from every handler: it fires `model.pre` and `model.post`, and is no part of the
+/// conversation.
 #[tokio::test]
 async fn p8_every_handler_may_ask_a_model_beside_the_conversation() {
     let diary = Diary::default();
@@ -186,7 +187,7 @@ async fn p8_every_handler_may_ask_a_model_beside_the_conversation() {
     assert!(!transcript(&session).contains("answer"), "{}", transcript(&session));
 }
 
-/// A `bash` that does not run what it is given, but says it.
+/// A `bash` that runs nothing and returns its command.
 fn fake_bash(data: Option<Value>) -> impl cotter::Tool {
     let schema = json!({
         "type": "object",
@@ -208,7 +209,7 @@ fn fake_bash(data: Option<Value>) -> impl cotter::Tool {
     bash.touching(Facts::zone(Zone::Safe))
 }
 
-/// What comes of each program, run by a tool of an agent.
+/// Checks the result of each program, run by a tool of an agent.
 async fn check_exec(
     build: impl FnOnce(AgentBuilder) -> AgentBuilder,
     programs: impl IntoIterator<Item = (&'static str, Vec<&'static str>, ExecOptions)>,
@@ -240,7 +241,7 @@ fn said() -> Value {
     json!({"stdout": "", "stderr": "oh", "exitCode": 3, "killed": false})
 }
 
-/// P8: each argument is one word, whatever is in it, and a program that fails is no error.
+/// P8: each argument is one word, whatever it contains, and a program that fails is no error.
 #[tokio::test]
 async fn p8_exec_runs_a_program_by_way_of_bash() {
     let plain = ExecOptions::default;
@@ -268,7 +269,8 @@ async fn p8_exec_runs_a_program_by_way_of_bash() {
     "#]]).await;
 }
 
-/// P8: it is judged like `bash`, by whoever judges that, and recorded within the call it is made from.
+/// P8: a program is decided like `bash`, by the same gates, and recorded within the call that it is made
+/// from.
 #[tokio::test]
 async fn p8_exec_is_judged_like_bash() {
     let ls = || [("ls", vec![], ExecOptions::default())];
@@ -318,7 +320,7 @@ async fn p8_exec_is_judged_like_bash() {
     .await;
 }
 
-/// P8, L21: what is set aside is there for its task and for nobody else, and comes back.
+/// P8, L21: a reserved amount is available for its task only, and the rest returns to the run.
 #[tokio::test]
 async fn p8_a_share_is_spent_by_its_task_alone() {
     let steps = (0..20).map(|n| {
@@ -337,7 +339,7 @@ async fn p8_a_share_is_spent_by_its_task_alone() {
             };
             let controls = permit.cx().controls();
             let wants = |usd: f64| [TaskAllowance::default().with_max_budget_usd(usd)];
-            // Five of six dollars are left: two are set aside, and two of the rest for another.
+            // Five of six dollars are left: two are reserved, then two of the rest for another task.
             let first = controls.reserve(&wants(2.0)).unwrap().remove(0);
             let paid = controls.spending(&first);
             let second = controls.reserve(&wants(2.0)).unwrap().remove(0);
@@ -345,7 +347,7 @@ async fn p8_a_share_is_spent_by_its_task_alone() {
             ask("the rest", &controls).await;
             ask("the rest", &controls).await;
             ask("first", &paid).await;
-            // A part of a part.
+            // A reservation within a reservation.
             diary.add(paid.reserve(&wants(1.5)).unwrap_err().message);
             let part = paid.reserve(&wants(1.0)).unwrap().remove(0);
             ask("first", &paid).await;
@@ -390,7 +392,7 @@ fn used(tokens: u64) -> Usage {
     Usage { input_tokens: tokens, ..Usage::default() }
 }
 
-/// P8, L21: what a handler asks counts against the run's budget, and is refused where there is none left.
+/// P8, L21: a handler's requests count against the run's budget, and are refused once it is used up.
 #[tokio::test]
 async fn p8_complete_counts_against_the_budget() {
     let steps = [
@@ -429,8 +431,8 @@ async fn p8_complete_counts_against_the_budget() {
     assert_eq!(model.requests(), 2);
 }
 
-/// P8: a handler that asks while its run is about to ask, with a budget that has room for one only,
-/// does not wait for itself.
+/// P8: a handler that asks a model just before its run does, under a budget for one request only, does not
+/// wait for itself.
 #[tokio::test]
 async fn p8_complete_within_a_request_does_not_wait_for_that_request() {
     macro_rules! at {
@@ -438,7 +440,7 @@ async fn p8_complete_within_a_request_does_not_wait_for_that_request() {
             let script = [Step::call("tool", json!({})), Step::text("said"), Step::text("said")];
             let model = Scripted::new(script.map(|step| step.and_usage(used(60))));
             let ask = |at: At<points::$point>| async move {
-                // Sixty of a hundred are spent, and a reply takes sixty.
+                // Sixty of a hundred tokens are spent, and a reply uses sixty.
                 if at.cx().controls().counts().usage.total() == 60 {
                     let _ = at.cx().controls().complete(Completion::new("and you?")).await;
                 }
@@ -466,7 +468,7 @@ async fn p8_complete_within_a_request_does_not_wait_for_that_request() {
     .assert_eq(&shown.concat());
 }
 
-/// P8: a handler that asks at the very point its own question comes past is asked again only so often.
+/// P8: a handler whose request fires its own point is nested only to a limited depth.
 #[tokio::test]
 async fn p8_a_handler_that_leads_to_itself_comes_to_an_end() {
     let diary = Diary::default();
@@ -520,7 +522,7 @@ async fn p8_a_handler_that_leads_to_itself_comes_to_an_end() {
     .assert_eq(&format!("{}\n{compacted}\n", lines.join("\n")));
 }
 
-/// P8: while a handler waits for a model, its own limit stands still; an abort ends both.
+/// P8: the handler's clock stops while it waits for a model; an abort ends both.
 #[tokio::test(start_paused = true)]
 async fn p8_a_handlers_clock_stands_still_and_an_abort_ends_its_question() {
     for (delay, expected) in [(600, "end_turn"), (100_000, "aborted")] {
@@ -555,7 +557,7 @@ async fn p8_a_handlers_clock_stands_still_and_an_abort_ends_its_question() {
     }
 }
 
-/// Somebody who is there and answers everything.
+/// A person who answers everything.
 struct Here(Diary);
 
 impl Ui for Here {
@@ -574,7 +576,7 @@ impl Ui for Here {
 
     fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         self.0.add(format!("select {title} of {}", options.len()));
-        // A ui that answers beyond the list has chosen nothing.
+        // An index beyond the options is no choice.
         Box::pin(async move { Some(options.len() - usize::from(title == "in range")) })
     }
 
@@ -601,8 +603,8 @@ async fn ask_all(cx: &Cx) -> String {
     )
 }
 
-/// P11: nobody there: no ui, nothing chosen, nothing typed, no; what is told is an event. Somebody there
-/// is asked the same from every handler.
+/// P11: without a person there is no ui, no choice, no text, and the answer is no; a message is an event.
+/// With a person, every handler can ask.
 #[tokio::test]
 async fn p11_p8_the_person_from_every_handler_and_nobody() {
     for there in [false, true] {
@@ -651,7 +653,7 @@ async fn p11_p8_the_person_from_every_handler_and_nobody() {
     }
 }
 
-/// P8, G17: what a `turn.end` hook sends to the model is not left lying about.
+/// P8, G17: a text that a `turn.end` hook sends to the model is not lost.
 #[tokio::test]
 async fn p8_a_text_sent_as_the_run_ends_reaches_the_model() {
     for when in [SendTime::Steer, SendTime::FollowUp] {

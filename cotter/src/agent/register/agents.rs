@@ -1,7 +1,7 @@
-//! Agents in the registry: how one comes in and leaves.
+//! Registered agents: registration and removal.
 //!
-//! Hooks are told of both. What a hook keeps for an agent is in place before anybody can call the agent,
-//! and is dropped before its name is.
+//! Hooks are notified of both. A hook prepares its state before the agent can be called, and drops it
+//! before the agent's name is removed.
 
 use std::{future::Future, panic::AssertUnwindSafe, sync::Arc};
 
@@ -23,9 +23,9 @@ use crate::{
     },
 };
 
-/// Agents of this agent's registry: what its model calls as subagents.
+/// The agents of this agent's registry; its model calls them as subagents.
 impl Agent {
-    /// Registers an agent. Hooks may change its config and prepare for it; then it is there, whole.
+    /// Registers an agent. Hooks may change its config and prepare for it; then the agent can be called.
     pub async fn register_agent(&self, config: AgentConfig) -> Result<(), RegisterError> {
         let agent = self.clone();
         to_the_end(async move { agent.register(config).await }).await
@@ -34,7 +34,8 @@ impl Agent {
     async fn register(&self, config: AgentConfig) -> Result<(), RegisterError> {
         self.told().await?;
         let name = config.name.clone();
-        // A namesake that is refused only after hooks were told would take along what they keep.
+        // Checked before hooks are notified: a refused duplicate would otherwise drop the hooks' state of
+        // the first agent.
         let Some(_arrival) = self.live().arriving.begin(&name) else {
             return Err(RegisterError::new(format!("subagent `{name}` is being registered")));
         };
@@ -52,8 +53,8 @@ impl Agent {
         defined
     }
 
-    /// Takes an agent out of the registry once its runs under way have ended; whether it was there.
-    /// A run of that agent must not await this: it would wait for itself.
+    /// Removes an agent once its current runs have ended. Returns true if it was registered. A run of that
+    /// agent must not await this: it would wait for itself.
     pub async fn unregister_agent(&self, name: &str) -> bool {
         let (agent, name) = (self.clone(), name.to_owned());
         to_the_end(async move { agent.unregister(&name).await }).await
@@ -74,8 +75,9 @@ impl Agent {
         self.undefine_mention(name)
     }
 
-    /// Installs a hook. It is told of every agent that is there before it takes effect; where that or
-    /// its installing fails, it is told that they are not, and nothing has changed.
+    /// Installs a hook. The hook is notified of every existing agent before it takes effect. If a
+    /// notification or the installation fails, the hook is notified of their removal, and nothing has
+    /// changed.
     pub async fn hook(&self, hook: impl Hook) -> Result<(), RegisterError> {
         let agent = self.clone();
         to_the_end(async move { agent.install(hook).await }).await
@@ -99,7 +101,7 @@ impl Agent {
         Err(error)
     }
 
-    /// Tells the hooks of every agent they were built with, once.
+    /// Notifies the hooks, once, of every agent that they were built with.
     pub(crate) async fn told(&self) -> Result<(), RegisterError> {
         if self.parent().is_some() {
             return Ok(());
@@ -119,7 +121,7 @@ impl Agent {
     }
 }
 
-/// Does a thing to its end, also where nobody waits for it any more: no agent is left half there.
+/// Completes the work even if its caller stops waiting, so that no agent is half registered.
 async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
@@ -131,8 +133,8 @@ async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 's
     }
 }
 
-/// Builds agents and tells hooks of them; gives them with their configs. Where one fails, the hooks are
-/// told that those they heard of are not there.
+/// Builds the agents' configs and notifies the hooks of each agent. Returns the agents with their configs.
+/// If one fails, the hooks are notified that the earlier agents are removed.
 async fn tell_of_all<'a>(
     hooks: &[Arc<InstalledHook>],
     agents: Vec<AgentRef<'a>>,
@@ -156,7 +158,7 @@ async fn tell_of_all<'a>(
     Ok(told)
 }
 
-/// An agent of a registry: the main one or a registered one.
+/// An agent of a registry: the main agent or a registered one.
 enum AgentRef<'a> {
     Main(&'a Agent),
     Sub(Arc<Subagent>),
@@ -195,7 +197,7 @@ impl<'a> AgentRef<'a> {
     }
 }
 
-/// Lets hooks change a config, one after the other. It keeps its name.
+/// Lets hooks change a config, one after the other. The name stays.
 async fn build(
     hooks: &[Arc<InstalledHook>],
     mut config: AgentConfig,
@@ -209,8 +211,8 @@ async fn build(
     Ok(config)
 }
 
-/// Tells hooks of an agent that is about to be there. Where one fails, those told so far are told
-/// that it is not.
+/// Notifies hooks of a new agent before it is registered. If a hook fails, the hooks before it are notified
+/// of the removal.
 async fn enter(hooks: &[Arc<InstalledHook>], config: &AgentConfig) -> Result<(), RegisterError> {
     for (index, installed) in hooks.iter().enumerate() {
         let telling = AssertUnwindSafe(async {
@@ -224,10 +226,10 @@ async fn enter(hooks: &[Arc<InstalledHook>], config: &AgentConfig) -> Result<(),
     Ok(())
 }
 
-/// Tells hooks of an agent that is about to be gone, the last told first.
+/// Notifies hooks that an agent is about to be removed, in reverse order.
 async fn depart(hooks: &[Arc<InstalledHook>], name: &str) {
     for installed in hooks.iter().rev() {
-        // One that panics has dropped what it could.
+        // A hook that panics here has dropped as much as it could.
         let telling = AssertUnwindSafe(async { installed.hook.on_unregister_agent(name).await });
         let _ = telling.catch_unwind().await;
     }

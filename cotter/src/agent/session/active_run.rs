@@ -1,5 +1,5 @@
-//! What a session holds besides its history: the run under way, and what was set for it. Most
-//! sessions have neither, so neither takes room until it is there.
+//! The parts of a session besides its history: the current run, and the overrides of the session. Most
+//! sessions have neither; memory is allocated on first use.
 
 use std::sync::Arc;
 
@@ -26,82 +26,81 @@ use crate::{
     permission::rule::Rule,
 };
 
-/// The run under way.
+/// The current run.
 pub(crate) struct ActiveRun {
     cancel: CancellationToken,
-    /// The calls that had leave to run last: without a result, nobody knows what came of them.
+    /// The calls that were permitted to run last. The outcome of such a call without a result is unknown.
     at_work: Vec<SmolStr>,
-    /// Entries of others that wait for the run's next safe moment.
+    /// Entries of others, until the run's next safe moment.
     waiting: Vec<PendingEntry>,
-    /// Why a hook ended it.
+    /// The reason of a hook that ended the run.
     ended: Option<String>,
 }
 
-/// An entry that waits for a safe moment of the run under way.
+/// An entry that waits for a safe moment of the current run.
 struct PendingEntry {
-    /// The id it was promised.
+    /// The id that the caller was given.
     id: SmolStr,
     body: EntryBody,
     by: EntrySource,
 }
 
-/// Whose an entry or a choice is.
+/// The source of an entry or an override.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum EntrySource {
-    /// Of somebody who works on the prompt that is being staged: it is stored with the prompt, or not
-    /// at all.
+    /// A handler of the prompt that is being staged: the entry is stored with the prompt, or not at all.
     Prompt,
-    /// Of anybody else.
+    /// Any other source.
     Others,
 }
 
-/// What was set for one session instead of what its agent has.
+/// The settings of one session that override its agent's.
 #[derive(Default)]
 pub(crate) struct SessionOverrides {
-    /// The model of the run under way, or of the next one.
+    /// The model of the current run, or of the next one.
     pub(crate) turn_model: Option<Arc<dyn Model>>,
     pub(crate) model: Option<Arc<dyn Model>>,
     pub(crate) thinking: Thinking,
-    /// The tools it is limited to, by name.
+    /// The tools that the session is limited to, by name.
     pub(crate) active_tools: ToolLimit,
-    /// The conversation is to be summed up before the next request, minding these words.
+    /// A request to compact before the next request to the model, with instructions for the summary.
     pub(crate) compact: Option<String>,
-    /// What the run under way is to be told before its next request.
+    /// The steering texts for the current run.
     steering: Vec<(EntrySource, Content)>,
-    /// What was set before the prompt that is being staged changed it.
+    /// The overrides before the prompt that is being staged changed them.
     before_prompt: Option<Box<OverrideBackup>>,
-    /// How long the conversation is, where no provider counts.
+    /// The estimated size of the conversation, for providers that do not count.
     estimate: Option<Box<TokenEstimate>>,
-    /// What was left of the conversation when it was last summed up.
+    /// The size of the conversation after its last compaction.
     pub(crate) summed_up: Option<SizeAfterCompaction>,
-    /// What was sent last, where somebody hears of replies.
+    /// The last requests, kept while a handler or a listener looks at replies.
     pub(crate) sent: RequestLog,
-    /// What a person said yes to for the rest of the session, as allow rules.
+    /// The person's approvals for the rest of the session, as allow rules.
     pub(crate) approvals: Vec<Rule>,
-    /// Whether a secret was read; unknown until somebody looks.
+    /// True if a secret was read; `None` until the first check.
     pub(crate) secret_read: Option<bool>,
-    /// The skills that triggers brought in; unknown until somebody looks.
+    /// The skills that triggers activated; `None` until first use.
     pub(crate) skills: Option<Arc<ActiveSkills>>,
-    /// The lists that its model was told of last, where those it is shown are older.
+    /// The lists that the model was last told of, if it is still shown older ones.
     pub(crate) told: Option<Arc<NameListing>>,
-    /// Models that no longer count.
+    /// Models that are no longer used.
     gone: Vec<Arc<dyn Model>>,
 }
 
-/// The skills that triggers brought into a session, on the way to its leaf.
+/// The skills that triggers activated in a session, on the path to its leaf.
 #[derive(Default)]
 pub(crate) struct ActiveSkills {
     pub(crate) names: Vec<SmolStr>,
-    /// Those that stand in the system prompt, each with what is told.
+    /// The skills in the system prompt, each with its text.
     pub(crate) system: Vec<(SmolStr, String)>,
-    /// How much all of them said.
+    /// The bytes of all skill texts.
     pub(crate) bytes: usize,
 }
 
 impl ActiveSkills {
     fn of(path: &Entries) -> Self {
         let mut active = ActiveSkills::default();
-        // What a message brings follows its entry.
+        // True after an entry of a skill whose text is in the message that follows.
         let mut follows = false;
         for entry in path.iter() {
             if entry.kind() == EntryKind::SkillActive
@@ -127,7 +126,7 @@ impl ActiveSkills {
     }
 }
 
-/// What a prompt that comes to nothing gives back.
+/// The settings to restore if a prompt is dropped.
 struct OverrideBackup {
     model: Option<Arc<dyn Model>>,
     thinking: Thinking,
@@ -135,7 +134,7 @@ struct OverrideBackup {
 }
 
 impl SessionOverrides {
-    /// About how many tokens these messages have.
+    /// Estimates the tokens of the messages.
     pub(crate) fn estimate(&mut self, messages: MessageList) -> u64 {
         self.estimate.get_or_insert_default().take(messages)
     }
@@ -160,13 +159,13 @@ static NOTHING_CHOSEN: SessionOverrides = SessionOverrides {
 };
 
 impl SessionState {
-    /// A run begins: others' entries wait for its safe moments from now on.
+    /// Begins a run. From now on, entries of others wait for its safe moments.
     pub(crate) fn begin_run(&mut self, cancel: CancellationToken) {
         let run = ActiveRun { cancel, at_work: vec![], waiting: vec![], ended: None };
         self.under_way = Some(Box::new(run));
     }
 
-    /// The end of a run: what waited for it is added. Gives the entries.
+    /// Ends the run and adds the waiting entries. Returns these entries.
     pub(crate) fn finish_run(
         &mut self,
         end: impl FnOnce() -> Record,
@@ -181,26 +180,26 @@ impl SessionState {
         Ok(settled)
     }
 
-    /// The model that was set for the run alone, and others that no longer count. Whoever takes them
-    /// drops them outside the lock: a model is somebody's own, and may look at the session as it goes.
+    /// Takes the model that was set for the run alone, and other unused models. The caller drops them
+    /// outside the lock, because the drop of a model may call the session.
     pub(crate) fn take_gone_models(&mut self) -> Vec<Arc<dyn Model>> {
         let Some(chosen) = &mut self.chosen else { return vec![] };
         let gone = std::mem::take(&mut chosen.gone);
         gone.into_iter().chain(chosen.turn_model.take()).collect()
     }
 
-    /// Whether a run is under way.
+    /// True during a run.
     pub(crate) fn is_busy(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// Aborts the run under way; whether there was one.
+    /// Aborts the current run. Returns true if there was one.
     pub(crate) fn abort(&self) -> bool {
         self.under_way.as_ref().inspect(|run| run.cancel.cancel()).is_some()
     }
 
-    /// Ends the run under way, for a reason that its end tells; whether there was one. The first reason
-    /// counts, and none once somebody aborted it.
+    /// Ends the current run with a reason, which its end reports. Returns true if there was a run. The
+    /// first reason counts; after an abort, none does.
     pub(crate) fn end_run(&mut self, why: String) -> bool {
         let Some(run) = &mut self.under_way else { return false };
         if !run.cancel.is_cancelled() {
@@ -210,12 +209,12 @@ impl SessionState {
         true
     }
 
-    /// Why a hook ended the run under way, where one did.
+    /// The reason of a hook that ended the current run, if one did.
     pub(crate) fn ended(&self) -> Option<String> {
         self.under_way.as_ref()?.ended.clone()
     }
 
-    /// Adds somebody's entry: at once, or at the next safe moment of the run under way. Gives its id.
+    /// Adds an entry: at once, or at the next safe moment of the current run. Returns its id.
     pub(crate) fn add(&mut self, body: EntryBody, by: EntrySource) -> Result<SmolStr, StoreError> {
         self.check_writable()?;
         if self.is_busy() {
@@ -230,8 +229,8 @@ impl SessionState {
         Ok(entry.id().clone())
     }
 
-    /// Whether a message that somebody adds leaves every call with exactly one result: while calls wait
-    /// for theirs, nothing else is taken.
+    /// Fails if an added message would leave a call without exactly one result. While calls wait for their
+    /// results, nothing else is accepted.
     pub(crate) fn check_paired(&self, message: &Message) -> Result<(), StoreError> {
         if self.is_busy() {
             return match message {
@@ -256,7 +255,7 @@ impl SessionState {
         }
     }
 
-    /// A safe moment: what waited is added. Gives the entries.
+    /// Adds the waiting entries at a safe moment. Returns these entries.
     pub(crate) fn add_pending_entries(&mut self) -> Vec<Arc<Entry>> {
         if let Some(chosen) = &mut self.chosen {
             chosen.gone.extend(chosen.before_prompt.take().and_then(|before| before.model));
@@ -266,7 +265,7 @@ impl SessionState {
         waiting.into_iter().map(|PendingEntry { id, body, .. }| self.append_as(id, body)).collect()
     }
 
-    /// A prompt that comes to nothing takes with it what was added and set for it.
+    /// Drops the entries and settings of a prompt that is dropped.
     pub(crate) fn forget_prompt(&mut self) {
         if let Some(run) = &mut self.under_way {
             run.waiting.retain(|waiting| waiting.by != EntrySource::Prompt);
@@ -283,26 +282,26 @@ impl SessionState {
         }
     }
 
-    /// The calls that are about to run, besides those that already do.
+    /// Marks calls as running, besides those that already run.
     pub(crate) fn mark_calls_running(&mut self, calls: impl Iterator<Item = SmolStr>) {
         if let Some(run) = &mut self.under_way {
             run.at_work.extend(calls);
         }
     }
 
-    /// No call of the run is at work any more.
+    /// Marks that no call of the run is running any more.
     pub(crate) fn rest(&mut self) {
         if let Some(run) = &mut self.under_way {
             run.at_work.clear();
         }
     }
 
-    /// Whether a call had leave to run.
+    /// True if a call was permitted to run.
     pub(crate) fn is_at_work(&self, call: &SmolStr) -> bool {
         self.under_way.as_ref().is_some_and(|run| run.at_work.contains(call))
     }
 
-    /// The skills that triggers brought in.
+    /// The skills that triggers activated.
     pub(crate) fn active_skills(&mut self) -> Arc<ActiveSkills> {
         if let Some(known) = &self.choices().skills {
             return known.clone();
@@ -312,17 +311,17 @@ impl SessionState {
         active
     }
 
-    /// What was set for this session.
+    /// The overrides of this session.
     pub(crate) fn choices(&self) -> &SessionOverrides {
         self.chosen.as_deref().unwrap_or(&NOTHING_CHOSEN)
     }
 
-    /// The same, to be changed.
+    /// The overrides of this session, to be changed.
     pub(crate) fn choose(&mut self) -> &mut SessionOverrides {
         self.chosen.get_or_insert_default()
     }
 
-    /// The same, for somebody whose changes may go with a prompt.
+    /// The overrides, to be changed by a source. A backup is made first if the source is the prompt.
     pub(crate) fn choose_by(&mut self, by: EntrySource) -> &mut SessionOverrides {
         let chosen = self.choose();
         if by == EntrySource::Prompt && chosen.before_prompt.is_none() {
@@ -335,30 +334,30 @@ impl SessionState {
         chosen
     }
 
-    /// Nobody hears of replies any more: what was sent need not be known.
+    /// Forgets the last requests: no handler or listener looks at replies any more.
     pub(crate) fn forget_sent(&mut self) {
         if let Some(chosen) = &mut self.chosen {
             chosen.sent = RequestLog::NOTHING;
         }
     }
 
-    /// What the run under way is to be told, once.
+    /// Takes the steering texts for the current run.
     pub(crate) fn take_steering(&mut self) -> Vec<Content> {
         let steering = self.chosen.as_mut().map(|chosen| std::mem::take(&mut chosen.steering));
         steering.unwrap_or_default().into_iter().map(|(_, content)| content).collect()
     }
 
-    /// Words for the model that are to reach it in the run under way.
+    /// Adds a steering text for the current run.
     pub(crate) fn steer(&mut self, content: Content, by: EntrySource) {
         self.choose().steering.push((by, content));
     }
 
-    /// Whether the run under way is to be told something.
+    /// True if the current run has steering texts.
     pub(crate) fn is_steered(&self) -> bool {
         !self.choices().steering.is_empty()
     }
 
-    /// What somebody who asked for a compaction wants minded, once.
+    /// Takes the request for a compaction, with its instructions.
     pub(crate) fn take_compact(&mut self) -> Option<String> {
         self.chosen.as_mut()?.compact.take()
     }

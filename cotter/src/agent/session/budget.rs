@@ -1,12 +1,12 @@
-//! What a run may spend, and has spent: its own requests, those its hooks make, those of the agents
-//! that work for it.
+//! The budget of a run: its limits, and the spending of its own requests, of its hooks' requests and of its
+//! children.
 //!
-//! A request is sent only with a [`RequestSlot`]. Near the end of a budget leaves are given one at a time,
-//! so that many children at once spend no more than one agent would: at most the last request goes
-//! over, unless a reply costs more than twice what any before it did.
+//! A request is sent only with a [`RequestSlot`]. Near the end of a budget, slots are given one at a time.
+//! So many children together overspend no more than one agent: by the last request only, unless a reply
+//! costs more than twice any reply before it.
 //!
-//! A part of a budget may be set aside ([`Share`]): what is spent from it counts for the run as well,
-//! and nobody else spends it meanwhile.
+//! A part of a budget may be reserved ([`Reservation`]). Spending from it also counts for the run, and no
+//! one else can spend it meanwhile.
 
 use std::{
     iter,
@@ -25,30 +25,30 @@ use crate::{
     model::Model,
 };
 
-/// The spending of one run, or of one share.
+/// The spending of one run, or of one reservation.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// Whose it is, in words.
+    /// The owner of the budget, in words.
     whose: &'static str,
     pub(crate) max_usd: Option<f64>,
     pub(crate) max_tokens: Option<u64>,
     spent: Mutex<Spending>,
-    /// Told when a leave is given back.
+    /// Notified when a slot is given back.
     pub(crate) settled: Notify,
 }
 
-/// What was spent so far.
+/// The spending so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spending {
     pub(crate) usage: Usage,
-    /// `None` once a price was not known.
+    /// `None` once a price was unknown.
     pub(crate) cost: Option<f64>,
-    /// Requests under way.
+    /// The number of requests in progress.
     out: u32,
-    /// The dearest reply so far: what a request under way is taken to cost.
+    /// The dearest reply so far, from which the cost of a request in progress is estimated.
     dearest_usd: f64,
     largest_tokens: u64,
-    /// What is set aside and not spent yet.
+    /// The reserved amount that is not spent yet.
     pub(crate) aside: Amount,
 }
 
@@ -72,12 +72,12 @@ impl Amount {
     }
 }
 
-/// What a request is paid from.
+/// The source of the money for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FundedBy {
-    /// Something that was set aside. It spends no more than its own, and all of that is there for it.
+    /// A reservation. The request spends no more than the reserved amount, which is available for it.
     FromShare,
-    /// What nothing was set aside of.
+    /// The part of the budget that is not reserved.
     FromRest,
 }
 
@@ -110,11 +110,11 @@ impl Budget {
         self.max_usd.is_some() || self.max_tokens.is_some()
     }
 
-    /// Books a reply, of which so much had been set aside.
+    /// Books a reply, of which `was_aside` had been reserved.
     fn add(&self, usage: Usage, cost: Option<f64>, was_aside: Amount) {
         let mut spent = self.lock();
         spent.usage += usage;
-        // What is no price is an unknown one.
+        // An invalid price counts as an unknown one.
         let cost = cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
         spent.cost = spent.cost.zip(cost).map(|(so_far, more)| so_far + more);
         spent.dearest_usd = spent.dearest_usd.max(cost.unwrap_or(0.0));
@@ -122,7 +122,7 @@ impl Budget {
         spent.aside = spent.aside.less(was_aside);
     }
 
-    /// Why no further request may be sent, where none may.
+    /// The reason why no further request may be sent; `None` if one may.
     pub(crate) fn exhausted(&self, spent: &Spending, paid: FundedBy) -> Option<String> {
         let (whose, aside) = (self.whose, spent.aside_for_others(paid));
         let tokens = spent.usage.total();
@@ -148,8 +148,9 @@ impl Budget {
         }
     }
 
-    /// Whether what is under way may use up what is left. A request under way is taken to cost twice
-    /// the dearest reply so far; while no reply has cost anything, nobody knows.
+    /// True if the requests in progress may use up the rest. A request in progress is estimated at twice
+    /// the dearest reply so far. Until a reply has cost something, the estimate is unknown, and any request
+    /// in progress makes this true.
     fn is_tight(&self, spent: &Spending, paid: FundedBy) -> bool {
         let aside = spent.aside_for_others(paid);
         let tokens = spent.largest_tokens.saturating_mul(2 * u64::from(spent.out));
@@ -192,12 +193,12 @@ impl Spending {
     }
 }
 
-/// An amount, small ones with more digits.
+/// Formats an amount; small amounts get more digits.
 pub(crate) fn usd(amount: f64) -> String {
     if amount < 0.01 { format!("{amount:.6}") } else { format!("{amount:.4}") }
 }
 
-/// Whose budget something counts against.
+/// A run or a reservation whose budget is charged.
 #[derive(Clone)]
 pub(crate) enum BudgetScope {
     Run(Arc<RunCx>),
@@ -213,9 +214,8 @@ impl BudgetScope {
     }
 }
 
-/// Every purse that something spent here counts against, the nearest first: a share where it is paid
-/// from one, the run, and the same of whoever that works for. With each, what a request from here is
-/// to it.
+/// Every budget that spending in this context is charged to, the nearest first: its reservations, its run,
+/// then those of its parents. Each comes with the source of the money for a request from here.
 pub(crate) fn purses(cx: &Cx) -> impl Iterator<Item = (BudgetScope, FundedBy)> {
     let mut paid = FundedBy::FromRest;
     let all = cx.lineage().flat_map(|cx| {
@@ -231,22 +231,23 @@ pub(crate) fn purses(cx: &Cx) -> impl Iterator<Item = (BudgetScope, FundedBy)> {
     })
 }
 
-/// Whether anybody whom something spent here counts against has a limit.
+/// True if any budget that this context is charged to has a limit.
 fn is_limited(cx: &Cx) -> bool {
     let shares = |cx: &Cx| cx.shares().any(|share| share.budget.is_limited());
     cx.lineage().any(|cx| cx.run.budget.is_limited() || shares(cx))
 }
 
-/// The leave to send one request; given back when it goes.
+/// The permission to send one request; given back on drop.
 #[must_use]
 pub(crate) struct RequestSlot {
     cx: Cx,
-    /// Those of its lineage that have a limit.
+    /// The charged budgets that have a limit.
     limited: Vec<BudgetScope>,
 }
 
 impl RequestSlot {
-    /// Books what the reply used, then gives the leave back: whoever waits for it sees the sum.
+    /// Books the usage of the reply, then gives the slot back. So a request that waits for the slot sees
+    /// the new sum.
     pub(crate) fn settle(self, usage: Usage, cost: Option<f64>) {
         book(&self.cx, usage, cost);
     }
@@ -258,7 +259,7 @@ impl Drop for RequestSlot {
     }
 }
 
-/// Why no further request may be sent, by this run or whoever it works for, where none may.
+/// The reason why this run or a parent may send no further request; `None` if they may.
 pub(crate) fn exhausted(cx: &Cx) -> Option<String> {
     if !is_limited(cx) {
         return None;
@@ -269,13 +270,12 @@ pub(crate) fn exhausted(cx: &Cx) -> Option<String> {
     })
 }
 
-/// The leave to send a request where nobody has a limit: there is nothing to wait for.
+/// A slot without waiting, if no budget has a limit.
 pub(crate) fn free_leave(cx: &Cx) -> Option<RequestSlot> {
     (!is_limited(cx)).then(|| RequestSlot { cx: cx.clone(), limited: vec![] })
 }
 
-/// Waits for the leave to send a request, or says why there will be none. Whoever this run works for
-/// is asked first.
+/// Waits for a slot, or returns the reason why there is none. The topmost parent's budget is asked first.
 pub(crate) async fn leave(cx: &Cx, model: &Arc<dyn Model>) -> Result<RequestSlot, String> {
     let mut limited: Vec<_> = purses(cx).filter(|(purse, _)| purse.budget().is_limited()).collect();
     let has_price = || model.cost_usd(&Usage::default()).is_some();
@@ -292,8 +292,8 @@ pub(crate) async fn leave(cx: &Cx, model: &Arc<dyn Model>) -> Result<RequestSlot
     Ok(leave)
 }
 
-/// What a reply cost, where that is known. One that nobody counted cost something all the same, unless
-/// its model asks for nothing.
+/// The cost of a reply, if it is known. A reply without a token count has an unknown cost, unless its model
+/// is free.
 pub(crate) fn cost_of(model: &Arc<dyn Model>, usage: &Usage) -> Option<f64> {
     let cost = model.cost_usd(usage)?;
     let least = Usage { input_tokens: 1, output_tokens: 1, ..Usage::default() };
@@ -302,9 +302,9 @@ pub(crate) fn cost_of(model: &Arc<dyn Model>, usage: &Usage) -> Option<f64> {
     (!is_uncounted).then_some(cost)
 }
 
-/// Books what a reply used, for this run and whoever it works for.
+/// Books the usage of a reply, for this run and its parents.
 pub(crate) fn book(cx: &Cx, usage: Usage, cost: Option<f64>) {
-    // What was set aside for it: by the share below, for everybody up to the next one.
+    // The amount that the reservation below had set aside, for every budget up to the next reservation.
     let mut aside = Amount::default();
     for cx in cx.lineage() {
         for share in cx.shares() {

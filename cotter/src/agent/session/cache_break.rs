@@ -1,7 +1,7 @@
-//! Prompt caches: whether a request begins as the one before it did, and who is to blame where not.
+//! Prompt caches: detects that a request begins differently from the one before it, and names the cause.
 //!
-//! Looked at only where somebody would hear of it. Nothing of an earlier generation is kept: of tools,
-//! prompt and lists only whose each piece was, and its hash.
+//! Checked only while a handler or a listener would see the result. No earlier generation is kept: of
+//! tools, prompt and lists, only the owner and the hash of each part.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -20,27 +20,27 @@ use crate::{
     model::{Model, Request, tools::ToolSpec},
 };
 
-/// A request that was answered: what the next one to that model should begin with.
+/// A request that was answered. The next request to that model should begin with it.
 pub(crate) struct AnsweredRequest {
     model: SmolStr,
     request: Request,
     outline: Arc<Outline>,
     limited: ToolLimit,
-    /// The transforms that made its messages, each with what it was given.
+    /// The transforms that made its messages, each with its input.
     shaped: Vec<(SmolStr, MessageList)>,
 }
 
-/// The last requests that were answered, one a model: each has a cache of its own.
+/// The last answered request of each model; each model has its own cache.
 #[derive(Default)]
 pub(crate) struct RequestLog(Vec<AnsweredRequest>);
 
-/// A session takes turns with a few models, never with many.
+/// The number of models whose last request is kept.
 const MODELS: usize = 4;
 
 impl RequestLog {
     pub(crate) const NOTHING: RequestLog = RequestLog(Vec::new());
 
-    /// What this model answered last, no longer remembered.
+    /// Takes the last answered request of this model.
     pub(crate) fn take(&mut self, model: &str) -> Option<AnsweredRequest> {
         let at = self.0.iter().position(|answered| answered.model == model)?;
         Some(self.0.remove(at))
@@ -54,7 +54,7 @@ impl RequestLog {
     }
 }
 
-/// The tools a session was limited to, and who limited them, or lifted that, last.
+/// The tools that a session was limited to, and the owner that last set or lifted the limit.
 #[derive(Clone, Default)]
 pub(crate) struct ToolLimit {
     pub(crate) to: Option<Arc<[SmolStr]>>,
@@ -69,22 +69,22 @@ impl ToolLimit {
     }
 }
 
-/// Messages as they were built, and what they were before each transform that changed them.
+/// Messages as they were built, and the input of each transform that changed them.
 pub(crate) struct BuiltContext {
     pub(crate) messages: MessageList,
     pub(crate) shaped: Vec<(SmolStr, MessageList)>,
 }
 
-/// What is before the conversation, piece by piece, in the order in which providers read it.
+/// The parts before the conversation, in the order in which providers read them.
 pub(crate) type Outline = [OutlinePart];
 
-/// One piece: a tool, a name in a list, a section of the system prompt.
+/// One part: a tool, a name in a list, a section of the system prompt.
 pub(crate) struct OutlinePart {
     part: &'static str,
-    /// The tool it is of; none where it is of the system prompt.
+    /// The tool that the part belongs to; `None` for the system prompt.
     tool: Option<SmolStr>,
     by: SmolStr,
-    /// Of its words: whoever says the same has changed nothing.
+    /// The hash of the text: equal text is no change.
     hash: u64,
 }
 
@@ -113,7 +113,7 @@ fn hash(words: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The pieces of what an agent shows its model.
+/// Builds the outline of a view.
 pub(crate) fn outline(face: &AgentView) -> Arc<Outline> {
     let index = face.shown.as_ref().unwrap_or(&face.index);
     let tools = face.tools.rows().flat_map(|row| {
@@ -121,7 +121,7 @@ pub(crate) fn outline(face: &AgentView) -> Arc<Outline> {
         let schema = schema.to_string();
         match face.lists(name) {
             None => vec![OutlinePart::of_tool(name, &row.owner, (name, description, schema))],
-            // It is there for the names in its list, which are their owners'.
+            // The tool lists names; each name belongs to its own owner.
             Some(kind) => {
                 let own = OutlinePart::of_tool(name, &row.owner, (name, schema));
                 let listed = index
@@ -162,7 +162,7 @@ impl AnsweredRequest {
         &self.model
     }
 
-    /// Who made this request begin otherwise than the one before it, where anybody did.
+    /// The cache break that this request causes after the one before it, if it causes one.
     pub(crate) fn broken_since(
         &self,
         before: &AnsweredRequest,
@@ -175,14 +175,14 @@ impl AnsweredRequest {
         Some(CacheBreak { by, part, byte: model.break_at(&before.request, &self.request) })
     }
 
-    /// Who changed what is before the conversation.
+    /// The part before the conversation that changed, and the owner of the change.
     fn changer(&self, before: &AnsweredRequest) -> Option<(&'static str, SmolStr)> {
         let (then, now) = (&before.outline, &self.outline);
         let is_same = |(then, now): &(&OutlinePart, &OutlinePart)| then.says_the_same(now);
         let same = then.iter().zip(now.iter()).take_while(is_same).count();
         let (then, now) = (&then[same..], &now[same..]);
         let (piece, limited) = match (then.first(), now.first()) {
-            // What stands here now stood further down: something before it is gone.
+            // The new part was further down before: a part in front of it is gone.
             (Some(gone), Some(new)) if then.iter().any(|piece| piece.says_the_same(new)) => {
                 (gone, &self.limited)
             }
@@ -195,8 +195,8 @@ impl AnsweredRequest {
         Some((piece.part, by.clone()))
     }
 
-    /// Who made the message at that place another: the last transform that was given the same and made
-    /// something else of it, or history itself.
+    /// The cause of a changed message at an index: the last transform that changed it on equal input, or
+    /// the history itself.
     fn shaper(&self, before: &AnsweredRequest, mut at: usize) -> SmolStr {
         let stages = self.stages(before);
         for stage in stages.iter().rev() {
@@ -214,7 +214,8 @@ impl AnsweredRequest {
         }
     }
 
-    /// The transforms of both requests, in order; who changed nothing of one made what it was given.
+    /// The transforms of both requests, in order. A transform that changed nothing in one request has its
+    /// input as its output there.
     fn stages<'a>(&'a self, before: &'a AnsweredRequest) -> Vec<TransformStage<'a>> {
         let (mut then, mut now) = (before.shaped.as_slice(), self.shaped.as_slice());
         let mut stages: Vec<TransformStage<'a>> = vec![];
@@ -240,7 +241,7 @@ impl AnsweredRequest {
     }
 }
 
-/// A transform in two requests: what it was given, and what it made of it.
+/// A transform in two requests: its inputs and its outputs.
 struct TransformStage<'a> {
     name: &'a SmolStr,
     given: (&'a MessageList, &'a MessageList),
@@ -248,7 +249,7 @@ struct TransformStage<'a> {
 }
 
 impl TransformStage<'_> {
-    /// Where what it was given differed, where that is why the message at this place differs.
+    /// The index at which the inputs differ, if that difference explains the difference at `at`.
     fn inherited(&self, at: usize) -> Option<usize> {
         let differs = self.given.0.ends_being(self.given.1)?;
         let source = |given: &MessageList, made: &MessageList| {

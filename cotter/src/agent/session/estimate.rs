@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The number of messages in which a counted reply is looked for.
+/// The number of messages that are searched for a counted reply.
 const RECENT: usize = 256;
 
 /// The size of a conversation after its compaction.
@@ -19,11 +19,11 @@ const RECENT: usize = 256;
 pub(crate) enum SizeAfterCompaction {
     /// No provider has counted it yet.
     Unknown,
-    /// So many tokens: it is near the end all the same.
+    /// The number of tokens: the conversation is still near the limit.
     TooMuch(u64),
 }
 
-/// A cached estimate: one more turn costs only the messages it adds.
+/// A cached estimate: a further turn costs only the estimate of its new messages.
 #[derive(Clone, Default)]
 pub(crate) struct TokenEstimate {
     of: MessageList,
@@ -44,15 +44,15 @@ impl TokenEstimate {
 }
 
 impl Session {
-    /// The tokens of its context: the count of a recent reply's provider and an estimate of what came
-    /// after, or an estimate of all of it.
+    /// The tokens of the context: the provider's count of a recent reply plus an estimate of the later
+    /// messages, or an estimate of all messages.
     pub(crate) fn context_tokens(&self) -> u64 {
         let messages = self.messages();
         counted(&messages).unwrap_or_else(|| self.state().choose().estimate(messages))
     }
 }
 
-/// The count of the last reply's provider and an estimate of what came after. A reply from before a
+/// The provider's count of the last reply plus an estimate of the later messages. A reply from before a
 /// summary does not count. `None` if none of the last [`RECENT`] messages has a count.
 fn counted(messages: &MessageList) -> Option<u64> {
     let mut after = 0;
@@ -77,7 +77,7 @@ fn is_before_summary(messages: &MessageList, entry: &Arc<Entry>) -> bool {
     summary.is_some_and(|summary| entry.id().as_str() < summary.id().as_str())
 }
 
-/// An estimate of a message's tokens. About four bytes are a token; a picture is as many as a page of text.
+/// Estimates the tokens of a message: about four bytes per token; a picture counts as a page of text.
 pub(crate) fn message_tokens(message: &Message) -> u64 {
     let of_content = |content: &Content| match content {
         Content::Text(text) => text.len(),

@@ -1,5 +1,5 @@
-//! What a killed process left open is closed when its session is opened again: every call gets its
-//! result, every run its end. Nothing is ever run again.
+//! Recovery of a session after a crash: every open call gets a result, every open run an end. Nothing is
+//! run again.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -17,17 +17,17 @@ use crate::{
     },
 };
 
-/// A run that waited for a person when its process died, and may still be answered.
+/// A run that waited for a person when its process died, and whose question can still be answered.
 #[derive(Clone, Debug)]
 pub(crate) struct InterruptedRun {
     pub(crate) run: SmolStr,
     pub(crate) step: u32,
     pub(crate) deadline: Timestamp,
-    /// The calls the question was about.
+    /// The calls of the question.
     pub(crate) asked: Vec<SmolStr>,
 }
 
-/// Closes what is open, but for a question that can still be answered.
+/// Closes open calls and runs, except for a question that can still be answered.
 pub(crate) fn recover(
     state: &mut SessionState,
     records: &[StoredRecord],
@@ -42,7 +42,7 @@ pub(crate) fn recover(
     } else {
         close_inner_calls(state, &last);
         close_calls(state, &last);
-        // Those who worked for the run are over before it is.
+        // Children end before the run that they worked for.
         for run in last.nested.iter().rev() {
             state.end_crashed(run.clone());
         }
@@ -53,7 +53,7 @@ pub(crate) fn recover(
 }
 
 impl SessionState {
-    /// Gives up on a question that could still be answered: its calls and its run are closed.
+    /// Gives up a question that could still be answered: its calls and its run are closed.
     pub(crate) fn abandon(&mut self, interrupted: &InterruptedRun) {
         let last = LastRun { run: interrupted.run.clone(), ..LastRun::default() };
         close_calls(self, &last);
@@ -82,7 +82,7 @@ impl SessionState {
         assistant.calls().filter(|call| !answered.contains(&call.id)).cloned().collect()
     }
 
-    /// Answers a call that will get no answer of its own.
+    /// Stores an error as the result of a call that will get no other result.
     pub(crate) fn close_call(
         &mut self,
         call: &ToolCall,
@@ -107,8 +107,8 @@ fn unknown(run: &SmolStr, call: &SmolStr) -> Record {
     })
 }
 
-/// Calls within calls, and those of agents that worked for the run, are in nobody's history: what is
-/// open of them is their outcome.
+/// Records an unknown outcome for open calls within calls and for open calls of children. They have no
+/// messages in this history.
 fn close_inner_calls(state: &mut SessionState, last: &LastRun) {
     let open = state.open_calls();
     let is_models = |run: &SmolStr, call: &SmolStr| {
@@ -137,7 +137,7 @@ fn close_calls(state: &mut SessionState, last: &LastRun) {
     }
 }
 
-/// What the records tell of a session's last run.
+/// The last run of a session, as its records describe it.
 #[derive(Default)]
 struct LastRun {
     number: u32,
@@ -148,18 +148,18 @@ struct LastRun {
     finished: Vec<SmolStr>,
     question: Option<Value>,
     answered: Vec<SmolStr>,
-    /// The runs of agents that worked for it and have no end.
+    /// The children's runs that have no end.
     nested: Vec<SmolStr>,
     /// Every call that had started and has no outcome, with its run.
     adrift: Vec<(SmolStr, SmolStr)>,
 }
 
-/// Whether a run is of an agent that worked for another.
+/// True if a run is a child's.
 fn is_nested(run: &str) -> bool {
     run.contains('/')
 }
 
-/// Whether a question is about a handler's own call: `r1.2.1`, not a step's `r1.2`.
+/// True if a question is about a handler's own call: `r1.2.1`, not a step's `r1.2`.
 fn is_inner(question: &str) -> bool {
     question.matches('.').count() > 1
 }
@@ -176,7 +176,7 @@ impl LastRun {
         last.ended = false;
         last.run = text(&records[start].json(), "runId");
         let starts = records[..=start].iter().rev().filter(|record| starts_one(record));
-        // A number near the end of all numbers is not one of ours.
+        // Very large numbers are not ours and are ignored.
         let ours = |number: &u32| *number < u32::MAX / 2;
         let number = |run: SmolStr| run.strip_prefix('r')?.parse().ok().filter(ours);
         let numbers = starts.filter_map(|record| number(text(&record.json(), "runId")));
@@ -198,7 +198,7 @@ impl LastRun {
                 "run.end" => last.ended = true,
                 "ledger" => {
                     last.step = value["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0);
-                    // Some providers give an id again in a later step: the last row counts.
+                    // Some providers reuse an id in a later step: the last row counts.
                     let call = text(&value, "callId");
                     last.finished.retain(|finished| *finished != call);
                     last.started.retain(|started| *started != call);
@@ -208,7 +208,7 @@ impl LastRun {
                 }
                 "outcome" => last.finished.push(text(&value, "callId")),
                 "answer" => last.answered.push(text(&value, "id")),
-                // What a tool at work asked for its own sake cannot be taken up without the tool.
+                // A question about a tool's own call cannot be continued without the tool.
                 "question" if is_inner(&text(&value, "id")) => {}
                 "question" => last.question = Some(value),
                 _ => {}

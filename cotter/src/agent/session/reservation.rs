@@ -1,4 +1,4 @@
-//! A part of a budget that is set aside for one task.
+//! A part of a budget that is reserved for one task.
 
 use std::{
     fmt,
@@ -10,30 +10,30 @@ use crate::agent::{
     session::budget::{Amount, Budget, BudgetScope, FundedBy, purses},
 };
 
-/// What one task may spend. Nothing said is a fair part of what is left.
+/// The allowance of one task. Without a value, a task gets a fair part of the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TaskAllowance {
-    /// The most requests of each agent that works on it.
+    /// The greatest number of requests of each agent that works on the task.
     pub max_turns: Option<u32>,
-    /// The most it may cost, in dollars.
+    /// The greatest cost of the task, in dollars.
     pub max_budget_usd: Option<f64>,
 }
 
 impl TaskAllowance {
-    /// The same with so many requests.
+    /// Returns this allowance with a limit on requests.
     pub fn with_max_turns(self, max_turns: u32) -> Self {
         TaskAllowance { max_turns: Some(max_turns), ..self }
     }
 
-    /// The same with so much money.
+    /// Returns this allowance with a limit on the cost.
     pub fn with_max_budget_usd(self, max_budget_usd: f64) -> Self {
         TaskAllowance { max_budget_usd: Some(max_budget_usd), ..self }
     }
 }
 
-/// A part of a run's budget, set aside for one task until this is dropped. What is left of it then is
-/// the run's again. Made by [`Controls::reserve`](crate::agent::controls::Controls::reserve).
+/// A part of a run's budget that is reserved for one task until this value is dropped. The unspent rest
+/// then returns to the run. Made by [`Controls::reserve`](crate::agent::controls::Controls::reserve).
 #[must_use]
 pub struct BudgetShare(pub(crate) Arc<Reservation>);
 
@@ -50,19 +50,19 @@ impl fmt::Debug for BudgetShare {
     }
 }
 
-/// What a share stands for. Whoever works on its task spends from here.
+/// The budget behind a [`BudgetShare`]. Agents that work on its task spend from it.
 pub(crate) struct Reservation {
     pub(crate) budget: Budget,
     pub(crate) max_turns: Option<u32>,
-    /// The share it is a part of.
+    /// The reservation that this one is a part of.
     pub(crate) within: Option<Arc<Reservation>>,
-    /// What is set aside and not spent yet, the same at each of `at`.
+    /// The reserved amount that is not spent yet; equal in each budget of `at`.
     rest: Mutex<Amount>,
     at: Vec<BudgetScope>,
 }
 
 impl Reservation {
-    /// Takes what a reply used out of what is set aside, and says how much of it was.
+    /// Takes the usage of a reply out of the reserved amount. Returns the part of it that was reserved.
     pub(crate) fn use_up(&self, used: Amount) -> Amount {
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
         let was_aside = rest.less(rest.less(used));
@@ -70,7 +70,7 @@ impl Reservation {
         was_aside
     }
 
-    /// Gives back what was not spent.
+    /// Gives back the unspent amount.
     fn close(&self) {
         let rest = self.use_up(Amount { usd: f64::INFINITY, tokens: u64::MAX });
         for purse in &self.at {
@@ -82,14 +82,15 @@ impl Reservation {
     }
 }
 
-/// Sets aside a part of what is left for each task, or says why that cannot be. One part more stays
-/// for whoever asks: they have to make something of what comes of it.
+/// Reserves a part of the rest for each task, or returns the reason why it cannot. One more part stays with
+/// the caller, who must process the results.
 pub(crate) fn reserve(cx: &Cx, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShare>, String> {
     let is_sum = |usd: f64| usd.is_finite() && usd > 0.0;
     if let Some(wrong) = tasks.iter().filter_map(|t| t.max_budget_usd).find(|usd| !is_sum(*usd)) {
         return Err(format!("{wrong} USD is not a sum that can be spent"));
     }
-    // Beyond a share all is set aside already, and a share is limited in all that those above it are.
+    // The budgets beyond a share already hold its amount as reserved. A share has every limit that the
+    // budgets above it have.
     let mut is_within = true;
     let near = purses(cx).take_while(|(purse, _)| {
         let is_next = is_within;
@@ -97,7 +98,7 @@ pub(crate) fn reserve(cx: &Cx, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShar
         is_next
     });
     let at: Vec<_> = near.map(|(p, _)| p).filter(|purse| purse.budget().is_limited()).collect();
-    // From the nearest to the farthest, as everybody does who takes several.
+    // Locked from the nearest to the farthest; every caller that locks several uses this order.
     let mut locked: Vec<_> = at.iter().map(|purse| purse.budget().lock()).collect();
     let mut left = RemainingBudget::default();
     for (purse, spent) in at.iter().zip(&locked) {
@@ -123,7 +124,7 @@ pub(crate) fn reserve(cx: &Cx, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShar
     Ok(tasks.iter().zip(parts).map(share).collect())
 }
 
-/// What is left to be set aside; `None` where nobody has a limit.
+/// The rest that can be reserved; `None` if no budget has a limit.
 #[derive(Default)]
 struct RemainingBudget {
     usd: Option<f64>,
@@ -139,7 +140,7 @@ impl RemainingBudget {
         self.tokens = [self.tokens, cap].into_iter().flatten().min();
     }
 
-    /// A budget for each task, and what is set aside for it.
+    /// The budget of each task, with the amount to reserve for it.
     fn parts(&self, tasks: &[TaskAllowance]) -> Result<Vec<(Budget, Amount)>, String> {
         let named: f64 = tasks.iter().filter_map(|task| task.max_budget_usd).sum();
         let unnamed = tasks.iter().filter(|task| task.max_budget_usd.is_none()).count();

@@ -1,4 +1,4 @@
-//! The state of a session: its tree, and the lines on their way into the store.
+//! The state of a session: its tree, and the lines that are not in the store yet.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use crate::{
     },
 };
 
-/// A session's tree and the growing end of its file. Whoever holds it is the only writer.
+/// A session's tree and the growing end of its file. The holder of the lock is the only writer.
 pub(crate) struct SessionState {
     pub(crate) header: SessionHeader,
     pub(crate) tree: Tree,
     log: Box<dyn Log>,
-    /// Appended, but not yet handed to the log.
+    /// Lines that were added and not yet given to the log.
     staged: Vec<StoreLine>,
-    /// True if something was handed to the log since the last sync.
+    /// True if lines were given to the log since the last sync.
     unsynced: bool,
     pub(super) next_entry: u64,
     pub(crate) next_run: u32,
@@ -40,7 +40,7 @@ pub(crate) struct SessionState {
     pub(crate) diagnostics: Vec<String>,
     read_only: Option<String>,
     pub(super) under_way: Option<Box<ActiveRun>>,
-    /// The lists that its model was shown.
+    /// The lists that the model was shown.
     pub(crate) shown: Option<Arc<NameListing>>,
     pub(super) chosen: Option<Box<SessionOverrides>>,
 }
@@ -51,7 +51,7 @@ impl SessionState {
         Ok(SessionState::with(header, log))
     }
 
-    /// A session that is kept nowhere.
+    /// A session that is not stored.
     pub(crate) fn unstored(header: SessionHeader) -> Self {
         SessionState::with(header, Box::new(NoLog))
     }
@@ -76,7 +76,7 @@ impl SessionState {
         }
     }
 
-    /// The session as it was stored, with whatever a killed process left open closed.
+    /// Opens a stored session. Calls and runs that a killed process left open are closed.
     pub(crate) fn open(store: &dyn Store, id: &str) -> Result<Self, StoreError> {
         let opened = store.open(id)?;
         let mut state = SessionState::with(opened.header, opened.log);
@@ -109,7 +109,7 @@ impl SessionState {
         Ok(state)
     }
 
-    /// Adds an entry after the leaf. It is stored with the next commit.
+    /// Adds an entry after the leaf. The next commit stores it.
     pub(crate) fn append(&mut self, body: EntryBody) -> Arc<Entry> {
         let id = self.next_id();
         self.append_as(id, body)
@@ -141,7 +141,7 @@ impl SessionState {
         self.staged.push(StoreLine(LineKind::Record(Arc::new(record))));
     }
 
-    /// Stores what was added: after this a killed process loses none of it.
+    /// Stores the staged lines. A process that is killed after this loses none of them.
     pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
         if self.staged.is_empty() {
             return Ok(());
@@ -153,8 +153,8 @@ impl SessionState {
         Ok(())
     }
 
-    /// Stores records of a caller that keeps them until they are stored: all or none of them are staged
-    /// here, so that none is stored twice.
+    /// Stores records of a caller that keeps them until they are stored. On an error none of them stays
+    /// staged, so that none is stored twice.
     pub(crate) fn commit_records(
         &mut self,
         records: impl Iterator<Item = Arc<Record>>,
@@ -164,14 +164,14 @@ impl SessionState {
         self.commit().inspect_err(|_| self.staged.truncate(own))
     }
 
-    /// Stores what was added; it is on the disk once the answer is there.
+    /// Stores the staged lines; they are on the disk once the returned future ends.
     pub(crate) fn commit_synced(&mut self) -> Result<SyncFuture, StoreError> {
         self.commit()?;
         self.unsynced = false;
         Ok(self.log.sync())
     }
 
-    /// Stores what was added and lets the disk follow.
+    /// Stores the staged lines and starts a sync without waiting for it.
     pub(crate) fn commit_behind(&mut self) -> Result<(), StoreError> {
         self.commit()?;
         if std::mem::take(&mut self.unsynced) {
@@ -180,7 +180,7 @@ impl SessionState {
         Ok(())
     }
 
-    /// Fails for a session that is read-only.
+    /// Fails if the session is read-only.
     pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
         match &self.read_only {
             None => Ok(()),
@@ -191,13 +191,13 @@ impl SessionState {
     }
 }
 
-/// The number after the largest of our own ids. A file from elsewhere may have others, anywhere.
+/// The number after the largest of our own ids. A file from another program may contain any ids.
 fn next_id(entries: &[Arc<Entry>]) -> u64 {
     let number = |id: &SmolStr| match id.len() {
         ..=12 => u64::from_str_radix(id, 16).ok(),
         _ => None,
     };
-    // As we write them, the largest number is the last in the alphabet: one is parsed, not all.
+    // Our ids sort alphabetically by number, so only the last one is parsed.
     let as_ours = |id: &SmolStr| id.len() == 8 && !id.bytes().any(|b| b.is_ascii_uppercase());
     let all_ours = entries.iter().all(|entry| as_ours(entry.id()));
     let last = entries.iter().map(|entry| entry.id()).max().and_then(number);
@@ -208,7 +208,7 @@ fn next_id(entries: &[Arc<Entry>]) -> u64 {
     largest.unwrap_or(0) + 1
 }
 
-/// Eight hex digits, more when they no longer suffice.
+/// Formats an id: eight hex digits, or more for a larger number.
 fn entry_id(number: u64) -> SmolStr {
     let Ok(number) = u32::try_from(number) else { return format_smolstr!("{number:08x}") };
     let mut digits = *b"00000000";

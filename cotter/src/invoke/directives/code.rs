@@ -1,15 +1,15 @@
-//! Where the code of a text is: fenced blocks and code spans, as CommonMark has them.
+//! The code ranges of a text: fenced blocks and code spans, as in CommonMark.
 //!
-//! Of CommonMark's blocks only fences and blank lines are known: a code span ends at either. Quotes, lists
-//! and indented code are text.
+//! Of CommonMark's blocks, only fences and blank lines are recognised; both end a code span. Quotes, lists
+//! and indented code are plain text.
 
 use std::ops::Range;
 
 use crate::invoke::directives::{is_blank, is_line_break};
 
-/// The code of a text in order, with the fences and backticks round it.
+/// The code ranges of a text in order, including their fences and backticks.
 ///
-/// A fence that nothing closes runs to the end of the text.
+/// A fence that is not closed extends to the end of the text.
 pub(crate) fn ranges(text: &str) -> Vec<Range<usize>> {
     let mut ranges = vec![];
     if !text.contains('`') && !text.contains("~~~") {
@@ -68,7 +68,7 @@ impl Fence {
         })
     }
 
-    /// The fence a line begins with, and what follows it.
+    /// The fence at the start of a line, and the rest of the line.
     fn split(line: &str) -> Option<(Fence, &str)> {
         let marks = line.trim_start_matches(' ');
         let mark = marks.chars().next().filter(|char| matches!(char, '`' | '~'))?;
@@ -83,21 +83,21 @@ impl Fence {
 #[derive(Default)]
 struct BacktickRuns {
     runs: Vec<BacktickRun>,
-    /// For each length, one more than the place in `runs` of the nearest run behind.
+    /// For each length, one more than the index in `runs` of the nearest later run.
     nearest: Vec<usize>,
 }
 
 struct BacktickRun {
     start: usize,
     length: usize,
-    /// How many backticks it opens a span with: a backslash takes the first one away.
+    /// The number of backticks that open a span: a backslash escapes the first one.
     opens: usize,
-    /// The run that closes the span it opens, counted from one.
+    /// The run that closes the span, counted from one; 0 for none.
     partner: usize,
 }
 
 impl BacktickRuns {
-    /// Adds the runs of a line that starts there.
+    /// Adds the runs of a line that starts at `at`.
     fn add(&mut self, line: &str, at: usize) {
         let mut done = 0;
         while let Some(found) = line[done..].find('`') {
@@ -111,13 +111,13 @@ impl BacktickRuns {
         }
     }
 
-    /// Ends the paragraph: a span goes from a run to the next of the same length, or there is none.
+    /// Ends the paragraph: a span extends from a run to the next run of the same length, if there is one.
     fn pair_into(&mut self, ranges: &mut Vec<Range<usize>>) {
         let longest = self.runs.iter().map(|run| run.length).max().unwrap_or(0);
         self.nearest.clear();
         self.nearest.resize(longest + 1, 0);
         for (index, run) in self.runs.iter_mut().enumerate().rev() {
-            // No run has length 0, so one that is escaped away finds none.
+            // No run has length 0, so a fully escaped run finds no partner.
             run.partner = self.nearest[run.opens];
             self.nearest[run.length] = index + 1;
         }

@@ -1,41 +1,41 @@
-//! What a text begins with: a command, or the name of whom it is for.
+//! The start of a text: a leading command or a leading mention.
 
 use std::{iter::Peekable, str::Chars};
 
 use crate::invoke::directives::{is_space, name_length};
 
-/// The command a text begins with.
+/// The command at the start of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeadingCommand<'a> {
     /// The name, without the slash.
     pub name: &'a str,
-    /// What follows the name, without whitespace at its ends.
+    /// The rest after the name, trimmed.
     pub args_raw: &'a str,
 }
 
-/// The command a text begins with, if it does; whether there is such a command is the caller's to know.
+/// Returns the command at the start of a text, if there is one. The caller checks that the command exists.
 ///
-/// Whitespace may stand before the slash. The name is an ASCII letter followed by ASCII letters, digits, `_`,
-/// `:` and `-`; any whitespace ends it, a line break too.
+/// Whitespace is allowed before the slash. The name is an ASCII letter followed by ASCII letters, digits,
+/// `_`, `:` and `-`. Any whitespace ends it, including a line break.
 pub fn leading_command(text: &str) -> Option<LeadingCommand<'_>> {
     let (name, args_raw) = leading(text, '/', |byte| byte == b':')?;
     Some(LeadingCommand { name, args_raw })
 }
 
-/// The `@name` a text begins with and the rest, without whitespace at its ends.
+/// Returns the `@name` at the start of a text and the rest, trimmed.
 ///
-/// Whitespace may stand before the `@`. Names are those of tokens, and any whitespace ends them.
+/// Whitespace is allowed before the `@`. Names are as in tokens; any whitespace ends them.
 pub fn leading_mention(text: &str) -> Option<(&str, &str)> {
     leading(text, '@', |_| false)
 }
 
-/// The arguments of a command, taken apart as a shell does.
+/// Splits the arguments of a command as a shell does.
 ///
-/// Whitespace parts them. Between single quotes all is literal. A backslash takes the next character as it
-/// is; between double quotes it does so only before `"`, `\`, `$` and a backtick, and is literal elsewhere. A
-/// backslash at the end of a line joins it with the next; at the very end it is literal. Nothing is expanded and
-/// `#` begins no comment. Where a quote stays open, quotes and backslashes mean nothing and whitespace parts:
-/// `it's late` has two arguments.
+/// Whitespace separates arguments. Between single quotes everything is literal. A backslash escapes the
+/// next character; between double quotes only before `"`, `\`, `$` and a backtick, otherwise it is literal.
+/// A backslash at the end of a line joins the line with the next; at the very end it is literal. Nothing is
+/// expanded, and `#` begins no comment. If a quote stays open, quotes and backslashes are literal and only
+/// whitespace separates: `it's late` has two arguments.
 pub fn split_args(raw: &str) -> Vec<String> {
     let by_whitespace = || raw.split(is_space).filter(|arg| !arg.is_empty()).map(Into::into);
     split_quoted(raw).unwrap_or_else(|| by_whitespace().collect())
@@ -48,7 +48,7 @@ fn leading(text: &str, mark: char, also: impl Fn(u8) -> bool) -> Option<(&str, &
     (!name.is_empty() && ended).then(|| (name, rest.trim_matches(is_space)))
 }
 
-/// The arguments, or nothing where a quote stays open.
+/// Splits the arguments; `None` if a quote stays open.
 fn split_quoted(raw: &str) -> Option<Vec<String>> {
     let mut args = vec![];
     let mut chars = raw.chars().peekable();
@@ -61,7 +61,7 @@ fn split_quoted(raw: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The next argument. There is none where only joined lines are left.
+/// The next argument. The inner `None` means that only joined lines are left.
 fn argument(chars: &mut Peekable<Chars<'_>>) -> Option<Option<String>> {
     let mut arg = String::new();
     let mut is_quoted = false;
@@ -93,7 +93,7 @@ fn argument(chars: &mut Peekable<Chars<'_>>) -> Option<Option<String>> {
     Some((is_quoted || !arg.is_empty()).then_some(arg))
 }
 
-/// What a backslash and the character after it say.
+/// Appends the meaning of a backslash and the character after it.
 fn escaped(chars: &mut Peekable<Chars<'_>>, is_special: fn(char) -> bool, arg: &mut String) {
     let joins_lines = chars.next_if_eq(&'\r').is_some() | chars.next_if_eq(&'\n').is_some();
     if joins_lines {

@@ -1,27 +1,27 @@
-//! Finding what could be a token, a block of bytes at a time.
+//! Finds the candidates for tokens, a block of bytes at a time.
 //!
-//! Text has many slashes and few tokens. A slash counts only after whitespace, the start or a backslash, so
-//! both bytes are looked at together: a text full of paths costs little more than one without a slash.
+//! A text has many slashes and few tokens. A slash counts only after whitespace, the start or a backslash,
+//! so both bytes are checked together. A text full of paths costs little more than a text without slashes.
 
 use crate::invoke::directives::{is_space, name_length};
 
-/// A `/name` with the borders of a token.
+/// A `/name` with valid borders on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate<'a> {
     pub(crate) name: &'a str,
-    /// Where its slash is.
+    /// The position of the slash.
     pub(crate) slash: usize,
     pub(crate) form: Form,
 }
 
 impl Candidate<'_> {
-    /// Where it ends.
+    /// The end of the candidate.
     pub(crate) fn end(&self) -> usize {
         self.slash + 1 + self.name.len()
     }
 }
 
-/// How a candidate is written.
+/// The form of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `/name`
@@ -33,7 +33,7 @@ pub(crate) enum Form {
 /// Calls `found` with each candidate of a text, in text order.
 pub(crate) fn each_candidate<'a>(text: &'a str, mut found: impl FnMut(Candidate<'a>)) {
     let (blocks, rest) = text.as_bytes().as_chunks::<BLOCK>();
-    // The start of the text is as good as whitespace, and so are the zeros behind its end.
+    // The start of the text counts as whitespace, and so do the zeros after its end.
     let mut last = [0; BLOCK];
     last[..rest.len()].copy_from_slice(rest);
     let mut before = true;
@@ -51,17 +51,17 @@ pub(crate) fn each_candidate<'a>(text: &'a str, mut found: impl FnMut(Candidate<
 
 const BLOCK: usize = 64;
 
-/// Calls `found` with the place of each slash that is likely to begin a candidate: with what may be a border
-/// before it, and one after it before the next slash. Whether there is one before the block is given; where
-/// the block ends too early to tell, it is likely.
+/// Calls `found` with the position of each slash that is likely to begin a candidate: a possible border is
+/// before it, and another after it, before the next slash. `before` tells if a border precedes the block. A
+/// slash is also likely if the block ends too early to tell.
 ///
-/// A block has 64 bytes so that a bit of a word can stand for each.
+/// A block has 64 bytes, one for each bit of a word.
 fn each_likely(block: &[u8; BLOCK], before: bool, mut found: impl FnMut(usize)) {
     let slashes = bits(block.map(|byte| byte == b'/'));
     let borders = bits(block.map(may_be_border));
     let others = !(slashes | borders);
     let starts = slashes & (borders << 1 | u64::from(before));
-    // Adding the first byte of a name carries over the others, to the byte that ends them.
+    // Adding the first byte of a name carries over its other bytes, to the byte that ends it.
     let (carried, is_cut) = others.overflowing_add(starts << 1 & others);
     let mut ends = carried & !others & borders;
     while ends != 0 {
@@ -74,15 +74,15 @@ fn each_likely(block: &[u8; BLOCK], before: bool, mut found: impl FnMut(usize)) 
     }
 }
 
-/// Whether a byte may be the border of a token: all ASCII up to the space, all that is not ASCII, and the
+/// True if a byte may be the border of a token: ASCII up to the space, every non-ASCII byte, and the
 /// backslash.
 fn may_be_border(byte: u8) -> bool {
     (byte.cast_signed() <= b' '.cast_signed()) | (byte == b'\\')
 }
 
-/// One bit for each, the first the lowest.
+/// Packs the flags into bits, the first flag into the lowest bit.
 fn bits(flags: [bool; BLOCK]) -> u64 {
-    // Each of the eight bytes is 0 or 1; the product has them side by side in its highest byte.
+    // Each of the eight bytes is 0 or 1; the product has them adjacent in its highest byte.
     const SIDE_BY_SIDE: u64 = 0x0102_0408_1020_4080;
     let bytes = flags.map(u8::from);
     bytes.as_chunks::<8>().0.iter().rev().fold(0, |bits, eight| {
@@ -90,7 +90,7 @@ fn bits(flags: [bool; BLOCK]) -> u64 {
     })
 }
 
-/// The place of the highest bit that is set; there is one.
+/// The position of the highest set bit; at least one bit must be set.
 fn last_bit(bits: u64) -> usize {
     bits.ilog2() as usize
 }
@@ -111,7 +111,7 @@ fn candidate(text: &str, slash: usize) -> Option<Candidate<'_>> {
     Some(Candidate { name: &text[start..end], slash, form })
 }
 
-/// Whether a token may stand beside this character, or the end.
+/// True if a token may be next to this character, or next to an end of the text.
 fn is_border(char: Option<char>) -> bool {
     char.is_none_or(is_space)
 }
