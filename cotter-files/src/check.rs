@@ -45,9 +45,9 @@ pub struct CheckedFile {
 /// The checked files, and the diagnostics about them.
 type CheckedFiles = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
 
-/// Checks the files of a kind, including their texts. A single file is checked as this kind. In a folder, the
-/// usual locations of the kind are checked if the folder is or contains a `.cotter`, a `.claude`, an
-/// `.agents`, a space or a plugin. Otherwise the whole folder is checked.
+/// Checks the files of a kind, including their texts. A single file is checked as this kind. In a `.cotter`,
+/// a `.claude`, an `.agents`, a space or a plugin, the usual locations of the kind are checked. This also
+/// applies to such folders inside `path`. Any other folder is checked completely.
 pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     match kind {
         FileKind::Skills | FileKind::Commands | FileKind::Agents => {}

@@ -9,7 +9,7 @@
 
 // Checks of files before they are used.
 pub mod check;
-// Spaces: a folder that is an extension, loaded whole and unloaded whole.
+// Spaces: folders that are extensions, each loaded and unloaded as one owner.
 pub mod space;
 // Files that were written for Claude Code: settings, hooks, plugins.
 pub mod claude;

@@ -162,9 +162,9 @@ impl fmt::Display for SpaceErrors {
 impl Error for SpaceErrors {}
 
 impl Space {
-    /// Reads a space, whole or not at all. The whole space fails on an error in its manifest or in a hook
-    /// file, on a link that leads out of the folder, and above the limits of a [`Snapshot`]. Skills, agents
-    /// and commands with errors are skipped ([`Space::diagnostics`]).
+    /// Reads a space, whole or not at all. An error in its manifest or in a hook file rejects the whole
+    /// space. So does a link that leads out of the folder, and a folder above the limits of a [`Snapshot`].
+    /// Skills, agents and commands with errors are skipped ([`Space::diagnostics`]).
     pub fn read(folder: &Path) -> Result<Self, SpaceErrors> {
         let snapshot = Snapshot::take(folder).map_err(|error| {
             let told = Diagnostic::new(folder, None, Severity::Rejected, error.told());

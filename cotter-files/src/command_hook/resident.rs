@@ -56,7 +56,7 @@ impl ExternalHook for ResidentHook {
     }
 }
 
-/// One request to a resident program. On drop, standard error of the meantime is recorded, even if the
+/// A request to a resident program. On drop, standard error of the meantime is recorded, even if the
 /// request was cancelled.
 struct ServerExchange<'a> {
     cx: &'a Cx,

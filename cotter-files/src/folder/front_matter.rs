@@ -33,7 +33,7 @@ const TANGLED: &str = "it is deeper, longer or more tangled than it may be";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct YamlFields(Vec<YamlField>);
 
-/// One key and its value.
+/// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct YamlField {
     /// The key.

@@ -14,8 +14,9 @@ use crate::folder::{
 };
 use cotter::{fs::open, host::check_name, invoke::named_item::NameKind};
 
-/// The maximum depth of folders, then the maximum number of files.
+/// The maximum depth of folders.
 const DEEPEST: usize = 16;
+/// The maximum number of files.
 const MOST_FILES: usize = 4_000;
 /// The maximum number of names that are looked at, including folders and other files.
 pub(crate) const MOST_NAMES: usize = 20_000;

@@ -18,9 +18,11 @@ use crate::document::{
     location::{SettingsError, SourcedText},
 };
 
-/// The keys of a server that is a program, of one at an address, and of both.
+/// The keys of a server that is a program.
 const PROGRAM_KEYS: [&str; 5] = ["command", "args", "env", "cwd", "localSockets"];
+/// The keys of a server at an address.
 const ADDRESS_KEYS: [&str; 2] = ["url", "headers"];
+/// The keys of every server.
 const COMMON_KEYS: [&str; 5] = ["type", "tools", "readOnly", "timeoutMs", "startTimeoutMs"];
 
 const NAMES: &str = "a server's name has 1 to 32 letters, digits, `-` and single `_`, and no `_` at \

@@ -66,8 +66,8 @@ impl Snapshot {
     /// Reads a folder or a file. No link is followed out of the source. Every name is opened below the folder
     /// it was found in, so a file that is replaced meanwhile cannot lead outside.
     ///
-    /// An error names the path. Errors are a link that leads out, a pipe, a socket, a device, a source above
-    /// the limits of a snapshot, and a source that is a link itself.
+    /// An error names the path. A link that leads out, a pipe, a socket or a device is an error. So is a
+    /// source that is a link itself, or that exceeds the limits of a snapshot.
     pub fn take(source: &Path) -> Result<Self, TrustError> {
         Snapshot::read(source, &is_runs)
     }

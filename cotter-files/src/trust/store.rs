@@ -314,7 +314,7 @@ impl TrustRecord {
     }
 }
 
-/// The same folder or file in the other checkouts of its repository.
+/// The paths of a source in the other checkouts of its repository.
 fn in_other_checkouts(source: &Path) -> Vec<PathBuf> {
     let is_checkout = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
     let Some(folder) = source.ancestors().skip(1).find(is_checkout) else { return vec![] };
