@@ -54,8 +54,8 @@ const KEYS: &[&str] = &[
 ];
 const LIMIT_KEYS: &[&str] = &["maxTurns", "maxBudgetUsd"];
 
-/// Keys that only the settings of the user and the operator may have, because their values could loosen
-/// something or send data elsewhere.
+/// Keys that a project's settings must not have, because their values could loosen something or send data
+/// elsewhere.
 const NOT_OF_A_PROJECT: &[&str] = &[
     "providers",
     "models",
@@ -81,7 +81,7 @@ pub struct Settings {
     pub fallback_models: Option<Vec<SourcedText>>,
     /// The providers, by the name before the slash.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// Facts about models, by `provider/model`.
+    /// Data about models, by `provider/model`.
     pub models: BTreeMap<String, ModelSettings>,
     /// The rules: calls that run without a question, that ask, and that never run.
     pub permissions: Permissions,
@@ -269,7 +269,7 @@ pub struct MergedSettings {
     pub fallback_models: Option<Vec<SourcedText>>,
     /// The providers, by the name before the slash.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// Facts about models, by `provider/model`.
+    /// Data about models, by `provider/model`.
     pub models: BTreeMap<String, ModelSettings>,
     /// The limits of a run.
     pub limits: LimitSettings,

@@ -103,7 +103,7 @@ impl Dialect {
         if code == 0 {
             return said;
         }
-        // The stricter of output and exit code applies: a nonzero code blocks, whatever the output says.
+        // The stricter of output and exit code applies: a nonzero code never passes.
         let said = said.unwrap_or_default();
         if point == PointId::TurnEnd && said.go_on.is_none() && said.block.is_none() {
             return Err(exited(code, &ran.stderr));

@@ -421,7 +421,7 @@ impl HookFileReader<'_> {
         let stem = Path::new(self.name).file_stem().unwrap_or_default();
         let same = |name: &OsString| !is_yaml(name) && Path::new(name).file_stem() == Some(stem);
         let others = || self.shelf.entries.iter().filter(|(name, _)| same(name));
-        // Files that cannot run, such as notes, may have the same stem too.
+        // Files that cannot run, such as a readme, may have the same stem too.
         let is_closed =
             |entry: &HookFolderEntry| matches!(entry, HookFolderEntry::Other(ProgramState::Closed));
         let closed = others().find(|(_, entry)| is_closed(entry));

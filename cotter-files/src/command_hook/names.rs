@@ -101,8 +101,8 @@ fn rename(hook: &mut CommandHook, name: SmolStr) {
 /// The number of bytes of a digest in a name.
 const BYTES: usize = 3;
 
-/// A digest of six hex digits: the hook's point, tools and command. It must be equal in every version,
-/// because files contain it.
+/// A digest of six hex digits over the hook's point and tools (or its dialect's identity), its command and
+/// `async`. It must be equal in every version, because files contain it.
 fn digest(hook: &CommandHook) -> String {
     let what = match &hook.dialect {
         Dialect::Custom(entry) => entry.identity(),

@@ -44,7 +44,7 @@ pub struct YamlField {
     pub value: YamlValue,
 }
 
-/// A value of a field. Numbers are text, because no field of a front matter is a number.
+/// A value of a field. A number is stored as text; the reader of the field parses it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum YamlValue {

@@ -1,5 +1,5 @@
-//! The sections `providers` and `models`: addresses of providers, and facts about models that override the
-//! known ones.
+//! The sections `providers` and `models`: addresses of providers, and data about models that override the
+//! known values.
 //!
 //! This module reads the words; the code for providers gives them their meaning.
 
@@ -34,7 +34,7 @@ pub struct ProviderSettings {
     pub location: SourceLocation,
 }
 
-/// An entry of the section `models`: facts that override the known ones.
+/// An entry of the section `models`: data that override the known values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ModelSettings {

@@ -35,7 +35,7 @@ const MOST_OF_OTHERS: usize = 16 * 1024;
 const BEGINNING: usize = 4096;
 
 /// Formats every file of a snapshot under its name. A file that is not text is cut, and a line below says how
-/// many bytes are left out. Lines of a file have a prefix, so they cannot imitate lines of this view.
+/// many bytes are left out. Lines of a file have a prefix, so they cannot imitate lines of this text.
 pub fn texts(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     for (path, item) in snapshot.items() {

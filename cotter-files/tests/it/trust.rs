@@ -1,4 +1,4 @@
-//! Tests of trust in folders: hashes, stored copies, the view for a person, and states that grant nothing.
+//! Tests of trust in folders: hashes, stored copies, the text for a person, and states that grant nothing.
 
 use std::{
     env,

@@ -3,7 +3,7 @@
 use crate::folder::front_matter::{FieldError, YamlField, YamlFields, YamlValue};
 use cotter::text;
 
-/// Quotes the values that YAML misreads and removes tabs at the start of lines; `None` if nothing changes.
+/// Quotes the values that YAML misreads and replaces tabs at the start of lines; `None` if nothing changes.
 pub(crate) fn quote(front: &str) -> Option<String> {
     let lines: Vec<_> = front.lines().map(quote_line).collect();
     let out = lines.join("\n") + "\n";
