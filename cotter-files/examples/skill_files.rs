@@ -1,5 +1,6 @@
-//! Skills from a folder: one file has a trigger and comes by itself, one is broken and is told. Look at `run`: the
-//! folder is read whole, what it says is registered under one owner, and unloading that owner takes it all back.
+//! Loads skills from a folder: one has a trigger and is added by itself, one is broken and gets a diagnostic.
+//! In `run`, the whole folder is read, its contents are registered under one owner, and unloading that owner
+//! removes them.
 
 use std::{error::Error, fs};
 

@@ -1,6 +1,6 @@
-//! A space: a folder with a manifest, a hook, a skill and an agent, loaded as one unit. Look at `run`: it comes by
-//! one call and goes by one call, and what was there before is there again. Who starts the programs of hooks is the
-//! program's to say: here nobody does, so the hook fails, and a gate that fails blocks.
+//! Loads a space as one owner: a folder with a manifest, a hook, a skill and an agent. In `run`, one call
+//! loads the space, and one call unloads it and restores the state before. The program decides how the
+//! programs of hooks are started. Here nothing starts them, so the hook fails, and a gate that fails blocks.
 
 use std::{error::Error, fs, os::unix::fs::PermissionsExt, path::Path, pin::Pin, sync::Arc};
 
@@ -22,7 +22,7 @@ const FILES: [(&str, &str); 5] = [
     ("agents/pilot.yaml", "id: pilot\ndescription: Knows the way in.\nprompt: You know the way.\n"),
 ];
 
-/// Starts nothing. `cotter_tools::hooks::HookRunner` does.
+/// Starts no process. Use `cotter_tools::hooks::HookRunner` to start processes.
 struct Nobody;
 
 impl HookHost for Nobody {
@@ -68,7 +68,7 @@ fn write(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What can be called by name, and what becomes of a call.
+/// Shows the names that can be called, and the verdict about a call.
 async fn everything(agent: &Agent) -> String {
     let kinds = [NameKind::Skill, NameKind::Subagent];
     let names = kinds.into_iter().flat_map(|kind| agent.names(kind));

@@ -1,5 +1,5 @@
-//! Checks of files before they are used: every file of a kind, what it is, and what its author should know.
-//! The room starts nothing and registers nothing; it reads with the readers of the rooms below.
+//! Checks files before they are used: lists every file of a kind, with its diagnostics. This room starts and
+//! registers nothing; it uses the readers of the rooms below.
 
 mod hooks;
 mod profiles;
@@ -31,23 +31,23 @@ use cotter::{Origin, invoke::callable::BoxError};
 pub struct CheckedFile {
     /// The file.
     pub path: PathBuf,
-    /// What it is.
+    /// The kind of the file.
     pub kind: FileKind,
-    /// What became of it.
+    /// The worst severity of its diagnostics; `Warning` if it has none.
     pub status: Severity,
-    /// What is to be said about it.
+    /// The diagnostics about the file.
     pub diagnostics: Vec<Diagnostic>,
-    /// The tools that it names by our names, or as they are written, with their line: of an agent or a
-    /// profile. Who is asked knows what there is.
+    /// The tools that an agent or a profile names, each with its line: by Cotter's names, or as they are
+    /// written. The caller knows which tools exist.
     pub tools: Vec<(Option<usize>, String)>,
 }
 
-/// Files that were looked at, and what is to be said about them.
+/// The checked files, and the diagnostics about them.
 type CheckedFiles = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
 
-/// Checks the files of a kind, whole: texts are read, too. A file is judged as one of the kind. Of a folder
-/// the places are looked at where files of the kind are: those of a `.cotter`, a `.claude`, an `.agents`, a
-/// space or a plugin, be it the folder or in it; where it is none of these, all of it.
+/// Checks the files of a kind, including their texts. A single file is checked as this kind. In a `.cotter`,
+/// a `.claude`, an `.agents`, a space or a plugin, the usual locations of the kind are checked. This also
+/// applies to such folders inside `path`. Any other folder is checked completely.
 pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     match kind {
         FileKind::Skills | FileKind::Commands | FileKind::Agents => {}
@@ -72,7 +72,7 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     all
 }
 
-/// One file, which has to be of the kind.
+/// Checks one file, which must be of the kind.
 fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     let links = LinkPolicy::within(path.parent().unwrap_or(path));
     let found = check_texts(path, &links, kind);
@@ -89,7 +89,7 @@ fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     checked((vec![], vec![Diagnostic::new(path, None, Severity::Rejected, why)]), kind)
 }
 
-/// The texts below a folder, or in one file.
+/// Checks the skills, commands or agents below a folder, or in one file.
 fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFile> {
     let mut loaded = LoadedFolder::nothing(&LoadContext::trusted(Origin::User));
     match kind {
@@ -118,7 +118,7 @@ fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFi
     files
 }
 
-/// Each file once, with what is to be said about it. One that is only told of is of that kind.
+/// Lists each file once, with its diagnostics. A file that appears only in a diagnostic gets `kind`.
 fn checked((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<CheckedFile> {
     let told_of = diagnostics.iter().map(|told| &told.path);
     let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
@@ -136,7 +136,7 @@ fn checked((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<Checke
     checked.collect()
 }
 
-/// What is to be said about a text.
+/// The diagnostic about the text of a file, if there is a problem.
 fn about(path: &Path, text: Result<Arc<str>, BoxError>) -> Option<Diagnostic> {
     let (severity, message) = match text {
         Err(why) => (Severity::Rejected, why.to_string()),

@@ -1,20 +1,21 @@
-//! Hooks that are programs: an entry in a settings file or a file `hooks/*.yaml`, started for each event
-//! or once for all of them. The room starts no process itself, and knows no dialect of another program.
+//! Command hooks: hooks that are programs. An entry in a settings file or a file `hooks/*.yaml` declares the
+//! program. It is started for each event, or once for all events. This room starts no process itself, and
+//! knows no dialect of another program.
 //!
 //! ```text
-//! entry      what a file says: point, tools, command, limit           command_hook/entry.rs,
+//! entry      a file's declaration: point, tools, command, limit       command_hook/entry.rs,
 //!   │                                                                 command_hook/hook_files.rs
-//!   │        what it is called where nobody says                      command_hook/names.rs
+//!   │        the name of a hook without a given name                  command_hook/names.rs
 //! dialect    event ─► standard input; exit code and output ─► answer  command_hook/dialect.rs
 //!   │        two pure functions each
-//! HookHost   makes processes: the caller's to say
+//! HookHost   starts processes; the caller implements it
 //!   │
-//! ExternalHook  asked by the one dispatch, like every hook            cotter::hooks::external
+//! ExternalHook  asked by the common dispatch, like every hook         cotter::hooks::external
 //! ```
 //!
-//! The program is run without a login shell, in the folder that declares it or the trusted copy of it,
-//! with few variables, and ends with its limit. A string with shell syntax runs by `sh -c`; plain words
-//! and a list are executed as they are.
+//! The program runs without a login shell, in the folder that declares it or in the trusted copy of that
+//! folder. It gets few variables, and is ended at its time limit. A string with shell syntax runs by `sh -c`;
+//! plain words and a list are executed as they are.
 
 pub mod entry;
 pub mod hook_files;
@@ -51,27 +52,27 @@ use cotter::{
     host, text,
 };
 
-/// The most a hook may say on standard output: whoever says more has failed.
+/// The maximum size of a hook's standard output in bytes; a longer output is a failure.
 pub const MAX_OUTPUT: usize = 1024 * 1024;
-/// The most that is kept of what a hook says on standard error.
+/// The number of bytes kept of a hook's standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
-/// How much longer than its limit a hook is waited for whose failure passes.
+/// The extra time beyond its limit for a hook whose failure passes.
 pub(crate) const SLACK: Duration = Duration::from_secs(1);
 
-/// Makes the processes of hooks. The library starts none by itself.
+/// Starts the processes of hooks. The library itself starts none.
 pub trait HookHost: Send + Sync + 'static {
-    /// Starts a program, gives it its input and waits for its end. Dropped, everything it started is
-    /// ended. An error says why it could not be started.
+    /// Starts a program, writes its input and waits for its end. Dropping the future ends the program and
+    /// everything it started. An error says why the program could not be started.
     fn run(
         &self,
         job: ProcessSpec,
     ) -> Pin<Box<dyn Future<Output = Result<ProcessOutput, String>> + Send>>;
 
-    /// Starts a program that stays, to be asked line by line. `stdin` of the job is not used.
+    /// Starts a resident program that answers line by line. `stdin` of the job is not used.
     fn serve(&self, job: ProcessSpec) -> Result<Box<dyn ResidentProcess>, String>;
 
-    /// Sends a letter and gives the reply. Who connects to nothing leaves this as it is. An error says why
-    /// there is none.
+    /// Sends a request to a webhook and returns the response. A host without network keeps the default, which
+    /// fails. An error says why there is no response.
     fn post(
         &self,
         letter: WebhookRequest,
@@ -81,41 +82,41 @@ pub trait HookHost: Send + Sync + 'static {
     }
 }
 
-/// What a hook is told that is an address.
+/// A request to a webhook.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WebhookRequest {
-    /// Where it goes.
+    /// The address.
     pub url: String,
-    /// What is said besides, by name. `$NAME` and `${NAME}` stand for a variable's value.
+    /// The headers. `$NAME` and `${NAME}` in a value are replaced by a variable's value.
     pub headers: Vec<(String, String)>,
-    /// The variables that may be said so, of the person's own.
+    /// The names of the user's variables that headers may contain.
     pub named: Vec<String>,
-    /// What happens, as JSON.
+    /// The event, as JSON.
     pub body: Arc<[u8]>,
 }
 
-/// What comes back.
+/// The response of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookResponse {
-    /// How it went, as HTTP has it.
+    /// The HTTP status.
     pub status: u16,
-    /// What was said, at most [`MAX_OUTPUT`] and a byte.
+    /// The body, at most [`MAX_OUTPUT`] + 1 bytes.
     pub body: Vec<u8>,
-    /// Whether secrets were taken out of what was told.
+    /// True if secrets were removed from the request.
     pub scrubbed: bool,
 }
 
-/// A program that stays. Dropped, it is ended with everything it started.
+/// A resident program. Dropping it ends the program and everything it started.
 pub trait ResidentProcess: Send {
-    /// Sends one line, without its end, and gives the next line of the answer, without its end. An error
-    /// says what went wrong; the server is of no use after one.
+    /// Sends one line and returns the next line of output, both without the line end. After an error the
+    /// program must not be used again.
     fn exchange<'a>(
         &'a mut self,
         line: &'a [u8],
     ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>>;
 
-    /// What it said on standard error since this was asked last, as far as it has come.
+    /// Returns the standard error since the last call, as far as it has arrived.
     fn remarked(&mut self) -> Vec<u8> {
         vec![]
     }
@@ -125,31 +126,31 @@ pub trait ResidentProcess: Send {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ProcessSpec {
-    /// The program, as it is written, and its arguments. A path with a slash is meant from `cwd`.
+    /// The program as it is written, and its arguments. A path with a slash is relative to `cwd`.
     pub words: Vec<OsString>,
-    /// The folder it starts in.
+    /// The folder that the program starts in.
     pub cwd: PathBuf,
-    /// Variables it gets besides those that every command gets: names of the person's own.
+    /// The names of the user's variables that the program gets, besides the usual variables of every command.
     pub named: Vec<String>,
-    /// Variables it gets besides, with their values.
+    /// More variables that the program gets, with their values.
     pub variables: Vec<(String, OsString)>,
-    /// What it reads.
+    /// The standard input.
     pub stdin: Arc<[u8]>,
-    /// Whether the operating system closes it off like a command of the agent's.
+    /// True if the program runs in the sandbox of the agent's commands.
     pub confined: bool,
-    /// The folders of the run it is about.
+    /// The workspace of the run that the event belongs to.
     pub workspace: Workspace,
-    /// Where what it says on standard error is kept as it comes.
+    /// The buffer for standard error, filled while the program runs.
     pub remarks: StderrBuffer,
 }
 
-/// What a program says on standard error, as far as it has come: who is ended before its time leaves it here.
-/// Clones are the same.
+/// The standard error of a program so far. It is available even if the program is ended early. Clones share
+/// one buffer.
 #[derive(Clone, Debug, Default)]
 pub struct StderrBuffer(Arc<Mutex<Vec<u8>>>);
 
 impl StderrBuffer {
-    /// Adds to it. The last [`MAX_STDERR`] bytes are kept.
+    /// Appends bytes. The last [`MAX_STDERR`] bytes are kept.
     pub fn add(&self, bytes: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend_from_slice(bytes);
@@ -159,45 +160,45 @@ impl StderrBuffer {
         }
     }
 
-    /// All that is kept of it.
+    /// The kept bytes as text.
     pub fn so_far(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept[kept.len().saturating_sub(MAX_STDERR)..]).into_owned()
     }
 }
 
-/// What became of a program.
+/// The result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessOutput {
-    /// How it ended.
+    /// The end of the program: exit code or signal.
     pub exit: ProcessExit,
-    /// What it said, at most [`MAX_OUTPUT`] and a byte.
+    /// The standard output, at most [`MAX_OUTPUT`] + 1 bytes.
     pub stdout: Vec<u8>,
-    /// What it remarked, at most [`MAX_STDERR`].
+    /// The standard error, at most [`MAX_STDERR`] bytes.
     pub stderr: Vec<u8>,
-    /// What a person should know about how it ran, a sentence each.
+    /// Remarks for a person about the execution, one sentence each.
     pub remarks: Vec<String>,
-    /// Where it did not end well: what was closed to it, as far as one can tell, and the way out.
+    /// After a failure: the accesses that the sandbox probably blocked, with a way to allow them.
     pub refused: Vec<String>,
 }
 
-/// How a program ended.
+/// The way a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessExit {
-    /// By itself, with this code.
+    /// The program exited with this code.
     Code(i32),
-    /// By a signal.
+    /// The program was ended by this signal.
     Signal(i32),
 }
 
-/// Where the hooks of a folder run, and who starts them.
+/// The folder that hooks run in, and the host that starts them.
 #[derive(Clone)]
 pub struct HookLocation {
-    /// The folder their commands are meant from.
+    /// The folder that paths in commands are relative to.
     pub folder: PathBuf,
-    /// Whether they are closed off like commands of the agent's.
+    /// True if the hooks run in the sandbox of the agent's commands.
     pub confined: bool,
-    /// Who starts them.
+    /// The host that starts the hooks.
     pub starts: Arc<dyn HookHost>,
 }
 
@@ -214,14 +215,15 @@ impl CommandHook {
         let mut declared = self.declared.clone();
         declared.definition = self.definition(base);
         if self.on_failure == OnFailure::Pass {
-            // It is ended here, and passes; whoever asks would take its silence for a block.
+            // The hook is ended at its limit here and passes. The dispatch would turn its own time-out into a
+            // block.
             declared.limit = Some(self.limit() + SLACK);
         }
         unit.outside(self.point, declared, hook);
     }
 
-    /// What it runs, for people, and on a line below everything else that decides what it refuses, but for what
-    /// its programs say: another definition is another gate.
+    /// Describes the command for people, then on a second line everything else that decides what the hook
+    /// blocks, except the contents of its programs. Another definition is another gate.
     pub(crate) fn definition(&self, base: &HookLocation) -> SmolStr {
         let passes = match self.on_failure {
             OnFailure::Pass => ", its failure passes",
@@ -239,8 +241,8 @@ impl CommandHook {
         format_smolstr!("{what}{passes}\nis{surely}, within {limit:?}, given {env:?}")
     }
 
-    /// The program that a path leads to now, where it is not the one it names: what a link leads to may
-    /// become another.
+    /// The real path of the program, if the command names it by another path, such as a link. A link may lead
+    /// to another program later.
     fn program(&self, base: &HookLocation) -> String {
         let first = match &self.command {
             CommandLine::Shell(line) => line.split_whitespace().next().map(OsString::from),
@@ -255,7 +257,7 @@ impl CommandHook {
         }
     }
 
-    /// How long it may take.
+    /// The time limit of the hook.
     pub(crate) fn limit(&self) -> Duration {
         self.declared.limit.unwrap_or(self.point.row().limit)
     }
@@ -270,7 +272,7 @@ impl CommandHook {
         let project = workspace.project().as_os_str().to_owned();
         let mut variables = vec![("COTTER_PROJECT_DIR".into(), project)];
         if base.confined {
-            // What is trusted stays as it is.
+            // Python must not write into the trusted copy.
             variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
         }
         ProcessSpec {
@@ -285,7 +287,8 @@ impl CommandHook {
         }
     }
 
-    /// What it says, or what its failure amounts to.
+    /// Waits for the hook's answer. If its failure passes, the time limit is applied here and a failure
+    /// becomes a pass.
     async fn settled(
         &self,
         asked: &HookRequest,
@@ -300,8 +303,8 @@ impl CommandHook {
         self.passing(asked, said.unwrap_or_else(late))
     }
 
-    /// What it said; nothing, where its failure passes, and the person is told: once of a call, also where
-    /// it was asked again about what others made of it.
+    /// Turns a failure into the default answer if the hook's failure passes, and notifies the person. The
+    /// person is notified once per call, even if the hook is asked again about a changed event.
     pub(crate) fn passing<T: Default>(
         &self,
         asked: &HookRequest,
@@ -320,7 +323,7 @@ impl CommandHook {
     }
 }
 
-/// Why a hook failed that took too long, with its last words.
+/// The error of a hook that exceeded its time limit, with the end of its standard error.
 pub(crate) fn late(limit: Duration, said: &str) -> String {
     match text::last_words(said) {
         said if said.is_empty() => format!("it took longer than {limit:?}"),
@@ -328,7 +331,7 @@ pub(crate) fn late(limit: Duration, said: &str) -> String {
     }
 }
 
-/// Why a hook failed that ended with a code that says nothing, with its last words.
+/// The error of a hook that exited with a code without a meaning, with the end of its standard error.
 pub(crate) fn exited(code: i32, stderr: &[u8]) -> String {
     match text::last_words(&String::from_utf8_lossy(stderr)) {
         said if said.is_empty() => format!("it exited with code {code}"),
@@ -336,8 +339,8 @@ pub(crate) fn exited(code: i32, stderr: &[u8]) -> String {
     }
 }
 
-/// What a hook said, with what was closed to it: the reason of a failure has it, everything else leaves it
-/// to be told beside.
+/// Adds the accesses that the sandbox blocked to the error of a failed hook. For any other result, passes
+/// them to `tell`.
 pub(crate) fn with_refused<T>(
     said: Result<T, String>,
     ran: &ProcessOutput,
@@ -352,7 +355,7 @@ pub(crate) fn with_refused<T>(
     }
 }
 
-/// Remarks what a program said until it was ended, when it goes.
+/// Records a program's standard error when dropped, even if the program was ended early.
 struct StderrGuard<'a, F: FnMut() -> String> {
     cx: &'a Cx,
     said: F,
@@ -364,7 +367,7 @@ impl<F: FnMut() -> String> Drop for StderrGuard<'_, F> {
     }
 }
 
-/// A hook that is started for each event.
+/// A hook whose program is started for each event.
 struct OneShotHook {
     hook: CommandHook,
     base: HookLocation,
@@ -391,12 +394,12 @@ impl ExternalHook for OneShotHook {
     }
 }
 
-/// Which points a hook of that name belongs to, where a file spells it.
+/// The point with this name in a file. `context` is not open to command hooks.
 pub(crate) fn point_named(name: &str) -> Option<PointId> {
     PointId::parse(name).filter(|point| *point != PointId::Context)
 }
 
-/// Registers every hook of a unit.
+/// Registers every hook of a list.
 pub fn register_all<'h>(
     unit: &mut Registry,
     hooks: impl IntoIterator<Item = &'h CommandHook>,
@@ -405,7 +408,7 @@ pub fn register_all<'h>(
     hooks.into_iter().for_each(|hook| hook.register(unit, base));
 }
 
-/// Whether hooks of that owner are closed off like commands of the agent's.
+/// True if hooks of this owner run in the sandbox of the agent's commands.
 pub fn is_confined(owner: &Owner) -> bool {
     !owner.origin.may_loosen()
 }

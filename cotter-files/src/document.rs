@@ -1,5 +1,5 @@
-//! Documents of JSON with comments, in which every value knows its location. The room parses and reports errors
-//! with file, line and JSON path; it gives no key a meaning.
+//! JSON documents with comments, in which every value knows its location. This room parses text and reports
+//! errors with file, line and JSON path. It gives no key a meaning.
 
 pub mod location;
 mod scan;
@@ -17,12 +17,12 @@ use crate::document::location::{
 };
 use cotter::text;
 
-/// The most bytes a settings file may have.
+/// The maximum size of a settings file in bytes.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
-/// A parsed settings file, before anyone has said what its keys mean.
+/// A parsed settings file. The document gives its keys no meaning.
 ///
-/// Comments and trailing commas are fine; everything else is strict JSON. A document is at most
+/// Comments and trailing commas are allowed; everything else is strict JSON. A document is at most
 /// [`MAX_BYTES`] long and 128 levels deep, and no object in it has a key twice.
 pub struct Document {
     source: Arc<SourceText>,
@@ -30,13 +30,13 @@ pub struct Document {
 }
 
 impl Document {
-    /// Parses text; `file_name` is what errors call the file.
+    /// Parses text; errors name the file `file_name`.
     pub fn parse(file_name: &str, text: &str) -> Result<Document, SettingsError> {
         let file: Arc<str> = text::show_line(file_name).into();
         if text.len() > MAX_BYTES {
             return Err(too_large(&file));
         }
-        // A byte order mark is no part of the first line.
+        // A byte order mark is not part of the first line.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
         let source = Arc::new(SourceText { file, text });
         let root = parse_root(&source)?;
@@ -58,7 +58,7 @@ impl Document {
         Err(error_at(&source, valid, message).with_hint("save the file as UTF-8"))
     }
 
-    /// The text it was read from, without a byte order mark.
+    /// The text that was parsed, without a byte order mark.
     pub fn text(&self) -> &str {
         &self.source.text
     }
@@ -69,7 +69,7 @@ impl Document {
     }
 }
 
-/// A value in a document: a cursor that gives what is asked for, or an error that names the location.
+/// A value in a document. Each method returns the value as one type, or an error that names the location.
 #[derive(Clone, Copy)]
 pub struct Node<'a> {
     source: &'a Arc<SourceText>,
@@ -77,12 +77,12 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Whatever stands here, as a plain value.
+    /// Converts this value to a plain JSON value, whatever its type.
     pub fn to_json(&self) -> serde_json::Value {
         self.value.data.to_json()
     }
 
-    /// The object that must stand here.
+    /// Returns this value as an object; any other type is an error.
     pub fn object(&self) -> Result<Object<'a>, SettingsError> {
         match &self.value.data {
             JsonData::Object(members) => Ok(Object { node: *self, members }),
@@ -90,7 +90,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The elements of the list that must stand here.
+    /// Returns the elements of this list; any other type is an error.
     pub fn list(&self) -> Result<impl ExactSizeIterator<Item = Node<'a>> + use<'a>, SettingsError> {
         let source = self.source;
         match &self.value.data {
@@ -99,7 +99,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The string that must stand here; it may be empty.
+    /// Returns this string, which may be empty; any other type is an error.
     pub fn string(&self) -> Result<&'a str, SettingsError> {
         match &self.value.data {
             JsonData::String(string) => Ok(string),
@@ -107,7 +107,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The string that must stand here, with something other than white space in it.
+    /// Returns this string; an empty string, or one of white space only, is an error.
     pub fn non_empty_string(&self) -> Result<&'a str, SettingsError> {
         match self.string()? {
             string if string.trim().is_empty() => Err(self.expected("a string that is not empty")),
@@ -115,7 +115,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The `true` or `false` that must stand here.
+    /// Returns this `true` or `false`; any other type is an error.
     pub fn bool(&self) -> Result<bool, SettingsError> {
         match self.value.data {
             JsonData::Bool(bool) => Ok(bool),
@@ -123,12 +123,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The whole number that must stand here, without a fraction or an exponent.
+    /// Returns this whole number. A fraction, an exponent or any other type is an error.
     pub fn u64(&self) -> Result<u64, SettingsError> {
         self.u64_in(0..=u64::MAX)
     }
 
-    /// The whole number within these bounds that must stand here.
+    /// Returns this whole number; a number outside `bounds` or any other type is an error.
     pub fn u64_in(&self, bounds: RangeInclusive<u64>) -> Result<u64, SettingsError> {
         let number = match &self.value.data {
             JsonData::Number(number) => number.parse().ok(),
@@ -139,7 +139,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// The number that must stand here; it is finite.
+    /// Returns this number, which is always finite; any other type is an error.
     pub fn f64(&self) -> Result<f64, SettingsError> {
         let JsonData::Number(number) = &self.value.data else {
             return Err(self.expected("a number"));
@@ -151,7 +151,8 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.expected("a number that a 64-bit float can hold"))
     }
 
-    /// What the word that must stand here means, by a table of words and meanings.
+    /// Looks up this word in a table of words and values. An unknown word is an error with the nearest word
+    /// as a hint.
     pub fn one_of<T: Copy>(&self, table: &[(&str, T)]) -> Result<T, SettingsError> {
         if let JsonData::String(word) = &self.value.data
             && let Some((_, meaning)) = table.iter().find(|(known, _)| known == word)
@@ -171,17 +172,17 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Where this value stands.
+    /// The location of this value in its file.
     pub fn location(&self) -> SourceLocation {
         SourceLocation::new(self.source, self.value.spot)
     }
 
-    /// An error about this value.
+    /// Creates an error about this value.
     pub fn error(&self, message: impl Into<String>) -> SettingsError {
         self.location().error(message)
     }
 
-    /// An error that says what should stand here and what does.
+    /// Creates an error that says what was expected here and what was found.
     pub fn expected(&self, what: &str) -> SettingsError {
         self.error(format!("expected {what}, found {}", self.value.data.describe()))
     }
@@ -195,7 +196,7 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Refuses every key but these, with the nearest of them as a hint.
+    /// Returns the object if every key is in `known`; else an error about the first unknown key, with a hint.
     pub fn keys(self, known: &[&str]) -> Result<Object<'a>, SettingsError> {
         let Some(member) = self.members.iter().find(|member| !known.contains(&&*member.key)) else {
             return Ok(self);
@@ -207,18 +208,19 @@ impl<'a> Object<'a> {
         Err(self.key_error(member, format!("unknown key {}", shown(&member.key))).with_hint(hint))
     }
 
-    /// The value of a key, if it is there.
+    /// The value of a key, if the object has the key.
     pub fn get(&self, key: &str) -> Option<Node<'a>> {
         let member = self.members.iter().find(|member| member.key == key)?;
         Some(self.node_of(member))
     }
 
-    /// The value of a key that must be there.
+    /// The value of a key; a missing key is an error.
     pub fn require(&self, key: &str) -> Result<Node<'a>, SettingsError> {
         self.get(key).ok_or_else(|| self.node.error(format!("missing key `{key}`")))
     }
 
-    /// Every key, with its location and its value, in the file's order: for objects whose keys are names.
+    /// Every key, with its location and its value, in the order of the file. For objects whose keys are
+    /// names.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (SourcedText, Node<'a>)> + use<'a> {
         let object = *self;
         self.members.iter().map(move |member| {
@@ -227,7 +229,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Every key with its value, in the file's order.
+    /// Every key with its value, in the order of the file.
     pub fn members(&self) -> impl ExactSizeIterator<Item = (&'a str, Node<'a>)> + use<'a> {
         let object = *self;
         self.members.iter().map(move |member| (member.key.as_str(), object.node_of(member)))
@@ -255,7 +257,7 @@ struct JsonValue {
 enum JsonData {
     Null,
     Bool(bool),
-    /// As it is spelled.
+    /// The number as the file spells it.
     Number(Box<str>),
     String(String),
     List(Vec<JsonValue>),
@@ -311,7 +313,7 @@ fn parse_root(source: &Arc<SourceText>) -> Result<JsonValue, SettingsError> {
     }
 }
 
-/// JSON with comments and trailing commas, and nothing else.
+/// The parser's options: JSON with comments and trailing commas, and no other extension.
 fn strict() -> ParseOptions {
     ParseOptions {
         allow_comments: true,
@@ -327,9 +329,9 @@ fn strict() -> ParseOptions {
     }
 }
 
-/// Turns the parser's tree into ours, which owns its text and knows lines and columns.
+/// Converts the parser's tree into a [`JsonValue`], which owns its text and knows lines and columns.
 ///
-/// It recurses no deeper than [`scan::DEPTH`].
+/// The recursion is at most [`scan::DEPTH`] deep.
 struct DocumentBuilder<'s> {
     source: &'s Arc<SourceText>,
     spot: TextPosition,
@@ -432,12 +434,12 @@ pub(crate) fn too_large(file: &Arc<str>) -> SettingsError {
     SettingsError::of_file(file, "file is larger than 1 MiB, the most a settings file may have")
 }
 
-/// What errors call the file at this path.
+/// The name that errors use for the file at this path.
 pub(crate) fn file_name(path: &Path) -> Arc<str> {
     text::show_line(&text::show_bytes(path.as_os_str().as_encoded_bytes())).into()
 }
 
-/// Foreign text in a message: in backticks, on one line, and not too long.
+/// Quotes untrusted text for a message: in backticks, on one line, at most 60 characters.
 fn shown(text: &str) -> String {
     format!("`{}`", text::clip(&text::show_line(text), 60))
 }

@@ -1,5 +1,5 @@
-//! Folders of extensions before anybody knows what their files mean: where files are, how they are found and
-//! opened safely, front matter, and remarks about files for their authors.
+//! Extension folders, before their files get a meaning: where files are, how they are found and opened
+//! safely, front matter, and diagnostics about files for their authors.
 
 pub mod file_kind;
 pub(crate) mod layout;

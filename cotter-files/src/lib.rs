@@ -1,15 +1,15 @@
-//! What a host of Cotter reads from folders: settings, command hooks and their dialects, skills,
+//! Everything that a host of Cotter reads from folders: settings, command hooks and their dialects, skills,
 //! commands, agents, spaces, profiles, and the trust in all of them.
 //!
 //! The crate reads and watches files and registers what they declare. It starts no process and asks no
-//! person: a host passes in a [`HookHost`](command_hook::HookHost) for the one and calls
-//! [`TrustStore`](trust::TrustStore) after the other.
+//! person. To start processes, a host passes in a [`HookHost`](command_hook::HookHost). To ask a person, a
+//! host puts the question itself and calls [`TrustStore`](trust::TrustStore) with the answer.
 
-// The rooms, from the top to the bottom: each uses only those that stand under it.
+// The rooms, from top to bottom: a room uses only the rooms below it.
 
 // Checks of files before they are used.
 pub mod check;
-// Spaces: a folder that is an extension, loaded whole and unloaded whole.
+// Spaces: folders that are extensions, each loaded and unloaded as one owner.
 pub mod space;
 // Files that were written for Claude Code: settings, hooks, plugins.
 pub mod claude;
@@ -17,13 +17,13 @@ pub mod claude;
 pub mod profile;
 // Skills, commands, agents and memory in files.
 pub mod extensions;
-// The meaning of a settings file's keys.
+// The meaning of the keys in a settings file.
 pub mod settings;
 // Hooks that are programs, and their dialects.
 pub mod command_hook;
-// Snapshots, and whether somebody trusts them.
+// Snapshots of folders, and the trust in them.
 pub mod trust;
-// Files of a folder: found, opened, remarked on.
+// Extension folders: finding and opening files, diagnostics.
 pub mod folder;
-// JSON with comments, in which every value knows its place.
+// JSON with comments, in which every value knows its location.
 pub mod document;

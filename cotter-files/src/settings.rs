@@ -1,8 +1,9 @@
-//! `settings.json`, and what each of its keys means. Nothing here prints, reads the environment or looks for
-//! files: the caller says which file is whose.
+//! `settings.json` and the meaning of its keys. This room prints nothing and reads no environment. It does
+//! not search for files: the caller names each file and its owner.
 //!
-//! [`Document`] and [`Node`] read the file strictly; [`Settings`] gives the keys their meaning. A new section is a field of [`Settings`], its key in `KEYS`, a
-//! function from [`Node`] to the section's type, and, where the nearest file wins, a line in [`Settings::merge`].
+//! [`Document`] and [`Node`] read the file strictly; [`Settings`] gives the keys their meaning. A new section
+//! needs a field of [`Settings`], its key in `KEYS`, and a function from [`Node`] to the section's type. If
+//! the nearest file wins, it also needs a line in [`Settings::merge`].
 
 pub mod models;
 pub mod permissions;
@@ -13,7 +14,7 @@ pub use crate::document::{Document, MAX_BYTES, Node, Object};
 pub use crate::settings::models::{ModelSettings, ProviderSettings};
 pub use crate::settings::permissions::{Permissions, RuleExample};
 
-/// Sections that other files have too.
+/// Readers of sections that other files have too.
 pub(crate) mod sections {
     pub(crate) use super::{count, one_text};
     pub(crate) use crate::settings::permissions::{permissions, policy, rule};
@@ -53,8 +54,8 @@ const KEYS: &[&str] = &[
 ];
 const LIMIT_KEYS: &[&str] = &["maxTurns", "maxBudgetUsd"];
 
-/// Keys that only a person's own settings and the operator's may have: what they say could loosen
-/// something, or send it elsewhere.
+/// Keys that a project's settings must not have, because their values could loosen something or send data
+/// elsewhere.
 const NOT_OF_A_PROJECT: &[&str] = &[
     "providers",
     "models",
@@ -68,79 +69,79 @@ const NOT_OF_A_PROJECT: &[&str] = &[
     "claude",
 ];
 
-/// What one settings file says.
+/// The contents of one settings file.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Whose file this is; none for settings made in code.
+    /// The owner of the file; `None` for settings made in code.
     pub source: Option<SettingsOwner>,
     /// The model as `provider/model`.
     pub model: Option<SourcedText>,
-    /// The models to turn to when the ones before them fail.
+    /// The models to use if the ones before them fail.
     pub fallback_models: Option<Vec<SourcedText>>,
-    /// Where models are, by the name before the slash.
+    /// The providers, by the name before the slash.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// What is known of models, by `provider/model`.
+    /// Data about models, by `provider/model`.
     pub models: BTreeMap<String, ModelSettings>,
-    /// What may run unasked, what asks and what never runs.
+    /// The rules: calls that run without a question, that ask, and that never run.
     pub permissions: Permissions,
-    /// When a run ends by itself.
+    /// The limits of a run.
     pub limits: LimitSettings,
-    /// How calls that run commands are confined.
+    /// The sandbox for calls that run commands.
     pub sandbox: Option<Sandbox>,
     /// Folders and variables for tools.
     pub reach: AccessSettings,
-    /// Programs that are asked at points.
+    /// Command hooks.
     pub hooks: Vec<CommandHook>,
-    /// Hooks that are switched off, by name.
+    /// Disabled hooks, by name.
     pub disable: Vec<SourcedText>,
     /// Folders of plugins.
     pub plugins: Vec<SourcedText>,
-    /// Files that were written for other programs.
+    /// Settings for files that were written for Claude Code.
     pub foreign: ClaudeSettings,
 }
 
-/// What becomes of files that were written for other programs.
+/// Settings for files that were written for Claude Code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaudeSettings {
-    /// Whether those of the person's home folder are used: `claude.home`.
+    /// True if the files in the user's home folder are used: `claude.home`.
     pub home: Option<bool>,
-    /// What a failure of a hook written for Claude Code amounts to: `claudeHooks.onFailure`. Any file may
-    /// say that it blocks, and none that it passes where another says so.
+    /// The effect of a failure of a hook written for Claude Code: `claudeHooks.onFailure`. `block` in any
+    /// file wins over `pass`.
     pub on_failure: Option<OnFailure>,
 }
 
-/// What tools may reach besides the project. Only a person's own settings and the operator's say so.
+/// Access of tools besides the project. Only the settings of the user and the operator may grant it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AccessSettings {
-    /// Further folders that may be read and written: `roots`.
+    /// More folders that may be read and written: `roots`.
     pub roots: Vec<SourcedText>,
-    /// Further folders that may be read: `readRoots`.
+    /// More folders that may be read: `readRoots`.
     pub read_roots: Vec<SourcedText>,
-    /// Folders that confined commands may write besides: `caches`.
+    /// More folders that commands in the sandbox may write: `caches`.
     pub caches: Vec<SourcedText>,
     /// Variables that commands get besides the usual ones: `environment`.
     pub environment: Vec<SourcedText>,
 }
 
-/// Whose settings file it is.
+/// The owner of a settings file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SettingsOwner {
-    /// The machine's, owned by root.
+    /// The machine's settings, owned by root.
     Operator,
-    /// The person's own.
+    /// The user's own settings.
     User,
-    /// The one named on the command line.
+    /// The file named on the command line.
     File,
-    /// The project's, which may only tighten.
+    /// The project's settings, which may only tighten.
     Project,
 }
 
 impl SettingsOwner {
-    /// The word for this source in messages.
+    /// The word for this owner in messages.
     pub fn as_str(self) -> &'static str {
         match self {
             SettingsOwner::Operator => "operator",
@@ -155,20 +156,20 @@ impl SettingsOwner {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LimitSettings {
-    /// How many steps a run may have, at least 1.
+    /// The maximum number of steps in a run, at least 1.
     pub max_turns: Option<u32>,
-    /// How many dollars a run may cost, above 0.
+    /// The maximum cost of a run in dollars, above 0.
     pub max_budget_usd: Option<f64>,
 }
 
 impl Settings {
-    /// Reads a file; a file that does not exist is `None`, one that cannot be read is an error.
+    /// Reads a file. A missing file gives `None`; an unreadable file is an error.
     pub fn load(path: &Path, source: SettingsOwner) -> Result<Option<Settings>, SettingsError> {
         let document = Document::load(path)?;
         document.map(|document| Settings::from_document(&document, source)).transpose()
     }
 
-    /// Gives the keys of a document their meaning.
+    /// Reads the settings from a document.
     pub fn from_document(
         document: &Document,
         source: SettingsOwner,
@@ -177,7 +178,7 @@ impl Settings {
         if source == SettingsOwner::Project {
             refuse_what_loosens(&object)?;
         }
-        // Editors want it; it changes nothing.
+        // `$schema` is for editors and has no effect.
         object.get("$schema").map(|node| node.string()).transpose()?;
         let list = |key| object.get(key).map(texts).transpose().map(Option::unwrap_or_default);
         Ok(Settings {
@@ -214,14 +215,14 @@ impl Settings {
         })
     }
 
-    /// The plain values of several files, given nearest first: the nearest that has one wins. An entry of
-    /// a section is one value: a key never goes to an address that another file names.
+    /// Merges the plain values of several files, given nearest first: the nearest file that has a value wins.
+    /// An entry of a section is one value, so a key never goes to an address from another file.
     ///
-    /// Permissions are not among them. Each file's are registered under an owner of their own, and the policy
-    /// folds them: a deny of any file stays, and nobody is looser than the operator.
+    /// Permissions are not merged. Each file's permissions are registered under their own owner, and the
+    /// policy folds them: a deny of any file stays, and no file is looser than the operator.
     pub fn merge<'s>(nearest_first: impl IntoIterator<Item = &'s Settings>) -> MergedSettings {
         let mut merged = MergedSettings::default();
-        // They may only tighten.
+        // The limits of projects may only tighten.
         let mut projects = LimitSettings::default();
         for settings in nearest_first {
             let LimitSettings { max_turns, max_budget_usd } = settings.limits;
@@ -250,7 +251,7 @@ impl Settings {
     }
 }
 
-/// The lower of two limits, where there are two.
+/// The lower of two limits; if only one is set, that one.
 pub fn tighter<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other < one { other } else { one }),
@@ -258,23 +259,23 @@ pub fn tighter<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
     }
 }
 
-/// What several settings files say together, but for permissions.
+/// The merged values of several settings files, without permissions.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct MergedSettings {
     /// The model as `provider/model`.
     pub model: Option<SourcedText>,
-    /// The models to turn to when the ones before them fail.
+    /// The models to use if the ones before them fail.
     pub fallback_models: Option<Vec<SourcedText>>,
-    /// Where models are, by the name before the slash.
+    /// The providers, by the name before the slash.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// What is known of models, by `provider/model`.
+    /// Data about models, by `provider/model`.
     pub models: BTreeMap<String, ModelSettings>,
-    /// When a run ends by itself.
+    /// The limits of a run.
     pub limits: LimitSettings,
-    /// How calls that run commands are confined: the nearest word, and no less than the operator's.
+    /// The sandbox for calls that run commands: the nearest value, but at least as strict as the operator's.
     pub sandbox: Option<Sandbox>,
-    /// Folders and variables for tools, of all files.
+    /// Folders and variables for tools, from all files.
     pub reach: AccessSettings,
 }
 
@@ -293,7 +294,7 @@ impl MergedSettings {
 }
 
 impl Document {
-    /// Reads and parses a file; a file that does not exist is `None`, one that cannot be read is an error.
+    /// Reads and parses a file. A missing file gives `None`; an unreadable file is an error.
     pub fn load(path: &Path) -> Result<Option<Document>, SettingsError> {
         let file = crate::document::file_name(path);
         let bytes = read(path, &file)?;
@@ -301,7 +302,7 @@ impl Document {
     }
 }
 
-/// What a project may not say, whoever trusts it.
+/// Rejects settings that a project must not have, even if it is trusted.
 fn refuse_what_loosens(object: &Object<'_>) -> Result<(), SettingsError> {
     const HINT: &str = "a project may only tighten: this belongs in your own settings";
     let mut unwanted = NOT_OF_A_PROJECT.iter().filter_map(|key| Some((key, object.get(key)?)));
@@ -329,7 +330,7 @@ fn foreign(object: &Object<'_>) -> Result<ClaudeSettings, SettingsError> {
     })
 }
 
-/// A list of texts, none of them empty.
+/// Reads a list of texts, none of them empty.
 fn texts(node: Node<'_>) -> Result<Vec<SourcedText>, SettingsError> {
     node.list()?.map(one_text).collect()
 }
@@ -361,7 +362,7 @@ fn amount(node: Node<'_>) -> Result<f64, SettingsError> {
 fn read(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> {
     let cannot_read =
         |error: io::Error| SettingsError::of_file(file, "file cannot be read").with_source(error);
-    // Look before opening: opening a pipe would wait for somebody to write to it.
+    // The type is checked before opening: opening a pipe would wait for a writer.
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return missing(path, file),
         metadata => metadata.map_err(cannot_read)?,
@@ -376,14 +377,15 @@ fn read(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> 
         ));
     }
     let mut bytes = Vec::new();
-    // One byte more than allowed tells the parser that the file is too large; its size alone may change.
+    // One byte more than allowed tells the parser that the file is too large. The size in the metadata may
+    // change.
     let limit = MAX_BYTES as u64 + 1;
     let opened = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
     opened.map_err(cannot_read)?;
     Ok(Some(bytes))
 }
 
-/// A file that is not there is no settings; a link to nowhere is a mistake that should be seen.
+/// A missing file means no settings; a link to a missing file is an error that the user should see.
 fn missing(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(None);
@@ -409,7 +411,7 @@ mod tests {
         check_bytes(input.as_bytes(), expected);
     }
 
-    /// What a person would see: the settings, or the error with its hint.
+    /// Compares the output that a person sees: the settings, or the error with its hint.
     fn check_bytes(input: &[u8], expected: Expect) {
         let settings = Document::parse_bytes("settings.json", input)
             .and_then(|document| Settings::from_document(&document, SettingsOwner::User));
@@ -448,7 +450,7 @@ mod tests {
         expected.assert_eq(&outcome(loaded).replace(&folder, ""));
     }
 
-    /// Asks one thing of the value of `x`, to see the generic layer by itself.
+    /// Reads the value of `x` with `ask`, to test `Node` alone.
     fn check_node<T: std::fmt::Debug>(
         value: &str,
         ask: impl Fn(Node<'_>) -> Result<T, SettingsError>,
@@ -1226,7 +1228,7 @@ mod tests {
             &format!("{}{}", "[".repeat(128), "]".repeat(128)),
             expect!["error: settings.json:1:1: $: expected an object, found a list"],
         );
-        // Brackets in strings and comments are no nesting.
+        // Brackets in strings and comments do not count as nesting.
         let quoted = format!("{{\"model\": \"{}\" /* {} */}}", "[".repeat(200), "{".repeat(200));
         assert!(Document::parse("s", &quoted).is_ok());
     }
@@ -1374,7 +1376,7 @@ mod tests {
                 budget 1"#]],
         );
         check_merge(&[], expect![""]);
-        // A project's limits only tighten, wherever it stands.
+        // A project's limits only tighten, wherever it stands in the order.
         let limits = |turns: u32, usd: f64| {
             format!(r#"{{"limits": {{"maxTurns": {turns}, "maxBudgetUsd": {usd}}}}}"#)
         };
@@ -1473,7 +1475,7 @@ mod tests {
         );
     }
 
-    /// Reads everything there is to read; the answer does not matter.
+    /// Reads settings from arbitrary bytes; only the invariants are checked.
     fn exercise(bytes: &[u8]) {
         let outcome = Document::parse_bytes("s", bytes)
             .and_then(|document| Settings::from_document(&document, SettingsOwner::File));

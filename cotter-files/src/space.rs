@@ -1,14 +1,14 @@
-//! Spaces: a folder that is an extension, loaded whole and unloaded whole.
+//! Spaces: a space is a folder that is an extension, loaded and unloaded as one owner.
 //!
-//! A space has a `manifest.json` (`id`, `name`, `version`, `description`), hooks in `hooks/*.yaml` with
-//! their programs, and `skills/`, `agents/` and `commands/`. [`Space::read`] reads it without starting
-//! anything; [`Space::load`] registers all of it as one unit of the origin `space:ID`, and
-//! [`unload`] leaves the registry as it was before.
+//! A space has a `manifest.json` (`id`, `name`, `version`, `description`), hooks in `hooks/*.yaml` with their
+//! programs, and `skills/`, `agents/` and `commands/`. [`Space::read`] reads the folder and starts no
+//! program. [`Space::load`] registers everything as one owner of the origin `space:ID`, and [`unload`]
+//! restores the registry as it was before.
 //!
-//! A space may only tighten: its hooks gate and observe, and change something only with
-//! [`Space::with_grants`]. Whether somebody trusts it is the caller's to know
-//! ([`trust`](crate::trust)): what is loaded is what is read here, so a caller who asks for trust reads the
-//! copy that was trusted, and says where it was found ([`Space::found_at`]).
+//! A space may only tighten: its hooks gate and observe, and rewrite only with [`Space::with_grants`]. The
+//! caller checks whether the space is trusted ([`trust`](crate::trust)). A caller that requires trust reads
+//! the trusted copy, because the folder that is read is the one that is loaded. Then the caller names the
+//! original folder ([`Space::found_at`]).
 //!
 //! ```no_run
 //! # use std::{path::Path, sync::Arc};
@@ -62,32 +62,32 @@ pub const MANIFEST: &str = "manifest.json";
 /// The keys of a manifest.
 pub const KEYS: [&str; 5] = ["$schema", "id", "name", "version", "description"];
 
-/// The longest id.
+/// The maximum length of an id.
 pub const MOST_ID: usize = 64;
 
-/// What is in a folder beside the rest and has no effect there, and why.
+/// Names in a space's folder that have no effect, with the reason.
 const NOT_USED: [(&str, &str); 3] = [
     ("extensions", "scripts are not run by this version"),
     ("settings.json", "a space has no settings; hooks belong in `hooks/*.yaml`"),
     (".mcp.json", "a space brings no servers"),
 ];
 
-/// What a space says of itself.
+/// The manifest of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpaceManifest {
-    /// What it is called by: `[a-z0-9-]+`, not with `-` first.
+    /// The id: `[a-z0-9-]+`, not with `-` first.
     pub id: SmolStr,
-    /// Its name, for people.
+    /// The name, for people.
     pub name: String,
-    /// Which version it is, in its author's own counting.
+    /// The version, in the author's own numbering.
     pub version: String,
-    /// What it is for; empty where it does not say.
+    /// The purpose of the space; empty if the manifest has none.
     pub description: String,
 }
 
 impl SpaceManifest {
-    /// Reads a manifest strictly: an unknown key is an error, and every error has its place.
+    /// Reads a manifest strictly: an unknown key is an error, and every error has its location.
     pub fn read(document: &Document) -> Result<Self, SettingsError> {
         let object = document.root().object()?.keys(&KEYS)?;
         let text =
@@ -114,39 +114,39 @@ fn id(node: Node<'_>) -> Result<SmolStr, SettingsError> {
     }
 }
 
-/// Whether a text can be the id of a space.
+/// True if a text can be the id of a space.
 pub fn is_id(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.len() <= MOST_ID && !text.starts_with('-') && text.bytes().all(fits)
 }
 
-/// A space as its folder tells, before an agent has it.
+/// A space as it was read, before it is loaded into an agent.
 pub struct Space {
-    /// What it says of itself.
+    /// The manifest.
     pub manifest: SpaceManifest,
-    /// Its hooks.
+    /// The hooks.
     pub hooks: HookFiles,
-    /// Its skills, commands and agents.
+    /// The skills, commands and agents.
     pub files: LoadedFolder,
-    /// What is to be said about the folder itself.
+    /// Diagnostics about the folder itself.
     diagnostics: Vec<Diagnostic>,
-    /// Where its hooks run.
+    /// The folder that the hooks run in.
     folder: PathBuf,
-    /// Where it was found.
+    /// The folder of the space; the original one if it was read from a copy.
     source: PathBuf,
     grants: Grants,
 }
 
-/// A space that cannot be loaded: what is wrong with it, all at once.
+/// All the errors of a space that cannot be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpaceErrors {
-    /// Why, at least once, with its place; and what else was to be said.
+    /// At least one error with its location, and the other diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl SpaceErrors {
-    /// What is wrong, each with its place.
+    /// The errors, each with its location.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|told| told.severity == Severity::Rejected)
     }
@@ -162,9 +162,9 @@ impl fmt::Display for SpaceErrors {
 impl Error for SpaceErrors {}
 
 impl Space {
-    /// Reads a space, whole or not at all. An error in its manifest or in a hook file, a link that leads
-    /// out of the folder, or more than a [`Snapshot`] holds is an error of all of it. Skills, agents and
-    /// commands with errors are left out ([`Space::diagnostics`]).
+    /// Reads a space, whole or not at all. An error in its manifest or in a hook file rejects the whole
+    /// space. So does a link that leads out of the folder, and a folder above the limits of a [`Snapshot`].
+    /// Skills, agents and commands with errors are skipped ([`Space::diagnostics`]).
     pub fn read(folder: &Path) -> Result<Self, SpaceErrors> {
         let snapshot = Snapshot::take(folder).map_err(|error| {
             let told = Diagnostic::new(folder, None, Severity::Rejected, error.told());
@@ -179,7 +179,8 @@ impl Space {
         Ok(Space { manifest, hooks, files, diagnostics, folder, source, grants })
     }
 
-    /// What has to be right in a space: its manifest and its hooks, or everything that is wrong with them.
+    /// Reads the parts of a space that must be free of errors, its manifest and its hooks, or returns all
+    /// their errors.
     pub fn strict_of(snapshot: &Snapshot) -> Result<(SpaceManifest, HookFiles), SpaceErrors> {
         let hooks = hooks_of(snapshot);
         let (manifest, hooks) = match (manifest_of(snapshot), hooks) {
@@ -190,7 +191,7 @@ impl Space {
         Err(SpaceErrors { diagnostics: manifest.into_iter().chain(of_hooks).collect() })
     }
 
-    /// Says where it was found, where it is read from a copy: files are told under the names that their
+    /// Sets the original folder of a space that was read from a copy. Diagnostics then use the paths that the
     /// author knows.
     pub fn found_at(mut self, source: &Path) -> Self {
         let all = [&mut self.hooks.diagnostics, &mut self.files.diagnostics, &mut self.diagnostics];
@@ -203,46 +204,46 @@ impl Space {
         self
     }
 
-    /// The same with what trust allows beyond running.
+    /// Sets the rights that trust gives beyond running.
     pub fn with_grants(self, grants: Grants) -> Self {
         Space { grants, ..self }
     }
 
-    /// Its hooks and nothing else: what stays in force of a space that changed since it was trusted.
+    /// Keeps only the hooks: they stay in force for a space that changed since it was trusted.
     pub fn only_hooks(mut self) -> Self {
         self.files.clear();
         self.diagnostics.clear();
         self
     }
 
-    /// What it is called by.
+    /// The id.
     pub fn id(&self) -> &SmolStr {
         &self.manifest.id
     }
 
-    /// Where it was found.
+    /// The folder of the space; the original one if it was read from a copy.
     pub fn source(&self) -> &Path {
         &self.source
     }
 
-    /// The one owner of all it registers.
+    /// The owner of everything that the space registers.
     pub fn owner(&self) -> Owner {
         let owner = owner(self.id());
         if self.grants.rewrite { owner.with_rewrite() } else { owner }
     }
 
-    /// What its author should know: of the folder, of hooks, then of the other files.
+    /// Diagnostics for the author: about the folder, then about hooks, then about the other files.
     pub fn diagnostics(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().chain(&self.hooks.diagnostics).chain(&self.files.diagnostics)
     }
 
-    /// Leaves out what could not be taken: commands that are built in.
+    /// Removes the files whose names cannot be registered, such as the names of built-in commands.
     pub fn fit(mut self, names: &mut TakenNames) -> Self {
         self.files = self.files.fit(&owner(&self.manifest.id), names);
         self
     }
 
-    /// Registers all of it. The unit is its [owner](Space::owner)'s.
+    /// Registers everything. `unit` must belong to the space's [owner](Space::owner).
     pub fn register(&self, unit: &mut Registry, starts: &Arc<dyn HookHost>) {
         let confined = is_confined(unit.owner());
         let base = HookLocation { folder: self.folder.clone(), confined, starts: starts.clone() };
@@ -250,7 +251,7 @@ impl Space {
         self.files.register(unit);
     }
 
-    /// Adds it to a change, as one unit.
+    /// Adds the space to a registry change, as one owner.
     pub fn load_into(&self, change: &mut RegistryChange, starts: &Arc<dyn HookHost>) {
         change.load(self.owner(), |unit| self.register(unit, starts));
     }
@@ -265,17 +266,17 @@ impl fmt::Debug for Space {
     }
 }
 
-/// The owner of everything that a space of this id registers.
+/// The owner of everything that a space with this id registers.
 pub fn owner(id: &str) -> Owner {
     Owner::new(Origin::Space(id.into()), id)
 }
 
 impl Space {
-    /// Loads a space, as one unit and in one step, also while a run is under way. One of its id that is
-    /// loaded already is replaced; what that would loosen is held, as by [`Agent::apply`].
+    /// Loads the space as one owner and in one step, even during a run. A loaded space with the same id is
+    /// replaced; a replacement that would loosen something is held, as by [`Agent::apply`].
     ///
-    /// Skills, commands and agents of it that cannot be taken, because a built-in command has their name,
-    /// are left out.
+    /// Skills, commands and agents whose names cannot be registered, such as the name of a built-in command,
+    /// are skipped.
     pub fn load(
         self,
         agent: &Agent,
@@ -289,9 +290,9 @@ impl Space {
     }
 }
 
-/// Unloads a space: everything it registered goes in one step. Whether it was loaded.
+/// Unloads a space: removes everything it registered in one step. Returns true if the space was loaded.
 ///
-/// Its gates go with it, so this is a person's to say, or the program's.
+/// This removes the space's gates too, so only a person or the program should decide it.
 pub fn unload(agent: &Agent, id: &str) -> bool {
     agent.unload_origin(&Origin::Space(id.into()))
 }
@@ -310,7 +311,7 @@ pub(crate) fn manifest_of(snapshot: &Snapshot) -> Result<SpaceManifest, Diagnost
     manifest.map_err(|error| Diagnostic::of_error(&path, &error))
 }
 
-/// What lies in the folder and does nothing there.
+/// Warnings about files in the folder that have no effect.
 pub(crate) fn about_unused(snapshot: &Snapshot) -> Vec<Diagnostic> {
     let has = |name: &str| {
         let mut paths = snapshot.items().map(|(path, _)| path);

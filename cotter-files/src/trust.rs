@@ -1,12 +1,12 @@
-//! Trust in what a repository or a download brings: nothing of it runs before a person said so.
+//! Trust in the contents of a repository or a download: nothing in them runs before a person agreed.
 //!
-//! Trust is given to contents, not to names. A [`Snapshot`] is everything in a folder that declares
-//! hooks, servers or scripts, whatever it is called; a person sees it ([`view`](mod@view)) and says yes; the very
-//! bytes that were seen are kept by a [`TrustStore`], under their hash, and run from there. Whatever
-//! changes in the folder makes it another one, and the [`Difference`] is shown.
+//! Trust is given to contents, not to names. A [`Snapshot`] is everything in a folder that declares hooks,
+//! servers or scripts, whatever it is called. A person sees the snapshot ([`view`](mod@view)) and agrees. A
+//! [`TrustStore`] stores exactly those bytes under their hash, and they run from there. Any change in the
+//! folder changes the hash, and the [`Difference`] is shown.
 //!
-//! This prints nothing, asks nobody and finds no home folder: a caller names the store's folder and puts
-//! the question.
+//! This room prints nothing, asks no person and finds no home folder: a caller names the store's folder and
+//! puts the question.
 
 pub mod source;
 pub mod snapshot;
@@ -29,7 +29,8 @@ pub use crate::trust::{
     view::{texts, view},
 };
 
-/// A folder that cannot be trusted as it is, or a store that cannot be used. It names the place.
+/// An error about a folder that cannot be trusted as it is, or about a store that cannot be used. It names
+/// the path.
 #[derive(Debug)]
 pub struct TrustError {
     message: String,
@@ -51,18 +52,18 @@ impl TrustError {
         TrustError { hint: Some(hint.into()), ..self }
     }
 
-    /// What to do about it, where that is known.
+    /// The hint: what to do about the error, if known.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }
 
-    /// All of it on one line, with what to do about it.
+    /// The error on one line, with its hint.
     pub(crate) fn told(&self) -> String {
         let hint = self.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
         format!("{}{hint}", self.in_short())
     }
 
-    /// All of it on one line.
+    /// The error on one line, without its hint.
     fn in_short(&self) -> String {
         match &self.cause {
             Some(cause) => format!("{}: {cause}", self.message),
@@ -83,7 +84,7 @@ impl Error for TrustError {
     }
 }
 
-/// A path on one line, every byte of it visible.
+/// A path on one line, with every byte visible.
 fn shown(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     text::show_line(&text::show_bytes(bytes)).into_owned()

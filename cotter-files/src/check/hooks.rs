@@ -1,4 +1,5 @@
-//! Checks of what declares hooks: `hooks/*.yaml`, settings files, and files in the dialect of Claude Code.
+//! Checks of files that declare hooks: `hooks/*.yaml`, settings files, and files in the dialect of Claude
+//! Code.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,8 +23,8 @@ use crate::{
     settings::{Settings, SettingsOwner},
 };
 
-/// Checks what declares hooks: a file, a folder of hooks, or the folders of extensions that a folder is or
-/// has, each in its own dialect.
+/// Checks the hooks of a file, of a folder of hooks, or of the extension folders that a folder is or
+/// contains. Each is read in its own dialect.
 pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
     if path.is_file() {
         return match is_yaml(path) {
@@ -40,7 +41,7 @@ pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
     if is_hooks || bases.is_empty() && is_collection(path) {
         return check_folder(path);
     }
-    // Beside folders that say what they are, what looks like settings is somebody else's.
+    // Beside folders of a known kind, a file that looks like settings belongs to another program.
     let is_sure = bases.iter().any(|base| base.what != RootKind::Perhaps);
     let mut told = CheckedFiles::default();
     for ExtensionRoot { folder, what } in bases {
@@ -69,11 +70,11 @@ pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
     told
 }
 
-/// The file of a plugin's hooks, in its folder of hooks.
+/// The name of the file of a plugin's hooks, in its folder `hooks`.
 const CLAUDE_HOOKS: &str = "hooks.json";
 
-/// Whether a file is in the dialect of Claude Code: by where it is and what it is called, or, where that
-/// says nothing, by the events it names.
+/// True if a file is in the dialect of Claude Code: by its folder and name, or, if these do not tell, by the
+/// events it names.
 fn is_claude(path: &Path) -> bool {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let name = real.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -82,20 +83,20 @@ fn is_claude(path: &Path) -> bool {
         CLAUDE_HOOKS => true,
         _ if is_below(".cotter") => false,
         _ if is_below(".claude") => true,
-        // Ours, wherever they are: whoever starts reads them so.
+        // A Cotter settings file in any folder, because Cotter reads it as such.
         SETTINGS => false,
         _ => has_events(path),
     }
 }
 
-/// Whether a file has hooks at events of Claude Code.
+/// True if a file has hooks at events of Claude Code.
 fn has_events(path: &Path) -> bool {
     let Ok(Some(document)) = Document::load(path) else { return false };
     let hooks = document.root().object().ok().and_then(|root| root.get("hooks")?.object().ok());
     hooks.is_some_and(|hooks| hooks.members().any(|(name, _)| claude::is_event(name)))
 }
 
-/// Whether a folder that says nothing of itself has files that are meant as hooks.
+/// True if a folder of unknown kind contains files that look like hooks, or cannot be read.
 fn is_collection(folder: &Path) -> bool {
     let says_when = |(_, entry): &(OsString, HookFolderEntry)| match entry {
         HookFolderEntry::Hook(Ok(bytes)) => {
@@ -106,7 +107,7 @@ fn is_collection(folder: &Path) -> bool {
     entries(folder).map_or(true, |entries| entries.iter().any(says_when))
 }
 
-/// A file of hooks in the dialect of Claude Code.
+/// Checks a file of hooks in the dialect of Claude Code.
 fn check_claude(path: &Path) -> CheckedFiles {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let kind = match real.file_name() == Some(OsStr::new(CLAUDE_HOOKS)) {
@@ -126,7 +127,7 @@ fn check_claude(path: &Path) -> CheckedFiles {
     (vec![(path.to_owned(), kind)], diagnostics)
 }
 
-/// The hooks of a plugin, wherever its manifest says that they are.
+/// Checks the hooks of a plugin, at the paths that its manifest names.
 fn check_plugin(folder: &Path) -> CheckedFiles {
     let (mut files, mut diagnostics) = match Plugin::load(folder) {
         Ok(None) => CheckedFiles::default(),
@@ -138,7 +139,7 @@ fn check_plugin(folder: &Path) -> CheckedFiles {
             (files.collect(), told)
         }
     };
-    // Named as they were typed.
+    // Paths are shown as the caller typed them.
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let named = |path: &mut PathBuf| {
         if let Ok(within) = path.strip_prefix(&real) {
@@ -157,7 +158,7 @@ fn add((files, diagnostics): &mut CheckedFiles, more: CheckedFiles) {
     diagnostics.extend(more.1);
 }
 
-/// A folder of hooks by itself, whatever its name is.
+/// Checks a single folder of hooks, whatever its name is.
 fn check_folder(folder: &Path) -> CheckedFiles {
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let below = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -165,7 +166,7 @@ fn check_folder(folder: &Path) -> CheckedFiles {
     of_shelf(HookFolder::on_disk(folder, root, &below))
 }
 
-/// One file among its neighbours.
+/// Checks one file, together with the other files of its folder.
 fn check_one(path: &Path) -> CheckedFiles {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let (mut files, mut diagnostics) = check_folder(folder.unwrap_or(Path::new(".")));
@@ -175,7 +176,7 @@ fn check_one(path: &Path) -> CheckedFiles {
     (files, diagnostics)
 }
 
-/// Checks the hooks of a folder of extensions, and nothing else of it.
+/// Checks only the hooks of an extension folder.
 #[cfg(unix)]
 pub(super) fn check_hook_folder(folder: &Path) -> CheckedFiles {
     of_shelf(HookFolder::of_folder(folder))
@@ -191,7 +192,8 @@ fn of_shelf(shelf: Result<HookFolder<'_>, Diagnostic>) -> CheckedFiles {
     (paths.collect(), shelf.read().1)
 }
 
-/// A settings file, all of it: one with an error brings no hooks. Whose it is, its folder says.
+/// Checks a whole settings file: a file with an error declares no hooks. Its folder decides who owns the
+/// file.
 pub(super) fn check_settings(path: &Path) -> CheckedFiles {
     let files = vec![(path.to_owned(), FileKind::Settings)];
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());

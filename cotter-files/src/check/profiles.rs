@@ -14,13 +14,14 @@ use crate::{
     profile::{Profile, ProfileGrants},
 };
 
-/// The profiles below a folder, or the one file, what is wrong with them, and the tools they name.
+/// Checks the profiles below a folder, or one file. Returns files, diagnostics and the tools that profiles
+/// name.
 pub(super) fn check_profiles(root: &Path) -> (CheckedFiles, Vec<NamedTool>) {
     let links =
         LinkPolicy::within(if root.is_file() { root.parent().unwrap_or(root) } else { root });
     let files = walk(root, Some(PROFILE), &links).files;
     let profiles = files.iter().filter(|found| {
-        // A file by itself may be called anything.
+        // A single file may have any name that ends in `.json`.
         found.relative.ends_with(PROFILE) || found.shown == root && found.ending() == "json"
     });
     let (mut paths, mut diagnostics, mut tools) = (vec![], vec![], vec![]);

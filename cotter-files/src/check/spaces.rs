@@ -1,4 +1,4 @@
-//! Checks of spaces: the manifest, the hooks, and every other file of each.
+//! Checks of spaces: the manifest, the hooks and every other file.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::{
     trust::snapshot::Snapshot,
 };
 
-/// Checks a space, or every space right in a folder: each of its files, and what is wrong with them.
+/// Checks every file of a space, or of all spaces directly in a folder.
 pub(super) fn check_spaces(path: &Path) -> Vec<CheckedFile> {
     let folder = match path.file_name().is_some_and(|name| name == MANIFEST) {
         true => path.parent().filter(|folder| !folder.as_os_str().is_empty()),
@@ -46,7 +46,7 @@ fn check_space(folder: &Path) -> Vec<CheckedFile> {
     };
     let mut diagnostics = about_unused(&snapshot);
     diagnostics.extend(manifest_of(&snapshot).err());
-    // Named as they were typed, as the other files are.
+    // Paths are shown as the caller typed them, like those of the other files.
     for told in &mut diagnostics {
         if let Ok(within) = told.path.strip_prefix(snapshot.source()) {
             told.path = folder.join(within);

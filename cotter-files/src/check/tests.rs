@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A folder with files; a name with a `!` at its end is a program's.
+/// Creates a folder with files; a name that ends in `!` is an executable file.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -25,7 +25,7 @@ fn put(folder: &TempDir, name: &str, bytes: &[u8]) {
     }
 }
 
-/// What `check` tells of a path.
+/// Shows the result of `check` for a path.
 fn told(root: &Path, path: &Path) -> String {
     let mut out = String::new();
     for file in check(path, FileKind::Hooks) {

@@ -1,6 +1,6 @@
-//! The dialects: what a command reads on standard input, and what its exit code and its output mean. Two
-//! pure functions each; nothing else is different between those of this room. A dialect of another program
-//! brings its own [`CustomDialect`].
+//! Dialects: the standard input of a command, and the meaning of its exit code and output. Each dialect is
+//! two pure functions; the dialects of this room differ in nothing else. A dialect of another program has its
+//! own [`CustomDialect`].
 
 use std::{any::Any, fmt, sync::Arc};
 
@@ -21,37 +21,39 @@ use cotter::{
     text,
 };
 
-/// How a command is spoken to.
+/// The dialect of a command's input and output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// Of settings files: the whole event; `continue`, `reason` and the rest of `docs/FORMATS.md`.
+    /// The dialect of settings files: the whole event as input; `continue`, `reason` and other keys as in
+    /// `docs/FORMATS.md`.
     #[default]
     Cotter,
-    /// Of a space's `hooks/*.yaml`: tool, input and result; `blocked`, `reason`, `modified`.
+    /// The dialect of a space's `hooks/*.yaml`: tool, input and result; `blocked`, `reason`, `modified`.
     Space,
-    /// Of another program, as it publishes it.
+    /// The dialect of another program, as that program documents it.
     Custom(Arc<dyn CustomDialect>),
 }
 
-/// The part of a hook's entry that is written for another program, and what follows from it.
+/// The part of a hook's entry that is specific to the dialect of another program.
 ///
-/// Every method is called with the hook that the entry is of. None of them starts anything.
+/// Every method is called with the hook that the entry belongs to. No method starts a process.
 pub trait CustomDialect: Any + fmt::Debug + Send + Sync {
     /// Registers the hook at the points of its event.
     fn register(self: Arc<Self>, hook: &CommandHook, unit: &mut Registry, base: &HookLocation);
 
-    /// Everything but the command that decides what it refuses: its event, its matchers, its programs.
+    /// Describes everything but the command that decides what the hook blocks: its event, its matchers, its
+    /// programs.
     fn definition(&self, command: &CommandLine) -> String;
 
-    /// A value that tells it from other hooks besides its command. It stays equal in every version: names in
-    /// files are made of it.
+    /// A value that distinguishes the hook from others with the same command. It must be equal in every
+    /// version, because names in files are derived from it.
     fn identity(&self) -> Value;
 
-    /// The name of its event: the first word of its name where its command gives none.
+    /// The name of the event: the first word of the hook's name if its command gives no name.
     fn event_name(&self) -> &'static str;
 
-    /// True if another entry is the same.
+    /// True if another entry is equal.
     fn is_equal(&self, other: &dyn CustomDialect) -> bool;
 }
 
@@ -63,11 +65,12 @@ impl PartialEq for dyn CustomDialect {
 
 impl Eq for dyn CustomDialect {}
 
-/// The most of standard error that becomes a reason.
+/// The maximum number of characters of standard error that become a reason.
 pub(crate) const REASON_CHARS: usize = 4000;
 
 impl Dialect {
-    /// What the command reads. A custom dialect, whose input depends on more than the payload, makes its own.
+    /// The standard input of the command. A custom dialect creates its own, which depends on more than the
+    /// payload.
     pub fn stdin(&self, payload: &Value) -> Vec<u8> {
         let told = match self {
             Dialect::Cotter | Dialect::Custom(_) => payload.to_string(),
@@ -82,7 +85,7 @@ impl Dialect {
         told.into_bytes()
     }
 
-    /// What the command said. An error is its failure.
+    /// Reads the answer from a command's result. An error is a failure of the hook.
     pub fn answer(
         &self,
         point: PointId,
@@ -100,7 +103,7 @@ impl Dialect {
         if code == 0 {
             return said;
         }
-        // The stricter of the two: whatever else it says, it refuses.
+        // The stricter of output and exit code applies: a nonzero code never passes.
         let said = said.unwrap_or_default();
         if point == PointId::TurnEnd && said.go_on.is_none() && said.block.is_none() {
             return Err(exited(code, &ran.stderr));
@@ -127,8 +130,8 @@ impl Dialect {
     }
 }
 
-/// The object that a text is; nothing where it is none. What begins like one and is none is an error:
-/// it may have been a refusal.
+/// Parses a JSON object; `None` if the text does not begin with `{`. Text that begins with `{` and is not an
+/// object is an error, because it may have been a refusal.
 fn object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     if text.first() != Some(&b'{') {
         return Ok(None);
@@ -139,7 +142,7 @@ fn object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     }
 }
 
-/// Keys in any case; of several that differ in nothing else, one that refuses is enough.
+/// Reads an answer in the space dialect. Keys match in any case; if several match, one that blocks is enough.
 fn space(point: PointId, object: &Map<String, Value>) -> Result<HookAnswer, String> {
     let all = |name: &'static str| {
         let found = object.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name));
@@ -155,7 +158,7 @@ fn space(point: PointId, object: &Map<String, Value>) -> Result<HookAnswer, Stri
     Ok(HookAnswer { block: blocked.then(|| reason.to_owned()), change, ..HookAnswer::default() })
 }
 
-/// Reads an object in which no key stands twice: of two answers nobody could say which was meant.
+/// Parses a JSON object and rejects duplicate keys: the reader could not know which value is meant.
 pub(crate) fn read_object(text: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     struct Once;
     impl<'de> serde::de::Visitor<'de> for Once {

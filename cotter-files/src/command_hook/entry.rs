@@ -1,4 +1,4 @@
-//! What a file says about a command hook.
+//! Entries of command hooks in settings files.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -21,35 +21,35 @@ use cotter::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommandHook {
-    /// Its name: its own, or that of its program.
+    /// The name: given in the entry, or derived from the program.
     pub name: SmolStr,
-    /// Where it is bound.
+    /// The point that the hook is bound to.
     pub point: PointId,
-    /// What else is said about it as a hook.
+    /// The rest of the declaration, common to all external hooks.
     pub declared: ExternalHookSpec,
-    /// What is run.
+    /// The command.
     pub command: CommandLine,
-    /// The person's variables that it gets besides the usual ones, by name.
+    /// The names of the user's variables that the hook gets, besides the usual ones.
     pub env: Vec<String>,
-    /// Whether it is started once and asked line by line.
+    /// True if the program is started once and asked line by line.
     pub serve: bool,
-    /// What its failure amounts to.
+    /// The effect of a failure.
     pub on_failure: OnFailure,
-    /// How it is spoken to.
+    /// The dialect of input and output.
     pub dialect: Dialect,
 }
 
-/// What is run.
+/// The command of a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandLine {
-    /// A program and its arguments, as they are.
+    /// A program and its arguments, executed as they are.
     Words(Vec<String>),
     /// A line with shell syntax, for `sh -c`.
     Shell(String),
 }
 
 impl CommandLine {
-    /// A line: plain words are executed as they are, everything else is the shell's.
+    /// Parses a line: plain words are executed as they are, a line with shell syntax runs in a shell.
     pub fn parse(line: &str) -> Self {
         const SYNTAX: &[char] = &[
             '|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', ']', '#',
@@ -61,7 +61,7 @@ impl CommandLine {
         }
     }
 
-    /// The words that are executed.
+    /// The words to execute.
     pub fn words(&self) -> Vec<OsString> {
         match self {
             CommandLine::Words(words) => words.iter().map(OsString::from).collect(),
@@ -69,7 +69,7 @@ impl CommandLine {
         }
     }
 
-    /// The same where there is something to run.
+    /// Returns the command if it can run: it has a program and no NUL byte.
     pub(crate) fn runnable(self) -> Result<Self, &'static str> {
         if self.words().iter().any(|word| word.as_encoded_bytes().contains(&0)) {
             return Err("no program can be told a NUL");
@@ -82,7 +82,7 @@ impl CommandLine {
         }
     }
 
-    /// The name of what is run, for a hook that has none.
+    /// The name of the program, as a default name for the hook.
     pub(crate) fn stem(&self) -> Option<SmolStr> {
         let first = match self {
             CommandLine::Words(words) => words.first()?.as_str(),
@@ -95,19 +95,19 @@ impl CommandLine {
     }
 }
 
-/// What the failure of a hook amounts to.
+/// The effect of a hook's failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// What every failing gate does: it blocks.
+    /// A failure blocks, like the failure of every gate.
     #[default]
     Block,
-    /// It passes, and a person is told.
+    /// A failure passes, and a person is notified.
     Pass,
 }
 
 impl OnFailure {
-    /// The words for it in settings files.
+    /// The words in settings files.
     pub const WORDS: &'static [(&'static str, OnFailure)] =
         &[("block", OnFailure::Block), ("pass", OnFailure::Pass)];
 }
@@ -125,17 +125,17 @@ const KEYS: &[&str] = &[
     "onFailure",
 ];
 
-/// Powers that a hook can be limited to.
+/// The powers that a hook can be limited to.
 const POWERS: &[(&str, Power)] = &[("observe", Power::Observe), ("gate", Power::Gate)];
 
-/// The longest name, in characters.
+/// The maximum length of a name in characters.
 const MAX_NAME: usize = 80;
 
-/// The longest a hook may be given.
+/// The maximum time limit of a hook in milliseconds.
 pub(crate) const MAX_LIMIT_MS: u64 = 60 * 60 * 1000;
 
 impl CommandHook {
-    /// The hooks of a section `hooks`: lists of entries by the name of their point.
+    /// Reads a section `hooks`: lists of entries by the name of their point.
     pub fn read_all(node: Node<'_>) -> Result<Vec<Self>, SettingsError> {
         let mut hooks: Vec<CommandHook> = vec![];
         for (name, entries) in node.object()?.members() {
@@ -149,7 +149,7 @@ impl CommandHook {
         Ok(hooks)
     }
 
-    /// One entry.
+    /// Reads one entry.
     pub fn read(point: PointId, node: Node<'_>) -> Result<Self, SettingsError> {
         let object = node.object()?.keys(KEYS)?;
         let command = command(object.require("command")?)?;
@@ -189,7 +189,8 @@ impl CommandHook {
     }
 }
 
-/// A name, which people and the model read beside a hook's words: it cannot pretend to be some of them.
+/// Reads a name. People and the model read it beside a hook's text, so it must not be able to imitate that
+/// text.
 fn name(node: Node<'_>) -> Result<SmolStr, SettingsError> {
     let name = node.non_empty_string()?;
     let fits = |c: char| !c.is_control() && !text::is_hidden(c) && !matches!(c, '"' | '`' | '<');
@@ -228,7 +229,7 @@ fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
     }
 }
 
-/// What is run: a line, or a list of words.
+/// Reads a command: a line, or a list of words.
 pub(crate) fn command(node: Node<'_>) -> Result<CommandLine, SettingsError> {
     let line = match node.string() {
         Ok(_) => CommandLine::parse(node.non_empty_string()?),

@@ -1,10 +1,10 @@
-//! Hooks from files: `hooks/*.yaml`, each a command that is asked before a tool runs or told afterwards.
-//! It is given tool and input on standard input and answers by `blocked`, `reason` and `modified`
-//! ([`Dialect::Space`]).
+//! Hook files: `hooks/*.yaml`. Each declares a command that is asked before a tool runs, or is notified
+//! afterwards. The command reads tool and input on standard input, and answers by `blocked`, `reason` and
+//! `modified` ([`Dialect::Space`]).
 //!
-//! A gate may be in any of them, so nothing is repaired and nothing is left out: a file that cannot be
-//! read as it is written is an error of the whole folder. Without `command` the file beside it with the
-//! same stem runs. Commands are meant from the folder that has `hooks`, as those of its settings are.
+//! Any file may contain a gate, so no file is repaired or skipped: a file that cannot be read as written is
+//! an error of the whole folder. Without `command`, the program beside the file with the same stem runs.
+//! Paths in commands are relative to the folder that contains `hooks`, as in its settings.
 
 #[cfg(test)]
 mod tests;
@@ -38,19 +38,19 @@ use cotter::{
     text,
 };
 
-/// The folder of hooks in a folder of extensions.
+/// The name of the folder of hooks in an extension folder.
 pub(crate) const FOLDER: &str = "hooks";
 
 const KEYS: [&str; 8] =
     ["id", "name", "description", "phase", "tools", "command", "timeoutMs", "enabled"];
 
-/// What a hook may say of when it is asked.
+/// The values of `phase` and their points.
 const PHASES: [(&str, PointId); 2] = [("pre", PointId::ToolPre), ("post", PointId::ToolPost)];
 
-/// The longest id.
+/// The maximum length of an id.
 const MOST_ID: usize = 80;
 
-/// A hook as its file tells.
+/// A hook as its file declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookFile {
@@ -58,7 +58,7 @@ pub struct HookFile {
     pub hook: CommandHook,
     /// The file.
     pub path: PathBuf,
-    /// Whether it is registered: not with `enabled: false`.
+    /// True if the hook is registered; false with `enabled: false`.
     pub enabled: bool,
 }
 
@@ -68,38 +68,37 @@ pub struct HookFile {
 pub struct HookFiles {
     /// Each file, in the order of names.
     pub files: Vec<HookFile>,
-    /// What their authors should know.
+    /// Diagnostics for the authors of the files.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl HookFiles {
-    /// Those that are switched on.
+    /// The enabled hooks.
     pub fn enabled(&self) -> impl Iterator<Item = &CommandHook> {
         self.files.iter().filter(|file| file.enabled).map(|file| &file.hook)
     }
 
-    /// Those that are switched off.
+    /// The disabled hooks.
     pub fn switched_off(&self) -> impl Iterator<Item = &CommandHook> {
         self.files.iter().filter(|file| !file.enabled).map(|file| &file.hook)
     }
 
-    /// Registers those that are switched on, as their owner's. The folder of `base` is the one that has
-    /// `hooks`, or a copy of it.
+    /// Registers the enabled hooks. The folder of `base` is the one that contains `hooks`, or a copy of it.
     pub fn register(&self, unit: &mut Registry, base: &HookLocation) {
         command_hook::register_all(unit, self.enabled(), base);
     }
 }
 
-/// Hooks that cannot be used, and their unit with them.
+/// The errors in the hook files of a folder. The whole folder is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookFileErrors {
-    /// Why, at least once, with its place; and what else was to be said.
+    /// At least one error with its location, and the other diagnostics.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl HookFileErrors {
-    /// What is wrong, each with its place.
+    /// The errors, each with its location.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         self.diagnostics.iter().filter(|told| told.severity == Severity::Rejected)
     }
@@ -114,18 +113,18 @@ impl fmt::Display for HookFileErrors {
 
 impl Error for HookFileErrors {}
 
-/// Reads `hooks/*.yaml` of a folder of extensions, without starting anything. A folder without any has no
-/// hooks.
+/// Reads `hooks/*.yaml` of an extension folder, without starting any program. A folder without such files has
+/// no hooks.
 pub fn load_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
     whole(HookFolder::of_folder(folder))
 }
 
-/// The same of a person's own folder: links in it are theirs, and are followed.
+/// Reads `hooks/*.yaml` of a user's own folder. Unlike [`load_hooks`], this follows links in the folder.
 pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
     whole(HookFolder::of_folder(folder).map(HookFolder::with_links_followed))
 }
 
-/// The same of what was read already: what [`load_hooks`] gives of a copy of it.
+/// Reads `hooks/*.yaml` of a snapshot. The result equals that of [`load_hooks`] on a copy of the snapshot.
 #[cfg(unix)]
 pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, HookFileErrors> {
     let told = || {
@@ -138,7 +137,7 @@ pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, HookFileErrors> {
     }
 }
 
-/// What is wrong where folders are looked for.
+/// The message about a path that must be a folder.
 const NO_FOLDER: &str = "it is no folder";
 
 fn whole(shelf: Result<HookFolder<'_>, Diagnostic>) -> Result<HookFiles, HookFileErrors> {
@@ -152,21 +151,21 @@ fn whole(shelf: Result<HookFolder<'_>, Diagnostic>) -> Result<HookFiles, HookFil
     }
 }
 
-/// The folder `hooks`, as a disk or a snapshot has it.
+/// The folder `hooks`, on disk or in a snapshot.
 pub(crate) struct HookFolder<'a> {
-    /// As it is shown.
+    /// The path for display.
     pub(crate) shown: PathBuf,
-    /// Its path from the folder that commands are meant from.
+    /// The path of the folder, relative to the folder that commands run in.
     below: String,
-    /// What is in it, in the order of names.
+    /// The entries, in the order of names.
     pub(crate) entries: Vec<(OsString, HookFolderEntry)>,
-    /// What a path from the folder that commands are meant from leads to.
+    /// Looks up a program by a path relative to the folder that commands run in.
     find: Box<dyn Fn(&str) -> ProgramState + 'a>,
 }
 
-/// What is in the folder, as far as it matters.
+/// An entry in the folder of hooks.
 pub(crate) enum HookFolderEntry {
-    /// A file that declares a hook, or why it cannot be read.
+    /// The contents of a file that declares a hook, or the reason why it cannot be read.
     Hook(Result<Vec<u8>, String>),
     /// Any other file.
     Other(ProgramState),
@@ -174,17 +173,17 @@ pub(crate) enum HookFolderEntry {
     Link,
 }
 
-/// Whether something can be run.
+/// Tells whether a program can run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgramState {
     Runs,
-    /// It is there, and nobody may execute it.
+    /// The file exists and is not executable.
     Closed,
     Missing,
 }
 
 impl HookFolder<'_> {
-    /// That of a folder of extensions.
+    /// Reads the folder of hooks in an extension folder.
     pub(crate) fn of_folder(folder: &Path) -> Result<Self, Diagnostic> {
         HookFolder::on_disk(&folder.join(FOLDER), folder, FOLDER)
     }
@@ -248,7 +247,7 @@ impl HookFolder<'_> {
         }
     }
 
-    /// The hooks, and what is to be said about them. Of one id the first stays.
+    /// Reads the hooks and their diagnostics. If two files have the same id, the first is kept.
     pub(crate) fn read(&self) -> (Vec<HookFile>, Vec<Diagnostic>) {
         let (mut files, mut diagnostics): (Vec<HookFile>, Vec<Diagnostic>) = (vec![], vec![]);
         for (name, entry) in self.entries.iter().filter(|(name, _)| is_yaml(name)) {
@@ -266,14 +265,14 @@ impl HookFolder<'_> {
     }
 }
 
-/// Why a hook cannot stand beside the others.
+/// The reason why a new hook conflicts with the others: its id is already used.
 fn taken(files: &[HookFile], new: &HookFile) -> Option<String> {
     let first = files.iter().find(|file| file.hook.name == new.hook.name)?;
     let name = first.path.file_name().unwrap_or_default().to_string_lossy();
     Some(format!("the id `{}` is already there, by {}", new.hook.name, text::show_line(&name)))
 }
 
-/// What is in a folder on a disk. One that is not there holds nothing.
+/// The entries of a folder on disk. A missing folder has none.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>, Diagnostic> {
     let rejected = |why: String| Diagnostic::new(folder, None, Severity::Rejected, why);
     let cannot = |cause: io::Error| rejected(format!("it cannot be read: {cause}"));
@@ -302,7 +301,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>,
     Ok(names.into_iter().map(entry).collect())
 }
 
-/// All of a file that declares a hook.
+/// Reads the whole contents of a file that declares a hook.
 fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     let (bytes, _) =
         read(path, MOST_BYTES + 1).map_err(|cause| format!("it cannot be read: {cause}"))?;
@@ -333,7 +332,7 @@ impl ProgramState {
     }
 }
 
-/// One file while it is read.
+/// The state of reading one hook file.
 struct HookFileReader<'a> {
     shelf: &'a HookFolder<'a>,
     name: &'a OsString,
@@ -345,7 +344,7 @@ impl HookFileReader<'_> {
         Diagnostic::new(self.path, None, Severity::Rejected, why)
     }
 
-    /// The hook, and the line of its id.
+    /// Reads the hook, and the line of its id.
     fn hook(
         &self,
         entry: &HookFolderEntry,
@@ -372,7 +371,7 @@ impl HookFileReader<'_> {
         let given = command(&fields).map_err(of)?;
         let command = match self.command(given, fields.get("command").map(|field| field.line)) {
             Ok(command) => command,
-            // What is switched off may lack its program.
+            // A disabled hook may lack its program.
             Err((command, told)) if !enabled => {
                 diagnostics.push(Diagnostic { severity: Severity::Warning, ..told });
                 command
@@ -388,7 +387,7 @@ impl HookFileReader<'_> {
                 description: description.into(),
                 tools,
                 limit,
-                // What happened can be told of, and no more.
+                // A hook after the tool can only observe.
                 power: (point == PointId::ToolPost).then_some(Power::Observe),
                 detached: false,
             },
@@ -401,7 +400,7 @@ impl HookFileReader<'_> {
         Ok((HookFile { hook, path: self.path.into(), enabled }, line))
     }
 
-    /// What is run; or what would be, and why it cannot.
+    /// Returns the command; or, if it cannot run, the command and the reason.
     fn command(
         &self,
         given: Option<CommandLine>,
@@ -417,12 +416,12 @@ impl HookFileReader<'_> {
         }
     }
 
-    /// The program with the same stem.
+    /// Finds the program with the same stem beside the file.
     fn beside(&self) -> Result<CommandLine, (CommandLine, Diagnostic)> {
         let stem = Path::new(self.name).file_stem().unwrap_or_default();
         let same = |name: &OsString| !is_yaml(name) && Path::new(name).file_stem() == Some(stem);
         let others = || self.shelf.entries.iter().filter(|(name, _)| same(name));
-        // Notes about it may lie there too: only what could run counts.
+        // Files that cannot run, such as a readme, may have the same stem too.
         let is_closed =
             |entry: &HookFolderEntry| matches!(entry, HookFolderEntry::Other(ProgramState::Closed));
         let closed = others().find(|(_, entry)| is_closed(entry));
@@ -460,14 +459,14 @@ impl HookFileReader<'_> {
         Err((self.line(&name.to_string_lossy()), self.rejected(why)))
     }
 
-    /// A program beside it, from the folder that commands are meant from.
+    /// The command of a program beside the file, relative to the folder that commands run in.
     fn line(&self, name: &str) -> CommandLine {
         let below = Path::new(&self.shelf.below).join(name);
         CommandLine::Words(vec![format!("./{}", below.display())])
     }
 }
 
-/// Why a command whose program is a path from its folder cannot be run.
+/// The reason why a command cannot run, if its program is a relative path.
 pub(crate) fn trouble(
     command: &CommandLine,
     find: &dyn Fn(&str) -> ProgramState,
@@ -511,7 +510,7 @@ fn quoted(words: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// The text that has to be there, and its line.
+/// The text of a required key, and its line.
 fn required<'a>(fields: &'a YamlFields, key: &str) -> Result<(&'a str, usize), FieldError> {
     match (fields.text(key)?, fields.get(key)) {
         (Some(text), Some(field)) => Ok((text, field.line)),
@@ -520,7 +519,7 @@ fn required<'a>(fields: &'a YamlFields, key: &str) -> Result<(&'a str, usize), F
     }
 }
 
-/// What it is called by: a word that people and the model read beside its reasons.
+/// Reads the id. People and the model read it beside the hook's reasons, so its characters are limited.
 fn id(fields: &YamlFields) -> Result<(&str, usize), FieldError> {
     let (id, line) = required(fields, "id")?;
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -543,7 +542,7 @@ fn phase(fields: &YamlFields) -> Result<PointId, FieldError> {
     }
     let shown = text::clip(&text::show_line(phase), 40).into_owned();
     let words = PHASES.map(|(word, _)| word);
-    // Points have longer names.
+    // A point has a longer name than a phase: `tool.pre`.
     let short = phase.strip_prefix("tool.").unwrap_or(phase);
     let meant = match text::nearest(short, words) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -589,7 +588,7 @@ fn limit(fields: &YamlFields) -> Result<Option<Duration>, FieldError> {
     }
 }
 
-/// What it is for: its name for people, and what is said about it.
+/// Joins the name for people and the description.
 fn description(fields: &YamlFields) -> Result<String, FieldError> {
     let said = [fields.text("name")?, fields.text("description")?];
     Ok(said.into_iter().flatten().collect::<Vec<_>>().join(": "))

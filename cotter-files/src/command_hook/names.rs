@@ -1,6 +1,5 @@
-//! What hooks are called that were given no name: after the file they run, or after their first word and a
-//! digest of what they do. A name that somebody switched off is never another hook's later, whatever is
-//! added or moved.
+//! Names of hooks without a given name: the name of the file they run, or their first word and a digest. If a
+//! user disables a name, no other hook gets this name later, whatever is added or moved.
 
 use std::path::Path;
 
@@ -13,13 +12,13 @@ use crate::command_hook::{
 };
 use cotter::fs::workspace;
 
-/// Where the name of a hook comes from.
+/// The source of a hook's name.
 enum NameSource {
-    /// Somebody gave it.
+    /// The entry gives the name.
     Given,
-    /// From the file it runs, which is enough while no other hook has the name.
+    /// The name of the file that the hook runs. It is sufficient if no other hook has the name.
     File(SmolStr),
-    /// From its first word, which says nothing about which one it is.
+    /// The first word of the command. It does not identify the hook.
     Word(SmolStr),
 }
 
@@ -40,13 +39,13 @@ impl NameSource {
     }
 }
 
-/// Names those of one file.
+/// Names the hooks of one file.
 pub(crate) fn name_apart(hooks: &mut [CommandHook]) {
     let mut hooks: Vec<_> = hooks.iter_mut().collect();
     name(&mut hooks, |_| true);
 }
 
-/// Names the hooks of one origin that have a custom dialect; the others have their names.
+/// Names the hooks of one origin that have a custom dialect; the others keep their names.
 pub fn name_apart_in_origin(hooks: &mut [&mut CommandHook]) {
     name(hooks, |hook| matches!(hook.dialect, Dialect::Custom(_)));
 }
@@ -79,8 +78,8 @@ fn name(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> 
     number(hooks, is_named_here);
 }
 
-/// Those of one name that are left do the same, or were given it at several points: they are numbered, and
-/// the name without its number is that of all.
+/// Adds numbers to hooks that still share a name: they do the same, or were given the name at several points.
+/// The name without a number stands for all of them.
 fn number(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
     for index in 1..hooks.len() {
         let (before, rest) = hooks.split_at_mut(index);
@@ -99,11 +98,11 @@ fn rename(hook: &mut CommandHook, name: SmolStr) {
     hook.name = name;
 }
 
-/// How many bytes of a digest are in a name.
+/// The number of bytes of a digest in a name.
 const BYTES: usize = 3;
 
-/// What it does, in six letters: where it is asked, about what, and what it runs. The same in every version,
-/// since it stands in files.
+/// A digest of six hex digits over the hook's point and tools (or its dialect's identity), its command and
+/// `async`. It must be equal in every version, because files contain it.
 fn digest(hook: &CommandHook) -> String {
     let what = match &hook.dialect {
         Dialect::Custom(entry) => entry.identity(),
@@ -116,13 +115,13 @@ fn digest(hook: &CommandHook) -> String {
     digest[..BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Programs that run others.
+/// Programs that run other programs.
 const RUNNERS: [&str; 16] = [
     "bash", "sh", "zsh", "env", "python", "python3", "node", "bun", "deno", "ruby", "perl", "uv",
     "uvx", "npx", "run", "exec",
 ];
 
-/// The name of what a command runs, and whether it is a file's: one of somebody's own, not the system's.
+/// The name of the program that a command runs, and true if it is a file of the user, not of the system.
 fn stem(command: &CommandLine) -> Option<(SmolStr, bool)> {
     let line = match command {
         CommandLine::Shell(line) => line.clone(),
@@ -142,7 +141,7 @@ fn stem(command: &CommandLine) -> Option<(SmolStr, bool)> {
     fits.then(|| (stem.into(), is_file(word)))
 }
 
-/// Whether a word names a file that somebody wrote.
+/// True if a word is a path to a file that is not part of the system.
 fn is_file(word: &str) -> bool {
     let is_path = |c: char| c.is_ascii_alphanumeric() || "/._-+@:,~${}\"'".contains(c);
     word.contains(['/', '.'])

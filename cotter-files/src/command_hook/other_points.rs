@@ -1,8 +1,8 @@
-//! The names that other programs have for our points, for hints about names that are none of ours.
+//! Names that other programs use for points, for hints about unknown names.
 
 use cotter::hooks::points::PointId;
 
-/// An event of Claude Code, and the first point it is at here.
+/// Events of Claude Code, each with the first point that corresponds to it.
 pub(crate) const OTHER_POINTS: [(&str, PointId); 14] = [
     ("SessionStart", PointId::SessionOpen),
     ("UserPromptSubmit", PointId::UserPromptSubmit),
@@ -20,7 +20,7 @@ pub(crate) const OTHER_POINTS: [(&str, PointId); 14] = [
     ("SessionEnd", PointId::SessionClose),
 ];
 
-/// The point that an event of another program is at here.
+/// The point that corresponds to an event of another program.
 pub(crate) fn other_point(event: &str) -> Option<PointId> {
     OTHER_POINTS.iter().find(|(name, _)| *name == event).map(|(_, point)| *point)
 }

@@ -1,5 +1,5 @@
-//! Hooks that stay: started once, asked line by line. Each question has a number, which the answer must
-//! repeat: a late or foreign answer is never taken for this one's.
+//! Resident hooks: started once, asked line by line. Each request has a number, which the answer must repeat.
+//! So an answer to another request is never accepted.
 
 use std::{
     path::PathBuf,
@@ -27,11 +27,12 @@ struct ResidentState {
     hook: CommandHook,
     base: HookLocation,
     next: AtomicU64,
-    /// Taken out while it is asked: whoever is dropped half-way leaves none, and the next starts anew.
+    /// The running program. It is taken out during a request: if the request is dropped, the next one starts
+    /// a new program.
     server: Mutex<Option<RunningServer>>,
 }
 
-/// A server, and the project it was started for: another's is not asked.
+/// A running program and the project it was started for. It is used only for that project.
 struct RunningServer {
     project: PathBuf,
     server: Box<dyn ResidentProcess>,
@@ -55,8 +56,8 @@ impl ExternalHook for ResidentHook {
     }
 }
 
-/// A question to a server. What it remarked meanwhile is kept when it is over, also where nobody waits for it
-/// any longer.
+/// A request to a resident program. On drop, standard error of the meantime is recorded, even if the
+/// request was cancelled.
 struct ServerExchange<'a> {
     cx: &'a Cx,
     server: &'a mut dyn ResidentProcess,
@@ -75,7 +76,7 @@ impl Drop for ServerExchange<'_> {
     }
 }
 
-/// What is told, with the number of the line. What has an `id` of its own is told it as `questionId`.
+/// The payload with the number of the line as `id`. An `id` of the payload becomes `questionId`.
 fn numbered(payload: &Value, id: u64) -> Value {
     let name = |key: &str| if key == "id" { "questionId" } else { key }.to_owned();
     let told = payload.as_object().into_iter().flatten();

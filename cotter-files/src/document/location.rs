@@ -1,21 +1,21 @@
-//! Where something stands in a settings file, and what is wrong with it.
+//! Locations in settings files, and the error that names a location.
 
 use std::{error::Error, fmt, io, sync::Arc};
 
 use crate::document::scan;
 use cotter::text;
 
-/// A settings file's name and text, kept by every [`SourceLocation`] in it.
+/// The name and the text of a settings file, shared by every [`SourceLocation`] in the file.
 #[derive(PartialEq, Eq)]
 pub(crate) struct SourceText {
-    /// Fit to be seen.
+    /// The name, escaped for display.
     pub(crate) file: Arc<str>,
     pub(crate) text: String,
 }
 
-/// A place in a settings file: file, line, column and JSON path.
+/// A location in a settings file: file, line, column and JSON path.
 ///
-/// Kept beside a value that is judged later, so that the judgement can name it. Displayed as
+/// It is stored beside a value that is checked later, so that an error can name the location. Displayed as
 /// `settings.json:3:5`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SourceLocation {
@@ -28,7 +28,7 @@ impl SourceLocation {
         SourceLocation { source: Arc::clone(source), spot }
     }
 
-    /// The file's name as it was given.
+    /// The file's name, as the caller gave it.
     pub fn file(&self) -> &str {
         &self.source.file
     }
@@ -43,12 +43,13 @@ impl SourceLocation {
         self.spot.column
     }
 
-    /// The JSON path of what stands here, such as `$.permissions.allow[2]`. Reads the file's text again.
+    /// The JSON path of the value here, such as `$.permissions.allow[2]`. Each call scans the file's text
+    /// again.
     pub fn path(&self) -> String {
         scan::path_at(&self.source.text, self.spot.offset as usize)
     }
 
-    /// An error about what stands here.
+    /// Creates an error about the value here.
     pub fn error(&self, message: impl Into<String>) -> SettingsError {
         SettingsError {
             file: Arc::clone(&self.source.file),
@@ -72,16 +73,16 @@ impl fmt::Debug for SourceLocation {
     }
 }
 
-/// A text whose meaning is somebody else's to say (a rule, an address), and its place for them.
+/// A text that another module interprets (a rule, an address), with its location for errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcedText {
     /// The text: `bash(git diff *)`.
     pub text: String,
-    /// Where it stands.
+    /// The location of the text.
     pub location: SourceLocation,
 }
 
-/// A position in a text. Files are small, so `u32` holds it.
+/// A position in a text. Files are small, so `u32` is large enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextPosition {
     pub(crate) offset: u32,
@@ -92,7 +93,7 @@ pub(crate) struct TextPosition {
 impl TextPosition {
     pub(crate) const START: TextPosition = TextPosition { offset: 0, line: 1, column: 1 };
 
-    /// The spot of a later offset in the same text. Walking from spot to spot reads the text once.
+    /// The position of a later offset in the same text. Going from position to position reads the text once.
     pub(crate) fn advance(self, text: &str, offset: usize) -> TextPosition {
         let mut spot = self;
         let passed = text.get(self.offset as usize..offset).unwrap_or_default();
@@ -110,10 +111,10 @@ impl TextPosition {
     }
 }
 
-/// A settings file that cannot be used, and why.
+/// An error about a settings file that cannot be used.
 ///
-/// Displayed as `settings.json:3:5: $.permissions.alow: unknown key ...`; what to do about it is the
-/// [`hint`](SettingsError::hint), an error of the operating system the source.
+/// Displayed as `settings.json:3:5: $.permissions.alow: unknown key ...`. The [`hint`](SettingsError::hint)
+/// says what to do; the source is an error of the operating system, if any.
 #[derive(Debug)]
 pub struct SettingsError {
     file: Arc<str>,
@@ -124,12 +125,12 @@ pub struct SettingsError {
 }
 
 impl SettingsError {
-    /// An error whose message names the file or folder itself.
+    /// Creates an error whose message itself names the file or folder.
     pub(crate) fn without_file(message: impl Into<String>) -> SettingsError {
         SettingsError::of_file(&Arc::from(""), message)
     }
 
-    /// An error about a file as a whole.
+    /// Creates an error about a whole file.
     pub(crate) fn of_file(file: &Arc<str>, message: impl Into<String>) -> SettingsError {
         SettingsError {
             file: Arc::clone(file),
@@ -140,7 +141,7 @@ impl SettingsError {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds a hint: what to do about the error.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> SettingsError {
         self.hint = Some(hint.into());
@@ -152,22 +153,22 @@ impl SettingsError {
         self
     }
 
-    /// The file's name as it was given; empty where the message names it.
+    /// The file's name as the caller gave it; empty if the message names the file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// Where in the file, unless the file as a whole is the matter.
+    /// The location in the file; `None` for an error about the whole file.
     pub fn location(&self) -> Option<&SourceLocation> {
         self.location.as_ref()
     }
 
-    /// What is wrong, without the location.
+    /// The description of the error, without the location.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it, if that is known.
+    /// The hint: what to do about the error, if known.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -1,19 +1,19 @@
-//! A tokenizer for JSON with comments that accepts anything: it finds what must not reach the parser, and tells
-//! where in a document an offset is and what could have stood there.
+//! A tokenizer for JSON with comments that accepts any text. It finds text that must not reach the parser. It
+//! also describes an offset: its JSON path, the expected token and the token found.
 
 use cotter::text;
 
-/// How deep lists and objects may be nested.
+/// The maximum nesting depth of lists and objects.
 pub(crate) const DEPTH: usize = 128;
 
-/// Something the parser must not see.
+/// Text that must not reach the parser.
 pub(crate) struct ScanError {
     pub(crate) offset: usize,
     pub(crate) message: String,
     pub(crate) hint: Option<&'static str>,
 }
 
-/// Looks for control characters, strings over a line's end and nesting deeper than [`DEPTH`].
+/// Rejects control characters, strings that contain a line end or a tab, and nesting deeper than [`DEPTH`].
 pub(crate) fn refuse(text: &str) -> Result<(), ScanError> {
     if let Some(offset) =
         text.bytes().position(|byte| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r'))
@@ -49,7 +49,7 @@ fn refuse_control_in_string(token: &JsonToken<'_>) -> Result<(), ScanError> {
         let offset = token.offset + at;
         ScanError { offset, message: "tab in a string".to_owned(), hint: Some("write it as `\\t`") }
     } else {
-        // Where it opens is where the missing quote is to be sought.
+        // The error points at the opening quote: the missing quote belongs on that line.
         let message = "string is not closed on its line".to_owned();
         ScanError {
             offset: token.offset,
@@ -59,7 +59,7 @@ fn refuse_control_in_string(token: &JsonToken<'_>) -> Result<(), ScanError> {
     })
 }
 
-/// The JSON path of what starts at `offset`, or of what it is part of.
+/// The JSON path of the value that starts at `offset`, or of the value around `offset`.
 pub(crate) fn path_at(text: &str, offset: usize) -> String {
     let mut path = String::from("$");
     for within in walk(text, offset).around {
@@ -80,7 +80,7 @@ pub(crate) fn path_at(text: &str, offset: usize) -> String {
     text::clip(&path, 100).into_owned()
 }
 
-/// What the grammar asks for at `offset`.
+/// Describes the token that the grammar expects at `offset`.
 pub(crate) fn expected_at(text: &str, offset: usize) -> &'static str {
     let position = walk(text, offset);
     let within = position.around.last();
@@ -96,7 +96,7 @@ pub(crate) fn expected_at(text: &str, offset: usize) -> &'static str {
     }
 }
 
-/// What stands at `offset` or after the white space there, in words.
+/// Describes the first token at or after `offset`.
 pub(crate) fn found_at(text: &str, offset: usize) -> String {
     match Tokens::new(text.get(offset..).unwrap_or_default()).next() {
         Some(token) => format!("`{}`", text::clip(&text::show_line(token.text), 40)),
@@ -104,7 +104,7 @@ pub(crate) fn found_at(text: &str, offset: usize) -> String {
     }
 }
 
-/// Whether a key can stand in a path without quotes.
+/// True if a key needs no quotes in a path.
 fn is_plain(key: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$');
     !key.is_empty()
@@ -113,14 +113,14 @@ fn is_plain(key: &str) -> bool {
         && !key.starts_with(|char: char| char.is_ascii_digit() || char == '-')
 }
 
-/// Where in the tree an offset is: the containers around it, and what may come next.
+/// The position of an offset in the tree: the containers around it, and the token expected next.
 struct ScanPosition<'t> {
     around: Vec<ScanContainer<'t>>,
     next: ExpectedToken,
 }
 
 enum ScanContainer<'t> {
-    /// In an object, at this key as it is spelled between its quotes.
+    /// An object, with the current key as the file spells it between its quotes.
     Object(Option<&'t str>),
     List(usize),
 }
@@ -141,7 +141,7 @@ fn walk(text: &str, offset: usize) -> ScanPosition<'_> {
             break;
         }
         position.step(&token);
-        // A key is part of its own path.
+        // A path includes the key that starts at the offset.
         if token.offset == offset {
             break;
         }
@@ -197,7 +197,7 @@ enum TokenKind {
 struct JsonToken<'t> {
     kind: TokenKind,
     offset: usize,
-    /// As it stands in the file, quotes included.
+    /// The token as the file spells it, with quotes.
     text: &'t str,
 }
 
@@ -229,7 +229,7 @@ impl<'t> Tokens<'t> {
             } else if rest.starts_with("//") {
                 rest.find(['\n', '\r']).unwrap_or(rest.len())
             } else if let Some(comment) = rest.strip_prefix("/*") {
-                // The search begins behind the opening, or `/*/` would close itself.
+                // The search starts after the opening `/*`, or `/*/` would close itself.
                 comment.find("*/").map_or(rest.len(), |end| end + 4)
             } else {
                 return;
@@ -258,7 +258,7 @@ impl<'t> Iterator for Tokens<'t> {
     }
 }
 
-/// The length of the string that starts here, to its closing quote or the end of the text.
+/// The length of the string at the start of `rest`, to its closing quote or the end of the text.
 fn string_length(rest: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in rest.bytes().enumerate().skip(1) {
@@ -272,7 +272,7 @@ fn string_length(rest: &str) -> usize {
     rest.len()
 }
 
-/// The length of anything else: up to white space, punctuation or a comment.
+/// The length of any other token: up to white space, punctuation or a comment.
 fn word_length(rest: &str) -> usize {
     let ends = |char: char| {
         char.is_whitespace() || matches!(char, '{' | '}' | '[' | ']' | ',' | ':' | '"' | '/')

@@ -1,4 +1,4 @@
-//! Remarks about files, for their authors: which file, which line, what became of it.
+//! Diagnostics about files, for their authors: the file, the line, and whether the file was loaded.
 
 use std::{
     fmt,
@@ -7,35 +7,35 @@ use std::{
 
 use crate::document::location::SettingsError;
 
-/// Something about a file that its author should know.
+/// A problem in a file that its author should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diagnostic {
     /// The file.
     pub path: PathBuf,
-    /// The line, from 1, where it is about one.
+    /// The line, from 1, if the problem is on one line.
     pub line: Option<usize>,
-    /// What became of the file.
+    /// The consequence for the file.
     pub severity: Severity,
-    /// What is the matter, and where there is one the way out.
+    /// The description of the problem, with a way to fix it if known.
     pub message: String,
 }
 
-/// What became of a file. Ordered by weight.
+/// The consequence of a problem for its file, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It was loaded; something in it has no effect.
+    /// The file was loaded; something in it has no effect.
     Warning,
-    /// It was loaded, read another way than it was written.
+    /// The file was loaded, but was read in another way than it was written.
     Repaired,
-    /// It was loaded without something that would guard or act.
+    /// The file was loaded without a part that would guard or act.
     InPart,
-    /// It was left out.
+    /// The file was skipped.
     Rejected,
 }
 
 impl Severity {
-    /// The word for it in lists.
+    /// The word for this severity in lists.
     pub fn as_str(self) -> &'static str {
         match self {
             Severity::Warning => "ok",
@@ -47,7 +47,7 @@ impl Severity {
 }
 
 impl Diagnostic {
-    /// Something about a file, or about a line of it.
+    /// Creates a diagnostic about a file, or about one line of the file.
     pub fn new(
         path: &Path,
         line: Option<usize>,
@@ -57,7 +57,8 @@ impl Diagnostic {
         Diagnostic { path: path.into(), line, severity, message: message.into() }
     }
 
-    /// A rejected file: the error of a strict reader, with its line, JSON path and hint.
+    /// Creates the diagnostic of a rejected file from the error of a strict reader, with its line, JSON path
+    /// and hint.
     pub(crate) fn of_error(path: &Path, error: &SettingsError) -> Self {
         let location = error.location();
         let at = location.map(|location| format!("{}: ", location.path())).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The kinds of files that folders of extensions hold.
+//! The kinds of files in an extension folder.
 
-/// The kind of a file.
+/// The kind of a file in an extension folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -8,20 +8,20 @@ pub enum FileKind {
     Skills,
     /// Commands.
     Commands,
-    /// Agents, and profiles among them.
+    /// Agents, including profiles.
     Agents,
     /// Profiles: `agent.json`.
     Profiles,
-    /// Hooks: `hooks/*.yaml` and, beside them, settings files.
+    /// Hooks: `hooks/*.yaml`, and the hooks in settings files.
     Hooks,
     /// Settings files.
     Settings,
-    /// Spaces: each file of a folder with a `manifest.json`.
+    /// Spaces: every file of a folder with a `manifest.json`.
     Spaces,
 }
 
 impl FileKind {
-    /// The word for one of them.
+    /// The word for one file of this kind.
     pub fn as_str(self) -> &'static str {
         match self {
             FileKind::Skills => "skill",
@@ -34,7 +34,7 @@ impl FileKind {
         }
     }
 
-    /// The folder of such files in a folder of extensions, where they have one.
+    /// The name of the folder for files of this kind in an extension folder; `None` if they have no folder.
     pub fn folder(self) -> Option<&'static str> {
         match self {
             FileKind::Skills => Some("skills"),

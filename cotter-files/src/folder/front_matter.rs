@@ -1,14 +1,13 @@
-//! Front matter: the lines between two `---` at the top of a file, and the body after them.
+//! Front matter: the lines between two `---` at the top of a file, before the body.
 //!
-//! It is read leniently, in three ways. Strict YAML first. Where that fails, values that YAML takes for
-//! something else (`a: b` within a value, a leading `*` or `@`, tabs) are quoted and it is tried again.
-//! Where that fails too, it is read line by line: `key: value`, lists, and nothing that is nested. Each
-//! way but the first leaves a [`Diagnostic`] that names the line.
+//! The reader is lenient and tries three ways. The first is strict YAML. If strict YAML fails, the reader
+//! quotes values that YAML misreads (`a: b` within a value, a leading `*` or `@`, tabs) and parses again. If
+//! this fails too, it reads line by line: `key: value` and lists, but nothing nested. The second and the
+//! third way add a [`Diagnostic`] that names the line.
 //!
-//! Some things are not read another way: a key that is there twice, more than [`MOST_BYTES`], more than
-//! a few aliases or levels, bytes that are not UTF-8, no second `---`. Such a file is rejected. A byte
-//! order mark and blank lines before the first `---` are passed over; line ends may be CR LF. Without a
-//! first `---` the whole file is its body.
+//! Some errors always reject the file: a duplicate key, more than [`MOST_BYTES`], too many aliases or levels,
+//! bytes that are not UTF-8, no second `---`. A byte order mark and blank lines before the first `---` are
+//! skipped; line ends may be CR LF. Without a first `---` the whole file is the body.
 
 mod repair;
 #[cfg(test)]
@@ -22,49 +21,49 @@ use serde_saphyr::Spanned;
 use crate::folder::diagnostic::{Diagnostic, Severity};
 use cotter::text;
 
-/// The most bytes a front matter may have.
+/// The maximum size of a front matter in bytes.
 pub const MOST_BYTES: usize = 64 * 1024;
 
-/// The most levels lists and mappings may have.
+/// The maximum nesting depth of lists and mappings.
 const DEEPEST: usize = 12;
 
 const TANGLED: &str = "it is deeper, longer or more tangled than it may be";
 
-/// What a front matter says: keys with values, in the order of the file.
+/// The fields of a front matter, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct YamlFields(Vec<YamlField>);
 
-/// One key and its value.
+/// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct YamlField {
     /// The key.
     pub key: String,
-    /// The line of the file it stands on, from 1.
+    /// The line of the key in the file, from 1.
     pub line: usize,
     /// The value.
     pub value: YamlValue,
 }
 
-/// A value. Numbers are text: nothing that is read from a front matter counts.
+/// A value of a field. A number is stored as text; the reader of the field parses it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum YamlValue {
-    /// Nothing was written.
+    /// The key has no value.
     Empty,
     /// `true` or `false`.
     Flag(bool),
     /// Text.
     Text(String),
-    /// A list, each with its line.
+    /// A list; each element has its line.
     List(Vec<(usize, YamlValue)>),
     /// A mapping.
     Fields(YamlFields),
-    /// Something is written there that could not be read.
+    /// A value that could not be read.
     Unread,
 }
 
 impl YamlFields {
-    /// The field of that key.
+    /// The field with this key.
     pub fn get(&self, key: &str) -> Option<&YamlField> {
         self.0.iter().find(|field| field.key == key)
     }
@@ -74,7 +73,7 @@ impl YamlFields {
         self.0.iter()
     }
 
-    /// The text of a key; `None` where there is no such key or it is empty.
+    /// The text of a key; `None` if the key is missing or its value is empty.
     pub fn text(&self, key: &str) -> Result<Option<&str>, FieldError> {
         let Some(field) = self.get(key) else { return Ok(None) };
         match &field.value {
@@ -88,7 +87,8 @@ impl YamlFields {
         }
     }
 
-    /// Whether a key says `true` (or `yes`, or `on`); `None` where there is no such key.
+    /// The boolean of a key: `true`, `yes` and `on` are true. `None` if the key is missing or its value is
+    /// empty.
     pub fn flag(&self, key: &str) -> Result<Option<bool>, FieldError> {
         let Some(field) = self.get(key) else { return Ok(None) };
         match &field.value {
@@ -105,8 +105,8 @@ impl YamlFields {
         }
     }
 
-    /// The words of a key: a list, or one text with words between commas, or between blanks where there
-    /// is no comma. What stands in parentheses is one word. `None` where there is no such key.
+    /// The words of a key: a list, or a text split at commas, or at white space if the text has no comma.
+    /// Text in parentheses is not split. `None` if the key is missing.
     pub fn words(&self, key: &str) -> Result<Option<Vec<String>>, FieldError> {
         let Some(field) = self.get(key) else { return Ok(None) };
         match &field.value {
@@ -127,7 +127,7 @@ impl YamlFields {
 }
 
 impl YamlField {
-    /// The error that this field is something else than it should be.
+    /// Creates the error that this field has the wrong type or value; `wanted` says what is expected.
     pub fn error(&self, wanted: &str) -> FieldError {
         let key = text::clip(&text::show_line(&self.key), 40).into_owned();
         FieldError { line: self.line, message: format!("`{key}` has to be {wanted}") }
@@ -155,12 +155,12 @@ fn words(text: &str) -> Vec<String> {
     words.iter().map(|word| word.trim().to_owned()).collect()
 }
 
-/// A field that says something it cannot say.
+/// An error about a field with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// The line of the file, from 1.
     pub line: usize,
-    /// What is the matter.
+    /// The description of the error.
     pub message: String,
 }
 
@@ -169,7 +169,7 @@ impl FieldError {
         FieldError { line, message: message.into() }
     }
 
-    /// The same about a file that is left out for it.
+    /// Converts the error into the diagnostic of a rejected file.
     pub fn of(self, path: &Path) -> Diagnostic {
         Diagnostic::new(path, Some(self.line), Severity::Rejected, self.message)
     }
@@ -183,21 +183,21 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-/// A file with its front matter read.
+/// The result of reading a file's front matter.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FrontMatter {
-    /// What it says; nothing where there is none.
+    /// The fields; empty if the file has no front matter.
     pub fields: YamlFields,
-    /// Whether there was a front matter at all.
+    /// True if the file has a front matter.
     pub present: bool,
-    /// The byte at which the body begins.
+    /// The byte offset at which the body begins.
     pub body: usize,
-    /// How it had to be read, where not as it was written.
+    /// Diagnostics about a front matter that was not read as written.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads the front matter of a file, given its beginning: at least [`MOST_BYTES`] and a bit, or all of it.
+/// Reads the front matter of a file from its first bytes: more than [`MOST_BYTES`], or the whole file.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
     let rejected = |line, message: String| Diagnostic::new(path, line, Severity::Rejected, message);
     let FrontMatterSplit { front, line, body } = split(bytes).map_err(|line| {
@@ -224,14 +224,14 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
     Ok(FrontMatter { fields, present: true, body, diagnostics: diagnostic.into_iter().collect() })
 }
 
-/// Reads a file that is one mapping, as a front matter is read.
+/// Reads a file that is one mapping, leniently like a front matter.
 pub fn read_mapping(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
     let (fields, diagnostic) = fields(path, mapping(path, bytes)?, 0)?;
     let diagnostics = diagnostic.into_iter().collect();
     Ok(FrontMatter { fields, present: true, body: bytes.len(), diagnostics })
 }
 
-/// Reads a file that is one mapping, and as it is written: what is not YAML is rejected.
+/// Reads a file that is one mapping, strictly: a file that is not YAML is rejected.
 pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<YamlFields, Diagnostic> {
     let text = mapping(path, bytes)?;
     strict(text, 0).map_err(|YamlError { line, why, is_final }| {
@@ -247,7 +247,7 @@ pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<YamlFields, Diagnostic> {
     })
 }
 
-/// The text of a file that is one mapping.
+/// Decodes the text of a file that is one mapping, without a byte order mark.
 fn mapping<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + count_lines(&bytes[..error.valid_up_to()]);
@@ -257,16 +257,16 @@ fn mapping<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
-/// A file in two.
+/// A file split into front matter and body.
 struct FrontMatterSplit<'a> {
     front: Option<&'a [u8]>,
     /// The line of the first `---`.
     line: usize,
-    /// Where the body begins.
+    /// The byte offset at which the body begins.
     body: usize,
 }
 
-/// The front matter and where the body begins; the line of a `---` without an end where it has none.
+/// Splits a file into front matter and body. The error is the line of a first `---` without a second one.
 fn split(bytes: &[u8]) -> Result<FrontMatterSplit<'_>, usize> {
     let start = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
     let is_mark = |line: &[u8]| line.trim_ascii_end() == b"---";
@@ -296,7 +296,7 @@ fn count_lines(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// What a front matter says that begins after a line of the file.
+/// Reads the fields of a front matter that begins after line `after` of the file.
 fn fields(
     path: &Path,
     front: &str,
@@ -324,11 +324,11 @@ fn fields(
     }
 }
 
-/// Why strict YAML it is not.
+/// The reason why a text is not strict YAML.
 struct YamlError {
     line: usize,
     why: String,
-    /// Whether it is not to be read another way.
+    /// True if the file is rejected and no lenient way is tried.
     is_final: bool,
 }
 
@@ -372,18 +372,18 @@ fn refused(error: &serde_saphyr::Error) -> YamlError {
             let key = text::clip(&text::show_line(key), 40).into_owned();
             (format!("the key `{key}` is there twice"), true)
         }
-        // Whatever is met behind an alias was read once already: only its number is wrong.
+        // Text behind an alias was already parsed once without error: only the number of aliases is wrong.
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasError { .. } => (TANGLED.to_owned(), true),
-        // The reader of brackets has a limit of its own, and no name for it.
+        // The parser of flow lists and mappings has its own depth limit, without an error variant.
         error if error.to_string().contains("recursion limit") => (TANGLED.to_owned(), true),
         _ => ("it is not YAML".to_owned(), false),
     };
     YamlError { line, why, is_final }
 }
 
-/// A value as the reader gives it.
+/// A value as the YAML library returns it.
 enum RawYaml {
     Empty,
     Flag(bool),
@@ -392,7 +392,7 @@ enum RawYaml {
     Map(Vec<(Spanned<String>, Spanned<RawYaml>)>),
 }
 
-/// The same with lines of the file.
+/// Converts a raw value; lines become lines of the file.
 fn value(raw: RawYaml, after: usize) -> YamlValue {
     let line = |at: serde_saphyr::Location| after + usize::try_from(at.line()).unwrap_or(0);
     match raw {
@@ -478,7 +478,7 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 }
 
-/// Reads bytes as a front matter and says what must hold of any: what a test and the fuzzer call.
+/// Checks invariants of the reader on arbitrary bytes. A test and the fuzzer call it.
 #[doc(hidden)]
 pub fn probe(bytes: &[u8]) {
     let path = Path::new("f.md");

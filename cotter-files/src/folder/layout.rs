@@ -1,6 +1,9 @@
-//! Where files of a kind are, in a folder that somebody names: in their places of a `.cotter`, a `.claude`,
-//! an `.agents`, a space or a plugin, and of those that lie in the folder; else in the folders that are
-//! called as the kind is; else the folder is a collection of them.
+//! The locations of files of one kind in a given folder. The first rule that matches applies:
+//!
+//! - The usual locations in a `.cotter`, a `.claude`, an `.agents`, a space or a plugin: the folder itself,
+//!   and such folders in it.
+//! - Folders below it with the name of the kind.
+//! - The folder itself, as a collection of such files.
 
 use std::{
     ffi::OsStr,
@@ -13,31 +16,32 @@ use crate::folder::{
     walk::{MOST_NAMES, names},
 };
 
-/// The folders that kinds of files have.
+/// The folder names for the kinds of files.
 const KINDS: [&str; 4] = ["skills", "agents", "commands", "hooks"];
 
-/// The folders of a project that bring extensions.
+/// The folders of a project that contain extensions.
 const OF_PROJECTS: [&str; 3] = [".cotter", ".claude", ".agents"];
 
-/// How deep folders are looked for by their names.
+/// The maximum depth of the search for folders by name.
 const DEEPEST: usize = 6;
 
-/// Functions that find plugins: passed in, because their manifests are another room's to read.
+/// Functions that find plugins. The caller passes them in, because another room reads plugin manifests.
 pub(crate) struct PluginLayout {
-    /// True for a folder that says it is a plugin.
+    /// True if a folder declares that it is a plugin.
     pub(crate) is_plugin: fn(&Path) -> bool,
-    /// The paths, from a plugin's root, that hold its files of a kind; `None` if it cannot be read.
+    /// The paths of a plugin's files of one kind, relative to the plugin; `None` if the plugin cannot be
+    /// read.
     pub(crate) paths: fn(&Path, FileKind) -> Option<Vec<PathBuf>>,
 }
 
-/// A folder that brings extensions.
+/// A folder that contains extensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExtensionRoot {
     pub(crate) folder: PathBuf,
     pub(crate) what: RootKind,
 }
 
-/// What a folder is.
+/// The kind of an extension folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootKind {
     Cotter,
@@ -45,11 +49,11 @@ pub(crate) enum RootKind {
     Agents,
     Space,
     Plugin,
-    /// Only what is in it says that it may bring something.
+    /// A folder that contains extensions but has no name or manifest that says its kind.
     Perhaps,
 }
 
-/// A folder or file to look at, and the folder that links in it may not leave.
+/// A folder or file to search, and the folder that links in it must not leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SearchPath {
     pub(crate) path: PathBuf,
@@ -62,7 +66,7 @@ impl SearchPath {
     }
 }
 
-/// The places of skills, commands or agents in a folder.
+/// The locations of files of one kind in a folder.
 pub(crate) fn spots(folder: &Path, kind: FileKind, plugins: &PluginLayout) -> Vec<SearchPath> {
     let Some(name) = kind.folder() else { return vec![] };
     if is_called(folder, name) || is_one_thing(folder, kind) {
@@ -82,7 +86,7 @@ pub(crate) fn spots(folder: &Path, kind: FileKind, plugins: &PluginLayout) -> Ve
     search.found
 }
 
-/// The folder, where it brings extensions, and those in it that do.
+/// The extension folders: the folder itself, if it is one, and those in it.
 pub(crate) fn bases(folder: &Path, plugins: &PluginLayout) -> Vec<ExtensionRoot> {
     let base = |folder: PathBuf| what(&folder, plugins).map(|what| ExtensionRoot { folder, what });
     let inner = OF_PROJECTS.map(|name| folder.join(name)).into_iter();
@@ -104,7 +108,7 @@ pub(crate) fn bases(folder: &Path, plugins: &PluginLayout) -> Vec<ExtensionRoot>
 }
 
 impl ExtensionRoot {
-    /// Where it has files of a kind.
+    /// The existing locations of files of one kind in this folder.
     fn spots(&self, kind: FileKind, name: &str, plugins: &PluginLayout) -> Vec<SearchPath> {
         let is_plugin = self.what == RootKind::Plugin;
         let of_plugin = is_plugin.then(|| (plugins.paths)(&self.folder, kind)).flatten();
@@ -130,12 +134,12 @@ fn what(folder: &Path, plugins: &PluginLayout) -> Option<RootKind> {
     }
 }
 
-/// Whether a folder has a name, by whichever way it was named.
+/// True if the real name of a folder is `name`, even if a link leads to the folder.
 pub(crate) fn is_called(folder: &Path, name: &str) -> bool {
     fs::canonicalize(folder).is_ok_and(|real| real.file_name() == Some(OsStr::new(name)))
 }
 
-/// Whether a folder is itself a skill, or a profile.
+/// True if a folder is itself a skill or a profile.
 fn is_one_thing(folder: &Path, kind: FileKind) -> bool {
     let file = match kind {
         FileKind::Skills => "SKILL.md",
@@ -145,19 +149,19 @@ fn is_one_thing(folder: &Path, kind: FileKind) -> bool {
     folder.join(file).is_file()
 }
 
-/// The folders in a folder, hidden ones and links left out.
+/// The folders in a folder, without hidden folders and links.
 fn inside(folder: &Path) -> Vec<PathBuf> {
     let names = names(folder).unwrap_or_default().into_iter();
     names.filter(|(_, kind)| kind.is_dir()).map(|(name, _)| folder.join(name)).collect()
 }
 
-/// Looks for the folders of a kind by their name, and for plugins, wherever they are. What a skill has in
-/// its folder is the skill's.
+/// A search below a folder for plugins and for folders with the name of a kind. The search does not enter a
+/// skill's folder.
 struct FolderSearch<'a> {
     kind: FileKind,
     name: &'a str,
     plugins: &'a PluginLayout,
-    /// How many folders are still looked at.
+    /// The number of folders that may still be searched.
     left: usize,
     found: Vec<SearchPath>,
 }

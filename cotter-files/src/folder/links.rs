@@ -1,25 +1,26 @@
-//! Links on a path, and the folders they lead through.
+//! Symbolic links on a path, and the folders they lead through.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// True if a folder is another one, or above it. `folder` has no links; those of `inner` are followed.
+/// True if `folder` is `inner` or an ancestor of `inner`. `folder` has no links; links in `inner` are
+/// followed.
 pub fn is_above(folder: &Path, inner: &Path) -> bool {
     inner.canonicalize().is_ok_and(|inner| inner.starts_with(folder))
 }
 
-/// The most links on the way to a file.
+/// The maximum number of links on a path.
 const LINKS: usize = 40;
 
-/// Whether a file lies in a folder, or is reached by a link in it. The folder's own path has no links. A
-/// folder that is entered and left again by `..` does not count; a link in it does, wherever it leads.
+/// True if a path ends in a folder or passes a link that lies in the folder. `folder` itself has no links.
+/// Entering the folder and leaving it by `..` does not count; a link in the folder does, wherever it leads.
 pub fn leads_through(path: &Path, folder: &Path) -> bool {
     let Ok(path) = std::path::absolute(path) else { return false };
     let mut here = PathBuf::new();
     let mut links = 0;
-    // What is left of the way, the next name last.
+    // The rest of the path, with the next name last.
     let mut left: Vec<_> = path.iter().rev().map(ToOwned::to_owned).collect();
     while let Some(name) = left.pop() {
         match name.to_str() {
@@ -64,7 +65,7 @@ mod tests {
             ("project/sub/../../beside/s.json", false),
             ("beside/s.json", false),
             ("project-two/s.json", false),
-            // Links: into the project, and those that are the project's, wherever they lead.
+            // Links into the project, and links in the project, wherever they lead.
             ("beside/in/s.json", true),
             ("beside/in/../beside/s.json", false),
             ("project/out/s.json", true),

@@ -1,6 +1,6 @@
-//! The files of a folder, found and opened so that nothing outside of it is read: a link is followed where
-//! it stays inside, or where the folder is the person's own. Hidden names are passed over, and there is an
-//! end to depth and number.
+//! Finds and opens the files of a folder without reading anything outside the folder. A link is followed if
+//! it stays inside, or if the folder is the user's own. Hidden names are skipped, and depth and number are
+//! limited.
 
 use std::{
     fs,
@@ -14,30 +14,31 @@ use crate::folder::{
 };
 use cotter::{fs::open, host::check_name, invoke::named_item::NameKind};
 
-/// How deep folders are looked into, and how many files are taken.
+/// The maximum depth of folders.
 const DEEPEST: usize = 16;
+/// The maximum number of files.
 const MOST_FILES: usize = 4_000;
-/// How many names are looked at, those of folders and of other files included.
+/// The maximum number of names that are looked at, including folders and other files.
 pub(crate) const MOST_NAMES: usize = 20_000;
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FoundFile {
-    /// As it is shown: below the folder as it was named.
+    /// The path for display: below the folder as the caller named it.
     pub(crate) shown: PathBuf,
-    /// As it is opened: without links.
+    /// The path for opening: without links.
     pub(crate) real: PathBuf,
-    /// Below the folder.
+    /// The path relative to the folder.
     pub(crate) relative: PathBuf,
 }
 
 impl FoundFile {
-    /// The file's name without its ending.
+    /// The file's name without its extension.
     pub(crate) fn stem(&self) -> String {
         self.relative.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// The file's ending, in small letters.
+    /// The file's extension, in lower case.
     pub(crate) fn ending(&self) -> String {
         self.relative.extension().unwrap_or_default().to_string_lossy().to_lowercase()
     }
@@ -50,8 +51,8 @@ impl FoundFile {
         Diagnostic::new(&self.shown, line, Severity::Warning, message)
     }
 
-    /// What it is called by, given what it would be called: where that cannot be a name, the nearest that
-    /// can, which is told.
+    /// Returns the item's name. An invalid name is replaced by the nearest valid one, with a diagnostic; if
+    /// there is none, the file is rejected.
     pub(crate) fn name(
         &self,
         kind: NameKind,
@@ -65,7 +66,7 @@ impl FoundFile {
         Ok(name)
     }
 
-    /// Its `description`. One that is a list is put together.
+    /// Returns the file's `description`. A list is joined to one text, with a diagnostic.
     pub(crate) fn description(
         &self,
         fields: &YamlFields,
@@ -83,13 +84,13 @@ impl FoundFile {
         Ok(words.join(", "))
     }
 
-    /// Its beginning, and how long it is.
+    /// Reads at most `most` bytes from the start of the file, and the file's length.
     pub(crate) fn head(&self, most: usize) -> Result<(Vec<u8>, u64), Diagnostic> {
         read(&self.real, most).map_err(|error| self.rejected(None, told(&error)))
     }
 }
 
-/// The beginning of a file by a path without links, and how long the file is.
+/// Reads at most `most` bytes from the start of a file, and the file's length. `path` has no links.
 pub(crate) fn read(path: &Path, most: usize) -> io::Result<(Vec<u8>, u64)> {
     let file = open::file(path)?;
     let about = file.metadata()?;
@@ -101,7 +102,7 @@ pub(crate) fn read(path: &Path, most: usize) -> io::Result<(Vec<u8>, u64)> {
     Ok((bytes, about.len()))
 }
 
-/// The nearest name to a text: what cannot stand in one is a dash, and one begins with a letter.
+/// The nearest valid name for a text: invalid characters become a dash, and the name begins with a letter.
 pub(crate) fn nearest_name(kind: NameKind, text: &str) -> Option<String> {
     let mut name = String::new();
     for char in text.chars() {
@@ -125,22 +126,22 @@ fn told(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
-/// Where links may lead.
+/// The rule that says which links are followed.
 #[derive(Clone, Debug)]
 pub(crate) enum LinkPolicy {
-    /// Anywhere: the folder is the person's own, and its links are theirs.
+    /// All links: the folder is the user's own, and so are its links.
     Anywhere,
-    /// Nowhere out of this folder, which is named without links.
+    /// Only links that stay in this folder, whose path has no links.
     Within(PathBuf),
 }
 
 impl LinkPolicy {
-    /// Those that stay inside a folder.
+    /// Allows only links that stay inside a folder.
     pub(crate) fn within(folder: &Path) -> Self {
         LinkPolicy::Within(fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned()))
     }
 
-    /// What a link leads to, without links, or why it is not followed.
+    /// Resolves a link to a path without links and the target's type, or returns the reason not to follow it.
     pub(crate) fn follow(&self, link: &Path) -> Result<(PathBuf, fs::FileType), String> {
         let cannot = |cause: io::Error| format!("it is a link that leads nowhere: {cause}");
         let real = fs::canonicalize(link).map_err(cannot)?;
@@ -154,33 +155,33 @@ impl LinkPolicy {
     }
 }
 
-/// What a folder holds.
+/// The files and diagnostics of a walk.
 #[derive(Default)]
 pub(crate) struct WalkResult {
     pub(crate) files: Vec<FoundFile>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     names: usize,
-    /// Folders that links led to.
+    /// Folders that were reached through links.
     entered: Vec<PathBuf>,
 }
 
-/// A walk under way: the folder as it was named, the file that makes a folder one thing, and where links
-/// may lead.
+/// The settings of a walk: the folder as the caller named it, the file that makes a folder one unit, and the
+/// rule for links.
 struct WalkState<'a> {
     root: &'a Path,
-    /// The same without links.
+    /// The folder without links.
     real: &'a Path,
     stop_at: Option<&'a str>,
     links: &'a LinkPolicy,
 }
 
-/// Every file below a folder, in order, or the one file that was named. A folder that is not there holds
-/// nothing. `stop_at` says of the names in a folder whether it is one thing: then that file alone counts.
+/// Returns every file below a folder in order, or the one file that `root` names. A missing folder has no
+/// files. In a folder that contains a file `stop_at`, only that file counts.
 pub(crate) fn walk(root: &Path, stop_at: Option<&str>, links: &LinkPolicy) -> WalkResult {
     let mut walked = WalkResult::default();
     let real = match links.follow(root) {
         Ok((real, _)) => real,
-        // One that is not there holds nothing.
+        // A missing folder has no files.
         Err(_) if root.symlink_metadata().is_err() => return walked,
         Err(why) => {
             walked.diagnostics.push(Diagnostic::new(root, None, Severity::Rejected, why));
@@ -258,7 +259,7 @@ impl WalkResult {
     }
 }
 
-/// The names in a folder that are not hidden, in order; one more than [`MOST_NAMES`] at most.
+/// The names in a folder without hidden ones, in order. At most [`MOST_NAMES`] + 1 entries are read.
 pub(crate) fn names(folder: &Path) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
     let mut names = vec![];
     for entry in fs::read_dir(folder)?.take(MOST_NAMES + 1) {

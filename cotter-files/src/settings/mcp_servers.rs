@@ -1,4 +1,4 @@
-//! The section `mcpServers`: which servers there are and how they are reached, read strictly.
+//! The section `mcpServers`: the MCP servers and how to reach them, read strictly.
 
 use std::{
     collections::BTreeMap,
@@ -18,9 +18,11 @@ use crate::document::{
     location::{SettingsError, SourcedText},
 };
 
-/// The keys of a server that is a program, of one at an address, and of both.
+/// The keys of a server that is a program.
 const PROGRAM_KEYS: [&str; 5] = ["command", "args", "env", "cwd", "localSockets"];
+/// The keys of a server at an address.
 const ADDRESS_KEYS: [&str; 2] = ["url", "headers"];
+/// The keys of every server.
 const COMMON_KEYS: [&str; 5] = ["type", "tools", "readOnly", "timeoutMs", "startTimeoutMs"];
 
 const NAMES: &str = "a server's name has 1 to 32 letters, digits, `-` and single `_`, and no `_` at \
@@ -30,47 +32,48 @@ const NAMES: &str = "a server's name has 1 to 32 letters, digits, `-` and single
 const RESERVED: [&str; 6] =
     ["accept", "content-length", "host", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
 
-/// One server: how to reach it, and which of its tools are allowed.
+/// An MCP server: how to reach it, and which of its tools are allowed.
 #[derive(Clone, Debug)]
 pub struct McpServer {
-    /// Part of its tools' names, so its characters are limited: see [`McpServer::new`].
+    /// The name. It is part of the names of the server's tools, so its characters are limited: see
+    /// [`McpServer::new`].
     name: SmolStr,
-    /// How to reach it.
+    /// The way to reach the server.
     pub transport: Transport,
     /// The allowed tools; empty allows all.
     pub allow: Globs,
     /// The denied tools; wins over `allow`.
     pub deny: Globs,
-    /// The tools that change nothing, as the person says.
+    /// The tools that change nothing, as the user declares.
     pub read_only: Globs,
-    /// The longest time of a call.
+    /// The time limit of a call.
     pub timeout: Duration,
-    /// The longest time to start and to list its tools.
+    /// The time limit for starting the server and listing its tools.
     pub start_timeout: Duration,
 }
 
-/// How to reach a server.
+/// The way to reach a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Transport {
     /// A program with the protocol on its standard input and output.
     Stdio {
         /// The program: a name in `PATH`, or a path.
         command: String,
-        /// Its arguments. `${NAME}` is replaced by the person's variable.
+        /// The arguments. `${NAME}` is replaced by the user's variable.
         args: Vec<String>,
-        /// Variables besides the few that every server gets. `${NAME}` as in `args`.
+        /// Variables besides the few that every server gets. `${NAME}` is replaced as in `args`.
         env: BTreeMap<String, String>,
-        /// The folder it starts in; the default is the project.
+        /// The folder that the program starts in; the default is the project.
         cwd: Option<PathBuf>,
-        /// Allows local sockets, such as those of a container service, a desktop or a terminal.
-        /// Only needed if it is confined.
+        /// True if the program may use local sockets, such as those of a container service, a desktop or a
+        /// terminal. Only needed in the sandbox.
         local_sockets: bool,
     },
     /// A server at an HTTP address.
     Http {
         /// The address.
         url: Url,
-        /// Headers of every request. `${NAME}` as in `args`.
+        /// Headers of every request. `${NAME}` is replaced as in `args`.
         headers: Vec<(HeaderName, String)>,
     },
 }
@@ -92,7 +95,7 @@ impl Transport {
             }
             Transport::Http { url, headers } => {
                 let mut url = url.clone();
-                // Both succeed for an address with a host.
+                // Both calls succeed for an address with a host.
                 let _ = (url.set_password(None), url.set_username(""));
                 let names: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
                 format!("http {} {names:?}", url.as_str())
@@ -117,19 +120,19 @@ impl Globs {
         Ok(Globs { set: set.build().map_err(|cause| cause.to_string())? })
     }
 
-    /// True if one of them matches.
+    /// True if one of the globs matches.
     pub fn matches(&self, name: &str) -> bool {
         self.set.is_match(name)
     }
 
-    /// True if there are none.
+    /// True if the list of globs is empty.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty()
     }
 }
 
 impl McpServer {
-    /// A server with all its tools. The error says which names are valid.
+    /// Creates a server with all its tools. The error says which names are valid.
     pub fn new(name: &str, transport: Transport) -> Result<Self, &'static str> {
         let fits = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
         let is_ambiguous = name.contains("__") || name.starts_with('_') || name.ends_with('_');
@@ -147,7 +150,7 @@ impl McpServer {
         })
     }
 
-    /// Its name.
+    /// The name of the server.
     pub fn name(&self) -> &SmolStr {
         &self.name
     }
@@ -157,7 +160,7 @@ impl McpServer {
         (self.allow.is_empty() || self.allow.matches(tool)) && !self.deny.matches(tool)
     }
 
-    /// Identifies this entry: a changed entry is asked for its tools again.
+    /// A digest that identifies this entry: after a change, the server is asked for its tools again.
     pub fn identity(&self) -> String {
         let digest = Sha256::digest(self.transport.identity());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -188,7 +191,7 @@ impl Servers {
         Servers::read(object.require("mcpServers")?)
     }
 
-    /// Adds the servers of `further` whose names are free: the nearest entry wins as a whole.
+    /// Adds the servers of `further` whose names are not used yet: the nearest entry wins as a whole.
     #[must_use]
     pub fn or(mut self, further: Servers) -> Self {
         for server in further.0 {
@@ -199,7 +202,7 @@ impl Servers {
         self
     }
 
-    /// True if there are none.
+    /// True if there are no servers.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -353,7 +356,7 @@ mod tests {
 
     use expect_test::{Expect, expect};
 
-    /// Compares what a person would see: the servers, or the error with its hint.
+    /// Compares the output that a person sees: the servers, or the error with its hint.
     fn check(entries: &str, expected: Expect) {
         let document = Document::parse("mcp.json", entries);
         let read = document.and_then(|document| Servers::read(document.root()));

@@ -1,6 +1,7 @@
-//! The sections `providers` and `models`: where models are, and what somebody knows of them better.
+//! The sections `providers` and `models`: addresses of providers, and data about models that override the
+//! known values.
 //!
-//! The words are read here; what they mean is said by whoever knows providers.
+//! This module reads the words; the code for providers gives them their meaning.
 
 use std::collections::BTreeMap;
 
@@ -17,31 +18,31 @@ pub(crate) const PROVIDER_KEYS: &[&str] = &["speaks", "baseUrl", "apiKeyVariable
 pub(crate) const MODEL_KEYS: &[&str] = &["contextWindow", "maxOutput", "price"];
 pub(crate) const PRICE_KEYS: &[&str] = &["input", "output", "cacheRead", "cacheWrite"];
 
-/// An entry of the section `providers`. What it leaves out is as whoever knows the name knows it.
+/// An entry of the section `providers`. A missing key has the default of the provider with this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProviderSettings {
-    /// The word for what it speaks.
+    /// The protocol of the provider, as a word.
     pub speaks: Option<SourcedText>,
-    /// Its address.
+    /// The address.
     pub base_url: Option<SourcedText>,
-    /// The variable its key is in. A key itself never stands in a file of settings.
+    /// The variable that contains the API key. A settings file never contains the key itself.
     pub api_key_variable: Option<String>,
-    /// The longest it may say nothing, in milliseconds.
+    /// The maximum time without data from the provider, in milliseconds.
     pub idle_timeout_ms: Option<u64>,
-    /// Where the entry stands.
+    /// The location of the entry.
     pub location: SourceLocation,
 }
 
-/// An entry of the section `models`: what somebody knows better.
+/// An entry of the section `models`: data that override the known values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ModelSettings {
-    /// How many tokens a conversation may have.
+    /// The maximum number of tokens in a conversation.
     pub context_window: Option<u64>,
-    /// How many tokens a reply may have.
+    /// The maximum number of tokens in a reply.
     pub max_output: Option<u64>,
-    /// What a million tokens cost.
+    /// The price of a million tokens.
     pub price: Option<Price>,
 }
 
@@ -72,7 +73,7 @@ fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
     let object = object.keys(PROVIDER_KEYS)?;
     let variable = |node: Node<'_>| match node.string()? {
         name if is_variable(name) => Ok(name.to_owned()),
-        // It may be the key: it is not repeated.
+        // The value may be the key itself, so the error does not repeat it.
         _ => Err(node.error("expected the name of a variable, in capital letters").with_hint(HINT)),
     };
     const A_DAY: u64 = 24 * 60 * 60 * 1000;
@@ -86,7 +87,7 @@ fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
     })
 }
 
-/// Whether a key of the file announces a provider's key itself.
+/// True if the name of a key suggests that its value is an API key itself.
 fn is_key_itself(name: &str) -> bool {
     let letters = name.chars().filter(|char| char.is_ascii_alphanumeric());
     let letters = letters.collect::<String>().to_ascii_lowercase();
@@ -123,7 +124,7 @@ fn model(node: Node<'_>) -> Result<ModelSettings, SettingsError> {
     })
 }
 
-/// A price in dollars per million tokens. A cache that is not mentioned saves nothing.
+/// Reads a price in dollars per million tokens. A cache price that is missing equals the input price.
 fn price(node: Node<'_>) -> Result<Price, SettingsError> {
     let object = node.object()?.keys(PRICE_KEYS)?;
     let dollars = |node: Node<'_>| match node.f64()? {

@@ -1,4 +1,4 @@
-//! The section `permissions`: mode, level, rules with their examples, and policies.
+//! The section `permissions`: mode, level, rules with their examples, and guards (`policies`).
 
 use crate::{
     document::{Node, location::SettingsError},
@@ -18,32 +18,32 @@ const POLICY_KEYS: &[&str] = &["name", "tools", "allow", "deny", "fields"];
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Permissions {
-    /// What becomes of a call that rules and level leave open.
+    /// The mode: what happens to calls that rules and level do not decide.
     pub mode: Option<Mode>,
-    /// How much runs unasked.
+    /// The level: how much runs without a question.
     pub level: Option<Level>,
-    /// Rules for calls that run unasked.
+    /// Rules for calls that run without a question.
     pub allow: Vec<SourcedText>,
     /// Rules for calls that ask.
     pub ask: Vec<SourcedText>,
     /// Rules for calls that never run.
     pub deny: Vec<SourcedText>,
-    /// What rules are said to match and not to match.
+    /// Examples that rules must match or must not match.
     pub examples: Vec<RuleExample>,
-    /// Guards, which reject what tools are given.
+    /// Guards, which reject inputs of tools.
     pub policies: Vec<Guard>,
 }
 
-/// What a rule is said to match, or not to: checked when the rule is loaded.
+/// An example that a rule must match or must not match. It is checked when the rule is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleExample {
-    /// What the rule says.
+    /// The kind of the rule.
     pub kind: RuleKind,
     /// The rule.
     pub rule: String,
     /// A command, a path or an address.
     pub example: SourcedText,
-    /// Whether the rule is to match it.
+    /// True if the rule must match the example.
     pub matches: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn permissions(node: Node<'_>) -> Result<Permissions, SettingsError> 
     })
 }
 
-/// A rule: its text, or an object with the text and examples.
+/// Reads a rule: its text, or an object with the text and examples.
 pub(crate) fn rule(
     node: Node<'_>,
     kind: RuleKind,

@@ -1,5 +1,5 @@
-//! Copies of snapshots on the disk, by their hash: made whole or not at all, and used only where they
-//! still are what the hash says.
+//! Copies of snapshots on disk, by their hash. A copy is written completely or not at all, and is used only
+//! if its contents still match the hash.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -14,42 +14,42 @@ use crate::trust::{
     snapshot::{Hash, Snapshot, SnapshotItem},
 };
 
-/// Names of what is being made or taken away. The store's lock is held meanwhile, so whoever holds it
-/// and finds one knows that its maker was killed.
+/// Names of folders that are being written or removed. The store's lock is held meanwhile. So if the holder
+/// of the lock finds such a folder, its writer was killed.
 const UNDER_WAY: [&str; 2] = [".new", ".old"];
 
-/// How long a copy that nobody trusts any more is kept: sessions may still run from it.
+/// The time for which an untrusted copy is kept: sessions may still run from it.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The folder of all copies.
 pub(crate) struct TrustedCopies(pub(crate) PathBuf);
 
 impl TrustedCopies {
-    /// Where the copy of a hash is, if there is one.
+    /// The path of the copy for a hash, whether it exists or not.
     fn path(&self, hash: Hash) -> PathBuf {
         self.0.join(hash.to_string())
     }
 
-    /// The copy of a hash, read and compared with it.
+    /// Reads the copy for a hash, and checks its contents against the hash.
     pub(crate) fn read(&self, hash: Hash) -> Result<(PathBuf, Snapshot), TrustError> {
         let path = self.path(hash);
         let found = Snapshot::take(&path)?;
         if found.hash() != hash {
             return Err(TrustError::new(&path, "is not what was trusted any more"));
         }
-        // Not a word about what it holds: it tells that somebody still uses it.
+        // The modification time records that the copy is still in use. An error does not matter.
         let _ = File::open(&path).and_then(|folder| folder.set_modified(SystemTime::now()));
         Ok((path, found))
     }
 
-    /// Makes the copy of a snapshot, where there is no good one. Needs the store's lock.
+    /// Writes the copy of a snapshot, unless a valid copy exists. Requires the store's lock.
     pub(crate) fn keep(&self, snapshot: &Snapshot) -> Result<PathBuf, TrustError> {
         if let Ok((path, _)) = self.read(snapshot.hash()) {
             return Ok(path);
         }
         let path = self.path(snapshot.hash());
         self.make(snapshot, &path).map_err(|cause| TrustError::io("make", &path, cause))?;
-        // What was written is what a disk gives back, or it is of no use.
+        // Reads the copy back: a copy that the disk returns differently is an error.
         self.read(snapshot.hash()).map(|(path, _)| path)
     }
 
@@ -65,8 +65,8 @@ impl TrustedCopies {
         remove(&old)
     }
 
-    /// Takes away what killed processes left, and copies that nobody trusts any more. Needs the store's
-    /// lock.
+    /// Removes the leftovers of killed processes, and old copies that are no longer trusted. Requires the
+    /// store's lock.
     pub(crate) fn sweep(&self, is_trusted: impl Fn(Hash) -> bool) -> io::Result<()> {
         for name in UNDER_WAY {
             remove(&self.0.join(name))?;
@@ -77,7 +77,7 @@ impl TrustedCopies {
             let age = entry.metadata().and_then(|about| about.modified()).ok();
             let age = age.and_then(|then| then.elapsed().ok());
             if unused && age.is_some_and(|age| age > KEPT) {
-                // Out of its name at once: half a copy is never found under its hash.
+                // The copy is renamed first, so that a partial copy never has the name of its hash.
                 let old = self.0.join(UNDER_WAY[1]);
                 fs::rename(entry.path(), &old).and_then(|()| remove(&old))?;
             }
@@ -86,7 +86,7 @@ impl TrustedCopies {
     }
 }
 
-/// Makes a folder that is its owner's alone, and those above it.
+/// Creates a folder that only its owner can access, and its missing parents.
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
@@ -95,7 +95,7 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Writes all of a snapshot into a new folder, to the disk, and closes it to writers.
+/// Writes a snapshot into a new folder, syncs it to disk, and makes it read-only.
 fn write(snapshot: &Snapshot, root: &Path) -> io::Result<()> {
     private_folder(root)?;
     let mut folders = vec![root.to_owned()];
@@ -112,7 +112,7 @@ fn write(snapshot: &Snapshot, root: &Path) -> io::Result<()> {
             SnapshotItem::Link(target) => symlink(target, &at)?,
         }
     }
-    // The deepest first; a folder that was named twice is closed twice.
+    // The deepest folder comes first. A folder that is listed twice is handled twice.
     folders.sort_unstable();
     for folder in folders.iter().rev() {
         fs::set_permissions(folder, Permissions::from_mode(0o500))?;
@@ -129,7 +129,7 @@ fn write_file(path: &Path, executable: bool, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Takes a copy away, closed as it is. None there is fine.
+/// Removes a read-only copy. A missing copy is not an error.
 fn remove(path: &Path) -> io::Result<()> {
     let about = match path.symlink_metadata() {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,52 +1,52 @@
-//! Whether all the code of a declared command is in the snapshot that was trusted.
+//! Tells whether all the code of a declared command is in the trusted snapshot.
 //!
-//! Pure, and careful: what is not known for sure to be pinned is open.
+//! The check reads no files, and it is careful: a command that is not certainly pinned is open.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::trust::snapshot::Snapshot;
 
-/// A command that a folder declares.
+/// A command that a source declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeclaredCommand {
-    /// What it is, for a person: `hook no-prod at tool.pre`.
+    /// The description for a person: `hook no-prod at tool.pre`.
     pub what: String,
-    /// What would run.
+    /// The command.
     pub command: Invocation,
-    /// The folder of the source that it runs in; empty for the source itself.
+    /// The folder that the command runs in, relative to the source; empty for the source itself.
     pub folder: PathBuf,
-    /// Why it is open, whatever its words are: `it sets LD_PRELOAD`.
+    /// A reason why the command is open, whatever its words are: `it sets LD_PRELOAD`.
     pub doubt: Option<String>,
 }
 
-/// How a command is given.
+/// The form of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
-    /// A program and its arguments, as they are.
+    /// A program and its arguments, executed as they are.
     Words(Vec<String>),
-    /// A line for a shell. Plain words are executed without one.
+    /// A line for a shell. A line of plain words is executed without a shell.
     Shell(String),
-    /// Nothing here: what runs is at an address.
+    /// No local program: the code runs at an address.
     Elsewhere(String),
-    /// Nothing runs: an address is told what happens.
+    /// No program: events are sent to an address.
     Told(String),
 }
 
-/// Whether the code of a command is known.
+/// The result of the check whether the code of a command is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pinning {
-    /// All of it is in the snapshot or belongs to the system.
+    /// All the code is in the snapshot or belongs to the system.
     Pinned,
-    /// It runs something else too, or that cannot be told; in words.
+    /// The command also runs other code, or this is unknown. Holds the reason.
     Open(String),
 }
 
-/// Where programs of the system are.
+/// The folders of system programs.
 const SYSTEM: [&str; 4] = ["/bin", "/usr/bin", "/sbin", "/usr/sbin"];
 
-/// Programs that run the file they are given, and the options with which they run nothing else: letters
-/// that may be joined, and words.
+/// Programs that run the file they are given, and their harmless options: single letters that may be joined,
+/// and whole words. With these options they run no other code.
 const INTERPRETERS: &[(&str, &str, &[&str])] = &[
     ("sh", "efux", &[]),
     ("dash", "efux", &[]),
@@ -58,7 +58,7 @@ const INTERPRETERS: &[(&str, &str, &[&str])] = &[
     ("ruby", "w", &[]),
 ];
 
-/// Programs that run whatever other files, folders or hosts have for them, in words.
+/// Programs that run code from other files, folders or hosts, with a description of that code.
 const RUNNERS: &[(&str, &str)] = &[
     ("npm", "runs what `package.json` and installed packages say"),
     ("pnpm", "runs what `package.json` and installed packages say"),
@@ -82,29 +82,29 @@ const RUNNERS: &[(&str, &str)] = &[
     ("git", "runs what a repository's configuration says"),
 ];
 
-/// Programs of the system that run nothing, whatever they are given.
+/// Programs of the system that run no other code, whatever their arguments are.
 const PLAIN: &[&str] =
     &["cat", "echo", "false", "head", "jq", "printf", "tail", "test", "true", "wc"];
 
 impl DeclaredCommand {
-    /// A command, by what it is for a person.
+    /// Creates a command with a description for a person.
     pub fn new(what: impl Into<String>, command: Invocation) -> Self {
         DeclaredCommand { what: what.into(), command, folder: PathBuf::new(), doubt: None }
     }
 
-    /// The same, run in a folder of the source.
+    /// Sets the folder of the source that the command runs in.
     pub fn in_folder(self, folder: impl Into<PathBuf>) -> Self {
         DeclaredCommand { folder: folder.into(), ..self }
     }
 
-    /// The same, open for a reason that its words do not show: variables that are set for it, another
-    /// folder that it runs in.
+    /// Marks the command as open, for a reason that its words do not show, such as variables or another
+    /// working folder.
     pub fn with_doubt(self, why: impl Into<String>) -> Self {
         DeclaredCommand { doubt: Some(why.into()), ..self }
     }
 
-    /// Whether all its code is in the snapshot. It runs in the snapshot's copy, which has the files of
-    /// its source and nothing else.
+    /// Checks whether all the command's code is in the snapshot. The command runs in the snapshot's copy,
+    /// which contains only the files of its source.
     pub fn pinning(&self, snapshot: &Snapshot) -> Pinning {
         let code = TrustedCode { snapshot, folder: &self.folder };
         let judged = match &self.command {
@@ -124,14 +124,14 @@ impl DeclaredCommand {
     }
 }
 
-/// What is trusted, and the folder in it that a command runs in.
+/// The trusted snapshot, and the folder in it that a command runs in.
 #[derive(Clone, Copy)]
 struct TrustedCode<'a> {
     snapshot: &'a Snapshot,
     folder: &'a Path,
 }
 
-/// The words of a line that no shell would read otherwise.
+/// Splits a line into words. A line with shell syntax is an error.
 fn plain_words(line: &str) -> Result<Vec<String>, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " \t_-./:,@%+".contains(c);
     if let Some(other) = line.chars().find(|c| !is_plain(*c)) {
@@ -165,7 +165,7 @@ fn judge(words: &[String], code: TrustedCode<'_>) -> Result<(), String> {
     arguments.iter().try_for_each(|word| stays(word, code))
 }
 
-/// The name of a program of the system: alone, or in a folder of the system.
+/// The name of a system program: a name without a folder, or in a folder of the system.
 fn system_name(program: &str) -> Result<&str, String> {
     match program.rsplit_once('/') {
         None => Ok(program),
@@ -174,7 +174,7 @@ fn system_name(program: &str) -> Result<&str, String> {
     }
 }
 
-/// A program of the snapshot, and who runs it.
+/// Checks that a program of the snapshot is executable, and a binary or a script of a known interpreter.
 fn starts(program: &str, code: TrustedCode<'_>) -> Result<(), String> {
     let (executable, bytes) = find(program, code)?;
     if !executable {
@@ -206,7 +206,7 @@ fn starts(program: &str, code: TrustedCode<'_>) -> Result<(), String> {
     }
 }
 
-/// An interpreter whose first operand is a file of the snapshot.
+/// Checks that the first operand of an interpreter is a file of the snapshot.
 fn interprets(
     name: &str,
     letters: &str,
@@ -230,14 +230,14 @@ fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
     options.contains(&word) || joined.is_some_and(|rest| rest.chars().all(|c| letters.contains(c)))
 }
 
-/// A file of the snapshot, by a path from the folder that the command runs in.
+/// Finds a file of the snapshot by a path from the folder that the command runs in.
 fn find<'a>(path: &str, code: TrustedCode<'a>) -> Result<(bool, &'a [u8]), String> {
     code.snapshot
         .file(&code.folder.join(path))
         .ok_or_else(|| format!("`{path}` is no file of the folder"))
 }
 
-/// An argument that names nothing outside: a plain word, or a path of the snapshot.
+/// Checks that an argument names no file outside: it is a plain word, or a path of the snapshot.
 fn stays(word: &str, code: TrustedCode<'_>) -> Result<(), String> {
     let value = word.split_once('=').map_or(word, |(_, value)| value);
     let leaves = |part: &str| Path::new(part).components().any(|at| at == Component::ParentDir);

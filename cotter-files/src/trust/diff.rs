@@ -1,4 +1,4 @@
-//! What is another in a folder that was trusted, as a person wants to see it.
+//! The changes in a trusted folder, prepared for a person.
 
 use std::{
     collections::BTreeSet,
@@ -11,70 +11,70 @@ use similar::{ChangeTag, TextDiff};
 use crate::trust::snapshot::{Snapshot, SnapshotItem};
 use cotter::text;
 
-/// The most lines that are shown of one file, and of all.
+/// The maximum number of lines shown of one file, and of all files.
 const MOST_LINES: [usize; 2] = [200, 2000];
 
-/// The most characters that are shown of one line.
+/// The maximum number of characters shown of one line.
 const MOST_CHARS: usize = 400;
 
-/// The longest file whose lines are compared.
+/// The maximum size of a file whose lines are compared.
 const COMPARED_BYTES: usize = 256 * 1024;
 
-/// How long the shortest differences are looked for; after that any will do.
+/// The time limit for finding the smallest difference; after that any correct difference is used.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Everything that differs between two snapshots, in the order of names.
+/// All differences between two snapshots, in the order of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// Each file or link that is another.
+    /// Each changed file or link.
     pub changes: Vec<FileChange>,
 }
 
-/// One file or link that is another.
+/// A changed file or link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileChange {
-    /// Its path below the source.
+    /// The path below the source.
     pub path: PathBuf,
-    /// What became of it.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// Whether it was made executable, or is not any more; `None` where that stayed.
+    /// True if the file became executable, false if it stopped being so; `None` if this did not change.
     pub executable: Option<bool>,
-    /// The lines that are another, with a few around them.
+    /// The changed lines, with a few unchanged lines around them.
     pub lines: Vec<DiffLine>,
-    /// Why lines are missing, where they are.
+    /// The reason why lines are missing, if any are.
     pub left_out: Option<String>,
 }
 
-/// What became of a file or link.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// The file or link is new.
     Added,
-    /// It is gone.
+    /// The file or link is gone.
     Removed,
-    /// It holds something else, or is something else.
+    /// The contents or the type changed.
     Changed,
-    /// It holds the same, and only who may execute it is another.
+    /// Only the executable bit changed.
     Mode,
 }
 
-/// A line of a file, fit to be seen: every hidden character in it is visible.
+/// A line of a file, escaped for display: hidden characters are visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiffLine {
-    /// It is gone.
+    /// The line is gone.
     Gone(String),
-    /// It is new.
+    /// The line is new.
     New(String),
-    /// It stands there as before.
+    /// The line is unchanged.
     Same(String),
-    /// Lines that stand there as before are left out.
+    /// Unchanged lines are left out here.
     Gap,
 }
 
 impl Difference {
-    /// What became of one snapshot in another.
+    /// Compares two snapshots.
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let names: BTreeSet<&Path> =
             before.items().chain(after.items()).map(|(path, _)| path).collect();
@@ -108,7 +108,7 @@ impl FileChange {
         FileChange { path: path.into(), kind, executable, lines: vec![], left_out: None }
     }
 
-    /// Adds the lines that are another, as many as there is room for.
+    /// Adds the changed lines, at most `room`.
     fn compare(
         &mut self,
         old: Option<&SnapshotItem>,
@@ -150,7 +150,7 @@ impl FileChange {
     }
 }
 
-/// What a file or link is apart from its mode.
+/// The type and contents of an item, without its mode.
 fn held(item: &SnapshotItem) -> (bool, &[u8]) {
     match item {
         SnapshotItem::File { bytes, .. } => (true, bytes),
@@ -162,7 +162,7 @@ fn is_executable(item: Option<&SnapshotItem>) -> bool {
     matches!(item, Some(SnapshotItem::File { executable: true, .. }))
 }
 
-/// The lines to compare, or why there are none. A link is one line.
+/// The lines to compare, or the reason why there are none. A link is one line.
 fn text_of(item: Option<&SnapshotItem>) -> Result<String, &'static str> {
     match item {
         None => Ok(String::new()),

@@ -1,4 +1,4 @@
-//! Everything in a folder, read at one go: what is hashed is what is kept.
+//! Snapshots: everything in a folder, read at one time. The hashed bytes are the stored bytes.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,69 +17,71 @@ use sha2::{Digest, Sha256};
 use crate::trust::TrustError;
 use cotter::fs::open::Folder;
 
-/// The most files, folders and links in a snapshot.
+/// The maximum number of files, folders and links in a snapshot.
 pub const MOST_ITEMS: usize = 4096;
 
-/// The most bytes in a snapshot.
+/// The maximum number of bytes in a snapshot.
 pub const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The most folders within each other.
+/// The maximum depth of folders.
 const DEEPEST: usize = 32;
 
-/// As many links in a row as an operating system follows.
+/// The maximum number of links on a path; the usual limit of an operating system.
 const MOST_LINKS: usize = 40;
 
-/// What a person trusts: every file of a folder, or one file by itself, with its bytes.
+/// The contents that a person trusts: every file of a folder, or one single file, with its bytes.
 ///
-/// A folder without files is not part of it: copies and checkouts come without those.
+/// A folder without files is not part of a snapshot, because copies and checkouts do not contain empty
+/// folders.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
     source: PathBuf,
-    /// By path below the source. A file by itself stands under its own name. No item lies below a link,
-    /// and no link leads out.
+    /// The items by path below the source. A single file stands under its own name. No item lies below a
+    /// link, and no link leads out of the source.
     items: BTreeMap<PathBuf, SnapshotItem>,
-    /// Of the items.
+    /// The hash of `items`.
     hash: Hash,
 }
 
-/// One thing in a snapshot.
+/// A file or link in a snapshot.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SnapshotItem {
     /// A file.
     File {
-        /// Whether anybody may execute it.
+        /// True if anyone may execute the file.
         executable: bool,
-        /// All it holds.
+        /// The contents.
         bytes: Vec<u8>,
     },
-    /// A link that stays inside, and what it says, byte by byte.
+    /// A link that stays inside the source, with its target byte by byte.
     Link(OsString),
 }
 
-/// Stands for the contents of a snapshot: every name, every byte, what is executable, where links lead.
+/// A hash of the contents of a snapshot: names, bytes, executable bits and link targets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hash([u8; 32]);
 
 impl Snapshot {
-    /// Reads a folder or a file. Nothing in it is followed out of it, and nothing that is put in its
-    /// place meanwhile is taken for it: every name is opened below the folder it was found in.
+    /// Reads a folder or a file. No link is followed out of the source. Every name is opened below the folder
+    /// it was found in, so a file that is replaced meanwhile cannot lead outside.
     ///
-    /// A link that leads out, a pipe, a socket, a device, or more than a snapshot holds is an error
-    /// that names the place. So is a source that is a link itself.
+    /// An error names the path. A link that leads out, a pipe, a socket or a device is an error. So is a
+    /// source that is a link itself, or that exceeds the limits of a snapshot.
     pub fn take(source: &Path) -> Result<Self, TrustError> {
         Snapshot::read(source, &is_runs)
     }
 
-    /// The same without what stands under these names right in the folder, such as `.git`.
+    /// Reads a source like [`Snapshot::take`], without the entries of these names at its top level, such as
+    /// `.git`.
     pub fn take_without(source: &Path, without: &[&str]) -> Result<Self, TrustError> {
         Snapshot::read(source, &|source, at, kind| {
             is_runs(source, at, kind) || without.iter().any(|name| at == Path::new(name))
         })
     }
 
-    /// The same for whoever only compares: also of a folder `agents` by itself what profiles keep is left
-    /// out.
+    /// Reads a source for comparison only. In a folder `agents`, this also skips the `runs` folders of
+    /// profiles.
     pub(crate) fn watched(source: &Path) -> Result<Self, TrustError> {
         let is_agents = source.ends_with("agents");
         Snapshot::read(source, &|source, at, kind| {
@@ -115,9 +117,9 @@ impl Snapshot {
         Ok(Snapshot { hash: hash(&items), source, items })
     }
 
-    /// What came from elsewhere, a repository for one, as the contents of a folder. Each path is one below
-    /// the folder; none leads out of it or names what git keeps for itself, none is below a file, and no
-    /// link leads out. It is as small as a snapshot has to be.
+    /// Creates a snapshot from items that were read elsewhere, for example in a repository. Each path must be
+    /// relative, must not leave the folder, contain `.git` or lie below a file. No link may lead out. The
+    /// limits of a snapshot apply.
     pub fn of_items(
         source: &Path,
         items: BTreeMap<PathBuf, SnapshotItem>,
@@ -148,12 +150,12 @@ impl Snapshot {
         Ok(Snapshot { hash: hash(&items), source, items })
     }
 
-    /// The same contents as those of another folder.
+    /// Returns the same contents with another source.
     pub fn at(self, source: &Path) -> Result<Self, TrustError> {
         Ok(Snapshot { source: canonical(source)?, ..self })
     }
 
-    /// The folders right in a folder below the source, by name.
+    /// The names of the folders directly in a folder below the source.
     pub fn folders(&self, path: &Path) -> Vec<OsString> {
         let names = self.items.keys().filter_map(|item| {
             let mut names = item.strip_prefix(path).ok()?.components();
@@ -165,7 +167,8 @@ impl Snapshot {
         names
     }
 
-    /// One folder of it by itself. A link in it may lead out of it, but not out of the whole.
+    /// Creates a snapshot of one folder in this one. A link may leave that folder, but not this snapshot's
+    /// source.
     pub fn below(&self, path: &Path) -> Snapshot {
         let within = self.items.iter().filter_map(|(item, what)| {
             let inner = item.strip_prefix(path).ok().filter(|inner| *inner != Path::new(""))?;
@@ -175,40 +178,40 @@ impl Snapshot {
         Snapshot { hash: hash(&items), source: self.source.join(path), items }
     }
 
-    /// What it was taken of: absolute, without links.
+    /// The path that was read: absolute, without links.
     pub fn source(&self) -> &Path {
         &self.source
     }
 
-    /// What stands for all of it.
+    /// The hash of the contents.
     pub fn hash(&self) -> Hash {
         self.hash
     }
 
-    /// Everything in it, in the order of names.
+    /// All items, in the order of their paths.
     pub fn items(&self) -> impl ExactSizeIterator<Item = (&Path, &SnapshotItem)> {
         self.items.iter().map(|(path, item)| (path.as_path(), item))
     }
 
-    /// What stands under a path below the source; a link is a link.
+    /// The item at a path below the source. Links are not followed.
     pub(crate) fn item(&self, path: &Path) -> Option<&SnapshotItem> {
         self.items.get(path)
     }
 
-    /// Whether there is nothing in it.
+    /// True if the snapshot has no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// What is right in a folder below the source, by name, without folders; links on the way to it are
-    /// followed, one in it is a link.
+    /// The files and links directly in a folder below the source, by name. Links in `path` are followed;
+    /// links in the folder are returned as links.
     pub fn folder(&self, path: &Path) -> Vec<(OsString, &SnapshotItem)> {
         let Some(found) = follow(&self.items, Path::new(""), path) else { return vec![] };
         let within = self.items.iter().filter(|(path, _)| path.parent() == Some(&*found));
         within.filter_map(|(path, item)| Some((path.file_name()?.to_owned(), item))).collect()
     }
 
-    /// The file that a path below the source means, links in it followed.
+    /// The file at a path below the source, with its executable bit. Links are followed.
     pub fn file(&self, path: &Path) -> Option<(bool, &[u8])> {
         let found = follow(&self.items, Path::new(""), path)?;
         match self.items.get(&found)? {
@@ -255,7 +258,7 @@ impl fmt::Debug for Hash {
 impl FromStr for Hash {
     type Err = &'static str;
 
-    /// All 64 hex digits of it.
+    /// Parses exactly 64 hex digits.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const WRONG: &str = "a hash has 64 hex digits";
         if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -269,7 +272,7 @@ impl FromStr for Hash {
     }
 }
 
-/// The path by which a source is known: its folder without links, its own name as it is.
+/// The path by which a source is known: its parent folder without links, and its own name unchanged.
 pub(crate) fn canonical(source: &Path) -> Result<PathBuf, TrustError> {
     let (parent, name) = split(source)?;
     let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
@@ -284,7 +287,7 @@ fn split(source: &Path) -> Result<(&Path, &OsStr), TrustError> {
         .ok_or_else(|| TrustError::new(source, "is no folder with a name"))
 }
 
-/// What a kind of thing is called.
+/// The description of a file type that a snapshot cannot contain.
 fn word(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "a pipe, not a file",
@@ -294,22 +297,22 @@ fn word(kind: FileType) -> &'static str {
     }
 }
 
-/// What is passed over: by the source, the way below it, and what it is.
+/// Tells whether an entry is skipped, by the source, the path below the source and the file type.
 type LeftOut<'a> = dyn Fn(&Path, &Path, FileType) -> bool + 'a;
 
-/// A folder as far as it was read.
+/// The state of reading a folder.
 struct SnapshotWalk<'a> {
     source: &'a Path,
     left_out: &'a LeftOut<'a>,
     items: BTreeMap<PathBuf, SnapshotItem>,
-    /// Files, folders and links.
+    /// The number of files, folders and links so far.
     seen: usize,
     bytes: u64,
 }
 
 impl SnapshotWalk<'_> {
     fn folder(&mut self, folder: &Folder, at: &Path, depth: usize) -> Result<(), TrustError> {
-        // Joining nothing would end the path in a slash.
+        // Joining an empty path would add a slash to the end.
         let here = if depth == 0 { self.source.to_owned() } else { self.source.join(at) };
         let entries = folder.entries_at_most(MOST_ITEMS - self.seen);
         let entries = entries.map_err(|cause| TrustError::io("read", &here, cause))?;
@@ -380,16 +383,16 @@ impl SnapshotWalk<'_> {
     }
 }
 
-/// Whether a folder is the one in which a profile keeps what happened: `agents/NAME/runs` of a `.cotter`. It
-/// grows with every run, and nothing in it ever runs: what a `.cotter` brings runs from its copy, and that
-/// comes without it. What runs in place, of other folders, is looked at whole.
+/// True for a folder in which a profile records its runs: `agents/NAME/runs` of a `.cotter`. The folder grows
+/// with every run. It contains no code that runs: a `.cotter` runs from its copy, and the copy does not
+/// contain the folder. Other folders run in place, so they are read completely.
 fn is_runs(source: &Path, at: &Path, kind: FileType) -> bool {
     let below: Vec<_> = at.iter().collect();
     let is_ours = source.ends_with(".cotter") && kind.is_dir();
     is_ours && matches!(below[..], [agents, _, runs] if agents == "agents" && runs == "runs")
 }
 
-/// Refuses links that lead out. Where they lead is worked out on what was read, not on the disk.
+/// Rejects links that lead out of the source. Links are resolved in the items, not on disk.
 fn check_links(source: &Path, items: &BTreeMap<PathBuf, SnapshotItem>) -> Result<(), TrustError> {
     for (path, item) in items {
         let SnapshotItem::Link(target) = item else { continue };
@@ -403,8 +406,8 @@ fn check_links(source: &Path, items: &BTreeMap<PathBuf, SnapshotItem>) -> Result
     Ok(())
 }
 
-/// Where a path leads from a folder of a snapshot; `None` where that is outside. What goes round in
-/// circles leads nowhere, which is inside.
+/// Resolves a path from a folder of a snapshot; `None` if it leads out. A circle of links resolves to a path
+/// inside that is no file.
 fn follow(items: &BTreeMap<PathBuf, SnapshotItem>, from: &Path, path: &Path) -> Option<PathBuf> {
     let mut at = from.to_owned();
     let mut left: VecDeque<OsString> = parts(path)?.collect();
@@ -431,7 +434,7 @@ fn follow(items: &BTreeMap<PathBuf, SnapshotItem>, from: &Path, path: &Path) -> 
     Some(at)
 }
 
-/// The names in a path, `..` among them; `None` for one that begins at the top.
+/// The names in a path, including `..`; `None` for an absolute path.
 fn parts(path: &Path) -> Option<impl DoubleEndedIterator<Item = OsString>> {
     if path.has_root() {
         return None;
@@ -440,8 +443,8 @@ fn parts(path: &Path) -> Option<impl DoubleEndedIterator<Item = OsString>> {
     Some(names.map(|part| part.as_os_str().to_owned()))
 }
 
-/// The hash of a listing: each item by its kind, its name and what it holds, every length written down,
-/// so that no two listings are the same bytes.
+/// Hashes items: the kind, name and contents of each, with their lengths. So two different lists never give
+/// the same bytes.
 fn hash(items: &BTreeMap<PathBuf, SnapshotItem>) -> Hash {
     let mut hash = Sha256::new_with_prefix(b"cotter trust 1\n");
     let mut put = |kind: u8, path: &Path, bytes: &[u8]| {
@@ -479,7 +482,8 @@ mod tests {
         SnapshotItem::File { executable: false, bytes: vec![] }
     }
 
-    /// Only of a folder whose things run from its copy; elsewhere it would be code that nobody looked at.
+    /// The `runs` folders are skipped only in a source that runs from its copy; elsewhere code would escape
+    /// review.
     #[test]
     fn s6_what_profiles_keep_is_no_part_of_what_is_trusted() {
         use std::fs;
@@ -534,7 +538,7 @@ mod tests {
         check("", "../.cotter/file", None);
         check("", "/etc/passwd", None);
         check("p/q", "../../..", None);
-        // By its letters this one stays inside: `p/q/e/../..` would be `p`.
+        // Without resolving links, this path would stay inside: `p/q/e/../..` would be `p`.
         check("p/q", "e/..", Some(""));
         check("p/q", "e/../..", None);
         check("", "round", Some("round"));
@@ -555,7 +559,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever differs in names, bytes, kinds, modes or links has another hash.
+        /// A difference in names, bytes, kinds, modes or links changes the hash.
         #[test]
         fn s6_two_listings_have_one_hash_only_where_they_are_the_same(
             one in any_items(),

@@ -1,33 +1,34 @@
-//! The folders and files of a project that may bring something that runs: `.agents`, `.claude`, `.cotter` and `.mcp.json`.
+//! The folders and files of a project that may declare something that runs: `.agents`, `.claude`, `.cotter`
+//! and `.mcp.json`.
 
 use std::path::{Path, PathBuf};
 
 use crate::trust::store::TrustState;
 use cotter::Workspace;
 
-/// What a project's own settings, hooks and servers stand in, the nearest last.
+/// The folder names of sources in a project, with the nearest one last.
 const FOLDERS: [(&str, SourceKind); 3] = [
     (".agents", SourceKind::Agents),
     (".claude", SourceKind::Claude),
     (".cotter", SourceKind::Cotter),
 ];
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A folder of ours.
+    /// A Cotter folder.
     Cotter,
-    /// A folder of Claude Code's.
+    /// A Claude Code folder.
     Claude,
     /// A folder of skills and plugins for any agent.
     Agents,
-    /// A file of servers.
+    /// A file that declares MCP servers.
     Servers,
 }
 
-/// Where a project's own settings, hooks and servers may stand, there or not: the folders `.agents`,
-/// `.claude` and `.cotter` from its root down to the working folder, then `.mcp.json`. Those of the person's
-/// home folder, which the caller names, are their own.
+/// The paths of all possible sources of a project, whether they exist or not: the folders `.agents`,
+/// `.claude` and `.cotter` from its root down to the working folder, then `.mcp.json`. `.agents` and
+/// `.claude` in the home folder are not sources, because they belong to the user.
 pub fn possible_sources(workspace: &Workspace, home: Option<&Path>) -> Vec<PathBuf> {
     let project = workspace.project();
     let way = workspace.cwd().ancestors().take_while(|folder| folder.starts_with(project));
@@ -45,26 +46,26 @@ pub fn possible_sources(workspace: &Workspace, home: Option<&Path>) -> Vec<PathB
     sources
 }
 
-/// One source, and whether somebody trusts it.
+/// A source and its trust.
 pub struct TrustSource {
     /// The folder or file.
     pub source: PathBuf,
-    /// Its trust.
+    /// The trust of the source.
     pub standing: TrustState,
 }
 
 impl TrustSource {
-    /// Whether it is a folder of extensions, not a file by itself.
+    /// True if the source is a folder of extensions, not a single file.
     pub fn is_folder(&self) -> bool {
         self.kind() != SourceKind::Servers
     }
 
-    /// Whether it is in a format of ours, or of everybody's.
+    /// True if the source has a format of Cotter, or the common format of `.mcp.json`.
     pub fn is_ours(&self) -> bool {
         matches!(self.kind(), SourceKind::Cotter | SourceKind::Servers)
     }
 
-    /// What it is.
+    /// The kind of this source.
     pub fn kind(&self) -> SourceKind {
         let name = self.source.file_name().unwrap_or_default();
         FOLDERS

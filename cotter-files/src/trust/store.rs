@@ -1,8 +1,8 @@
-//! Who is trusted: one file of records, and the copies they are about.
+//! The trust store: one file of records, and the trusted copies.
 //!
-//! A change of the records is one rename, made by whoever holds the lock; readers need none. The copy is
-//! on the disk before a record names it. What cannot be read, is newer than this version or could have
-//! been written by somebody else grants nothing, and is not written over.
+//! The process that holds the lock changes the records by one rename; readers need no lock. The copy is on
+//! disk before a record names it. A file of records grants nothing if it is unreadable, has a newer format,
+//! or could be written by another user. Such a file is never overwritten.
 
 use std::{
     collections::BTreeMap,
@@ -29,102 +29,102 @@ use cotter::{
     history::entry::Timestamp,
 };
 
-/// The number of the format.
+/// The version of the format.
 const VERSION: u64 = 1;
 
-/// The most bytes of a file of records.
+/// The maximum size of the file of records in bytes.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What a person trusts on this machine, in a folder of its own.
+/// The sources that a user trusts on this machine, stored in one folder.
 ///
-/// Nothing is kept in memory: what one process takes back, no other grants from then on.
+/// The store caches nothing: when a process revokes trust, no other process grants it from then on.
 #[derive(Clone, Debug)]
 pub struct TrustStore {
     folder: PathBuf,
 }
 
-/// What trust allows beyond running.
+/// Rights that trust gives beyond running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grants {
-    /// Whether its hooks may rewrite what they are asked about.
+    /// True if the source's hooks may rewrite their input.
     pub rewrite: bool,
 }
 
 impl Grants {
-    /// The same with or without the leave to rewrite.
+    /// Sets or removes the right to rewrite.
     pub fn with_rewrite(self, rewrite: bool) -> Self {
         Grants { rewrite }
     }
 }
 
-/// How a source stands.
+/// The trust state of a source.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TrustState {
-    /// Nobody trusted it, or whether somebody did cannot be told.
+    /// No person trusted the source, or the store cannot tell.
     Unknown {
-        /// Why it cannot be told, where that is so.
+        /// The reason why the store cannot tell, if so.
         word: Option<String>,
     },
-    /// It was trusted, and is another since.
+    /// The source was trusted and has changed since.
     Changed {
-        /// What is another.
+        /// The changes.
         difference: Difference,
-        /// The folder with what was trusted: what it forbids may go on being forbidden.
+        /// The folder with the trusted contents. Their gates may continue to block.
         copy: PathBuf,
     },
-    /// It was trusted, and is gone, or cannot be looked at any more.
+    /// The source was trusted, and is missing or cannot be read any more.
     Gone {
-        /// The folder with what was trusted.
+        /// The folder with the trusted contents.
         copy: PathBuf,
-        /// Why it cannot be looked at, where it is there.
+        /// The reason why the source cannot be read; `None` if it is missing.
         why: Option<String>,
     },
-    /// It is what was trusted.
+    /// The source is unchanged since it was trusted.
     Trusted {
-        /// Its contents.
+        /// The hash of the contents.
         hash: Hash,
-        /// The folder to run it from: the very bytes, closed to writers. A file by itself is in there
+        /// The folder to run from: exactly the trusted bytes, read-only. A single file is in this folder
         /// under its own name.
         copy: PathBuf,
-        /// What it may beyond running.
+        /// The rights beyond running.
         grants: Grants,
     },
 }
 
-/// What is written down about one source.
+/// The stored record about one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrustRecord {
     /// The folder or file: absolute, without links.
     pub source: PathBuf,
-    /// The contents that are trusted.
+    /// The hash of the trusted contents.
     pub hash: Hash,
-    /// What it may beyond running.
+    /// The rights beyond running.
     pub grants: Grants,
-    /// When that was said.
+    /// The time at which trust was given.
     pub at: Timestamp,
 }
 
 type Records = BTreeMap<PathBuf, TrustRecord>;
 
 impl TrustStore {
-    /// The store of a folder. It is made, its owner's alone, when something is kept.
+    /// Opens the store in a folder. The first write creates the folder, accessible only to its owner.
     pub fn open(folder: impl Into<PathBuf>) -> Self {
         TrustStore { folder: folder.into() }
     }
 
-    /// How a source stands now. An error is about the source: it cannot be read, or not be trusted at
-    /// all. What is wrong with the store makes it unknown, with a word.
+    /// Reads a source and returns its trust state. An error is about the source: it cannot be read or cannot
+    /// be trusted. A problem with the store gives the state `Unknown` with the reason.
     pub fn look(&self, source: &Path) -> Result<TrustState, TrustError> {
         Ok(self.standing(&Snapshot::take(source)?))
     }
 
-    /// The same of a source that was read already.
+    /// Returns the trust state of a snapshot.
     ///
-    /// A worktree that git lists shares what was said of the same folder in another checkout of its
-    /// repository, where the contents are equal.
+    /// A worktree that git lists shares the trust of the same folder in another checkout of its repository,
+    /// if the contents are equal.
     pub fn standing(&self, now: &Snapshot) -> TrustState {
         let unknown = |error: TrustError| TrustState::Unknown { word: Some(error.in_short()) };
         let no_copy = |error: TrustError| TrustState::Unknown {
@@ -141,7 +141,7 @@ impl TrustStore {
             others.iter().filter_map(|source| records.get(source)).find(is_equal)
         };
         if let Some(TrustRecord { hash, grants, .. }) = own.filter(is_equal).or_else(shared) {
-            // A copy that was lost is made again: what it was made of is here, to the byte.
+            // A lost copy is made again from the snapshot, which has the same bytes.
             let copy = self.copies().read(*hash).map(|(copy, _)| copy);
             let copy = copy.or_else(|_| self.change(|_, copies| copies.keep(now)));
             return match copy {
@@ -158,13 +158,13 @@ impl TrustStore {
         }
     }
 
-    /// How a source stands that is not there: `None` where nobody ever trusted it.
+    /// The trust state of a missing source; `None` if no record about it exists.
     pub fn missing(&self, source: &Path) -> Option<TrustState> {
         self.unseen(source, None)
     }
 
-    /// How a source stands that is there and cannot be looked at, for this reason: what was trusted of it
-    /// stays what was trusted. `None` where nobody ever trusted it.
+    /// The trust state of a source that exists and cannot be read, for the reason `why`. Its trusted copy
+    /// stays trusted. `None` if no record about the source exists.
     pub fn unreadable(&self, source: &Path, why: impl Into<String>) -> Option<TrustState> {
         self.unseen(source, Some(why.into()))
     }
@@ -183,7 +183,7 @@ impl TrustStore {
         })
     }
 
-    /// Trusts a source as it was read, from now on and until it changes or is untrusted.
+    /// Trusts a source as it was read, until it changes or is untrusted.
     pub fn trust(&self, snapshot: &Snapshot, grants: Grants) -> Result<TrustState, TrustError> {
         let (hash, source) = (snapshot.hash(), snapshot.source().to_owned());
         let copy = self.change(|records, copies| {
@@ -195,17 +195,17 @@ impl TrustStore {
         Ok(TrustState::Trusted { hash, copy, grants })
     }
 
-    /// Lets a source run as it was read, for as long as the caller says: nothing is written down but its
-    /// copy. For machines, where who starts a run names the hash.
+    /// Lets a source run as it was read, without a record: only its copy is stored, and the caller decides
+    /// how long this lasts. For machines, where the caller that starts a run names the hash.
     pub fn admit(&self, snapshot: &Snapshot) -> Result<TrustState, TrustError> {
         let copy = self.change(|_, copies| copies.keep(snapshot))?;
         Ok(TrustState::Trusted { hash: snapshot.hash(), copy, grants: Grants::default() })
     }
 
-    /// Takes trust back, at once, and with it what other checkouts of the repository would share. Gives
-    /// whether there was any.
+    /// Revokes trust immediately, also for the same source in other checkouts of the repository. Returns true
+    /// if a record was removed.
     pub fn untrust(&self, source: &Path) -> Result<bool, TrustError> {
-        // One that is gone, with its folder, is known by the name it had.
+        // A source that is gone together with its folder is found by the given path.
         let source = snapshot::canonical(source).unwrap_or_else(|_| source.to_owned());
         if self.records()?.is_empty() {
             return Ok(false);
@@ -218,7 +218,7 @@ impl TrustStore {
         })
     }
 
-    /// Everything that is trusted, in the order of paths.
+    /// All records, in the order of paths.
     pub fn list(&self) -> Result<Vec<TrustRecord>, TrustError> {
         self.records().map(|records| records.into_values().collect())
     }
@@ -231,7 +231,7 @@ impl TrustStore {
         self.folder.join("trust.json")
     }
 
-    /// The records; no file is none.
+    /// Reads the records; a missing file means no records.
     fn records(&self) -> Result<Records, TrustError> {
         let path = self.file();
         let folder = match self.folder.canonicalize() {
@@ -254,7 +254,7 @@ impl TrustStore {
         })
     }
 
-    /// Changes the records, one writer at a time. An error of `change` changes nothing.
+    /// Changes the records, one writer at a time. If `change` fails, the records stay as they are.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut Records, &TrustedCopies) -> Result<T, TrustError>,
@@ -314,7 +314,7 @@ impl TrustRecord {
     }
 }
 
-/// The same folder or file in the other checkouts of its repository.
+/// The paths of a source in the other checkouts of its repository.
 fn in_other_checkouts(source: &Path) -> Vec<PathBuf> {
     let is_checkout = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
     let Some(folder) = source.ancestors().skip(1).find(is_checkout) else { return vec![] };
@@ -322,7 +322,7 @@ fn in_other_checkouts(source: &Path) -> Vec<PathBuf> {
     git::other_checkouts(folder).iter().map(|checkout| checkout.join(inside)).collect()
 }
 
-/// Whoever can write the records decides what runs.
+/// Rejects a path that another user could write: the writer of the records decides what runs.
 fn check_owner(path: &Path, about: &fs::Metadata) -> Result<(), TrustError> {
     let refused =
         |what: &str| Err(TrustError::new(path, format_args!("{what}: nothing is trusted by it")));
@@ -335,7 +335,7 @@ fn check_owner(path: &Path, about: &fs::Metadata) -> Result<(), TrustError> {
     Ok(())
 }
 
-/// The records of a file, or what is wrong with it.
+/// Parses the records, or returns a description of the problem.
 fn parse(bytes: &[u8]) -> Result<Records, String> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err("is too large".into());
@@ -362,7 +362,7 @@ fn parse(bytes: &[u8]) -> Result<Records, String> {
     Ok(records)
 }
 
-/// For a file that is its owner's alone.
+/// Options for a file that only its owner can access.
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);

@@ -1,5 +1,5 @@
-//! What a person sees before they trust something: all that would run, all there is, all that changed.
-//! Whatever comes from the source is shown escaped, and stands last on its line.
+//! The text that a person reads before trusting a source: all commands, all files and all changes. Text from
+//! the source is escaped and stands last on its line.
 
 use std::fmt::Write;
 
@@ -12,8 +12,8 @@ use crate::trust::{
 };
 use cotter::text;
 
-/// A snapshot as text: source, hash, how it stands, each command and whether its code is pinned, each
-/// file, and what changed since it was trusted.
+/// Formats a snapshot as text: source, hash, trust, each command and whether its code is pinned, each file,
+/// and the changes since it was trusted.
 pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], standing: &TrustState) -> String {
     let mut out = String::new();
     push(&mut out, format_args!("source  {}\n", shown(snapshot.source())));
@@ -27,14 +27,15 @@ pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], standing: &TrustS
     out
 }
 
-/// The most bytes that are shown of a file that is no text.
+/// The maximum number of bytes shown of a file that is not text.
 const MOST_OF_OTHERS: usize = 16 * 1024;
 
-/// How much of a file tells whether it is text. What begins as text is shown to its end: a shell runs it that far.
+/// The number of bytes that decide whether a file is text. A text file is shown to its end, because a shell
+/// would run it to its end.
 const BEGINNING: usize = 4096;
 
-/// The text of every file of a snapshot, under its name. What is no text is shown from its beginning, and
-/// how much is left out stands below it. No line of a file begins as ours do.
+/// Formats every file of a snapshot under its name. A file that is not text is cut, and a line below says how
+/// many bytes are left out. Lines of a file have a prefix, so they cannot imitate lines of this text.
 pub fn texts(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     for (path, item) in snapshot.items() {
@@ -56,7 +57,7 @@ pub fn texts(snapshot: &Snapshot) -> String {
 
 fn push_text(out: &mut String, bytes: &[u8]) {
     let beginning = &bytes[..bytes.len().min(BEGINNING)];
-    // A letter that is cut in two by the end of it is one.
+    // A character that is cut in two at the end of `beginning` still counts as UTF-8.
     let is_utf8 = match std::str::from_utf8(beginning) {
         Ok(_) => true,
         Err(cut) => cut.error_len().is_none() && bytes.len() > BEGINNING,
@@ -112,7 +113,7 @@ fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[DeclaredComm
     }
 }
 
-/// Words with their ends in sight.
+/// Joins words; a word with special characters is quoted, so that its ends are visible.
 fn as_words(words: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty()
@@ -142,7 +143,7 @@ fn push_files(out: &mut String, snapshot: &Snapshot) {
     }
 }
 
-/// A name, in quotes where it would not be seen where it ends.
+/// A file name, in quotes if it contains white space.
 fn name(shown: &str) -> String {
     if shown.contains(char::is_whitespace) { format!("`{shown}`") } else { shown.into() }
 }

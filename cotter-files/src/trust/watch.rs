@@ -1,4 +1,4 @@
-//! Waits for files to change: for what they hold, not for how often they are written.
+//! Waits for files to change. Only a change of contents counts, not a write of the same bytes.
 
 use std::{
     collections::BTreeSet,
@@ -19,47 +19,48 @@ use tokio::{
 
 use crate::trust::snapshot::{Hash, Snapshot};
 
-/// How long it must be quiet before anything is looked at.
+/// The quiet time without events before the contents are read.
 const QUIET: Duration = Duration::from_millis(100);
-/// How long is waited for quiet at most.
+/// The maximum time to wait for quiet.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Watches files and folders, which need not be there yet.
+/// Watches files and folders, which may not exist yet.
 ///
-/// Editors write a file in several steps, and a checkout changes many: a change is told once it has been
-/// quiet for a tenth of a second, or after a second in any case, and only where what they hold is another than
-/// when it was told last. The first is told whatever it is. Dropped, nothing is watched any longer.
+/// Editors write a file in several steps, and a checkout changes many files. So a change is reported after a
+/// tenth of a second without events, or after one second in any case. It is reported only if the contents
+/// differ from those of the last report. The first event is always reported. Dropping the watcher ends the
+/// watch.
 pub struct FileWatcher {
-    /// What is somebody's own: links in it and on the way to it are followed.
+    /// The user's own targets: links in them and on the way to them are followed.
     own: Vec<PathBuf>,
-    /// What others brought.
+    /// Targets that came from others: links are not followed.
     brought: Vec<PathBuf>,
     watcher: RecommendedWatcher,
     events: Arc<Notify>,
     about: Arc<Mutex<Vec<PathBuf>>>,
-    /// The folders that are watched, each by itself.
+    /// The watched folders, each without its subfolders.
     armed: BTreeSet<PathBuf>,
     held: Option<Vec<ContentState>>,
-    /// Whether something happened that nobody was told of.
+    /// True if an event has not been processed yet.
     stirred: bool,
 }
 
-/// The most folders that are watched below one target.
+/// The maximum number of folders that are watched below one target.
 const MOST_FOLDERS: usize = 4096;
 
-/// What a target holds.
+/// The contents of a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ContentState {
     Nothing,
     These(Hash),
-    /// It cannot be told: any event may be a change.
+    /// The contents are unknown: any event may be a change.
     Something,
 }
 
 impl FileWatcher {
-    /// Begins to watch what is somebody's own, where links count as what they lead to, and what others
-    /// brought, where they lead nowhere. An error is the operating system's, about what is somebody's own: it
-    /// watches only so many. What others brought is watched as far as that goes.
+    /// Starts to watch the user's own targets, where links are followed, and targets from others, where links
+    /// are not followed. An error comes from the operating system, which limits the number of watches. It is
+    /// returned only for the user's own targets; targets from others are watched as far as possible.
     pub fn new(
         own: impl IntoIterator<Item = PathBuf>,
         brought: impl IntoIterator<Item = PathBuf>,
@@ -89,7 +90,7 @@ impl FileWatcher {
         Ok(watch)
     }
 
-    /// Waits until what is watched holds something else. Dropped while it waits, it loses nothing.
+    /// Waits until the contents of a target change. A caller can drop the future without losing a change.
     pub async fn changed(&mut self) {
         loop {
             if !self.stirred {
@@ -100,7 +101,7 @@ impl FileWatcher {
             while since.elapsed() < PATIENCE && timeout(QUIET, self.events.notified()).await.is_ok()
             {
             }
-            // What came to be meanwhile is watched first: what changes after that is an event.
+            // New folders are watched before the contents are read, so that a later change causes an event.
             let armed = self.arm();
             let (own, brought) = (self.own.clone(), self.brought.clone());
             let held = tokio::task::spawn_blocking(move || hold(&own, &brought)).await.ok();
@@ -115,13 +116,13 @@ impl FileWatcher {
         }
     }
 
-    /// Watches each target that is there with the folders in it, and every folder on the way to it: any of
-    /// them may be put in the place of another.
+    /// Watches each existing target with its subfolders, and every folder on the path to it, because any of
+    /// them may be replaced.
     fn arm(&mut self) -> io::Result<()> {
         let mut own: Vec<_> = self.own.clone();
         for target in &self.own {
             let real = target.canonicalize().ok();
-            // A link on the way may be led elsewhere.
+            // A link on the path may be changed to another target.
             own.extend(target.ancestors().filter(|way| way.is_symlink()).map(Path::to_owned));
             own.extend(real.filter(|real| real != target));
         }
@@ -157,13 +158,13 @@ impl FileWatcher {
         Ok(())
     }
 
-    /// A folder that was taken away and came back is another one: it is watched anew.
+    /// Watches a folder. A folder that was removed and created again needs a new watch.
     fn watch(&mut self, folder: &Path) -> notify::Result<()> {
         self.watcher.watch(folder, RecursiveMode::NonRecursive)
     }
 }
 
-/// A folder and those in it, nearest first, without following a link, as many as are watched.
+/// A folder and its subfolders, nearest first, at most [`MOST_FOLDERS`]. Links are not followed.
 fn folders_below(target: &Path) -> Vec<PathBuf> {
     let is_folder = target.symlink_metadata().is_ok_and(|about| about.is_dir());
     let mut folders: Vec<_> = is_folder.then(|| target.to_owned()).into_iter().collect();
@@ -193,7 +194,7 @@ fn hold(own: &[PathBuf], brought: &[PathBuf]) -> Vec<ContentState> {
     own.chain(brought.iter().map(|target| held(there(target)))).collect()
 }
 
-/// Whether it is about one of the targets or what is below. What was only read is no change.
+/// True if an event is about a target, a path below it or a path above it. Reading a file is not a change.
 fn is_about(event: &Event, targets: &[PathBuf]) -> bool {
     let is_read = match event.kind {
         EventKind::Access(kind) => kind != AccessKind::Close(AccessMode::Write),
@@ -211,7 +212,7 @@ fn is_about(event: &Event, targets: &[PathBuf]) -> bool {
 mod tests {
     use super::*;
 
-    /// Waits for a change that must come.
+    /// Waits for a change that must come, and panics after 20 seconds.
     async fn comes(watch: &mut FileWatcher) {
         let come = timeout(Duration::from_secs(20), watch.changed()).await;
         come.expect("a change is noticed");
@@ -228,16 +229,16 @@ mod tests {
         let (file, extensions) = (root.join("home/settings.json"), root.join("p/.cotter"));
         fs::create_dir(root.join("p")).unwrap();
         let mut watch = FileWatcher::new([file.clone()], [extensions.clone()]).unwrap();
-        // A folder on the way comes to be, then the file in it.
+        // A folder on the path is created, then the file in it.
         fs::create_dir(root.join("home")).unwrap();
         comes(&mut watch).await;
         fs::write(&file, "1").unwrap();
         comes(&mut watch).await;
-        // As an editor does it.
+        // The file is replaced by a rename, as editors do.
         fs::write(root.join("home/other"), "2").unwrap();
         fs::rename(root.join("home/other"), &file).unwrap();
         comes(&mut watch).await;
-        // A folder comes whole, and later something far below.
+        // A whole folder is moved in; later a file deep below it is written.
         fs::create_dir_all(root.join("made/skills/deep")).unwrap();
         fs::rename(root.join("made"), &extensions).unwrap();
         comes(&mut watch).await;

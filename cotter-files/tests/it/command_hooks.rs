@@ -1,4 +1,4 @@
-//! Command hooks as a host reads and registers them, with programs that are only pretended.
+//! Tests of command hooks as a host reads and registers them, with simulated programs.
 
 use std::{fmt::Write, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ fn user() -> Owner {
     Owner::new(Origin::User, "settings.json")
 }
 
-/// A person who says what a script says, and writes down what they are told and asked.
+/// A scripted person who records every notice and question in a diary.
 struct Person {
     scripted: ScriptedUi,
     diary: Diary,
@@ -49,7 +49,7 @@ impl Ui for Person {
     }
 }
 
-/// An agent that calls `work {"n": 1}` in each of so many runs, with a person who says yes.
+/// Creates an agent that calls `work {"n": 1}` in each of `runs` runs, with a person who says yes.
 async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
     let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
     let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
@@ -62,8 +62,8 @@ async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
     (agent, session)
 }
 
-/// A program that is only pretended: what it says to the question with that number, and how often one was
-/// started.
+/// A simulated program. `says` returns its answer to the question with that number; the diary records each
+/// start.
 #[derive(Clone)]
 struct Pretended {
     diary: Diary,
@@ -196,7 +196,7 @@ async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told()
     "##]].assert_eq(&shown);
 }
 
-/// A question has an id of its own, which a program that stays is told beside the number of its line.
+/// A question has its own id, which a resident program gets besides the number of its line.
 #[tokio::test(start_paused = true)]
 async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
     let diary = Diary::default();
@@ -215,7 +215,7 @@ async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
     .assert_eq(&diary.shown());
 }
 
-/// Several calls at a time ask one program one after another, and each gets its own answer.
+/// Several parallel calls ask one program one after another, and each gets its own answer.
 #[tokio::test(start_paused = true)]
 async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
     let diary = Diary::default();
@@ -258,7 +258,7 @@ async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
     "#]].assert_eq(&(diary.shown() + &transcript(&session)));
 }
 
-/// Entries that are named alike, or after the same program, are told apart.
+/// Entries with the same name, or with the same program, get different names.
 #[test]
 fn l7_hooks_of_one_name_are_told_apart() {
     let hooks = json!({
@@ -283,7 +283,7 @@ fn l7_hooks_of_one_name_are_told_apart() {
     .assert_eq(&names.collect::<String>());
 }
 
-/// What an entry says, or the place of what is wrong with it.
+/// Checks the hooks that a section declares, or its error with the location.
 fn check_entry(text: &str, expected: Expect) {
     let document = Document::parse("settings.json", text).unwrap();
     let read = CommandHook::read_all(document.root());

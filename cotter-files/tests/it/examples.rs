@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! Tests that the examples print the expected output.
 
 use std::{error::Error, future::Future};
 

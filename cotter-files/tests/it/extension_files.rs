@@ -1,5 +1,5 @@
-//! Extensions from files: what a folder of skills, commands and agents comes to, and what is said of files
-//! that cannot be read as they are written.
+//! Tests of extensions from files: the contents of a folder of skills, commands and agents, and the
+//! diagnostics about files that cannot be read as written.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ use crate::kit::{ending, fresh};
 /// A skill with triggers, agents, tags and a variable.
 const DOCKER_DEPLOY: &str = include_str!("../data/docker-deploy.md");
 
-/// A folder with files, and folders for them.
+/// Creates a folder with files and their parent folders.
 fn tree(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (path, text) in files {
@@ -49,7 +49,7 @@ fn told(root: &Path, diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(line).collect()
 }
 
-/// What a folder comes to: everything in it, and what is said.
+/// Shows everything that was loaded from a folder, and the diagnostics.
 fn shown(folder: &TempDir, loaded: &LoadedFolder) -> String {
     let mut shown = String::new();
     for skill in &loaded.skills {
@@ -92,7 +92,7 @@ fn shown(folder: &TempDir, loaded: &LoadedFolder) -> String {
     shown + &told(folder.path(), &loaded.diagnostics)
 }
 
-/// What an agent is not to have.
+/// Shows the tools that an agent must not have.
 fn narrowed(config: &cotter::AgentConfig) -> String {
     let looks = if config.looks_only { " only looks" } else { "" };
     format!("without {:?}{looks}", config.without_tools)
@@ -309,7 +309,7 @@ fn s8_nothing_outside_the_folder_is_read() {
         rejected: commands/out: it is a link that leads out of the folder, and is not followed
     "#]]
     .assert_eq(&shown(&folder, &extensions::load(folder.path(), &LoadContext::trusted(Origin::Project))));
-    // In a person's own folder links are theirs.
+    // In a user's own folder links are followed.
     expect![[r#"
         skill again "" exposed false triggers [] agents [] tags []
           "in"
@@ -338,7 +338,7 @@ fn s8_nothing_outside_the_folder_is_read() {
         rejected: commands/loop: it is a link to a folder that was looked into already
     "#]]
     .assert_eq(&shown(&folder, &load(&folder)));
-    // A file that becomes a link after it was loaded is not followed either.
+    // A file that becomes a link after loading is not followed either.
     let loaded = load(&tree(&[]));
     assert!(loaded.skills.is_empty());
     let folder = tree(&[("skills/late.md", "late")]);
@@ -355,7 +355,7 @@ fn rustix_fifo(path: &Path) {
     assert!(made.unwrap().success());
 }
 
-/// An agent with a `bash` that tells what it was given, and a folder's files.
+/// Creates an agent with the files of a folder, and a `bash` that returns its input.
 fn with_files(
     builder: AgentBuilder,
     folder: &TempDir,
@@ -390,7 +390,7 @@ const TEXTS: [(&str, &str); 5] = [
     ("agents/helper.md", "---\ndescription: Helps.\ntools: read\n---\nYou help."),
 ];
 
-/// What the model gets for some prompts, with a folder's files.
+/// Checks the requests that the model gets for some prompts, with the files of a folder.
 async fn asked(loading: LoadContext, prompts: &[&str], expected: Expect) {
     let folder = tree(&TEXTS);
     let model = Recording::new(Scripted::new(prompts.iter().map(|_| Step::text("ok"))));
@@ -603,7 +603,7 @@ fn c9_a_check_has_a_line_for_every_file() {
     assert_eq!(check::check(&folder.path().join("none"), FileKind::Commands), []);
 }
 
-/// What memory files come to in a place.
+/// Shows the memory files that are loaded for a workspace.
 fn remembered(folder: &TempDir, workspace: &Workspace, own: Option<&Path>) -> String {
     let root = folder.path().canonicalize().unwrap();
     let allows = |path: &Path| !path.ends_with("denied.md");

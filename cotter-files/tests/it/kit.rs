@@ -1,4 +1,4 @@
-//! What the tests of this folder share: a diary of what happened, and tools that write into it.
+//! Helpers of these tests: a diary of events, and tools that write into it.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -11,7 +11,7 @@ use cotter::{
 };
 use serde_json::json;
 
-/// What happened, in order. Clones write into the same diary.
+/// A list of events in order. Clones write into the same diary.
 #[derive(Clone, Default)]
 pub(crate) struct Diary(Arc<Mutex<Vec<String>>>);
 
@@ -24,7 +24,7 @@ impl Diary {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Everything so far, a line each.
+    /// All lines so far, each with a line end.
     pub(crate) fn shown(&self) -> String {
         self.lines().iter().map(|line| format!("{line}\n")).collect()
     }
@@ -40,8 +40,8 @@ pub(crate) fn probe(name: &'static str, zone: Zone, diary: &Diary) -> impl Tool 
     .touching(Facts::zone(zone))
 }
 
-/// A harmless tool that may run beside others, takes as long as its input says (`ms`) and writes when
-/// it starts and when it ends.
+/// A harmless tool that may run in parallel and takes as long as its input says (`ms`). It records its start
+/// and its end.
 pub(crate) fn nap(diary: &Diary) -> impl Tool {
     let diary = diary.clone();
     FnTool::new(spec("nap"), move |permit| napping(permit, diary.clone()))
@@ -63,7 +63,7 @@ pub(crate) fn spec(name: &'static str) -> ToolSpec {
     ToolSpec::new(name, format!("the tool {name}"), json!({"type": "object"}))
 }
 
-/// Why a run ended, and what it says about it.
+/// Shows why a run ended, with its details.
 pub(crate) fn ending(reply: &Result<Reply, RunError>) -> String {
     let reply = match reply {
         Ok(reply) => reply,
@@ -75,12 +75,12 @@ pub(crate) fn ending(reply: &Result<Reply, RunError>) -> String {
     }
 }
 
-/// A session of the agent, made new.
+/// Creates a new session of the agent.
 pub(crate) async fn fresh(agent: &Agent) -> Session {
     agent.new_session().await.expect("the store takes a new session")
 }
 
-/// Numbers that look random and are the same for the same seed.
+/// A pseudo-random number generator: the same numbers for the same start value.
 pub(crate) struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! Files as a host reads them, through the public API only.
+//! Tests of the files that a host reads, through the public API only.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be had fails the test, also in its helpers")]
 #![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]

@@ -1,5 +1,5 @@
-//! Files as people write them: one of our own per kind of oddity, and whole collections where somebody has
-//! some at hand.
+//! Tests of files as people write them: one of our own per kind of oddity, and whole collections if they are
+//! available.
 
 use std::{
     collections::BTreeMap,
@@ -178,8 +178,8 @@ fn c13_odd_commands_are_read_or_told() {
     );
 }
 
-/// Walks the folder that `COTTER_COLLECTIONS` names, a collection per folder in it, and prints what became
-/// of their files.
+/// Walks the folder that `COTTER_COLLECTIONS` names, with one collection per subfolder, and prints the status
+/// of each collection's files.
 #[test]
 #[expect(clippy::print_stdout, reason = "whoever names collections wants to read about them")]
 fn b3_collections_that_are_at_hand_are_walked() {
@@ -210,13 +210,13 @@ fn b3_collections_that_are_at_hand_are_walked() {
     }
 }
 
-/// The kind that a folder's name, or a whole collection's, says.
+/// The kind that the name of a folder or of a whole collection suggests.
 fn kind_of(path: &Path) -> Option<FileKind> {
     let name = path.file_name()?.to_str()?.to_lowercase();
     KINDS.iter().find(|(kind, _)| name == *kind || name.ends_with(kind)).map(|(_, kind)| *kind)
 }
 
-/// Every file of a kind, by itself: what is called alike in two places is two extensions to choose from.
+/// Checks every file of a kind alone, because files with the same name in two folders are no conflict here.
 fn walk(folder: &Path, kind: Option<FileKind>, checked: &mut Vec<CheckedFile>) {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,4 +1,4 @@
-//! Spaces: read whole or not at all, loaded as one unit, and gone without a trace. C14.
+//! Tests of spaces: read whole or not at all, loaded as one owner, and unloaded completely. C14.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ use crate::kit::{Diary, spec};
 
 const MANIFEST: &str = r#"{"id": "deploy", "name": "Deployment", "version": "1.0.0"}"#;
 
-/// A space with everything that a space may have.
+/// A space with everything that a space may contain.
 const SPACE: &[(&str, &str)] = &[
     ("manifest.json", MANIFEST),
     ("hooks/pre-write.yaml", "id: pre-write\nphase: pre\ntools: [write]\n"),
@@ -63,7 +63,7 @@ fn tree(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// Programs that are only pretended: they write down that they ran, and answer this.
+/// Simulated programs: each run is recorded in the diary and gives this answer.
 struct Pretended(Diary, &'static str);
 
 impl HookHost for Pretended {
@@ -94,7 +94,7 @@ fn starts(diary: &Diary, says: &'static str) -> Arc<dyn HookHost> {
     Arc::new(Pretended(diary.clone(), says))
 }
 
-/// An agent that has something of everything already, some of it under the space's own names.
+/// Creates an agent with registrations of each kind, some with the names that the space uses.
 fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, Recording<Scripted>) {
     let model = Recording::new(Scripted::new(steps));
     let write = FnTool::new(spec("write"), |permit| async move {
@@ -111,7 +111,7 @@ fn agent(steps: impl IntoIterator<Item = Step>) -> (Agent, Recording<Scripted>) 
     (agent, model)
 }
 
-/// Everything that is registered, whole: hooks with their numbers, names with their owners, tools, rules.
+/// Shows everything that is registered: hooks with their numbers, names with their owners, tools, rules.
 fn registered(agent: &Agent) -> String {
     let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent, NameKind::Hook];
     let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
@@ -119,7 +119,7 @@ fn registered(agent: &Agent) -> String {
     format!("{:#?}\n{names:#?}\n{tools:#?}\n{:#?}", agent.hooks(), agent.policy())
 }
 
-/// What of it is a space's.
+/// Shows the registrations of spaces.
 fn of_spaces(agent: &Agent) -> String {
     let hooks = agent.hooks().into_iter().filter_map(|hook| {
         let origin = hook.owner.origin.to_string();
@@ -156,7 +156,7 @@ async fn c14_a_space_is_one_unit_and_leaves_the_registry_as_it_was() {
     agent.process_request("hello").await.unwrap();
     assert!(space::unload(&agent, "deploy"));
     assert_eq!(registered(&agent), before);
-    // What the model is shown is what it was shown before.
+    // The model is shown the same tools as before.
     agent.process_request("hello").await.unwrap();
     let shown =
         model.requests().iter().map(|request| format!("{:?}", request.tools)).collect::<Vec<_>>();
@@ -165,7 +165,7 @@ async fn c14_a_space_is_one_unit_and_leaves_the_registry_as_it_was() {
     assert!(!space::unload(&agent, "deploy"));
 }
 
-/// It comes and goes within one run: its gate holds from the next call on, and no longer.
+/// A space is loaded and unloaded within one run: its gate holds from the next call until it is unloaded.
 #[tokio::test]
 async fn c14_a_space_comes_and_goes_during_a_run() {
     let folder = tree(SPACE);
@@ -252,7 +252,7 @@ async fn c14_of_two_spaces_with_the_same_names_the_last_is_found() {
         space:other subagent assistant
     "#]]
     .assert_eq(&of_spaces(&agent));
-    // Loaded again it is the same unit, and stays where it stood.
+    // A space that is loaded again is the same owner, and keeps its position.
     assert_eq!(load(&one), ChangeResult::Applied);
     assert!(space::unload(&agent, "other"));
     let without_numbers = |text: &str| {
@@ -264,7 +264,7 @@ async fn c14_of_two_spaces_with_the_same_names_the_last_is_found() {
     assert_eq!(without_numbers(&registered(&agent)), without_numbers(&first));
 }
 
-/// A space that is loaded again without its gate keeps it: only a person takes that back, by unloading.
+/// A space that is loaded again without its gate keeps the gate: only a person removes it, by unloading.
 #[tokio::test]
 async fn c14_s2_loading_a_space_again_loosens_nothing() {
     let folder = tree(SPACE);
@@ -282,7 +282,7 @@ async fn c14_s2_loading_a_space_again_loosens_nothing() {
     assert!(!of_spaces(&agent).contains("gate pre-write"));
 }
 
-/// Without the grant a rewrite blocks, and with it one is made.
+/// Without the grant a rewrite blocks; with the grant it is applied.
 #[tokio::test]
 async fn c14_s3_a_space_rewrites_only_with_the_grant() {
     let folder = tree(SPACE);
@@ -339,7 +339,7 @@ fn told<'a>(
     all.into_iter().map(|told| line(told).replace(&root, "")).collect()
 }
 
-/// What is wrong with a space, exactly.
+/// Shows the exact errors of a space.
 fn broken(files: &[(&str, &str)], change: impl Fn(&Path)) -> String {
     let folder = tree(&[SPACE, files].concat());
     change(folder.path());

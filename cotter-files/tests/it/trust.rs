@@ -1,4 +1,4 @@
-//! Trust in folders: what is hashed, what is kept, what is shown, and what grants nothing.
+//! Tests of trust in folders: hashes, stored copies, the text for a person, and states that grant nothing.
 
 use std::{
     env,
@@ -29,7 +29,7 @@ use tempfile::TempDir;
 
 use crate::kit::Dice;
 
-/// A project with a folder that declares, and a store beside it.
+/// A project with a folder that declares hooks, and a store beside it.
 struct World(TempDir);
 
 impl World {
@@ -72,7 +72,7 @@ impl World {
         self.store().trust(&self.take(), Grants::default()).unwrap();
     }
 
-    /// How the folder stands, in a few words.
+    /// The trust state of the folder, in a few words.
     fn stands(&self) -> String {
         self.plain(&told(&self.store().standing(&self.take())))
     }
@@ -144,12 +144,12 @@ fn s6_what_is_the_same_has_the_same_hash_wherever_and_whenever_it_was_made() {
         .unwrap();
     let other = Snapshot::take(&other.path("elsewhere/.cotter")).unwrap();
     assert_eq!(one.take().hash(), other.hash());
-    // It stands in other people's scripts: it may not change with a version.
+    // Users have this hash in their scripts, so it must not change with a version.
     expect!["09cda07f4aa6d326fb9989ac7e5f8c360750df31fe358d1554639918addfc96e"]
         .assert_eq(&one.take().hash().to_string());
 }
 
-/// S6: whatever a hook could load, a module beside it among it, is part of what is trusted.
+/// S6: everything that a hook could load is part of the trusted contents, even a module beside it.
 #[test]
 fn s6_whatever_changes_in_the_folder_is_another_hash() {
     let check = |what: &str, change: &dyn Fn(&World)| {
@@ -232,14 +232,14 @@ fn s6_what_cannot_be_looked_at_whole_is_refused_by_name() {
     "#]].assert_eq(&out);
 }
 
-/// Somebody puts a link to a secret in the place of a file, and a folder in the place of another, again
-/// and again: nothing from outside is ever taken in.
+/// Another thread repeatedly replaces a file by a link to a secret, and a folder by a link to another
+/// folder. No snapshot ever contains bytes from outside.
 #[test]
 fn s6_nothing_is_swapped_in_between_check_and_read() {
     let world = World::new();
     let secret = world.write("secret", "the secret");
     world.write("outside/check.sh", "the secret");
-    // Much to read: a long time from when names are listed to when the last is opened.
+    // Many files make a long time between listing the names and opening the last file.
     (0..400).for_each(|n| _ = world.write(format!("p/.cotter/{n}"), ""));
     let (file, hooks) = (world.path("p/.cotter/settings.json"), world.path("p/.cotter/hooks"));
     let done = AtomicBool::new(false);
@@ -293,7 +293,7 @@ fn s6_trust_is_given_shown_lost_and_taken_back() {
     assert!(world.store().untrust(&world.source()).unwrap());
     assert!(!world.store().untrust(&world.source()).unwrap());
     assert_eq!(world.stands(), "unknown");
-    // The same contents elsewhere were not trusted there.
+    // Equal contents in another folder are not trusted there.
     world.trust();
     fs::rename(world.path("p"), world.path("q")).unwrap();
     let elsewhere = world.store().look(&world.path("q/.cotter")).unwrap();
@@ -364,7 +364,7 @@ fn s6_a_copy_that_was_touched_is_never_used() {
         let changed = plain(world.stands());
         fs::remove_file(world.path("p/.cotter/new")).unwrap();
         expected.assert_eq(&format!("{same}\n{changed}"));
-        // Said again, it is made again.
+        // Trusting the source again makes the copy again.
         world.trust();
         assert_eq!(world.stands(), "trusted");
         assert_eq!(fs::read(copy.join("settings.json")).unwrap(), b"{}\n");
@@ -473,7 +473,7 @@ fn s6_records_that_belong_to_somebody_else_grant_nothing() {
     let world = World::new();
     world.trust();
     let file = world.path("store/trust.json");
-    // Only root may give a file away.
+    // Only root may change the owner of a file.
     if std::os::unix::fs::chown(&file, Some(1), Some(1)).is_ok() {
         expect!["unknown: [T]/store/trust.json belongs to somebody else: nothing is trusted by it"]
             .assert_eq(&world.stands());
@@ -516,7 +516,7 @@ fn s6_many_writers_at_once_lose_no_word() {
     assert_eq!(world.store().list().unwrap().len(), sources.len());
 }
 
-/// A copy that nobody trusts stays for the sessions that run from it, and not for ever.
+/// An untrusted copy is kept for the sessions that run from it, but not forever.
 #[test]
 fn s6_a_copy_goes_when_nobody_trusted_or_used_it_for_long() {
     let world = World::new();
@@ -540,8 +540,8 @@ fn s6_a_copy_goes_when_nobody_trusted_or_used_it_for_long() {
 
 const WORKER: &str = "COTTER_TRUST_WORKER";
 
-/// What a killed process leaves is either what stood before or what it was about to say; the next one
-/// goes on from there.
+/// A killed process leaves either the state before its change or the state after it, and the next process
+/// continues from there.
 #[test]
 fn s6_a_kill_at_any_moment_leaves_a_store_that_can_be_read() {
     let world = World::new();
@@ -590,7 +590,7 @@ fn version(root: &Path, turn: usize) {
     fs::write(root.join("p/.cotter/settings.json"), format!("{turn}\n")).unwrap();
 }
 
-/// The other side of the test above; by itself it trusts once.
+/// The worker process of the test above; without its variable it trusts once.
 #[test]
 fn a_worker_trusts_again_and_again() {
     let Some(root) = env::var_os(WORKER).map(PathBuf::from) else {
@@ -608,7 +608,7 @@ fn a_worker_trusts_again_and_again() {
         if turn == 1 {
             writeln!(io::stdout(), "begun").unwrap();
         }
-        // The copy is made anew each time, so that a kill finds it half made.
+        // The copy is made again each time, so that a kill may hit a partial copy.
         let copy = root.join("store/copies").join(snapshots[turn % 2].hash().to_string());
         for folder in [&copy, &copy.join("hooks")] {
             let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
@@ -639,14 +639,14 @@ fn s8_a_worktree_shares_trust_where_git_lists_it_and_contents_are_equal() {
     assert_eq!(stands(), "unknown", "what is another is not shared");
     fs::remove_file(world.path("tree/.cotter/hooks/json.py")).unwrap();
     assert_eq!(stands(), "trusted");
-    // Taken back in one, it is taken back in all.
+    // Trust that is revoked in one checkout is revoked in all.
     assert!(store.untrust(&world.path("tree/.cotter")).unwrap());
     assert_eq!(stands(), "unknown");
     assert_eq!(world.stands(), "unknown");
-    // And it is shared the other way round.
+    // Trust is also shared from the worktree to the project.
     store.trust(&Snapshot::take(&world.path("tree/.cotter")).unwrap(), Grants::default()).unwrap();
     assert_eq!(world.stands(), "trusted");
-    // The same name elsewhere in the repository is another folder.
+    // A folder with the same name elsewhere in the repository is another source.
     world.write("p/sub/.cotter/settings.json", "{}\n");
     world.program("p/sub/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
     assert_eq!(told(&store.look(&world.path("p/sub/.cotter")).unwrap()), "unknown");
@@ -661,7 +661,7 @@ fn s8_what_is_admitted_by_its_hash_is_not_written_down() {
     assert_eq!(world.store().list().unwrap(), []);
 }
 
-/// Whether the code of a command is all in the snapshot; what is doubtful is open.
+/// A command is pinned only if all its code is in the snapshot; a doubtful command is open.
 #[test]
 fn s6_commands_are_pinned_only_where_all_their_code_is_known() {
     let world = World::new();

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::command_hook::hook_files::*;
 
-/// A folder with files; a name with a `!` at its end is a program's.
+/// Creates a folder with files; a name that ends in `!` is an executable file.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -52,8 +52,7 @@ fn shown(root: &Path, read: Result<HookFiles, HookFileErrors>) -> String {
     out.replace(&format!("{}/", root.display()), "")
 }
 
-/// What is read of a folder, and that the same is read of its snapshot: what a person is shown is what
-/// runs.
+/// Checks the hooks of a folder, and that its snapshot has the same hooks: a person sees exactly what runs.
 fn check_in(folder: &TempDir, expected: Expect) {
     let root = folder.path().canonicalize().unwrap();
     let on_disk = shown(&root, load_hooks(&root));
@@ -66,7 +65,7 @@ fn check(files: &[(&str, &str)], expected: Expect) {
     check_in(&folder(files), expected);
 }
 
-/// One file, with a program beside it.
+/// Checks one file, with a program beside it.
 fn check_one(text: &str, expected: Expect) {
     check(&[("hooks/a.yaml", text), ("hooks/a.sh!", "#!/bin/sh\n")], expected);
 }
@@ -381,7 +380,7 @@ fn s6_no_link_is_followed_and_nothing_but_a_file_is_read() {
         rejected: hooks/c.yaml: `c.sh` beside it is a link, and links are not followed: name it by `command`
     "#]],
     );
-    // The folder itself may be one: a copy of it has the same.
+    // The folder itself may be a link: a copy of it has the same contents.
     let linked = folder(&[("real/b.yaml", text), ("real/b.sh!", "")]);
     symlink("real", linked.path().join("hooks")).unwrap();
     check_in(
@@ -402,7 +401,7 @@ fn s6_no_link_is_followed_and_nothing_but_a_file_is_read() {
         rejected: hooks/c.yml: it is a link, and links are not followed
     "#]]
     .assert_eq(&shown(root, load_hooks(root)));
-    // In a person's own folder links are theirs.
+    // In a user's own folder links are followed.
     expect![[r#"
         rejected: hooks/a.yaml: it cannot be read: No such device or address (os error 6)
         rejected: hooks/b.yaml: it cannot be read: it is no file

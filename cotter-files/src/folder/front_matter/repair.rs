@@ -1,10 +1,9 @@
-//! Front matter that is not YAML, read all the same: with values in quotes, or line by line.
+//! Lenient readers for front matter that is not YAML: with values in quotes, or line by line.
 
 use crate::folder::front_matter::{FieldError, YamlField, YamlFields, YamlValue};
 use cotter::text;
 
-/// The same with values in quotes that YAML takes for something else, and without tabs at the start of
-/// lines; `None` where there is nothing to quote.
+/// Quotes the values that YAML misreads and replaces tabs at the start of lines; `None` if nothing changes.
 pub(crate) fn quote(front: &str) -> Option<String> {
     let lines: Vec<_> = front.lines().map(quote_line).collect();
     let out = lines.join("\n") + "\n";
@@ -12,7 +11,7 @@ pub(crate) fn quote(front: &str) -> Option<String> {
     changed.then_some(out)
 }
 
-/// A line with its value in quotes, where it needs them.
+/// Quotes the value of a line if the value needs quotes.
 fn quote_line(line: &str) -> String {
     let said = line.trim_start_matches([' ', '\t']);
     let indent = line[..line.len() - said.len()].replace('\t', "  ");
@@ -32,7 +31,7 @@ fn quote_line(line: &str) -> String {
     }
 }
 
-/// A key and what follows its colon on the line.
+/// Splits a line into a key and the text after its colon.
 fn split_key(line: &str) -> Option<(&str, &str)> {
     let in_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let (key, value) = line.split_once(':')?;
@@ -40,7 +39,7 @@ fn split_key(line: &str) -> Option<(&str, &str)> {
     (apart && !key.is_empty() && key.chars().all(in_key)).then(|| (key, value.trim()))
 }
 
-/// Whether YAML would take a value for something else than these words.
+/// True if YAML would misread an unquoted value.
 fn needs_quotes(value: &str) -> bool {
     let Some(first) = value.chars().next() else { return false };
     let is_whole = |open: char, close: char| {
@@ -50,7 +49,7 @@ fn needs_quotes(value: &str) -> bool {
         '"' => !is_whole('"', '"'),
         '\'' => !is_whole('\'', '\''),
         '[' => !closes_at_end(value, '[', ']'),
-        // What stands for something, in a text that was never filled in.
+        // A placeholder of a template that was never filled in.
         '{' if value.starts_with("{{") => true,
         '{' => !closes_at_end(value, '{', '}'),
         '|' | '>' => !value[1..].chars().all(|c| matches!(c, '+' | '-' | '1'..='9')),
@@ -64,7 +63,7 @@ fn needs_quotes(value: &str) -> bool {
     }
 }
 
-/// Whether what a value opens with is closed by its last character: `[a] [b]` is no list.
+/// True if the last character of a value closes its first bracket: `[a] [b]` is not a list.
 fn closes_at_end(value: &str, open: char, close: char) -> bool {
     let mut depth = 0_usize;
     for (at, char) in value.char_indices() {
@@ -80,7 +79,7 @@ fn closes_at_end(value: &str, open: char, close: char) -> bool {
     false
 }
 
-/// The fields of lines `key: value` and the lists and texts below them. What is nested is unread.
+/// Reads lines `key: value`, with the lists and texts below them. A nested value becomes `Unread`.
 pub(crate) fn by_line(front: &str, after: usize) -> Result<YamlFields, FieldError> {
     let mut fields: Vec<YamlField> = vec![];
     let mut below: Vec<(usize, &str)> = vec![];
@@ -108,7 +107,7 @@ pub(crate) fn by_line(front: &str, after: usize) -> Result<YamlFields, FieldErro
     Ok(YamlFields(fields))
 }
 
-/// What a value says that stands on the line of its key.
+/// Reads a value on the line of its key.
 fn inline(value: &str, line: usize) -> YamlValue {
     match value {
         "" => YamlValue::Empty,
@@ -133,7 +132,7 @@ fn unquoted(value: &str) -> String {
     within('"').or_else(|| within('\'')).unwrap_or_else(|| value.to_owned())
 }
 
-/// Gives the last field what stands below its line.
+/// Adds the lines below a key to the value of the last field.
 fn finish(fields: &mut [YamlField], below: Vec<(usize, &str)>) {
     let Some(field) = fields.last_mut() else { return };
     let said: Vec<_> = below.iter().filter(|(_, line)| !line.is_empty()).collect();
@@ -156,7 +155,7 @@ fn finish(fields: &mut [YamlField], below: Vec<(usize, &str)>) {
     };
 }
 
-/// A list of plain texts, or something that is not read.
+/// Reads lines as a list of plain texts; anything else becomes `Unread`.
 fn listed(said: &[&(usize, &str)]) -> YamlValue {
     let item = |(number, line): &&(usize, &str)| {
         let text = line.trim().strip_prefix("- ")?.trim();

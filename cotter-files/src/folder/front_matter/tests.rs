@@ -288,7 +288,7 @@ fn c9_words_are_a_list_or_one_text() {
     check(")) (a", &["))", "(a"]);
 }
 
-/// Text that looks like front matter more often than chance would have it.
+/// Generates text that looks like front matter more often than random text.
 fn nearly() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("---\n".to_owned()),
