@@ -231,7 +231,7 @@ fn address(object: Object<'_>) -> Result<Value, SettingsError> {
     Ok(json!({"type": "http", "url": url, "headers": headers}))
 }
 
-/// True if a URL may be used: nobody on the way can read the request.
+/// True if a URL may be used: https, or http on this machine, without a user and without a fragment.
 fn is_fit(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '\\']).next().unwrap_or_default();

@@ -67,7 +67,7 @@ impl HomeFolder<'_> {
     }
 }
 
-/// The settings files of a folder `.claude`; the last one wins.
+/// The settings files of a folder `.claude`, in reading order: the more local file is last.
 pub const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 
 /// The contents of one file or folder that are used.
@@ -366,7 +366,7 @@ fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, SettingsError> 
 }
 
 /// Brings hooks written for Claude Code together: removes repeats, gives each hook a unique name within its
-/// origin, and applies the strict `on_failure`.
+/// origin, and lets failures block if `on_failure` says so.
 pub fn settle<'a>(
     units: impl Iterator<Item = (Origin, &'a mut Vec<CommandHook>)>,
     on_failure: OnFailure,

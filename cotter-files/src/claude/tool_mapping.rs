@@ -1,5 +1,7 @@
 //! Converts our calls into those of Claude Code and back: names, inputs, results.
 //!
+//! In this file, `ours` means a name or field of cotter, and `theirs` one of Claude Code.
+//!
 //! One call of ours may be several of theirs: our `edit` takes several changes of a file, theirs takes one.
 
 use std::path::Path;

@@ -21,7 +21,7 @@ pub(crate) struct DetectedProject {
 pub(crate) struct ProjectCache(Mutex<Option<(PathBuf, DetectedProject)>>);
 
 impl ProjectCache {
-    /// Returns the result for a project, detected at most once while it is the last one.
+    /// Returns the cached result if `project` is the last one, or else detects it.
     pub(crate) fn of(&self, project: &Path) -> DetectedProject {
         let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &*known {
