@@ -1,4 +1,4 @@
-//! Chores of the workspace, run as `cargo xtask TASK`.
+//! Tasks of the workspace, run as `cargo xtask TASK`.
 //!
 //! Each task is a file; this file reads the arguments. There are few dependencies, so that it builds quickly.
 

@@ -1,4 +1,4 @@
-//! Hooks, tried and watched: `hooks test`, `explain --run-hooks`, `hooks log`.
+//! Commands that test and log hooks: `hooks test`, `explain --run-hooks`, `hooks log`.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Agent Plugins: the manifest `plugin.json` right in the folder, and servers in `mcp.json`.
+//! Agent Plugins: the manifest `plugin.json` at the top of the folder, and servers in `mcp.json`.
 //!
 //! Servers are converted one by one into the form of our own settings. A program of the plugin is called by
 //! its absolute path and starts in the plugin's folder. Only `${PLUGIN_ROOT}` is replaced. There is no

@@ -45,7 +45,7 @@ pub(crate) enum ExitTwo {
     TellsModel,
     /// The person is told.
     TellsPerson,
-    /// Nothing.
+    /// It has no effect.
     Nothing,
 }
 

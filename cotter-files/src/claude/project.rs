@@ -75,7 +75,7 @@ pub const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 pub struct ClaudeUnit {
     /// The file or folder, as its author knows it.
     pub path: PathBuf,
-    /// The class of its owner.
+    /// The origin of its owner.
     pub origin: Option<Origin>,
     /// True if its hooks may rewrite.
     pub rewrite: bool,

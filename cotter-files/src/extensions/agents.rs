@@ -50,7 +50,7 @@ const NONE: &str = "-";
 pub struct AgentFile {
     /// The configuration of the agent.
     pub config: AgentConfig,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// The lines of the allowed tools and of the disallowed tools.
     lines: [Option<usize>; 2],

@@ -46,7 +46,7 @@ pub struct CommandFile {
     pub argument_hint: Option<String>,
     /// The model for the prompt, as `provider/model`; without it, the current model answers.
     pub model: Option<String>,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     text: LazyText,
 }

@@ -34,7 +34,7 @@ const DEEPEST: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryFile {
-    /// The file, without links.
+    /// The path of the file, without links.
     pub path: PathBuf,
     /// The contents of the file.
     pub text: String,
@@ -54,7 +54,7 @@ impl MemoryFile {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryFiles {
-    /// The files.
+    /// The memory files.
     pub files: Vec<MemoryFile>,
     /// The skipped files, and why.
     pub diagnostics: Vec<Diagnostic>,

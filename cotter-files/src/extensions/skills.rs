@@ -65,7 +65,7 @@ pub struct SkillFile {
     pub name: SmolStr,
     /// The purpose of the skill.
     pub description: String,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     /// True if the model may call the skill.
     pub exposed: bool,

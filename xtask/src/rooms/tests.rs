@@ -1,4 +1,4 @@
-//! One edge of each kind, planted in a small crate.
+//! Tests with one edge of each kind in a small crate.
 
 use expect_test::{Expect, expect};
 
