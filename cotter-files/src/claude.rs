@@ -1,20 +1,21 @@
 //! Files that were written for Claude Code: a folder `.claude` or `.agents`, plugins, and the hooks in them.
-//! Nothing here asks a person, prints or looks for a home folder; a caller passes folders and trust in.
+//! This room asks no person, prints nothing and looks up no home folder. The caller passes folders and trust
+//! in.
 //!
 //! ```text
-//! project     what a project's and a person's folders bring       claude/project.rs, installed.rs,
-//!    │                                                            settings.rs, plugin.rs, agent_plugin.rs
-//! entries     hooks, leniently; what is not honoured is told      claude/entries.rs, misplaced.rs
-//! events      where each event happens here: one table            claude/events.rs, matcher.rs
-//! hook        matched, checked, started, heard                    claude/hook.rs, pinned.rs
-//! input       what a hook reads: fields, names, inputs of theirs  claude/input.rs, tool_mapping.rs
-//! output      what exit code and output mean, event by event      claude/output.rs, prompt_handler.rs
+//! project     reads the folders of a project and of a person        claude/project.rs, installed.rs,
+//!    │                                                              settings.rs, plugin.rs, agent_plugin.rs
+//! entries     reads hooks leniently, reports unsupported parts      claude/entries.rs, misplaced.rs
+//! events      maps each event to its point: one table               claude/events.rs, matcher.rs
+//! hook        matches, checks and starts a hook, reads its output   claude/hook.rs, pinned.rs
+//! input       builds a hook's input in Claude Code's fields         claude/input.rs, tool_mapping.rs
+//! output      interprets exit code and output, event by event       claude/output.rs, prompt_handler.rs
 //! ```
 //!
-//! Hooks run in place, in the session's folder, by `sh -c` or as they are where they have `args`. A failure
-//! passes and is told each time, unless the entry or [`ClaudeFile::on_failure`] says that it blocks. What a
-//! hook allows nobody is asked about, where nothing but mode or zone would ask: no gate, no rule and no
-//! kernel gate is answered by it. Another input is taken where the owner may rewrite.
+//! Hooks run in place, in the session's folder: by `sh -c`, or directly if they have `args`. A failure passes
+//! and is reported each time, unless the entry or [`ClaudeFile::on_failure`] says that a failure blocks. If a
+//! hook allows a call, the person is not asked where only the mode or the zone would ask. The hook answers no
+//! gate, no rule and no kernel gate. A changed input is used only if the owner may rewrite.
 
 pub mod project;
 mod installed;
@@ -60,37 +61,37 @@ use crate::command_hook::{
 pub use cotter::host::our_tools;
 use cotter::{Registry, hooks::points::PointId, permission::rule::Rule};
 
-/// A file that declares hooks, and what holds for all of them.
+/// A file that declares hooks, and the properties that all its hooks share.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ClaudeFile {
-    /// The file, for what is said about it.
+    /// The path of the file, for diagnostics.
     pub path: PathBuf,
-    /// The plugin it is of.
+    /// The plugin that the file belongs to.
     pub plugin: Option<PluginPaths>,
-    /// What a failure amounts to where an entry says nothing. An entry may be stricter, never looser.
+    /// The effect of a failure if an entry does not say. An entry may be stricter, never looser.
     pub on_failure: OnFailure,
-    /// The folder that is looked at before each start.
+    /// The folder that is compared with its trusted hash before each start.
     pub pinned: Option<PinnedFolder>,
 }
 
 impl ClaudeFile {
-    /// A settings file whose hooks are as published: a failure passes.
+    /// A settings file with the default of Claude Code: a failure passes.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         ClaudeFile { path: path.into(), plugin: None, on_failure: OnFailure::Pass, pinned: None }
     }
 
-    /// The same of a plugin.
+    /// Returns this file as a file of `plugin`.
     pub fn with_plugin(self, plugin: PluginPaths) -> Self {
         ClaudeFile { plugin: Some(plugin), ..self }
     }
 
-    /// The same with another word on failures.
+    /// Returns this file with another effect of failures.
     pub fn with_on_failure(self, on_failure: OnFailure) -> Self {
         ClaudeFile { on_failure, ..self }
     }
 
-    /// The same, each start after a look at the folder.
+    /// Returns this file with a folder that is checked before each start.
     pub fn with_pinned(self, pinned: PinnedFolder) -> Self {
         ClaudeFile { pinned: Some(pinned), ..self }
     }
@@ -99,55 +100,55 @@ impl ClaudeFile {
 /// The folders of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginPaths {
-    /// Where it lies.
+    /// The folder that the plugin is in.
     pub root: PathBuf,
-    /// Where it keeps what outlives it, if it may keep anything.
+    /// The folder for data that outlives the plugin, if the plugin may store any.
     pub data: Option<PathBuf>,
 }
 
-/// What an entry says beyond what every command hook has.
+/// The part of an entry that is specific to Claude Code.
 #[derive(Clone, Debug)]
 pub struct ClaudeEntry {
     event: ClaudeEvent,
-    /// Never empty: one of them must match.
+    /// Never empty: one of the matchers must match.
     matchers: Vec<Matcher>,
     condition: Option<Rule>,
     handler: ClaudeHandler,
     plugin: Option<PluginPaths>,
     pinned: Option<PinnedFolder>,
-    /// Whether its refusal is told to the model when nobody waited for it.
+    /// True if the model is told of a refusal by a hook that nobody waited for.
     rewakes: bool,
 }
 
-/// Whether Claude Code knows an event of that name, whatever becomes of it here.
+/// True if Claude Code has an event of that name, supported here or not.
 pub(crate) fn is_event(name: &str) -> bool {
     crate::claude::events::is_known(name)
 }
 
-/// The point that an event of Claude Code is at here.
+/// The point at which an event of Claude Code happens here.
 pub fn point_of(event: &str) -> Option<PointId> {
     other_point(event)
 }
 
-/// An address that is asked.
+/// A handler that sends the event to a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct HttpHandler {
     url: String,
     headers: Vec<(String, String)>,
-    /// The variables that headers may have in them.
+    /// The variables that may be used in headers.
     named: Vec<String>,
 }
 
-/// Who is asked.
+/// The kind of handler that an entry asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ClaudeHandler {
-    /// The command.
+    /// The entry's command.
     Command,
     /// A model.
     Prompt(PromptHandler),
-    /// An address.
+    /// A URL.
     Http(HttpHandler),
-    /// Nobody can be, for this reason: it fails each time.
+    /// No handler can be asked, for this reason: the hook fails each time.
     Nothing(String),
 }
 
@@ -159,7 +160,7 @@ impl ClaudeEntry {
         entry.downcast_ref()
     }
 
-    /// The address that is asked, where it is one, and the variables it is told.
+    /// The URL of an HTTP handler, and the variables whose values it may get.
     pub fn address(&self) -> Option<(&str, &[String])> {
         match &self.handler {
             ClaudeHandler::Http(http) => Some((&http.url, &http.named)),
@@ -167,12 +168,12 @@ impl ClaudeEntry {
         }
     }
 
-    /// The event it is bound to.
+    /// The event that the entry is bound to.
     pub fn event(&self) -> ClaudeEvent {
         self.event
     }
 
-    /// The files that a command names by whole paths, and that are there now.
+    /// The existing files that a command names by absolute paths.
     pub(crate) fn files(&self, command: &CommandLine) -> Vec<PathBuf> {
         let words = self.words(command, Path::new("${CLAUDE_PROJECT_DIR}"));
         let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -183,8 +184,9 @@ impl ClaudeEntry {
         paths.map(PathBuf::from).filter(|path| path.is_file()).collect()
     }
 
-    /// What is executed. Placeholders are filled in where no shell looks at them, and for a shell where the
-    /// path means nothing but itself there; otherwise the shell finds the variable.
+    /// The words to execute. Placeholders are replaced in words that no shell reads. In a shell line, a
+    /// placeholder is replaced only if its path has no character with a meaning in a shell; otherwise the
+    /// shell reads the variable.
     fn words(&self, command: &CommandLine, project: &Path) -> Vec<OsString> {
         let plugin = self.plugin.as_ref();
         let paths = [
@@ -201,7 +203,7 @@ impl ClaudeEntry {
         match command {
             CommandLine::Shell(line) => CommandLine::Shell(filled(line, true)).words(),
             CommandLine::Words(words) => {
-                // `bash -c LINE` is a shell's as well.
+                // A shell also reads `bash -c LINE`.
                 let for_shell = words.len() == 3 && words[0] == "bash" && words[1] == "-c";
                 words.iter().map(|word| filled(word, for_shell).into()).collect()
             }
@@ -250,8 +252,8 @@ impl CustomDialect for ClaudeEntry {
 }
 
 impl ClaudeEntry {
-    /// Whether another does the same at the same event, for whatever it matches. What is trusted by itself is
-    /// another thing.
+    /// True if `other` does the same at the same event, whatever its matchers are. Entries with different
+    /// pinned folders differ, because each folder is trusted separately.
     fn does_as(&self, other: &Self) -> bool {
         self.event == other.event
             && self.handler == other.handler

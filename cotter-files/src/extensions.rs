@@ -1,8 +1,8 @@
-//! Skills, commands, agents and memory in files: what a person writes down instead of linking it. Plugins,
-//! profiles and checks of files stand in rooms above.
+//! Skills, commands, agents and memory from files, which a person writes instead of linking code. Plugins,
+//! profiles and checks of files are in rooms above.
 //!
-//! A folder of extensions is read whole, without starting anything. What is broken is left out and told
-//! with its place; what could be read another way than it was written is read so and told as well.
+//! A folder of extensions is read as a whole, without starting anything. An invalid file is skipped and
+//! reported with its location. A file that can be read only in a corrected form is used so, and reported.
 
 pub(crate) mod skills;
 pub(crate) mod commands;
@@ -40,28 +40,28 @@ use cotter::{
     permission::mode::Mode, text,
 };
 
-/// Whose a folder is, and whether a person trusts it.
+/// The origin of a folder, and its trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadContext {
-    /// Whose it is.
+    /// The origin of the folder.
     pub origin: Origin,
-    /// Whether what it brings may act: untrusted, no trigger matches, nothing of it takes the place of
-    /// something else, and no command in its texts runs.
+    /// True if its contents may act. In an untrusted folder no trigger matches, nothing replaces an existing
+    /// name, and no command in its texts runs.
     pub trusted: bool,
 }
 
 impl LoadContext {
-    /// A folder of somebody who needs no trust, or has it.
+    /// A folder that needs no trust, or has it.
     pub fn trusted(origin: Origin) -> Self {
         LoadContext { origin, trusted: true }
     }
 
-    /// A folder that nobody trusted.
+    /// A folder that is not trusted.
     pub fn untrusted(origin: Origin) -> Self {
         LoadContext { origin, trusted: false }
     }
 
-    /// Where links of such a folder may lead.
+    /// The targets that links in such a folder may have.
     pub(crate) fn links(&self, folder: &Path) -> LinkPolicy {
         match self.trusted && self.origin == Origin::User {
             true => LinkPolicy::Anywhere,
@@ -70,14 +70,14 @@ impl LoadContext {
     }
 }
 
-/// The keys of front matter that mean something, by kind of file. Others stand without effect.
+/// The keys of front matter that have an effect, by kind of file. Other keys are ignored.
 pub mod keys {
     pub use crate::extensions::{
         agents::KEYS as AGENT, commands::KEYS as COMMAND, skills::KEYS as SKILL,
     };
 }
 
-/// What folders brought: skills, commands, agents, and what is to be said about their files.
+/// The contents of folders: skills, commands, agents, and diagnostics about their files.
 pub struct LoadedFolder {
     /// The skills.
     pub skills: Vec<Arc<SkillFile>>,
@@ -85,13 +85,13 @@ pub struct LoadedFolder {
     pub commands: Vec<Arc<CommandFile>>,
     /// The agents.
     pub agents: Vec<AgentFile>,
-    /// What is to be said about the files.
+    /// Diagnostics about the files.
     pub diagnostics: Vec<Diagnostic>,
     loading: LoadContext,
     shared: Arc<FolderShared>,
 }
 
-/// Reads the folders `skills`, `commands` and `agents` of a folder. Those that are not there hold nothing.
+/// Reads the folders `skills`, `commands` and `agents` of a folder. A missing folder is empty.
 pub fn load(folder: &Path, loading: &LoadContext) -> LoadedFolder {
     let links = loading.links(folder);
     let (skills, of_skills) = skills::load(&folder.join("skills"), &links);
@@ -125,7 +125,7 @@ impl LoadedFolder {
         skills.chain(commands).chain(self.agents.iter().map(|file| &file.path))
     }
 
-    /// Adds what another folder of the same origin brought. Of one name the first stays.
+    /// Adds the contents of another folder of the same origin. Of equal names, the first stays.
     pub fn join(mut self, other: LoadedFolder) -> Self {
         self.skills.extend(other.skills);
         self.commands.extend(other.commands);
@@ -135,9 +135,9 @@ impl LoadedFolder {
         self
     }
 
-    /// Leaves out what could not be taken: commands that are built in, names that others of the same
-    /// origin have, and of an untrusted folder every name that is taken. What is left is taken from then
-    /// on.
+    /// Drops items whose names are not free: names of built-in commands, names that another owner of the same
+    /// origin has, and, in an untrusted folder, every taken name. The names of the remaining items are then
+    /// taken.
     pub fn fit(mut self, owner: &Owner, names: &mut TakenNames) -> Self {
         let LoadContext { origin, trusted } = self.loading.clone();
         self.leave_out(|kind, name| {
@@ -153,7 +153,7 @@ impl LoadedFolder {
         self
     }
 
-    /// Registers all of it, as its owner's.
+    /// Registers all items under the owner of `unit`.
     pub fn register(&self, unit: &mut Registry) {
         self.skills.iter().for_each(|skill| _ = unit.define_skill(skill.skill(&self.shared)));
         for command in &self.commands {
@@ -164,12 +164,12 @@ impl LoadedFolder {
         }
     }
 
-    /// The folders whose files belong to skills: what calls may read of a folder that is closed.
+    /// The folders whose files belong to skills. Calls may read them even in a closed folder.
     pub fn skill_folders(&self) -> Vec<PathBuf> {
         self.skills.iter().filter_map(|skill| Some(skill.folder()?.to_owned())).collect()
     }
 
-    /// Leaves everything out.
+    /// Drops everything.
     #[cfg(unix)]
     pub(crate) fn clear(&mut self) {
         self.skills.clear();
@@ -186,8 +186,8 @@ impl LoadedFolder {
         });
     }
 
-    /// Tells which of several would be used, were they loaded together. A collection is to choose from:
-    /// nothing is wrong with any of them.
+    /// Reports which of several items of one name would be used if they were loaded together. In a collection
+    /// that a person chooses from, this is a warning and no error.
     pub(crate) fn tell_of_repeats(&mut self) {
         let mut seen = FirstNames::default();
         let skills = self.skills.iter().map(|file| (NameKind::Skill, &file.name, &file.path));
@@ -225,12 +225,12 @@ impl LoadedFolder {
     }
 }
 
-/// Who had a name first.
+/// The first file of each name.
 #[derive(Default)]
 struct FirstNames(HashMap<(NameKind, SmolStr), PathBuf>);
 
 impl FirstNames {
-    /// The file that had the name before this one; `None` where this is the first.
+    /// The file that had the name before this one; `None` if this file is the first.
     fn first(&mut self, kind: NameKind, name: &str, path: &Path) -> Option<&Path> {
         match self.0.entry((kind, name.into())) {
             Entry::Occupied(first) => Some(first.into_mut()),
@@ -242,12 +242,12 @@ impl FirstNames {
     }
 }
 
-/// The names that somebody has.
+/// The names that are already taken, with their owners.
 #[derive(Clone, Debug, Default)]
 pub struct TakenNames(Vec<(NameKind, SmolStr, Owner)>);
 
 impl TakenNames {
-    /// Those that an agent has, but for the names of owners that are loaded again.
+    /// The names of an agent, without the names of owners that are loaded again.
     pub fn of(agent: &Agent, except: &[Owner]) -> Self {
         let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent, NameKind::Hook];
         let all = kinds.into_iter().flat_map(|kind| agent.names(kind));
@@ -255,7 +255,7 @@ impl TakenNames {
         TakenNames(all.map(|info| (info.kind, info.name, info.owner)).collect())
     }
 
-    /// Who has a name so that somebody of that origin cannot have it too.
+    /// The owner whose registration blocks `name` for `origin`.
     fn hindrance(
         &self,
         kind: NameKind,
@@ -264,7 +264,7 @@ impl TakenNames {
         trusted: bool,
     ) -> Option<&Owner> {
         let is_it = |other: NameKind| {
-            // A command is found before a hook or a skill of its name.
+            // A command is found before a hook or a skill of the same name.
             let hides = kind == NameKind::Command && !trusted;
             other == kind || hides && matches!(other, NameKind::Hook | NameKind::Skill)
         };
@@ -277,7 +277,7 @@ impl TakenNames {
     }
 }
 
-/// What the files of one folder share.
+/// State that the files of one folder share.
 pub(crate) struct FolderShared {
     trusted: bool,
     known: ProjectCache,
@@ -289,11 +289,11 @@ impl fmt::Debug for FolderShared {
     }
 }
 
-/// The most bytes of what one command writes that are told.
+/// The maximum size of one command's output that is passed on, in bytes.
 const WRITTEN_BYTES: usize = 32 * 1024;
 
 impl FolderShared {
-    /// A text with everything filled in that it leaves open.
+    /// Replaces all placeholders and commands of a text.
     async fn fill(&self, text: &str, arguments: &Arguments, controls: &Controls) -> String {
         let variables = self.variables(controls);
         let mut out = String::new();
@@ -334,7 +334,7 @@ impl FolderShared {
     }
 }
 
-/// What a command writes, or why it did not. It takes the way of every call.
+/// The output of a command, or the reason why it failed. The command runs like every other call.
 async fn run(controls: &Controls, line: &str, written: &str) -> String {
     match controls.run_tool("bash", json!({"command": line})).await {
         Ok(output) => text::cut(output.content.text().trim_end(), WRITTEN_BYTES),

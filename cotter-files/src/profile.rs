@@ -1,18 +1,18 @@
-//! Profiles: an agent as a folder with an `agent.json`, which can be handed on. It says what the agent is
-//! told, what it may use, and what happens at moments of its run.
+//! Profiles: an agent as a folder with an `agent.json`, which can be shared. The file declares the prompt of
+//! the agent, its tools, and actions at moments of its run.
 //!
 //! ```text
-//! read       agent.json ─► Profile; every mistake with its place       profile/read.rs
+//! read       agent.json ─► Profile; every error with its location       profile/read.rs
 //!   │
 //! Action     log ─ webhook ─ save_json ─ approve ─ command             profile/action.rs
 //!   │
-//! ActionHost posts, keeps lines, starts commands: the caller's to say
+//! ActionHost posts, saves lines, starts commands: the caller provides it
 //!   │
 //! Registry   gates and observers, as `profile:NAME`; never a transform, never an allow rule
 //! ```
 //!
-//! A profile may watch, ask and forbid. Nothing it says makes anything looser or changes what a tool is
-//! given: whatever it registers has an origin that may not.
+//! A profile may observe, ask and deny. It cannot loosen anything or change the input of a tool: the origin
+//! of its registrations has no such right.
 
 pub mod read;
 mod action;
@@ -42,54 +42,54 @@ use cotter::{
     text::redact::Redactor,
 };
 
-/// What an `agent.json` says.
+/// The contents of an `agent.json`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Profile {
-    /// What it is called by.
+    /// The name of the profile.
     pub name: SmolStr,
-    /// What it is for.
+    /// The purpose of the profile.
     pub description: String,
-    /// Who answers, as `provider/model`. It is the caller's to see that the person has set it up.
+    /// The model, as `provider/model`. The caller checks that the person has configured it.
     pub model: Option<SourcedText>,
-    /// What its model is told first.
+    /// The system prompt.
     pub system_prompt: Option<String>,
     /// The tools it may call, as globs over names; empty for all.
     pub tools: Vec<String>,
     /// The skills it may use, by name; empty for all.
     pub skills: Vec<SmolStr>,
-    /// What it is at, for hooks and texts.
+    /// The mode of the agent, for hooks and texts.
     pub mode: Option<SmolStr>,
-    /// The most requests of a run.
+    /// The maximum number of requests of a run.
     pub max_turns: Option<u32>,
     /// Rules that ask or deny, guards, and a mode and level, which are checked by [`Profile::tightens`].
     pub permissions: Permissions,
-    /// What happens at moments of a run.
+    /// The actions at moments of a run.
     pub actions: Vec<Action>,
-    /// Where mode and level stand.
+    /// The locations of `mode` and `level` in the file.
     stand: [Option<SourceLocation>; 2],
 }
 
-/// Something that happens at a moment of a run.
+/// An action at a moment of a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Action {
-    /// Its name as a hook: `onToolCall.approve`.
+    /// The name of the hook: `onToolCall.approve`.
     pub name: SmolStr,
-    /// The moment.
+    /// The point of the moment.
     pub point: PointId,
-    /// The tools it is about, as globs over names of ours; `None` for all.
+    /// The tools that the action is about, as globs over our names; `None` for all.
     pub tools: Option<Vec<String>>,
-    /// Where its tools stand in the file, else the action.
+    /// The location of its `tools` in the file, or else of the action.
     pub location: SourceLocation,
-    /// How long it may take; `None` is what its point allows.
+    /// The time limit; `None` for the limit of its point.
     pub limit: Option<Duration>,
-    /// What happens.
+    /// The kind of action.
     pub does: ActionKind,
 }
 
 impl Action {
-    /// Whether it can keep a tool from running.
+    /// True if the action can refuse a call.
     pub fn is_gate(&self) -> bool {
         match self.does {
             ActionKind::Approve => true,
@@ -99,39 +99,39 @@ impl Action {
     }
 }
 
-/// What an action does.
+/// The kind of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ActionKind {
-    /// Tells names and sizes, nothing of what was said or done.
+    /// Reports names and sizes, no contents.
     Log(LogLevel),
-    /// Posts what happened to an https address.
+    /// Posts the event to an https URL.
     Webhook(SourcedText),
-    /// Adds what happened to a file below `runs/`, as a line.
+    /// Appends the event as a line to a file below `runs/`.
     SaveJson(PathBuf),
-    /// Has a person asked before a tool runs.
+    /// Asks a person before a tool runs.
     Approve,
-    /// Starts a program: a gate before a tool runs, an observer elsewhere.
+    /// Starts a program: a gate before a tool runs, an observer at other points.
     Command(CommandLine),
 }
 
-/// How loud a log is.
+/// The level of a log action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogLevel {
-    /// Kept with the hook's record; nobody is told.
+    /// Only added to the hook's record.
     Debug,
-    /// Told to the person.
+    /// Shown to the person.
     #[default]
     Info,
-    /// Told as a warning.
+    /// Shown as a warning.
     Warn,
-    /// Told as an error.
+    /// Shown as an error.
     Error,
 }
 
 impl LogLevel {
-    /// The words in a file.
+    /// The words in a file, with their levels.
     pub const WORDS: &[(&str, LogLevel)] = &[
         ("debug", LogLevel::Debug),
         ("info", LogLevel::Info),
@@ -140,56 +140,55 @@ impl LogLevel {
     ];
 }
 
-/// What the operator of the machine lets profiles do.
+/// The permissions that the operator of the machine grants to profiles.
 #[derive(Clone, Copy)]
 pub struct ProfileGrants<'a> {
-    /// Whether they may start programs.
+    /// True if profiles may start programs.
     pub commands: bool,
-    /// Who says which addresses may be posted to; `None` where nothing will be.
+    /// The poster that decides which URLs are allowed; `None` if nothing will be posted.
     pub posts: Option<&'a dyn WebhookPoster>,
 }
 
 impl ProfileGrants<'_> {
-    /// Everything, for whoever looks at a file and runs nothing of it.
+    /// Grants everything, for a caller that inspects a file and runs nothing.
     pub fn to_look() -> Self {
         ProfileGrants { commands: true, posts: None }
     }
 }
 
-/// Posts what happened. The library connects to nothing by itself.
+/// Posts events. The library itself connects to nothing.
 pub trait WebhookPoster: Send + Sync + 'static {
-    /// Whether an address may be posted to, as far as it tells by itself. An error says why not, and the
-    /// profile is not loaded.
+    /// Checks whether a URL may be posted to, as far as the URL itself shows. An error gives the reason, and
+    /// the profile is not loaded.
     fn admits(&self, url: &str) -> Result<(), String>;
 
-    /// Posts JSON to an address. Dropped, it is given up. An error says what went wrong; it is told and
-    /// changes nothing.
+    /// Posts JSON to a URL. Dropping the future cancels the post. An error is reported and changes nothing.
     fn post(&self, url: &str, body: Arc<[u8]>) -> PostFuture;
 }
 
-/// A letter on its way.
+/// A post in progress.
 pub type PostFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// What the actions of a profile are done with.
+/// The means to perform the actions of a profile.
 #[derive(Clone)]
 pub struct ActionHost {
     /// The profile's folder, without links: `runs/` is below it.
     pub folder: PathBuf,
-    /// Where its commands run, and who starts them.
+    /// The location for its commands, and the starter of processes.
     pub commands: HookLocation,
-    /// Who posts.
+    /// The poster for webhooks.
     pub posts: Arc<dyn WebhookPoster>,
-    /// Takes secrets out of what is posted and kept.
+    /// Redacts secrets in posted and saved lines.
     pub redactor: Arc<Redactor>,
 }
 
 impl Profile {
-    /// Who registers what a profile brings: `unit` tells where it is from.
+    /// The owner of the profile's registrations; `unit` names the source of the profile.
     pub fn owner(&self, unit: impl Into<SmolStr>) -> Owner {
         Owner::new(Origin::Profile(self.name.clone()), unit)
     }
 
-    /// Makes an agent what the profile says it is.
+    /// Applies the profile to the configuration of an agent.
     pub fn configure(&self, config: &mut AgentConfig) {
         config.name = self.name.clone();
         config.description = self.description.clone();
@@ -203,7 +202,7 @@ impl Profile {
         }
     }
 
-    /// Whether its mode and level are no looser than what is in force without it.
+    /// Checks that its mode and level are no looser than those of `policy`.
     pub fn tightens(&self, policy: &Policy) -> Result<(), SettingsError> {
         let Permissions { mode, level, .. } = &self.permissions;
         let is_looser = [
@@ -223,7 +222,7 @@ impl Profile {
     pub fn register(&self, unit: &mut Registry, means: &ActionHost) {
         let Permissions { mode, level, ask, deny, policies, .. } = &self.permissions;
         for (kind, rules) in [(RuleKind::Ask, ask), (RuleKind::Deny, deny)] {
-            // Those that are none were refused when the file was read.
+            // Invalid rules were refused when the file was read.
             let rules = rules.iter().filter_map(|rule| Rule::parse(kind, &rule.text).ok());
             rules.for_each(|rule| _ = unit.rule(rule));
         }

@@ -1,6 +1,8 @@
-//! `cargo xtask bench`: the benches of the core, of models and of the command line. They print their own tables.
+//! `cargo xtask bench`: runs the benches of the core, of models and of the command line. They print their own
+//! tables.
 //!
-//! They are built as what is shipped (profile `dist`), or faster in CI (profile `ci`), where they only have to run.
+//! They are built like a release (profile `dist`), or faster in CI (profile `ci`), where they only have to
+//! run.
 
 use std::env;
 

@@ -6,10 +6,10 @@ use std::{env, time::Instant};
 
 use crate::{command, failure::Failure};
 
-/// How the tests are run. README.md shows this line, and a test below holds it to that.
+/// The command that runs the tests. README.md shows this line; a test below checks that.
 const TEST: &str = "cargo test --workspace --locked";
 
-/// The checks, in the order they run. Those that need a tool stand last.
+/// The checks, in the order they run. The checks that need a tool are last.
 const STEPS: &[Step] = &[
     Step::new("fmt", "cargo fmt --all --check"),
     Step::new("clippy", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
@@ -58,17 +58,17 @@ impl Step {
         Self { tool: Some(tool), ..self }
     }
 
-    /// The command as one would type it, environment included.
+    /// The command as a person types it, with its environment.
     fn typed(&self) -> String {
         let env: String = self.env.iter().map(|(key, value)| format!("{key}='{value}' ")).collect();
         format!("{env}{}", self.line)
     }
 }
 
-/// What a missing tool means.
+/// The effect of a missing tool.
 #[derive(Clone, Copy)]
 enum Missing {
-    /// On a contributor's machine: the step is skipped and says so.
+    /// On a contributor's machine: the step is skipped, with a message.
     Skips,
     /// In CI: a step that does not run must not look like one that passed.
     Fails,

@@ -1,4 +1,4 @@
-//! Running programs: a command is a line of words, as one would type it in the workspace's root.
+//! Runs programs. A command is a line of words, as typed in the workspace's root.
 
 use std::{
     env,
@@ -8,9 +8,9 @@ use std::{
 
 use crate::failure::Failure;
 
-/// The root of the workspace that cargo runs us in.
+/// The root of the workspace in which cargo runs this program.
 ///
-/// Read when we run rather than when we were built: one build may serve two checkouts.
+/// The root is read at run time and not at build time, because one build may serve two checkouts.
 pub(crate) fn root() -> Result<PathBuf, Failure> {
     env::var_os("CARGO_MANIFEST_DIR")
         .and_then(|xtask| Path::new(&xtask).parent().map(Path::to_owned))
@@ -20,7 +20,7 @@ pub(crate) fn root() -> Result<PathBuf, Failure> {
         })
 }
 
-/// Runs `line` to its end, its output going to the terminal.
+/// Runs `line` to its end. Its output goes to the terminal.
 ///
 /// `env` is added to the environment of this one command.
 pub(crate) fn run(line: &str, env: &[(&str, &str)]) -> Result<(), Failure> {
@@ -31,7 +31,7 @@ pub(crate) fn run(line: &str, env: &[(&str, &str)]) -> Result<(), Failure> {
     succeeded(line, status)
 }
 
-/// Runs `line` to its end and returns what it printed on stdout.
+/// Runs `line` to its end and returns its standard output.
 pub(crate) fn output(line: &str) -> Result<String, Failure> {
     let output = command(line)?
         .stderr(Stdio::inherit())
@@ -43,7 +43,7 @@ pub(crate) fn output(line: &str) -> Result<String, Failure> {
     })
 }
 
-/// Whether `line` can be started and succeeds; its output is dropped.
+/// True if `line` can be started and succeeds; its output is dropped.
 pub(crate) fn succeeds(line: &str) -> Result<bool, Failure> {
     let status = command(line)?.stdout(Stdio::null()).stderr(Stdio::null()).status();
     Ok(status.is_ok_and(|status| status.success()))

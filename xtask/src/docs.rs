@@ -17,16 +17,16 @@ use crate::{
     schemas,
 };
 
-/// What to do with a region or a schema that is stale.
+/// The treatment of a stale region or schema.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Mode {
-    /// Write it anew.
+    /// Write the new contents.
     Write,
-    /// Fail, and leave the file as it is.
+    /// Fail, and leave the file unchanged.
     Check,
 }
 
-/// The name of a region and what belongs there.
+/// The names of regions, with the functions that generate them.
 const GENERATORS: &[(&str, Generator)] =
     &[("points", points), ("cli-help", cli_help), ("features", features::generate)];
 
@@ -50,18 +50,18 @@ pub(crate) fn run(mode: Mode) -> Result<(), Failure> {
     }
 }
 
-/// The table of points, from the table in the code.
+/// The table of points, generated from the table in the code.
 fn points() -> Result<String, Failure> {
     command::output("cargo run -q -p cotter --example points_table --locked")
 }
 
-/// What `cotter --help` prints.
+/// The output of `cotter --help`.
 fn cli_help() -> Result<String, Failure> {
     let help = command::output("cargo run -q -p cotter-cli --locked -- --help")?;
     Ok(format!("```text\n{}\n```", help.trim_end()))
 }
 
-/// What the generators said, each asked at most once.
+/// The output of the generators; each generator runs at most once.
 #[derive(Default)]
 struct Generated(BTreeMap<&'static str, String>);
 

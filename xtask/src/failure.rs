@@ -1,12 +1,12 @@
-//! The one error of `xtask`: what failed, why, and what to do about it.
+//! The only error type of `xtask`: the failure, its causes, and a hint.
 
 use std::fmt;
 
-/// Something for a person to read. Nothing branches on it.
+/// An error for a person to read. No code branches on it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
-    /// Nearest first.
+    /// The nearest cause first.
     causes: Vec<String>,
     hint: Option<String>,
 }
@@ -25,7 +25,7 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Says what was being done; what went wrong becomes the cause of that.
+    /// Adds the task that failed as the message; the old message becomes its first cause.
     pub(crate) fn context(mut self, message: impl Into<String>) -> Self {
         self.causes.insert(0, self.message);
         self.message = message.into();

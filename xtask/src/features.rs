@@ -1,9 +1,9 @@
 //! The table of features in docs/FEATURES.md: docs/features.tsv joined with the names of tests.
 //!
-//! A line of docs/features.tsv is `id`, `yes`, `partly` or `no` (is it built?) and one sentence, apart by
-//! tabs. `# …` begins a section. A test shows a feature when its name begins with the feature's id:
-//! `fn l6_…`, or `fn s4_s23_…` for two. Three things are errors: a feature that is built and has no test,
-//! a feature that is not built and has one, and a test that begins with an unknown id.
+//! A line of docs/features.tsv has three columns, separated by tabs: `id`, `yes`, `partly` or `no` (is it
+//! built?), and one sentence. `# …` begins a section. A test shows a feature if its name begins with the
+//! feature's id: `fn l6_…`, or `fn s4_s23_…` for two. Three things are errors: a feature that is built and
+//! has no test, a feature that is not built and has one, and a test that begins with an unknown id.
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write, fs};
 
@@ -15,7 +15,7 @@ use crate::{
 
 const TABLE: &str = "docs/features.tsv";
 
-/// The most tests that are listed for one feature.
+/// The maximum number of tests that are listed for one feature.
 const MOST_TESTS: usize = 3;
 
 /// The first letters of ids. A test may begin with another letter and a number without naming a feature.
@@ -130,7 +130,7 @@ fn find_tests(files: &[SourceFile]) -> Tests {
         for test in &*tests {
             *in_file.entry(test.path.clone()).or_default() += 1;
         }
-        // Stable: tests of one file stay in their order.
+        // The sort is stable: tests of one file stay in their order.
         tests.sort_by_key(|test| {
             let is_unit_test = !test.path.contains("/tests/");
             let file = (Reverse(in_file[&test.path]), test.path.clone());
@@ -140,7 +140,7 @@ fn find_tests(files: &[SourceFile]) -> Tests {
     tests
 }
 
-/// The names of the tests of a source file. Ignored tests show nothing and are left out.
+/// The names of the tests of a source file. Ignored tests show no feature and are left out.
 fn test_names(source: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut is_test = false;

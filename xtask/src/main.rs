@@ -1,6 +1,6 @@
-//! Chores of the workspace, run as `cargo xtask TASK`.
+//! Tasks of the workspace, run as `cargo xtask TASK`.
 //!
-//! Each task is a file; this one reads the arguments. Few dependencies, so that it builds in a moment.
+//! Each task is a file; this file reads the arguments. There are few dependencies, so that it builds quickly.
 
 use std::{env, process::ExitCode};
 
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the arguments ask for.
+/// The task that the arguments name.
 #[derive(Debug, Clone, Copy)]
 enum Task<'a> {
     Help,
@@ -62,7 +62,7 @@ enum Task<'a> {
     Names,
 }
 
-/// Reads the arguments; `None` when they name no task.
+/// Reads the arguments; `None` if they name no task.
 fn parse<'a>(args: &[&'a str]) -> Option<Task<'a>> {
     match *args {
         ["help" | "--help" | "-h"] | [_, "--help" | "-h"] => Some(Task::Help),

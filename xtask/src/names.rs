@@ -1,7 +1,7 @@
 //! `cargo xtask names`: figures about names and doc comments, one row per crate.
 //!
-//! A mirror, not a check: it never fails over a figure. Names come from `src/` without tests; doc comments
-//! from every `.rs` file of the crate.
+//! The figures are for information: the task never fails because of one. Names come from `src/` without
+//! tests; doc comments come from every `.rs` file of the crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ const CRATES: &[&str] = &[
 /// Openings of a doc comment that do not say what the item is or does.
 const OPENINGS: &[&str] = &["The same", "What", "Who", "Whether"];
 
-/// Words in -ed and -ing that are no participles, or are nouns by now.
+/// Words in -ed and -ing that are no participles, or that are used as nouns.
 const NOUNS: &[&str] = &[
     "string", "thing", "nothing", "anything", "setting", "warning", "heading", "listing",
     "mapping", "binding", "encoding", "ruling", "need", "feed", "speed", "embed", "exceed",
@@ -69,7 +69,7 @@ struct Figures {
     types: BTreeMap<String, BTreeSet<Vec<String>>>,
     /// Types and functions whose last word is a participle.
     participles: BTreeSet<String>,
-    /// The module that is being read.
+    /// The module that the visitor is in.
     module: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ fn is_code(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }
 
-/// Tells if the last word of a name is a participle, by its ending.
+/// True if the last word of a name is a participle, by its ending.
 fn ends_in_participle(name: &str) -> bool {
     let words = words(name);
     let is_question = words.len() > 1 && QUESTIONS.contains(&words[0].as_str());
@@ -198,7 +198,7 @@ impl<'ast> Visit<'ast> for Figures {
     }
 
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
-        // The trait chose these names.
+        // The trait defines these names.
         if item.trait_.is_none() {
             visit::visit_item_impl(self, item);
         }
@@ -256,7 +256,7 @@ mod tests {
     use super::{lists, measure, table};
     use crate::source_tree::Texts;
 
-    /// Shows the row of a crate with one file, and the lists below the table.
+    /// Checks the row of a crate with one file, and the lists below the table.
     fn check(root: &str, expected: Expect) {
         let texts = Texts::from([("shed/src/lib.rs".to_owned(), root.to_owned())]);
         let figures = measure("shed", &texts).unwrap_or_else(|failure| panic!("{failure}"));

@@ -1,9 +1,9 @@
-//! The paths that pages name: each must be there.
+//! Checks that the paths in pages exist.
 //!
-//! Pages are the `.md` files of the workspace, except CHANGELOG.md, which tells of the past, and files
-//! below `tests/` and `starter/`, which are data. Two things are paths of the repository: the target of a
-//! link, and a word in backticks that begins with a folder of the repository or ends in `.rs`. A path that
-//! ends in `.rs` may leave out its first folders: `pipeline/decide.rs` is `cotter/src/pipeline/decide.rs`.
+//! Pages are the `.md` files of the workspace, except CHANGELOG.md, which describes the past, and files below
+//! `tests/` and `starter/`, which are data. Two things are paths of the repository: the target of a link, and
+//! a word in backticks that begins with a folder of the repository or ends in `.rs`. A path that ends in
+//! `.rs` may leave out its first folders: `pipeline/decide.rs` is `cotter/src/pipeline/decide.rs`.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::{
 /// The first folders of paths, besides crates, whose names begin with `cotter`.
 const FOLDERS: [&str; 6] = ["docs", "schemas", "xtask", "fuzz", ".ci", ".cargo"];
 
-/// What is in the folder of the crate `cotter`.
+/// The entries in the folder of the crate `cotter`.
 const CORE: [&str; 5] = ["src", "tests", "examples", "benches", "Cargo.toml"];
 
-/// Fails with every path that is not there, by page and line.
+/// Fails with every path that does not exist, by page and line.
 pub(crate) fn check() -> Result<(), Failure> {
     let root = command::root()?;
     let pages = files::read_all(&root, "md")?;
@@ -110,9 +110,9 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A word as a path of the repository; `None` where it is none.
+/// A word as a path of the repository; `None` if the word is no path.
 fn as_path(word: &str) -> Option<(&str, Kind)> {
-    // `src/a.rs:12` and `src/a.rs::name` are about a place in the file.
+    // `src/a.rs:12` and `src/a.rs::name` name a location in the file.
     let path = word.split(':').next()?.trim_end_matches([',', ';', ')', '/']);
     let (first, rest) = path.split_once('/')?;
     let is_pattern = path.contains(['*', '…', '<', '{', '$']) || path.contains("NAME");
@@ -129,7 +129,7 @@ fn as_path(word: &str) -> Option<(&str, Kind)> {
     }
 }
 
-/// A path from a page's folder as one from the root.
+/// Converts a path from a page's folder into a path from the root.
 fn relative_to(page: &str, path: &str) -> String {
     let folder = Path::new(page).parent().unwrap_or(Path::new(""));
     folder.join(path).display().to_string()

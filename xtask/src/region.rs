@@ -1,6 +1,6 @@
 //! Generated regions of a Markdown file, as pure functions over its text.
 //!
-//! A region is what stands between two markers, each alone on its line and not indented:
+//! A region is the text between two markers. Each marker is alone on its line and not indented:
 //!
 //! ```text
 //! <!-- generated: NAME -->
@@ -23,14 +23,14 @@ pub(crate) struct Region<'a> {
     pub(crate) body: Range<usize>,
 }
 
-/// A marker that makes no sense where it stands.
+/// A misplaced or unknown marker.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) line: usize,
     pub(crate) message: String,
 }
 
-/// Where a region's text and what it should be part ways.
+/// The first difference between a region's text and the expected text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Difference<'a> {
     pub(crate) line: usize,
@@ -69,9 +69,9 @@ pub(crate) fn parse<'a>(text: &'a str, known: &[&str]) -> Result<Vec<Region<'a>>
     }
 }
 
-/// Puts `generate(name)` between the markers of each region; the rest of `text` is kept.
+/// Puts `generate(name)` between the markers of each region; the rest of `text` stays.
 ///
-/// `regions` are those of [`parse`] for this very text.
+/// `regions` must be the result of [`parse`] for the same text.
 pub(crate) fn fill(
     text: &str,
     regions: &[Region<'_>],
@@ -111,7 +111,7 @@ pub(crate) fn difference<'a>(
     None
 }
 
-/// Stands in a [`Difference`] for the end of the region.
+/// The text in a [`Difference`] for the end of the region.
 const NOTHING: &str = "(end of region)";
 
 enum Marker<'a> {
@@ -142,7 +142,7 @@ fn not_closed(region: &Region<'_>) -> Fault {
     Fault { line: region.line, message }
 }
 
-/// Generated text as it stands in a file: no blank edges, no blanks at the end of a line.
+/// Generated text as a file has it: no blank lines at the edges, no blanks at the end of a line.
 fn normal(generated: &str) -> String {
     generated.trim().lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

@@ -23,7 +23,7 @@ use modules::{Definition, Modules};
 struct House {
     /// The crate's folder.
     name: &'static str,
-    /// From top to bottom. Modules on one line share a room.
+    /// The rooms from top to bottom. Modules on one line share a room.
     rooms: &'static [&'static [&'static str]],
     /// Modules outside the order: they may use every room, and no room uses them.
     outside: &'static [&'static str],
@@ -156,7 +156,7 @@ struct Survey {
     /// The number of paths that lead to an item of the crate.
     paths: usize,
     edges: BTreeSet<Edge>,
-    /// Other faults, as lines: a path that leads nowhere, a module without a room.
+    /// Other faults, as lines: a path that leads to no item, a module without a room.
     faults: BTreeSet<String>,
 }
 
@@ -211,7 +211,7 @@ fn survey(house: &House, folder: &str, texts: &Texts) -> Result<Survey, Failure>
 }
 
 impl House {
-    /// The room a path leaves and the rule it breaks, where it breaks one.
+    /// The room that a path leaves and the rule that it breaks; `None` if it breaks no rule.
     fn judge<'a>(&self, from: &'a [String], target: &Definition) -> Option<(&'a str, Rule)> {
         let from = from.first()?;
         let height = self.height(from)?;
@@ -226,7 +226,7 @@ impl House {
         (is_above && !self.is_handle(from, to, target)).then_some((from, Rule::Order))
     }
 
-    /// The place of a room, counted from the bottom.
+    /// The position of a room, counted from the bottom.
     fn height(&self, module: &str) -> Option<usize> {
         self.rooms.iter().rev().position(|room| room.contains(&module))
     }

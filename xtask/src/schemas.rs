@@ -1,4 +1,4 @@
-//! The JSON Schemas in schemas/: made by an example of `cotter-cli`, which knows the tables they come from.
+//! The JSON Schemas in schemas/, made by an example of `cotter-cli`, which has access to their tables.
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
@@ -23,19 +23,19 @@ pub(crate) fn run(mode: Mode) -> Result<(), Failure> {
     }
 }
 
-/// What schemas/ should hold.
+/// Makes the files that schemas/ should hold.
 fn make() -> Result<Files, Failure> {
     let printed = command::output("cargo run -q -p cotter-cli --example schemas --locked")?;
     Ok(parse(&printed))
 }
 
-/// Each file stands below a line with its name, `=== NAME`.
+/// Splits the output into files. Each file follows a line with its name, `=== NAME`.
 fn parse(printed: &str) -> Files {
     let files = printed.split("=== ").filter_map(|file| file.split_once('\n'));
     files.map(|(name, text)| (name.to_owned(), text.to_owned())).collect()
 }
 
-/// The files of a folder; one that is not there has none.
+/// The files of a folder; a missing folder has none.
 fn read(folder: &Path) -> io::Result<Files> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Files::new()),
@@ -49,7 +49,7 @@ fn read(folder: &Path) -> io::Result<Files> {
     entries.map(file).collect()
 }
 
-/// The first file that is not as it should be, is missing or should not be there.
+/// The first file that differs, is missing or should not exist.
 fn stale<'a>(found: &'a Files, made: &'a Files) -> Option<&'a str> {
     let mut names = made.keys().chain(found.keys());
     names.find(|name| found.get(*name) != made.get(*name)).map(String::as_str)

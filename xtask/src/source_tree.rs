@@ -1,6 +1,6 @@
 //! The source of one crate as syntax trees: the files that `mod` lines reach from its root.
 //!
-//! Items under `#[cfg(test)]` are left out, and files that only such an item declares.
+//! Items under `#[cfg(test)]` are left out, and so are files that only such an item declares.
 
 use std::{
     collections::BTreeMap,
@@ -36,7 +36,7 @@ pub(crate) fn read(root: &Path, folder: &str) -> Result<Texts, Failure> {
     paths.into_iter().map(text).collect::<io::Result<Texts>>().map_err(failed)
 }
 
-/// Parses the crate whose root is `folder/lib.rs`, or `folder/main.rs` where it has no library.
+/// Parses the crate whose root is `folder/lib.rs`, or `folder/main.rs` if there is no library.
 pub(crate) fn parse(folder: &str, texts: &Texts) -> Result<Vec<SourceFile>, Failure> {
     let roots = [format!("{folder}/lib.rs"), format!("{folder}/main.rs")];
     let Some(root) = roots.into_iter().find(|root| texts.contains_key(root)) else {
@@ -56,7 +56,7 @@ pub(crate) fn parse(folder: &str, texts: &Texts) -> Result<Vec<SourceFile>, Fail
     Ok(files)
 }
 
-/// Tells if an item is compiled for tests only.
+/// True if an item is compiled for tests only.
 pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         Meta::Path(path) => path.is_ident("test"),
@@ -99,7 +99,7 @@ fn needs_test(condition: &Meta) -> bool {
     }
 }
 
-/// The modules that have a file of their own, those declared in inline modules included.
+/// The modules that have their own file, including those declared in inline modules.
 fn declared_modules(items: &[Item], module: &[String]) -> Vec<Vec<String>> {
     let mut declared = Vec::new();
     for item in items {

@@ -1,7 +1,7 @@
-//! Extensions that are files: hooks of a `hooks/*.yaml`, the manifest of a space, and the front matter of skills,
-//! commands and agents.
+//! Extensions that are files: hooks of a `hooks/*.yaml`, the manifest of a space, and the front matter of
+//! skills, commands and agents.
 //!
-//! Front matter of other programs has keys of its own, which stand without effect; so any key may be there.
+//! Front matter may have keys of other programs, which have no effect here; so every key is accepted.
 
 use schemars::{JsonSchema, Schema, json_schema};
 use serde_json::{Map, Value};
@@ -32,17 +32,17 @@ pub(crate) fn agent() -> Schema {
 }
 
 plain! {
-    /// What something is called by.
+    /// The name of a skill, agent or profile.
     Id = json_schema!({"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_-]*$", "maxLength": 64});
-    /// What a hook is called by.
+    /// The name of a hook.
     HookId = json_schema!({"type": "string", "pattern": "^[A-Za-z0-9._-]+$", "maxLength": 80});
-    /// What a space is called by.
+    /// The name of a space.
     SpaceId = json_schema!({
         "type": "string", "pattern": "^[a-z0-9][a-z0-9-]*$", "maxLength": cotter_files::space::MOST_ID, "examples": ["deploy"],
     });
-    /// A list of words, or one text with words between commas or blanks.
+    /// A list of words, or one text with words separated by commas or blanks.
     Words = json_schema!({"type": ["array", "string"], "items": {"type": "string"}});
-    /// The same, with one at least.
+    /// A list of words that is not empty.
     SomeWords = json_schema!({
         "type": ["array", "string"], "items": {"type": "string", "pattern": r"\S"}, "minItems": 1, "pattern": r"\S",
     });

@@ -1,4 +1,4 @@
-//! Hooks that are programs: how they are declared in settings, what they are told and what they may answer.
+//! Hooks that are programs: their entries in settings, their input and their answers.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::shape::{Text, Variable, defined, joined, plain, properties, read, wri
 
 mod told;
 
-/// The points that a program can be asked at.
+/// The points at which a program can be asked.
 fn points() -> impl Iterator<Item = &'static PointSpec> {
     POINTS.iter().filter(|row| row.id != PointId::Context)
 }
@@ -49,7 +49,7 @@ impl JsonSchema for Hooks {
     }
 }
 
-/// When a point fires, as a sentence.
+/// The description of when a point fires, as a sentence.
 fn fires(row: &PointSpec) -> String {
     let mut fires = row.fires.to_owned();
     fires[..1].make_ascii_uppercase();
@@ -85,7 +85,7 @@ fn entry(generator: &mut SchemaGenerator, about_tools: bool, gates: bool) -> Val
     let powers: &[&str] = if gates { &["observe", "gate"] } else { &["observe"] };
     keys["power"]["enum"] = json!(powers);
     if gates {
-        // Nobody waits for what it says.
+        // An asynchronous hook cannot be a gate, because nobody waits for its answer.
         schema.insert(
             "if".into(),
             json!({"properties": {"async": {"const": true}}, "required": ["async"]}),
@@ -96,11 +96,11 @@ fn entry(generator: &mut SchemaGenerator, about_tools: bool, gates: bool) -> Val
 }
 
 plain! {
-    /// What people and the model read beside a hook's words.
+    /// The name that is shown to people and the model beside a hook's text.
     Name = json_schema!({
         "type": "string", "pattern": "^(?=.*\\S)[^\"`<\\u0000-\\u001f\\u007f-\\u009f]*$", "maxLength": 80,
     });
-    /// A line, or words.
+    /// A command as one line, or as a list of words.
     CommandLine = json_schema!({
         "anyOf": [
             {"type": "string", "pattern": r"\S"},
@@ -154,7 +154,7 @@ pub(crate) fn input() -> Schema {
     written::<Input>()
 }
 
-/// What a program reads.
+/// The input of a program.
 struct Input;
 
 impl JsonSchema for Input {
@@ -186,7 +186,7 @@ pub(crate) fn output() -> Schema {
     read::<Output>()
 }
 
-/// What a program may answer.
+/// The answer of a program.
 struct Output;
 
 impl JsonSchema for Output {
@@ -210,7 +210,7 @@ impl JsonSchema for Output {
     }
 }
 
-/// The keys of an answer that mean something at a point.
+/// The keys of an answer that have an effect at a point.
 fn answers(row: &PointSpec) -> Vec<&'static str> {
     let gates = row.powers.contains(&Power::Gate);
     let warns = matches!(row.id, PointId::SessionStart | PointId::ToolPost);

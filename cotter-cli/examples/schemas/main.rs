@@ -1,8 +1,8 @@
 //! Prints the JSON Schemas of files and hooks, each below a line with its name, for `cargo xtask docs`.
 //!
-//! Most types here exist for their schemas alone: what is read is read by hand, so that a mistake can be told
-//! with its place. Points and words come from the tables the readers have; that the keys are the readers' too
-//! is what `tests/it/schema.rs` holds them to.
+//! Most types here exist only for their schemas. The readers parse by hand, so that an error can name its
+//! location. Points and words come from the tables of the readers; `tests/it/schema.rs` checks that the keys
+//! are those of the readers too.
 
 #![expect(dead_code, reason = "nobody ever makes a value of these types")]
 
@@ -17,7 +17,7 @@ use schemars::Schema;
 
 type Make = fn() -> Schema;
 
-/// Every schema: its name, and what makes it.
+/// Every schema: its name, and the function that makes it.
 const SCHEMAS: &[(&str, Make)] = &[
     ("settings", settings::settings),
     ("project-settings", settings::project_settings),

@@ -1,4 +1,4 @@
-//! Servers of the Model Context Protocol: the section `mcpServers`, and the file that has nothing else.
+//! Servers of the Model Context Protocol: the section `mcpServers`, and the file that has only this section.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -26,11 +26,11 @@ struct File {
 plain! {
     /// A name that is part of tools' names: `mcp__NAME__TOOL`.
     Name = json_schema!({"pattern": "^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$", "maxLength": 32});
-    /// The name of a variable that is given.
+    /// The name of a variable in `env`.
     Given = json_schema!({"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"});
     /// The name of a header.
     Header = json_schema!({"pattern": "^[-!#$%&'*+.^_`|~0-9A-Za-z]+$"});
-    /// An address.
+    /// A URL.
     Address = json_schema!({
         "type": "string", "pattern": r"^\s*[Hh][Tt][Tt][Pp][Ss]?:\S", "examples": ["https://example.org/mcp"],
     });

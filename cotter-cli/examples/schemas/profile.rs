@@ -26,7 +26,7 @@ pub(crate) fn profile() -> Schema {
 }
 
 plain! {
-    /// An https address.
+    /// An https URL.
     Address = json_schema!({
         "type": "string",
         "pattern": r"^https://[A-Za-z0-9._-]+(:[0-9]+)?([/?#]\S*)?$",
@@ -40,7 +40,7 @@ plain! {
         "maxLength": 200,
         "examples": ["runs/calls.jsonl"],
     });
-    /// How loud a log is.
+    /// The level of a log action.
     LevelWord = one_of(LogLevel::WORDS);
 }
 
@@ -122,7 +122,7 @@ impl JsonSchema for Moments {
     }
 }
 
-/// The actions there are at a moment.
+/// The schemas of the actions at a moment.
 fn actions(generator: &mut SchemaGenerator, point: PointId, about_tools: bool) -> Vec<Value> {
     let mut actions = vec![
         ("log", Log::json_schema(generator)),

@@ -1,4 +1,4 @@
-//! `settings.json`: a person's own, and a project's.
+//! `settings.json` of a person and of a project.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) fn settings() -> Schema {
     read::<Settings>()
 }
 
-/// What a project may say: it may only tighten.
+/// The schema of a project's settings, which may only tighten.
 pub(crate) fn project_settings() -> Schema {
     const NOT_OF_A_PROJECT: [&str; 10] = [
         "providers",
@@ -56,19 +56,19 @@ pub(crate) fn project_settings() -> Schema {
 }
 
 plain! {
-    /// How calls are decided on that the rules leave open.
+    /// The treatment of calls that the rules leave undecided.
     ModeWord = one_of(Mode::WORDS);
-    /// How much runs unasked.
+    /// The level: how much runs without a question.
     LevelWord = one_of(Level::WORDS);
-    /// How commands are confined.
+    /// The confinement of commands.
     SandboxWord = one_of(Sandbox::WORDS);
-    /// What a failure amounts to.
+    /// The effect of a failure.
     FailureWord = one_of(OnFailure::WORDS);
-    /// What a provider speaks.
+    /// The protocol of a provider.
     SpeaksWord = one_of(Speaks::WORDS);
     /// A pattern over names of tools.
     Glob = json_schema!({"type": "string", "minLength": 1});
-    /// The variable a key is in.
+    /// The variable that holds a key.
     KeyVariable = json_schema!({
         "type": "string", "pattern": "^[A-Z_][A-Z0-9_]*$", "maxLength": 64, "examples": ["LAB_KEY"],
     });

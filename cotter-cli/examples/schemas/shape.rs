@@ -1,4 +1,4 @@
-//! What all schemas have in common: how they are made, and the small types of values.
+//! The common parts of all schemas: their construction, and the small types of values.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,12 @@ use schemars::{
 };
 use serde_json::{Map, Value, json};
 
-/// The schema of what is read. Draft 7 is what editors know best.
+/// The schema of a value that cotter reads. Draft 7 is the draft that editors support best.
 pub(crate) fn read<T: JsonSchema>() -> Schema {
     made::<T>(Contract::Deserialize, without_null)
 }
 
-/// The schema of what is written.
+/// The schema of a value that cotter writes.
 pub(crate) fn written<T: JsonSchema>() -> Schema {
     made::<T>(Contract::Serialize, left_out)
 }
@@ -31,7 +31,7 @@ fn made<T: JsonSchema>(
     settings.into_generator().into_root_schema_for::<T>()
 }
 
-/// Nothing here may be `null`: what there is nothing to say about is left out.
+/// Removes `null` from a schema: an absent value is left out.
 fn without_null(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
     if let Some(Value::Array(types)) = object.get_mut("type") {
@@ -53,7 +53,7 @@ fn without_null(schema: &mut Schema) {
     }
 }
 
-/// What there is nothing to say about is left out where it may be, and `null` where it may not.
+/// Removes `null` from optional properties: an absent value is left out. A required property may be `null`.
 fn left_out(schema: &mut Schema) {
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(Value::Object(keys)) = schema.get_mut("properties") else { return };
@@ -64,7 +64,7 @@ fn left_out(schema: &mut Schema) {
     }
 }
 
-/// Sentences are one line, and a number's size in memory is nobody's business.
+/// Puts each description on one line, and removes the size of numbers in memory.
 fn tidy(schema: &mut Schema) {
     let Some(object) = schema.as_object_mut() else { return };
     object.remove("format");
@@ -79,7 +79,7 @@ pub(crate) fn properties(schema: &mut Schema) -> &mut Map<String, Value> {
     properties.expect("the schema of an object that has some")
 }
 
-/// An object with the keys of both, the first one's first.
+/// An object with the keys of both schemas, the keys of the first one first.
 pub(crate) fn joined(mut schema: Schema, mut further: Schema) -> Schema {
     properties(&mut schema).append(properties(&mut further));
     if let Some(Value::Array(more)) = further.remove("required") {
@@ -90,7 +90,7 @@ pub(crate) fn joined(mut schema: Schema, mut further: Schema) -> Schema {
     schema
 }
 
-/// Makes a type whose schema is written out, and stands where the type is used.
+/// Defines a type with an explicit schema, which is inlined wherever the type is used.
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident = $schema:expr;)*) => { $(
         $(#[$doc])*
@@ -115,7 +115,7 @@ macro_rules! plain {
 pub(crate) use plain;
 
 plain! {
-    /// A text with something other than blanks in it.
+    /// A text that is not blank.
     Text = json_schema!({"type": "string", "pattern": r"\S"});
     /// The name of a variable.
     Variable = json_schema!({"type": "string", "pattern": "^[A-Za-z0-9_]+$"});
@@ -131,7 +131,7 @@ pub(crate) fn one_of<T>(words: &[(&str, T)]) -> Schema {
     json_schema!({"type": "string", "enum": words})
 }
 
-/// The same value under another name among the definitions.
+/// Adds a schema to the definitions under a name, and returns a reference to it.
 pub(crate) fn defined(
     generator: &mut SchemaGenerator,
     name: impl Into<Cow<'static, str>>,

@@ -1,4 +1,5 @@
-//! `cotter skills|commands|agents|hooks check`: each looks at its own kind, where files of the kind are.
+//! `cotter skills|commands|agents|hooks check`: each command checks files of its own kind, in their usual
+//! folders.
 
 use expect_test::{Expect, expect};
 
@@ -548,7 +549,7 @@ fn b3_settings_of_claude_code_go_by_any_name() {
     world.write("project/.claude/hooks/examples/settings-small.json", CLAUDE);
     world.write("project/guard.json", &agent);
     world.write("project/trees.json", r#"{"description": "x", "hooks": {"WorktreeCreate": []}}"#);
-    // Ours is read as ours, whatever is in it: the start does so too.
+    // Our own settings file is read as ours, whatever its contents are, as at a start.
     world.write("project/.cotter/settings.json", CLAUDE);
     let files = [
         ".claude/hooks/examples/settings-small.json",

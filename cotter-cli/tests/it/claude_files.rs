@@ -1,5 +1,5 @@
-//! Files that were written for Claude Code, in a project, in the home folder and as plugins: behind trust, and
-//! with the verdicts they have there.
+//! Files that were written for Claude Code, in a project, in the home folder and as plugins: behind trust,
+//! with the same verdicts as in Claude Code.
 
 mod gates;
 
@@ -13,7 +13,7 @@ use expect_test::{Expect, expect};
 
 use crate::{support::World, terminal::Screen};
 
-/// Hooks in python and in shell: a deny, a refusal by exit code, another input, words for the model.
+/// Hooks in Python and shell: a deny, a refusal by exit code, a changed input, text for the model.
 const SETTINGS: &str = r#"{
   "$schema": "https://json.schemastore.org/claude-code-settings.json",
   "permissions": {
@@ -83,7 +83,7 @@ const CALLS: &str = r#"
                {"name": "read", "input": {"path": "secret.txt"}}]},
     {"text": "done"}"#;
 
-/// Trusts everything that is there, by hand.
+/// Trusts all sources, by typed answers.
 pub(crate) fn trust(world: &World) {
     let mut screen = Screen::new(world, &["trust"]);
     let sources = world.output(&["trust", "--print"]).stdout;
@@ -97,7 +97,7 @@ pub(crate) fn trust(world: &World) {
     screen.end(world);
 }
 
-/// What became of each call, and what was said on standard error.
+/// Checks the outcome of each call, and the standard error.
 fn verdicts(world: &World, args: &[&str], expected: Expect) {
     let script = world.script(CALLS);
     let mut all = vec!["-p", "--output-format", "stream-json", "--script", &script];
@@ -146,7 +146,7 @@ fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
     "#]],
     );
     assert!(!world.path("project/ran.txt").exists(), "nothing ran");
-    // At a terminal nobody is asked for trust who did not ask for it.
+    // At a terminal, a person is asked for trust only on request.
     let mut screen = Screen::new(&world, &["-p", "--script", &script, "--ask", "go"]);
     screen.type_keys("");
     let shown = screen.end(&world);
@@ -369,7 +369,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
     screen.type_keys("maybe\n");
     screen.wait_for("type s, y or n");
     screen.type_keys("s\n");
-    // The question comes again after what was shown.
+    // The question is asked again after the list.
     screen.wait_for("deny Read(./a.txt)\r\n[s]how all, [y]es, [n]o: ");
     screen.type_keys("y\n");
     expect![[r#"
@@ -401,7 +401,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
           }
         }"#]]
     .assert_eq(&settings);
-    // It is not asked again, and holds without a terminal too.
+    // The question is not asked again; the answer also holds without a terminal.
     expect![[r#"
         exit 0
         warning: [T]/home/.claude/settings.json: the plugin `depot@shop` is switched on and not installed: nothing of it is used
@@ -434,7 +434,7 @@ fn b3_the_home_folder_is_asked_about_once_and_headless_it_is_told_once() {
     );
 }
 
-/// A plugin with everything there is.
+/// A plugin with every kind of contents.
 fn plugin(world: &World, root: &str) {
     world.write(
         &format!("{root}/.claude-plugin/plugin.json"),
@@ -492,7 +492,7 @@ fn b3_a_plugin_that_settings_name_brings_all_it_has() {
     let world = world();
     plugin(&world, "plugins/depot");
     let folder = world.path("plugins/depot");
-    // A manifest may name servers too; one that cannot be read costs itself alone.
+    // A manifest may declare servers too; an invalid server is skipped, and the rest loads.
     let manifest =
         r#"{"name": "depot", "agents": ["./more/agents"], "mcpServers": {"odd": {"command": 7}}}"#;
     world.write("plugins/depot/.claude-plugin/plugin.json", manifest);
@@ -738,7 +738,7 @@ fn b3_doctor_tells_everything() {
     screen.end(&world);
     world.write("home/.config/cotter/agents/none.md", "---\nname: none\n---\n");
     let shown = world.shown(&world.output(&["doctor"]));
-    // Where programs and caches are differs from machine to machine.
+    // The paths of programs and caches differ between machines.
     let parts = shown.split("\n\n").filter(|part| !part.starts_with("folders\n"));
     let shown = parts.collect::<Vec<_>>().join("\n\n");
     expect![[r#"
@@ -805,7 +805,7 @@ fn b3_doctor_tells_everything() {
     "#]].assert_eq(&shown);
 }
 
-/// On a machine where nothing is set up there is little to tell.
+/// On a machine without any configuration, the report is short.
 #[test]
 fn b3_doctor_is_short_where_nothing_is_the_matter() {
     let world = World::new();
@@ -874,7 +874,7 @@ fn b3_doctor_tells_of_hooks_that_fail_and_of_settings_that_are_broken() {
     "#]]);
 }
 
-/// A plugin that Claude Code is said to have installed.
+/// Creates a plugin and lists it as installed by Claude Code.
 fn installed(world: &World, root: &str) {
     plugin(world, root);
     let list = serde_json::json!({"version": 2, "plugins": {
@@ -882,12 +882,12 @@ fn installed(world: &World, root: &str) {
     world.write("home/.claude/plugins/installed_plugins.json", list.to_string());
 }
 
-/// The plugins that `doctor` tells of, and what it says of them.
+/// The sections of `doctor` about plugins.
 fn plugins(world: &World) -> String {
     sections(&world.shown(&world.output(&["doctor"])), &["plugins", "not honoured"])
 }
 
-/// Sections of what `doctor` says, by their titles.
+/// Sections of the output of `doctor`, by their titles.
 fn sections(doctor: &str, titles: &[&str]) -> String {
     let is_meant = |part: &&str| titles.contains(&part.lines().next().unwrap_or_default());
     doctor.split("\n\n").filter(is_meant).map(|part| format!("{part}\n")).collect()
@@ -912,13 +912,13 @@ fn b3_s3_a_project_switches_on_what_is_installed_and_it_may_no_more_than_the_pro
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/skills/weigh/SKILL.md: it is called `depot-weigh` here, not `depot:weigh`
           note    [T]/home/.claude/plugins/cache/shop/depot/1.0.0/more/agents/tracker.md: it is called `depot-tracker` here, not `depot:tracker`
     "#]].assert_eq(&plugins(&world));
-    // The person's own word stands over the project's.
+    // The person's own setting wins over the project's.
     world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
     expect![[r#"
         not honoured
           broken  [T]/project/.claude/settings.json: the plugin `none@shop` is switched on and not installed: nothing of it is used
     "#]].assert_eq(&plugins(&world));
-    // Without the home folder nothing of it is used.
+    // If the home folder is not used, none of its plugins is.
     fs::remove_file(world.path("home/.claude/settings.json")).unwrap();
     world.settings(r#"{"sandbox": "off", "claude": {"home": false}}"#);
     expect![[r#"
@@ -946,7 +946,7 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
     let world = world();
     let root = world.path("plugins/depot");
     world.settings(&format!(r#"{{"sandbox": "off", "plugins": [{root:?}]}}"#));
-    // What leads out is not read, and what is not there is told.
+    // A path that leads out of the plugin is not read, and a missing file is reported.
     world.write(
         "plugins/depot/.plugin/plugin.json",
         r#"{"name": "The Depot", "skills": ["../../home", "/etc", 7], "commands": {"a": {}},
@@ -966,7 +966,7 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
           note    [T]/plugins/depot: `The Depot` cannot be the name of a plugin: it is called `The-Depot`
           note    [T]/plugins/depot/.plugin/plugin.json:1: there is no event `x` that is known here
     "#]].assert_eq(&plugins(&world));
-    // A manifest that is none, hooks that are none, no folder: nothing starts without them.
+    // An invalid manifest, invalid hooks or a missing folder: nothing starts.
     world.write("plugins/depot/.plugin/plugin.json", "{");
     world.check(
         &["hooks", "list"],
@@ -1000,7 +1000,7 @@ fn b3_files_of_plugins_that_are_broken_are_told_and_a_gate_is_not_lost() {
     "#]]);
 }
 
-/// What a start says, what `doctor` says of plugins, and how both ended.
+/// Appends the output of a start, the plugins in `doctor`, and the last line of `doctor`.
 fn starts(world: &World, out: &mut String, what: &str) {
     let start = world.shown(&world.output(&["hooks", "list"]));
     let kernel = |line: &&str| !line.contains("(kernel)") && !line.contains("(embedder)");
@@ -1063,7 +1063,7 @@ fn b3_a_plugin_whose_gate_may_be_lost_stops_the_start_and_doctor_lists_it() {
         let world = fresh();
         breaks(&world);
         starts(&world, &mut out, what);
-        // The ways out that were told.
+        // The ways out that the hints name.
         let run = |world: &World| world.output(&["hooks", "list"]).status.success();
         world.write("home/.claude/settings.json", r#"{"enabledPlugins": {"depot@shop": false}}"#);
         assert!(run(&world), "{what}");
@@ -1351,7 +1351,7 @@ fn b3_settings_that_may_have_held_a_gate_are_not_trusted_and_stop_the_start() {
     "#]].assert_eq(&out);
 }
 
-/// A plugin of Agent Plugins: what is portable, and hooks besides.
+/// A plugin of Agent Plugins: the portable parts, and hooks.
 fn portable(world: &World, root: &str) {
     plugin(world, root);
     fs::remove_file(world.path(&format!("{root}/.claude-plugin/plugin.json"))).unwrap();
@@ -1507,7 +1507,7 @@ fn b3_s6_an_agent_plugin_of_the_project_is_shown_before_it_is_trusted() {
               run  Runs a command.
         "#]],
     );
-    // One that cannot be read is not trusted at all.
+    // A plugin that cannot be read cannot be trusted.
     world.write("project/.agents/plugins/depot/plugin.json", "{");
     world.check(
         &["trust", "--print"],
@@ -1519,7 +1519,7 @@ fn b3_s6_an_agent_plugin_of_the_project_is_shown_before_it_is_trusted() {
     );
 }
 
-/// The person's own may be links, as people keep them.
+/// The person's own plugins may be links.
 #[test]
 fn b3_plugins_in_the_home_folder_are_found_behind_links_too() {
     let world = world();
@@ -1608,7 +1608,7 @@ fn b3_s6_of_a_changed_folder_it_is_said_what_its_hooks_do_now() {
     );
 }
 
-/// What is trusted in one folder runs nothing of another of its name that is nearer.
+/// Trust in one folder does not let a nearer folder of the same name run.
 #[test]
 fn b3_s6_a_relative_path_leads_to_what_was_trusted_or_nowhere() {
     let world = world();

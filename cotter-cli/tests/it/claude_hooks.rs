@@ -1,5 +1,5 @@
-//! What a person reads of hooks that were written for Claude Code: what they are called, what became of what
-//! they said, and why one did not run.
+//! The output for a person about hooks that were written for Claude Code: their names, the effect of their
+//! answers, and the reason why a hook did not run.
 
 use expect_test::expect;
 
@@ -32,7 +32,7 @@ fn gates(world: &World, commands: &[&str]) {
     trust(world);
 }
 
-/// A name that was switched off stays that of what it named, whatever is added before it or after it.
+/// A disabled name stays the name of the same hook, whatever hooks are added before or after it.
 #[test]
 fn b3_a_hook_that_is_switched_off_takes_no_other_with_it() {
     let world = world();
@@ -69,7 +69,7 @@ fn b3_a_hook_that_is_switched_off_takes_no_other_with_it() {
         warning: [T]/home/.config/cotter/settings.json:1:32: $.disable[0]: there is no hook `echo-1fc063` to switch off
         refused: write: coffee (echo-69117b, project)
     "#]]);
-    // The first word of a command is no name.
+    // The first word of a command is not the name of the hook.
     world.settings(&off.replace("-1fc063", ""));
     world.check(&["-p", "--script", &script, "go"], expect![[r#"
         exit 0
@@ -91,7 +91,7 @@ fn b3_a_hook_that_is_switched_off_takes_no_other_with_it() {
     );
 }
 
-/// A script is called by its file while it is the only one of the name; then neither is.
+/// A hook is named after its script file while it is the only hook of that file; with two, neither is.
 #[test]
 fn b3_a_second_hook_of_a_file_is_not_switched_off_with_the_first() {
     let world = world();
@@ -119,7 +119,7 @@ fn b3_a_second_hook_of_a_file_is_not_switched_off_with_the_first() {
     "#]]);
 }
 
-/// One name may be a project's hook and the person's own: that both are off is told.
+/// One name may mean a project's hook and the person's own hook; a note says that both are disabled.
 #[test]
 fn b3_s30_a_name_that_switches_off_several_hooks_says_so() {
     let world = world();
@@ -148,7 +148,7 @@ fn b3_s30_a_name_that_switches_off_several_hooks_says_so() {
     );
 }
 
-/// What a project allows does not count, and whoever looks is told so.
+/// An `allow` of a project's hook does not count, and the output says so.
 #[test]
 fn b3_s3_what_a_project_allows_is_told_not_to_count() {
     let world = world();
@@ -185,7 +185,7 @@ fn b3_s3_what_a_project_allows_is_told_not_to_count() {
     "#]]);
 }
 
-/// Names of Claude Code are answered with ours.
+/// Names of Claude Code get an answer with our names.
 #[test]
 fn b3_events_and_tools_by_their_names_there_are_told_apart() {
     let world = world();
@@ -240,7 +240,7 @@ fn b3_events_and_tools_by_their_names_there_are_told_apart() {
     );
 }
 
-/// A run that a hook ends was not aborted by anybody.
+/// A run that a hook ends is not reported as aborted.
 #[test]
 fn b3_who_ended_a_run_is_told_with_its_reason() {
     let world = world();
@@ -261,7 +261,8 @@ fn b3_who_ended_a_run_is_told_with_its_reason() {
     expect![[r#""blocked" {"code":"blocked","message":"hook `echo-9d9ca3` ended the run: the build is broken"}"#]].assert_eq(&format!("{} {}", json["reason"], json["error"]));
 }
 
-/// Whoever refuses is told with its origin, also where its failure refuses or it answered for the person.
+/// A refusal is reported with the hook's origin, also if the hook's failure refused or the hook answered a
+/// question.
 #[test]
 fn b3_whose_hook_refused_is_told_however_it_did() {
     let world = world();
@@ -296,7 +297,7 @@ fn b3_whose_hook_refused_is_told_however_it_did() {
     );
 }
 
-/// What failed is told as failed, what did not run as that.
+/// A failed hook is reported as failed, and a hook that did not run as not run.
 #[test]
 fn b3_what_failed_and_what_did_not_run_is_told_as_such() {
     let world = world();
@@ -356,7 +357,7 @@ fn b3_what_failed_and_what_did_not_run_is_told_as_such() {
     "#]]);
 }
 
-/// A hook of a project that was refused something says that it runs confined, and the way out.
+/// A confined hook of a project that was denied access says that it runs confined, and names the way out.
 #[test]
 fn b3_s18_what_is_closed_to_a_confined_hook_is_told() {
     let world = world();

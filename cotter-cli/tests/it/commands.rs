@@ -1,4 +1,4 @@
-//! What is called by name: commands in `-p`, subagents, and the lists of both.
+//! Commands in `-p`, subagents, and the lists of both.
 
 use std::fs;
 

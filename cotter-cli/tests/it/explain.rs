@@ -16,7 +16,7 @@ fn check(settings: &str, args: &[&str], expected: Expect) {
     world(settings).check(&[&["explain"], args].concat(), expected);
 }
 
-/// A line for each call, `TOOL TEXT`: the verdict, who decided and why.
+/// Checks a line for each call, `TOOL TEXT`: the verdict, the source of the decision and the reason.
 fn check_batch(settings: &str, calls: &[&str], expected: Expect) {
     let world = world(settings);
     let line = |call: &&str| {
@@ -351,7 +351,7 @@ fn l12_what_the_tool_would_refuse_is_invalid_input() {
     );
 }
 
-/// S1: a rule that can never hold protects nothing, so it is told.
+/// S1: a rule that can never match protects nothing, so it is reported.
 #[test]
 fn s1_rules_and_folders_that_are_not_there_are_told() {
     let settings = r#"{

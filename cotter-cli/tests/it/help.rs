@@ -1,4 +1,4 @@
-//! What may be typed, and what is said to the rest.
+//! The accepted arguments, and the errors for all others.
 
 use expect_test::expect;
 

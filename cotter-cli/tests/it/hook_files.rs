@@ -25,13 +25,13 @@ fn script(world: &World, path: &str, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A gate by a script beside it.
+/// A gate with its script in the same folder.
 fn no_prod(world: &World, folder: &str) {
     world.write(&format!("{folder}/hooks/no-prod.yaml"), NO_PROD);
     script(world, &format!("{folder}/hooks/no-prod.sh"), NO_PROD_SH);
 }
 
-/// One that writes something else than it was told to.
+/// A hook that rewrites the input of a call.
 fn sign(world: &World, folder: &str) {
     world.write(&format!("{folder}/hooks/sign.yaml"), SIGN);
     script(world, &format!("{folder}/hooks/lib/sign.sh"), SIGN_SH);
@@ -49,7 +49,7 @@ fn listed(world: &World) -> String {
     shown.lines().filter(of_files).map(|line| format!("{line}\n")).collect()
 }
 
-/// Trusts what the project brings, at a terminal.
+/// Trusts the project's files, at a terminal.
 fn trust(world: &World, further: &[&str]) {
     let mut screen = Screen::new(world, &[&["trust"], further].concat());
     screen.wait_for("[y]es, [n]o:");
@@ -120,7 +120,7 @@ fn s30_a_hook_of_a_file_is_left_out_by_name() {
         --- stdout
         no-prod               tool.pre            transform, gate  (user)  for write  Nothing is written to production.  switched off
     "#]].assert_eq(&listed(&world));
-    // Its own file may do it, too; what is switched off needs no program.
+    // The hook's own file may disable it too; a disabled hook needs no program.
     world.settings("{}");
     world.write(&format!("{OWN}/hooks/no-prod.yaml"), format!("{NO_PROD}enabled: false\n"));
     fs::remove_file(world.path(&format!("{OWN}/hooks/no-prod.sh"))).unwrap();
@@ -278,7 +278,7 @@ fn s6_a_projects_files_are_shown_before_they_run() {
                        62 bytes  hooks/sign.yaml
     "#]],
     );
-    // Untrusted, nothing of it runs, also nothing that is broken.
+    // In an untrusted folder nothing runs, and a broken file is no error.
     world.write(&format!("{PROJECT}/hooks/broken.yaml"), "id: broken\n");
     world.check(
         &run(&[], "write x to prod.txt"),
@@ -294,7 +294,7 @@ fn s6_a_projects_files_are_shown_before_they_run() {
     "#]],
     );
     assert!(!world.path("project/audit.log").exists());
-    // What cannot be read cannot be trusted.
+    // A file that cannot be read cannot be trusted.
     world.check(
         &["trust", "--print"],
         expect![[r#"
@@ -370,7 +370,7 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
     );
 }
 
-/// By a file nothing becomes looser.
+/// A changed file loosens nothing.
 #[test]
 fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
     let world = world();
@@ -387,7 +387,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
         refused: write: not in production (no-prod, project)
     "#]];
     refused.assert_eq(&world.shown(&world.output(&prompt)));
-    // A script that passes everything, and a file that cannot even be read.
+    // A script that passes everything, and an invalid hook file.
     script(&world, &format!("{PROJECT}/hooks/no-prod.sh"), "#!/bin/sh\n");
     world.write(&format!("{PROJECT}/hooks/no-prod.yaml"), "id: no-prod\nphase: none\n");
     world.check(&prompt, expect![[r#"
@@ -411,7 +411,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
         warning: [T]/project/.cotter changed since it was trusted: the hooks and rules that were trusted stay, nothing else of it runs (`cotter trust` shows how it changed)
         refused: write: not in production (no-prod, project)
     "#]]);
-    // Who only looks sees the same.
+    // Commands that only report show the same.
     expect![[r#"
         exit 0
         --- stdout
@@ -532,7 +532,7 @@ fn c14_files_are_checked_one_by_one() {
     );
 }
 
-/// The examples as they stand in their files.
+/// The example files, unchanged.
 #[test]
 fn l8_c5_a_policy_and_a_space_do_what_they_say() {
     let world = world();
@@ -583,7 +583,7 @@ fn l8_c5_a_policy_and_a_space_do_what_they_say() {
     "#]]);
 }
 
-/// What the skill about hooks tells a model to write works as it stands there, declared either way.
+/// The hook that the skill about hooks describes works unchanged, with both kinds of declaration.
 #[test]
 fn the_skill_about_hooks_is_true() {
     let world = world();

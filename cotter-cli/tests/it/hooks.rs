@@ -167,7 +167,7 @@ fn hooks_are_listed_with_whose_they_are() {
     "#]]);
 }
 
-/// A repository with something of everything that could run.
+/// A repository with one of each kind of file that could run.
 fn repository(world: &World) {
     let mark = |what: &str| format!("touch {}", world.path(&format!("ran-{what}")).display());
     let hook = mark("hook");
@@ -276,7 +276,7 @@ fn s3_a_project_that_loosens_does_not_load() {
         let hash = text.lines().find_map(|line| line.strip_prefix("hash    ")).unwrap().to_owned();
         format!("--trust={hash}")
     };
-    // What could never load is not even shown to be trusted.
+    // A source that could never load cannot be shown for trust.
     world.check(&["trust", "--print"], expect![[r#"
         exit 1
         --- stderr
@@ -307,7 +307,7 @@ fn s3_a_project_that_loosens_does_not_load() {
     "#]]);
 }
 
-/// The page in the README, as it stands there, in a terminal: from nothing to a hook that blocks a call.
+/// The page in the README runs unchanged, in a terminal: from nothing to a hook that blocks a call.
 #[test]
 fn the_page_about_hooks_does_what_it_says() {
     let readme = include_str!("../../../README.md");
@@ -372,8 +372,8 @@ fn the_starter_has_nothing_to_complain_about() {
     }
 }
 
-/// By a file nothing becomes looser: what was trusted goes on being forbidden when the folder changes or
-/// goes, until a person says otherwise.
+/// A changed file loosens nothing: a trusted gate stays in force when the folder changes or disappears, until
+/// a person removes the trust.
 #[test]
 fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -423,7 +423,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
     assert!(!world.path("project/prod.txt").exists());
-    // What cannot be looked at is not what was trusted either.
+    // A folder that cannot be read does not count as the trusted one.
     fs::create_dir(world.path("project/.cotter")).unwrap();
     std::os::unix::fs::symlink("/tmp", world.path("project/.cotter/out")).unwrap();
     let unreadable = world.output(&run(&[], prompt));
@@ -431,7 +431,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     assert!(unreadable.contains("refused: write: this would change production"), "{unreadable}");
     assert!(unreadable.contains(".cotter/out"), "{unreadable}");
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
-    // Nothing shows where the project begins, but that something of it was trusted.
+    // Only the trusted source still shows where the project begins.
     fs::remove_dir_all(world.path("project/.git")).unwrap();
     let below = world.output(&run(&["--cwd", "src"], prompt));
     assert!(world.shown(&below).contains("refused: write: this would change production"));
@@ -456,7 +456,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     );
 }
 
-/// At the end of a terminal's line a last column goes on below where it began.
+/// On a terminal, the last column wraps below its own start.
 #[test]
 fn l12_lists_fit_a_terminal() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -498,7 +498,7 @@ fn l12_lists_fit_a_terminal() {
                    Name the files to read and what to look out for.  (embedder)
     "#]]
     .assert_eq(&first);
-    // Where there is no terminal a row is a line, unless it is said how wide it is.
+    // Without a terminal each row is one line, unless `COLUMNS` sets a width.
     let rows = |world: &World| {
         let shown = String::from_utf8(world.output(&["skills", "list"]).stdout).unwrap();
         shown.lines().count()
@@ -507,7 +507,7 @@ fn l12_lists_fit_a_terminal() {
     assert!(rows(&world.with_env("COLUMNS", "60")) > 3);
 }
 
-/// One that is asked again about what another made of a call fails again, which is no news.
+/// A hook that is asked again about a rewritten call fails again; the second failure is not reported.
 #[test]
 fn l8_a_failure_that_passes_is_told_once_of_a_call() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Hooks, tried and watched: `hooks test`, `explain --run-hooks`, `hooks log`.
+//! Commands that test and log hooks: `hooks test`, `explain --run-hooks`, `hooks log`.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// Entries of a person's own settings, by point.
+/// A world with these entries in the person's own settings, by point.
 fn world(hooks: &str) -> World {
     let world = World::new().with_env("NO_COLOR", "1").with_env("PATH", "/usr/bin:/bin");
     world.settings(&format!("{{\"hooks\": {{{hooks}}}}}"));
@@ -117,7 +117,7 @@ fn l8_every_hook_of_a_point_says_what_it_would_say() {
     );
 }
 
-/// A hook that writes what it is told to a file.
+/// The payload of a point, saved by a hook.
 fn told(point: &str, args: &[&str]) -> Value {
     let world = world("");
     let told = world.path("told.json");
@@ -135,7 +135,7 @@ fn a_hook_is_told_that_it_is_a_trial_and_what_the_call_touches() {
     expect![[r#"{"v":1,"event":"tool.pre","sessionId":"","runId":"","step":0,"agentId":"main","cwd":"[T]/project","projectDir":"[T]/project","dryRun":true,"callId":"trial","toolName":"write","toolInput":{"path":"a.txt","content":"x"},"facts":{"reads":[],"writes":["[T]/project/a.txt"],"hosts":[],"commands":[],"zone":"workspace"}}"#]].assert_eq(&told("tool.pre", &call).to_string());
 }
 
-/// What each point tells beyond what all do.
+/// Checks the payload of each point without the common fields.
 #[test]
 fn every_point_at_which_a_command_may_be_can_be_tried() {
     let mut rows = String::new();
@@ -424,7 +424,7 @@ fn an_input_comes_from_a_file_or_a_pipe() {
     );
 }
 
-/// What nobody trusts is not started, also where somebody only tries it.
+/// An untrusted hook is not started, even for a test.
 #[test]
 fn s6_hooks_of_a_project_are_tried_once_they_are_trusted() {
     let world = world("");
@@ -458,7 +458,7 @@ fn s6_hooks_of_a_project_are_tried_once_they_are_trusted() {
     assert!(!world.path("project/ran").exists());
 }
 
-/// Whatever an agent starts looks, and starts nothing.
+/// A command that an agent starts runs no hooks and prints no log.
 #[test]
 fn s1_an_agent_tries_no_hooks_and_reads_no_log() {
     let world = world(GUARDS).with_env("COTTER_CALL", "c1");
@@ -542,7 +542,7 @@ fn l8_explain_asks_hooks_only_when_it_is_told_to() {
     assert!(!world.path("project/tidy.txt").exists(), "nothing runs");
 }
 
-/// What a hook makes of a call is judged like the model's own: by the schema, and by what it touches then.
+/// A call that a hook rewrites is checked like the model's own: by the schema, and by its new facts.
 #[test]
 fn c2_explain_judges_what_hooks_made_of_a_call() {
     let hook = |answer: &str| json!({"name": "made", "command": ["echo", answer]}).to_string();
@@ -696,7 +696,7 @@ fn a_session_without_hooks_has_no_record_of_any() {
     assert!(!lines.contains("hooks.ran"), "{lines}");
 }
 
-/// Hooks round the life of a session do not begin one in which nothing is said.
+/// Hooks at the start and end of a session do not create a session without messages.
 #[test]
 fn a_command_that_only_reports_leaves_no_session_behind() {
     let world = logged();
@@ -709,7 +709,7 @@ fn send(child: &Child, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// The log begins before the session does, and goes on with those that follow.
+/// The log can start before the session does, and continues with later sessions.
 #[test]
 fn the_log_is_followed_from_session_to_session_until_a_signal() {
     let world = logged();
@@ -745,7 +745,7 @@ fn the_log_is_followed_from_session_to_session_until_a_signal() {
     assert_eq!(lines.next(), None);
 }
 
-/// An older session that goes on is told of from there on.
+/// An older session that is resumed appears in the log from its resumption on.
 #[test]
 fn the_log_takes_up_an_older_session_that_is_resumed() {
     let world = logged();
@@ -790,7 +790,7 @@ fn the_log_takes_up_an_older_session_that_is_resumed() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// A line is told when it is whole, and a session that was named when it is there.
+/// A line is printed when it is complete, and a named session when it exists.
 #[test]
 fn the_log_follows_a_file_that_is_written_bit_by_bit() {
     let world = logged();

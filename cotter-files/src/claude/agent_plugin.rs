@@ -1,8 +1,8 @@
-//! Agent Plugins: the manifest `plugin.json` right in the folder, and servers in `mcp.json`.
+//! Agent Plugins: the manifest `plugin.json` at the top of the folder, and servers in `mcp.json`.
 //!
-//! Servers are put in the words of our own settings, one by one: a program of the plugin's is called by its
-//! whole path and starts in its folder, and nothing but `${PLUGIN_ROOT}` stands for something else. There is
-//! no `${PLUGIN_DATA}`: plugins keep nothing here.
+//! Servers are converted one by one into the form of our own settings. A program of the plugin is called by
+//! its absolute path and starts in the plugin's folder. Only `${PLUGIN_ROOT}` is replaced. There is no
+//! `${PLUGIN_DATA}`: plugins store nothing here.
 
 use std::{fs, path::Path};
 
@@ -20,14 +20,14 @@ use cotter::text;
 pub(crate) const MANIFEST: &str = "plugin.json";
 pub(crate) const SERVERS: &str = "mcp.json";
 
-/// What tells which version of Agent Plugins a file is of, and the one that is known.
+/// The prefix of a schema's URL, which is followed by the version of Agent Plugins.
 const SCHEMAS: &str = "https://agent-plugins.org/schemas/";
 const KNOWN: &str = "1.0.0";
 
 const ROOT: &str = "${PLUGIN_ROOT}";
 const DATA: &str = "${PLUGIN_DATA}";
 
-/// Whether a version of Agent Plugins is one that can be read.
+/// Support for a version of Agent Plugins: only a known version can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     Known,
@@ -35,7 +35,7 @@ pub(crate) enum Version {
 }
 
 impl Plugin {
-    /// Which version the manifest in the folder is of; `None`: it is no manifest of Agent Plugins.
+    /// The version of the manifest in the folder; `None` if it is no manifest of Agent Plugins.
     pub(crate) fn portable(
         &mut self,
         path: &Path,
@@ -69,7 +69,7 @@ impl Plugin {
         Some(Version::Known)
     }
 
-    /// What a manifest says to other programs.
+    /// Reports the parts of a manifest that are for other programs.
     pub(crate) fn of_others(&mut self, path: &Path, node: Node<'_>) {
         let line = Some(node.location().line() as usize);
         let Ok(object) = node.object() else {
@@ -82,7 +82,7 @@ impl Plugin {
         }
     }
 
-    /// The servers of `mcp.json`. What is wrong with one costs that one.
+    /// Reads the servers of `mcp.json`. An invalid server is skipped; the others load.
     pub(crate) fn portable_servers(&mut self, reads: PluginFileSource<'_>) {
         let inside = Path::new(SERVERS);
         let path = self.root.join(inside);
@@ -108,7 +108,7 @@ impl Plugin {
         }
     }
 
-    /// Tells of a file of servers that nothing says how to read.
+    /// Reports an `mcp.json` that no manifest declares the format of.
     pub(crate) fn pass_over_servers(&mut self, reads: PluginFileSource<'_>) {
         let path = self.root.join(SERVERS);
         let is_taken = self.servers.iter().any(|brought| brought.path == path);
@@ -120,7 +120,7 @@ impl Plugin {
     }
 }
 
-/// Folders right in a plugin that go by the name of another program.
+/// The folders at the top of a plugin whose names are those of other programs.
 pub(crate) fn folders_of_others(root: &Path) -> Vec<String> {
     if !root.join(MANIFEST).exists() {
         return vec![];
@@ -133,12 +133,12 @@ pub(crate) fn folders_of_others(root: &Path) -> Vec<String> {
     names
 }
 
-/// The version that a schema is of.
+/// The version in a schema's URL.
 fn version<'s>(schema: &'s str, of: &str) -> Option<&'s str> {
     schema.strip_prefix(SCHEMAS)?.strip_suffix(of)?.strip_suffix('/')
 }
 
-/// Whether something can be the name of a plugin, as published.
+/// True if `name` is a valid name of a plugin by the published rules.
 fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let is_end = |c: char| c.is_ascii_alphanumeric();
@@ -150,7 +150,7 @@ fn is_name(name: &str) -> bool {
         && !name.contains("..")
 }
 
-/// Servers in the words of our own settings. What is said of one has its line.
+/// The servers in the form of our own settings. Each reported error has its line.
 fn servers(
     document: &Document,
     told: &mut Vec<(usize, String)>,
@@ -231,7 +231,7 @@ fn address(object: Object<'_>) -> Result<Value, SettingsError> {
     Ok(json!({"type": "http", "url": url, "headers": headers}))
 }
 
-/// Whether an address may be one: what it sends is seen by nobody on the way.
+/// True if a URL may be used: https, or http on this machine, without a user and without a fragment.
 fn is_fit(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '\\']).next().unwrap_or_default();
@@ -246,7 +246,7 @@ fn is_fit(url: &str) -> bool {
     is_safe && !bare.is_empty() && !host.contains('@') && !url.contains('#')
 }
 
-/// A path in the plugin: `./…`, or below what stands for its folder.
+/// A path in the plugin: `./…`, or below `${PLUGIN_ROOT}`.
 fn in_plugin(node: &Node<'_>, path: &str) -> Result<String, SettingsError> {
     if path.starts_with(DATA) {
         return Err(node.error(format!("nothing stands for `{DATA}` here")));
@@ -264,7 +264,7 @@ fn in_plugin(node: &Node<'_>, path: &str) -> Result<String, SettingsError> {
     Ok(format!("{ROOT}/{}", below.to_string_lossy()))
 }
 
-/// A text in which the folder of the plugin is left open, and everything else means itself.
+/// A text in which `${PLUGIN_ROOT}` stays a placeholder and everything else is literal.
 fn filled(node: &Node<'_>) -> Result<String, SettingsError> {
     let text = node.string()?;
     if text.contains(DATA) {
@@ -274,7 +274,7 @@ fn filled(node: &Node<'_>) -> Result<String, SettingsError> {
     Ok(parts.join(ROOT))
 }
 
-/// A text for settings in which `${NAME}` is a variable: here it means itself.
+/// Escapes `${` for settings, where `${NAME}` is a variable.
 fn literal(text: &str) -> String {
     text.replace("${", "${:-$}{")
 }

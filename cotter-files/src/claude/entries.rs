@@ -1,5 +1,5 @@
-//! Reading entries, leniently. What is not known is told and left alone; a hook that cannot be asked is
-//! still there, and fails each time: nobody takes its silence for a yes.
+//! Reads entries leniently. Unknown parts are reported and ignored. A gate that cannot be asked is still
+//! registered and fails each time, so its silence never counts as a yes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ use cotter::{
     text,
 };
 
-/// Reads the hooks of a file: those there are, and what is to be said about it.
+/// Reads the hooks of a file, with diagnostics about the file.
 ///
-/// Handlers that are the same at one event become one hook, whatever their matchers: it runs once where
-/// several match. Nothing is started.
+/// Equal handlers at one event become one hook, whatever their matchers are. The hook runs once if several
+/// matchers match. Nothing is started.
 pub fn read(document: &Document, source: &ClaudeFile) -> (Vec<CommandHook>, Vec<Diagnostic>) {
     let mut reader = EntryReader { source, found: vec![], told: vec![], seen: 0, overfull: vec![] };
     if let Err(why) = reader.document(document) {
@@ -40,8 +40,8 @@ pub fn read(document: &Document, source: &ClaudeFile) -> (Vec<CommandHook>, Vec<
     (hooks, told)
 }
 
-/// Leaves out what an earlier file declares in the same words: it runs once. A stricter word on failures
-/// makes it another hook.
+/// Drops the hooks of a later file that are equal to hooks of an earlier one: such a hook runs once. A hook
+/// with a stricter `on_failure` is a different hook.
 pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<CommandHook> {
     let is_there = |hook: &CommandHook| {
         earlier.iter().any(|other| {
@@ -53,7 +53,7 @@ pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<
                 && (other.on_failure == OnFailure::Block || hook.on_failure == OnFailure::Pass)
                 && a.does_as(b)
                 && a.matchers == b.matchers
-                // A plugin's own stays its own.
+                // A hook of a plugin is never a repeat.
                 && a.plugin.is_none()
         })
     };
@@ -64,16 +64,16 @@ struct EntryReader<'a> {
     source: &'a ClaudeFile,
     found: Vec<ParsedEntry>,
     told: Vec<Diagnostic>,
-    /// How many handlers there were so far.
+    /// The number of handlers so far.
     seen: usize,
-    /// Events with more of them than are read.
+    /// Events that have handlers beyond the maximum.
     overfull: Vec<ClaudeEvent>,
 }
 
-/// The most hooks of a file.
+/// The maximum number of hooks of a file.
 pub(crate) const MOST_HOOKS: usize = 500;
 
-/// A hook in the making.
+/// A hook under construction.
 struct ParsedEntry {
     entry: ClaudeEntry,
     command: CommandLine,
@@ -82,9 +82,9 @@ struct ParsedEntry {
     on_failure: OnFailure,
 }
 
-/// What every entry of a group may have.
+/// The keys of a group.
 const GROUP_KEYS: &[&str] = &["matcher", "hooks", "description"];
-/// What a handler may have, and is honoured or says nothing about what is done.
+/// The keys of a handler that are used, or that change nothing about its effect.
 const HANDLER_KEYS: &[&str] = &[
     "type",
     "command",
@@ -103,13 +103,13 @@ const HANDLER_KEYS: &[&str] = &[
     "once",
     "description",
 ];
-/// What a handler may have, and why it is not honoured.
+/// The keys of a handler that are not used, and why.
 const LEFT_ALONE: &[(&str, &str)] = &[
     ("statusMessage", "nothing is shown while a hook runs"),
     ("model", "the session's own model is asked"),
 ];
 
-/// Handlers that nobody asks yet.
+/// Kinds of handlers that are not supported yet.
 const NOT_YET: [&str; 2] = ["mcp_tool", "agent"];
 
 impl<'a> EntryReader<'a> {
@@ -163,7 +163,8 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    /// A matcher that cannot be read lets everything through: a gate is asked too often, not too seldom.
+    /// Reads the matcher. An invalid matcher matches everything: a gate is asked too often rather than too
+    /// rarely.
     fn matcher(&mut self, event: ClaudeEvent, object: &Object<'_>) -> Matcher {
         let Some(node) = object.get("matcher") else { return Matcher::All };
         if event.row().matched.is_none() {
@@ -237,7 +238,7 @@ impl<'a> EntryReader<'a> {
         self.take(found);
     }
 
-    /// Who is asked, and what is run.
+    /// The handler of an entry, and the command it runs.
     fn asked(
         &mut self,
         event: ClaudeEvent,
@@ -306,7 +307,7 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    /// What stands for something that is not there would be run as it is written.
+    /// Refuses placeholders without a value, because the command would run with the placeholder's text.
     fn placeholders(&self, text: &str) -> Result<(), String> {
         let plugin = self.source.plugin.as_ref();
         let lacks = [
@@ -350,7 +351,7 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    /// What the call must be besides. An error is a hook that never runs.
+    /// The `if` condition of the hook. An error means that the hook never runs.
     fn condition(
         &mut self,
         event: ClaudeEvent,
@@ -397,7 +398,7 @@ impl<'a> EntryReader<'a> {
         })
     }
 
-    /// An entry that cannot be read is a hook that fails.
+    /// Registers a failing hook for an entry that cannot be read.
     fn broken(&mut self, event: ClaudeEvent, matchers: Vec<Matcher>, node: &Node<'_>, why: &str) {
         let severity = if event.is_gate() { Severity::Rejected } else { Severity::Warning };
         self.say(severity, Some(node), why);
@@ -419,8 +420,8 @@ impl<'a> EntryReader<'a> {
         });
     }
 
-    /// The same handler at the same event is one hook. One that cannot be asked, where nothing is kept from
-    /// happening, is none.
+    /// Adds a handler. Equal handlers at one event become one hook. A handler that cannot be asked is dropped
+    /// if its event is no gate.
     fn take(&mut self, found: ParsedEntry) {
         if matches!(found.entry.handler, ClaudeHandler::Nothing(_)) && !found.entry.event.is_gate()
         {
@@ -433,7 +434,7 @@ impl<'a> EntryReader<'a> {
                         other.entry.matchers.push(matcher);
                     }
                 }
-                // The stricter of two words, the longer of two limits.
+                // The stricter `on_failure` and the longer limit win.
                 if found.on_failure == OnFailure::Block {
                     other.on_failure = OnFailure::Block;
                 }
@@ -462,7 +463,7 @@ impl<'a> EntryReader<'a> {
     }
 }
 
-/// A hook never runs.
+/// The hook never runs.
 struct NeverRuns;
 
 impl ParsedEntry {
@@ -476,7 +477,7 @@ impl ParsedEntry {
         let ParsedEntry { entry, command, limit, detached, on_failure } = self;
         let tools = entry.tools();
         CommandHook {
-            // Until all of the file are known.
+            // A preliminary name, until all hooks of the file are known.
             name: entry.event.name().into(),
             point: entry.event.row().points[0],
             declared: ExternalHookSpec {
@@ -497,8 +498,8 @@ impl ParsedEntry {
     }
 }
 
-/// An address, with what it is told besides. A header that is no text is none to be left out: it may be what
-/// lets us in.
+/// A URL with its headers. A header that is not text is an error and not skipped: the header may be the
+/// credential.
 fn http(object: &Object<'_>) -> Result<HttpHandler, SettingsError> {
     let text = |node: Node<'_>| node.string().map(str::to_owned);
     let headers = match object.get("headers") {
@@ -517,8 +518,8 @@ fn http(object: &Object<'_>) -> Result<HttpHandler, SettingsError> {
 }
 
 impl ClaudeEntry {
-    /// The tools it is limited to, by our names, where all its matchers are names: others are not even
-    /// asked whether they match.
+    /// The tools that the entry is limited to, by our names, if all its matchers are names. The hook is not
+    /// asked about calls of other tools.
     fn tools(&self) -> Option<Vec<String>> {
         let is_filtered = matches!(
             self.event,

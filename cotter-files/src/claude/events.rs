@@ -1,34 +1,34 @@
-//! The events of Claude Code, in one table: where each happens here, and what its exit code 2 does.
+//! The events of Claude Code, in one table: the points of each event, and the effect of exit code 2.
 
 use cotter::hooks::points::PointId;
 
-/// An event that happens here.
+/// An event of Claude Code that is supported here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClaudeEvent {
-    /// A session begins, goes on or was summed up.
+    /// A session begins, continues or was compacted.
     SessionStart,
-    /// A person said something.
+    /// A person sent a prompt.
     UserPromptSubmit,
     /// A tool is about to run.
     PreToolUse,
     /// A person is about to be asked.
     PermissionRequest,
-    /// The same, told and nothing more.
+    /// A person is about to be asked; the hook only observes.
     Notification,
     /// A tool ran.
     PostToolUse,
     /// A tool ran and failed.
     PostToolUseFailure,
-    /// The conversation is about to be summed up.
+    /// The conversation is about to be compacted.
     PreCompact,
-    /// It was.
+    /// The conversation was compacted.
     PostCompact,
     /// A subagent begins.
     SubagentStart,
-    /// A subagent would stop.
+    /// A subagent is about to stop.
     SubagentStop,
-    /// The model would stop.
+    /// The model is about to stop.
     Stop,
     /// A run failed.
     StopFailure,
@@ -36,16 +36,16 @@ pub enum ClaudeEvent {
     SessionEnd,
 }
 
-/// What exit code 2 does, with standard error as its words.
+/// The effect of exit code 2, with standard error as its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitTwo {
-    /// It does not happen; the model does not stop.
+    /// The event is refused; at a stop event, the model continues.
     Blocks,
     /// The model is told.
     TellsModel,
     /// The person is told.
     TellsPerson,
-    /// Nothing.
+    /// It has no effect.
     Nothing,
 }
 
@@ -53,24 +53,24 @@ pub(crate) enum ExitTwo {
 pub(crate) struct ClaudeEventSpec {
     pub(crate) event: ClaudeEvent,
     pub(crate) name: &'static str,
-    /// Where it happens.
+    /// The points at which the event happens.
     pub(crate) points: &'static [PointId],
-    /// The field that its matcher is held against.
+    /// The field that its matcher is compared with.
     pub(crate) matched: Option<&'static str>,
-    /// How long its command may take where nothing is said, in milliseconds.
+    /// The default time limit of its command, in milliseconds.
     pub(crate) limit_ms: u64,
     pub(crate) exit_two: ExitTwo,
-    /// Whether plain words on standard output are told to the model.
+    /// True if plain text on standard output is passed to the model.
     pub(crate) plain_context: bool,
-    /// Whether a model can be asked instead of a command.
+    /// True if a model can be asked instead of a command.
     pub(crate) by_prompt: bool,
-    /// What of the event is not told here.
+    /// The parts of the event that are missing here.
     pub(crate) lacks: Option<&'static str>,
 }
 
 const TEN_MINUTES: u64 = 600_000;
 
-/// A row that is like most.
+/// A row with the most frequent values.
 const fn row(
     event: ClaudeEvent,
     name: &'static str,
@@ -89,7 +89,7 @@ const fn row(
     }
 }
 
-/// What happens here.
+/// The supported events.
 const ROWS: &[ClaudeEventSpec] = &[
     ClaudeEventSpec {
         matched: Some("source"),
@@ -146,7 +146,8 @@ const ROWS: &[ClaudeEventSpec] = &[
         matched: Some("trigger"),
         ..row(ClaudeEvent::PostCompact, "PostCompact", &[PointId::CompactPost])
     },
-    // Within the subagent: what is said there is said to it, and it can be sent on.
+    // These run within the subagent: their output goes to the subagent, and `SubagentStop` can make it
+    // continue.
     ClaudeEventSpec {
         matched: Some("agent_type"),
         ..row(ClaudeEvent::SubagentStart, "SubagentStart", &[PointId::SessionStart])
@@ -175,7 +176,7 @@ const ROWS: &[ClaudeEventSpec] = &[
     },
 ];
 
-/// What does not happen here, and why not.
+/// The events that are not supported here, and why.
 const OTHERS: &[(&str, &str)] = &[
     ("Setup", "there is no separate start to set things up"),
     ("UserPromptExpansion", "commands and skills that a person names have no point of their own"),
@@ -200,37 +201,37 @@ const OTHERS: &[(&str, &str)] = &[
 
 impl ClaudeEvent {
     pub(crate) fn row(self) -> &'static ClaudeEventSpec {
-        // Every event has a row: a test says so.
+        // Every event has a row: a test checks this.
         ROWS.iter().find(|row| row.event == self).unwrap_or(&ROWS[0])
     }
 
-    /// Its name, as files spell it.
+    /// The name of the event, as files spell it.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Whether it is about a call of a tool.
+    /// True if the event is about a call of a tool.
     pub(crate) fn is_about_tools(self) -> bool {
         self.row().matched == Some("tool_name")
     }
 
-    /// Whether a hook at it can keep something from happening.
+    /// True if a hook at this event can refuse something.
     pub(crate) fn is_gate(self) -> bool {
         self.row().exit_two == ExitTwo::Blocks || self == ClaudeEvent::PermissionRequest
     }
 }
 
-/// The name of the event that a key is, whatever the case of its letters.
+/// The name of the supported event that a key is, in any letter case.
 pub(crate) fn spelled(key: &str) -> Option<&'static str> {
     ROWS.iter().map(|row| row.name).find(|name| name.eq_ignore_ascii_case(key))
 }
 
-/// Whether there is an event of that name, here or there.
+/// True if Claude Code has an event of that name, supported here or not.
 pub(crate) fn is_known(name: &str) -> bool {
     ROWS.iter().any(|row| row.name == name) || OTHERS.iter().any(|(other, _)| *other == name)
 }
 
-/// What a name in a file means: an event, or why it is none here.
+/// The event for a name in a file, or the reason why there is none.
 pub(crate) fn named(name: &str) -> Result<ClaudeEvent, String> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {
         return Ok(row.event);

@@ -1,4 +1,4 @@
-//! A hook as the dispatch asks it: matched, told, started as often as it has to be, and heard.
+//! A hook as the dispatch asks it: matches the event, starts the hook once per part, and reads the output.
 
 use std::{
     collections::VecDeque,
@@ -40,9 +40,9 @@ use cotter::{
     },
 };
 
-/// The most parts of a call that a hook is asked about one by one.
+/// The maximum number of parts of a call that a hook is asked about one by one.
 const MOST_PARTS: usize = 100;
-/// How many of them at the same time.
+/// The number of parts that are asked about at the same time.
 const BESIDE: usize = 4;
 
 /// Registers a hook at the points of its event.
@@ -67,7 +67,7 @@ pub(crate) fn register(
         allowed: Arc::default(),
         unheard,
     });
-    // Each start has the limit to itself.
+    // Each start has the whole limit.
     let starts = if event.is_about_tools() { MOST_PARTS } else { 1 };
     let limit = Some(hook.limit().saturating_mul(u32::try_from(starts).unwrap_or(1)) + SLACK);
     for (index, &point) in event.row().points.iter().enumerate() {
@@ -94,10 +94,10 @@ struct ClaudeHook {
     hook: CommandHook,
     entry: Arc<ClaudeEntry>,
     base: HookLocation,
-    /// What it runs that was there when it was loaded.
+    /// The files that the command runs and that existed when the hook was loaded.
     files: Vec<PathBuf>,
     allowed: Arc<AllowedCalls>,
-    /// Why nobody hears it where it allows something.
+    /// The reason why an `allow` of this hook does not count.
     unheard: Option<String>,
 }
 
@@ -133,7 +133,8 @@ impl ClaudeHook {
             let why = format!("it is told of {MOST_PARTS} parts of {}, and no more", told.len());
             asked.cx.notify(&format!("hook `{}`: {why}", self.hook.name));
         }
-        // Those before a call look, those after it may do something to the same file.
+        // Gates only look, so several may run at once. Hooks after a call may change the same file, so they
+        // run in turn.
         let beside = if event.is_gate() { BESIDE } else { 1 };
         let starts: Vec<_> =
             told.iter().take(MOST_PARTS).map(|told| self.once(asked, told)).collect();
@@ -143,9 +144,9 @@ impl ClaudeHook {
         Ok(self.answer(asked, &told, said, is_whole))
     }
 
-    /// Starts it once. Where its failure passes, it has said nothing.
+    /// Starts the hook once. If its failure passes, its output is empty.
     async fn once(&self, asked: &HookRequest, told: &ClaudeInput) -> Result<HookOutput, String> {
-        // Not within its limit: whether it may run at all does not depend on how long that takes to see.
+        // The check is outside the limit: its duration must not decide whether the hook may run.
         if let (false, Err(why)) = (self.is_prompt(), self.check(asked.cx.workspace()).await) {
             return Ok(match self.entry.event.is_gate() {
                 true => HookOutput { block: Some(why), ..HookOutput::default() },
@@ -198,7 +199,7 @@ impl ClaudeHook {
     }
 
     async fn check(&self, workspace: &cotter::Workspace) -> Result<(), String> {
-        // What it would run was there when it was loaded: its going must not make a run looser.
+        // The files existed when the hook was loaded. A missing file must not make a run looser.
         if let Some(gone) = self.files.iter().find(|path| !path.exists()) {
             let gone = gone.to_string_lossy();
             return Err(format!("{} was there, and is gone", cotter::text::show_line(&gone)));
@@ -219,7 +220,7 @@ impl ClaudeHook {
         job.words = self.entry.words(&self.hook.command, workspace.project());
         job.variables.extend(self.entry.variables(workspace.project()));
         if self.entry.pinned.is_some() && !self.base.confined {
-            // What it leaves behind would make another folder of it.
+            // Files that Python writes would change the pinned folder.
             job.variables.push(("PYTHONDONTWRITEBYTECODE".into(), "1".into()));
         }
         job
@@ -234,7 +235,7 @@ impl ClaudeHook {
     ) -> HookAnswer {
         let (event, cx) = (self.entry.event, &asked.cx);
         let ends = said.iter().find_map(|said| said.ends.as_ref());
-        // Elsewhere the run ends by itself, or does not begin.
+        // At these events the run ends by itself, or does not begin.
         let ends = ends.filter(|_| {
             !matches!(
                 event,
@@ -243,7 +244,7 @@ impl ClaudeHook {
         });
         let end = |why: &String| format!("hook `{}` ended the run: {why}", self.hook.name);
         let is_ended = ends.is_some_and(|why| host::end_run(cx, end(why)));
-        // Why a run ended is told with its end.
+        // The reason of an ended run is reported with its end.
         let tells = said.iter().flat_map(|said| &said.tells);
         for words in tells.filter(|words| !is_ended || Some(*words) != ends) {
             cx.notify(&format!("hook `{}`: {words}", self.hook.name));
@@ -278,7 +279,7 @@ impl ClaudeHook {
         answer
     }
 
-    /// Says that what it allows does not count, where it may not answer for anybody.
+    /// Reports that an `allow` of this hook does not count, if its owner may not answer questions.
     fn tell_unheard(&self, cx: &Cx) {
         if let Some(why) = &self.unheard {
             let words = format!("it said `allow`, which does not count: {why}");
@@ -317,13 +318,13 @@ impl ClaudeHook {
     }
 }
 
-/// What a hook has to say that is not started.
+/// The empty answer of a hook that is not started, with the reason.
 fn not_run(asked: &HookRequest, why: &str) -> HookAnswer {
     host::put_aside(&asked.cx, CaveatKind::NotRun, why);
     HookAnswer::default()
 }
 
-/// Why something is no event of that name, though it is at its point.
+/// The reason why what happened at the point is not this event of Claude Code.
 fn none_of(event: ClaudeEvent, payload: &Value) -> &'static str {
     match event {
         ClaudeEvent::PostToolUse => "the tool failed, which is `PostToolUseFailure`",
@@ -337,7 +338,7 @@ fn none_of(event: ClaudeEvent, payload: &Value) -> &'static str {
     }
 }
 
-/// What the reply of an address means: as what a command says that ends well. Plain words are told to the
+/// Interprets the reply of a URL like the output of a command that succeeds. Plain text is passed to the
 /// model.
 fn replied(event: ClaudeEvent, name: &str, reply: WebhookResponse) -> Result<HookOutput, String> {
     let WebhookResponse { status, body, scrubbed } = reply;
@@ -360,7 +361,7 @@ fn replied(event: ClaudeEvent, name: &str, reply: WebhookResponse) -> Result<Hoo
 }
 
 impl ClaudeEntry {
-    /// Whether its condition lets a call through. What is not understood does.
+    /// True if the `if` condition lets a call through. A call that is not understood passes the condition.
     fn is_wanted(&self, asked: &HookRequest) -> bool {
         let of_call = host::event::<ToolPre>(asked).map(|called| &called.facts);
         let facts = of_call.or_else(|| Some(&host::event::<ToolPost>(asked)?.facts));
@@ -369,7 +370,7 @@ impl ClaudeEntry {
         rule.matches(tool, facts, asked.cx.workspace()) || is_dim(facts)
     }
 
-    /// What it is told, under the name that its matcher lets through.
+    /// The input under the name that a matcher lets through; `None` if no matcher does.
     fn matched(&self, told: ClaudeInput) -> Option<ClaudeInput> {
         let names: Vec<String> = told.names(self.event).into_iter().map(str::to_owned).collect();
         let lets = |name: &String| self.matchers.iter().any(|matcher| matcher.matches(name));
@@ -381,7 +382,7 @@ impl ClaudeEntry {
         }
     }
 
-    /// What is left of what it said when nobody waited for it.
+    /// The part of an output that counts for a hook that nobody waited for.
     pub(crate) fn afterwards(&self, said: HookOutput) -> HookOutput {
         let mut context = said.context;
         context.extend(said.block.filter(|_| self.rewakes));
@@ -399,7 +400,7 @@ impl ClaudeEntry {
     }
 }
 
-/// What is told of an event, and what only handlers in the program are told.
+/// The payload of an event, with the data that only handlers in the program get.
 fn payload(asked: &HookRequest) -> Value {
     let mut payload = asked.payload.clone();
     if let Some(question) = host::event::<PermissionAsk>(asked) {
@@ -413,7 +414,7 @@ fn payload(asked: &HookRequest) -> Value {
     payload
 }
 
-/// Whether something about a call was not understood.
+/// True if a part of a call was not understood.
 fn is_dim(facts: &Facts) -> bool {
     facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
 }
@@ -437,7 +438,7 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// The calls that a hook allowed, to the letter: what nobody need be asked about.
+/// The calls that a hook allowed, with their exact input. A person need not be asked about them.
 #[derive(Default)]
 struct AllowedCalls(Mutex<VecDeque<AllowedCall>>);
 
@@ -448,7 +449,7 @@ struct AllowedCall {
     input: Value,
 }
 
-/// The most that are kept.
+/// The maximum number of remembered calls.
 const KEPT: usize = 256;
 
 impl AllowedCalls {
@@ -476,7 +477,7 @@ impl AllowedCalls {
     }
 }
 
-/// Says yes where a person is about to be asked about nothing but what was allowed.
+/// Answers yes if a person is about to be asked only about calls that were allowed.
 struct AllowAnswer(Arc<AllowedCalls>);
 
 impl ExternalHook for AllowAnswer {

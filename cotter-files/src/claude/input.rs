@@ -1,32 +1,32 @@
-//! What a hook reads on standard input: our events in the fields that Claude Code tells.
+//! The standard input of a hook: our events, in the fields of Claude Code.
 
 use serde_json::{Map, Value, json};
 
 use crate::claude::{events::ClaudeEvent, tool_mapping as tools, tool_mapping::ClaudeCall};
 use cotter::{Workspace, hooks::points::PointId};
 
-/// What is not in the payload of an event.
+/// The data that is not in the payload of an event.
 pub(crate) struct EventContext<'a> {
-    /// The session that everybody works for.
+    /// The session that the agent and its subagents work for.
     pub(crate) session: &'a str,
-    /// The subagent it happens in, if it does.
+    /// The subagent in which the event happens, if any.
     pub(crate) subagent: Option<&'a str>,
-    /// Their word for the mode.
+    /// Claude Code's word for the mode.
     pub(crate) mode: &'static str,
     pub(crate) workspace: &'a Workspace,
 }
 
-/// One thing that a hook is told.
+/// One input for a hook.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaudeInput {
     pub(crate) fields: Map<String, Value>,
-    /// The call it is about.
+    /// The call that the input is about.
     pub(crate) call: Option<ClaudeCall>,
 }
 
 impl ClaudeInput {
-    /// What a matcher is held against, each of several names for the same. Nothing where everything is
-    /// let through.
+    /// The values that a matcher is compared with: all names of one tool. Empty if the event has no matched
+    /// field; then every matcher lets the input through.
     pub(crate) fn names(&self, event: ClaudeEvent) -> Vec<&str> {
         let Some(field) = event.row().matched else { return vec![] };
         let names = self.call.as_ref().map_or(&[][..], |call| call.names.as_slice());
@@ -36,15 +36,15 @@ impl ClaudeInput {
         }
     }
 
-    /// The same under another name of its tool.
+    /// Returns this input with another name of its tool.
     pub(crate) fn with_name(mut self, name: &str) -> Self {
         self.fields.insert("tool_name".into(), name.into());
         self
     }
 }
 
-/// An event of ours as theirs: none where it is none of that name, several where a call of ours is several
-/// of theirs.
+/// Converts an event of ours into inputs of Claude Code. Empty if our event is not `event` there; several if
+/// one call of ours is several calls there.
 pub(crate) fn tell(
     event: ClaudeEvent,
     point: PointId,
@@ -58,7 +58,7 @@ pub(crate) fn tell(
     vec![ClaudeInput { fields: with_base(event, payload, around, own), call: None }]
 }
 
-/// An event about calls.
+/// The inputs for an event about calls.
 fn about_tools(event: ClaudeEvent, payload: &Value, around: &EventContext<'_>) -> Vec<ClaudeInput> {
     let failed = payload["is_error"] == true;
     match event {
@@ -74,7 +74,8 @@ fn about_tools(event: ClaudeEvent, payload: &Value, around: &EventContext<'_>) -
     }
 }
 
-/// What an event that is not about a call tells besides what all do; nothing where it is none of that name.
+/// The fields that are specific to an event that is not about a call. `None` if our event is not `event`
+/// there.
 fn own(
     event: ClaudeEvent,
     point: PointId,
@@ -140,7 +141,7 @@ fn with_base(
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| _ = fields.insert(key.into(), value);
     put("session_id", around.session.into());
-    // Session files are closed to hooks, and are none of theirs.
+    // Session files are closed to hooks, and have another format.
     put("transcript_path", "".into());
     put("cwd", payload["cwd"].clone());
     let has_mode = event.is_about_tools()
@@ -162,7 +163,7 @@ fn with_base(
     fields
 }
 
-/// A call, and what it came to where it ran.
+/// The inputs for one call, with its result if it ran.
 fn called(
     event: ClaudeEvent,
     payload: &Value,
@@ -197,7 +198,7 @@ fn called(
     told.collect()
 }
 
-/// The rules a person would be offered.
+/// Adds the rules that a person would be offered.
 fn suggest(own: &mut Value, call: &Value) {
     let rules = list(call, "offer").iter().filter_map(Value::as_str).map(|rule| {
         let (tool, spec) = match rule.split_once('(') {
@@ -231,7 +232,7 @@ fn stopping(payload: &Value) -> Value {
     })
 }
 
-/// Their word for what went wrong with a model; nothing for what is no failure of a model.
+/// Claude Code's word for a failure of a model; `None` if the code is no failure of a model.
 fn failure(code: &str) -> Option<&'static str> {
     Some(match code {
         "auth" => "authentication_failed",

@@ -1,4 +1,4 @@
-//! Plugins: where they lie, which are switched on, and what each brings. Where a gate of one may be lost,
+//! Plugins: their folders, which of them are enabled, and their contents. If a gate of a plugin may be lost,
 //! nothing starts.
 
 use std::{
@@ -24,7 +24,7 @@ use crate::{
 };
 use cotter::{Origin, Workspace, text};
 
-/// A plugin that the person's settings name.
+/// Reads a plugin that the person's settings name.
 pub(crate) fn named_plugin(
     written: &SourcedText,
     home: &HomeFolder<'_>,
@@ -53,28 +53,28 @@ pub(crate) fn named_plugin(
     Ok(own_plugin(&root, Origin::User, EmptyFolderPolicy::Broken, &way_out))
 }
 
-/// What a folder is where a plugin should be, and nothing of one is in it.
+/// The effect of a folder that should be a plugin and has no part of a plugin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EmptyFolderPolicy {
-    /// Something else, which is told.
+    /// The folder is something else: a warning.
     Told,
-    /// A plugin that lost all it had: somebody counts on it.
+    /// The folder is a plugin that lost its contents: an error, because a person relies on the plugin.
     Broken,
 }
 
-/// Where a plugin lies.
+/// The location of a plugin.
 pub(crate) struct PluginLocation<'a> {
-    /// As its author knows it.
+    /// The path that its author knows.
     pub(crate) shown: &'a Path,
-    /// Where it is read from.
+    /// The folder that the plugin is read from.
     pub(crate) folder: &'a Path,
     pub(crate) origin: Origin,
     pub(crate) otherwise: EmptyFolderPolicy,
-    /// What to do where it is broken.
+    /// The hint on a broken plugin.
     pub(crate) way_out: &'a str,
 }
 
-/// One that lies somewhere of the person's. What lies in the project is not theirs, whoever names it.
+/// Reads a plugin from a folder of the person. A plugin inside the project is an error, whoever names it.
 pub(crate) fn persons_plugin(
     root: &Path,
     origin: &Origin,
@@ -103,7 +103,8 @@ fn own_plugin(
 }
 
 impl PluginLocation<'_> {
-    /// What it brings. Where a gate of it may be lost, nothing of it counts, and nothing starts.
+    /// Reads the contents of the plugin. If a gate may be lost, nothing of the plugin counts, and nothing
+    /// starts.
     pub(crate) fn read(&self, source: impl Fn(&Path) -> claude::ClaudeFile) -> ClaudeUnit {
         let PluginLocation { shown, folder, origin, .. } = self;
         let mut part = ClaudeUnit::new(shown, origin.clone());
@@ -145,7 +146,7 @@ impl PluginLocation<'_> {
         part
     }
 
-    /// A plugin that was read from a copy, under the names its author knows.
+    /// Renames the paths of a plugin that was read from a copy to the paths that its author knows.
     fn as_known(&self, mut plugin: Plugin) -> Plugin {
         plugin.hooks.iter_mut().chain(&mut plugin.servers).for_each(|file| {
             self.name(&mut file.path);
@@ -156,7 +157,7 @@ impl PluginLocation<'_> {
         plugin
     }
 
-    /// A path in it as its author knows it.
+    /// Renames a path in the plugin to the path that its author knows.
     fn name(&self, path: &mut PathBuf) {
         let real = self.folder.canonicalize().unwrap_or_else(|_| self.folder.to_owned());
         match path.strip_prefix(&real) {
@@ -168,7 +169,7 @@ impl PluginLocation<'_> {
     }
 }
 
-/// The servers of a plugin, each by itself: one that cannot be read is told and left out.
+/// Reads the servers of a plugin. An invalid server is reported and skipped; the others load.
 fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>) -> Servers {
     let shown = path.display().to_string();
     let mut reject = |line: Option<u32>, why: &str| {
@@ -210,7 +211,7 @@ fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>)
     found.into_iter().collect()
 }
 
-/// A plugin's server, under the name that its tools are published by, where that can be one.
+/// A plugin's server under the name that its tools are published by, if that name is valid.
 fn named(plugin: &Plugin, server: McpServer) -> McpServer {
     let name = format!("plugin_{}_{}", plugin.name, server.name());
     let Ok(mut named) = McpServer::new(&name, server.transport.clone()) else { return server };
@@ -222,7 +223,8 @@ fn named(plugin: &Plugin, server: McpServer) -> McpServer {
     named
 }
 
-/// The plugins that are switched on, of those that Claude Code installed. Those that are not are told.
+/// The enabled plugins among those that Claude Code installed. An enabled plugin that is not installed is
+/// reported.
 pub(crate) fn installed(
     folder: &Path,
     enabled: &EnabledPlugins,
@@ -282,7 +284,7 @@ pub(crate) fn installed(
     parts
 }
 
-/// Of a plugin that is installed twice, one counts, and the gates of both.
+/// Reduces the second installation of a plugin to its hooks, so that the gates of both installations count.
 fn keep_hooks(part: &mut ClaudeUnit) {
     part.servers = Servers::default();
     for brings in &mut part.brings {
@@ -292,18 +294,18 @@ fn keep_hooks(part: &mut ClaudeUnit) {
     part.told.push(Diagnostic::new(&part.path, None, Severity::Warning, why));
 }
 
-/// A plugin's `name@marketplace`, fit to be seen.
+/// A plugin's `name@marketplace`, escaped and shortened for display.
 fn shown(id: &str) -> String {
     text::clip(&text::show_line(id), 80).into_owned()
 }
 
-/// What is said of a plugin that is switched on and not installed.
+/// The diagnostic for a plugin that is enabled and not installed.
 fn missing(said: &Path, id: &str) -> Diagnostic {
     let why = format!("the plugin `{id}` is switched on and not installed: nothing of it is used");
     Diagnostic::new(said, None, Severity::Rejected, why)
 }
 
-/// What is said of plugins that a project switches on where nothing of the home folder is used.
+/// The diagnostics for plugins that a project enables while the home folder is not used.
 pub(crate) fn left_out(switched: &EnabledPlugins) -> Vec<ClaudeUnit> {
     let told = |id: &str, said: &Path| {
         let id = shown(id);
@@ -314,7 +316,7 @@ pub(crate) fn left_out(switched: &EnabledPlugins) -> Vec<ClaudeUnit> {
     told_of(switched, told)
 }
 
-/// A part for each plugin that is switched on, with nothing but what is said of it.
+/// A unit for each enabled plugin, with nothing but its diagnostic.
 fn told_of(switched: &EnabledPlugins, told: impl Fn(&str, &Path) -> Diagnostic) -> Vec<ClaudeUnit> {
     let on = switched.iter().filter(|(_, (on, _))| *on);
     let part = |(id, (_, said)): (&String, &(bool, PathBuf))| ClaudeUnit {
@@ -324,13 +326,13 @@ fn told_of(switched: &EnabledPlugins, told: impl Fn(&str, &Path) -> Diagnostic) 
     on.map(part).collect()
 }
 
-/// Why nothing starts.
+/// The error because of which nothing starts.
 fn broken(told: &Diagnostic, way_out: &str) -> SettingsError {
     let hint = format!("a gate may be in it, so nothing runs: {way_out}");
     SettingsError::without_file(told.to_string()).with_hint(hint)
 }
 
-/// What is installed, and where it lies, as far as that can be told. No list: nothing is.
+/// The installed plugins and their folders, as far as they are known. Without the list file, there are none.
 fn list_of_installed(
     path: &Path,
     workspace: &Workspace,
@@ -346,20 +348,20 @@ fn list_of_installed(
     Ok(plugins.members().map(|(id, node)| (id.to_owned(), roots(node, workspace))).collect())
 }
 
-/// Where each plugin lies, by `name@marketplace`. `None`: nobody can tell.
+/// The folders of each plugin, by `name@marketplace`. `None` if a folder is unknown.
 type InstalledPlugins = BTreeMap<String, Vec<Option<PathBuf>>>;
 
-/// Where an entry of the list holds, the nearest first.
+/// The projects in which an entry of the list holds, the nearest scope first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum InstallScope {
     Here,
-    /// Or nobody can tell where.
+    /// Also used if the scope is unknown.
     Anywhere,
     Elsewhere,
 }
 
-/// Where a plugin lies: one entry, or a list of them by scope. Those of other projects count where there are
-/// none but them.
+/// The folders of a plugin, from one entry or from a list of entries by scope. Entries of other projects
+/// count only if there are no others.
 fn roots(node: Node<'_>, workspace: &Workspace) -> Vec<Option<PathBuf>> {
     let entries: Vec<_> = node.list().map_or_else(|_| vec![node], Iterator::collect);
     let root = |entry: Node<'_>| {
@@ -394,7 +396,7 @@ fn holds(entry: Node<'_>, workspace: &Workspace) -> InstallScope {
     }
 }
 
-/// Plugins of the person's that a trusted project switches on: they may no more than the project may.
+/// The person's plugins that a trusted project enables. They have only the rights of the project.
 pub(crate) fn switched_on_by_project(
     switched: &EnabledPlugins,
     home: &HomeFolder<'_>,
@@ -402,11 +404,11 @@ pub(crate) fn switched_on_by_project(
     let folder = match home_folder(home, ".claude") {
         Ok(Some(folder)) => folder,
         Ok(None) => return Ok(told_of(switched, |id, said| missing(said, &shown(id)))),
-        // Nothing starts, and why was said already.
+        // Nothing starts; the reason was already reported.
         Err(_) => return Ok(vec![]),
     };
     let mut switched = switched.clone();
-    // What the person says of a plugin themselves holds, either way.
+    // The person's own setting for a plugin wins, whether on or off.
     for name in SETTINGS {
         let Some(document) = Document::load(&folder.join(name))? else { continue };
         for (id, _) in enabled(&document.root().object()?)? {

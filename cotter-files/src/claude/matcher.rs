@@ -1,24 +1,24 @@
-//! Matchers: what an entry is limited to.
+//! Matchers: the values that an entry is limited to.
 
 use regex::{Regex, RegexBuilder};
 
-/// The longest pattern.
+/// The maximum length of a pattern.
 const MAX_CHARS: usize = 2000;
 
-/// What a matcher lets through.
+/// The values that a matcher lets through.
 #[derive(Clone, Debug)]
 pub(crate) enum Matcher {
-    /// Everything.
+    /// Every value.
     All,
-    /// One of these, letter by letter.
+    /// One of these names, exactly.
     Names(Vec<String>),
-    /// Whatever has this somewhere in it.
+    /// Any value in which the pattern matches somewhere.
     Pattern(Box<Regex>),
 }
 
 impl Matcher {
-    /// Nothing, an empty text and `*` are everything; plain names with `|` or `,` between them are meant
-    /// letter by letter; everything else is a pattern, which need not cover all of a name.
+    /// Parses a matcher. An empty text and `*` match everything. Plain names, separated by `|` or `,`, match
+    /// exactly. Any other text is a pattern, which may match only a part of a name.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() || text == "*" {
             return Ok(Matcher::All);
@@ -44,7 +44,7 @@ impl Matcher {
         Ok(Matcher::Pattern(Box::new(pattern.map_err(words)?)))
     }
 
-    /// It as a file may spell it.
+    /// The text of the matcher, as a file may have it.
     pub(crate) fn text(&self) -> String {
         match self {
             Matcher::All => "*".into(),

@@ -1,11 +1,11 @@
-//! What was meant as a gate and would be none, without a word: keys that nobody reads, hooks beyond the most
-//! that a file may have.
+//! Errors for gates that would be lost silently: keys that are not read, and hooks beyond the maximum of a
+//! file.
 
 use crate::claude::{entries::MOST_HOOKS, events};
 use crate::document::{Document, Node, Object, location::SettingsError};
 
-/// Refuses a file in which a gate would be lost: a key that is `hooks` or an event but for the case of its
-/// letters, an event outside `hooks`, `hooks` within itself, a gate beyond the most hooks of a file.
+/// Refuses a file in which a gate would be lost. That is: `hooks` or an event in the wrong letter case, an
+/// event outside `hooks`, `hooks` within `hooks`, or a gate beyond the maximum number of hooks of a file.
 pub fn check(document: &Document) -> Result<(), SettingsError> {
     let root = document.root().object()?;
     for (key, node) in root.members().filter(|(key, _)| *key != "hooks") {
@@ -28,7 +28,8 @@ pub fn check(document: &Document) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Why a key beside `hooks` cannot be left alone, where it cannot.
+/// The error for a key beside `hooks` that looks like a misplaced or misspelled hook key; `None` for any
+/// other key.
 pub(crate) fn stray(key: &str) -> Option<String> {
     if key.eq_ignore_ascii_case("hooks") {
         return Some("nobody reads this key: it is spelled `hooks`".into());
@@ -37,7 +38,7 @@ pub(crate) fn stray(key: &str) -> Option<String> {
     Some(format!("the event `{event}` stands outside `hooks`, where nobody reads it"))
 }
 
-/// Counts the handlers of an event; a gate that is one too many is an error.
+/// Counts the handlers of an event. A gate beyond the maximum is an error.
 fn count(event: &str, groups: Node<'_>, seen: &mut usize) -> Result<(), SettingsError> {
     let is_gate = events::named(event).is_ok_and(|event| event.is_gate());
     let groups = groups.list().into_iter().flatten();
@@ -51,7 +52,7 @@ fn count(event: &str, groups: Node<'_>, seen: &mut usize) -> Result<(), Settings
     Ok(())
 }
 
-/// How many handlers a group has. One may stand in the group's own place.
+/// The number of handlers of a group. A group without `hooks` may itself be one handler.
 fn handlers(group: &Object<'_>) -> usize {
     match group.get("hooks") {
         Some(hooks) => hooks.list().map_or(0, |list| list.len()),

@@ -1,7 +1,7 @@
-//! What a hook's exit code and output mean, event by event.
+//! The meaning of a hook's exit code and output, event by event.
 //!
-//! What refuses does so however badly it is written. What would let something happen that would not happen
-//! otherwise must be written as it is published.
+//! A refusal counts even if it is badly written. An output that permits something must have the published
+//! form.
 
 use serde_json::{Map, Value};
 
@@ -16,35 +16,36 @@ use cotter::{
     text,
 };
 
-/// What a hook said.
+/// The output of a hook, interpreted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct HookOutput {
-    /// It does not happen; at `Stop`, the model goes on; after a tool, the model is told.
+    /// The event is refused; at `Stop`, the model continues; after a tool, the model is told.
     pub(crate) block: Option<String>,
-    /// A person must say yes first.
+    /// A person must agree first.
     pub(crate) ask: Option<String>,
-    /// Nobody need be asked.
+    /// No person needs to be asked.
     pub(crate) allow: bool,
-    /// Another input, whole, in their words.
+    /// A replacement for the whole input, in the fields of Claude Code.
     pub(crate) input: Option<Map<String, Value>>,
-    /// Another result, in their form.
+    /// A replacement for the result, in the form of Claude Code.
     pub(crate) output: Option<Value>,
-    /// What the model should know.
+    /// Text for the model.
     pub(crate) context: Vec<String>,
-    /// What the person should know.
+    /// Text for the person.
     pub(crate) tells: Vec<String>,
     /// The run ends, for this reason.
     pub(crate) ends: Option<String>,
 }
 
-/// What a program said. An error is its failure.
+/// Interprets the output of a program. An error is a failure of the hook.
 pub(crate) fn hear(
     event: ClaudeEvent,
     name: &str,
     ran: &ProcessOutput,
 ) -> Result<HookOutput, String> {
     let heard = settle(event, name, ran);
-    // Half a refusal refuses. Where plain words are meant for the model, they are no half of anything.
+    // An incomplete refusal refuses. Plain text is no incomplete refusal at an event that passes plain text
+    // to the model.
     let is_plain = || match is_object(&ran.stdout) {
         true => read_object(ran.stdout.trim_ascii()).is_err(),
         false => !event.row().plain_context,
@@ -102,7 +103,7 @@ fn settle(event: ClaudeEvent, name: &str, ran: &ProcessOutput) -> Result<HookOut
             };
             Ok(exited_with_two(row.exit_two, read.unwrap_or_default(), why))
         }
-        // The object alone decides; but whoever fails allows nothing.
+        // The object alone decides, but a hook that fails cannot allow anything.
         _ if is_known => read.map(|said| HookOutput { allow: false, ..said }),
         _ => Err(exited(code, &ran.stderr)),
     }
@@ -129,7 +130,7 @@ fn exited_with_two(two: ExitTwo, said: HookOutput, why: String) -> HookOutput {
     }
 }
 
-/// What an object says at an event.
+/// Interprets an output object at an event.
 fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, String> {
     let empty = Map::new();
     let own = object.get("hookSpecificOutput").and_then(Value::as_object).unwrap_or(&empty);
@@ -182,14 +183,14 @@ fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, S
     Ok(said)
 }
 
-/// The object, and the part of it that is for the event.
+/// The output object, and the part of it that is specific to the event.
 struct OutputObject<'a> {
     object: &'a Map<String, Value>,
     own: &'a Map<String, Value>,
     event: ClaudeEvent,
 }
 
-/// What a decision's word means.
+/// The meaning of a decision's word; the later variant is the stricter one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DecisionWord {
     Nothing,
@@ -209,7 +210,7 @@ impl OutputObject<'_> {
         self.get(key).and_then(plain)
     }
 
-    /// Whether the part for the event says that it is.
+    /// True if the event-specific part names this event.
     fn is_proper(&self) -> bool {
         self.own.get("hookEventName").and_then(Value::as_str) == Some(self.event.name())
     }
@@ -223,7 +224,7 @@ impl OutputObject<'_> {
             misplaced.into_iter().chain([own, legacy]).max().unwrap_or(DecisionWord::Nothing);
         let reason = self.text("permissionDecisionReason").or(self.text("reason"));
         let allows = own == DecisionWord::Allow && self.is_proper();
-        // The old way.
+        // The legacy form.
         let approves = self.object.get("decision").is_some_and(|word| word == "approve");
         match strictest {
             DecisionWord::Deny => said.block = Some(reason.unwrap_or_else(|| NO_REASON.into())),
@@ -240,7 +241,7 @@ impl OutputObject<'_> {
         }
         match self.get("updatedInput") {
             Some(Value::Object(input)) => said.input = Some(input.clone()),
-            // It meant another call than the one that would run.
+            // The hook meant another call than the one that would run.
             Some(_) if said.block.is_none() => {
                 said.block = Some("its `updatedInput` is no object".into());
             }
@@ -288,13 +289,13 @@ impl OutputObject<'_> {
         }
         let stops = matches!(self.event, ClaudeEvent::Stop | ClaudeEvent::SubagentStop);
         if stops && said.block.is_none() && !said.context.is_empty() {
-            // What it has to say keeps the conversation going.
+            // The added context keeps the conversation going.
             said.block = Some(std::mem::take(&mut said.context).join("\n"));
         }
         Ok(())
     }
 
-    /// The run ends, which goes before everything else it said.
+    /// Ends the run, which overrides the rest of the output.
     fn end(&self, said: &mut HookOutput, why: String) {
         said.allow = false;
         match self.event {
@@ -315,7 +316,7 @@ impl OutputObject<'_> {
 
 const NO_REASON: &str = "it gave no reason";
 
-/// Words that refuse, whatever their case.
+/// Words that refuse, in any letter case.
 const REFUSALS: [&str; 7] = ["deny", "denied", "block", "blocked", "reject", "refuse", "no"];
 
 fn word(value: Option<&Value>) -> DecisionWord {
@@ -337,7 +338,7 @@ fn word(value: Option<&Value>) -> DecisionWord {
     }
 }
 
-/// A text as it is; anything else as it would be written.
+/// A string as it is, any other value as JSON; `None` for null and for empty strings.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -346,7 +347,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// The most of what it says that is passed on.
+/// The maximum length of a hook's text that is passed on.
 const WORDS_CHARS: usize = 10_000;
 
 fn words(text: &str) -> Option<String> {
@@ -358,7 +359,7 @@ fn clip(text: &str) -> String {
     text::clip(text, REASON_CHARS).into_owned()
 }
 
-/// Whether somewhere in an object, however its keys are spelled, something refuses.
+/// True if any part of an object refuses, in any spelling of its keys.
 fn has_refusal(value: &Value) -> bool {
     let is_one = |(key, value): (&String, &Value)| {
         let key: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -378,8 +379,8 @@ fn has_refusal(value: &Value) -> bool {
     }
 }
 
-/// Whether a text that cannot be read as a whole says somewhere that it refuses: `"decision": "block"`,
-/// in quotes of either kind.
+/// True if a text that is no valid object contains a refusal such as `"decision": "block"`, in single or
+/// double quotes.
 fn refuses(text: &str) -> bool {
     let value_of = |key: &str| {
         text.match_indices(key).any(|(at, _)| {

@@ -1,4 +1,4 @@
-//! Hooks that run in place: their folder is looked at right before each start.
+//! Hooks that run in place: their folder is checked right before each start.
 
 #[cfg(unix)]
 use std::path::PathBuf;
@@ -8,19 +8,19 @@ use crate::trust::snapshot::{Hash, Snapshot};
 #[cfg(unix)]
 use cotter::text;
 
-/// A folder that must hold what it held when a person trusted it, to the byte.
+/// A folder whose contents must be byte for byte those that a person trusted.
 #[cfg(unix)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinnedFolder {
     /// The folder.
     pub folder: PathBuf,
-    /// What stood for its contents then.
+    /// The hash of the trusted contents.
     pub hash: Hash,
 }
 
 #[cfg(unix)]
 impl PinnedFolder {
-    /// Reads the folder again. An error says that it is another, or why it cannot be told.
+    /// Reads the folder again. An error says that the contents changed, or why they cannot be compared.
     pub fn check(&self) -> Result<(), String> {
         let shown = text::show_line(&self.folder.to_string_lossy()).into_owned();
         match Snapshot::take(&self.folder) {
@@ -32,8 +32,8 @@ impl PinnedFolder {
         }
     }
 
-    /// Whether a command that names the folder by a path from here means this one. An error says that another
-    /// of its name is nearer: what would run there is not what was trusted.
+    /// Checks that a command with a relative path to the folder means this folder. An error says that the
+    /// working folder has another folder of that name: the command would run code that was not trusted.
     pub(crate) fn check_way(&self, words: &[OsString], cwd: &Path) -> Result<(), String> {
         let Some(name) = self.folder.file_name() else { return Ok(()) };
         let nearer = cwd.join(name);
@@ -49,7 +49,7 @@ impl PinnedFolder {
     }
 }
 
-/// Whether a word has a path in it that begins with a name, seen from the working folder.
+/// True if a word contains a path that begins with `named`, relative to the working folder.
 #[cfg(unix)]
 fn names_from_here(word: &str, named: &str) -> bool {
     word.contains("PWD")
@@ -59,19 +59,19 @@ fn names_from_here(word: &str, named: &str) -> bool {
         })
 }
 
-/// There is no trust on this system, so nothing is pinned.
+/// There is no trust on this system, so no folder is pinned.
 #[cfg(not(unix))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pinned {}
 
 #[cfg(not(unix))]
 impl PinnedFolder {
-    /// Never asked.
+    /// Never called.
     pub fn check(&self) -> Result<(), String> {
         match *self {}
     }
 
-    /// Never asked.
+    /// Never called.
     pub(crate) fn check_way(&self, _: &[OsString], _: &Path) -> Result<(), String> {
         match *self {}
     }

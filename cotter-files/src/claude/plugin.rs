@@ -1,18 +1,19 @@
 //! Plugins: folders that bring skills, agents, commands, hooks and servers together, under one name.
 //!
 //! ```text
-//! .claude-plugin/plugin.json   the manifest, .plugin/plugin.json and plugin.json likewise, or none
-//! skills/  agents/  commands/  and what the manifest names besides
+//! .claude-plugin/plugin.json   the manifest; .plugin/plugin.json and plugin.json also count; optional
+//! skills/  agents/  commands/  and the folders that the manifest names
 //! hooks/hooks.json             hooks of the claude dialect, or `hooks` of the manifest
 //! .mcp.json                    servers, or `mcpServers` of the manifest
 //! mcp.json                     servers of Agent Plugins, whose manifest is plugin.json
 //! ```
 //!
-//! Nothing in it is run or installed here. What a manifest names must lie in the plugin. Commands are called
-//! `plugin:name`; a skill or an agent, whose names have no colon, `plugin-name`, which is told.
+//! Reading a plugin runs and installs nothing. A path in a manifest must stay in the plugin. Commands are
+//! called `plugin:name`. Names of skills and agents have no colon, so they are called `plugin-name`, which is
+//! reported.
 //!
-//! A gate may be in any file of hooks. One that cannot be read is no remark but stands in
-//! [`Plugin::broken`]: whoever uses the plugin has to decide what to do without it.
+//! A gate may be in any file of hooks. A file of hooks that cannot be read is listed in [`Plugin::broken`];
+//! the user of the plugin has to decide how to proceed.
 
 #[cfg(test)]
 mod tests;
@@ -42,16 +43,16 @@ use crate::{
 };
 use cotter::{host::check_name, invoke::named_item::NameKind, text};
 
-/// Where a manifest may be. All that are there are read: a gate may be in any of them.
+/// The possible paths of a manifest. All existing ones are read: a gate may be in any of them.
 const MANIFESTS: [&str; 3] =
     [".claude-plugin/plugin.json", ".plugin/plugin.json", crate::claude::agent_plugin::MANIFEST];
 const HOOKS: &str = "hooks/hooks.json";
 const SERVERS: &str = ".mcp.json";
 
-/// What stands for the folder of a plugin.
+/// The placeholders for the folder of a plugin.
 const ROOTS: [&str; 2] = ["${CLAUDE_PLUGIN_ROOT}", "${PLUGIN_ROOT}"];
 
-/// What other programs read of a plugin, and we do not.
+/// Parts of a plugin that other programs read and we do not.
 const OF_OTHERS: [&str; 10] = [
     ".codex-plugin",
     ".cursor-plugin",
@@ -65,10 +66,10 @@ const OF_OTHERS: [&str; 10] = [
     "themes",
 ];
 
-/// The most bytes of a file of JSON.
+/// The maximum size of a JSON file in bytes.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// Keys of a manifest that say what the plugin is.
+/// Keys of a manifest that only describe the plugin.
 const ABOUT: [&str; 10] = [
     "$schema",
     "name",
@@ -88,43 +89,43 @@ pub(crate) const LAYOUT: PluginLayout = PluginLayout {
     paths: |root, kind| Some(Plugin::load(root).ok()??.paths(kind).to_vec()),
 };
 
-/// Whether a folder says that it is a plugin.
+/// True if a folder has a file that marks it as a plugin.
 fn is_one(folder: &Path) -> bool {
     MANIFESTS.iter().chain([&HOOKS]).any(|path| folder.join(path).symlink_metadata().is_ok())
 }
 
-/// A plugin as its folder tells.
+/// A plugin as its folder declares it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Plugin {
-    /// Its name: what its names begin with.
+    /// The name of the plugin, and the prefix of the names in it.
     pub name: SmolStr,
-    /// Where it lies: what `${CLAUDE_PLUGIN_ROOT}` stands for.
+    /// The folder of the plugin, and the value of `${CLAUDE_PLUGIN_ROOT}`.
     pub root: PathBuf,
     /// Files with hooks of the claude dialect.
     pub hooks: Vec<PluginFile>,
     /// Files with servers of the Model Context Protocol.
     pub servers: Vec<PluginFile>,
-    /// What is to be said about it.
+    /// Diagnostics about the plugin.
     pub diagnostics: Vec<Diagnostic>,
-    /// What may have held a gate and cannot be read: used without it, the plugin is looser than it was meant.
+    /// Files that may have held a gate and cannot be read: without them the plugin is looser than intended.
     pub broken: Vec<Diagnostic>,
     skills: Vec<PathBuf>,
     agents: Vec<PathBuf>,
     commands: Vec<PathBuf>,
 }
 
-/// A file of JSON that a plugin brings, or a part of its manifest.
+/// A JSON file of a plugin, or a part of its manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PluginFile {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What it says.
+    /// The contents of the file.
     pub text: String,
 }
 
-/// What a file of JSON is of.
+/// The contents of a JSON file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PluginFileKind {
     Hooks,
@@ -132,7 +133,7 @@ pub(crate) enum PluginFileKind {
 }
 
 impl PluginFileKind {
-    /// The key that it stands under.
+    /// The key of the manifest for such a file.
     fn key(self) -> &'static str {
         match self {
             PluginFileKind::Hooks => "hooks",
@@ -141,19 +142,20 @@ impl PluginFileKind {
     }
 }
 
-/// What one manifest says of the plugin as a whole.
+/// The data of one manifest about the plugin as a whole.
 #[derive(Default)]
 struct PluginManifest {
     name: Option<String>,
-    /// The version of Agent Plugins that it is of.
+    /// The version of Agent Plugins that the manifest follows.
     version: Option<crate::claude::agent_plugin::Version>,
 }
 
-/// Reads files of a plugin, by their path from its root. `None`: there is none.
+/// Reads files of a plugin, by their path from its root. `None` if there is no such file.
 pub type PluginFileSource<'a> = &'a dyn Fn(&Path) -> Option<Result<Vec<u8>, String>>;
 
 impl Plugin {
-    /// The plugin of a folder; `None` where nothing of one is in it. An error says why it cannot be read.
+    /// Reads the plugin in a folder; `None` if no part of a plugin is in it. An error says why it cannot be
+    /// read.
     pub fn load(root: &Path) -> Result<Option<Self>, Diagnostic> {
         let rejected = |why: String| Diagnostic::new(root, None, Severity::Rejected, why);
         let real = fs::canonicalize(root);
@@ -175,7 +177,7 @@ impl Plugin {
         Ok(Some(plugin))
     }
 
-    /// The same of what is read otherwise: a snapshot, a copy.
+    /// Reads a plugin through `reads`, for example from a snapshot or a copy.
     pub fn read(root: &Path, reads: PluginFileSource<'_>) -> Result<Self, Diagnostic> {
         let folder = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut plugin = Plugin {
@@ -200,7 +202,7 @@ impl Plugin {
         plugin.file(PluginFileKind::Servers, Path::new(SERVERS), reads);
         match version {
             Some(crate::claude::agent_plugin::Version::Known) => plugin.portable_servers(reads),
-            // Nobody knows what its parts mean, but hooks are no part of any version.
+            // The meaning of its parts is unknown, but hooks are no part of any version.
             Some(crate::claude::agent_plugin::Version::Unknown) if manifests == 1 => {
                 plugin.keep_hooks()
             }
@@ -209,7 +211,7 @@ impl Plugin {
         Ok(plugin)
     }
 
-    /// Every place that something of it is read from, there or not.
+    /// All paths that parts of the plugin are read from, existing or not.
     pub fn places(&self) -> Vec<PathBuf> {
         let usual = MANIFESTS
             .iter()
@@ -225,7 +227,7 @@ impl Plugin {
         places
     }
 
-    /// Where its skills, agents or commands are, from its root.
+    /// The paths of its skills, agents or commands, from its root.
     fn paths(&self, kind: FileKind) -> &[PathBuf] {
         match kind {
             FileKind::Skills => &self.skills,
@@ -235,7 +237,7 @@ impl Plugin {
         }
     }
 
-    /// Leaves out all but its hooks.
+    /// Drops everything but its hooks.
     pub fn keep_hooks_alone(&mut self) {
         self.servers.clear();
         self.skills.clear();
@@ -243,7 +245,7 @@ impl Plugin {
         self.commands.clear();
     }
 
-    /// The same of one that nobody knows how to read.
+    /// Drops everything but the hooks of a plugin of an unknown version, and reports it.
     fn keep_hooks(&mut self) {
         self.keep_hooks_alone();
         let why = "its skills, agents, commands and servers are left out".into();
@@ -258,7 +260,7 @@ impl Plugin {
         !manifest && !brings && !folders.into_iter().any(|path| is_there(path))
     }
 
-    /// Gives it its name, or the nearest that can be one.
+    /// Sets the name of the plugin, or the nearest valid one.
     fn call(&mut self, named: String) -> Result<(), Diagnostic> {
         let name = match check_name(NameKind::Command, &named) {
             Ok(()) if !named.contains(':') => Some(named.clone()),
@@ -273,7 +275,7 @@ impl Plugin {
         Ok(())
     }
 
-    /// What a manifest says: the name, and what it names besides the usual places.
+    /// Reads a manifest: the name, and the paths beyond the usual ones.
     fn manifest(
         &mut self,
         path: &Path,
@@ -325,7 +327,7 @@ impl Plugin {
         Ok(PluginManifest { name, version })
     }
 
-    /// Folders and files that a manifest names.
+    /// Adds folders and files that a manifest names.
     fn named(
         &mut self,
         path: &Path,
@@ -344,7 +346,7 @@ impl Plugin {
         }
     }
 
-    /// Files of JSON that a manifest names, or what stands right in it.
+    /// Adds JSON files that a manifest names, or the objects in the manifest itself.
     fn brought(
         &mut self,
         of: PluginFileKind,
@@ -377,7 +379,7 @@ impl Plugin {
         }
     }
 
-    /// A file of JSON, where it is there and was not taken yet.
+    /// Adds a JSON file, if it exists and was not added yet.
     fn file(&mut self, of: PluginFileKind, inside: &Path, reads: PluginFileSource<'_>) {
         let path = self.root.join(inside);
         let Some(read) = reads(inside) else { return };
@@ -398,7 +400,7 @@ impl Plugin {
         }
     }
 
-    /// A file of hooks that is one.
+    /// Reads a file of hooks.
     fn hooks_of(&mut self, inside: &Path, text: String) {
         let path = self.root.join(inside);
         let document = Document::parse(&path.display().to_string(), &text);
@@ -421,7 +423,7 @@ impl Plugin {
             Ok((false, true)) => {
                 let why = "`hooks` is missing around its events: it is read with it".into();
                 self.say(inside, None, Severity::Repaired, why);
-                // On one line more, so that places stay as they are.
+                // The closing brace is on a line of its own, so that the line numbers of the entries stay.
                 self.take(
                     PluginFileKind::Hooks,
                     PluginFile { path, text: format!("{{\"hooks\": {text}\n}}") },
@@ -433,7 +435,8 @@ impl Plugin {
         }
     }
 
-    /// Takes it, where nothing says the same. Of hooks no gate may be lost, as they stand there now.
+    /// Adds a file, unless one with the same text is there. A file of hooks in which a gate would be lost is
+    /// broken.
     pub(crate) fn take(&mut self, of: PluginFileKind, brought: PluginFile) {
         if of == PluginFileKind::Hooks {
             let document = Document::parse(&brought.path.display().to_string(), &brought.text);
@@ -454,7 +457,8 @@ impl Plugin {
         }
     }
 
-    /// What cannot be had: a server less is told, hooks may have been a gate.
+    /// Reports a file that cannot be read. A missing server is a diagnostic; missing hooks may have been a
+    /// gate.
     pub(crate) fn fail(
         &mut self,
         of: PluginFileKind,
@@ -484,13 +488,13 @@ impl Plugin {
         Diagnostic::new(&self.path(path), line, Severity::Rejected, why)
     }
 
-    /// A path in it. Joining nothing would end it in a slash.
+    /// A path in the plugin. Joining an empty path would append a slash.
     fn path(&self, inside: &Path) -> PathBuf {
         if inside.as_os_str().is_empty() { self.root.clone() } else { self.root.join(inside) }
     }
 
-    /// Its skills, commands and agents, read from the folder itself or from a copy of it, under the names
-    /// they have as this plugin's.
+    /// The skills, commands and agents of the plugin, read from its folder or from a copy, under the plugin's
+    /// names.
     pub fn extensions(&self, folder: &Path, loading: &LoadContext) -> LoadedFolder {
         let links = loading.links(folder);
         let mut loaded = LoadedFolder::nothing(loading);
@@ -545,7 +549,7 @@ impl Plugin {
         loaded.diagnostics.append(&mut told);
     }
 
-    /// Its hooks. `source` says what holds for those of a file.
+    /// The hooks of the plugin. `source` returns the properties that the hooks of a file share.
     pub fn command_hooks(
         &self,
         source: impl Fn(&Path) -> claude::ClaudeFile,
@@ -571,11 +575,11 @@ impl Plugin {
         (hooks, told)
     }
 
-    /// The entry of a server, with its folder filled in where the author left it open. What is put in means
-    /// itself, also where variables are looked for afterwards.
+    /// The entry of a server, with the placeholders of its folder replaced. The inserted path stays literal,
+    /// also where variables are replaced later.
     pub fn filled_in(&self, mut server: Value) -> Value {
         let root = self.root.to_string_lossy();
-        // Each `$` by itself: what follows it may be the author's.
+        // Each `$` is escaped separately: the text after it may be the author's.
         let literal = root.replace('$', "${:-$}");
         for (key, value) in server.as_object_mut().into_iter().flatten() {
             match EXPANDED.contains(&key.as_str()) {
@@ -590,7 +594,7 @@ impl Plugin {
 /// Keys of a server in whose texts `${NAME}` is a variable.
 const EXPANDED: [&str; 3] = ["args", "env", "headers"];
 
-/// Puts the folder of a plugin where it is left open in the texts of a value, once.
+/// Replaces the placeholders of a plugin's folder in the strings of a value, once.
 fn fill_in(value: &mut Value, root: &str) {
     match value {
         Value::String(text) => {
@@ -604,7 +608,7 @@ fn fill_in(value: &mut Value, root: &str) {
     }
 }
 
-/// Two names stand for the folder of a plugin; hooks know one.
+/// Replaces the second placeholder of a plugin's folder by the first, the only one that hooks know.
 fn in_one_word(command: &mut CommandLine) {
     let [theirs, ours] = ROOTS;
     match command {
@@ -615,7 +619,7 @@ fn in_one_word(command: &mut CommandLine) {
     }
 }
 
-/// Reads a file of a plugin's folder, also by links that stay in it.
+/// Reads a file of a plugin's folder, also through links that stay in the folder.
 fn read(root: &Path, inside: &Path) -> Option<Result<Vec<u8>, String>> {
     let path = root.join(inside);
     let cannot = |cause: io::Error| format!("it cannot be read: {cause}");
@@ -623,7 +627,7 @@ fn read(root: &Path, inside: &Path) -> Option<Result<Vec<u8>, String>> {
     let way = path.ancestors().take_while(|way| *way != root);
     let found = match fs::canonicalize(&path) {
         Ok(found) => found,
-        // A link that leads nowhere led somewhere once, and what is no folder may have been one.
+        // A broken link may have had a target, and a file in place of a folder may have been a folder.
         Err(cause) if is_nothing(&cause) && !way.into_iter().any(Path::is_symlink) => return None,
         Err(cause) => return Some(Err(cannot(cause))),
     };
@@ -638,12 +642,12 @@ pub(crate) fn of_settings(path: &Path, why: &SettingsError) -> Diagnostic {
     Diagnostic::new(path, line, Severity::Rejected, why.message())
 }
 
-/// One, or each of a list.
+/// The node itself, or each item of a list.
 fn each(node: Node<'_>) -> Vec<Node<'_>> {
     node.list().map_or_else(|_| vec![node], Iterator::collect)
 }
 
-/// A path from the root of a plugin that stays in it.
+/// A path from the root of a plugin that stays in the plugin.
 pub(crate) fn inside(path: &str) -> Result<PathBuf, String> {
     let shown = || text::clip(&text::show_line(path), 60).into_owned();
     let below = ROOTS.iter().find_map(|root| path.strip_prefix(root)?.strip_prefix('/'));

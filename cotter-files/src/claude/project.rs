@@ -1,9 +1,9 @@
 //! Files that were written for other programs: `.claude`, `.agents` and plugins, of the project and of the
 //! person's home folder.
 //!
-//! A project's are behind trust like its `.cotter`: settings, skills, agents and commands are read from the
-//! copy that was trusted, and hooks run in place, their folder held against that copy before each start. The
-//! home folder's are the person's own once they said that they are to be used.
+//! A project's files are behind trust like its `.cotter`. Settings, skills, agents and commands are read from
+//! the trusted copy. Hooks run in place, and their folder is compared with that copy before each start. The
+//! files of the home folder are the person's own, and are used once the person said so.
 
 use std::{
     ffi::OsString,
@@ -40,25 +40,25 @@ use crate::{
 };
 use cotter::{Origin, Owner, Workspace};
 
-/// The person's home folder, seen from a project. The caller looks for it.
+/// The person's home folder, seen from a project. The caller looks it up.
 #[derive(Clone, Debug)]
 pub struct HomeFolder<'a> {
-    /// Where it is, if there is one.
+    /// The path, if there is a home folder.
     pub path: Option<PathBuf>,
     /// The folders of the run.
     pub workspace: &'a Workspace,
 }
 
 impl HomeFolder<'_> {
-    /// True if a path in the home folder, or one that the person's files name, is the project's. It is the
-    /// person's also where the project contains it, if the project is their home folder or above it.
+    /// True if a path in the home folder, or a path that the person's files name, belongs to the project. If
+    /// the project is the home folder or a folder above it, the path belongs to the person.
     pub(crate) fn is_projects(&self, path: &Path) -> bool {
         let project = self.workspace.project();
         let contains_home = self.path.as_ref().is_some_and(|home| links::is_above(project, home));
         !contains_home && links::leads_through(path, project)
     }
 
-    /// Its folders `.claude` and `.agents`, as far as they are the person's and hold something that is used.
+    /// The folders `.claude` and `.agents` that belong to the person and have contents that are used.
     pub fn brings(&self) -> Vec<PathBuf> {
         const BRINGS: [&str; 6] =
             ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];
@@ -67,17 +67,17 @@ impl HomeFolder<'_> {
     }
 }
 
-/// The settings files of a folder `.claude`, the nearest last.
+/// The settings files of a folder `.claude`, in reading order: the more local file is last.
 pub const SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 
-/// What one file or folder brings, as far as it is used.
+/// The contents of one file or folder that are used.
 #[derive(Default)]
 pub struct ClaudeUnit {
     /// The file or folder, as its author knows it.
     pub path: PathBuf,
-    /// The class of its owner.
+    /// The origin of its owner.
     pub origin: Option<Origin>,
-    /// Whether its hooks may rewrite.
+    /// True if its hooks may rewrite.
     pub rewrite: bool,
     /// Rules and hooks.
     pub settings: Settings,
@@ -85,21 +85,21 @@ pub struct ClaudeUnit {
     pub servers: Servers,
     /// Skills, commands and agents.
     pub brings: Vec<ExtensionFolder>,
-    /// What is not honoured, and why.
+    /// Diagnostics about the parts that are not used, and why.
     pub told: Vec<Diagnostic>,
-    /// Why nothing may start without it: it may have held a gate, and cannot be read.
+    /// The error because of which nothing may start: the file may have held a gate, and cannot be read.
     pub broken: Option<SettingsError>,
 }
 
 /// A folder with skills, commands and agents.
 pub struct ExtensionFolder {
-    /// Where they are read from.
+    /// The folder that the files are read from.
     pub folder: PathBuf,
-    /// The same as its author knows it.
+    /// The path of the folder that its author knows.
     pub shown: PathBuf,
-    /// Whose they are.
+    /// The owner's origin and rights for loading.
     pub loading: LoadContext,
-    /// The plugin it is.
+    /// The plugin that the folder is, if it is one.
     pub plugin: Option<Plugin>,
 }
 
@@ -108,7 +108,7 @@ impl ClaudeUnit {
         ClaudeUnit { path: path.into(), origin: Some(origin), ..ClaudeUnit::default() }
     }
 
-    /// Whose it is.
+    /// The owner of everything in this unit.
     pub fn owner(&self) -> Owner {
         let origin = self.origin.clone().unwrap_or(Origin::Project);
         let owner = Owner::new(origin, self.path.display().to_string());
@@ -116,12 +116,12 @@ impl ClaudeUnit {
     }
 }
 
-/// A trusted folder of the project: the copy, what stands for it, and whether it may rewrite.
+/// A trusted folder of the project: the copy, its pinned hash, and the right to rewrite.
 struct TrustedFolder<'a> {
     copy: &'a Path,
     pinned: Option<PinnedFolder>,
     rewrite: bool,
-    /// Whether it is as it was trusted: of another one only rules and hooks stay.
+    /// True if the folder is still as it was trusted. If not, only rules and hooks stay in use.
     current: bool,
 }
 
@@ -134,7 +134,7 @@ impl<'a> TrustedFolder<'a> {
             }
             _ => return None,
         };
-        // A copy goes by its hash.
+        // The name of a copy is its hash.
         let hash =
             copy.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
         let pinned = hash.map(|hash| PinnedFolder { folder: found.source.clone(), hash });
@@ -150,7 +150,7 @@ impl<'a> TrustedFolder<'a> {
     }
 }
 
-/// What a project's `.claude` or `.agents` brings, where somebody trusts it.
+/// The units of a project's `.claude` or `.agents`, if the folder is trusted.
 pub fn of_project(
     found: &TrustSource,
     use_home: bool,
@@ -192,7 +192,7 @@ pub fn of_project(
         }
         SourceKind::Cotter | SourceKind::Servers => {}
     }
-    // By a change nothing becomes looser: rules and hooks stay as they were trusted, nothing else does.
+    // A change loosens nothing: rules and hooks stay as they were trusted, everything else is dropped.
     if !trusted.current {
         for part in &mut parts {
             part.brings.clear();
@@ -202,7 +202,8 @@ pub fn of_project(
     Ok(parts)
 }
 
-/// What the home folder brings, where the person said that it is used, and plugins they named.
+/// The units of the home folder, if the person said that it is used, and of the plugins that the person
+/// named.
 pub fn of_person(
     plugins: &[SourcedText],
     use_home: bool,
@@ -228,7 +229,7 @@ pub fn of_person(
     Ok(parts)
 }
 
-/// What the home folder's `.claude` brings.
+/// The units of the home folder's `.claude`.
 fn of_claude(folder: &Path, home: &HomeFolder<'_>) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let mut part = ClaudeUnit::new(folder, Origin::User);
     part.brings.push(own(folder));
@@ -253,7 +254,7 @@ fn of_claude(folder: &Path, home: &HomeFolder<'_>) -> Result<Vec<ClaudeUnit>, Se
     Ok(parts)
 }
 
-/// What the home folder's `.agents` brings.
+/// The units of the home folder's `.agents`.
 fn of_agents(folder: &Path, home: &HomeFolder<'_>) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let mut part = ClaudeUnit::new(folder, Origin::User);
     part.brings.push(own(folder));
@@ -271,12 +272,12 @@ fn own(folder: &Path) -> ExtensionFolder {
     ExtensionFolder { folder: folder.into(), shown: folder.into(), loading, plugin: None }
 }
 
-/// A folder of the person's home, where it is theirs: not one that the project brings.
+/// A folder of the person's home, if it belongs to the person and not to the project.
 fn own_folder(home: &HomeFolder<'_>, name: &str) -> Option<PathBuf> {
     home_folder(home, name).ok().flatten()
 }
 
-/// The same, or why it is not used though something is there: a gate may be in it.
+/// A folder of the person's home. An error says why an existing folder is not used: a gate may be in it.
 pub(crate) fn home_folder(
     home: &HomeFolder<'_>,
     name: &str,
@@ -290,7 +291,7 @@ pub(crate) fn home_folder(
         Err(cause) => unreadable(&folder, cause),
         Ok(about) if !about.is_dir() => unreadable(&folder, io::Error::other("it is no folder")),
         Ok(_) if !home.is_projects(&folder) => return Ok(Some(folder)),
-        // It is among what the project brings, behind trust.
+        // The folder is one of the project's sources, behind trust.
         Ok(_) if is_source(&folder, home) => return Ok(None),
         Ok(_) => leads_in(&folder),
     };
@@ -315,11 +316,11 @@ fn leads_in(path: &Path) -> SettingsError {
     SettingsError::without_file(message).with_hint(WAY_OUT)
 }
 
-/// The most plugins in a folder of them.
+/// The maximum number of plugins in a folder of plugins.
 const MOST_PLUGINS: usize = 1000;
 
-/// The names of folders in a folder, in order, hidden ones left out. A link to one counts where it is the
-/// person's, also one that leads nowhere: it led to something once. In what is trusted there is none.
+/// The sorted names of the folders in a folder, without hidden ones. A link in the person's folder counts,
+/// even a broken one, because its target may have existed. A trusted copy has no links.
 fn folders(folder: &Path) -> Result<Vec<OsString>, SettingsError> {
     let cannot = |cause: io::Error| {
         SettingsError::without_file(format!("{} cannot be read", folder.display()))
@@ -351,7 +352,8 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, SettingsError> {
     Ok(names)
 }
 
-/// A file of a copy, as its author knows it. We wrote it: it is a plain file, and no larger than it may be.
+/// A file of a copy, shown by its author's path. We wrote the copy, so the file is a plain file within the
+/// size limit.
 fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, SettingsError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(Document::parse_bytes(&shown.display().to_string(), &bytes)?)),
@@ -363,8 +365,8 @@ fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, SettingsError> 
     }
 }
 
-/// What hooks written for Claude Code are together: nothing twice, each under a name of its own within its
-/// origin, and with the one word on failures.
+/// Brings hooks written for Claude Code together: removes repeats, gives each hook a unique name within its
+/// origin, and lets failures block if `on_failure` says so.
 pub fn settle<'a>(
     units: impl Iterator<Item = (Origin, &'a mut Vec<CommandHook>)>,
     on_failure: OnFailure,
@@ -376,7 +378,8 @@ pub fn settle<'a>(
             let theirs = hooks.iter_mut().filter(|hook| is_claude(hook));
             theirs.for_each(|hook| hook.on_failure = OnFailure::Block);
         }
-        // Whoever else has the same: what one origin switches off, another keeps.
+        // Repeats are removed within one origin only: a hook that one origin disables stays in another
+        // origin.
         let same = earlier.iter().filter(|(of, _)| of == origin);
         let same: Vec<_> = same.map(|(_, hook)| hook.clone()).collect();
         **hooks = claude::without_repeats(&same, std::mem::take(hooks));
@@ -399,7 +402,7 @@ fn is_claude(hook: &CommandHook) -> bool {
     claude::ClaudeEntry::of(hook).is_some()
 }
 
-/// What is watched of the home folder.
+/// The paths of the home folder that are watched.
 pub fn watched(home: &HomeFolder<'_>) -> Vec<PathBuf> {
     const NAMES: [&str; 6] = [
         "settings.json",

@@ -1,4 +1,4 @@
-//! Settings files of Claude Code: hooks, rules, mode, and the plugins they switch on and off.
+//! Settings files of Claude Code: hooks, rules, mode, and the plugins that they enable and disable.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -19,17 +19,17 @@ use cotter::{
     text,
 };
 
-/// Whose settings are read.
+/// The owner of the settings that are read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClaudeScope {
     Project,
     Own,
 }
 
-/// Plugins that settings switch on and off, by `name@marketplace`, and the file that says so.
+/// Plugins that settings enable (`true`) or disable, by `name@marketplace`, with the file that says so.
 pub(crate) type EnabledPlugins = BTreeMap<String, (bool, PathBuf)>;
 
-/// What a settings file says of plugins. A list of versions means that it is on.
+/// The plugins that a settings file enables or disables. A list of versions means enabled.
 pub fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
     let Some(node) = object.get("enabledPlugins") else { return Ok(vec![]) };
     let on = |node: Node<'_>| match node.list() {
@@ -39,7 +39,7 @@ pub fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError
     node.object()?.members().map(|(id, node)| Ok((id.to_owned(), on(node)?))).collect()
 }
 
-/// Keys of a settings file that mean nothing here, and why.
+/// Keys of a settings file that are not used here, and why.
 const LEFT_ALONE: &[(&str, &str)] = &[
     ("env", "variables are `environment` in your own settings"),
     ("model", "models are named `provider/model`, in your own settings"),
@@ -54,7 +54,7 @@ const LEFT_ALONE: &[(&str, &str)] = &[
     ("outputStyle", "there is none"),
 ];
 
-/// Keys that are read, or that say nothing about what is done.
+/// Keys that are used, or that change nothing about what is done.
 const READ: [&str; 7] = [
     "$schema",
     "hooks",
@@ -65,10 +65,10 @@ const READ: [&str; 7] = [
     "cleanupPeriodDays",
 ];
 
-/// Keys of `permissions` that say what is not done without somebody.
+/// Keys of `permissions` that restrict calls.
 const PERMISSIONS: [&str; 3] = ["deny", "ask", "defaultMode"];
 
-/// Refuses a settings file in which something was meant as a gate, and would be none.
+/// Refuses a settings file in which an intended gate would have no effect.
 pub fn check(document: &Document) -> Result<(), SettingsError> {
     let object = document.root().object()?;
     object.get("hooks").map(|hooks| hooks.object()).transpose()?;
@@ -78,7 +78,7 @@ pub fn check(document: &Document) -> Result<(), SettingsError> {
     permissions.map_or(Ok(()), |permissions| spelled(&permissions, &PERMISSIONS))
 }
 
-/// Whether every key that is a known one but for the case of its letters is that one.
+/// Refuses keys that differ from a known key only in letter case.
 fn spelled(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsError> {
     for (key, node) in object.members().filter(|(key, _)| !known.contains(key)) {
         if let Some(meant) = known.iter().find(|known| known.eq_ignore_ascii_case(key)) {
@@ -88,7 +88,7 @@ fn spelled(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Reads a settings file into a part; gives the plugins it switches on and off.
+/// Reads a settings file into a unit. Returns the plugins that the file enables and disables.
 pub(crate) fn read(
     part: &mut ClaudeUnit,
     document: &Document,
@@ -124,7 +124,7 @@ fn say(part: &mut ClaudeUnit, node: &Node<'_>, severity: Severity, what: impl In
     part.told.push(Diagnostic::new(&part.path, line, severity, what));
 }
 
-/// Rules and mode. What would loosen counts in the person's own file alone.
+/// Reads rules and mode. Settings that loosen count only in the person's own file.
 fn permissions(
     part: &mut ClaudeUnit,
     object: &Object<'_>,
@@ -171,7 +171,7 @@ fn mode(part: &mut ClaudeUnit, node: &Node<'_>, whose: ClaudeScope) -> Option<Mo
     }
 }
 
-/// The rules of a list. One that denies or asks and cannot be read holds for every call of its tool.
+/// Reads the rules of a list. An invalid rule that denies or asks holds for every call of its tool.
 fn rules(
     part: &mut ClaudeUnit,
     node: &Node<'_>,

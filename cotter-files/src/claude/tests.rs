@@ -1,4 +1,4 @@
-//! Golden tests: what a hook of each event reads, and what each outcome means.
+//! Golden tests: the input of a hook at each event, and the meaning of each outcome.
 
 #![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
 
@@ -28,7 +28,7 @@ fn workspace() -> Workspace {
     Workspace::new(Path::new("/work")).with_home("/home/me")
 }
 
-/// What a hook reads, an object a line; the fields that every event has are left out after the first.
+/// Checks the inputs of a hook, an object per line; the common fields are left out after the first.
 fn told(
     event: ClaudeEvent,
     point: PointId,
@@ -262,7 +262,7 @@ fn b3_what_the_hook_of_each_event_reads() {
     );
 }
 
-/// A call of ours in their words, a line each.
+/// Checks the calls of theirs for a call of ours, a line each.
 fn called(tool: &str, input: Value, expected: Expect) {
     let shown = tools::tell(tool, &input, &workspace()).into_iter().map(|call| {
         let name = call.names.join("/");
@@ -408,7 +408,7 @@ fn b3_our_calls_in_their_words() {
     );
 }
 
-/// What becomes of our input when a hook puts `updated` in place of one of their calls.
+/// Checks our input after a hook replaces one of their calls by `updated`.
 fn put_back(tool: &str, mut input: Value, part: usize, updated: Value, expected: Expect) {
     let calls = tools::tell(tool, &input, &workspace());
     let updated = updated.as_object().expect("an object").clone();
@@ -523,7 +523,7 @@ fn shown(heard: Result<HookOutput, String>) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// What each event makes of an exit code, standard output and standard error.
+/// Checks the meaning of an exit code, standard output and standard error at each event.
 fn heard(events: &[ClaudeEvent], exit: ProcessExit, stdout: &str, stderr: &str, expected: Expect) {
     let lines = events.iter().map(|event| {
         let own = stdout.replace("EVENT", event.name());
@@ -841,7 +841,7 @@ fn b3_what_each_event_makes_of_each_outcome() {
     );
 }
 
-/// What `PreToolUse` makes of an object for the event.
+/// Checks the meaning of an event-specific object at `PreToolUse`.
 fn decided(own: &str, expected: Expect) {
     let stdout = format!(r#"{{"hookSpecificOutput": {{"hookEventName": "PreToolUse", {own}}}}}"#);
     said(ProcessExit::Code(0), &stdout, expected);
@@ -874,7 +874,7 @@ fn b3_decisions_before_a_tool() {
     let (ok, bad) = (ProcessExit::Code(0), ProcessExit::Code(1));
     said(ok, r#"{"decision": "approve", "reason": "why"}"#, expect!["allow"]);
     said(ok, r#"{"decision": "block", "reason": "why"}"#, expect![[r#"block "why""#]]);
-    // The object decides, whatever the code; but nothing is allowed by whoever fails.
+    // The object decides, whatever the exit code is; but a hook that fails allows nothing.
     let deny =
         r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}"#;
     said(bad, deny, expect![[r#"block "it gave no reason""#]]);
@@ -1010,7 +1010,7 @@ fn b3_answers_to_a_question() {
     check(r#"{"behavior": "perhaps"}"#, expect!["failure: its decision is none that is known"]);
 }
 
-/// The hooks of a file, and what is said about it.
+/// Checks the hooks of a file and the diagnostics about it.
 fn check(hooks: &str, expected: Expect) {
     check_of(&ClaudeFile::new(".claude/settings.json"), hooks, expected);
 }
@@ -1289,7 +1289,7 @@ fn s7_placeholders_are_filled_where_they_mean_nothing_else() {
     );
 }
 
-/// What refuses does so wherever it stands and however it is spelled.
+/// A refusal counts at any position and in any spelling.
 #[test]
 fn b3_a_deny_in_the_wrong_place_denies() {
     for said in [

@@ -1,6 +1,8 @@
-//! Our calls in Claude Code's words, and what comes back in ours: names, inputs, results.
+//! Converts our calls into those of Claude Code and back: names, inputs, results.
 //!
-//! A call of ours may be several of theirs: `edit` takes several changes of a file, theirs one.
+//! In this file, `ours` means a name or field of cotter, and `theirs` one of Claude Code.
+//!
+//! One call of ours may be several of theirs: our `edit` takes several changes of a file, theirs takes one.
 
 use std::path::Path;
 
@@ -8,24 +10,24 @@ use serde_json::{Map, Value, json};
 
 use cotter::{Workspace, fs::paths, host::OTHER_NAMES};
 
-/// How a tool of ours is told.
+/// The mapping of one of our tools.
 struct ToolMapping {
     ours: &'static str,
     /// Fields of the call.
     call: &'static [FieldMapping],
-    /// The list of ours of which each is a call of theirs, and the fields of one.
+    /// The list field of ours whose items are each a call of theirs, and the fields of one item.
     each: Option<(&'static str, &'static [FieldMapping])>,
-    /// What theirs has and ours has not, as JSON.
+    /// Fields that theirs has and ours has not, with their JSON value.
     fixed: &'static [(&'static str, &'static str)],
 }
 
-/// Their field, ours, and what it is.
+/// Their field, our field, and its kind.
 struct FieldMapping(&'static str, &'static str, FieldKind);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FieldKind {
     Plain,
-    /// A path, which they are told whole.
+    /// A path, which theirs has in absolute form.
     Path,
 }
 
@@ -118,29 +120,29 @@ const SHAPES: &[ToolMapping] = &[
     },
 ];
 
-/// Fields of theirs that say nothing about what is done.
+/// Fields of theirs that change nothing about the effect of a call.
 const REMARKS: [&str; 2] = ["description", "prompt"];
 
-/// Theirs that no tool of ours is told as, whatever it is given: the fields would be others.
+/// Tools of theirs that no tool of ours is mapped to, because their fields differ.
 const OTHER_SHAPES: [&str; 2] = ["MultiEdit", "NotebookEdit"];
 
-/// A tool of ours, and what they call a call of it with several parts. It is told part by part all the same.
+/// A tool of ours, and their name for a call of it with several parts. Hooks still get it part by part.
 const SEVERAL: [(&str, &str); 1] = [("edit", "MultiEdit")];
 
-/// A call of theirs that stands for a call of ours, or for a part of one.
+/// A call of theirs that corresponds to a call of ours, or to a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClaudeCall {
-    /// What they call the tool, the name they use today first.
+    /// Their names of the tool, the current name first.
     pub(crate) names: Vec<&'static str>,
-    /// The input, as they know it.
+    /// The input in their fields.
     pub(crate) input: Map<String, Value>,
-    /// Which part of ours it is.
+    /// The index of the part of our call.
     part: Option<usize>,
-    /// How it was told; `None` where it is as ours.
+    /// The index of its mapping; `None` if the input is the same as ours.
     shape: Option<usize>,
 }
 
-/// What they call a tool of ours. Nothing where it is called the same.
+/// Their names for a tool of ours. Empty if the name is the same.
 pub(crate) fn their_names(ours: &str) -> Vec<&'static str> {
     let ours = match ours {
         "bash_background" => "bash",
@@ -151,7 +153,7 @@ pub(crate) fn their_names(ours: &str) -> Vec<&'static str> {
     theirs.filter(|theirs| !OTHER_SHAPES.contains(theirs)).collect()
 }
 
-/// A call of ours, as one or several of theirs.
+/// Converts a call of ours into one or several of theirs.
 pub(crate) fn tell(tool: &str, input: &Value, workspace: &Workspace) -> Vec<ClaudeCall> {
     let as_it_is = || {
         let input = input.as_object().cloned().unwrap_or_default();
@@ -208,8 +210,8 @@ fn put(
     }
 }
 
-/// A path from the root, as it is written. Where it goes up it is the file it means: what is above a link
-/// is not above what the link leads to.
+/// The absolute form of a path, as it is written. A path with `..` is resolved to the file it means, because
+/// the parent of a link is not the parent of the link's target.
 pub(crate) fn whole(path: &str, workspace: &Workspace) -> String {
     let path = paths::from_home(path, workspace);
     let touched = paths::touched(&path, workspace);
@@ -233,8 +235,8 @@ fn asked(input: &Value) -> ClaudeCall {
 }
 
 impl ClaudeCall {
-    /// Puts what a hook made of this call into ours, which may have parts. What ours has no words for is
-    /// an error: nothing else runs than what was meant.
+    /// Applies a hook's change of this call to our input, which may have parts. A change that our fields
+    /// cannot express is an error: only the call that the hook meant may run.
     pub(crate) fn put_back(
         &self,
         updated: &Map<String, Value>,
@@ -277,7 +279,7 @@ impl ClaudeCall {
         Ok(())
     }
 
-    /// What a hook leaves out of a whole input is not there any more.
+    /// Removes the fields that a hook left out of the input.
     fn leave_out(&self, shape: &ToolMapping, updated: &Map<String, Value>, input: &mut Value) {
         let gone = |field: &&FieldMapping| {
             self.input.contains_key(field.0) && !updated.contains_key(field.0)
@@ -298,7 +300,7 @@ fn is_nothing(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false)) || value == ""
 }
 
-/// A result of ours, in the form that theirs has.
+/// A result of ours, in the form of theirs.
 pub(crate) fn response(call: &ClaudeCall, name: &str, result: &str, interrupted: bool) -> Value {
     let text = || json!([{"type": "text", "text": result}]);
     match name {
@@ -317,7 +319,7 @@ pub(crate) fn response(call: &ClaudeCall, name: &str, result: &str, interrupted:
     }
 }
 
-/// The text of a result in the form that theirs has; nothing where it is none.
+/// The text of a result in their form; `None` if the form is unknown.
 pub(crate) fn read_response(response: &Value) -> Option<String> {
     let text = |key: &str| response.get(key).and_then(Value::as_str).map(str::to_owned);
     match response {

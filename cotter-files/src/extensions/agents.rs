@@ -1,9 +1,8 @@
-//! Agents from files: `agents/*.md`, whose text is the prompt, or `agents/*.yaml` with a `prompt`. Each is
-//! a subagent that the model may call.
+//! Agents from files: `agents/*.md`, whose text is the prompt, or `agents/*.yaml` with a `prompt`. Each is a
+//! subagent that the model may call.
 //!
-//! What an agent may use it may use among what its caller has: nothing a file says widens that. What would
-//! is told and left alone; where a file narrows it in a way that is not kept to the letter here, it gets
-//! less.
+//! An agent may use only what its caller has: a file cannot widen that. A key that would widen it is reported
+//! and ignored. A limit that cannot be applied exactly is applied more strictly.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +23,7 @@ use cotter::{
     text,
 };
 
-/// The keys of an agent that mean something here. Others are somebody else's and stand without effect.
+/// The keys of an agent that have an effect here. Other keys belong to other programs and are ignored.
 pub const KEYS: [&str; 11] = [
     "id",
     "name",
@@ -42,26 +41,26 @@ pub const KEYS: [&str; 11] = [
 /// Other spellings of `disallowedTools`.
 const WITHOUT: [&str; 3] = ["disallowedTools", "disallowed-tools", "blocked_tools"];
 
-/// Stands in a list that names none: nothing is called so.
+/// The item of a list that matches no name: nothing has this name.
 const NONE: &str = "-";
 
-/// An agent as its file tells.
+/// An agent as its file declares it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AgentFile {
-    /// What it is made of.
+    /// The configuration of the agent.
     pub config: AgentConfig,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// The lines of the tools it has, and of those it has not.
+    /// The lines of the allowed tools and of the disallowed tools.
     lines: [Option<usize>; 2],
 }
 
-/// A tool that a file names, and where.
+/// A tool that a file names, with the path and line.
 pub(crate) type NamedTool = (PathBuf, Option<usize>, String);
 
 impl AgentFile {
-    /// The tools that it names: those it has, and those it has not.
+    /// The tools that the file names: the allowed and the disallowed ones.
     pub(crate) fn named_tools(&self) -> impl Iterator<Item = NamedTool> {
         let AgentConfig { tools, without_tools, .. } = &self.config;
         let named = [tools, without_tools].into_iter().zip(self.lines);
@@ -71,10 +70,10 @@ impl AgentFile {
     }
 }
 
-/// The file of a profile. A folder that has one is a profile, and nothing else in it is an agent.
+/// The file of a profile. A folder that has one is a profile, and its other files are no agents.
 pub(crate) const PROFILE: &str = "agent.json";
 
-/// The agents below a folder, or in one file. What cannot be one is left out and told.
+/// The agents below a folder, or in one file. An invalid file is skipped and reported.
 pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<AgentFile>, Vec<Diagnostic>) {
     let WalkResult { files, mut diagnostics, .. } = walk(root, Some(PROFILE), links);
     let mut agents = vec![];
@@ -91,7 +90,7 @@ pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<AgentFile>, Vec<Diag
     (agents, diagnostics)
 }
 
-/// The agent of a file, and the lines of its tools.
+/// Reads the agent of a file, with the lines of its tools.
 fn agent(
     found: &FoundFile,
     diagnostics: &mut Vec<Diagnostic>,
@@ -148,7 +147,8 @@ fn agent(
     Ok((config, [line("tools"), WITHOUT.into_iter().find_map(line)]))
 }
 
-/// What it is called by: its `id`, or a `name` that can be one. Without either its file's name stands.
+/// The name of the agent: its `id`, or a valid `name`. `None` if there is neither; then the file's name is
+/// used.
 fn name(fields: &YamlFields) -> Result<Option<String>, FieldError> {
     if let Some(id) = fields.text("id")? {
         return Ok(Some(id.to_owned()));
@@ -157,7 +157,7 @@ fn name(fields: &YamlFields) -> Result<Option<String>, FieldError> {
     Ok(name.map(str::to_owned))
 }
 
-/// What an agent's file says of what it may do.
+/// Reads the limits of an agent from its file.
 struct AgentLimitReader<'a> {
     found: &'a FoundFile,
     fields: &'a YamlFields,
@@ -169,8 +169,8 @@ impl AgentLimitReader<'_> {
         self.told.push(Diagnostic::new(&self.found.shown, Some(line), severity, what));
     }
 
-    /// The tools it names, by our names. One that stands for a kind of call is left out: it would be too
-    /// much.
+    /// The allowed tools, by our names. An entry that is a kind of call is skipped, because the whole tool
+    /// would be too much.
     fn tools(&mut self) -> Result<Vec<String>, FieldError> {
         let (mut tools, mut left_out) = (vec![], vec![]);
         for word in self.listed("tools")? {
@@ -189,7 +189,7 @@ impl AgentLimitReader<'_> {
         self.check(tools, "tools")
     }
 
-    /// The tools it is not to have. Of one that is not to be called in some way nothing is left.
+    /// The disallowed tools. An entry that is a kind of call disallows the whole tool.
     fn without_tools(&mut self) -> Result<Vec<String>, FieldError> {
         let mut tools = vec![];
         for key in WITHOUT {
@@ -205,7 +205,7 @@ impl AgentLimitReader<'_> {
                         tool
                     }
                 };
-                // What does the same under another name goes with it.
+                // Tools that do the same under another name are disallowed too.
                 tools.extend(our_tools(tool).into_iter().map(str::to_owned));
                 if ours(tool) == "bash" {
                     tools.push("bash_background".into());
@@ -219,7 +219,7 @@ impl AgentLimitReader<'_> {
         Ok(tools)
     }
 
-    /// Whether it only looks. A mode that would let it do more than its caller has no effect.
+    /// True if the agent only reads. A mode that would permit more than the caller's mode has no effect.
     fn looks_only(&mut self) -> Result<bool, FieldError> {
         let line = self.fields.get("permissionMode").map_or(1, |field| field.line);
         match self.fields.text("permissionMode")? {
@@ -235,7 +235,7 @@ impl AgentLimitReader<'_> {
         }
     }
 
-    /// The words of a key. A list that names none leaves nothing; nothing written leaves it open.
+    /// The words of a key. An empty list means none; an empty value means no limit.
     fn listed(&mut self, key: &str) -> Result<Vec<String>, FieldError> {
         let Some(words) = self.fields.words(key)? else { return Ok(vec![]) };
         let Some(field) = self.fields.get(key).filter(|_| words.is_empty()) else {

@@ -1,5 +1,5 @@
-//! Commands from files: `commands/*.md`, whose text is a prompt. A file in a folder is called by both:
-//! `git/fix.md` is `/git:fix`.
+//! Commands from files: `commands/*.md`, whose text is a prompt. The name of a file in a subfolder includes
+//! the subfolder: `git/fix.md` is `/git:fix`.
 
 use std::{
     path::{Path, PathBuf},
@@ -31,28 +31,28 @@ use cotter::{
     },
 };
 
-/// The keys of a command that mean something here. Others are somebody else's and stand without effect.
+/// The keys of a command that have an effect here. Other keys belong to other programs and are ignored.
 pub const KEYS: [&str; 5] = ["description", "argument-hint", "allowed-tools", "model", "name"];
 
-/// A command as its file tells. Its text is read when it is first needed.
+/// A command as its file declares it. The text is read when it is first needed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct CommandFile {
-    /// What it is called by.
+    /// The name that calls the command.
     pub name: SmolStr,
-    /// What it does.
+    /// A description of the command.
     pub description: String,
-    /// What its arguments are, in words.
+    /// A description of its arguments.
     pub argument_hint: Option<String>,
-    /// Who answers the prompt, as `provider/model`; without it, whoever would anyway.
+    /// The model for the prompt, as `provider/model`; without it, the current model answers.
     pub model: Option<String>,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
     text: LazyText,
 }
 
 impl CommandFile {
-    /// Its text as it is written, before anything is filled in.
+    /// The text as it is written, before placeholders are replaced.
     pub fn text(&self) -> Result<Arc<str>, BoxError> {
         self.text.get()
     }
@@ -86,7 +86,7 @@ impl CommandFile {
     }
 }
 
-/// The commands below a folder, or in one file. What cannot be one is left out and told.
+/// The commands below a folder, or in one file. An invalid file is skipped and reported.
 pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<Arc<CommandFile>>, Vec<Diagnostic>) {
     let WalkResult { files, mut diagnostics, .. } = walk(root, None, links);
     let mut commands = vec![];

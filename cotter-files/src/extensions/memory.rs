@@ -1,9 +1,9 @@
 //! Memory files: `AGENTS.md` and `CLAUDE.md`, from the project's root down to the working folder, and the
-//! person's own. They become sections of the system prompt, each under its file's name.
+//! person's own. Each file becomes a section of the system prompt under its file name.
 //!
-//! A line of theirs may import another file: `@docs/style.md`, from the folder of the file that says so.
-//! What is imported lies inside the roots that may be read, is no secret, and is read once; how deep
-//! imports go and how much all of it may be is limited. Whatever is left out is told.
+//! A line may import another file: `@docs/style.md`, relative to the folder of the importing file. An
+//! imported file must be inside the readable roots and no secret, and is read once. The depth of imports and
+//! the total size are limited. Every file that is skipped is reported.
 
 use std::{
     fs,
@@ -23,25 +23,25 @@ use cotter::{
 /// The names of memory files, in the order in which they are read.
 pub const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// The most bytes of one file, and of all of them.
+/// The maximum size of one file, and of all files together, in bytes.
 const ONE: usize = 64 * 1024;
 const ALL: usize = 192 * 1024;
 
-/// How deep imports go.
+/// The maximum depth of imports.
 const DEEPEST: usize = 5;
 
 /// A memory file, as a section of the system prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryFile {
-    /// The file, without links.
+    /// The path of the file, without links.
     pub path: PathBuf,
-    /// What it says.
+    /// The contents of the file.
     pub text: String,
 }
 
 impl MemoryFile {
-    /// The section it is.
+    /// The section of the system prompt.
     pub fn section(&self) -> String {
         let path = text::show_line(&self.path.to_string_lossy()).into_owned();
         let path = path.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
@@ -50,13 +50,13 @@ impl MemoryFile {
     }
 }
 
-/// Memory files, in the order in which they are told, and what was left out.
+/// Memory files in the order of the prompt, and diagnostics about the skipped ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryFiles {
-    /// The files.
+    /// The memory files.
     pub files: Vec<MemoryFile>,
-    /// What was left out, and why.
+    /// The skipped files, and why.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -69,8 +69,8 @@ impl MemoryFiles {
     }
 }
 
-/// The memory files of a place: the person's own folder first, then from the project's root down to the
-/// working folder. `allows` says what the rules say of a read, of a path without links.
+/// Reads the memory files of a workspace: the person's own folder first, then from the project's root down to
+/// the working folder. `allows` returns whether the rules allow a read of a path without links.
 pub fn load(
     workspace: &Workspace,
     own: Option<&Path>,
@@ -116,7 +116,7 @@ impl MemoryReader<'_> {
         self.memory.diagnostics.push(diagnostic);
     }
 
-    /// Reads a file that another one names at a line, or that is there by itself.
+    /// Reads a file that another file imports at a line, or that is a memory file itself.
     fn file(&mut self, path: &Path, by: &Path, line: Option<usize>, within: &mut Vec<PathBuf>) {
         let shown = text::show_line(&path.to_string_lossy()).into_owned();
         let Ok(real) = fs::canonicalize(path) else {
@@ -159,7 +159,7 @@ impl MemoryReader<'_> {
         within.pop();
     }
 
-    /// Files of the person's own folder may be read for this; others as calls may.
+    /// True if a file may be read: a memory file of the person's own folder, or any file that calls may read.
     fn may_read(&self, real: &Path) -> bool {
         let own = self.own.and_then(|own| fs::canonicalize(own).ok());
         let is_own = own.is_some_and(|own| {
@@ -176,7 +176,7 @@ impl MemoryReader<'_> {
     }
 }
 
-/// The files that a text imports, each with its line. Within code nothing is imported.
+/// The files that a text imports, each with its line. Code contains no imports.
 fn imports(text: &str) -> Vec<(usize, &str)> {
     let mut found = vec![];
     let mut fenced = false;
@@ -188,7 +188,7 @@ fn imports(text: &str) -> Vec<(usize, &str)> {
         if fenced {
             continue;
         }
-        // Every other piece between backticks is code.
+        // Every second piece between backticks is code.
         let plain = line.split('`').step_by(2);
         for word in plain.flat_map(str::split_whitespace) {
             let Some(path) = word.strip_prefix('@') else { continue };

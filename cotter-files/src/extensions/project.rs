@@ -1,4 +1,4 @@
-//! What a project is written in and built on, as the files at its root tell.
+//! Detects the language and framework of a project from the files at its root.
 
 use std::{
     fs,
@@ -9,19 +9,19 @@ use std::{
 
 use cotter::fs::open;
 
-/// What was found out about a project.
+/// The detected language and framework of a project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DetectedProject {
     pub(crate) language: &'static str,
     pub(crate) framework: &'static str,
 }
 
-/// What was found out about the project that was looked at last.
+/// The cached result for the project that was detected last.
 #[derive(Default)]
 pub(crate) struct ProjectCache(Mutex<Option<(PathBuf, DetectedProject)>>);
 
 impl ProjectCache {
-    /// What a project is: looked at once.
+    /// Returns the cached result if `project` is the last one, or else detects it.
     pub(crate) fn of(&self, project: &Path) -> DetectedProject {
         let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &*known {
@@ -35,14 +35,14 @@ impl ProjectCache {
     }
 }
 
-/// Where nothing tells.
+/// The value if no file shows a language or framework.
 const UNKNOWN: &str = "unknown";
 
-/// The most bytes of one file that are looked at.
+/// The maximum number of bytes that are read of one file.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// A file at the root, what it says the project is written in, and words in it that tell of frameworks;
-/// the first that is there counts.
+/// A file at the root, the language it shows, and the words in it that show a framework. The first match
+/// counts.
 type ProjectMarker = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const NODE: &[(&str, &str)] = &[

@@ -1,8 +1,8 @@
 //! Skills from files: a folder with a `SKILL.md`, or a single `.md` or `.yaml`.
 //!
-//! `/name` binds the `id`, else the name of the folder or file. A `SKILL.md` is offered to the model
-//! unless it says `disable-model-invocation: true`; a single file comes when it is named or one of its
-//! triggers matches. Front matter is read when a folder is loaded, the text when it is first needed.
+//! `/name` binds the `id`, or else the name of the folder or file. A `SKILL.md` is offered to the model
+//! unless it says `disable-model-invocation: true`. A single file is added when it is named or when one of
+//! its triggers matches. Front matter is read when a folder is loaded, the text when it is first needed.
 
 use std::{
     path::{Path, PathBuf},
@@ -35,13 +35,13 @@ use cotter::{
 /// The file that makes a folder a skill.
 const SKILL_FILE: &str = "SKILL.md";
 
-/// The most bytes a file may have.
+/// The maximum size of a file in bytes.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 
-/// The most triggers a skill may have.
+/// The maximum number of triggers of a skill.
 const MOST_TRIGGERS: usize = 64;
 
-/// The keys of a skill that mean something here. Others are somebody else's and stand without effect.
+/// The keys of a skill that have an effect here. Other keys belong to other programs and are ignored.
 pub const KEYS: [&str; 12] = [
     "id",
     "name",
@@ -57,23 +57,23 @@ pub const KEYS: [&str; 12] = [
     "body",
 ];
 
-/// A skill as its file tells. Its text is read when it is first needed.
+/// A skill as its file declares it. The text is read when it is first needed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct SkillFile {
-    /// What `/` binds.
+    /// The name that `/` binds.
     pub name: SmolStr,
-    /// What it is for.
+    /// The purpose of the skill.
     pub description: String,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Whether the model may call for it.
+    /// True if the model may call the skill.
     pub exposed: bool,
-    /// What brings it in by itself.
+    /// The patterns that add the skill without a call.
     pub triggers: Vec<Trigger>,
-    /// The agents it is for.
+    /// The agents that the skill is for.
     pub agents: Vec<String>,
-    /// Words to find it by.
+    /// Search words for the skill.
     pub tags: Vec<String>,
     pub(crate) text: LazyText,
 }
@@ -81,7 +81,7 @@ pub struct SkillFile {
 /// The text of a file, after its front matter.
 #[derive(Debug)]
 pub(crate) struct LazyText {
-    /// By a path without links.
+    /// The path without links.
     real: PathBuf,
     read: OnceLock<Arc<str>>,
 }
@@ -95,7 +95,7 @@ impl LazyText {
         LazyText { read: OnceLock::from(Arc::from(tidy(text))), ..LazyText::of(found) }
     }
 
-    /// The text, read from the file where it was not yet.
+    /// The text, read from the file at the first call.
     pub(crate) fn get(&self) -> Result<Arc<str>, BoxError> {
         if let Some(text) = self.read.get() {
             return Ok(text.clone());
@@ -116,18 +116,18 @@ impl LazyText {
     }
 }
 
-/// A text without blank lines at its ends, its lines ended as ours are.
+/// A text without blank lines at its ends, and with `\n` line ends.
 pub(crate) fn tidy(text: &str) -> String {
     text.replace("\r\n", "\n").trim_matches('\n').trim_end().to_owned()
 }
 
 impl SkillFile {
-    /// Its text as it is written, before anything is filled in.
+    /// The text as it is written, before placeholders are replaced.
     pub fn text(&self) -> Result<Arc<str>, BoxError> {
         self.text.get()
     }
 
-    /// The folder whose files belong to it, where it is one.
+    /// The folder whose files belong to the skill, if the skill is a folder.
     pub fn folder(&self) -> Option<&Path> {
         let is_whole = self.path.file_name().is_some_and(|name| name == SKILL_FILE);
         self.text.folder().filter(|_| is_whole)
@@ -153,7 +153,7 @@ impl SkillFile {
 
     async fn bring(&self, shared: &FolderShared, cx: SkillCx) -> Result<Content, BoxError> {
         let arguments = match cx.source {
-            // Nobody passed anything.
+            // A trigger passes no arguments.
             SkillCaller::Trigger => Arguments::default(),
             _ => Arguments::new(&cx.parsed_text),
         };
@@ -169,12 +169,12 @@ impl SkillFile {
     }
 }
 
-/// Whether a skill's folder holds more than the skill.
+/// True if a skill's folder holds more than the skill file.
 fn has_more(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut entries| entries.nth(1).is_some())
 }
 
-/// The skills below a folder, or in one file. What cannot be one is left out and told.
+/// The skills below a folder, or in one file. An invalid file is skipped and reported.
 pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<Arc<SkillFile>>, Vec<Diagnostic>) {
     let WalkResult { files, mut diagnostics, .. } = walk(root, Some(SKILL_FILE), links);
     let mut skills = vec![];
@@ -187,7 +187,8 @@ pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<Arc<SkillFile>>, Vec
     (skills, diagnostics)
 }
 
-/// Whether a file should be a skill. What people write beside skills is none, unless it is what was named.
+/// True if a file should be a skill. A readme or license beside skills is none, unless the caller named that
+/// file.
 fn is_skill(found: &FoundFile, root: &Path) -> bool {
     const BESIDE: [&str; 5] = ["readme", "license", "changelog", "contributing", "notice"];
     matches!(found.ending().as_str(), "md" | "yaml" | "yml")
@@ -251,7 +252,7 @@ fn skill(found: &FoundFile, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFi
     Ok(skill)
 }
 
-/// The front matter of a file and the text after it. A `.yaml` may also be one mapping with a `body`.
+/// The front matter of a file, and the text after it. A `.yaml` file may also be one mapping with a `body`.
 pub(crate) fn open(found: &FoundFile) -> Result<(FrontMatter, LazyText), Diagnostic> {
     let most = front_matter::MOST_BYTES * 4;
     let (bytes, length) = found.head(most)?;
@@ -322,7 +323,8 @@ fn trigger(line: usize, value: &YamlValue) -> Result<Trigger, FieldError> {
     Trigger::new(pattern, kind, reach).map_err(|why| error(line, why.to_string()))
 }
 
-/// Keys that are nearly ones that mean something, and those that would guard or allow something elsewhere.
+/// Warnings about keys that resemble a known key, and about `hooks` and `allowed-tools`, which have no effect
+/// here.
 pub(crate) fn mistyped(found: &FoundFile, fields: &YamlFields, keys: &[&str]) -> Vec<Diagnostic> {
     let hooks = fields.get("hooks").map(|field| {
         let message = "`hooks` is not honoured here: nothing in it runs or guards anything";

@@ -1,19 +1,19 @@
-//! The text of a skill or command, with what it leaves open filled in.
+//! The text of a skill or command, with its placeholders replaced.
 //!
-//! One pass, left to right; what is filled in is never read again. Filled in are the arguments
-//! (`$ARGUMENTS`, `$@`, `$1`, `${1}`, `${1:-otherwise}`, `${@:2}`), as far as they were passed; the
-//! variables `{{project_name}}`, `{{project_path}}`, `{{language}}`, `{{framework}}`, `{{agent_id}}` and
-//! `{{mode}}`; and `` !`command` `` outside of fenced code, with what the command writes. Everything else
-//! stays: prose is full of `$5` and `{{`.
+//! One pass, left to right; a replacement is never read again. These are replaced: arguments (`$ARGUMENTS`,
+//! `$@`, `$1`, `${1}`, `${1:-otherwise}`, `${@:2}`), as far as they were passed; the variables
+//! `{{project_name}}`, `{{project_path}}`, `{{language}}`, `{{framework}}`, `{{agent_id}}` and `{{mode}}`;
+//! and `` !`command` `` outside of fenced code, by the output of the command. Everything else stays, because
+//! prose often contains `$5` and `{{`.
 //!
-//! Within a command each argument and variable is a quoted word. Where quotes would not hold it (within
-//! other quotes, in a here-document, in arithmetic) the command is not run.
+//! In a command, each argument and variable becomes a quoted word. The command does not run if quoting would
+//! be unsafe: within other quotes, in a here-document, in arithmetic.
 
 use std::borrow::Cow;
 
 use cotter::invoke::directives::split_args;
 
-/// What was passed along with a name.
+/// The arguments that were passed along with a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Arguments {
     raw: String,
@@ -21,22 +21,22 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What was typed after a name.
+    /// Parses the text that was typed after a name.
     pub(crate) fn new(raw: &str) -> Self {
         Arguments { raw: raw.trim().to_owned(), words: split_args(raw) }
     }
 }
 
-/// What the variables stand for.
+/// The values of the variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variables {
     /// The name of the project's folder.
     pub project_name: String,
-    /// Its path.
+    /// The path of the project's folder.
     pub project_path: String,
-    /// What the project is written in, as its files tell.
+    /// The language of the project, as detected from its files.
     pub language: String,
-    /// What it is built on, as its files tell.
+    /// The framework of the project, as detected from its files.
     pub framework: String,
     /// The agent's id.
     pub agent_id: String,
@@ -58,21 +58,21 @@ impl Variables {
     }
 }
 
-/// A piece of a text whose arguments and variables are filled in.
+/// A part of a text with its arguments and variables replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TemplatePart<'a> {
-    /// Text as it is told.
+    /// Text as it is passed on.
     Text(Cow<'a, str>),
-    /// A command, and what its output takes the place of.
+    /// A command, whose output replaces it.
     Command {
-        /// The command line, with quoted words filled in; or why there is none.
+        /// The command line with quoted words inserted; or the reason why it does not run.
         line: Result<String, &'static str>,
         /// The command as it was written.
         written: &'a str,
     },
 }
 
-/// Fills in a text. What its commands write is the caller's to put in.
+/// Replaces the placeholders of a text. The caller inserts the output of the commands.
 pub(crate) fn fill<'a>(
     text: &'a str,
     arguments: &Arguments,
@@ -99,28 +99,28 @@ pub(crate) fn fill<'a>(
     pieces
 }
 
-/// A piece of a text as it is written.
+/// A token of a text as it is written.
 enum TemplateToken<'a> {
     Text(&'a str),
     Hole { written: &'a str, hole: Placeholder<'a> },
     Command(&'a str),
 }
 
-/// Something that is to be filled in.
+/// A placeholder.
 #[derive(Clone, Copy)]
 enum Placeholder<'a> {
     /// All arguments.
     All,
-    /// So many arguments from one on; `None` to the end.
+    /// `count` arguments from a number on; `None` for all up to the end.
     From(usize, Option<usize>),
     /// One argument.
     One(usize),
-    /// The same, with what is told where it was not passed.
+    /// One argument or all, with a default if none was passed.
     Or(Option<usize>, &'a str),
     Variable(&'a str),
 }
 
-/// What is filled in: words of the person, or one value.
+/// The value of a placeholder: words of the person, or one value.
 enum PlaceholderValue<'a> {
     Raw(&'a Arguments),
     Words(&'a [String]),
@@ -147,7 +147,7 @@ impl PlaceholderValue<'_> {
     }
 }
 
-/// A word that a shell takes as it is.
+/// Quotes a word so that a shell takes it literally.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -185,7 +185,7 @@ impl<'a> Placeholder<'a> {
     }
 }
 
-/// Whether commands are looked for.
+/// The handling of commands in a text.
 #[derive(Clone, Copy, PartialEq)]
 enum CommandExpansion {
     Run,
@@ -203,12 +203,12 @@ fn tokens(text: &str, commands: CommandExpansion) -> Vec<TemplateToken<'_>> {
     tokens
 }
 
-/// Fenced code, line by line.
+/// The state of fenced code, updated line by line.
 #[derive(Default)]
 struct CodeFence(Option<(char, usize)>);
 
 impl CodeFence {
-    /// Whether a line is part of fenced code, its fences included.
+    /// Processes the next line. Returns true if the line is part of fenced code, including its fences.
     fn passes(&mut self, line: &str) -> bool {
         let line = line.trim_start();
         let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'));
@@ -319,10 +319,10 @@ fn braced_argument(inside: &str) -> Option<Placeholder<'_>> {
     inside.parse().ok().map(Placeholder::One)
 }
 
-/// What quotes do not hold: words in these places are more than words.
+/// Marks of shell syntax in which a quoted word is not safe.
 const NO_PLACE: [&str; 8] = ["<<", "((", "[[", "${", "$'", "$\"", "#", "\\"];
 
-/// A command with its holes filled with quoted words; or why it cannot be.
+/// A command with its placeholders replaced by quoted words; or the reason why it cannot run.
 fn command_line(
     written: &str,
     arguments: &Arguments,
@@ -331,7 +331,7 @@ fn command_line(
     let mut line = String::new();
     let mut quote = None;
     let mut filled_in = false;
-    // Whether a closing quote is to be left out: a word took the place of `"$1"`, quotes and all.
+    // True if the next closing quote is dropped, because a quoted word replaced `"$1"` with its quotes.
     let mut skip = false;
     let tokens = tokens(written, CommandExpansion::Leave);
     let mut tokens = tokens.into_iter().peekable();
@@ -382,7 +382,7 @@ fn command_line(
     Ok(line)
 }
 
-/// What of a command is not filled in.
+/// The text of a command without its placeholders.
 fn tokens_text(written: &str) -> String {
     let text = |token: TemplateToken<'_>| match token {
         TemplateToken::Text(text) => text.to_owned(),

@@ -76,7 +76,7 @@ impl Action {
         }
     }
 
-    /// The gate that asks: the answer is the one question's.
+    /// Registers the gate that asks; the answer to the step's question decides.
     fn register_approval(&self, profile: &SmolStr, unit: &mut Registry) {
         let reason = format!("the profile `{profile}` wants a person to approve this");
         let gate = named(self.name.clone(), move |_: &ToolPreEvent| Verdict::ask(reason.as_str()));
@@ -88,7 +88,7 @@ impl Action {
     }
 }
 
-/// Tells names and sizes.
+/// Reports names and sizes.
 struct LogAction {
     profile: SmolStr,
     level: LogLevel,
@@ -109,16 +109,16 @@ impl ExternalHook for LogAction {
     }
 }
 
-/// What leaves a run, with secrets taken out.
+/// An event on its way out of the run, with secrets redacted.
 #[derive(Clone)]
 struct OutgoingLine {
     profile: SmolStr,
-    /// Whose it is, for what is said where it gets nowhere.
+    /// The name of the action, for warnings about a failed delivery.
     action: SmolStr,
     redactor: Arc<Redactor>,
 }
 
-/// Posts what happened.
+/// Posts the event.
 struct WebhookAction {
     letter: OutgoingLine,
     url: String,
@@ -142,7 +142,8 @@ impl ExternalHook for WebhookAction {
 }
 
 impl OutgoingLine {
-    /// What happened, as a line. What a secret may stand in leaves neither this machine nor the session.
+    /// The event as a line. After a secret was read, the line has no contents, so the secret cannot leave the
+    /// session.
     fn line(&self, asked: &HookRequest) -> String {
         match asked.cx.has_read_secret() {
             true => {
@@ -153,7 +154,7 @@ impl OutgoingLine {
         }
     }
 
-    /// A line that got nowhere is told to the person, and changes nothing.
+    /// Reports a failed delivery to the person. The failure changes nothing else.
     fn settled(&self, cx: &Cx, done: Result<(), String>) -> Result<HookAnswer, String> {
         if let Err(why) = &done {
             cx.notify(&format!("warning: profile {}: {}: {why}", self.profile, self.action));
@@ -162,7 +163,7 @@ impl OutgoingLine {
     }
 }
 
-/// Adds what happened to a file.
+/// Appends the event to a file.
 struct SaveJsonAction {
     letter: OutgoingLine,
     folder: PathBuf,

@@ -1,4 +1,4 @@
-//! What happened, as a line of JSON for those outside, and in a few words without contents.
+//! An event as a line of JSON for recipients outside, and as a short summary without contents.
 
 use serde_json::{Map, Value, json};
 
@@ -7,12 +7,12 @@ use cotter::{
     text::{self, redact::Redactor},
 };
 
-/// The most bytes of one text in a line.
+/// The maximum size of one string in a line, in bytes.
 const TEXT_BYTES: usize = 64 * 1024;
-/// The most bytes of a line: beyond, what was said and done is left out.
+/// The maximum size of a line in bytes; a longer line is sent without contents.
 const LINE_BYTES: usize = 1024 * 1024;
 
-/// What a payload has of names, numbers and words of ours.
+/// The keys of a payload that hold only names, numbers and our own words.
 const PLAIN: &[&str] = &[
     "sessionId",
     "runId",
@@ -59,7 +59,7 @@ fn written(profile: &str, payload: &Value, redactor: &Redactor) -> String {
     json!({"v": 1, "ts": ts, "profile": profile, "event": event, "context": context}).to_string()
 }
 
-/// A payload without anything that was said, read or done.
+/// A payload without any contents of messages, files or calls.
 pub(crate) fn without_contents(payload: &Value) -> Value {
     without(payload, "a secret was read in this session")
 }
@@ -68,7 +68,7 @@ fn without(payload: &Value, why: &str) -> Value {
     let members = payload.as_object().into_iter().flatten();
     let kept = members.filter(|(key, _)| PLAIN.contains(&key.as_str()) || *key == "event");
     let mut kept: Map<_, _> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
-    // Of an end the reason is a word of ours.
+    // The reason of `session.end` is one of our own words.
     if payload["event"] == "session.end" {
         kept.insert("reason".into(), payload["reason"].clone());
     }
@@ -76,9 +76,9 @@ fn without(payload: &Value, why: &str) -> Value {
     Value::Object(kept)
 }
 
-/// Takes secrets out of every text and name, and cuts what is long.
+/// Redacts secrets in every string and key, and shortens long strings.
 fn scrub(value: &mut Value, redactor: &Redactor) {
-    // Before it is cut: half a secret would not be known.
+    // Redaction comes before shortening, because a part of a secret would not be recognised.
     redactor.redact_json(value);
     shorten(value);
 }
@@ -92,7 +92,7 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// What happened in names and sizes.
+/// A summary of the event in names and sizes.
 pub(crate) fn summary(payload: &Value) -> String {
     let text = |key: &str| {
         let word = payload[key].as_str().unwrap_or("?");

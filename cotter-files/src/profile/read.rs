@@ -1,4 +1,4 @@
-//! `agent.json`, read strictly: what is not understood is an error that names its place.
+//! Reads `agent.json` strictly: an unknown part is an error with its location.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -36,7 +36,7 @@ const KEYS: &[&str] = &[
     "hooks",
 ];
 
-/// The moments a profile knows, by the names it has for them.
+/// The moments of a profile, by their keys, with their points.
 pub const BUCKETS: &[(&str, PointId)] = &[
     ("onStart", PointId::SessionStart),
     ("onToolCall", PointId::ToolPre),
@@ -49,7 +49,7 @@ pub const BUCKETS: &[(&str, PointId)] = &[
 
 const ACTION_KEYS: &[&str] = &["action", "tools", "level", "url", "path", "command", "timeoutMs"];
 
-/// The actions, and the keys that each has besides `tools`.
+/// The actions, and the keys of each besides `tools`.
 const ACTIONS: &[(&str, &[&str])] = &[
     ("log", &["level"]),
     ("webhook", &["url", "timeoutMs"]),
@@ -60,22 +60,22 @@ const ACTIONS: &[(&str, &[&str])] = &[
 
 pub(crate) const TIGHTEN: &str = "a profile may only tighten: this belongs in your own settings";
 
-/// The longest path of a file below `runs/`.
+/// The maximum length of a path below `runs/`.
 const MAX_PATH: usize = 200;
-/// The longest address.
+/// The maximum length of a URL.
 const MAX_URL: usize = 2000;
-/// How long a webhook may take unless told.
+/// The default time limit of a webhook in milliseconds.
 const POST_MS: u64 = 5000;
 
 impl Profile {
-    /// Gives the keys of a document their meaning. `folder_name` is its name where it tells none.
+    /// Reads a profile from a document. `folder_name` is the name if the document has none.
     pub fn from_document(
         document: &Document,
         folder_name: &str,
         leave: ProfileGrants<'_>,
     ) -> Result<Self, SettingsError> {
         let object = document.root().object()?.keys(KEYS)?;
-        // Editors want it; it changes nothing.
+        // Editors use this key; it has no effect here.
         object.get("$schema").map(|node| node.string()).transpose()?;
         let string = |key| object.get(key).map(|node| node.non_empty_string()).transpose();
         let max_turns = object.get("maxTurns").map(sections::count).transpose()?;
@@ -131,7 +131,7 @@ fn permissions(object: &Object<'_>) -> Result<Permissions, SettingsError> {
     }
 }
 
-/// Deny rules, and guards, which are told by the tools that they name.
+/// Reads deny rules and guards. An object without `rule` is a guard.
 fn policies(node: Node<'_>, permissions: &mut Permissions) -> Result<(), SettingsError> {
     for (index, node) in node.list()?.enumerate() {
         match node.object() {
@@ -157,8 +157,8 @@ fn check_rules(permissions: &Permissions) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Globs over names of tools, those of other programs by our names. An empty list would be no limit, which
-/// is not what it says.
+/// Globs over names of tools, with names of other programs mapped to ours. An empty list is an error, because
+/// it would mean no limit.
 fn globs(node: Node<'_>, named: fn(&str) -> Vec<String>) -> Result<Vec<String>, SettingsError> {
     let mut globs = vec![];
     for glob in node.list()? {
@@ -169,12 +169,12 @@ fn globs(node: Node<'_>, named: fn(&str) -> Vec<String>) -> Result<Vec<String>, 
     some(node, globs, "tool")
 }
 
-/// The tool that is meant: no more than it says.
+/// Our name of the tool that is meant, and no other tool.
 fn ours(name: &str) -> Vec<String> {
     vec![our_name(name).unwrap_or(name).to_owned()]
 }
 
-/// Every tool that does what is meant: who guards `Bash` guards whatever runs commands.
+/// All our tools with the effect of the named one: an action for `Bash` covers every tool that runs commands.
 fn all_ours(name: &str) -> Vec<String> {
     let mut all = ours(name);
     let others = our_tools(name).into_iter().map(str::to_owned);
@@ -283,7 +283,7 @@ fn command(
     }
 }
 
-/// A file below `runs/` that ends in `.jsonl`.
+/// Reads the path of a file below `runs/` that ends in `.jsonl`.
 fn path(node: Node<'_>) -> Result<PathBuf, SettingsError> {
     const HINT: &str = "such as `runs/calls.jsonl`, from the profile's own folder";
     let path = node.non_empty_string()?;
@@ -306,7 +306,7 @@ fn path(node: Node<'_>) -> Result<PathBuf, SettingsError> {
     }
 }
 
-/// An https address whose host nobody could read in two ways.
+/// Reads an https URL with an unambiguous host.
 fn address(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<SourcedText, SettingsError> {
     let url = node.non_empty_string()?;
     let host = host_of(url).map_err(|why| {
@@ -325,7 +325,7 @@ fn address(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<SourcedText, Sett
     Ok(SourcedText { text: url.to_owned(), location: node.location() })
 }
 
-/// The host of an https address, with its port where it has one; or what is wrong with the address.
+/// The host of an https URL, with its port if it has one; or the error of the URL.
 pub(crate) fn host_of(url: &str) -> Result<String, &'static str> {
     let is_strange =
         |c: char| c.is_whitespace() || c.is_control() || text::is_hidden(c) || c == '\\';

@@ -1,9 +1,9 @@
-//! `runs/*.jsonl`: lines that a profile keeps below its own folder, and nowhere else.
+//! `runs/*.jsonl`: lines that a profile saves below its own folder only.
 
 use std::{io, path::Path};
 
-/// Adds a line to a file below a folder. No link is followed anywhere, what is no plain file is refused, and
-/// what is made is for its owner alone.
+/// Appends a line to a file below a folder. No link is followed, only a plain file is accepted, and new files
+/// and folders are accessible to their owner only.
 #[cfg(unix)]
 pub(crate) fn append(folder: &Path, path: &Path, line: &[u8]) -> io::Result<()> {
     use std::{
@@ -22,14 +22,14 @@ pub(crate) fn append(folder: &Path, path: &Path, line: &[u8]) -> io::Result<()> 
     let about = file.metadata()?;
     match () {
         () if !about.is_file() => return Err(io::Error::other("it is no file")),
-        // A second name may stand anywhere.
+        // Another hard link may be anywhere.
         () if about.nlink() > 1 => return Err(io::Error::other("it has a second name")),
         () if about.mode() & 0o077 != 0 => {
             file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         }
         () => {}
     }
-    // Half a line that somebody left stays a line by itself.
+    // An incomplete last line stays a separate line.
     let mut last = [b'\n'];
     if about.len() > 0 {
         file.read_exact_at(&mut last, about.len() - 1)?;
@@ -62,7 +62,7 @@ mod tests {
         root: PathBuf,
     }
 
-    /// A profile's folder beside something that is none of its business.
+    /// A profile's folder beside a folder that the profile must not touch.
     fn world() -> World {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
@@ -81,7 +81,7 @@ mod tests {
             self.root.join("profile").join(name)
         }
 
-        /// Nothing may have come of it.
+        /// Checks that the append fails and changes nothing.
         fn refuses(&self, path: &str) {
             let refused = self.append(path).expect_err(path);
             let theirs = fs::read_to_string(self.root.join("elsewhere/theirs.jsonl")).unwrap();
@@ -145,7 +145,7 @@ mod tests {
         let size = 10 * 1024 * 1024 * 1024;
         file.set_len(size).unwrap();
         world.append("runs/big.jsonl").unwrap();
-        // A hole ends in no line.
+        // A sparse file does not end in a newline.
         assert_eq!(file.metadata().unwrap().len(), size + 4);
     }
 }

@@ -1,4 +1,4 @@
-//! What an `agent.json` may say, file by file.
+//! The parts of an `agent.json`, file by file.
 
 #![expect(clippy::too_many_lines, reason = "whole tables stand in the tests")]
 
@@ -9,7 +9,7 @@ use expect_test::{Expect, expect};
 use crate::document::Document;
 use crate::profile::*;
 
-/// An operator who lists one host.
+/// An operator that allows one host.
 struct OneHost;
 
 impl WebhookPoster for OneHost {
@@ -29,7 +29,7 @@ fn read(text: &str, leave: ProfileGrants<'_>) -> Result<Profile, SettingsError> 
     Profile::from_document(&Document::parse("agent.json", text)?, "audit", leave)
 }
 
-/// Each line is a file; what comes of it stands below it.
+/// Checks the results of files: each line is a file, and its result follows it.
 fn check(files: &str, expected: Expect) {
     let leave = ProfileGrants { commands: false, posts: Some(&OneHost) };
     let mut out = String::new();

@@ -13,7 +13,7 @@ pub(super) type Segments = Vec<String>;
 #[derive(Default)]
 pub(super) struct Scope {
     types: BTreeSet<String>,
-    /// Functions, constants and macros: only the end of a path names one.
+    /// Functions, constants and macros: only the last segment of a path names one.
     values: BTreeSet<String>,
     children: BTreeSet<String>,
     /// Paths by the name they are imported as. Types, values and macros may share a name.
@@ -44,14 +44,14 @@ pub(super) enum Found {
 /// Every module of a crate, by its path from the root.
 pub(super) struct Modules(BTreeMap<Vec<String>, Scope>);
 
-/// The place of a path: its module, and the blocks around it from the outside in.
+/// The location of a path: its module, and the blocks around it from the outside in.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) module: &'a [String],
     pub(super) blocks: &'a [Scope],
 }
 
-/// Names on the way that the search must not look up again.
+/// Names that the search has visited and must not look up again.
 type Seen = Vec<(Vec<String>, String)>;
 
 impl Modules {
@@ -86,7 +86,7 @@ impl Modules {
         self.find_from(place, path, &mut Seen::new())
     }
 
-    /// Finds what `use` lines import as `name`: nothing where no line does.
+    /// Finds the items that `use` lines import as `name`; empty if no line does.
     pub(super) fn find_imports(&self, place: Place<'_>, name: &str) -> Vec<Found> {
         let blocks = place.blocks.iter().enumerate().rev();
         let scopes = blocks
@@ -151,7 +151,7 @@ impl Modules {
     fn walk_from(&self, module: &[String], path: &[String], seen: &mut Seen) -> Option<Found> {
         let scope = self.0.get(module)?;
         let name = &path[0];
-        // A module and a function may share a name: the end of a path means the function.
+        // A module and a function may share a name: the last segment of a path means the function.
         let is_item = scope.defines(path) || scope.imports.contains_key(name);
         if scope.children.contains(name) && !(path.len() == 1 && is_item) {
             return self.walk(&[module, &path[..1]].concat(), &path[1..], seen);
@@ -166,7 +166,7 @@ impl Modules {
         })
     }
 
-    /// Finds a path whose first segment one of a scope's `use` lines brings in.
+    /// Finds a path whose first segment is imported by a `use` line of the scope.
     fn find_by_import(
         &self,
         scope: &Scope,
@@ -220,7 +220,7 @@ impl Scope {
         }
     }
 
-    /// Tells if an item of this scope is the first segment of a path.
+    /// True if an item of this scope is the first segment of a path.
     fn defines(&self, path: &[String]) -> bool {
         self.types.contains(&path[0]) || path.len() == 1 && self.values.contains(&path[0])
     }
@@ -260,12 +260,12 @@ impl Scope {
 /// One import of a `use` line.
 pub(super) struct Leaf {
     pub(super) path: Segments,
-    /// The name in scope; none for a glob.
+    /// The name in scope; `None` for a glob.
     pub(super) name: Option<String>,
     pub(super) line: usize,
 }
 
-/// The imports of a `use` line, groups taken apart.
+/// The imports of a `use` line, with groups expanded.
 pub(super) fn leaves(tree: &UseTree) -> Vec<Leaf> {
     let mut leaves = Vec::new();
     add_leaves(tree, &[], &mut leaves);

@@ -1,8 +1,8 @@
 //! Every path in a file, with the definition it leads to.
 //!
-//! An imported item counts once, where `use` names it. A path through an imported module counts where it
-//! stands. Macro bodies and macro calls are read as tokens: each `a::b` in them is a path. A bare name is
-//! followed only through a glob import, and only if it begins with a capital: others may be variables.
+//! An imported item counts once, at its `use` line. A path through an imported module counts at each use.
+//! Macro bodies and macro calls are read as tokens: each `a::b` in them is a path. A bare name is followed
+//! only through a glob import, and only if it begins with a capital: others may be variables.
 
 use std::mem;
 
@@ -19,7 +19,7 @@ use crate::source_tree::{self, SourceFile};
 /// A path that leads to an item or module of the crate.
 pub(super) struct Mention {
     pub(super) line: usize,
-    /// The module the path stands in.
+    /// The module that contains the path.
     pub(super) module: Vec<String>,
     pub(super) target: Definition,
 }
@@ -28,7 +28,7 @@ pub(super) struct Mention {
 #[derive(Default)]
 pub(super) struct Mentions {
     pub(super) found: Vec<Mention>,
-    /// Lines and paths that begin with `crate`, `self` or `super` and lead nowhere.
+    /// Lines and paths that begin with `crate`, `self` or `super` and lead to no item.
     pub(super) missing: Vec<(usize, String)>,
 }
 
@@ -47,7 +47,7 @@ struct Reader<'a> {
     mentions: Mentions,
 }
 
-/// The part of the language a path was read from.
+/// The part of the language that a path was read from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Syntax {
     Tree,
@@ -207,7 +207,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 }
 
-/// Tells if `name` begins a path after these tokens: not in `a.b`, `a::b`, `$b` or `use a::{c as b}`.
+/// True if `name` begins a path after these tokens: not in `a.b`, `a::b`, `$b` or `use a::{c as b}`.
 fn begins_path(before: &[TokenTree], name: &Ident, prefix: &[String]) -> bool {
     let last = |back: usize| match before.len().checked_sub(back).map(|at| &before[at]) {
         Some(TokenTree::Punct(punct)) => Some(punct.as_char()),

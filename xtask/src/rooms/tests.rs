@@ -1,4 +1,4 @@
-//! One edge of each kind, planted in a small crate.
+//! Tests with one edge of each kind in a small crate.
 
 use expect_test::{Expect, expect};
 
@@ -12,7 +12,7 @@ const HOUSE: House = House {
     handles: Some(Handles { room: "attic", items: &["Key"], users: &["hall"] }),
 };
 
-/// The upper rooms. `cellar.rs` and what else a test needs come on top.
+/// The upper rooms. Each test adds `cellar.rs` and the other files that it needs.
 const FILES: &[(&str, &str)] = &[
     (
         "lib.rs",
@@ -33,12 +33,12 @@ fn survey_planted(planted: &[(&str, &str)]) -> Survey {
     survey(&HOUSE, "house/src", &texts).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Plants whole files, and shows the lines that are printed.
+/// Adds whole files, and checks the lines that are printed.
 fn check_files(planted: &[(&str, &str)], expected: Expect) {
     expected.assert_eq(&survey_planted(planted).fault_lines().join("\n"));
 }
 
-/// Plants a text in the lowest room, and shows lines of it with the definitions they lead up to.
+/// Adds a text in the lowest room, and checks its lines with the definitions that they lead up to.
 fn check(cellar: &str, expected: Expect) {
     let survey = survey_planted(&[("cellar.rs", &format!("{cellar}\npub struct Jar;"))]);
     assert!(survey.faults.is_empty(), "{:?}", survey.faults);

@@ -1,10 +1,10 @@
-//! What is told at each point, as `cotter/src/hooks/points/` writes it.
+//! The payload at each point, as `cotter/src/hooks/points/` writes it.
 
 use cotter::hooks::points::PointId;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-/// What is told at a point besides what is told everywhere.
+/// The schema of the payload at a point, without the fields that all points have.
 pub(super) fn at(point: PointId, generator: &mut SchemaGenerator) -> Schema {
     match point {
         PointId::SessionOpen => SessionOpen::json_schema(generator),

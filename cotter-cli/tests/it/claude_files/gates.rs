@@ -1,4 +1,4 @@
-//! No start goes on without a gate that the person's own files or a trusted folder declare.
+//! Nothing starts without a gate that the person's own files or a trusted folder declare.
 
 use std::{os::unix::fs::symlink, path::Path, process::Command};
 
@@ -11,7 +11,7 @@ const ON: &str = r#"{"enabledPlugins": {"depot@shop": true}}"#;
 const USED: &str =
     r#"{"sandbox": "off", "permissions": {"level": "permissive"}, "claude": {"home": true}}"#;
 
-/// A person with a plugin that Claude Code installed, switched on, and a rule of their own.
+/// A person with an enabled plugin that Claude Code installed, and with a rule of their own.
 fn person() -> World {
     let world = world();
     installed(&world, ROOT);
@@ -23,7 +23,7 @@ fn person() -> World {
     world
 }
 
-/// What becomes of a write, a read and a command in a folder.
+/// The outcome of a write, a read and a command in a folder.
 fn calls(world: &World, folder: &Path) -> String {
     calls_with(world, folder, &[])
 }
@@ -39,7 +39,7 @@ fn calls_with(world: &World, folder: &Path, args: &[&str]) -> String {
     named(&world.shown(&command.current_dir(folder).output().unwrap()))
 }
 
-/// The digests in names are of folders, too, which differ.
+/// Masks the digests in names: they depend on folders, which differ.
 fn named(shown: &str) -> String {
     mask(shown, "echo-xxxxxx", "echo-[DIGEST]")
 }
@@ -98,7 +98,7 @@ fn b3_s3_in_the_home_folder_what_is_the_persons_stays_theirs() {
     .assert_eq(&out);
 }
 
-/// Hooks that refuse every command, each in its own words.
+/// Hooks that refuse every command with the given text.
 fn asks(words: &str) -> String {
     let command = format!("echo {words} >&2; exit 2");
     let hooks = serde_json::json!([{"type": "command", "command": command}]);
@@ -362,7 +362,7 @@ fn b3_what_is_there_at_home_and_cannot_be_read_stops_the_start() {
     "#]].assert_eq(&out);
 }
 
-/// Where the home folder's leads to the project's own, that is behind trust.
+/// A home folder that is a link to the project's folder is behind trust.
 #[test]
 fn b3_s6_a_home_folder_that_is_the_projects_is_behind_trust() {
     let world = person();
@@ -432,7 +432,7 @@ fn b3_what_a_trusted_project_switches_on_and_nobody_has_is_told() {
     "#]].assert_eq(&out);
 }
 
-/// Folders on the way down may say the same.
+/// Several folders of a project may enable the same plugin.
 #[test]
 fn b3_what_two_folders_of_a_project_switch_on_is_used_once() {
     let world = world();

@@ -1,4 +1,4 @@
-//! Plugins as their files say: what is taken, what is told, and what may have been a gate.
+//! Plugins as their files declare them: the accepted parts, the diagnostics, and possible gates.
 
 #![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
 
@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 
 use crate::claude::plugin::*;
 
-/// A plugin of these files, the way a snapshot is read.
+/// Checks a plugin of these files, read as from a snapshot.
 fn check(files: &[(&str, &str)], expected: Expect) {
     expected.assert_eq(&read_of(files));
 }
@@ -83,7 +83,7 @@ fn b3_hooks_are_found_wherever_a_plugin_keeps_them() {
         hook x-0fe6bd at tool.pre
     "#]]
     .assert_eq(&paths.map(read).concat());
-    // A list has files and hooks alike; what one manifest says, another need not say again.
+    // A list may contain file names and hooks; a second manifest need not repeat the first.
     let list =
         format!(r#"{{"name": "p", "hooks": ["./hooks/hooks.json", {}]}}"#, GATE.replace('x', "z"));
     check(
@@ -184,7 +184,7 @@ fn b3_hooks_that_cannot_be_read_are_broken_and_not_only_told() {
         broken: /plugins/depot/.claude-plugin/plugin.json:2: there is no `a.json`
         broken: /plugins/depot/.claude-plugin/plugin.json:2: expected a string, found `null`
     "#]].assert_eq(&values.map(read).concat());
-    // What is no gate is told.
+    // A part that is no gate gets a diagnostic.
     let others = r#"{"name": "p", "skills": "/etc", "mcpServers": ["./none.json", 7]}"#;
     check(
         &[(".claude-plugin/plugin.json", others)],
@@ -209,7 +209,7 @@ fn b3_hooks_that_cannot_be_read_are_broken_and_not_only_told() {
     );
 }
 
-/// What only a folder can have: bytes, sizes, links, rights.
+/// Cases that only a folder can have: bytes, sizes, links, rights.
 #[cfg(unix)]
 #[test]
 fn b3_hooks_in_a_folder_that_cannot_be_read_are_broken() {
@@ -243,7 +243,7 @@ fn b3_hooks_in_a_folder_that_cannot_be_read_are_broken() {
             Ok(Some(plugin)) => shown(Ok(plugin)),
             Err(why) => shown(Err(why)),
         };
-        // Its folder, which is another one each time, is in the digest.
+        // The digest contains the folder, which differs each time.
         let name = shown.find("hook x-").map(|at| shown[at..at + "hook x-123456".len()].to_owned());
         let shown = name.map_or(shown.clone(), |name| shown.replace(&name, "hook x-*"));
         shown_all += &shown.replace(root.to_str().unwrap(), "[R]");
@@ -308,7 +308,7 @@ fn b3_the_manifest_of_agent_plugins_is_read_like_the_others() {
         Warning: /plugins/depot/plugin.json:1: `extensions` is no object
     "#]],
     );
-    // Of a version nobody knows nothing but hooks is used.
+    // Of an unknown version, only hooks are used.
     let unknown = plain(r#", "name": "p", "skills": "./more""#).replace("1.0.0", "2.1.0");
     check(
         &[
@@ -325,7 +325,7 @@ fn b3_the_manifest_of_agent_plugins_is_read_like_the_others() {
             Rejected: /plugins/depot: its skills, agents, commands and servers are left out
         "#]],
     );
-    // Beside another manifest it says nothing of that one's parts.
+    // Beside another manifest, the unknown version does not affect the other's parts.
     check(
         &[
             (".plugin/plugin.json", r#"{"name": "q"}"#),
@@ -446,7 +446,7 @@ fn b3_servers_of_agent_plugins_are_put_in_our_words() {
     );
 }
 
-/// What stands in a file of hooks and would be no gate, without a word.
+/// Entries in a file of hooks that would silently be no gate.
 #[test]
 fn b3_no_gate_of_a_file_is_lost_on_the_way() {
     let gate = r#"[{"hooks": [{"type": "command", "command": "x"}]}]"#;
@@ -460,15 +460,15 @@ fn b3_no_gate_of_a_file_is_lost_on_the_way() {
         format!(r#"{{"hooks": {{}}, "PreToolUse": {gate}}}"#),
         format!(r#"{{"PreToolUse": {gate}, "Hooks": {{"PreToolUse": {gate}}}}}"#),
         format!(r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{many}]}}]}}}}"#),
-        // Observers may be as many as they like.
+        // Observers beyond the maximum are a warning, not an error.
         format!(r#"{{"hooks": {{"PreToolUse": {gate}, "PostToolUse": [{{"hooks": [{many}]}}]}}}}"#),
-        // What is a key twice only once a name stands for another.
+        // A key that is a duplicate only after a placeholder is replaced.
         format!(
             r#"{{"hooks": {{"PreToolUse": {gate}}}, "${{PLUGIN_ROOT}}": 1, "${{CLAUDE_PLUGIN_ROOT}}": 2}}"#
         ),
-        // Too long only once it is put in `hooks`.
+        // Too long only after `hooks` is put around it.
         padded(gate),
-        // Too long only once its folder is put in.
+        // Too long only after the folder replaces its placeholder.
         format!(
             r#"{{"hooks": {{"PreToolUse": {gate}}}, "about": "{}"}}"#,
             "${PLUGIN_ROOT}".repeat(70_000)
@@ -536,7 +536,7 @@ fn b3_no_gate_of_a_file_is_lost_on_the_way() {
     "#]].assert_eq(&out);
 }
 
-/// Events without `hooks` around them, as long as a file may be.
+/// Events without `hooks` around them, in a text of the maximum length.
 fn padded(gate: &str) -> String {
     let text = |about: &str| format!(r#"{{"PreToolUse": {gate}, "about": "{about}"}}"#);
     text(&"x".repeat(MOST_BYTES - text("").len()))
