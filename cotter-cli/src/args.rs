@@ -521,7 +521,7 @@ impl RunArgs {
     }
 }
 
-/// How a run is told.
+/// The output format of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     #[default]

@@ -85,7 +85,7 @@ struct LedgerPrinter {
     hooks: HashMap<u64, String>,
     /// The names of those who asked about a call, until it is decided.
     asked: HashMap<String, Vec<String>>,
-    /// The words of the person to a refused call.
+    /// The answer about each call, with its source and the person's words.
     words: HashMap<String, String>,
 }
 

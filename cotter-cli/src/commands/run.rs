@@ -401,8 +401,8 @@ fn prompt(typed: Option<&str>, output: &mut RunOutput) -> Result<Option<Content>
     })
 }
 
-/// True if standard input is to be read. With a typed prompt it is read only if it is not a terminal or null
-/// device.
+/// True if standard input is to be read. With a typed prompt it is read only if it is a file, a pipe or a
+/// socket.
 fn brings_data(typed: Option<&str>) -> bool {
     let stdin = io::stdin();
     if typed.is_none() {
