@@ -32,7 +32,8 @@ impl FileReport {
         FileReport { folder: folder.into(), diagnostics, by: "cotter doctor".into() }
     }
 
-    /// Creates a report about the files of a space. It lists a space only where the space is loaded.
+    /// Creates a report about the files of a space. It names `cotter spaces check`, because `cotter doctor`
+    /// loads no space.
     pub(crate) fn of_space(folder: &Path, diagnostics: Vec<Diagnostic>) -> Self {
         let by = format!("cotter spaces check {}", shown(folder));
         FileReport { by, ..FileReport::new(folder, diagnostics) }

@@ -27,7 +27,7 @@ const SCHEMES: [&str; 3] = ["https", "ssh", "file"];
 /// The maximum size of a fetch in bytes, packed or not.
 const MOST_FETCHED: u64 = 512 * 1024 * 1024;
 
-/// The time limit of a fetch.
+/// The time limit of one git command.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// The maximum length of the name of a branch, tag or commit.

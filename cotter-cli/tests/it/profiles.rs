@@ -228,7 +228,8 @@ fn https() -> (u16, mpsc::Receiver<(String, String)>) {
                 "/broken" => "500 Oh".to_owned(),
                 _ => "204 No Content".to_owned(),
             };
-            // The request is sent before the answer, because the client may be done with the answer.
+            // The test gets the request before the answer is written, because the client ends after the
+            // answer.
             if sender.send(request).is_err() {
                 return;
             }
@@ -802,7 +803,7 @@ fn s3_a_model_is_named_among_those_the_person_has_set_up() {
     at.settings(r#"{"model": "rehearsal"}"#);
     let named = at.output(&args);
     assert!(named.status.success(), "{}", at.shown(&named));
-    // The same limit holds for a project's settings.
+    // A project's settings have the same limit.
     let at = world();
     at.write(
         "project/.cotter/settings.json",

@@ -101,8 +101,8 @@ impl RunOutput {
         finished(written.unwrap_or(Ok(())))
     }
 
-    /// Prints the events of a run. If the reader closes the pipe, the run is aborted, because nobody would
-    /// see the rest.
+    /// Prints the events of a run. If the reader closes the pipe, the run is aborted, because the rest has no
+    /// reader.
     pub(crate) async fn follow(&mut self, run: &mut Run, cancel: &CancellationToken) {
         let screen = self.screen.clone();
         let _following = screen.follow();
