@@ -1,4 +1,4 @@
-//! The time to start the command line, compared with the cheapest program, and the time of a turn with a
+//! The time to start the command line, compared with the cheapest program. Also the time of a turn with a
 //! provider on this machine, over plain HTTP.
 
 #[path = "../../cotter/benches/spine/measure.rs"]
