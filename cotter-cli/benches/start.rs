@@ -1,4 +1,4 @@
-//! What the command line costs to start, beside the cheapest program there is; and a turn with a
+//! The time to start the command line, compared with the cheapest program. Also the time of a turn with a
 //! provider on this machine, over plain HTTP.
 
 #[path = "../../cotter/benches/spine/measure.rs"]
@@ -45,12 +45,12 @@ fn main() {
     table.print();
 }
 
-/// A row of a command's whole time.
+/// Adds a row with the whole time of a command.
 fn add(table: &mut Table, what: &str, goal: Goal, command: impl Fn() -> Command) {
     if !table.wants(what) {
         return;
     }
-    // Turn about, so that a busy moment strikes both.
+    // Both programs run in turn, so that a busy moment affects both.
     let mut floors = vec![];
     let ours = median_of(200, || {
         floors.push(time_of(&mut Command::new("/bin/true")));
@@ -60,7 +60,7 @@ fn add(table: &mut Table, what: &str, goal: Goal, command: impl Fn() -> Command)
     table.add_beside(what, ours, ("/bin/true", floor), goal);
 }
 
-/// A row of the time from a command's start to the moment its request is with the provider.
+/// Adds a row with the time from the start of a command until its request reaches the provider.
 fn add_arrival(table: &mut Table, what: &str, line: &Line) {
     if !table.wants(what) {
         return;
@@ -79,11 +79,11 @@ struct Line<'h> {
     provider: LocalProvider,
     model: String,
     home: &'h TempDir,
-    /// When its last request came.
+    /// The arrival time of its last request.
     arrived: Arc<Mutex<Instant>>,
 }
 
-/// What is asked: an answer, or a look into a file first.
+/// The prompts: a plain answer, and an answer after reading a file.
 const TURN: &str = "say hello";
 const READ: &str = "read notes.txt";
 
@@ -126,8 +126,8 @@ fn time_of(command: &mut Command) -> f64 {
     started.elapsed().as_nanos() as f64
 }
 
-/// The most memory that a command had at any time, in bytes. What the system says of a child that is
-/// over counts the memory of who started it; this does not.
+/// Returns the peak memory of a command in bytes, from `/proc`. The system's accounting of an ended child
+/// would include the memory of its parent.
 fn peak_of(command: &mut Command) -> f64 {
     let mut child = command.spawn().expect("the program starts");
     let status = format!("/proc/{}/status", child.id());

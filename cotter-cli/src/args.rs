@@ -1,6 +1,6 @@
-//! Everything that may be typed. Help comes from it; nothing stands here before it works.
+//! The arguments of every command, and their help. An argument is added only when it works.
 //!
-//! The comments on fields and variants below [`CliArgs`] are what `--help` prints.
+//! The comments on fields and variants below [`CliArgs`] are the texts of `--help`.
 
 use std::{
     ffi::OsString,
@@ -18,13 +18,13 @@ use cotter_files::trust::snapshot::Hash;
 
 use crate::{error::CliError, terminal::style::ColorChoice};
 
-/// Why there is nothing to do.
+/// The reason why no command runs.
 pub(crate) enum ParseExit {
     Help(String),
     Wrong(CliError),
 }
 
-/// Reads the arguments, the program's name first.
+/// Parses the arguments, which begin with the program's name.
 pub(crate) fn parse(args: Vec<OsString>) -> Result<(ColorChoice, Command), ParseExit> {
     let first = args.get(1).and_then(|word| word.to_str()).map(str::to_owned);
     let matches = definition().try_get_matches_from(args);
@@ -135,7 +135,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Whether it changes nothing, starts nothing and shows nothing of sessions.
+    /// True if the command changes nothing, starts nothing and shows no contents of sessions.
     pub(crate) fn only_looks(&self) -> bool {
         match self {
             Command::Explain(args) => args.hook_mode() == HookMode::Listed,
@@ -350,10 +350,10 @@ impl ExplainArgs {
     }
 }
 
-/// How `explain` treats hooks that may do more than look.
+/// The treatment of hooks with effects in `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HookMode {
-    /// They are named.
+    /// They are listed, not asked.
     Listed,
     /// They are asked, and told that it is a dry run.
     Asked,
@@ -495,7 +495,7 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The model that was asked for.
+    /// Returns the model that the command line names.
     pub(crate) fn model(&self) -> ModelArg<'_> {
         match (&self.script, &self.model) {
             (Some(script), _) => ModelArg::Script(script),
@@ -504,13 +504,13 @@ impl RunArgs {
         }
     }
 
-    /// The cassette that is written or played.
+    /// Returns the cassette to record or to play.
     pub(crate) fn cassette(&self) -> Option<Cassette<'_>> {
         let play = || self.cassette.as_deref().map(Cassette::Play);
         self.record_cassette.as_deref().map(Cassette::Record).or_else(play)
     }
 
-    /// The session that the run continues or begins.
+    /// Returns the session that the run continues or begins.
     pub(crate) fn session(&self) -> SessionArg<'_> {
         match &self.resume {
             Some(id) => SessionArg::Of(id),
@@ -521,7 +521,7 @@ impl RunArgs {
     }
 }
 
-/// How a run is told.
+/// The output format of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     #[default]
@@ -530,23 +530,23 @@ pub(crate) enum Format {
     StreamJson,
 }
 
-/// The model that was asked for.
+/// The model that the command line names.
 #[derive(Debug)]
 pub(crate) enum ModelArg<'a> {
-    /// Whatever is set up.
+    /// No name: the model comes from settings, variables or keys.
     Unsaid,
     Named(&'a str),
     Script(&'a Path),
 }
 
-/// A file of what is said to providers.
+/// A recording of the requests to providers and their replies.
 #[derive(Debug)]
 pub(crate) enum Cassette<'a> {
     Record(&'a Path),
     Play(&'a Path),
 }
 
-/// Where the conversation is kept.
+/// The session of a run.
 #[derive(Debug)]
 pub(crate) enum SessionArg<'a> {
     New,
@@ -592,12 +592,12 @@ pub(crate) struct TrustArgs {
 }
 
 impl TrustArgs {
-    /// Whether a person is asked about what nobody trusted yet.
+    /// True if the person is asked about sources that are not trusted yet.
     pub(crate) fn asks(&self) -> bool {
         self.given.iter().any(Option::is_none)
     }
 
-    /// The contents that may be used in this run.
+    /// Returns the hashes of the contents that this run may use.
     pub(crate) fn hashes(&self) -> Vec<Hash> {
         self.given.iter().flatten().copied().collect()
     }
@@ -622,7 +622,7 @@ fn space_id(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// A hash, or nothing, which asks.
+/// Parses a hash. An empty text means that the person is asked.
 fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
 }
@@ -637,18 +637,18 @@ fn no_chat(prompt: Option<&str>) -> CliError {
     }
 }
 
-/// The command that a word may be meant for.
+/// Returns the command whose name is nearest to a word.
 fn near_command(word: &str) -> Option<String> {
     let table = definition();
     text::nearest(word, table.get_subcommands().map(clap::Command::get_name)).map(str::to_owned)
 }
 
-/// The parser's own words in our order: what is wrong, then what to do. `typed` is the first argument.
+/// Converts an error text of the parser: first the error, then the hint. `typed` is the first argument.
 fn complaint(rendered: &str, typed: Option<&str>) -> CliError {
     let mut lines = rendered.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
     let wrong = first.strip_prefix("error: ").unwrap_or(first);
-    // It takes whatever follows the prompt for a command.
+    // The parser takes the word after the prompt as a command.
     if let Some((extra, _)) =
         wrong.strip_prefix("the subcommand '").and_then(|rest| rest.split_once("' cannot"))
     {
@@ -675,7 +675,7 @@ fn complaint(rendered: &str, typed: Option<&str>) -> CliError {
     failure.with_hint(hint)
 }
 
-/// The command that a line of usage is of, each of its words after a blank.
+/// Returns the command in a usage line, with a space before each word.
 fn command_in(usage: Option<&str>) -> String {
     let table = definition();
     let (mut at, mut path) = (&table, String::new());

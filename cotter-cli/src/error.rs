@@ -16,33 +16,33 @@ use cotter_test::ScriptError;
 
 use crate::terminal::style::Style;
 
-/// Something for a person to read. Nothing branches on it but the exit code.
+/// An error for a person to read. Code branches only on the exit code.
 #[derive(Clone, Debug)]
 pub(crate) struct CliError {
     message: String,
-    /// Nearest first.
+    /// The causes, nearest first.
     causes: Vec<String>,
     hint: Option<String>,
     code: u8,
 }
 
 impl CliError {
-    /// Something failed: exit code 1.
+    /// Creates an error for something that failed: exit code 1.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         CliError { message: message.into(), causes: vec![], hint: None, code: 1 }
     }
 
-    /// Something was typed that makes no sense: exit code 2.
+    /// Creates an error for arguments that make no sense: exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         CliError { code: 2, ..CliError::new(message) }
     }
 
-    /// It may not be: exit code 3.
+    /// Creates an error for something that is not permitted: exit code 3.
     pub(crate) fn refused(message: impl Into<String>) -> Self {
         CliError { code: 3, ..CliError::new(message) }
     }
 
-    /// Somebody wanted it to end: exit code 130.
+    /// Creates an error for a command that the person stopped: exit code 130.
     pub(crate) fn aborted(message: impl Into<String>) -> Self {
         CliError { code: 130, ..CliError::new(message) }
     }
@@ -56,20 +56,20 @@ impl CliError {
         CliError { hint: Some(hint.into()), ..self }
     }
 
-    /// The same as the cause of something that failed for it.
+    /// Wraps this error: `message` becomes the message, and the old message becomes the first cause.
     pub(crate) fn within(mut self, message: impl Into<String>) -> Self {
         self.causes.insert(0, std::mem::replace(&mut self.message, message.into()));
         self
     }
 
-    /// What failed, and what to do about it, on one line.
+    /// Returns message, causes and hint on one line.
     pub(crate) fn one_line(&self) -> String {
         let causes: String = self.causes.iter().map(|cause| format!(": {cause}")).collect();
         let hint = self.hint.iter().map(|hint| format!(" ({hint})")).collect::<String>();
         format!("{}{causes}{hint}", self.message)
     }
 
-    /// What failed.
+    /// Returns the message, without causes and hint.
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
@@ -84,21 +84,21 @@ impl CliError {
         CliError { hint: hint.map(str::to_owned), ..failure }
     }
 
-    /// A space that cannot be used: everything at once, as whoever mends one thing wants to know of the
-    /// others.
+    /// Creates the error for a space that cannot be used. It lists all errors of the space, so that its
+    /// author can fix them together.
     pub(crate) fn of_space(message: impl Into<String>, broken: &SpaceErrors) -> Self {
         let failure = broken.errors().fold(CliError::new(message), CliError::with_cause);
         failure.with_hint("it is used whole or not at all; `cotter spaces check PATH` tells more")
     }
 
-    /// Tells the person, and gives the exit code.
+    /// Prints the error on standard error and returns its exit code.
     pub(crate) fn report(&self, style: Style) -> ExitCode {
-        // Nobody is left to be told when this fails.
+        // A failed write to standard error cannot be reported anywhere.
         let _ = io::stderr().lock().write_all(self.shown(style).as_bytes());
         ExitCode::from(self.code)
     }
 
-    /// The failure as it is told. What it quotes may come from anywhere.
+    /// Renders the error for a person. All texts are sanitized, because they may quote foreign input.
     pub(crate) fn shown(&self, style: Style) -> String {
         let mut out = format!("{} {}\n", style.bad("error:"), text::show(&self.message));
         for cause in &self.causes {
@@ -142,7 +142,7 @@ impl From<RegisterError> for CliError {
 }
 
 impl From<HookFileErrors> for CliError {
-    /// Every file at once: whoever mends one wants to know of the others.
+    /// Lists the errors of all files, so that their author can fix them together.
     fn from(broken: HookFileErrors) -> Self {
         let failure = CliError::new("hooks could not be loaded");
         let failure = broken.errors().fold(failure, CliError::with_cause);

@@ -1,22 +1,22 @@
 //! `cotter`: the command line.
 //!
-//! Everything that looks around (folders, variables, terminals) is here, and nothing of it in the library.
+//! Only this crate reads folders, variables and terminals. The library does none of this.
 
-// The rooms, from top to bottom. A room uses those below it only.
+// The rooms, from top to bottom. A room uses only the rooms below it.
 //
 // One file per command.
 mod commands;
-// From settings and flags to an agent.
+// Builds an agent from settings and flags.
 mod setup;
-// The spaces that a person or a project has.
+// The spaces of a person or a project.
 mod spaces;
-// The models that can answer, and the one that does.
+// The available models, and the choice of one.
 mod models;
 // The settings files in force.
 mod settings;
-// The sources in a project, and which of them the person trusts.
+// The sources in a project, and the trust in each.
 mod trust;
-// Everything that may be typed.
+// The arguments of every command.
 mod args;
 // Folders and files on this machine.
 mod paths;
@@ -43,10 +43,10 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    // A process that starts the agent's commands is this program too; it never comes back from here.
+    // A process that starts the agent's commands is this program too. That process never returns from here.
     cotter_tools::process::serve_if_asked();
     let args: Vec<OsString> = env::args_os().collect();
-    // Before the parser is built: this is what scripts and prompts ask for again and again.
+    // Answered before the parser is built, because scripts and prompts ask for the version often.
     if matches!(args.as_slice(), [_, only] if only == "--version" || only == "-V") {
         return say(concat!("cotter ", env!("CARGO_PKG_VERSION"), "\n"));
     }
@@ -110,7 +110,8 @@ fn run_command(command: Command, style: ColorChoice) -> Result<ExitCode, CliErro
     }
 }
 
-/// Whatever an agent starts may look, and no more: it does not answer, allow or go on for anybody.
+/// Refuses a command that changes something if an agent started this process. An agent may only run commands
+/// that look.
 fn by_an_agent(command: &Command) -> Option<CliError> {
     env::var_os(cotter_tools::process::environment::MARK)?;
     (!command.only_looks()).then(|| {

@@ -1,5 +1,5 @@
-//! The models that can answer here, and the one that a run uses: found from known providers, settings,
-//! variables and stored keys.
+//! The available models, and the one that a run uses: found from known providers, settings, variables and
+//! stored keys.
 //!
 //! Settings win over variables that other programs use too. Nothing is sent: a missing key is an error before
 //! the run begins.
@@ -46,47 +46,47 @@ use crate::{
     settings::ModelNames,
 };
 
-/// Who serves models on this machine.
+/// The provider of models that run on this machine.
 pub(crate) const LOCAL: &str = "ollama";
 
-/// How soon they have to answer to be found.
+/// The time limit for the local provider to answer.
 const SOON: Duration = Duration::from_millis(300);
 
-/// What helps whoever plays a cassette and names no model.
+/// The hint for a person who plays a cassette and names no model.
 const RECORDED_WITH: &str =
     "name the model that the cassette was recorded with, as in `--model provider/model`";
 
-/// The providers of this machine's person.
+/// The providers that the person can use.
 pub(crate) struct ProviderSet {
     providers: Providers,
-    /// What is said when one is named that cannot be used as it is set up.
+    /// The error of each provider whose setup is invalid, shown when the provider is named.
     broken: BTreeMap<String, CliError>,
-    /// The variable of each provider's key, where it has one.
+    /// The variable of each provider's key, if it has one.
     variables: BTreeMap<String, String>,
-    /// How each is reached, but for what goes without saying.
+    /// The route to each provider: only what differs from the default.
     ways: BTreeMap<String, ProviderRoute>,
     credentials: Credentials,
-    /// Every key that is in use, with the name it goes by.
+    /// Every key in use, with its name.
     keys: Vec<(String, ApiKey)>,
-    /// The settings' model.
+    /// The model that the settings name.
     model: Option<SourcedText>,
     /// The models that settings name.
     names: ModelNames,
     /// The providers and models that settings describe.
     described: Vec<String>,
-    /// Whether a cassette answers.
+    /// True if a cassette answers.
     plays: bool,
 }
 
-/// A provider that cannot be used as it is set up.
+/// A provider whose setup does not allow its use.
 pub(crate) struct UnavailableProvider {
     pub(crate) provider: String,
-    /// The variable its key would be in, where that is what is missing.
+    /// The variable for its key, if the key is missing.
     pub(crate) variable: Option<String>,
     pub(crate) why: String,
 }
 
-/// The model that is meant, and by whom.
+/// The chosen model, and the source of the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChosenModel {
     pub(crate) name: String,
@@ -97,44 +97,44 @@ pub(crate) struct ChosenModel {
 #[derive(Clone, Copy)]
 pub(crate) struct AgentModel<'a> {
     pub(crate) text: &'a str,
-    /// Where, in a file that knows its places.
+    /// The location of the name, if the file has locations.
     pub(crate) location: Option<&'a SourceLocation>,
-    /// Whether the person names it: anybody else names one that the person has set up.
+    /// True if the person names the model. Other owners may only name a model that the person has set up.
     pub(crate) is_free: bool,
 }
 
-/// A model to turn to when those before it fail, as it was named.
+/// A fallback model, used when the models before it fail.
 #[derive(Clone, Debug)]
 pub(crate) enum Fallback {
-    /// By the command line: it must be there.
+    /// Named on the command line: the model must be available.
     Flag(String),
-    /// By the settings, which are for every run: without it there is one less.
+    /// Named by the settings, which apply to every run: an unavailable model is skipped.
     Settings(SourcedText),
 }
 
 impl Fallback {
-    /// Those of the settings.
+    /// Returns the fallbacks that the settings name.
     pub(crate) fn of_settings(values: &MergedSettings) -> Vec<Self> {
         values.fallback_models.iter().flatten().cloned().map(Fallback::Settings).collect()
     }
 }
 
-/// Who named a model.
+/// The source of a model choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChoiceSource {
     Flag,
     Variable,
     Settings(SourceLocation),
-    /// The agent that is to run, in a file that may know its places.
+    /// The selected agent, with the location of the name if its file has locations.
     Agent(Option<SourceLocation>),
-    /// Nobody: its provider is the first with a key, which is here.
+    /// No name: the provider is the first with a key. The text says where the key is stored.
     Key(String),
-    /// The person, just now.
+    /// The person, who just chose it.
     Person,
 }
 
 impl ChoiceSource {
-    /// Why a model is used, in words.
+    /// Describes in words why a model is used.
     pub(crate) fn words(&self) -> String {
         match self {
             ChoiceSource::Flag => "`--model` names it".into(),
@@ -150,7 +150,7 @@ impl ChoiceSource {
 }
 
 impl ProviderSet {
-    /// Looks at settings, variables and stored keys. `project` holds nobody's keys.
+    /// Reads settings, variables and stored keys. A file of keys inside `project` is refused.
     pub(crate) fn new(
         values: &MergedSettings,
         names: ModelNames,
@@ -187,7 +187,7 @@ impl ProviderSet {
         Ok(reach)
     }
 
-    /// A provider with its key and the way to it. The errors are those of [`base`].
+    /// Creates a provider with its key and its route. Its errors are those of [`base`].
     fn provider(
         &mut self,
         name: &str,
@@ -218,7 +218,7 @@ impl ProviderSet {
         Ok(http.map(|http| provider.with_http(http)))
     }
 
-    /// A provider's key and where it is from: its variable, else the file.
+    /// Returns a provider's key and its source: the variable, else the file.
     fn key(&mut self, name: &str, variable: Option<&str>) -> Option<(ApiKey, String)> {
         let of_variable = variable.and_then(|name| Some((name, home::text_variable(name)?)));
         let (key, from) = match of_variable {
@@ -232,7 +232,7 @@ impl ProviderSet {
         Some((key, from))
     }
 
-    /// The stored key of a provider, or of one that has the same variable for it.
+    /// Returns the stored key of a provider, or of a provider that uses the same variable.
     fn stored(&self, name: &str, variable: Option<&str>) -> Option<&ApiKey> {
         let alike = READY.iter().filter(|ready| {
             ready.key_variable.is_some() && ready.key_variable == variable && ready.name != name
@@ -241,12 +241,12 @@ impl ProviderSet {
         names.into_iter().find_map(|name| self.credentials.get(name))
     }
 
-    /// Every provider that is set up well.
+    /// Returns every provider with a valid setup.
     pub(crate) fn providers(&self) -> &Providers {
         &self.providers
     }
 
-    /// The providers that cannot be used, with what would help.
+    /// Returns the providers that cannot be used, each with the reason.
     pub(crate) fn closed(&self) -> Vec<UnavailableProvider> {
         let keyless = self.providers.iter().filter(|provider| !provider.is_usable());
         let keyless = keyless.map(|provider| {
@@ -263,19 +263,20 @@ impl ProviderSet {
         keyless.chain(broken).collect()
     }
 
-    /// The variable that opens a provider.
+    /// Returns the variable for a provider's key.
     fn variable(&self, provider: &str) -> Option<&str> {
         self.variables.get(provider).map(String::as_str)
     }
 
-    /// The models that run on this machine, or where the person said, if somebody answers soon.
+    /// Returns the models of the local provider, on this machine or at the address that the person set.
+    /// `None` if it does not answer soon.
     pub(crate) async fn served_locally(&self) -> Option<Vec<String>> {
         let local = self.providers.get(LOCAL)?;
         let served = timeout(SOON, local.list_models(&Http::new())).await.ok()?.ok()?;
         Some(served.into_iter().map(|model| format!("{LOCAL}/{model}")).collect())
     }
 
-    /// Where that is, in words.
+    /// Describes in words where the local provider is.
     pub(crate) fn local_place(&self) -> String {
         match self.providers.get(LOCAL).map(Provider::base_url) {
             Some(url) if !Http::is_local(url) => format!("at {url}"),
@@ -283,7 +284,7 @@ impl ProviderSet {
         }
     }
 
-    /// Takes every secret out that is known here.
+    /// Returns a redactor that removes every known secret.
     pub(crate) fn redactor(&self) -> Redactor {
         let stored = self.credentials.iter();
         let used = self.keys.iter().map(|(name, key)| (name.as_str(), key));
@@ -291,7 +292,7 @@ impl ProviderSet {
             .fold(redactor(), |redactor, (name, key)| redactor.with_secret(name, key.expose()))
     }
 
-    /// Lets a cassette answer: nobody needs a key, nothing is sent.
+    /// Lets a cassette answer: no key is needed and nothing is sent.
     pub(crate) fn play(&mut self, path: &Path) -> Result<(), CliError> {
         let cannot = || CliError::new(format!("cannot play {}", path.display()));
         let about = fs::metadata(path).map_err(|cause| cannot().with_cause(cause))?;
@@ -305,7 +306,7 @@ impl ProviderSet {
         Ok(())
     }
 
-    /// Writes down what is said from here on, in a new file.
+    /// Records all further requests and replies in a new file.
     pub(crate) fn record(&mut self, path: &Path) -> Result<Recorder, CliError> {
         let recorder = Recorder::create(path, self.redactor()).map_err(|cause| {
             let failure = CliError::new(format!("cannot record to {}", path.display()));
@@ -319,7 +320,7 @@ impl ProviderSet {
         self.providers = std::mem::take(&mut self.providers).with_tape(tape);
     }
 
-    /// Uses a key from here on.
+    /// Uses a key for all further requests.
     pub(crate) fn take_key(&mut self, provider: &str, key: &ApiKey) {
         self.keys.push((provider.to_owned(), key.clone()));
         self.ways.entry(provider.to_owned()).or_default().key = Some("this terminal".into());
@@ -328,12 +329,13 @@ impl ProviderSet {
         }
     }
 
-    /// Keeps a key for later runs. Gives the file.
+    /// Stores a key for later runs. Returns the file.
     pub(crate) fn keep_key(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
         self.credentials.keep(provider, key)
     }
 
-    /// The model that is meant where the command line says this.
+    /// Chooses the model: the flag, then `COTTER_MODEL`, then the settings, then the first provider with a
+    /// key.
     pub(crate) fn choose(&self, flag: Option<&str>) -> Result<ChosenModel, CliError> {
         let named = |name: &str, by| ChosenModel { name: name.trim().to_owned(), by };
         match (flag, told_model(), &self.model) {
@@ -346,7 +348,7 @@ impl ProviderSet {
         }
     }
 
-    /// The model that the agent names, where the command line says nothing.
+    /// Chooses the model that the agent names, if the command line names none.
     pub(crate) fn choose_for(
         &mut self,
         flag: Option<&str>,
@@ -362,7 +364,8 @@ impl ProviderSet {
         Ok(ChosenModel { name, by: ChoiceSource::Agent(location.cloned()) })
     }
 
-    /// Whether the person has set a model up: they name it, describe it or its provider, or have a key.
+    /// True if the person has set up a model: they name it, describe it or its provider, or have a key for
+    /// it.
     fn is_set_up(&self, name: &str) -> bool {
         let provider = name.split('/').next().unwrap_or_default();
         let has_key = self.providers.get(provider).is_some_and(Provider::has_key);
@@ -373,7 +376,7 @@ impl ProviderSet {
         is_named || is_told || is_described || has_key || has_address
     }
 
-    /// Refuses what somebody else names than the person, unless they have set it up.
+    /// Refuses a model that a project or agent names, unless the person has set it up.
     pub(crate) fn check_brought(
         &self,
         ChosenModel { name, by }: &ChosenModel,
@@ -400,7 +403,7 @@ impl ProviderSet {
         }
     }
 
-    /// The first provider with a key, and its model for whoever names none.
+    /// Returns the default model of the first provider with a key.
     fn first_with_key(&self) -> Option<ChosenModel> {
         READY.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
@@ -410,7 +413,7 @@ impl ProviderSet {
         })
     }
 
-    /// The model of that name.
+    /// Returns the model with this name.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<dyn Model>, CliError> {
         if name == Rehearsal::NAME {
             return Ok(Arc::new(Rehearsal::new()));
@@ -430,7 +433,8 @@ impl ProviderSet {
         self.providers.find(name).map_err(|error| CliError::usage(error.message))
     }
 
-    /// The model that is meant. What is wrong with it says where it was named, unless that was just now.
+    /// Returns the chosen model. An error says where the model was named, unless that was the command line or
+    /// the person just now.
     pub(crate) fn find_chosen(
         &self,
         ChosenModel { name, by }: &ChosenModel,
@@ -451,7 +455,7 @@ impl ProviderSet {
         })
     }
 
-    /// A model with those to turn to when it fails, each once.
+    /// Returns a model with its fallbacks, each once.
     pub(crate) fn with_fallbacks(
         &self,
         model: Arc<dyn Model>,
@@ -469,7 +473,8 @@ impl ProviderSet {
         Ok(answering)
     }
 
-    /// One to turn to. The outer error ends the run; the inner one says why it goes on without.
+    /// Returns one fallback model. The outer error ends the run; the inner one says why the fallback is
+    /// skipped.
     fn fallback(&self, fallback: &Fallback) -> Result<Result<Arc<dyn Model>, String>, CliError> {
         match fallback {
             Fallback::Flag(name) => match self.find(name.trim()) {
@@ -547,12 +552,12 @@ impl ProviderSet {
     }
 }
 
-/// The model that the variable names.
+/// Returns the model that `COTTER_MODEL` names.
 fn told_model() -> Option<String> {
     home::text_variable("COTTER_MODEL")
 }
 
-/// How a provider gets a key.
+/// Returns the hint how to give a provider a key.
 fn no_key_hint(provider: &str, variable: Option<&str>) -> String {
     match variable {
         Some(variable) => format!("set `{variable}`"),
@@ -563,7 +568,7 @@ fn no_key_hint(provider: &str, variable: Option<&str>) -> String {
     }
 }
 
-/// Refuses a budget that cannot be kept, before anything is spent.
+/// Refuses a budget for a model without a price, before anything is spent.
 fn check_budget<'m>(
     mut models: impl Iterator<Item = &'m Arc<dyn Model>>,
     budget_usd: Option<f64>,
@@ -582,7 +587,7 @@ fn check_budget<'m>(
     })
 }
 
-/// How to tell a price: a whole file of settings.
+/// Returns the hint how to set a price, with a complete settings file.
 fn price_hint(model: &str) -> String {
     let file = home::user_settings();
     let file = file.map_or("your settings".into(), |path| path.display().to_string());
@@ -594,8 +599,8 @@ fn price_hint(model: &str) -> String {
     )
 }
 
-/// A provider without its key. The outer error is of the settings and ends everything; the inner one is
-/// of a variable, and matters to whoever wants this provider.
+/// Creates a provider without its key. The outer error comes from the settings and ends the run. The inner
+/// error comes from a variable and counts only if this provider is used.
 fn base(
     name: &str,
     entry: Option<&ProviderSettings>,
@@ -626,12 +631,12 @@ fn base(
     })
 }
 
-/// The variable of a provider's address.
+/// Returns the variable for a provider's address.
 fn address_variable(name: &str) -> Option<&'static str> {
     if name == LOCAL { Some("OLLAMA_HOST") } else { ready(name)?.base_url_variable }
 }
 
-/// Who tells a provider's address, where it is not the usual one.
+/// Returns the source of a provider's address, if it is not the default one.
 fn told_address(name: &str, entry: Option<&ProviderSettings>) -> Option<String> {
     if let Some(url) = entry.and_then(|entry| entry.base_url.as_ref()) {
         return Some(url.location.to_string());
@@ -640,7 +645,7 @@ fn told_address(name: &str, entry: Option<&ProviderSettings>) -> Option<String> 
     home::text_variable(variable).map(|_| format!("`{variable}`"))
 }
 
-/// An address that a variable tells, where it is set.
+/// Parses the address in a variable. `None` if the variable is not set.
 fn told_by(
     variable: &str,
     read: impl Fn(&str) -> Result<String, String>,
@@ -671,7 +676,7 @@ fn address(url: &SourcedText) -> Result<String, SettingsError> {
     Ok(text.to_owned())
 }
 
-/// A name that nobody knows needs to be described.
+/// Creates the error for an unknown provider that the settings do not describe.
 fn undescribed(name: &str, entry: &ProviderSettings) -> SettingsError {
     let error = entry.location.error(format!(
         "`{name}` is no provider that is known, so it needs `speaks` and `baseUrl`"
@@ -686,14 +691,14 @@ fn ready(name: &str) -> Option<&'static Ready> {
     READY.iter().find(|ready| ready.name == name)
 }
 
-/// What the catalogue has of a provider.
+/// Returns the models of a provider in the catalogue.
 fn names_of(ready: &Ready) -> Vec<String> {
     let alone = Provider::ready(ready.name).map(Provider::needing_no_key);
     let listed = alone.map(|provider| Providers::new().with(provider).available());
     listed.into_iter().flatten().map(|info| info.name.into()).collect()
 }
 
-/// A name of somebody's, fit to be seen.
+/// Renders a name from foreign input: sanitized and clipped.
 fn shown(name: &str) -> String {
     text::clip(&text::show_line(name), 60).into_owned()
 }

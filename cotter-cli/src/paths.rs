@@ -15,7 +15,7 @@ use cotter_files::{folder::links, trust::store::TrustStore};
 
 use crate::error::CliError;
 
-/// The operator's settings.
+/// The operator's settings file.
 pub(crate) const OPERATOR_SETTINGS: &str = "/etc/cotter/settings.json";
 
 /// Finds the workspace of a run: the folder that was typed, else the current one, and its project.
@@ -32,17 +32,18 @@ pub(crate) fn find_workspace(typed: Option<&Path>) -> Result<Workspace, CliError
     Ok(Workspace::new(&folder).with_project(project_root(&folder)))
 }
 
-/// The person's settings. `None` without any home.
+/// Returns the person's settings file. `None` without a home folder.
 pub(crate) fn user_settings() -> Option<PathBuf> {
     Some(config()?.join("settings.json"))
 }
 
-/// The person's keys to providers. `None` without any home.
+/// Returns the file of the person's keys for providers. `None` without a home folder.
 pub(crate) fn credentials() -> Option<PathBuf> {
     Some(config()?.join("credentials.json"))
 }
 
-/// `COTTER_HOME`, else the config home: the person's settings, and their own extensions beside them.
+/// Returns the person's config folder: `COTTER_HOME`, else the config home. It holds their settings and
+/// extensions.
 pub(crate) fn config() -> Option<PathBuf> {
     match variable("COTTER_HOME") {
         Some(folder) => Some(folder),
@@ -50,38 +51,39 @@ pub(crate) fn config() -> Option<PathBuf> {
     }
 }
 
-/// The person's own spaces. `None` without any home.
+/// Returns the folder of the person's own spaces. `None` without a home folder.
 pub(crate) fn spaces() -> Option<PathBuf> {
     Some(config()?.join("spaces"))
 }
 
-/// The file that says where each of them came from. `None` without any home.
+/// Returns the file with the source of each of the person's spaces. `None` without a home folder.
 pub(crate) fn spaces_lock_file() -> Option<PathBuf> {
     Some(config()?.join("spaces.lock.json"))
 }
 
-/// The person's home folder.
+/// Returns the person's home folder, if its path is absolute.
 pub(crate) fn folder() -> Option<PathBuf> {
     variable("HOME").filter(|folder| folder.is_absolute())
 }
 
-/// Everything of ours on this machine: settings, keys, sessions, memory. Closed to every call.
+/// Returns all folders of Cotter on this machine: settings, keys, sessions, memory. They are closed to every
+/// call.
 pub(crate) fn own_folders() -> Vec<PathBuf> {
     let data = base("XDG_DATA_HOME", ".local/share").map(|data| data.join("cotter"));
     let usual = folder().map(|home| home.join(".config/cotter"));
     config().into_iter().chain(usual).chain(data).chain(["/etc/cotter".into()]).collect()
 }
 
-/// There is no home, and something was to be kept there.
+/// Creates the error for a file that cannot be stored because there is no home folder.
 pub(crate) fn no_config() -> CliError {
     CliError::new("there is no place for settings: neither `COTTER_HOME` nor `HOME` is set")
         .with_hint("set `HOME`")
 }
 
-/// Writes a file of the person's whole or not at all, readable by them alone unless it was there and
-/// was not. A folder that is made for it is theirs alone too.
+/// Writes a file of the person atomically. A new file, and a new folder for it, is readable by them alone; an
+/// existing file keeps its mode.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
-    // A link stays one: what it leads to is written.
+    // A link stays a link: its target is written.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     write_whole(&path, bytes).map_err(|cause| {
         CliError::new(format!("cannot write {}", path.display())).with_cause(cause)
@@ -115,20 +117,20 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::File::open(folder)?.sync_all()
 }
 
-/// Whether a file of the person's usual config home is one that the project brings. It is the person's
-/// also where the project contains it, if the project is their home folder or above it.
+/// True if a file of the person's config folder belongs to the project. In the usual config folder a file
+/// stays the person's own, even if the project is their home folder or above it.
 pub(crate) fn is_brought_by(path: &Path, project: &Path) -> bool {
-    // One that is named may be anywhere, and so in the project.
+    // A folder named by `COTTER_HOME` may be anywhere, so also inside the project.
     let is_usual = variable("COTTER_HOME").is_none();
     !(is_usual && contains_home(project)) && leads_through(path, project)
 }
 
-/// Whether the project is the home folder, or above it.
+/// True if the project is the home folder, or above it.
 fn contains_home(project: &Path) -> bool {
     folder().is_some_and(|home| links::is_above(project, &home))
 }
 
-/// The folder of all sessions.
+/// Returns the folder of all sessions.
 pub(crate) fn sessions() -> Result<PathBuf, CliError> {
     let data = base("XDG_DATA_HOME", ".local/share").ok_or_else(|| {
         CliError::new("there is no place for sessions: neither `XDG_DATA_HOME` nor `HOME` is set")
@@ -137,29 +139,30 @@ pub(crate) fn sessions() -> Result<PathBuf, CliError> {
     Ok(data.join("cotter/sessions"))
 }
 
-/// The folder of what is remembered, a folder per project. `None` without any home.
+/// Returns the folder of memory, which has one folder per project. `None` without a home folder.
 pub(crate) fn memory() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/memory"))
 }
 
-/// The file of what MCP servers were seen to offer. `None` without any home.
+/// Returns the file of the tool definitions that MCP servers offered. `None` without a home folder.
 pub(crate) fn mcp_definitions() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
 }
 
-/// The mark that somebody was told of files for Claude Code in their home folder. `None` without any home.
+/// Returns the marker file: the person was told of files for Claude Code in their home folder. `None` without
+/// a home folder.
 pub(crate) fn told_of_claude() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/told-of-claude"))
 }
 
-/// The folder of what is trusted on this machine. `None` without any home.
+/// Returns the folder of trust records on this machine. `None` without a home folder.
 pub(crate) fn trust() -> Option<PathBuf> {
     Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
 }
 
-/// The nearest folder upward with `.git`; without one, that with `.cotter`, or with one that was trusted
-/// and is gone; else the folder itself. So a `.cotter` further down in a repository does not hide the one
-/// at its root, which may have gates.
+/// Returns the nearest folder upward with `.git`. Without one: the nearest with `.cotter`, then the nearest
+/// with a trusted `.cotter` that is gone, then the folder itself. So a `.cotter` further down in a repository
+/// does not hide the one at its root, which may have gates.
 pub(crate) fn project_root(folder: &Path) -> &Path {
     let marked = |mark: &str| folder.ancestors().find(|above| above.join(mark).exists());
     let marked = marked(".git").or_else(|| marked(".cotter"));
@@ -175,18 +178,18 @@ fn once_trusted(folder: &Path) -> Option<&Path> {
     folder.ancestors().find(is_one)
 }
 
-/// A base folder of the XDG kind; what is not absolute does not count there.
+/// Returns an XDG base folder. A path in the variable that is not absolute is ignored.
 fn base(name: &str, below_home: &str) -> Option<PathBuf> {
     let given = variable(name).filter(|folder| folder.is_absolute());
     given.or_else(|| Some(variable("HOME")?.join(below_home)))
 }
 
-/// A variable's text. An empty one is none.
+/// Returns the text of a variable. `None` if it is empty or blank.
 pub(crate) fn text_variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// A variable's folder. An empty one is none.
+/// Returns the path in a variable. `None` if it is empty.
 fn variable(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

@@ -1,6 +1,6 @@
-//! The settings in force: which files there are, who owns each, and which of them is nearest.
+//! The settings in force: the files, the owner of each, and their order of precedence.
 //!
-//! Each file is a unit of its own in the registry, and the policy folds their rules and modes. Only plain
+//! Each file is an owner of its own in the registry, and the policy folds their rules and modes. Only plain
 //! values are merged here.
 
 pub(crate) mod pending_load;
@@ -66,24 +66,25 @@ pub(crate) struct SettingsFiles(Vec<SettingsFile>);
 struct SettingsFile {
     path: PathBuf,
     owner: Owner,
-    /// The folder that its hooks run in.
+    /// The folder that the file's hooks run in.
     base: PathBuf,
     settings: Settings,
     servers: Servers,
-    /// Hooks that it declares and switches off.
+    /// Hooks that the file declares and switches off.
     off: Vec<CommandHook>,
-    /// Of a file that was written for another program: the folders it brings, and what is not honoured.
+    /// For a file of another program: the extension folders that it adds, and diagnostics about parts that
+    /// are not supported.
     others: Option<(Vec<ExtensionFolder>, Vec<Diagnostic>)>,
-    /// Why nothing may start without it.
+    /// The error that stops every start while this file is broken.
     broken: Option<CliError>,
 }
 
-/// The models that settings name, by whose they are.
+/// The models that settings name, by owner.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelNames {
-    /// The person's own and the operator's.
+    /// Models from the person's and the operator's settings.
     pub(crate) own: Vec<String>,
-    /// A project's, which may name one that the person has set up.
+    /// Models from a project's settings. They may name one that the person has set up.
     pub(crate) brought: Vec<SourcedText>,
 }
 
@@ -101,7 +102,7 @@ impl SettingsFile {
         }
     }
 
-    /// What was written for another program.
+    /// Converts a unit that was written for Claude Code.
     fn of_others(part: ClaudeUnit) -> Self {
         let owner = part.owner();
         let ClaudeUnit { path, settings, servers, brings, told, broken, .. } = part;
@@ -116,20 +117,20 @@ impl SettingsFile {
         }
     }
 
-    /// The same once more: of a file of ours, as it was read.
+    /// Returns a copy of one of Cotter's own files, as it was read.
     fn again(&self) -> Self {
         let (settings, servers) = (self.settings.clone(), self.servers.clone());
         let SettingsFile { path, owner, base, .. } = self;
         SettingsFile { settings, servers, ..SettingsFile::empty(path, owner.clone(), base.clone()) }
     }
 
-    /// Something in it that has no effect.
+    /// Creates a warning about an entry that has no effect.
     fn remark(&self, why: &SettingsError) -> Diagnostic {
         let line = why.location().map(|location| location.line() as usize);
         Diagnostic::new(&self.path, line, Severity::Warning, why.message())
     }
 
-    /// A file as it is read; `None` where there is none.
+    /// Loads a file. `None` if it does not exist.
     fn load(path: &Path, source: SettingsOwner, origin: Origin) -> Result<Option<Self>, CliError> {
         let Some(document) = Document::load(path)? else { return Ok(None) };
         let owner = Owner::new(origin, path.display().to_string());
@@ -149,9 +150,9 @@ impl SettingsFile {
         Ok(SettingsFile { settings, servers, ..SettingsFile::empty(path, owner, base) })
     }
 
-    /// What a project brings, read from the copy of it that somebody trusts; nothing where nobody does. Of
-    /// what changed since, or is gone, the rules and hooks stay as they were trusted: by a file nothing
-    /// becomes looser.
+    /// Reads a project's source from its trusted copy. `None` if the source is not trusted. If the source
+    /// changed or is gone, its trusted rules and hooks stay in force, so that no file change makes the policy
+    /// looser.
     fn of_project(found: &TrustSource) -> Result<Option<Self>, CliError> {
         let Some((copy, grants)) = kept(found).filter(|_| found.is_ours()) else {
             return Ok(None);
@@ -180,7 +181,7 @@ impl SettingsFile {
         Ok(Some(SettingsFile { servers, ..SettingsFile::empty(&path, owner, copy.clone()) }))
     }
 
-    /// The person's own `hooks/*.yaml`; nothing where there are none.
+    /// Loads the person's own `hooks/*.yaml`. `None` if there are none.
     fn own_hooks(folder: &Path, project: &Path) -> Result<Option<Self>, CliError> {
         let path = folder.join("hooks");
         let read = load_own_hooks(folder);
@@ -193,7 +194,7 @@ impl SettingsFile {
         Ok(SettingsFile::of_hooks(path, owner, base, read?))
     }
 
-    /// Those of a project, of the copy that its settings are read from.
+    /// Loads the hooks of a project from the trusted copy that its settings are read from.
     fn hooks_of_project(found: &TrustSource) -> Result<Option<Self>, CliError> {
         let Some((copy, grants)) = kept(found).filter(|_| found.kind() == SourceKind::Cotter)
         else {
@@ -219,8 +220,8 @@ impl SettingsFile {
     }
 }
 
-/// The copy of a source that its rules and hooks are read from, and what they may. Of what changed since
-/// it was trusted, or is gone, those of a folder stay.
+/// Returns the copy from which the rules and hooks of a source are read, with its grants. For a folder that
+/// changed or is gone, this is the trusted copy, without grants.
 fn kept(found: &TrustSource) -> Option<(&PathBuf, Grants)> {
     match &found.standing {
         TrustState::Trusted { copy, grants, .. } => Some((copy, *grants)),
@@ -231,8 +232,8 @@ fn kept(found: &TrustSource) -> Option<(&PathBuf, Grants)> {
     }
 }
 
-/// Takes in what a project brings. Two of its folders may switch on the same: it is used once, and what is
-/// said of it is said.
+/// Adds a file of a project. If two folders enable the same plugin, the plugin is used once and the
+/// diagnostics of both are kept.
 fn take_in(files: &mut Vec<SettingsFile>, file: SettingsFile) {
     let is_same = |known: &&mut SettingsFile| {
         known.path == file.path && known.owner.origin == file.owner.origin
@@ -258,8 +259,8 @@ fn of_project(path: &Path, grants: Grants) -> Owner {
 }
 
 impl SettingsFiles {
-    /// The operator's, the person's own, those of the project that are trusted, and the one that was
-    /// named.
+    /// Loads the operator's file, the person's files, the trusted files of the project, and the file that was
+    /// named. Fails if a plugin is broken.
     pub(crate) fn load(
         named: Option<&Path>,
         workspace: &Workspace,
@@ -268,7 +269,8 @@ impl SettingsFiles {
         SettingsFiles::look(named, workspace, standings)?.whole()
     }
 
-    /// The same for who only looks: plugins that are broken are among them, and bring nothing.
+    /// Loads the files like [`SettingsFiles::load`], for commands that only look. A broken plugin is listed
+    /// and contributes nothing.
     pub(crate) fn look(
         named: Option<&Path>,
         workspace: &Workspace,
@@ -283,8 +285,8 @@ impl SettingsFiles {
         }
     }
 
-    /// The same while a run goes on, with what is to be said about it. Of a file that was named and is gone
-    /// stays what it said. Where a person has become stricter than their project, they hold.
+    /// Loads the files again during a run, with messages about them. If the named file is gone, its old
+    /// contents stay in force. If the person's settings became stricter than the project's, the person's win.
     pub(crate) fn load_again(
         &self,
         named: Option<&Path>,
@@ -324,7 +326,7 @@ impl SettingsFiles {
         let home = says_home(said());
         let plugins: Vec<_> = said().flat_map(|settings| settings.plugins.clone()).collect();
         let own = project::of_person(&plugins, home, &home_folder(workspace))?;
-        // What is said for us stands nearer.
+        // Cotter's own files come after this position, so they take precedence over files for Claude Code.
         let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
         let at = at.unwrap_or(files.len());
         files.splice(at..at, own.into_iter().map(SettingsFile::of_others));
@@ -345,8 +347,8 @@ impl SettingsFiles {
         Ok(SettingsFiles(files))
     }
 
-    /// These, where no plugin of them is broken: a gate may have been in it. Where no hooks of projects are
-    /// used, none of theirs is missed.
+    /// Fails if a plugin is broken: a gate may have been in it. A project's broken plugin is skipped if all
+    /// hooks of projects are disabled.
     pub(crate) fn whole(mut self) -> Result<Self, CliError> {
         for file in &mut self.0 {
             let Some(failure) = file.broken.clone() else { continue };
@@ -361,13 +363,13 @@ impl SettingsFiles {
         Ok(self)
     }
 
-    /// The plugins that cannot be used, and why.
+    /// Returns the plugins that cannot be used, each with its error.
     pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, &Owner, &CliError)> {
         let broken = self.0.iter().filter_map(|file| Some((file, file.broken.as_ref()?)));
         broken.map(|(file, failure)| (&*file.path, &file.owner, failure))
     }
 
-    /// What a project says of mode or level that is looser than what is said without it.
+    /// Returns a message if a project's file sets a looser mode or level than the files before it.
     fn looser(&self) -> Option<String> {
         let mut files = self.0.iter().enumerate();
         files.find_map(|(at, file)| match file.owner.origin {
@@ -376,7 +378,8 @@ impl SettingsFiles {
         })
     }
 
-    /// The folders of skills, commands and agents that were written for other programs, each with its owner.
+    /// Returns the folders of skills, commands and agents that were written for other programs, each with its
+    /// owner.
     pub(crate) fn brings(
         &self,
         origin: Origin,
@@ -388,26 +391,27 @@ impl SettingsFiles {
         })
     }
 
-    /// What is said about files for Claude Code in the home folder: used, not used, or nothing yet.
+    /// Returns the setting for files for Claude Code in the home folder: used or not. `None` if no file sets
+    /// it.
     pub(crate) fn home(&self) -> Option<bool> {
         let said = || self.0.iter().map(|file| &file.settings);
         let is_said = said().any(|settings| settings.foreign.home.is_some());
         is_said.then(|| says_home(said()))
     }
 
-    /// The nearest file whose permissions say something.
+    /// Returns the nearest file whose permissions match `says`.
     pub(crate) fn said_by(&self, says: impl Fn(&Permissions) -> bool) -> Option<&Path> {
         let file = self.0.iter().rev().find(|file| says(&file.settings.permissions))?;
         Some(&file.path)
     }
 
-    /// Whether hooks written for Claude Code block where they fail.
+    /// True if hooks written for Claude Code block when they fail.
     pub(crate) fn claude_failures_block(&self) -> bool {
         let said = self.0.iter().map(|file| file.settings.foreign.on_failure);
         said.into_iter().any(|said| said == Some(OnFailure::Block))
     }
 
-    /// The plugins that are used.
+    /// Returns the plugins in use, each with its owner.
     pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Owner, &Plugin)> {
         let brings = self.0.iter().flat_map(|file| {
             let brings = file.others.iter().flat_map(|(brings, _)| brings);
@@ -416,19 +420,19 @@ impl SettingsFiles {
         brings.filter_map(|(owner, brings)| Some((owner, brings.plugin.as_ref()?)))
     }
 
-    /// The hooks of all files, each with its owner.
+    /// Returns the hooks of all files, each with its owner.
     pub(crate) fn hooks(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
         self.0.iter().flat_map(|file| file.settings.hooks.iter().map(|hook| (&file.owner, hook)))
     }
 
-    /// The names of servers, each with its owner.
+    /// Returns the names of all servers, each with its owner.
     pub(crate) fn owned_servers(&self) -> impl Iterator<Item = (&Owner, String)> {
         self.0.iter().flat_map(|file| {
             file.servers.iter().map(|server| (&file.owner, server.name().to_string()))
         })
     }
 
-    /// Every rule with its owner, the nearest file last.
+    /// Returns every rule with its owner, the nearest file last.
     pub(crate) fn owned_rules(&self) -> Vec<(RuleKind, &SourcedText, &Owner)> {
         let mut rows = vec![];
         for SettingsFile { owner, settings, .. } in &self.0 {
@@ -442,18 +446,18 @@ impl SettingsFiles {
         rows
     }
 
-    /// Whether a rule that allows something is there.
+    /// True if a file contains this allow rule.
     pub(crate) fn allows(&self, rule: &str) -> bool {
         let mut allowed = self.0.iter().flat_map(|file| &file.settings.permissions.allow);
         allowed.any(|known| known.text == rule)
     }
 
-    /// The plain values, the nearest file's where several have one.
+    /// Returns the plain values. If several files set a value, the nearest file wins.
     pub(crate) fn values(&self) -> MergedSettings {
         Settings::merge(self.0.iter().rev().map(|file| &file.settings))
     }
 
-    /// The models that files name, by whose they are.
+    /// Returns the models that the files name, by owner.
     pub(crate) fn model_names(&self) -> ModelNames {
         let mut names = ModelNames::default();
         for SettingsFile { owner, settings, .. } in &self.0 {
@@ -466,7 +470,8 @@ impl SettingsFiles {
         names
     }
 
-    /// The MCP servers of all files, the nearest entry of a name, and those of a file that was named.
+    /// Returns the MCP servers of all files and of the named files. If several entries have one name, the
+    /// nearest wins.
     pub(crate) fn servers(
         &self,
         named: &[PathBuf],
@@ -485,31 +490,33 @@ impl SettingsFiles {
                     .with_hint("`--mcp FILE` names a file with `mcpServers`")
             })?);
         }
-        // A project's never takes the name of another: rules and approvals go by it.
+        // A project's server never takes the name of another server, because rules and approvals refer to the
+        // name.
         let (projects, others): (Vec<_>, Vec<_>) =
             self.0.iter().rev().partition(|file| file.owner.origin == Origin::Project);
         let files = others.into_iter().chain(projects).map(|file| file.servers.clone());
         Ok(files.fold(servers, Servers::or))
     }
 
-    /// Every rule with its origin, the nearest file last.
+    /// Returns every rule with its origin, the nearest file last.
     pub(crate) fn rules(&self) -> Vec<(RuleKind, &SourcedText, String)> {
         let rules = self.owned_rules().into_iter();
         rules.map(|(kind, rule, owner)| (kind, rule, owner.origin.to_string())).collect()
     }
 
-    /// Hooks that files declare and switch off, each with its owner.
+    /// Returns the hooks that files declare and switch off, each with its owner.
     pub(crate) fn switched_off(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
         self.0.iter().flat_map(|file| file.off.iter().map(|hook| (&file.owner, hook)))
     }
 
-    /// The rules that forbid, of all files. One that is none is told when the files are registered.
+    /// Returns the deny rules of all files. Invalid rules are skipped here and reported when the files are
+    /// registered.
     pub(crate) fn denied(&self) -> Vec<Rule> {
         let denied = self.0.iter().flat_map(|file| &file.settings.permissions.deny);
         denied.filter_map(|rule| Rule::parse(RuleKind::Deny, &rule.text).ok()).collect()
     }
 
-    /// Adds every file's permissions and hooks to what is loaded.
+    /// Adds the permissions and hooks of every file to the load.
     pub(crate) fn load_into(&self, units: &mut PendingLoad<'_>) -> Result<(), CliError> {
         for file @ SettingsFile { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
@@ -538,7 +545,7 @@ impl SettingsFiles {
         Ok(())
     }
 
-    /// What is to be said of what files switch off: names that nothing has, or more than one.
+    /// Returns messages about names that files switch off: no hook has the name, or several owners have one.
     pub(crate) fn about_disabled(&self, agent: &Agent) -> Vec<String> {
         let hooks = agent.hooks();
         let disabled = self.0.iter().flat_map(|file| &file.settings.disable);
@@ -556,7 +563,7 @@ impl SettingsFiles {
     }
 }
 
-/// Those that are called by a word and by what they do, where somebody typed the word alone.
+/// Suggests hooks whose name is `typed` plus a digest, for a person who typed the word alone.
 pub(crate) fn alike(hooks: &[HookInfo], typed: &str) -> Option<String> {
     let typed = typed.rsplit('/').next().unwrap_or(typed);
     let is_one = |name: &str| {
@@ -570,7 +577,7 @@ pub(crate) fn alike(hooks: &[HookInfo], typed: &str) -> Option<String> {
     (!names.is_empty()).then(|| format!("there is `{}`", names.join("`, `")))
 }
 
-/// What is to be said of a name that switches off what several files brought; nothing where it is one's.
+/// Returns a message if a name switches off hooks of several owners. `None` if there is only one owner.
 pub(crate) fn several(hooks: &[HookInfo], name: &str) -> Option<String> {
     let mut owners: Vec<&Owner> = vec![];
     let mut named: Vec<String> = vec![];
@@ -584,7 +591,7 @@ pub(crate) fn several(hooks: &[HookInfo], name: &str) -> Option<String> {
     (owners.len() > 1).then(|| format!("`{name}` switches off several hooks: {all}"))
 }
 
-/// The file that was named on the command line.
+/// Loads the file that was named on the command line.
 fn named_by_hand(path: &Path, project: &Path) -> Result<SettingsFile, CliError> {
     personal(path, SettingsOwner::File, project)?.ok_or_else(|| {
         CliError::new(format!("there is no settings file {}", path.display()))
@@ -592,7 +599,8 @@ fn named_by_hand(path: &Path, project: &Path) -> Result<SettingsFile, CliError> 
     })
 }
 
-/// Whether files for Claude Code in the home folder are used: the nearest word, but for an operator's no.
+/// True if files for Claude Code in the home folder are used: the nearest setting wins, except over an
+/// operator's no.
 fn says_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
     let is_closed = |settings: &Settings| {
         settings.source == Some(SettingsOwner::Operator) && settings.foreign.home == Some(false)
@@ -601,7 +609,7 @@ fn says_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
     nearest.unwrap_or(false) && !said.clone().any(is_closed)
 }
 
-/// What a project's file says of mode or level that is looser than what the others say.
+/// Returns a message if a project's file sets a looser mode or level than the other files.
 fn looser(file: &SettingsFile, others: &[SettingsFile]) -> Option<String> {
     let nearest = |of: fn(&Permissions) -> Option<usize>| {
         others.iter().rev().find_map(|file| of(&file.settings.permissions))
@@ -619,7 +627,7 @@ fn looser(file: &SettingsFile, others: &[SettingsFile]) -> Option<String> {
     Some(format!("{}: the {what} of the project is looser than yours", file.path.display()))
 }
 
-/// The folder that a settings file declares hooks from.
+/// Returns the folder that the hooks of a settings file run in.
 fn folder_of(path: &Path) -> Result<PathBuf, CliError> {
     let whole = path.canonicalize();
     let whole = whole.map_err(|cause| {
@@ -628,7 +636,7 @@ fn folder_of(path: &Path) -> Result<PathBuf, CliError> {
     Ok(whole.parent().unwrap_or(Path::new("/")).to_path_buf())
 }
 
-/// The operator's file. It binds everybody, so it must be root's.
+/// Loads the operator's file. It binds every user, so it must belong to root.
 fn operator(path: &Path) -> Result<Option<SettingsFile>, CliError> {
     let Some(file) = SettingsFile::load(path, SettingsOwner::Operator, Origin::Operator)? else {
         return Ok(None);
@@ -651,8 +659,8 @@ fn is_roots(_: &Path) -> bool {
     true
 }
 
-/// A file of the person's. What lies in the project is the project's, whoever names it; only what is in
-/// their usual place is theirs when the project is their home folder.
+/// Loads a file of the person. A file in the project belongs to the project, whoever names it. If the project
+/// is their home folder, only a file in the usual config folder is theirs.
 fn personal(
     path: &Path,
     source: SettingsOwner,
@@ -668,14 +676,14 @@ fn personal(
     SettingsFile::load(path, source, Origin::User)
 }
 
-/// What would be the person's own, were it not for where it lies.
+/// Creates the error for a personal file that lies in the project.
 fn brought(path: &Path, what: &str, project: &Path) -> CliError {
     let shown = path.display();
     CliError::new(format!("{shown} lies in the project, and a project's {what} are not read"))
         .with_hint(format!("keep your own {what} outside {}", project.display()))
 }
 
-/// The rules of a file, or the place of the first that is none.
+/// Parses the rules of a file. Fails with the location of the first invalid rule.
 fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
     let Permissions { allow, ask, deny, .. } = permissions;
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
@@ -687,7 +695,7 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
     texts.map(parse).collect()
 }
 
-/// The hooks for tools which are not there: a gate with a typo is no protection.
+/// Returns warnings about hooks for tools that do not exist: a gate with a typo protects nothing.
 fn blind_hooks(file: &SettingsFile, agent: &Agent) -> Vec<String> {
     let hooks = file.settings.hooks.iter();
     let told = hooks.flat_map(|hook| {
@@ -697,7 +705,7 @@ fn blind_hooks(file: &SettingsFile, agent: &Agent) -> Vec<String> {
     told.collect()
 }
 
-/// The hooks that ask an address which nobody may ask: they always fail.
+/// Returns warnings about hooks that post to a host which the operator does not allow: they always fail.
 fn mute_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError> {
     let mut told = vec![];
     for hook in &file.settings.hooks {

@@ -48,7 +48,7 @@ use crate::{
     trust::{self, TrustSources},
 };
 
-/// What a person says on the command line must name something.
+/// Fails if a name in `--without` switches off no hook.
 fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
     let hooks = agent.hooks();
     if hooks.iter().any(|hook| hook.is_called(name) && !hook.enabled) {
@@ -70,7 +70,7 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
     })
 }
 
-/// An agent as everybody here gets it: tools, subagents, commands, and where it runs.
+/// Starts the builder of every agent: tools, subagents, commands and workspace.
 fn builder(
     answering: ModelChain,
     workspace: Workspace,
@@ -94,7 +94,7 @@ fn builder(
     tools::furnish(builder, runner, &tools)
 }
 
-/// The tools that every agent here may have, whatever settings bring.
+/// Returns the tools that every agent may have, without those from settings.
 pub(crate) fn own_tools() -> Result<Vec<String>, CliError> {
     let workspace = home::find_workspace(None)?;
     let runner = tools::runner(&MergedSettings::default())?;
@@ -105,12 +105,12 @@ pub(crate) fn own_tools() -> Result<Vec<String>, CliError> {
     Ok(names.chain(SOMETIMES.map(str::to_owned)).collect())
 }
 
-/// The agent of a folder, to see what it has. It has no model and keeps nothing.
+/// Builds the agent of a folder, to show its contents. It has no model and stores nothing.
 pub(crate) fn shown(workspace: Workspace, shape: &SetupArgs) -> Result<Agent, CliError> {
     shown_with_files(workspace, shape).map(|(agent, _)| agent)
 }
 
-/// The same, with the settings in force.
+/// Builds the agent of a folder, and also returns the settings in force.
 pub(crate) fn shown_with_files(
     workspace: Workspace,
     shape: &SetupArgs,
@@ -122,22 +122,21 @@ pub(crate) fn shown_with_files(
     Ok((agent, files))
 }
 
-/// What would be in force in a folder, and what is to be said about it.
+/// The agent that would run in a folder, with the messages about it.
 pub(crate) struct AgentPreview {
     pub(crate) agent: Agent,
     pub(crate) files: SettingsFiles,
     pub(crate) told: Vec<String>,
-    /// Everything about files, grave or not.
+    /// All diagnostics about files, of every severity.
     pub(crate) about: Vec<FileReport>,
 }
 
-/// How what a project brings stands for such a run.
+/// Returns the trust state of the project's sources for such a run. Empty in safe mode.
 pub(crate) fn standings_for(workspace: &Workspace, shape: &SetupArgs) -> TrustSources {
     if shape.safe_mode { TrustSources::nothing() } else { trust::seen(workspace) }
 }
 
-/// The agent that a run of this shape would be, and all that is said while it is put together. Nothing is
-/// started.
+/// Builds the agent of such a run and collects all messages. Starts nothing.
 pub(crate) fn preview_agent(
     workspace: Workspace,
     shape: &SetupArgs,
@@ -162,7 +161,7 @@ pub(crate) fn preview_agent(
     Ok(AgentPreview { agent, files, told, about })
 }
 
-/// What extends an agent beyond settings: skills, commands and agents in files, and spaces.
+/// The extensions of an agent besides settings: skills, commands and agents in files, and spaces.
 struct LoadedExtensions {
     extensions: Extensions,
     spaces: Vec<spaces::LoadableSpace>,
@@ -181,7 +180,7 @@ impl LoadedExtensions {
         Ok(LoadedExtensions { extensions, spaces: spaces.read_named(standings)? })
     }
 
-    /// The place from which files of skills may be read too.
+    /// Adds the folders of skills to the workspace as readable.
     fn readable(&self, workspace: Workspace) -> Workspace {
         let skills = self.spaces.iter().flat_map(|named| named.space.files.skill_folders());
         self.extensions.readable(workspace).with_read_roots(skills.collect::<Vec<_>>())
@@ -195,16 +194,16 @@ fn as_chosen(builder: AgentBuilder, chosen: Option<&SelectedAgent>) -> AgentBuil
     }
 }
 
-/// What came of loading.
+/// The result of a load.
 struct LoadReport {
     told: Vec<String>,
     about: Vec<FileReport>,
-    /// Those who may be loaded again.
+    /// The owners that may be loaded again.
     owners: Vec<Owner>,
 }
 
-/// Loads on an agent that was just built what its run has: settings, extensions and spaces, then who runs,
-/// last the flags. Whoever starts it agrees: nothing is held.
+/// Loads everything on an agent that was just built: settings, extensions and spaces, then the selected
+/// agent, last the flags. The person who starts the run agrees, so no change is held.
 fn load(
     agent: &Agent,
     starts: &Arc<dyn HookHost>,
@@ -220,7 +219,7 @@ fn load(
     let (mut told, about) = (units.told.clone(), units.about.clone());
     let owners = units.owners.clone();
     let _ = units.apply()?;
-    // A run keeps what it began with: these are not loaded again.
+    // A run keeps the agent and flags that it began with: these owners are not loaded again.
     let mut units = PendingLoad::at_the_start(agent, starts.clone())?;
     if let Some(chosen) = chosen {
         chosen.load_into(&mut units, redactor)?;
@@ -233,28 +232,28 @@ fn load(
     Ok(LoadReport { told, about, owners })
 }
 
-/// Everything a run needs, put together.
+/// Everything that a run needs.
 pub(crate) struct RunSetup {
     pub(crate) workspace: Workspace,
     pub(crate) files: SettingsFiles,
-    /// How what the project brings stands.
+    /// The sources of the project, with their trust state.
     pub(crate) standings: TrustSources,
-    /// Those that were named, and the command that loads others.
+    /// The spaces that were named, and the command that loads others.
     pub(crate) spaces: Spaces,
     pub(crate) answering: ModelChain,
-    /// Who is to run, where somebody was named.
+    /// The selected agent, if one was named.
     pub(crate) chosen: Option<SelectedAgent>,
-    /// Takes secrets out of what leaves a run.
+    /// Removes secrets from the output of a run.
     pub(crate) redactor: Redactor,
-    /// The models that may be named while it runs.
+    /// The providers whose models may be named during the run.
     pub(crate) providers: Providers,
-    /// `None` keeps nothing.
+    /// The stored sessions. `None` stores nothing.
     pub(crate) sessions: Option<Sessions>,
-    /// Whether a new session is kept before anything is said in it.
+    /// The time from which a new session is stored.
     pub(crate) keep: StoreFrom,
 }
 
-/// From when on a new session is kept.
+/// The time from which a new session is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreFrom {
     AtOnce,
@@ -262,7 +261,7 @@ pub(crate) enum StoreFrom {
 }
 
 impl RunSetup {
-    /// The agent, and what takes up changes of files while it runs.
+    /// Builds the agent, and the reloader for files that change during the run.
     pub(crate) async fn agent(
         self,
         args: &RunArgs,
@@ -311,7 +310,7 @@ impl RunSetup {
     }
 }
 
-/// The last session that was started in this folder.
+/// Returns the last session that was started in this folder.
 pub(crate) fn last_session(store: &dyn Store, workspace: &Workspace) -> Result<SmolStr, CliError> {
     let all = store.list()?;
     let here = all.into_iter().find(|session| session.cwd == workspace.cwd());

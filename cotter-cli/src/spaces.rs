@@ -1,8 +1,8 @@
-//! The spaces on this machine: where each is, whether the person trusts it, and which of them a run has.
+//! The spaces on this machine: the folder of each, the trust in it, and the spaces that a run loads.
 //!
-//! No space is loaded by default: a person names it, by `--space ID` or `/spaces load ID`. A person's own are
-//! in `spaces/ID` beside their settings; a project's are in `.cotter/spaces/ID` and are trusted with that
-//! folder. If both have an id, the person's own is used.
+//! No space is loaded by default: a person names it, by `--space ID` or `/spaces load ID`. The person's own
+//! spaces are in `spaces/ID` beside their settings. A project's spaces are in `.cotter/spaces/ID` and are
+//! trusted with that folder. If both have an id, the person's own is used.
 
 pub(crate) mod store;
 pub(crate) mod git;
@@ -40,55 +40,55 @@ use crate::{
     trust::{self, SourceKind, TrustSources, shown},
 };
 
-/// The spaces of a run. Clones are the same.
+/// The spaces of a run. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Spaces(Arc<SpacesInner>);
 
 struct SpacesInner {
     workspace: Workspace,
-    /// The folder of the person's own, where they have one.
+    /// The folder of the person's own spaces, if they have one.
     own: Option<PathBuf>,
     store: Result<TrustStore, CliError>,
-    /// Contents that may be used in this run.
+    /// Hashes of contents that this run may use.
     hashes: Vec<Hash>,
-    /// Whether none may be loaded.
+    /// True if no space may be loaded.
     safe_mode: bool,
     starts: OnceLock<Arc<dyn HookHost>>,
-    /// Those the person named, in their order. Held while any is loaded or unloaded.
+    /// The spaces that the person named, in order. The lock is held while a space is loaded or unloaded.
     named: Mutex<Vec<NamedSpace>>,
 }
 
-/// A space that is to be loaded.
+/// A space to load.
 #[derive(Clone)]
 struct NamedSpace {
     id: SmolStr,
-    /// Where it was found, once it was.
+    /// The folder of the space, once it was found.
     source: Option<PathBuf>,
 }
 
-/// A space that may be loaded, and what is to be said about it.
+/// A space that may be loaded, with its messages.
 pub(crate) struct LoadableSpace {
     pub(crate) space: Space,
     pub(crate) told: Vec<String>,
 }
 
-/// Where a space is, and how it stands.
+/// The folder of a space, and its trust state.
 pub(crate) struct SpaceLocation {
     pub(crate) id: SmolStr,
-    /// The folder as a person knows it.
+    /// The folder under the path that the person knows.
     pub(crate) source: PathBuf,
-    /// Whether it is a project's.
+    /// True if the space belongs to a project.
     pub(crate) of_project: bool,
     pub(crate) state: SpaceTrust,
 }
 
-/// What may be used of a space.
+/// The part of a space that may be used.
 pub(crate) enum SpaceTrust {
     /// All of it, from this copy.
     Trusted(PathBuf, Grants),
-    /// It is another than was trusted, or gone: its hooks stay as they were.
+    /// Only its hooks, as they were trusted: the space changed or is gone.
     Hooks(PathBuf, &'static str),
-    /// Nothing, for want of trust.
+    /// Nothing, because it is not trusted.
     Nothing(Option<String>),
 }
 
@@ -124,7 +124,7 @@ impl Spaces {
         }))
     }
 
-    /// Who starts the programs of hooks.
+    /// Sets the host that starts the programs of hooks.
     pub(crate) fn set_starts(&self, starts: &Arc<dyn HookHost>) {
         let _ = self.0.starts.set(starts.clone());
     }
@@ -133,13 +133,14 @@ impl Spaces {
         self.0.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The folders of the person's own that were named, there or not: what trust is asked for.
+    /// Returns the folders of the person's own spaces that were named, for the question about trust. They
+    /// need not exist.
     pub(crate) fn sources(&self) -> Vec<PathBuf> {
         let Some(own) = &self.0.own else { return vec![] };
         self.named().iter().map(|named| own.join(named.id.as_str())).collect()
     }
 
-    /// Every space there is, the person's own first.
+    /// Returns every space, the person's own first.
     pub(crate) fn all(&self, project: &TrustSources) -> Vec<SpaceLocation> {
         let mut all: Vec<SpaceLocation> = vec![];
         let own = self.0.own.iter().flat_map(|own| ids_in(own)).filter_map(|id| self.own(&id));
@@ -160,7 +161,7 @@ impl Spaces {
         all
     }
 
-    /// One of the person's own, there or trusted once.
+    /// Returns one of the person's own spaces, if it exists or was trusted before.
     fn own(&self, id: &str) -> Option<SpaceLocation> {
         let source = self.0.own.as_ref()?.join(id);
         let standing = trust::standing_of(&source, &self.0.store, &self.0.hashes)?;
@@ -188,7 +189,7 @@ impl Spaces {
         })
     }
 
-    /// Reads a space as far as it may be used. `Err` where nothing of it may.
+    /// Reads the part of a space that may be used. Fails if no part may be used.
     fn read(&self, id: &str, project: &TrustSources) -> Result<LoadableSpace, CliError> {
         let at = self.find(id, project)?;
         let mut told = vec![];
@@ -207,7 +208,7 @@ impl Spaces {
             }
             SpaceTrust::Nothing(word) => return Err(untrusted(&at, word.as_deref())),
         };
-        // Of texts the gist; what is said of the rest may be about a gate.
+        // Diagnostics about texts are shortened; the others are listed, because they may be about a gate.
         let (of_texts, others): (Vec<_>, Vec<_>) =
             space.diagnostics().cloned().partition(|told| space.files.diagnostics.contains(told));
         told.extend(others.iter().map(ToString::to_string));
@@ -215,7 +216,7 @@ impl Spaces {
         Ok(LoadableSpace { space, told })
     }
 
-    /// Everything that was named. What may not be used stops the start: a gate may be in it.
+    /// Reads every named space. Fails if one may not be used, because a gate may be in it.
     pub(crate) fn read_named(
         &self,
         project: &TrustSources,
@@ -230,8 +231,8 @@ impl Spaces {
         Ok(all)
     }
 
-    /// The same in the course of a run, under the lock that loads and unloads: what is no longer trusted
-    /// is told and left out.
+    /// Reads every named space again during a run, while it holds the lock for loading. A space that is no
+    /// longer trusted is reported and skipped.
     pub(crate) fn read_again(&self, project: &TrustSources) -> Result<SpacesGuard<'_>, CliError> {
         let named = self.named();
         let (mut all, mut told) = (vec![], vec![]);
@@ -247,7 +248,7 @@ impl Spaces {
         Ok(SpacesGuard { all, told, named })
     }
 
-    /// The person's command `/spaces`.
+    /// Registers the person's command `/spaces`.
     pub(crate) fn command(&self, unit: &mut Registry) {
         let (spaces, completing) = (self.clone(), self.clone());
         let command = Command::new("spaces", move |cx: CommandCx| {
@@ -306,7 +307,7 @@ impl Spaces {
         }
     }
 
-    /// Who starts the hooks of a space that a command loads, where it may.
+    /// Returns the host for the hooks of a space that a command loads. Fails if no space may be loaded.
     fn starts(&self) -> Result<&Arc<dyn HookHost>, CliError> {
         if self.0.safe_mode {
             return Err(CliError::refused("this run is in safe mode, and loads no space"));
@@ -338,7 +339,7 @@ impl Spaces {
         Ok(format!("space `{id}` is unloaded"))
     }
 
-    /// One space in the place of all others, in one step.
+    /// Replaces all loaded spaces with one, in one step.
     fn switch(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
         let starts = self.starts()?;
         let mut named = self.named();
@@ -349,7 +350,7 @@ impl Spaces {
         let space = space.fit(&mut names);
         let mut change = RegistryChange::new();
         for NamedSpace { id, .. } in &others {
-            // Whoever switches says so.
+            // The person who switches agrees to unload the others.
             change.load_agreed(space::owner(id), |_| {});
         }
         space.load_into(&mut change, starts);
@@ -363,7 +364,7 @@ impl Spaces {
     }
 }
 
-/// Spaces as they stand now. For as long as it is there nobody else loads or unloads one.
+/// The named spaces, read again. While this guard exists, no other space is loaded or unloaded.
 pub(crate) struct SpacesGuard<'a> {
     all: Vec<LoadableSpace>,
     told: Vec<String>,
@@ -371,25 +372,25 @@ pub(crate) struct SpacesGuard<'a> {
 }
 
 impl SpacesGuard<'_> {
-    /// The owners of what is loaded now.
+    /// Returns the owners of the loaded spaces.
     pub(crate) fn owners(&self) -> Vec<Owner> {
         self.named.iter().map(|named| space::owner(&named.id)).collect()
     }
 
-    /// Where the space of an owner is.
+    /// Returns the folder of each loaded space, with its owner.
     pub(crate) fn places(&self) -> Vec<(Owner, PathBuf)> {
         let workspace = |named: &NamedSpace| Some((space::owner(&named.id), named.source.clone()?));
         self.named.iter().filter_map(workspace).collect()
     }
 
-    /// Adds them to what is loaded.
+    /// Adds the spaces to the load.
     pub(crate) fn load_into(&mut self, units: &mut PendingLoad<'_>) {
         units.told.append(&mut self.told);
         load_into(std::mem::take(&mut self.all), units);
     }
 }
 
-/// Adds spaces to what is loaded.
+/// Adds spaces to the load.
 pub(crate) fn load_into(all: Vec<LoadableSpace>, units: &mut PendingLoad<'_>) {
     for LoadableSpace { space, told } in all {
         units.told.extend(told);
@@ -403,7 +404,7 @@ pub(crate) fn load_into(all: Vec<LoadableSpace>, units: &mut PendingLoad<'_>) {
 }
 
 impl SpaceLocation {
-    /// How it stands, in a word.
+    /// Returns the trust state in one word.
     pub(crate) fn word(&self) -> &'static str {
         match &self.state {
             SpaceTrust::Trusted(..) => "trusted",
@@ -414,7 +415,7 @@ impl SpaceLocation {
     }
 }
 
-/// What an operator switched off is not loaded by another door.
+/// Refuses to load a space while the operator has disabled hooks, because a space may have hooks.
 fn check_switches() -> Result<(), CliError> {
     match switches::hooks_off()? {
         None => Ok(()),
@@ -437,7 +438,7 @@ fn read(at: &SpaceLocation, copy: &Path) -> Result<Space, CliError> {
     Ok(space.found_at(&at.source))
 }
 
-/// A space that a project brings, of the nearest folder that has it.
+/// Finds a space of the project, in the nearest folder that has it.
 fn of_project(id: &str, project: &TrustSources) -> Option<SpaceLocation> {
     let folders = project.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
     for found in folders {
@@ -466,7 +467,7 @@ fn of_project(id: &str, project: &TrustSources) -> Option<SpaceLocation> {
     None
 }
 
-/// The folders that could be spaces, by name.
+/// Returns the names of the folders that can be spaces.
 fn ids_in(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -475,10 +476,10 @@ fn ids_in(folder: &Path) -> Vec<String> {
     ids
 }
 
-/// What is trusted, where a space is.
+/// Returns the folder whose trust decides about a space.
 fn trusted_with(at: &SpaceLocation) -> &Path {
     match at.of_project {
-        // `.cotter`, which has `spaces`, which has it.
+        // The folder `.cotter` of `.cotter/spaces/ID`.
         true => at.source.ancestors().nth(2).unwrap_or(&at.source),
         false => &at.source,
     }
@@ -493,7 +494,7 @@ fn untrusted(at: &SpaceLocation, word: Option<&str>) -> CliError {
     ))
 }
 
-/// What a space brings, in numbers.
+/// Describes in words the number of hooks, skills, agents and commands of a space.
 pub(crate) fn counted(space: &Space) -> String {
     let numbers = [
         (space.hooks.enabled().count(), "hook"),

@@ -1,7 +1,7 @@
-//! The terminal: questions to the person, what is drawn on the screen, colour and tables.
+//! The terminal: questions to the person, the screen, colour and tables.
 //!
-//! [`Terminal`] puts one question about all calls of a step, which are answered together or one by one. Keys
-//! typed before the question could be read are not an answer.
+//! [`Terminal`] asks one question about all calls of a step. The person answers for all of them or one by
+//! one. Keys typed before the question was readable do not count as an answer.
 
 pub(crate) mod style;
 pub(crate) mod table;
@@ -31,25 +31,25 @@ use crate::{
     },
 };
 
-/// How long keys do not count after a question appeared.
+/// The time after a question appears during which keys do not count.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How much of one call is shown.
+/// The number of characters of one call that are shown.
 const CALL_CHARS: usize = 8000;
 
 /// The controlling terminal.
 pub(crate) struct Terminal {
     style: Style,
     tty: File,
-    /// The same terminal, opened a second time so that only reading from it does not block. The runtime
-    /// waits for it, and a question that is dropped leaves no reader behind.
+    /// A second, non-blocking handle of this terminal, for reading only. The runtime polls it, so a dropped
+    /// question leaves no reader behind.
     keys: Receiver,
-    /// Whose question is on the screen: subagents may ask at the same time, and are answered one after
-    /// the other.
+    /// The lock of the question on the screen. Subagents may ask at the same time; their questions are put
+    /// one after the other.
     turn: Mutex<()>,
-    /// What else is drawn, while no question is open.
+    /// The screen for all other output, which waits while a question is open.
     screen: Screen,
-    /// Stores rules that hold for good. Without it nobody is offered any.
+    /// Stores rules that hold permanently. `None`: the person is not offered permanent rules.
     save_rules: Option<SaveRules>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Terminal {
 pub(crate) type SaveRules = fn(&[String]) -> Result<PathBuf, CliError>;
 
 impl Terminal {
-    /// The terminal of this process. None is an error. Needs the runtime.
+    /// Opens the terminal of this process. Fails if there is none. Must be called inside the runtime.
     pub(crate) fn open(when: ColorChoice, screen: Screen) -> io::Result<Self> {
         let open = || OpenOptions::new().read(true).write(true).open("/dev/tty");
         let (tty, keys) = (open()?, open()?);
@@ -68,29 +68,29 @@ impl Terminal {
         Ok(Terminal { style, tty, keys, turn, screen, save_rules: None })
     }
 
-    /// The same terminal, on which a person may also allow calls for good.
+    /// Lets the person allow calls permanently, through `save_rules`.
     pub(crate) fn with_save_rules(self, save_rules: SaveRules) -> Self {
         Terminal { save_rules: Some(save_rules), ..self }
     }
 
-    /// Puts questions one after the other; what was to be told meanwhile is told in between.
+    /// Runs `asking` once no other question is open. Output that waited is printed between two questions.
     async fn one_at_a_time<T>(&self, asking: impl Future<Output = T>) -> T {
         let _turn = self.turn.lock().await;
         let _open = self.screen.open().await;
         asking.await
     }
 
-    /// Puts a text before the person and waits until what is typed can be an answer to it.
+    /// Shows a text, then waits until typed keys can be an answer to it.
     pub(crate) async fn put(&self, shown: &str) -> io::Result<()> {
         let _quiet = EchoOff::new(&self.tty, LocalModes::ECHO | LocalModes::ICANON)?;
-        // Over what was typed before, if it was echoed.
+        // Overwrites keys that were typed and echoed before.
         let over = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
         self.write(&format!("{over}{shown}"))?;
         tokio::time::sleep(GRACE).await;
         Ok(())
     }
 
-    /// One line, without its end. `None` when the terminal has nothing more to say.
+    /// Reads one line, without its end. `None` at the end of the terminal's input.
     async fn line(&self) -> io::Result<Option<String>> {
         let mut line = vec![];
         let mut buffer = [0; 1024];
@@ -114,14 +114,14 @@ impl Terminal {
         (&self.tty).write_all(text.as_bytes())
     }
 
-    /// The same for an answer that nobody is to see.
+    /// Works like [`Terminal::answer`], without echo of the answer.
     pub(crate) async fn secret<T>(
         &self,
         prompt: &str,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> io::Result<Option<T>> {
         let _unseen = EchoOff::new(&self.tty, LocalModes::ECHO)?;
-        // Nor is the end of its line.
+        // The terminal does not echo the end of the line either.
         let answer = self.answer(prompt, |line| {
             let _ = self.write("\n");
             read(line)
@@ -129,7 +129,7 @@ impl Terminal {
         answer.await
     }
 
-    /// Asks until the line is an answer. What is none says what may be typed.
+    /// Asks until `read` accepts the line. The error text of `read` says what may be typed.
     pub(crate) async fn answer<T>(
         &self,
         prompt: &str,
@@ -147,13 +147,13 @@ impl Terminal {
         }
     }
 
-    /// Asks for a yes to what is shown; whoever wants to see more of it first is shown that, too.
+    /// Asks for a yes or no to `text`. The person may have `more` shown first.
     pub(crate) async fn confirm_or_show(&self, text: &str, more: impl Fn() -> String) -> bool {
         let more = ExtraDetail { what: "the text of every file", text: more };
         self.decide_or_show(text, more).await.unwrap_or(false)
     }
 
-    /// The same, and whether anything was answered.
+    /// Works like [`Terminal::confirm_or_show`]. `None` if the person gave no answer.
     pub(crate) async fn decide_or_show(
         &self,
         text: &str,
@@ -209,7 +209,7 @@ impl Terminal {
         Ok(Some(answered))
     }
 
-    /// One call: once, for longer where a rule would do, or not.
+    /// Asks about one call: once, for longer if a rule is offered, or no.
     async fn decide_one(
         &self,
         call: &QuestionCall,
@@ -224,7 +224,7 @@ impl Terminal {
         else {
             return Ok(Some(decision));
         };
-        // Kept before it counts: what cannot be kept holds as long as this session does.
+        // The rules are saved before they count. If saving fails, they hold for this session only.
         Ok(Some(match save_rules(rules) {
             Ok(path) => {
                 self.write(&format!("kept in {}\n", path.display()))?;
@@ -238,18 +238,18 @@ impl Terminal {
     }
 }
 
-/// What is shown to whoever wants to see more before they answer.
+/// A longer text that the person may have shown before they answer.
 pub(crate) struct ExtraDetail<T> {
-    /// What it is, in words.
+    /// The description of the text.
     pub(crate) what: &'static str,
     pub(crate) text: T,
 }
 
-/// What may be answered about one call.
+/// The possible answers about one call.
 struct AnswerOptions<'a> {
     call: &'a QuestionCall,
     rules: &'a [String],
-    /// Whether a rule may hold for good: rules can be stored, and all of the call was shown.
+    /// True if a rule may hold permanently: rules can be stored, and the whole call was shown.
     for_good: bool,
 }
 
@@ -266,7 +266,7 @@ impl<'a> AnswerOptions<'a> {
         }
     }
 
-    /// What may be typed, in words.
+    /// Describes in words what may be typed.
     fn typed(&self) -> String {
         let letters = match (self.rules, self.for_good) {
             ([], _) => "y or n",
@@ -277,7 +277,7 @@ impl<'a> AnswerOptions<'a> {
         format!("type {letters}; words after n are told to the model{own}")
     }
 
-    /// A line as an answer. `s` and `a` may be followed by a rule of one's own.
+    /// Parses a line as an answer. A narrower rule may follow `s` and `a`.
     fn read(&self, line: &str) -> Result<CallApproval, String> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -298,7 +298,7 @@ impl<'a> AnswerOptions<'a> {
     }
 }
 
-/// Who answered, in the ledger.
+/// The name of this answerer in the ledger.
 const BY: &str = "terminal";
 
 impl Ui for Terminal {
@@ -307,7 +307,7 @@ impl Ui for Terminal {
     }
 
     fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
-        // A terminal that fails is nobody, and nobody's answer is a no.
+        // A terminal that fails counts as absent, and no answer means no.
         Box::pin(async move { self.one_at_a_time(self.decide(&question)).await.ok().flatten() })
     }
 
@@ -375,7 +375,7 @@ impl Ui for Terminal {
     }
 }
 
-/// Nobody who can be asked. What they are told is on standard error.
+/// The user interface without a terminal: nobody can be asked. Messages go to standard error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoTerminal;
 
@@ -393,7 +393,7 @@ impl Ui for NoTerminal {
     }
 }
 
-/// What a line says about all calls.
+/// An answer about all calls of a question.
 #[derive(Clone, Debug, PartialEq)]
 enum BulkAnswer {
     All(CallApproval),
@@ -401,7 +401,7 @@ enum BulkAnswer {
 }
 
 impl BulkAnswer {
-    /// `y`, `n`, `n` with words for the model, `e`; anything else is no answer.
+    /// Parses `y`, `n`, `n` with words for the model, or `e`. Anything else is no answer.
     fn read(line: &str) -> Option<Self> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -417,7 +417,7 @@ impl BulkAnswer {
     }
 }
 
-/// The question as it is put: all of every call, and everybody who wants it asked.
+/// Renders a question: the whole of every call, and everyone who asks.
 fn shown(question: &Question, style: Style) -> String {
     let mut out = String::new();
     if question.agent != "main" {
@@ -456,27 +456,27 @@ fn is_shown_whole(call: &QuestionCall) -> bool {
     text::clip(&input, CALL_CHARS) == input
 }
 
-/// A title and what may be chosen, each on a line of its own with a number before it.
+/// Renders a title and numbered options, one per line.
 fn listed(title: &str, options: &[String]) -> String {
     let mut out = format!("{}\n", text::show(title));
     for (index, option) in options.iter().enumerate() {
         let shown = text::show_line(option);
-        // What does not fit goes on below itself, never at the beginning of a line.
+        // A long option continues on an indented line, never at the beginning of a line.
         let pieces: Vec<_> = text::wrap(&shown, 70).into_iter().map(str::trim_end).collect();
         out += &format!("  {}) {}\n", index + 1, pieces.join("\n     "));
     }
     out
 }
 
-/// The places of what a line names by number, in the order it names them; nothing named is an answer
-/// too. `None` where it says something else.
+/// Parses the numbers in a line into indexes, in the order of the line. An empty line is an empty choice.
+/// `None` if the line contains anything else.
 fn chosen(line: &str, count: usize) -> Option<Vec<usize>> {
     let words = line.split([',', ' ', '\t']).filter(|word| !word.is_empty());
     let place = |word: &str| word.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < count);
     words.map(place).collect()
 }
 
-/// A prompt whose line nobody has ended yet. Given up, it is ended here.
+/// A prompt whose line is not ended yet. If the prompt is dropped, this ends the line.
 struct OpenLine<'a>(&'a File);
 
 impl OpenLine<'_> {
@@ -491,8 +491,8 @@ impl Drop for OpenLine<'_> {
     }
 }
 
-/// The terminal without echo, while a question appears without lines either. Its end discards what
-/// was typed.
+/// Switches off echo, and line mode while a question appears. Its end restores the terminal and discards
+/// typed keys.
 struct EchoOff<'a> {
     tty: &'a File,
     before: Termios,
@@ -502,7 +502,7 @@ impl<'a> EchoOff<'a> {
     fn new(tty: &'a File, without: LocalModes) -> io::Result<Self> {
         let before = tcgetattr(tty)?;
         let mut quiet = before.clone();
-        // Signals stay: Ctrl-C aborts also now.
+        // Signals stay on: Ctrl-C still aborts.
         quiet.local_modes.remove(without);
         tcsetattr(tty, OptionalActions::Flush, &quiet)?;
         Ok(EchoOff { tty, before })
@@ -521,7 +521,7 @@ mod tests {
 
     use super::*;
 
-    /// S4: whatever is not shown of a call is said to be missing, were it one letter.
+    /// S4: if a call is not shown whole, the text says so, even if one letter is missing.
     #[test]
     fn s4_a_call_that_is_cut_says_so() {
         let shown = |letters: usize| {

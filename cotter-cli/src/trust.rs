@@ -37,19 +37,20 @@ use crate::{
     terminal::{Terminal, screen::Screen, style::ColorChoice},
 };
 
-/// Where a project's own settings, hooks and servers may stand, there or not.
+/// Returns the paths where a project may have its own settings, hooks and servers. They need not exist.
 pub(crate) fn possible_sources(workspace: &Workspace) -> Vec<PathBuf> {
     source::possible_sources(workspace, home::folder().as_deref())
 }
 
-/// Those that are there.
+/// Returns the sources that exist.
 pub(crate) fn sources(workspace: &Workspace) -> Vec<PathBuf> {
     let mut sources = possible_sources(workspace);
     sources.retain(|source| is_there(source));
     sources
 }
 
-/// What somebody trusts on this machine. One that a project could bring along is none.
+/// Opens the store of trust records on this machine. A store inside the project is an error: a project could
+/// bring trust in itself.
 pub(crate) fn store(project: &Path) -> Result<TrustStore, CliError> {
     let folder = home::trust().ok_or_else(|| {
         CliError::new("there is no place for trust: neither `XDG_DATA_HOME` nor `HOME` is set")
@@ -63,16 +64,16 @@ pub(crate) fn store(project: &Path) -> Result<TrustStore, CliError> {
     Ok(TrustStore::open(folder))
 }
 
-/// How everything a project brings stands.
+/// The sources of a project, each with its trust state.
 pub(crate) struct TrustSources(pub(crate) Vec<TrustSource>);
 
 impl TrustSources {
-    /// Nothing is looked at.
+    /// Returns an empty list, for a run that looks at no source.
     pub(crate) fn nothing() -> Self {
         TrustSources(vec![])
     }
 
-    /// These, where all that was trusted can be had: a gate may be in it.
+    /// Fails if the trusted contents of a source cannot be read: a gate may be in them.
     fn known(self, store: &TrustStore) -> Result<Self, CliError> {
         const WAY_OUT: &str = "a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, \
                                `--safe-mode` runs without what the project brings";
@@ -102,13 +103,13 @@ impl TrustSources {
         }
     }
 
-    /// What is left out, and why: a line each.
+    /// Returns a line per source that is skipped, with the reason.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|found| {
             let source = shown(&found.source);
             let stays = match found.kind() {
                 SourceKind::Cotter => "the hooks and rules that were trusted stay, nothing else of it runs",
-                // They run in place, and would not be what was trusted.
+                // Their hooks run in the project itself, where the contents differ from the trusted ones.
                 SourceKind::Claude | SourceKind::Agents => {
                     "its rules stay, its hooks refuse what they would judge until it is trusted anew, \
                      nothing else of it runs"
@@ -135,9 +136,9 @@ impl TrustSources {
     }
 }
 
-/// How everything a project brings stands, after what the command line says about it and about the
-/// spaces that were named: somebody is asked, a hash is trusted for this run, or nothing runs where
-/// something is left out.
+/// Returns the trust state of every source of a project, after the options for trust are applied to these
+/// sources and to the named spaces. The options ask the person, trust a hash for this run, or refuse to run
+/// if a source is skipped.
 pub(crate) async fn standings(
     workspace: &Workspace,
     spaces: &[PathBuf],
@@ -155,22 +156,22 @@ pub(crate) async fn standings(
     }
 }
 
-/// How everything a project brings stands, for who only looks.
+/// Returns the trust state of every source of a project, for commands that only look.
 pub(crate) fn seen(workspace: &Workspace) -> TrustSources {
     let looked = look(possible_sources(workspace), &store(workspace.project())).into_iter();
     let found = |ScannedSource { source, standing, .. }| TrustSource { source, standing };
     TrustSources(looked.map(found).collect())
 }
 
-/// A source before anybody is asked about it.
+/// A source before the person is asked about it.
 struct ScannedSource {
     source: PathBuf,
     standing: TrustState,
-    /// What is there, where it could be read.
+    /// The contents, if the source could be read.
     snapshot: Option<Snapshot>,
 }
 
-/// Every source that is there or was trusted: a gate may have been in it.
+/// Returns every source that exists or was trusted: a gate may have been in it.
 fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<ScannedSource> {
     let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
     let mut looked = vec![];
@@ -199,7 +200,7 @@ fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<Scan
     looked
 }
 
-/// How everything a project brings stands in the course of a run that may use contents of these hashes.
+/// Returns the trust state of every source during a run that may use contents with these hashes.
 pub(crate) fn standing_now(workspace: &Workspace, hashes: &[Hash]) -> TrustSources {
     let mut standings = seen(workspace);
     let store = store(workspace.project());
@@ -207,7 +208,7 @@ pub(crate) fn standing_now(workspace: &Workspace, hashes: &[Hash]) -> TrustSourc
     standings
 }
 
-/// The same of one source; `None` where it is not there and nobody ever trusted it.
+/// Returns the trust state of one source during a run. `None` if it does not exist and was never trusted.
 pub(crate) fn standing_of(
     source: &Path,
     store: &Result<TrustStore, CliError>,
@@ -219,7 +220,7 @@ pub(crate) fn standing_of(
     Some(found.standing)
 }
 
-/// Lets contents be used that this run may use.
+/// Admits the contents of a source if this run may use their hash.
 fn admit(found: &mut TrustSource, store: &Result<TrustStore, CliError>, hashes: &[Hash]) {
     if hashes.is_empty() || matches!(found.standing, TrustState::Trusted { .. }) {
         return;
@@ -234,12 +235,12 @@ fn is_there(source: &Path) -> bool {
     source.symlink_metadata().is_ok()
 }
 
-/// What the command line says about sources, and the terminal once somebody was asked.
+/// The options for trust, and the terminal once the person was asked.
 struct TrustPrompt<'a> {
     args: &'a TrustArgs,
     when: ColorChoice,
     terminal: Option<Terminal>,
-    /// Hashes that nothing had so far.
+    /// Hashes from the command line that no source has had so far.
     unused: Vec<Hash>,
 }
 
@@ -270,7 +271,7 @@ impl TrustPrompt<'_> {
         match standing {
             trusted @ TrustState::Trusted { .. } => Ok(trusted),
             _ if self.args.hashes().contains(&snapshot.hash()) => {
-                // Whoever knows the hash was shown what it is of.
+                // A person who knows the hash was shown the contents before.
                 declared(snapshot)?;
                 Ok(store.admit(snapshot)?)
             }
@@ -287,7 +288,8 @@ impl TrustPrompt<'_> {
     }
 }
 
-/// What was named must be there; what is required must be trusted.
+/// Fails if a hash from the command line matches nothing. With `--require-trust`, fails if a source or space
+/// is skipped.
 fn check(
     standings: &TrustSources,
     spaces: &TrustSources,
@@ -312,7 +314,7 @@ fn check(
     Ok(())
 }
 
-/// Why a space that was named is not used whole.
+/// Returns the reason why a named space is not used whole.
 fn left_out(space: &TrustSource) -> Option<String> {
     let source = shown(&space.source);
     Some(match &space.standing {
@@ -327,7 +329,7 @@ fn left_out(space: &TrustSource) -> Option<String> {
     })
 }
 
-/// Shows a source and asks whether to trust it. A no leaves it as it stands.
+/// Shows a source and asks whether to trust it. After a no, its state stays the same.
 pub(crate) async fn ask(
     store: &TrustStore,
     snapshot: &Snapshot,
@@ -346,13 +348,13 @@ pub(crate) async fn ask(
     }
 }
 
-/// Whether what was trusted of a source may rewrite.
+/// True if an existing trust record lets the source rewrite calls and results.
 fn may_rewrite(store: &TrustStore, snapshot: &Snapshot) -> bool {
     let records = store.list().unwrap_or_default();
     records.iter().any(|record| record.source == snapshot.source() && record.grants.rewrite)
 }
 
-/// Puts the one question about what is shown. Whoever answers may read all of it before.
+/// Asks whether to trust what is shown. The person may read all files first.
 pub(crate) async fn confirm(
     shown: &str,
     snapshot: &Snapshot,
@@ -367,7 +369,7 @@ pub(crate) async fn confirm(
     terminal.confirm_or_show(&format!("{shown}\n{question}"), more).await
 }
 
-/// The terminal that trust is asked for on. Nothing else may answer.
+/// Opens the terminal on which trust is asked for. Nothing else may answer.
 pub(crate) fn open_terminal(when: ColorChoice) -> Result<Terminal, CliError> {
     Terminal::open(when, Screen::default()).map_err(|cause: io::Error| {
         CliError::refused("there is no terminal to ask on, and nobody else may give trust")
@@ -380,7 +382,7 @@ fn unknown(failure: &CliError) -> TrustState {
     TrustState::Unknown { word: Some(failure.one_line()) }
 }
 
-/// A path, fit to be seen.
+/// Renders a path with control characters made visible.
 pub(crate) fn shown(path: &Path) -> String {
     text::show_line(&text::show_bytes(path.as_os_str().as_encoded_bytes())).into_owned()
 }
@@ -394,8 +396,8 @@ pub(crate) fn replace_copy_paths(diagnostics: &mut [Diagnostic], copy: &Path, so
     }
 }
 
-/// The commands that a source declares. One that cannot be read cannot be trusted: nobody could say what
-/// it would run.
+/// Returns the commands that a source declares. Fails if the source cannot be parsed: then no person could
+/// see what it would run.
 pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
     check_links(snapshot)?;
     if is_space(snapshot) {
@@ -414,7 +416,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliE
         let document = Document::parse_bytes(&path.display().to_string(), bytes)?;
         let object = document.root().object()?;
         if name == "settings.json" {
-            // What would stop every run is told before it is trusted.
+            // Settings that would stop every run are reported before they are trusted.
             Settings::from_document(&document, SettingsOwner::Project)?;
         }
         if let Some(node) = object.get("hooks").filter(|_| name == "settings.json") {
@@ -436,7 +438,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliE
     Ok(declared)
 }
 
-/// Refuses a link in the place of a folder that declares something: what is behind it could not be shown.
+/// Refuses a link in the place of a folder that declares something: its target could not be shown.
 fn check_links(snapshot: &Snapshot) -> Result<(), CliError> {
     const DECLARE: [&str; 4] = ["hooks", "spaces", "plugins", "agents"];
     let is_text = |path: &Path| {
@@ -454,7 +456,7 @@ fn check_links(snapshot: &Snapshot) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What a profile would start, and whom it would tell.
+/// Adds the commands that a profile would start and the hosts that it would notify.
 fn declared_profile(
     folder: &str,
     path: &Path,
@@ -479,13 +481,13 @@ fn declared_profile(
     Ok(())
 }
 
-/// The commands that a space declares.
+/// Returns the commands that a space declares.
 pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
     let (_, hooks) = Space::strict_of(snapshot)?;
     Ok(hooks.files.into_iter().map(declared_file).collect())
 }
 
-/// Whether a source is one of the person's own spaces.
+/// True if a source is one of the person's own spaces.
 fn is_space(snapshot: &Snapshot) -> bool {
     snapshot.file(Path::new(space::MANIFEST)).is_some()
         && home::spaces().is_some_and(|own| {
@@ -494,7 +496,7 @@ fn is_space(snapshot: &Snapshot) -> bool {
         })
 }
 
-/// The hooks of the spaces in a project's folder, each shown from where the folder is.
+/// Adds the hooks of the spaces in a project's folder, with paths relative to that folder.
 fn declared_spaces(
     snapshot: &Snapshot,
     declared: &mut Vec<DeclaredCommand>,
@@ -516,7 +518,7 @@ fn declared_spaces(
     Ok(())
 }
 
-/// A hook by itself in a file.
+/// Returns the command of a hook in a file of its own.
 fn declared_file(HookFile { hook, enabled, .. }: HookFile) -> DeclaredCommand {
     let CommandHook { name, point, command, .. } = hook;
     let off = if enabled { "" } else { ", switched off" };
@@ -574,7 +576,8 @@ pub(crate) fn declared_servers(
     Ok(())
 }
 
-/// What a server is given: variables of the person's wherever they stand, those it sets, and what else it may.
+/// Describes what a server gets: the person's variables that it names, variables that it sets, its folder,
+/// and local sockets.
 fn told_of(node: Node<'_>) -> Result<String, SettingsError> {
     let server = node.object()?;
     let text = node.to_json().to_string();

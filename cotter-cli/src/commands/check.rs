@@ -1,4 +1,4 @@
-//! `cotter skills|commands|agents|hooks|spaces check PATH`: every file of a kind, and what is wrong with it.
+//! `cotter skills|commands|agents|hooks|spaces check PATH`: every file of a kind, with its diagnostics.
 
 use std::{path::Path, process::ExitCode};
 
@@ -24,7 +24,7 @@ use crate::{
     trust::{self, shown},
 };
 
-/// One line per file, and how many there are; exit 1 when something was rejected.
+/// Prints one line per file, and the totals. Exit code 1 if a file is rejected.
 pub(crate) fn files(
     kind: FileKind,
     path: &Path,
@@ -42,7 +42,7 @@ pub(crate) fn files(
         let known: Vec<_> = known.iter().map(String::as_str).collect();
         checked.iter_mut().for_each(|file| tell_of_tools(file, &known));
         let workspace = paths::find_workspace(None)?;
-        // Settings that cannot be read are told by who reads them.
+        // Settings that cannot be read are reported by the commands that need them.
         let settings = SettingsFiles::look(None, &workspace, &trust::seen(&workspace)).ok();
         let mut start = ProfileChecker::new(&workspace, settings.as_ref())?;
         let profiles = checked.iter_mut().filter(|file| is_profile(file));
@@ -64,7 +64,8 @@ pub(crate) fn files(
     Ok(if is_rejected { ExitCode::FAILURE } else { said })
 }
 
-/// Tells of tools that an agent names and nobody has: a limit with a typo leaves it without.
+/// Adds diagnostics about tools that an agent names and that do not exist: a typo leaves the agent without
+/// them.
 fn tell_of_tools(file: &mut CheckedFile, known: &[&str]) {
     for (line, tool) in &file.tools {
         if checks::is_there(tool, known) {
@@ -78,7 +79,7 @@ fn tell_of_tools(file: &mut CheckedFile, known: &[&str]) {
     }
 }
 
-/// Tells what a start would say of a profile.
+/// Adds the diagnostics that a start would give about a profile.
 fn tell_of_start(file: &mut CheckedFile, start: &mut ProfileChecker, known: &[&str]) {
     if file.status == Severity::Rejected {
         return;
@@ -88,7 +89,7 @@ fn tell_of_start(file: &mut CheckedFile, start: &mut ProfileChecker, known: &[&s
     file.status = worst.unwrap_or(file.status);
 }
 
-/// How many files there are of each kind, and what became of them.
+/// Returns the number of files of each kind, and their results.
 fn sum(checked: &[CheckedFile]) -> String {
     let mut kinds: Vec<(&str, usize)> = vec![];
     for file in checked {
@@ -111,7 +112,7 @@ fn sum(checked: &[CheckedFile]) -> String {
     format!("\nlooked at {}: {}\n", kinds.join(", "), statuses.join(", "))
 }
 
-/// What is said where there is none, and what was looked for.
+/// Returns the message for a path without files of this kind, with the patterns that were searched.
 fn nothing(kind: FileKind, path: &Path, style: Style) -> String {
     let where_else =
         "of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it";

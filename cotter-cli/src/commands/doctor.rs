@@ -1,7 +1,7 @@
-//! `cotter doctor`: what was found where, whether it is trusted, what it uses, what is not honoured and why,
-//! what confines and what does not, and which hooks are slow or fail.
+//! `cotter doctor`: the files that were found, their trust and use, the parts that are not supported, the
+//! sandbox, and hooks that are slow or fail.
 //!
-//! Each section is a row of one table, made of what was seen. Nothing is started and nothing is changed.
+//! Each section is an entry of one table and reads the same input. Nothing is started and nothing is changed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,10 +46,10 @@ use crate::{
     trust::{self, TrustSources},
 };
 
-/// What a section tells of what was seen.
+/// Returns the rows of a section.
 type SectionFn = fn(&DoctorInput) -> Vec<DoctorRow>;
 
-/// The sections, in the order in which they are told.
+/// The sections, in the order in which they are printed.
 const SECTIONS: [(&str, SectionFn); 10] = [
     ("sources", sources),
     ("plugins", plugins),
@@ -63,37 +63,37 @@ const SECTIONS: [(&str, SectionFn); 10] = [
     ("switches", switches),
 ];
 
-/// How many sessions are looked back on.
+/// The number of recent sessions whose hooks are checked.
 const SESSIONS: usize = 10;
-/// From how many milliseconds on a hook is slow.
+/// The duration in milliseconds from which a hook is slow.
 const SLOW: f64 = 500.0;
 
-/// Everything that was seen.
+/// The input of all sections.
 struct DoctorInput {
     workspace: Workspace,
     standings: TrustSources,
-    /// What would be in force, or why nothing can be.
+    /// The agent that would run, or the error that stops it.
     seen: Result<AgentPreview, CliError>,
-    /// What hooks did, a row per hook and point it ran at.
+    /// The log of hooks: a row per hook and point at which it ran.
     log: Vec<Value>,
 }
 
-/// How something stands.
+/// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RowState {
     Good,
-    /// Worth knowing, and nothing is broken.
+    /// Useful to know; nothing is broken.
     Note,
     Broken,
 }
 
-/// One thing that is told.
+/// A row of a section.
 struct DoctorRow {
     what: String,
     state: RowState,
-    /// How it stands, in a few words.
+    /// The state in a few words.
     word: String,
-    /// More about it, by key.
+    /// Details, by key.
     about: Vec<(&'static str, String)>,
 }
 
@@ -145,7 +145,7 @@ fn in_json(sections: &[(&str, Vec<DoctorRow>)], broken: usize) -> String {
     format!("{}\n", json!({"v": 1, "broken": broken, "sections": sections}))
 }
 
-/// Sections without anything are told in one line, and the last line sums up.
+/// Renders the sections. Empty sections share one line, and the last line is a summary.
 fn in_text(sections: &[(&str, Vec<DoctorRow>)], page: Page) -> String {
     let (empty, told): (Vec<_>, Vec<_>) = sections.iter().partition(|(_, rows)| rows.is_empty());
     let mut out = String::new();
@@ -164,7 +164,7 @@ fn in_text(sections: &[(&str, Vec<DoctorRow>)], page: Page) -> String {
     out + &page.hang("", 0, &[StyledSpan::plain(&sum(sections))])
 }
 
-/// What is wrong, or that nothing is.
+/// Returns the summary: the number of errors and notes.
 fn sum(sections: &[(&str, Vec<DoctorRow>)]) -> String {
     let of = |state: RowState| {
         let rows = sections.iter().flat_map(|(_, rows)| rows);
@@ -185,17 +185,17 @@ fn sum(sections: &[(&str, Vec<DoctorRow>)]) -> String {
     }
 }
 
-/// How many things that are broken the last line names.
+/// The maximum number of errors that the summary names.
 const MOST_NAMED: usize = 3;
 
-/// What of more about something stands beside it.
+/// The details that stand beside the name.
 const BESIDE: [&str; 2] = ["origin", "sandbox"];
 
-/// What stands in `--json` alone.
+/// The details that only `--json` shows.
 const ONLY_JSON: [&str; 2] = ["hash", "absent"];
 
 impl DoctorRow {
-    /// A row and what is below it. The word says how it stands where there is no colour.
+    /// Renders a row and its details. A word gives the state where there is no colour.
     fn in_text(&self, page: Page) -> String {
         let paint = match self.state {
             RowState::Good => Style::good,
@@ -221,7 +221,7 @@ impl DoctorRow {
         for key in keys {
             let values = self.about.iter().filter(|(known, _)| *known == key);
             let values: Vec<_> = values.map(|(_, value)| value.as_str()).collect();
-            // Hooks have a line each; folders are many.
+            // Each hook has a line of its own; folders share a line, because there are many.
             let lines = if key == "folder" { vec![values.join(", ")] } else { owned(&values) };
             let lead = format!("            {} ", page.style.muted(key));
             for line in lines {
@@ -236,7 +236,7 @@ fn owned(values: &[&str]) -> Vec<String> {
     values.iter().map(|value| (*value).to_owned()).collect()
 }
 
-/// Where something may be found, and what is there.
+/// Lists the possible sources, and their state.
 fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
     let there = |path: &std::path::Path| match path.exists() {
         true => DoctorRow::new(trust::shown(path), RowState::Good, "used"),
@@ -287,7 +287,7 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
     rows
 }
 
-/// What a yes about the home folder would bring, where nobody was asked yet.
+/// Describes what a yes about the home folder would add, if the person was not asked yet.
 fn would_be_used(sight: &DoctorInput) -> Option<DoctorRow> {
     let seen = sight.seen.as_ref().ok()?;
     let is_open = seen.files.home().is_none() && !home_folder(&sight.workspace).brings().is_empty();
@@ -317,7 +317,7 @@ fn plugins(sight: &DoctorInput) -> Vec<DoctorRow> {
     rows.chain(broken).collect()
 }
 
-/// The spaces that can be loaded by name.
+/// Lists the spaces that can be loaded by name.
 fn spaces(sight: &DoctorInput) -> Vec<DoctorRow> {
     let all = Spaces::new(&sight.workspace, &SetupArgs::default(), &[]).all(&sight.standings);
     let row = |at: &SpaceLocation| {
@@ -330,7 +330,8 @@ fn spaces(sight: &DoctorInput) -> Vec<DoctorRow> {
     all.iter().map(row).collect()
 }
 
-/// The profiles that can be run by name, and what they would tell or start.
+/// Lists the profiles that can be run by name, with the hosts that they notify and the programs that they
+/// start.
 fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
     let listed = match agents::profiles(&sight.workspace, &sight.standings) {
         Ok(listed) => listed,
@@ -371,7 +372,7 @@ fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
     listed.iter().map(row).collect()
 }
 
-/// What each owner brings, and what it runs.
+/// Lists what each owner registers, and the commands that it runs.
 fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let mut owners: BTreeMap<(String, String), DoctorRow> = BTreeMap::new();
@@ -423,7 +424,7 @@ fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
     owners.into_values().collect()
 }
 
-/// What is said about files, and what is said about the rest.
+/// Lists the diagnostics about files, and all other warnings.
 fn not_honoured(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let diagnostics = seen.about.iter().flat_map(|about| &about.diagnostics);
@@ -442,7 +443,7 @@ fn not_honoured(sight: &DoctorInput) -> Vec<DoctorRow> {
     of_files.chain(others).collect()
 }
 
-/// What confines, and what does not.
+/// Lists which commands and hooks are confined.
 fn confinement(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let values = seen.files.values();
@@ -498,7 +499,7 @@ fn is_or_are(number: usize) -> &'static str {
     if number == 1 { "is" } else { "are" }
 }
 
-/// Hooks that failed or took long, in the last sessions of the folder.
+/// Lists hooks that failed or were slow in the last sessions of the folder.
 fn ran(sight: &DoctorInput) -> Vec<DoctorRow> {
     #[derive(Default)]
     struct Sum {
@@ -539,7 +540,7 @@ fn ran(sight: &DoctorInput) -> Vec<DoctorRow> {
     rows.map(row).collect()
 }
 
-/// What is switched off, and what nothing switches off.
+/// Lists the hooks that are switched off, and the kernel gates, which cannot be switched off.
 fn switches(sight: &DoctorInput) -> Vec<DoctorRow> {
     let Ok(seen) = &sight.seen else { return vec![] };
     let hooks = seen.agent.hooks();

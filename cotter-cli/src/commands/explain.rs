@@ -1,4 +1,4 @@
-//! `cotter explain`: what would happen to a call, and why, without running it.
+//! `cotter explain`: the decision about a call and its reasons, without running the call.
 
 use std::{
     fs::File,
@@ -27,13 +27,13 @@ use crate::{
     },
 };
 
-/// The exit code of a call that would not simply run.
+/// The exit code for a call that would be asked about or blocked.
 pub(crate) const NOT_PASSED: u8 = 3;
 
-/// What is said where somebody did not wait for hooks.
+/// The message when a signal stops the hooks that were asked.
 pub(crate) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
 
-/// The most of one line of a batch.
+/// The maximum length of one line of a batch in bytes.
 const LINE_BYTES: u64 = 16 * 1024 * 1024;
 
 /// `cotter explain`.
@@ -73,7 +73,7 @@ fn explain_one(
     Ok(if explained.verdict == "pass" { said } else { ExitCode::from(NOT_PASSED) })
 }
 
-/// `cotter explain --batch FILE`: a call per line, an answer per line.
+/// `cotter explain --batch FILE`: reads a call per line and prints an answer per line.
 fn explain_batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
     let agent = setup::shown(paths::find_workspace(None)?, shape)?;
     let cannot = |cause: io::Error| {
@@ -111,7 +111,7 @@ fn explain_batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<Exit
 
 type LineReader = Box<dyn BufRead + Send>;
 
-/// The next line, empty at the end. Where there are hooks to be ended, a signal is heard meanwhile.
+/// Reads the next line; empty at the end. In the mode that asks hooks, a signal stops the wait.
 async fn next_line(
     mut lines: LineReader,
     hooks: HookMode,
@@ -145,7 +145,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError
     let runtime = runtime
         .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
     let done = runtime.block_on(future);
-    // Whoever still waits for a line must not keep the process.
+    // A thread that still waits for a line must not keep the process alive.
     runtime.shutdown_background();
     Ok(done)
 }
@@ -158,8 +158,8 @@ fn read_call(line: &[u8]) -> Result<(String, Value), String> {
     }
 }
 
-/// The input as JSON; or, of a tool that needs one text, that text as it is typed; or nothing, of one that
-/// needs none.
+/// Parses the input as JSON. For a tool that needs one text, the input may be that text; for a tool that
+/// needs nothing, it may be missing.
 fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, CliError> {
     let tools = agent.tools();
     let spec = tools.specs().find(|spec| spec.name == tool);
@@ -181,8 +181,7 @@ fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, C
     object(agent, tool, typed)
 }
 
-/// An input as an object: JSON, or, of a tool that needs one text, that text as it is typed. The tool need
-/// not exist.
+/// Parses an input as an object: JSON, or the one text that a tool needs. The tool need not exist.
 pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, CliError> {
     let cause = match serde_json::from_str::<Value>(typed) {
         Ok(input) if input.is_object() => return Ok(input),
@@ -199,7 +198,7 @@ pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Cl
     }
 }
 
-/// What a tool is called here, where there is none of that name and Claude Code has one.
+/// Returns the hint with Cotter's name of a tool, if the typed name is one of Claude Code only.
 pub(crate) fn called_otherwise(tools: &ToolSet, typed: &str) -> Option<String> {
     let is_here = |name: &str| tools.specs().any(|spec| spec.name == name);
     if is_here(typed) {
@@ -219,13 +218,12 @@ fn unknown(tools: &ToolSet, typed: &str) -> CliError {
     CliError::usage(format!("there is no tool `{}`", text::show_line(typed))).with_hint(hint)
 }
 
-/// What a tool cannot do without.
+/// Returns the required fields of a schema.
 fn needs(schema: &Value) -> impl Iterator<Item = &str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The one text a tool cannot do without; of one that can do without anything, the one text it takes
-/// first.
+/// Returns the only required field, if it is a text. If no field is required, returns the only text field.
 fn only_text(schema: &Value) -> Option<String> {
     let is_text = |field: &str| schema["properties"][field]["type"] == "string";
     let mut needed = needs(schema);

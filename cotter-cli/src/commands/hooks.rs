@@ -1,5 +1,5 @@
-//! `cotter hooks list`: the hooks there are, where each is bound, what it may do and who owns it. The other
-//! commands about hooks have a file each.
+//! `cotter hooks list`: all hooks, with their point, power and owner. The other commands about hooks have a
+//! file each.
 
 pub(crate) mod test;
 pub(crate) mod log;
@@ -32,13 +32,13 @@ pub(crate) fn list(json: bool, shape: &SetupArgs, when: ColorChoice) -> Result<E
     if json {
         return Ok(say(&hooks.iter().map(|hook| json_row(hook) + "\n").collect::<String>()));
     }
-    // Those that came from files first, as they are what somebody looks for.
+    // Hooks from files come first, because they are what a person looks for.
     hooks.sort_by_key(|hook| matches!(hook.owner.origin, Origin::Kernel | Origin::Embedder));
     let rows: Vec<_> = hooks.iter().map(text_row).collect();
     Ok(say(&Page::on_stdout(when).rows(&rows)))
 }
 
-/// A hook with everything it may do: one that may change a call also judges what others made of it.
+/// A hook with all its powers. A hook that may transform a call is also a gate on the changes of others.
 struct HookRow {
     name: SmolStr,
     description: SmolStr,
@@ -50,7 +50,7 @@ struct HookRow {
 }
 
 impl HookRow {
-    /// One that its own file switches off: it may do nothing.
+    /// Creates the row of a hook that its own file switches off, and that has no power.
     fn switched_off(owner: &Owner, hook: &CommandHook) -> Self {
         HookRow {
             name: hook.name.clone(),

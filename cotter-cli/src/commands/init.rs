@@ -1,12 +1,12 @@
-//! `cotter init`: a folder `.cotter` to begin with: a hook, a rule, a skill, a command, an agent. With them comes
-//! the schema of the settings, so that editors know it without a network.
+//! `cotter init`: creates a folder `.cotter` with a hook, a rule, a skill, a command and an agent. It also
+//! contains the schema of the settings, so that editors need no network.
 
 use std::{fs, io, path::Path, process::ExitCode};
 
 use crate::commands::schema;
 use crate::{error::CliError, paths, terminal::screen::say, trust};
 
-/// The files, with whether each is a program.
+/// The files: path, true if executable, contents.
 const STARTER: &[(&str, bool, &str)] = &[
     ("settings.json", false, include_str!("../../starter/settings.json")),
     ("settings.schema.json", false, schema::PROJECT_SETTINGS),
@@ -20,7 +20,7 @@ const STARTER: &[(&str, bool, &str)] = &[
     ("agents/tester.md", false, include_str!("../../starter/agents/tester.md")),
 ];
 
-/// Makes the folder in the project's root, whole or not at all.
+/// Creates the folder in the project's root, completely or not at all.
 pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(folder)?;
     let root = folder.map_or_else(|| workspace.project(), |_| workspace.cwd());

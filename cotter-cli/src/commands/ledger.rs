@@ -1,4 +1,4 @@
-//! `cotter ledger`: every decision of a session, and whether the record of them is whole.
+//! `cotter ledger`: every decision of a session, and the check of its hash chain.
 
 use std::{collections::HashMap, process::ExitCode};
 
@@ -13,10 +13,10 @@ use crate::{
     terminal::screen::say,
 };
 
-/// How much of an input is shown.
+/// The number of characters of an input that are shown.
 const INPUT_CHARS: usize = 200;
 
-/// `cotter ledger ID`, or of the folder's last session.
+/// `cotter ledger ID`. Without an id, the last session of the folder is shown.
 pub(crate) fn show(typed: Option<&str>) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
     let id = sessions.find_or_last(typed)?;
@@ -69,22 +69,23 @@ pub(crate) fn verify(typed: Option<&str>, head: Option<&str>) -> Result<ExitCode
     }
 }
 
-/// The hash of a row. An entry of the conversation has a parent, and its fields are anybody's.
+/// Returns the hash of a ledger row. An entry of the conversation has a parent id, and its fields prove
+/// nothing.
 fn hash_of(line: &[u8]) -> Option<String> {
     let row: Value = serde_json::from_slice(line).ok()?;
     let hash = row["hash"].as_str().filter(|_| row.get("parentId").is_none())?;
     Some(hash.to_owned())
 }
 
-/// The ledger as text, row by row.
+/// Renders the ledger as text, row by row.
 struct LedgerPrinter {
     out: String,
     redactor: Redactor,
-    /// The hooks of the table stored last, by number.
+    /// The hooks of the last stored table, by number.
     hooks: HashMap<u64, String>,
-    /// Who asked about which call, until it is decided.
+    /// The names of those who asked about a call, until it is decided.
     asked: HashMap<String, Vec<String>>,
-    /// What was said to a refused call.
+    /// The answer about each call, with its source and the person's words.
     words: HashMap<String, String>,
 }
 
@@ -177,8 +178,8 @@ impl LedgerPrinter {
         self.ran(record);
     }
 
-    /// Every hook that ran, by its name in the table stored with it. Gates are asked again once somebody
-    /// answered: what they said before is not told twice.
+    /// Prints every hook that ran, by its name in the stored table. Gates are asked again after an answer; an
+    /// equal verdict is not printed twice.
     fn ran(&mut self, record: &Value) {
         let mut before: Vec<(u64, &str, &str)> = vec![];
         for ran in list(record, "ran") {
@@ -202,7 +203,7 @@ impl LedgerPrinter {
         }
     }
 
-    /// One line, whatever names and reasons in it say: nobody writes a row but us.
+    /// Prints one line. Names and reasons are sanitized, so that no text can look like a row.
     fn line(&mut self, line: String) {
         self.out += &text::show_line(&self.redactor.redact(&line));
         self.out.push('\n');

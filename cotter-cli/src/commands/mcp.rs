@@ -1,4 +1,4 @@
-//! `cotter mcp`: what MCP servers were seen to offer, and accepting what changed.
+//! `cotter mcp`: the stored definitions of MCP servers, and the acceptance of changed ones.
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
@@ -85,7 +85,7 @@ fn row(tool: &str, definition: &Definition) -> String {
     format!("{}  {}", text::show_line(tool), text::clip(&description, 80))
 }
 
-/// `cotter mcp accept SERVER [DIGEST]`: shows what waits; with its digest, accepts it.
+/// `cotter mcp accept SERVER [DIGEST]`: shows the changes that wait. With their digest, accepts them.
 pub(crate) fn accept(server: &str, digest: Option<&str>) -> Result<ExitCode, CliError> {
     let (path, pins) = load()?;
     let shown = text::show_line(server).into_owned();

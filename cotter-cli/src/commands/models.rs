@@ -1,4 +1,4 @@
-//! `cotter models`: who can answer here, what that costs, and who would answer now.
+//! `cotter models`: the available models, their prices, and the model that a run would use now.
 
 use std::process::ExitCode;
 
@@ -20,20 +20,20 @@ use crate::{
     },
 };
 
-/// Why nobody would answer where nobody is meant.
+/// The reason why no model would answer if none is named.
 const UNSET: &str = "no model is named, and no key stands for one";
 
-/// Everything there is to tell.
+/// Everything that the command prints.
 struct ModelTable {
     models: Vec<ModelInfo>,
     choice: Result<ChosenModel, CliError>,
-    /// Why the chosen one cannot answer.
+    /// The error if the chosen model cannot be used.
     trouble: Option<CliError>,
-    /// Those who would be turned to.
+    /// The fallback models that can be used.
     fallbacks: Vec<String>,
-    /// Why others would not.
+    /// The reasons for fallback models that are skipped.
     left_out: Vec<String>,
-    /// The providers that are closed, each with what would open it.
+    /// The providers that cannot be used, each with the reason.
     closed: Vec<UnavailableProvider>,
 }
 
@@ -123,7 +123,7 @@ impl ModelTable {
         out + &style.muted(&format!("prices in dollars per million tokens, as of {date}")) + "\n"
     }
 
-    /// Who would answer now, and why.
+    /// Describes in words the model that would answer now, and the reason.
     fn used_words(&self) -> String {
         match (&self.choice, &self.trouble) {
             (Ok(ChosenModel { name, by }), None) => {
@@ -139,7 +139,7 @@ impl ModelTable {
         }
     }
 
-    /// Who would be turned to then, and who would not.
+    /// Describes in words the fallback models, and those that are skipped.
     fn fallback_words(&self) -> String {
         let names: Vec<_> = self.fallbacks.iter().map(|name| text::show_line(name)).collect();
         let then = match names.is_empty() {
@@ -202,7 +202,7 @@ fn price(price: Option<Price>) -> String {
     }
 }
 
-/// A number of tokens, in few letters.
+/// Formats a number of tokens in short form.
 fn tokens(count: u64) -> String {
     match count {
         1_000_000.. if count.is_multiple_of(1_000_000) => format!("{}M", count / 1_000_000),

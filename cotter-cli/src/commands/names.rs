@@ -1,4 +1,4 @@
-//! `cotter commands` and `cotter agents`: what can be called by name here, and whose it is.
+//! `cotter commands` and `cotter agents`: the names that can be called here, with their owners.
 
 use std::process::ExitCode;
 
@@ -39,7 +39,7 @@ pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<Exit
     Ok(say(&Page::on_stdout(when).rows(&rows)))
 }
 
-/// A profile is not called by the model: it is run with `--agent`.
+/// Renders the row of a profile. The model cannot call a profile; `--agent` runs it.
 fn profile_row(listed: &ProfileEntry) -> (Vec<StyledSpan>, Vec<StyledSpan>) {
     let name = StyledSpan::new(Style::strong, &format!(" {}", listed.name));
     let about = match &listed.profile {
@@ -72,7 +72,7 @@ fn text_row(info: &NameInfo, mark: char) -> (Vec<StyledSpan>, Vec<StyledSpan>) {
     named_row(&format!("{mark}{name}"), description, owner, shadowed_by.as_ref())
 }
 
-/// What is called by a name: what it is for, whose it is, and who has its name in its stead.
+/// Renders the row of a name: its description, its origin, and the owner that shadows it.
 pub(crate) fn named_row(
     name: &str,
     description: &str,

@@ -1,4 +1,4 @@
-//! `cotter permissions`: the rules in force, whose they are and where they stand; and taking one back.
+//! `cotter permissions`: the rules in force with their origins and locations, and the removal of a rule.
 
 use std::process::ExitCode;
 

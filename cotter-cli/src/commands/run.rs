@@ -47,13 +47,13 @@ use crate::{
     trust::{self, TrustSources},
 };
 
-/// The most data a prompt may bring along.
+/// The maximum size of piped input in bytes.
 const INPUT_BYTES: u64 = 10 * 1024 * 1024;
 
 /// The exit code of an aborted run.
 const ABORTED: u8 = 130;
 
-/// What is said where a run was aborted before it began.
+/// The message for a run that was aborted before it began.
 const NOT_SENT: &str = "nothing was sent";
 
 /// Runs a prompt.
@@ -63,7 +63,7 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
     let runtime = runtime
         .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
     let workspace = paths::find_workspace(args.cwd.as_deref())?;
-    // Watched before anything is read: no change is missed.
+    // The watch starts before files are read, so that no change is missed.
     let watch = reload::watch(&workspace, args.shape.settings.as_deref());
     let spaces = Spaces::new(&workspace, &args.shape, &args.trust.hashes());
     let standings = match args.shape.safe_mode {
@@ -82,12 +82,12 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
         .for_each(|words| output.warn(words));
     let asked = PreparedRun::new(args, workspace, standings, spaces, &mut output)?;
     let done = runtime.block_on(asked.run(watch, style, &mut output));
-    // A tool that does not come back must not keep the process.
+    // A tool that does not return must not keep the process alive.
     runtime.shutdown_background();
     done
 }
 
-/// What is asked for, and everything that can be known before anything is waited for.
+/// A run with everything that can be determined without waiting.
 struct PreparedRun {
     args: RunArgs,
     workspace: Workspace,
@@ -99,7 +99,7 @@ struct PreparedRun {
     sessions: Option<Sessions>,
     id: Option<SmolStr>,
     prompt: Option<Content>,
-    /// The name of the command that the prompt begins with. There may be none of that name.
+    /// The name of the command that the prompt begins with. There may be no such command.
     slash: Option<String>,
 }
 
@@ -117,7 +117,7 @@ impl PreparedRun {
         let chosen = SelectedAgent::named(&args.shape, &workspace, &standings)?;
         let named = chosen.as_ref().and_then(SelectedAgent::model);
         let who = ModelChoice::new(&args, &files, named, workspace.project())?;
-        // A command may do without a model, and a person may have one.
+        // A command may need no model, and a person can be asked for one.
         if slash.is_none() && !(args.ask && who.is_open(&args)) {
             who.find()?;
         }
@@ -213,10 +213,10 @@ impl PreparedRun {
     }
 }
 
-/// Why nobody answers, and whether somebody was asked all the same.
+/// The error because of a missing model, and a flag that is set if the model was asked anyway.
 type MissingModel = Option<(CliError, Arc<AtomicBool>)>;
 
-/// Those who answer. A command may do without.
+/// Returns the models of the run. A command may run without a model.
 fn settled(
     who: &mut ModelChoice,
     is_command: bool,
@@ -231,7 +231,7 @@ fn settled(
     }
 }
 
-/// Takes up changes of files until it is told to stop.
+/// Applies changes of files until the task is stopped.
 fn follow_files(
     watch: io::Result<FileWatcher>,
     reloader: Reloader,
@@ -246,7 +246,7 @@ fn follow_files(
     }
 }
 
-/// Waits for something that a signal may end; `words` tell what that means.
+/// Runs `work` until it ends or a signal aborts it. `words` is the message for an abort.
 pub(crate) async fn or_abort_on_signal<T>(
     work: impl Future<Output = Result<T, CliError>>,
     words: &str,
@@ -268,7 +268,7 @@ async fn open(agent: &Agent, id: Option<&str>) -> Result<Session, StoreError> {
     }
 }
 
-/// The person to ask, where one was asked for and can be reached.
+/// Opens the terminal for questions, if `--ask` is given and a terminal exists.
 fn terminal(args: &RunArgs, style: ColorChoice, output: &mut RunOutput) -> Option<Terminal> {
     if !args.ask {
         return None;
@@ -316,8 +316,8 @@ fn has_command(agent: &Agent, name: &str) -> bool {
     agent.commands().iter().any(|command| command.name == name)
 }
 
-/// What begins like a command and is none goes to the model as it is. Somebody at a terminal may have
-/// meant another.
+/// Warns if a prompt begins with an unknown command that resembles a known one. The prompt goes to the model
+/// unchanged. Without a terminal nothing is printed.
 fn hint_at(agent: &Agent, typed: &str, output: &mut RunOutput) {
     let near = near_command(agent, typed).filter(|_| io::stderr().is_terminal());
     if let Some(near) = near {
@@ -327,7 +327,7 @@ fn hint_at(agent: &Agent, typed: &str, output: &mut RunOutput) {
     }
 }
 
-/// Why nothing was sent that begins like a command: one would have done without a model.
+/// Creates the error for an unknown command in a run without a model.
 fn no_command(agent: &Agent, typed: &str, missing: &CliError) -> CliError {
     match near_command(agent, typed) {
         Some(near) => CliError::usage(format!("there is no command `/{typed}`"))
@@ -337,7 +337,7 @@ fn no_command(agent: &Agent, typed: &str, missing: &CliError) -> CliError {
     }
 }
 
-/// What may be typed after a slash and is nearly what was.
+/// Returns the name that is nearest to what was typed after a slash.
 fn near_command(agent: &Agent, typed: &str) -> Option<SmolStr> {
     let kinds = [NameKind::Command, NameKind::Skill, NameKind::Hook];
     let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
@@ -345,7 +345,7 @@ fn near_command(agent: &Agent, typed: &str) -> Option<SmolStr> {
     near.filter(|near| *near != typed).map(SmolStr::from)
 }
 
-/// Aborts the run at the first signal that asks for it; the second ends the process at once.
+/// Aborts the run at the first signal. The second signal ends the process at once.
 pub(crate) fn abort_on_signal(
     cancel: CancellationToken,
 ) -> Result<impl Future<Output = ()>, CliError> {
@@ -385,7 +385,7 @@ fn no_prompt() -> CliError {
     CliError::usage("there is no prompt").with_hint("type it after `-p`, or pipe it in")
 }
 
-/// What the person typed, and what was piped in beside it: data, in a part of its own.
+/// Returns the typed prompt, with piped input as data in a part of its own.
 fn prompt(typed: Option<&str>, output: &mut RunOutput) -> Result<Option<Content>, CliError> {
     if typed.is_some_and(|typed| typed.trim().is_empty()) {
         return Err(no_prompt());
@@ -401,7 +401,8 @@ fn prompt(typed: Option<&str>, output: &mut RunOutput) -> Result<Option<Content>
     })
 }
 
-/// Whether standard input is to be read: with a prompt only where something can have been piped in.
+/// True if standard input is to be read. With a typed prompt it is read only if it is a file, a pipe or a
+/// socket.
 fn brings_data(typed: Option<&str>) -> bool {
     let stdin = io::stdin();
     if typed.is_none() {

@@ -1,4 +1,4 @@
-//! `cotter schema`: the JSON Schemas of files and hooks, as this version has them.
+//! `cotter schema`: the JSON Schemas of files and hooks in this version.
 
 use std::process::ExitCode;
 
@@ -6,11 +6,11 @@ use cotter::text;
 
 use crate::{error::CliError, terminal::screen::say};
 
-/// What a project's settings may say.
+/// The schema of a project's settings.
 pub(crate) const PROJECT_SETTINGS: &str =
     include_str!("../../../schemas/project-settings.schema.json");
 
-/// Every schema: its name, what it is of, and the schema. `cargo xtask docs` writes them.
+/// Every schema: its name, its subject and its text. `cargo xtask docs` writes them.
 const SCHEMAS: &[(&str, &str, &str)] = &[
     ("settings", "your own settings.json", include_str!("../../../schemas/settings.schema.json")),
     ("project-settings", ".cotter/settings.json of a project", PROJECT_SETTINGS),
@@ -33,7 +33,7 @@ const SCHEMAS: &[(&str, &str, &str)] = &[
     ("profile", "agent.json of a profile", include_str!("../../../schemas/profile.schema.json")),
 ];
 
-/// Prints one, or the names of all.
+/// Prints one schema, or the names of all.
 pub(crate) fn schema(name: Option<&str>) -> Result<ExitCode, CliError> {
     let Some(name) = name else {
         let line = |(name, of, _): &(&str, &str, &str)| format!("{name:<16}  {of}\n");

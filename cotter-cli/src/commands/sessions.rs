@@ -1,4 +1,4 @@
-//! `cotter sessions`: which there are, and what was said in one.
+//! `cotter sessions`: the list of sessions, and the conversation of one.
 
 use std::process::ExitCode;
 
@@ -83,14 +83,14 @@ fn json_row(session: &SessionSummary, redactor: &Redactor) -> String {
     .to_string()
 }
 
-/// One entry as it is shown.
+/// An entry of the transcript.
 struct TranscriptRow {
     who: String,
     words: String,
     weight: RowWeight,
 }
 
-/// Whether an entry belongs to the conversation proper.
+/// The emphasis of an entry. Entries outside the conversation are muted.
 enum RowWeight {
     Plain,
     Muted,
@@ -150,7 +150,7 @@ fn message_said(message: &Message) -> TranscriptRow {
         }
         Message::ToolResult(result) => {
             let failed = result.error.map(|kind| format!(" ({})", kind.as_str()));
-            // A name is the model's to choose, also that of a tool that is none.
+            // The model chooses the name, also one that no tool has.
             let name = text::show_line(&result.tool_name);
             let who = format!("{name}{}", failed.unwrap_or_default());
             TranscriptRow::new(&who, result.content.text())

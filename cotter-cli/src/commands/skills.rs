@@ -1,4 +1,4 @@
-//! `cotter skills list|show|match`: the skills there are, what one says, and which a task brings in.
+//! `cotter skills list|show|match`: all skills, the text of one, and the skills that a task triggers.
 
 use std::process::ExitCode;
 

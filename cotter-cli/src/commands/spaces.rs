@@ -1,5 +1,5 @@
-//! `cotter spaces add|update|remove|list|new`: the person's own spaces, where they came from, and the trust
-//! in them. Nothing of a space runs when it is added: it is copied, shown and asked about.
+//! `cotter spaces add|update|remove|list|new`: the person's own spaces, their sources, and their trust.
+//! Adding a space runs nothing: the space is copied and shown, and the person is asked.
 
 use std::{fs, io, path::Path, process::ExitCode};
 
@@ -34,7 +34,7 @@ use crate::{
     trust::{self, shown},
 };
 
-/// Does what was typed.
+/// Runs the command.
 pub(crate) fn run(verb: SpacesVerb, when: ColorChoice) -> Result<ExitCode, CliError> {
     match verb {
         SpacesVerb::Add { source, rev, rewrite } => add(&source, rev, rewrite, when),
@@ -46,15 +46,15 @@ pub(crate) fn run(verb: SpacesVerb, when: ColorChoice) -> Result<ExitCode, CliEr
     }
 }
 
-/// What was copied from where it is.
+/// A copy of a space from its source.
 struct FetchedSpace {
-    /// Its files, as those of a folder that is not there yet.
+    /// The files, under a folder that does not exist yet.
     snapshot: Snapshot,
-    /// The commit, of a repository.
+    /// The commit, for a repository.
     revision: Option<String>,
 }
 
-/// Where a space comes from.
+/// The source of a space.
 enum SpaceSource {
     Folder(String),
     Repository(GitUrl),
@@ -76,7 +76,7 @@ impl SpaceSource {
             .map_err(|_| CliError::new("the name of that folder is no text"))
     }
 
-    /// Where contents are from, for people.
+    /// Describes in words the source of contents.
     fn words(&self, revision: Option<&str>) -> String {
         let at = revision.map(|revision| format!(" at {revision}")).unwrap_or_default();
         format!("{}{at}", text::show_line(self.as_str()))
@@ -95,7 +95,7 @@ impl SpaceSource {
                 Err(CliError::usage("`--rev` is for repositories, and this is a folder"))
             }
             SpaceSource::Folder(folder) => {
-                // What git keeps beside the files is no part of them.
+                // The folder of git is no part of the space.
                 let snapshot = Snapshot::take_without(Path::new(folder), &[".git"])?;
                 Ok(FetchedSpace { snapshot, revision: None })
             }
@@ -112,7 +112,7 @@ impl SpaceSource {
     }
 }
 
-/// What is wrong with a space, by names within it.
+/// Reads the manifest. An error names files relative to the space.
 fn read(copied: &FetchedSpace, from: &SpaceSource) -> Result<space::SpaceManifest, CliError> {
     let (manifest, _) = Space::strict_of(&copied.snapshot).map_err(|mut broken| {
         let source = copied.snapshot.source();
@@ -146,7 +146,7 @@ fn add(
                 ),
             ));
         }
-        // A process that was killed left it: it only has to be written down.
+        // A killed process left this folder. It only needs a record.
         Ok(_) if Snapshot::take(&workspace).is_ok_and(|there| there.hash() == hash) => true,
         Ok(_) => {
             return Err(CliError::new(format!(
@@ -175,18 +175,18 @@ fn add(
     done.left_open.map_or(Ok(said), Err)
 }
 
-/// What a person said to contents.
+/// The person's answer to the question about trust.
 #[derive(PartialEq, Eq)]
 enum TrustAnswer {
-    /// They are trusted already.
+    /// The contents are trusted already.
     Known,
     Yes,
     No,
-    /// There was nobody to ask.
+    /// There was no terminal to ask on.
     Nobody,
 }
 
-/// Shows contents, where they are from and what of them is another than was trusted, and asks.
+/// Shows the contents, their source and the changes since they were trusted, and asks.
 fn ask(
     snapshot: &Snapshot,
     from: &str,
@@ -215,7 +215,7 @@ fn ask(
     }))
 }
 
-/// Writes down what a person said.
+/// Stores the answer of the person.
 fn settle(
     answer: &TrustAnswer,
     snapshot: &Snapshot,
@@ -228,7 +228,7 @@ fn settle(
     Ok(())
 }
 
-/// A line about a space that is in its place, and what its author should know.
+/// Renders a line about an installed space, and its diagnostics.
 fn about(id: &str, workspace: &Path, what: &str) -> Result<String, CliError> {
     let space = Space::read(workspace)?;
     let version = text::show_line(&space.manifest.version).into_owned();
@@ -239,7 +239,7 @@ fn about(id: &str, workspace: &Path, what: &str) -> Result<String, CliError> {
     Ok(out)
 }
 
-/// What was done, and what is still to be done by somebody.
+/// The result of an update, and what the person still has to do.
 struct UpdateReport {
     words: String,
     left_open: Option<CliError>,
@@ -299,7 +299,7 @@ fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode
     failed.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Whether what was asked for is one commit, of which there is nothing newer.
+/// True if the requested revision is one commit, which has no newer version.
 fn is_fixed(entry: &SpaceRecord) -> bool {
     let is_commit = |rev: &String| {
         matches!(rev.len(), 40 | 64) && rev.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -307,7 +307,7 @@ fn is_fixed(entry: &SpaceRecord) -> bool {
     entry.rev.as_ref().is_some_and(is_commit)
 }
 
-/// Whether what is in its place was changed there: an update would take that away.
+/// True if the installed space was edited. An update would discard the edits.
 fn is_edited(entry: &SpaceRecord, workspace: &Path, there: Option<Hash>) -> bool {
     match there {
         Some(hash) => hash != entry.hash,
@@ -359,7 +359,7 @@ fn update_one(
         (TrustAnswer::No, _) => {
             return same(format!("space `{id}` stays as it is: the answer was no\n"));
         }
-        // Something of it is trusted, and only a person may put something else in its place.
+        // The installed contents are trusted, and only a person may replace them.
         (TrustAnswer::Nobody, TrustState::Changed { .. }) => {
             return Err(CliError::refused(
                 "there is no terminal to ask on, and nobody else may give trust",
@@ -389,7 +389,7 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
     if !space::is_id(id) || (!is_known && workspace.symlink_metadata().is_err()) {
         return Err(unknown(id, entries.iter().map(|entry| entry.id.as_str())));
     }
-    // Trust goes first: a process that is killed here leaves nothing that would run.
+    // Trust is removed first: if the process is killed here, nothing would run.
     let untrusted = trust::store(paths::find_workspace(None)?.project())?.untrust(&workspace)?;
     home.set(id, None)?;
     home.take_away(id)?;
@@ -414,7 +414,7 @@ fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     }
 }
 
-/// What a space says of itself, where it can be read. Nothing of it runs for that.
+/// Reads the manifest of a space. Nothing of the space runs.
 fn manifest(at: &SpaceLocation) -> Result<space::SpaceManifest, String> {
     let told = |failure: CliError| failure.one_line();
     let snapshot = Snapshot::take(&at.source).map_err(|error| told(error.into()))?;
@@ -469,7 +469,7 @@ fn json_row(at: &SpaceLocation, entry: Option<&SpaceRecord>) -> String {
     format!("{row}\n")
 }
 
-/// The files of a new space, with whether each is a program.
+/// The files of a new space: path, true if executable, contents.
 const STARTER: &[(&str, bool, &str)] = &[
     ("manifest.json", false, include_str!("../../starter/space/manifest.json")),
     ("hooks/pre-write.yaml", false, include_str!("../../starter/space/hooks/pre-write.yaml")),

@@ -1,4 +1,5 @@
-//! `cotter trust` and `cotter untrust`: what a project brings is shown, and runs once a person said so.
+//! `cotter trust` and `cotter untrust`: shows the sources of a project, and lets them run after a person
+//! agrees.
 
 use std::{
     path::{Path, PathBuf},
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &TrustCommandArgs, when: ColorChoice) -> Result<ExitCode
     }
 }
 
-/// `cotter trust [PATH] --print` and `--show`: everything, or its texts too, and nothing is decided.
+/// `cotter trust [PATH] --print` and `--show`: shows the sources, with their texts for `--show`, and decides
+/// nothing.
 fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
     let named = TrustTargets::find(path, trust::sources)?;
     let store = trust::store(&named.project);
@@ -144,7 +146,7 @@ pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, CliError> {
     }
 }
 
-/// What was named on the command line: one source, or all of a place.
+/// The sources that the command line names: one source, or all of a workspace.
 struct TrustTargets {
     project: PathBuf,
     sources: Vec<PathBuf>,
@@ -176,7 +178,7 @@ impl TrustTargets {
         Ok(TrustTargets { project: workspace.project().to_owned(), sources: sources(&workspace) })
     }
 
-    /// Everything in each source. A folder without files brings nothing.
+    /// Takes a snapshot of each source. A folder without files is skipped.
     fn snapshots(&self) -> Result<Vec<Snapshot>, CliError> {
         let mut all = vec![];
         for source in &self.sources {

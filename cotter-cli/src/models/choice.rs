@@ -1,5 +1,5 @@
-//! Who answers in one run: a script, or the model that the command line, `COTTER_MODEL`, the settings or
-//! a key stand for, and those to turn to when it fails.
+//! The models of one run: a script, or the model chosen by the command line, `COTTER_MODEL`, the settings or
+//! a key, with its fallbacks.
 
 use std::{
     fs,
@@ -29,12 +29,12 @@ use crate::{
     terminal::Terminal,
 };
 
-/// What it takes to say who answers.
+/// Everything that is needed to choose the models of a run.
 pub(crate) struct ModelChoice {
     reach: ProviderSet,
-    /// Read once: it may come from a pipe.
+    /// The script, read once, because it may come from a pipe.
     script: Option<Result<Arc<dyn Model>, CliError>>,
-    /// The model; none where nobody named one and no key stands for one.
+    /// The chosen model, or the error if no model is named and no key is available.
     choice: Result<ChosenModel, CliError>,
     fallbacks: Vec<Fallback>,
     budget_usd: Option<f64>,
@@ -42,19 +42,19 @@ pub(crate) struct ModelChoice {
     recorder: Option<Recorder>,
 }
 
-/// Those who answer.
+/// The model of a run and its fallbacks.
 pub(crate) struct ModelChain {
     pub(crate) model: Arc<dyn Model>,
-    /// Each once.
+    /// The fallbacks, each once.
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
-    /// The fallbacks that cannot answer, each with why.
+    /// The reasons for fallbacks that were skipped.
     pub(crate) left_out: Vec<String>,
-    /// Who named the model; none for a script.
+    /// The source of the choice. `None` for a script.
     pub(crate) by: Option<ChoiceSource>,
 }
 
 impl ModelChoice {
-    /// Looks at everything that may say it.
+    /// Reads everything that may choose a model.
     pub(crate) fn new(
         args: &RunArgs,
         files: &SettingsFiles,
@@ -88,13 +88,14 @@ impl ModelChoice {
         })
     }
 
-    /// Whether nobody is meant, so that a person may be asked. Cassettes are for whoever was recorded.
+    /// True if no model is chosen, so that the person may be asked. Always false while a cassette plays,
+    /// which holds replies of its own models.
     pub(crate) fn is_open(&self, args: &RunArgs) -> bool {
         let plays = matches!(args.cassette(), Some(Cassette::Play(_)));
         self.choice.is_err() && self.script.is_none() && !plays
     }
 
-    /// Asks the person.
+    /// Asks the person for a model.
     pub(crate) async fn ask(&mut self, terminal: &Terminal) -> Result<(), CliError> {
         if let Some(choice) = offer(terminal, &mut self.reach).await? {
             self.choice = Ok(choice);
@@ -102,7 +103,7 @@ impl ModelChoice {
         Ok(())
     }
 
-    /// Those who answer, or why there is nobody.
+    /// Returns the models of the run. Fails if none is available.
     pub(crate) fn find(&self) -> Result<ModelChain, CliError> {
         let (model, by) = match &self.script {
             Some(script) => (script.clone()?, None),
@@ -115,8 +116,7 @@ impl ModelChoice {
         Ok(ModelChain { by, ..answering })
     }
 
-    /// The same for a run that begins: from here on what is said is written down, where that was asked
-    /// for.
+    /// Returns the models of a run that begins. If a recording was requested, it starts here.
     pub(crate) fn settle(&mut self) -> Result<ModelChain, CliError> {
         let answering = self.find()?;
         let Some(path) = self.record.take() else { return Ok(answering) };
@@ -124,13 +124,13 @@ impl ModelChoice {
         self.find()
     }
 
-    /// What is wrong with the recording, if anything.
+    /// Returns a message if the recording failed.
     pub(crate) fn recording_failure(&self) -> Option<String> {
         let why = self.recorder.as_ref()?.failure()?;
         Some(format!("the cassette is not whole: {why}"))
     }
 
-    /// What may help whoever gets this reply. The models are those who were asked, in their order.
+    /// Returns a hint for a failed reply. `models` are the models that were asked, in order.
     pub(crate) fn hint(&self, reply: &Reply, models: &[String]) -> Option<String> {
         let failed = reply.error.as_ref()?;
         let by_nobody = matches!(&self.choice, Ok(ChosenModel { by: ChoiceSource::Key(_), .. }));
@@ -140,47 +140,48 @@ impl ModelChoice {
         self.reach.hint(failed, models)
     }
 
-    /// Takes every key out of what leaves a run.
+    /// Returns a redactor that removes every key from the output of a run.
     pub(crate) fn redactor(&self) -> Redactor {
         self.reach.redactor()
     }
 
-    /// The models that may be named while it runs.
+    /// Returns the providers whose models may be named during the run.
     pub(crate) fn providers(&self) -> Providers {
         self.reach.providers().clone()
     }
 }
 
 impl ModelChain {
-    /// A model without anybody to turn to.
+    /// Creates a chain without fallbacks.
     pub(crate) fn alone(model: Arc<dyn Model>) -> Self {
         ModelChain { model, fallbacks: vec![], left_out: vec![], by: None }
     }
 
-    /// Adds one to turn to, unless it is there.
+    /// Adds a fallback, unless the chain has it.
     pub(crate) fn add(&mut self, fallback: Arc<dyn Model>) {
         if self.all().all(|known| known.name() != fallback.name()) {
             self.fallbacks.push(fallback);
         }
     }
 
-    /// Everybody, in the order they are asked.
+    /// Returns all models, in the order in which they are asked.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<dyn Model>> {
         std::iter::once(&self.model).chain(&self.fallbacks)
     }
 
-    /// The model and why it is this one, where nobody named it.
+    /// Returns the model and the reason for its choice, if no one named it.
     pub(crate) fn named_by_nobody(&self) -> Option<String> {
         let by = self.by.as_ref().filter(|by| matches!(by, ChoiceSource::Key(_)))?;
         Some(format!("{}, since {}", self.model.name(), by.words()))
     }
 
-    /// The names of everybody, in the order they are asked.
+    /// Returns the names of all models, in the order in which they are asked.
     pub(crate) fn names(&self) -> Vec<String> {
         self.all().map(|model| model.name().to_string()).collect()
     }
 
-    /// Nobody, for commands that need no model, and whether one was needed all the same.
+    /// Returns a model that never answers, for commands that need none, and a flag that is set if it was
+    /// asked.
     pub(crate) fn nobody() -> (Self, Arc<AtomicBool>) {
         let asked = Arc::<AtomicBool>::default();
         let model = Arc::new(NoModel { name: "none".into(), asked: asked.clone() });

@@ -1,4 +1,4 @@
-//! Keys to providers that are kept in a file: the person's alone, and never shown.
+//! The file of keys for providers. It belongs to the person alone, and its contents are never shown.
 
 use std::{
     collections::BTreeMap,
@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 
 use crate::{error::CliError, paths as home};
 
-/// The keys of the file, by the names of providers.
+/// The keys in the file, by provider name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Credentials {
     keys: BTreeMap<String, ApiKey>,
 }
 
 impl Credentials {
-    /// Those of the person's file; none where there is no file. One that others could read or change
-    /// is refused, and so is one that lies in the project.
+    /// Loads the person's file; empty if there is none. A file that others can read or change is refused, and
+    /// so is a file in the project.
     pub(crate) fn load(project: &Path) -> Result<Self, CliError> {
         match home::credentials() {
             Some(path) if path.symlink_metadata().is_ok() => Credentials::read(&path, project),
@@ -40,7 +40,7 @@ impl Credentials {
         }
         let cannot =
             |cause: io::Error| CliError::new(format!("cannot read {shown}")).with_cause(cause);
-        // Look before opening: opening a pipe would wait for somebody to write to it.
+        // The check comes before opening: opening a pipe would wait for a writer.
         if !fs::metadata(path).map_err(cannot)?.is_file() {
             return Err(CliError::new(format!("{shown} is no file")));
         }
@@ -52,17 +52,17 @@ impl Credentials {
         Ok(Credentials { keys })
     }
 
-    /// The key to a provider.
+    /// Returns the key of a provider.
     pub(crate) fn get(&self, provider: &str) -> Option<&ApiKey> {
         self.keys.get(provider)
     }
 
-    /// Every key, with its provider's name.
+    /// Returns every key with its provider's name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &ApiKey)> {
         self.keys.iter().map(|(name, key)| (name.as_str(), key))
     }
 
-    /// Adds a key, in the file too. Gives the file.
+    /// Adds a key, also to the file. Returns the file.
     pub(crate) fn keep(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
         let path = home::credentials().ok_or_else(home::no_config)?;
         self.keys.insert(provider.to_owned(), key.clone());
@@ -74,7 +74,7 @@ impl Credentials {
     }
 }
 
-/// Others may neither read nor change the file, nor put another in its place.
+/// Fails if other users can read, change or replace the file.
 #[cfg(unix)]
 fn check_private(path: &Path, file: &Metadata) -> Result<(), CliError> {
     use std::os::unix::fs::MetadataExt;
@@ -115,7 +115,7 @@ fn parse(bytes: &[u8]) -> Result<BTreeMap<String, ApiKey>, SettingsError> {
     object.members().map(|(name, node)| Ok((name.to_owned(), key(node)?))).collect()
 }
 
-/// What is wrong with a file of keys, without a word of what is in it.
+/// Creates the error for an invalid file of keys, without quoting its contents.
 fn broken(path: &Path, error: &SettingsError) -> CliError {
     let location =
         error.location().map(|location| format!(":{}:{}", location.line(), location.column()));
@@ -124,8 +124,8 @@ fn broken(path: &Path, error: &SettingsError) -> CliError {
         .with_hint("a file of keys is `{\"anthropic\": {\"apiKey\": \"…\"}}`")
 }
 
-/// Takes secrets out of what leaves the data home: known shapes, and the values of variables whose
-/// names say that they are secret.
+/// Returns a redactor for everything that leaves the data home. It removes secrets of known shapes, and
+/// values of variables whose names mark a secret.
 pub(crate) fn redactor() -> Redactor {
     let secrets = env::vars_os().filter_map(|(name, value)| {
         let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);

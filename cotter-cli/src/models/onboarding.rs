@@ -1,5 +1,5 @@
-//! What a person at a terminal is offered where no model is set up: to bring a key, a model that runs
-//! on this machine, or the stand-in. Nothing is kept unless they say so.
+//! The offer to a person at a terminal when no model is set up: enter a key, use a local model, or use the
+//! rehearsal model. Nothing is stored unless the person agrees.
 
 use std::{io, path::Path};
 
@@ -14,10 +14,10 @@ use crate::{
     terminal::Terminal,
 };
 
-/// The most models of this machine that are offered by name.
+/// The maximum number of local models in the offer.
 const MOST_OFFERED: usize = 7;
 
-/// How keys begin, and whose they are.
+/// The prefixes of keys, with their provider.
 const SHAPES: &[(&str, &str)] = &[
     ("sk-ant-", "anthropic"),
     ("sk-or-", "openrouter"),
@@ -27,10 +27,10 @@ const SHAPES: &[(&str, &str)] = &[
     ("sk-admin-", "openai"),
 ];
 
-/// How the keys of many begin, and whose such a key is where the person says nothing.
+/// The prefix that keys of many providers share, with the default provider.
 const COMMON: (&str, &str) = ("sk-", "openai");
 
-/// One line of what is offered.
+/// One option of the offer.
 #[derive(Clone, Debug)]
 enum SetupOption {
     Key,
@@ -38,7 +38,7 @@ enum SetupOption {
     Rehearsal,
 }
 
-/// Offers what there is. `None` where the person wants none of it.
+/// Offers the options. `None` if the person wants none of them.
 pub(crate) async fn offer(
     terminal: &Terminal,
     reach: &mut ProviderSet,
@@ -91,7 +91,7 @@ fn failed(cause: io::Error) -> CliError {
     CliError::new("the terminal failed").with_cause(cause)
 }
 
-/// A key, whose it is, and the model it opens.
+/// Asks for a key, its provider and a model.
 async fn take_key(
     terminal: &Terminal,
     reach: &mut ProviderSet,
@@ -117,7 +117,7 @@ async fn take_key(
     Ok(Some(chosen(&name)))
 }
 
-/// Whose a key is: by its shape, else as the person says. `None` where they do not.
+/// Returns the provider of a key: by its prefix, else as the person says. `None` if they do not say.
 async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Ready>, CliError> {
     let with_keys = || READY.iter().filter(|ready| ready.key_variable.is_some());
     let find = |name: &str| with_keys().find(|ready| ready.name == name);
@@ -148,7 +148,7 @@ async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Read
     }
 }
 
-/// The model of a provider that is used: its own choice, or what the person names where it has none.
+/// Returns the model to use: the provider's default, else the one that the person names.
 async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, CliError> {
     let name = |model: &str| format!("{}/{model}", ready.name);
     if let Some(model) = ready.default_model {
@@ -159,7 +159,7 @@ async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, Cli
     Ok(terminal.answer(&prompt, read).await.map_err(failed)?.flatten())
 }
 
-/// Keeps a key where the person says so. Gives whether it is kept.
+/// Stores a key if the person agrees. Returns true if it is stored.
 async fn offer_to_keep_key(
     terminal: &Terminal,
     reach: &mut ProviderSet,

@@ -1,4 +1,4 @@
-//! Where providers are, and the way to them, by the variables that people have for it everywhere.
+//! The address of the local provider, and the proxies to providers, from the usual environment variables.
 
 use std::net::IpAddr;
 
@@ -6,14 +6,14 @@ use cotter_models::Http;
 
 use crate::{error::CliError, paths as home};
 
-/// The address that `OLLAMA_HOST` stands for. It may lack a scheme, a host or a port, and may say
-/// where a server listens rather than where it is reached.
+/// Returns the address that `OLLAMA_HOST` means. The value may lack a scheme, a host or a port. It may be the
+/// address that a server listens on.
 pub(crate) fn ollama(host: &str) -> Result<String, String> {
     let host = host.trim().trim_matches(['"', '\'']);
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
     let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (name, port) = match place.rsplit_once(':') {
-        // Colons within an address of the longer kind part no port from it.
+        // Colons inside an IPv6 address do not separate a port.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
         _ => (place, None),
     };
@@ -38,7 +38,7 @@ pub(crate) fn ollama(host: &str) -> Result<String, String> {
     Http::check_address(&url).map(|()| url)
 }
 
-/// The proxies there are.
+/// The proxies that variables name.
 pub(crate) struct Proxies {
     secure: Option<Proxy>,
     plain: Option<Proxy>,
@@ -53,7 +53,7 @@ struct Proxy {
 }
 
 impl Proxies {
-    /// Those of this process's variables.
+    /// Reads the proxies from the variables of this process.
     pub(crate) fn of_variables() -> Self {
         Proxies::read(home::text_variable)
     }
@@ -66,7 +66,7 @@ impl Proxies {
         };
         let either = |lower: &str| named(lower).or_else(|| named(&lower.to_ascii_uppercase()));
         let all = either("all_proxy");
-        // Where a web server starts programs, this one is whatever a request says it is.
+        // Under CGI, a request header sets `HTTP_PROXY`, so only the lower-case name is trusted.
         let plain = match get("REQUEST_METHOD") {
             None => either("http_proxy"),
             Some(_) => named("http_proxy"),
@@ -79,26 +79,26 @@ impl Proxies {
         }
     }
 
-    /// The proxy of an address.
+    /// Returns the proxy for an address.
     fn of(&self, url: &str) -> Option<&Proxy> {
         let is_secure = url.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("https:"));
         let proxy = if is_secure { &self.secure } else { &self.plain };
         proxy.as_ref().filter(|_| !Http::is_local(url))
     }
 
-    /// The proxy of an address, in words.
+    /// Describes in words the proxy for an address.
     pub(crate) fn words_to(&self, url: &str) -> Option<String> {
         let Proxy { variable, .. } = self.of(url)?;
         let except = if self.except.is_empty() { "" } else { ", unless `NO_PROXY` excepts it" };
         Some(format!("the proxy that `{variable}` names{except}"))
     }
 
-    /// The way to an address.
+    /// Adds the proxy for an address to `http`.
     pub(crate) fn way_to(&self, url: &str, http: Http) -> Result<Http, CliError> {
         let Some(Proxy { url: proxy, variable }) = self.of(url) else { return Ok(http) };
         let kind = proxy.split_once("://").map_or("", |(kind, _)| kind);
         if !["http", "https"].contains(&kind.to_ascii_lowercase().as_str()) {
-            // The rest of it may hold a password.
+            // The rest of the value may contain a password.
             return Err(CliError::usage(format!(
                 "`{variable}` names a proxy of a kind that is not known"
             ))
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// The way to an address with these variables: the proxy's variable, and what goes without.
+    /// Returns the route to an address with these variables: the proxy's variable and the exceptions.
     fn way(variables: &[(&str, &str)], url: &str) -> String {
         let get = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);

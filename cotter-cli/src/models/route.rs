@@ -1,29 +1,29 @@
-//! How a provider is reached, for whoever did not reach it: where the key and the address come from,
-//! and by whom the way leads.
+//! The route to a provider: the sources of its key and address, and its proxy. It is shown when a request
+//! fails.
 
 use cotter::{hooks::points::RunFailure, text};
 
 use crate::models::{LOCAL, ProviderSet, no_key_hint};
 
-/// What does not go without saying on the way to a provider, each in words.
+/// The parts of the route that differ from the default, each in words.
 #[derive(Debug, Default)]
 pub(crate) struct ProviderRoute {
-    /// Where its key is from.
+    /// The source of the key.
     pub(crate) key: Option<String>,
-    /// Who tells its address.
+    /// The source of the address.
     pub(crate) address: Option<String>,
-    /// The proxy before it.
+    /// The proxy on the way.
     pub(crate) proxy: Option<String>,
 }
 
 impl ProviderSet {
-    /// What may help whoever gets this failure. The models are those who were asked, in their order.
+    /// Returns a hint for a failure. `models` are the models that were asked, in order.
     pub(crate) fn hint(&self, failed: &RunFailure, models: &[String]) -> Option<String> {
-        // Nothing was sent, so there was no way.
+        // A cassette plays, so nothing was sent.
         if self.plays {
             return None;
         }
-        // The one who failed last is the last there was, unless the failure names another.
+        // The last model failed last, unless the failure names another.
         let named = models.iter().rev().find(|name| failed.message.contains(name.as_str()));
         let (provider, _) = named.or(models.last())?.split_once('/')?;
         let way = self.ways.get(provider)?;
@@ -41,7 +41,7 @@ impl ProviderSet {
 }
 
 impl ProviderRoute {
-    /// What to look at where nobody answers.
+    /// Returns the hint for a provider that does not answer.
     fn hint(&self, provider: &str) -> Option<String> {
         let running = (provider == LOCAL).then(|| "is Ollama running?".to_owned());
         let address = self.address.as_ref().map(|from| format!("the address is from {from}"));

@@ -1,4 +1,4 @@
-//! What the operator of a machine says about hooks, in variables.
+//! The operator's switches for hooks: environment variables.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ const DISABLE: &str = "COTTER_DISABLE_HOOKS";
 const COMMANDS: &str = "COTTER_ALLOW_COMMAND_HOOKS";
 pub(crate) const WEBHOOKS: &str = "COTTER_HOOK_WEBHOOK_ALLOWLIST";
 
-/// The variables, for whoever lists them.
+/// The names of all switches, for lists.
 pub(crate) const VARIABLES: [&str; 3] = [DISABLE, COMMANDS, WEBHOOKS];
 
-/// What profiles may do.
+/// The permissions that the operator gives to the hooks of profiles.
 #[derive(Clone)]
 pub(crate) struct OperatorSwitches {
     commands: bool,
@@ -23,7 +23,7 @@ pub(crate) struct OperatorSwitches {
 }
 
 impl OperatorSwitches {
-    /// Reads the variables. What is not understood is an error: somebody meant something by it.
+    /// Reads the variables. A value that is not understood is an error, not "unset".
     pub(crate) fn read() -> Result<Self, CliError> {
         let commands = match said(COMMANDS)?.as_deref().map(str::trim) {
             None | Some("0") => false,
@@ -45,13 +45,13 @@ impl OperatorSwitches {
         Ok(OperatorSwitches { commands, webhooks: Arc::new(webhooks) })
     }
 
-    /// The same for whoever reads a profile.
+    /// Returns the switches in the form that the reader of a profile takes.
     pub(crate) fn leave(&self) -> ProfileGrants<'_> {
         ProfileGrants { commands: self.commands, posts: Some(&*self.webhooks) }
     }
 }
 
-/// Which hooks of projects, spaces and profiles are left out.
+/// Returns the class of hooks of projects, spaces and profiles that is disabled.
 pub(crate) fn hooks_off() -> Result<Option<DisabledHooks>, CliError> {
     match said(DISABLE)?.as_deref().map(str::trim) {
         None | Some("0") => Ok(None),
@@ -61,7 +61,8 @@ pub(crate) fn hooks_off() -> Result<Option<DisabledHooks>, CliError> {
     }
 }
 
-/// What a variable says. One that is no text meant something, and nobody knows what.
+/// Returns the value of a variable; an empty value counts as unset. A value that is not UTF-8 is an error,
+/// not "unset".
 fn said(variable: &str) -> Result<Option<String>, CliError> {
     match std::env::var(variable) {
         Err(std::env::VarError::NotUnicode(_)) => {

@@ -1,5 +1,5 @@
-//! Rules and hooks that can never hold, and rules that do not hold what they are said to: a typo is no
-//! protection.
+//! Checks for rules and hooks that can never match, and for rules that do not match their examples: a typo
+//! protects nothing.
 
 use std::path::Path;
 
@@ -14,24 +14,24 @@ use cotter_files::{
     settings::permissions::{Permissions, RuleExample},
 };
 
-/// Tools that are there only with something else: with skills, with subagents, with a home folder.
+/// Tools that exist only with something else: skills, subagents, or a home folder.
 pub(crate) const SOMETIMES: [&str; 5] =
     ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
 
-/// Tools of Claude Code that are nearly called as others are.
+/// Tools of Claude Code whose names resemble names of other tools.
 const ONLY_THEIRS: [&str; 3] = ["WebSearch", "NotebookRead", "TodoWrite"];
 
-/// Whether there is such a tool, or may be one later.
+/// True if the tool exists, or may exist later.
 pub(crate) fn is_there(tool: &str, known: &[&str]) -> bool {
     let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
     may_be || known.contains(&tool)
 }
 
-/// A tool that nobody has.
+/// A tool name that matches no tool.
 pub(crate) struct UnknownTool<'a> {
-    /// What was meant, in the spelling that it is written in.
+    /// The tool that was probably meant, in the spelling of the program that the name comes from.
     pub(crate) near: Option<&'a str>,
-    /// Whether another program may have it, so that it is no typo.
+    /// True if another program may have the tool, so that the name is no typo.
     pub(crate) is_theirs: bool,
 }
 
@@ -49,8 +49,8 @@ impl<'a> UnknownTool<'a> {
     }
 }
 
-/// What is to be said of a profile's actions for tools that are not there. A gate with a typo guards nothing:
-/// it is an error.
+/// Returns warnings about a profile's actions for tools that do not exist. For a gate this is an error,
+/// because a gate with a typo guards nothing.
 pub(crate) fn check_actions(
     profile: &Profile,
     known: &[&str],
@@ -75,7 +75,7 @@ pub(crate) fn check_actions(
     Ok(told)
 }
 
-/// The rules that can never match: a deny with a typo is no protection.
+/// Returns warnings about rules that can never match: a deny rule with a typo protects nothing.
 pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<SettingsError> {
     let Permissions { allow, ask, deny, .. } = permissions;
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
@@ -99,7 +99,7 @@ pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> V
     told
 }
 
-/// What is to be said of a hook for tools which are not there: a gate with a typo is no protection.
+/// Returns warnings about a hook for tools that do not exist: a gate with a typo protects nothing.
 pub(crate) fn about_blind(path: &Path, name: &str, tools: &[String], agent: &Agent) -> Vec<String> {
     let all = agent.tools();
     let mut known: Vec<&str> = all.specs().map(|spec| spec.name.as_str()).collect();
@@ -119,7 +119,7 @@ pub(crate) fn about_blind(path: &Path, name: &str, tools: &[String], agent: &Age
     told
 }
 
-/// Whether rules match what they are said to match.
+/// Checks all rules against their examples.
 pub(crate) fn check_examples(
     permissions: &Permissions,
     agent: &Agent,
@@ -127,10 +127,10 @@ pub(crate) fn check_examples(
     permissions.examples.iter().try_for_each(|one| check(one, agent))
 }
 
-/// Whether a rule matches what it is said to match, and nothing that it is said not to.
+/// Checks one rule against one example, which it must match or must not match.
 fn check(one: &RuleExample, agent: &Agent) -> Result<(), SettingsError> {
     let RuleExample { kind, rule: text, example, matches } = one;
-    // A rule that is none is told by itself.
+    // An invalid rule is reported elsewhere.
     let Ok(rule) = Rule::parse(*kind, text) else { return Ok(()) };
     let tool = rule.tool();
     let key = match tool {

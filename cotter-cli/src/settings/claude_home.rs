@@ -1,4 +1,5 @@
-//! Whether files of the home folder are used: asked once, kept in the person's settings.
+//! The question whether files of the home folder are used. It is asked once; the answer is stored in the
+//! person's settings.
 
 use cotter::Workspace;
 use cotter_files::{
@@ -15,13 +16,13 @@ use crate::{
     terminal::{ExtraDetail, Terminal, screen::Screen, style::ColorChoice},
 };
 
-/// The person's home folder, seen from a project.
+/// Returns the person's home folder, as seen from a project.
 pub(crate) fn home_folder(workspace: &Workspace) -> HomeFolder<'_> {
     HomeFolder { path: home::folder(), workspace }
 }
 
-/// Asks once whether the home folder's files are used. Where nobody can be asked they are not, which is told
-/// once.
+/// Asks once whether the home folder's files are used. Without a terminal they are not used, and a message
+/// says so once.
 pub(crate) async fn ask_home(
     workspace: &Workspace,
     args: &RunArgs,
@@ -32,7 +33,7 @@ pub(crate) async fn ask_home(
     else {
         return Ok(None);
     };
-    // A file that cannot be read is told when everything is.
+    // A file that cannot be read is reported when all settings are loaded.
     let said = Settings::load(&path, SettingsOwner::User).map(|read| read.unwrap_or_default());
     if said.map_or(true, |said| said.foreign.home.is_some()) {
         return Ok(None);
@@ -56,13 +57,13 @@ pub(crate) async fn ask_home(
     Ok(None)
 }
 
-/// What is said where nobody can be asked, the first time.
+/// Returns the message for a run without a terminal, the first time only.
 fn headless(shown: &str) -> Option<String> {
     let mark = home::told_of_claude()?;
     if mark.exists() {
         return None;
     }
-    // Where it cannot be kept it is said again.
+    // If the marker cannot be written, the message appears again.
     let _ = home::write_private(&mark, b"");
     Some(format!(
         "what is in {shown} is not used: `\"claude\": {{\"home\": true}}` in your settings says that it is, \

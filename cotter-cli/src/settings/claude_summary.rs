@@ -1,4 +1,5 @@
-//! What the home folder would bring, in a few lines, for whoever decides whether it is used.
+//! A short summary of the files for Claude Code in the home folder, for the person who decides whether they
+//! are used.
 
 use cotter::{Workspace, text};
 use cotter_files::{
@@ -12,20 +13,20 @@ use cotter_files::{
 
 use crate::{error::CliError, settings::claude_home::home_folder, trust::shown};
 
-/// What the home folder would bring.
+/// A summary of the files for Claude Code in the home folder.
 #[derive(Default)]
 pub(crate) struct ClaudeSummary {
-    /// What there is, by the word for it.
+    /// The rows: a kind and its contents.
     rows: Vec<(&'static str, String)>,
-    /// What runs, and which rules there are, a line each.
+    /// The hooks, rules and servers, a line each.
     lines: Vec<String>,
 }
 
-/// How many of each kind there are.
+/// The number of entries of each kind.
 #[derive(Default)]
 struct ClaudeCounts {
     hooks: usize,
-    /// Rules that deny, ask and allow.
+    /// The numbers of deny, ask and allow rules.
     rules: [usize; 3],
     modes: Vec<String>,
     plugins: Vec<String>,
@@ -35,7 +36,7 @@ struct ClaudeCounts {
 }
 
 impl ClaudeSummary {
-    /// Reads what would be used. Nothing is started.
+    /// Reads the files that would be used. Starts nothing.
     pub(crate) fn read(workspace: &Workspace) -> Result<Self, CliError> {
         let parts = of_person(&[], true, &home_folder(workspace))?;
         let mut numbers = ClaudeCounts::default();
@@ -43,18 +44,18 @@ impl ClaudeSummary {
         Ok(ClaudeSummary { rows: numbers.rows(), lines: parts.iter().flat_map(lines).collect() })
     }
 
-    /// A line for each kind of thing there is.
+    /// Renders a line for each kind.
     pub(crate) fn shown(&self) -> String {
         self.rows.iter().map(|(what, words)| format!("  {what:<9} {words}\n")).collect()
     }
 
-    /// The same in one line.
+    /// Renders the summary on one line.
     pub(crate) fn in_short(&self) -> String {
         let rows = self.rows.iter().map(|(what, words)| format!("{what}: {words}"));
         rows.collect::<Vec<_>>().join("; ")
     }
 
-    /// Every hook with what it runs, every rule and every server, with the file that says so.
+    /// Lists every hook with its command, every rule and every server, each with its file.
     pub(crate) fn whole(&self) -> String {
         match self.lines.is_empty() {
             true => "there are no hooks, rules or servers".into(),
@@ -110,7 +111,7 @@ impl ClaudeCounts {
     }
 }
 
-/// What a part runs, and its rules.
+/// Lists the hooks, rules and servers of a unit.
 fn lines(part: &ClaudeUnit) -> Vec<String> {
     let permissions = &part.settings.permissions;
     let kinds =
@@ -140,7 +141,7 @@ fn of_hook(hook: &CommandHook) -> String {
     format!("  hook {} at {event} {}", line(&hook.name), line(&does))
 }
 
-/// Words of others, in one line: none of them can look like another.
+/// Renders foreign text on one line, so that no text can look like another line.
 fn line(words: &str) -> String {
     text::show_line(words).into_owned()
 }

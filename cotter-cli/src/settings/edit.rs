@@ -1,4 +1,4 @@
-//! The person's own settings file, changed where they say so. Comments stay where they are.
+//! Edits of the person's own settings file, at their request. Comments in the file stay.
 
 use std::{
     fs, io,
@@ -17,8 +17,8 @@ use jsonc_parser::{
 
 use crate::{error::CliError, paths as home};
 
-/// Changes the file. It is written only where what it says afterwards can be read and is as meant;
-/// otherwise it is left as it is. Gives its path.
+/// Edits the file and returns its path. The file is written only if the result can be parsed and `is_so`
+/// accepts it; otherwise it stays the same.
 pub(crate) fn change(
     edit: impl FnOnce(&str) -> Option<String>,
     is_so: impl FnOnce(&Settings) -> bool,
@@ -41,22 +41,22 @@ pub(crate) fn change(
     Ok(path)
 }
 
-/// The allow rules that a person had this process write: nobody needs to be asked about them again.
+/// The allow rules that a person stored through this process. They need no second confirmation.
 static SAID: Mutex<Vec<String>> = Mutex::new(vec![]);
 
-/// Those rules.
+/// Returns the allow rules that a person stored through this process.
 pub(crate) fn said() -> Vec<String> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Whoever takes such a rule out of their settings has taken back what they said.
+/// Removes rules from this list, after the person took them out of their settings.
 pub(crate) fn forget<'r>(rules: impl Iterator<Item = &'r String>) {
     let gone: Vec<_> = rules.collect();
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     said.retain(|rule| !gone.contains(&rule));
 }
 
-/// Adds allow rules. Those that are there already are not added again.
+/// Adds allow rules. Rules that the file has already are not added again.
 pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, CliError> {
     let has = |list: &[SourcedText], rule: &String| list.iter().any(|known| known.text == *rule);
     let path = change(
@@ -67,13 +67,13 @@ pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, CliError> {
     Ok(path)
 }
 
-/// Takes an allow rule out, wherever it stands in the list.
+/// Removes an allow rule, wherever it stands in the list.
 pub(crate) fn revoke(rule: &str) -> Result<PathBuf, CliError> {
     let gone = |list: &[SourcedText]| list.iter().all(|known| known.text != rule);
     change(|text| without_rule(text, rule), |settings| gone(&settings.permissions.allow))
 }
 
-/// Says whether files for Claude Code in the home folder are used.
+/// Stores whether files for Claude Code in the home folder are used.
 pub(crate) fn use_home(answer: bool) -> Result<PathBuf, CliError> {
     let edit = |text: &str| {
         let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
@@ -84,7 +84,7 @@ pub(crate) fn use_home(answer: bool) -> Result<PathBuf, CliError> {
     change(edit, |settings| settings.foreign.home == Some(answer))
 }
 
-/// Writes the person's choice of a model into their settings. Gives the file.
+/// Stores the person's choice of a model in their settings. Returns the file.
 pub(crate) fn keep_model(name: &str) -> Result<PathBuf, CliError> {
     let is_so = |settings: &Settings| settings.model.as_ref().is_some_and(|m| m.text == name);
     change(|text| Some(with_model(text, name)), is_so)
@@ -114,7 +114,7 @@ fn without_rule(text: &str, rule: &str) -> Option<String> {
     Some(root.to_string())
 }
 
-/// The rule an element of the list stands for: its text, or the text of its `rule`.
+/// Returns the rule of a list element: its text, or the text of its `rule`.
 fn rule_of(node: &CstNode) -> Option<String> {
     let text = match node.as_object() {
         Some(object) => object.get("rule")?.value()?,
@@ -123,7 +123,7 @@ fn rule_of(node: &CstNode) -> Option<String> {
     text.as_string_lit()?.decoded_value().ok()
 }
 
-/// A settings file that says nothing of a model, with one in it. Comments stay where they are.
+/// Inserts a model into a settings file that names none. Comments stay.
 fn with_model(text: &str, name: &str) -> String {
     let open = behind_root_brace(text);
     let name = serde_json::Value::from(name);
@@ -134,7 +134,7 @@ fn with_model(text: &str, name: &str) -> String {
     format!("{before}\n  \"model\": {name}{comma}{end}{after}")
 }
 
-/// The byte position behind the brace of the outermost object.
+/// Returns the byte position behind the brace of the outermost object.
 fn behind_root_brace(text: &str) -> usize {
     let mut at = text.len() - text.trim_start_matches('\u{feff}').len();
     loop {

@@ -1,5 +1,5 @@
-//! What is said about files where something starts: each that is not used, up to a handful of a folder, and
-//! the rest in numbers. `cotter doctor` tells all of it.
+//! The report about files at a start: up to five unused files per folder by name, the rest as numbers.
+//! `cotter doctor` lists everything.
 
 use std::path::{Path, PathBuf};
 
@@ -7,44 +7,45 @@ use cotter_files::extensions::{Diagnostic, Severity};
 
 use crate::{terminal::style::count, trust::shown};
 
-/// What is to be said about the files of a folder, or about one file.
+/// The diagnostics about the files of a folder, or about one file.
 #[derive(Clone)]
 pub(crate) struct FileReport {
-    /// The folder or file, as its author knows it.
+    /// The folder or file, under the path that its author knows.
     pub(crate) folder: PathBuf,
-    /// Everything, grave or not.
+    /// All diagnostics, of every severity.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// What tells all of it.
+    /// The command that lists all diagnostics.
     by: String,
 }
 
-/// How many of a folder are told one by one.
+/// The number of diagnostics per folder that are listed one by one.
 const HANDFUL: usize = 5;
 
-/// What is said at a start.
+/// Returns the lines to print at a start.
 pub(crate) fn in_short(about: &[FileReport]) -> Vec<String> {
     about.iter().flat_map(FileReport::in_short).collect()
 }
 
 impl FileReport {
-    /// Files that `cotter doctor` sees.
+    /// Creates a report about files that `cotter doctor` reads.
     pub(crate) fn new(folder: &Path, diagnostics: Vec<Diagnostic>) -> Self {
         FileReport { folder: folder.into(), diagnostics, by: "cotter doctor".into() }
     }
 
-    /// Files of a space, which is there where it is loaded.
+    /// Creates a report about the files of a space. It names `cotter spaces check`, because `cotter doctor`
+    /// loads no space.
     pub(crate) fn of_space(folder: &Path, diagnostics: Vec<Diagnostic>) -> Self {
         let by = format!("cotter spaces check {}", shown(folder));
         FileReport { by, ..FileReport::new(folder, diagnostics) }
     }
 
-    /// What is not used one by one, the rest in numbers. Notes alone are no reason to say anything.
+    /// Lists unused files one by one and the rest as numbers. Notes alone print nothing.
     fn in_short(&self) -> Vec<String> {
         let of = |wanted: &[Severity]| {
             let told = self.diagnostics.iter();
             told.filter(|told| wanted.contains(&told.severity)).collect::<Vec<_>>()
         };
-        // What would guard something first.
+        // Files that would guard something come first.
         let mut lost = of(&[Severity::InPart]);
         lost.extend(of(&[Severity::Rejected]));
         let (repaired, notes) = (of(&[Severity::Repaired]), of(&[Severity::Warning]).len());
@@ -55,7 +56,7 @@ impl FileReport {
         }
         match repaired[..] {
             [] => {}
-            // As short as a number of them would be.
+            // A single repair is as short as its number.
             [only] => said.push(only.to_string()),
             _ => rest.push(count(repaired.len(), "repair")),
         }

@@ -1,4 +1,4 @@
-//! Everything that files bring, collected owner by owner and applied to an agent in one step.
+//! Everything that files contribute, collected owner by owner and applied to an agent in one step.
 
 use std::{path::Path, sync::Arc};
 
@@ -21,26 +21,26 @@ use crate::{
     settings::{edit as own_settings, file_report as about, file_report::FileReport},
 };
 
-/// Everything that is loaded together, whose it is, and what is to be said about it.
+/// A load of several owners at once, with its messages.
 pub(crate) struct PendingLoad<'a> {
     pub(crate) agent: &'a Agent,
     pub(crate) starts: Arc<dyn HookHost>,
     pub(crate) names: TakenNames,
     pub(crate) owners: Vec<Owner>,
     pub(crate) told: Vec<String>,
-    /// Everything that is said about files, grave or not.
+    /// All diagnostics about files, of every severity.
     pub(crate) about: Vec<FileReport>,
     change: RegistryChange,
-    /// Who was loaded before.
+    /// The owners that were loaded before.
     before: Vec<Owner>,
-    /// Which hooks are left out.
+    /// The class of hooks that is disabled.
     off: Option<DisabledHooks>,
-    /// Whether a person said already that this owner's is to be so.
+    /// Returns true if a person already agreed to what this owner registers.
     is_said: Box<dyn Fn(&Owner) -> bool + 'a>,
 }
 
 impl<'a> PendingLoad<'a> {
-    /// What an agent begins with: whoever started it agrees to it.
+    /// Creates the first load of an agent. The person who starts the agent agrees to all of it.
     pub(crate) fn at_the_start(
         agent: &'a Agent,
         starts: Arc<dyn HookHost>,
@@ -68,7 +68,7 @@ impl<'a> PendingLoad<'a> {
         })
     }
 
-    /// Loads what an owner has, in place of what they had.
+    /// Loads the contents of an owner, in place of its earlier contents.
     pub(crate) fn load(
         &mut self,
         owner: &Owner,
@@ -76,7 +76,8 @@ impl<'a> PendingLoad<'a> {
         extension: impl FnOnce(&mut Registry),
     ) {
         let agreed = agreed || (self.is_said)(owner);
-        // What changed since it was trusted may not rewrite; what a run began with stays as it was.
+        // An owner whose contents changed since they were trusted may not rewrite. A run keeps the contents
+        // that it began with.
         let rewrites = |owner: &Owner| owner.may(Power::Transform);
         let known = self.before.iter().find(|known| known.is(owner) && rewrites(known));
         if let Some(known) = known.filter(|_| !agreed && !rewrites(owner)) {
@@ -102,17 +103,17 @@ impl<'a> PendingLoad<'a> {
         }
     }
 
-    /// Keeps what authors should hear of the files of a folder.
+    /// Adds the diagnostics about the files of a folder.
     pub(crate) fn tell_of(&mut self, folder: &Path, diagnostics: &[Diagnostic]) {
         self.about.push(FileReport::new(folder, diagnostics.to_vec()));
     }
 
-    /// What is said at a start.
+    /// Returns the messages to print at a start.
     pub(crate) fn in_short(&self) -> Vec<String> {
         self.told.iter().cloned().chain(about::in_short(&self.about)).collect()
     }
 
-    /// Those who were there and are no longer.
+    /// Unloads the owners that were loaded before and are gone now.
     pub(crate) fn drop_others(&mut self, before: &[Owner]) {
         let loaded = self.owners.clone();
         let is_gone = |owner: &&Owner| !loaded.iter().any(|known| known.is(owner));
@@ -124,7 +125,8 @@ impl<'a> PendingLoad<'a> {
         }
     }
 
-    /// A person agreed to this already, in these words, and to the rules that they had written down.
+    /// Records that a person agreed to these changes, which make the policy looser, and to the rules that
+    /// they had stored.
     pub(crate) fn agree_to(&mut self, looser: Vec<String>) {
         let said = own_settings::said().into_iter();
         let said = said.map(|rule| format!("new: rule `allow {rule}`"));
@@ -132,7 +134,7 @@ impl<'a> PendingLoad<'a> {
         self.change = change.agreed_to(looser.into_iter().chain(said));
     }
 
-    /// Makes it so.
+    /// Applies the load to the agent.
     pub(crate) fn apply(self) -> Result<ChangeResult, RegisterError> {
         self.agent.apply(self.change)
     }

@@ -1,5 +1,5 @@
-//! What calls may reach on this machine besides the project: default folders for daily work, those of
-//! settings and flags, and what is closed to every call.
+//! The folders that calls may reach besides the project: default folders for daily work, folders from
+//! settings and flags, and folders that are closed to every call.
 
 use std::{
     env,
@@ -11,7 +11,7 @@ use cotter_files::settings::{AccessSettings, SourcedText};
 
 use crate::{error::CliError, paths as home, terminal::screen};
 
-/// What may be read without being asked for it: headers and libraries of the system.
+/// The system folders that calls may read without a question: headers and libraries.
 const SYSTEM: [&str; 6] = [
     "/usr/include",
     "/usr/local/include",
@@ -62,7 +62,7 @@ const CACHES: [&str; 12] = [
     ".gradle/caches",
 ];
 
-/// The place with everything that may be read and written, and everything that is closed.
+/// Adds to the workspace all folders that calls may read or write, and all closed folders.
 pub(crate) fn furnish(
     workspace: Workspace,
     reach: &AccessSettings,
@@ -91,7 +91,7 @@ pub(crate) fn furnish(
     })
 }
 
-/// The folders that confined commands may write besides.
+/// Returns the cache folders that confined commands may also write.
 pub(crate) fn caches(reach: &AccessSettings) -> Result<Vec<PathBuf>, CliError> {
     let home = home::folder();
     let usual = home.iter().flat_map(|home| CACHES.map(|folder| home.join(folder)));
@@ -99,7 +99,7 @@ pub(crate) fn caches(reach: &AccessSettings) -> Result<Vec<PathBuf>, CliError> {
     Ok(usual.chain(written(&reach.caches, home.as_deref())?).collect())
 }
 
-/// The folders of a list in a settings file.
+/// Returns the folders of a list in a settings file.
 fn written(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
     let absolute = |folder: &SourcedText| {
         let path = match (folder.text.strip_prefix("~/"), home) {
@@ -120,9 +120,9 @@ fn written(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>,
     folders.iter().map(absolute).collect()
 }
 
-/// What is ours in a folder, under every name it has: the folder as it is named and where it really is,
-/// and where the links in it lead. Texts for the model are not among it: who keeps them elsewhere may be
-/// at work on them.
+/// Returns a folder of Cotter under every path: the given path, the resolved path, and the targets of the
+/// links in it. Links to skills, agents and commands are excluded, because their owner may want to edit these
+/// texts.
 fn every_name(folder: PathBuf) -> Vec<PathBuf> {
     const TEXTS: [&str; 3] = ["skills", "agents", "commands"];
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -135,7 +135,7 @@ fn every_name(folder: PathBuf) -> Vec<PathBuf> {
     names
 }
 
-/// A folder with its links resolved; one that is not there stays as it is.
+/// Resolves the links of a path. A missing folder keeps its path.
 fn real(folder: PathBuf) -> PathBuf {
     folder.canonicalize().unwrap_or(folder)
 }

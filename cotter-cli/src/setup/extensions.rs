@@ -1,4 +1,4 @@
-//! What folders bring besides settings: skills, commands, agents, and memory files.
+//! The extensions in folders besides settings: skills, commands, agents, and memory files.
 
 use std::path::{Path, PathBuf};
 
@@ -18,14 +18,14 @@ use crate::{
     trust::{TrustSources, replace_copy_paths},
 };
 
-/// The unit of memory files.
+/// The owner's unit for memory files.
 pub(crate) const MEMORY: &str = "memory";
 
-/// What the units of skills, commands and agents that were written for other programs end in: their rules
-/// and hooks are a unit of their own.
+/// The suffix of units with skills, commands and agents of other programs. The rules and hooks of these
+/// programs have a unit of their own.
 pub(crate) const OF_OTHERS: &str = " (extensions)";
 
-/// What was found, before an agent has it.
+/// The extensions that were found, before they are loaded into an agent.
 pub(crate) struct Extensions {
     folders: Vec<ExtensionUnit>,
     memory: MemoryFiles,
@@ -35,13 +35,13 @@ pub(crate) struct Extensions {
 struct ExtensionUnit {
     owner: Owner,
     loaded: LoadedFolder,
-    /// Where it was read from, and how its author knows it.
+    /// The folder that was read, and the path that its author knows.
     from: (PathBuf, PathBuf),
 }
 
 impl Extensions {
-    /// The person's own, the project's, and the memory files of the place. What lies in the project is the
-    /// project's, whoever names it.
+    /// Loads the person's extensions, the project's, and the memory files of the workspace. A folder in the
+    /// project belongs to the project, whoever names it.
     pub(crate) fn load(
         files: &SettingsFiles,
         workspace: &Workspace,
@@ -63,7 +63,7 @@ impl Extensions {
             folders.push(ExtensionUnit { owner, loaded, from: (folder.clone(), folder.clone()) });
         }
         folders.extend(files.brings(Origin::User).map(of_others));
-        // The nearest comes first: of one name the first stays.
+        // The nearest folder comes first: if two items have one name, the first is used.
         for (number, found) in
             standings.0.iter().rev().filter(|found| found.is_folder()).enumerate()
         {
@@ -80,20 +80,20 @@ impl Extensions {
         Extensions { memory: memory(own.as_deref()), folders }
     }
 
-    /// The same without anything of the project's.
+    /// Removes everything of the project.
     pub(crate) fn safe(mut self) -> Self {
         self.folders.retain(|folder| folder.owner.origin != Origin::Project);
         self.memory = MemoryFiles::default();
         self
     }
 
-    /// The folders of skills, which calls may read though ours are closed.
+    /// Makes the folders of skills readable, although Cotter's own folders are closed.
     pub(crate) fn readable(&self, workspace: Workspace) -> Workspace {
         let folders = self.folders.iter().flat_map(|folder| folder.loaded.skill_folders());
         workspace.with_read_roots(folders.collect::<Vec<PathBuf>>())
     }
 
-    /// Adds all of it to what is loaded.
+    /// Adds all extensions to the load.
     pub(crate) fn load_into(self, units: &mut PendingLoad<'_>) {
         let Extensions { folders, memory } = self;
         if !memory.files.is_empty() {
@@ -109,14 +109,14 @@ impl Extensions {
         units.tell_of(Path::new("memory files"), &memory.diagnostics);
     }
 
-    /// The same without memory files: they are in the system prompt of a run that has begun.
+    /// Removes memory files, which are in the system prompt of a run that has begun.
     pub(crate) fn of_a_run(mut self) -> Self {
         self.memory = MemoryFiles::default();
         self
     }
 }
 
-/// What was written for other programs, and is used.
+/// Loads a folder that was written for another program.
 fn of_others((owner, brings): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
     let ExtensionFolder { folder, shown, loading, plugin } = brings;
     let loaded = match plugin {

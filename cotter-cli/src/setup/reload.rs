@@ -1,5 +1,5 @@
-//! Reloads what files bring when they change during a run: in one step, or not at all. A change that would
-//! make the run looser waits for the person; without one it waits for the next run.
+//! Reloads files that change during a run: in one step, or not at all. A change that would make the run
+//! looser waits for the person; without one it waits for the next run.
 
 use std::{
     future::Future,
@@ -38,7 +38,7 @@ use crate::{
     trust::{self, TrustSource, TrustSources},
 };
 
-/// What the command line says, which stands over every file.
+/// The flags of the command line, which take precedence over every file.
 #[derive(Clone)]
 pub(crate) struct FlagUnit {
     mode: Option<Mode>,
@@ -50,7 +50,7 @@ impl FlagUnit {
         FlagUnit { mode: shape.mode, without: shape.without.clone() }
     }
 
-    /// The last of all that is loaded: of what several say, the nearest counts.
+    /// Adds the flags last: if several owners set a value, the nearest wins.
     pub(crate) fn load_into(&self, units: &mut PendingLoad<'_>) {
         units.load(&Owner::new(Origin::User, "command line"), true, |unit| {
             self.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
@@ -59,7 +59,7 @@ impl FlagUnit {
     }
 }
 
-/// What is watched while a run goes on: the person's own extensions, the project's, and who is trusted.
+/// Watches files during a run: the person's extensions, the project's, and the trust records.
 pub(crate) fn watch(workspace: &Workspace, named: Option<&Path>) -> io::Result<FileWatcher> {
     let own = home::config().into_iter().flat_map(|folder| {
         ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
@@ -69,42 +69,42 @@ pub(crate) fn watch(workspace: &Workspace, named: Option<&Path>) -> io::Result<F
     watched.push(home::OPERATOR_SETTINGS.into());
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
     watched.extend(project::watched(&home_folder(workspace)));
-    // What settings name; where they cannot be read nothing starts.
+    // Adds the plugins that settings name. If settings cannot be read, no run starts.
     let seen = SettingsFiles::look(named, workspace, &TrustSources::nothing());
     watched.extend(seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.places()));
     watched.extend(named.and_then(|path| absolute(path).ok()));
-    // A link that a repository brings leads nowhere.
+    // Links inside the project are not followed.
     FileWatcher::new(watched, trust::possible_sources(workspace))
 }
 
-/// Takes up changes of files while a run goes on.
+/// Applies changes of files during a run.
 pub(crate) struct Reloader {
     agent: Agent,
     starts: Arc<dyn HookHost>,
     spaces: Spaces,
-    /// The file that was named on the command line.
+    /// The settings file that was named on the command line.
     named: Option<PathBuf>,
-    /// Settings as they were read last.
+    /// The settings, as they were read last.
     files: SettingsFiles,
-    /// Contents that may be used in this run.
+    /// Hashes of contents that this run may use.
     hashes: Vec<Hash>,
     safe_mode: bool,
-    /// Who was loaded last.
+    /// The owners that were loaded last.
     owners: Vec<Owner>,
-    /// What was said last: nothing is said twice.
+    /// The last messages, so that none is repeated.
     told: Vec<String>,
-    /// What a run keeps as it began.
+    /// The values that a run keeps from its beginning.
     values: MergedSettings,
     records: Vec<TrustRecord>,
     flags: FlagUnit,
-    /// What would loosen, as it was told last.
+    /// The changes that would make the run looser and were reported last.
     waits: Vec<String>,
 }
 
-/// What waits for the person's word.
+/// A change that waits for the person's consent.
 struct PendingConsent {
     answer: Pin<Box<dyn Future<Output = bool> + Send>>,
-    /// What they were shown.
+    /// The changes that the person was shown.
     looser: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ impl Reloader {
         }
     }
 
-    /// Goes on for as long as it is polled.
+    /// Reloads until the future is dropped.
     pub(crate) async fn run(mut self, mut watch: FileWatcher) {
         let mut waiting: Option<PendingConsent> = None;
         loop {
@@ -148,7 +148,7 @@ impl Reloader {
                     _ => continue,
                 },
             };
-            // What changed again is asked about anew.
+            // If files changed again, the person is asked again.
             waiting = match self.reload(agreed_to) {
                 Ok(looser) => self.ask(looser),
                 Err(failure) => {
@@ -161,14 +161,15 @@ impl Reloader {
         }
     }
 
-    /// Loads everything again. Gives what would loosen, but for what a person agreed to in these words.
+    /// Loads everything again. Returns the changes that would make the run looser, except those in
+    /// `agreed_to`.
     fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, CliError> {
         let workspace = self.agent.workspace();
         let standings = match self.safe_mode {
             true => TrustSources::nothing(),
             false => trust::standing_now(workspace, &self.hashes),
         };
-        // Records that cannot be read decide nothing.
+        // If the trust records cannot be read, the earlier ones stay in force.
         let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
         let said = own_settings::said();
         let (files, about) = self.files.load_again(self.named.as_deref(), workspace, &standings)?;
@@ -177,7 +178,7 @@ impl Reloader {
         let extensions = if self.safe_mode { extensions.safe() } else { extensions };
         let (before, agent) = (self.records.clone(), self.agent.clone());
         let shelf = self.spaces.clone();
-        // From here on until all is in force no space is loaded or unloaded.
+        // From here until the change is applied, no space is loaded or unloaded.
         let mut spaces = shelf.read_again(&standings)?;
         let places = spaces.places();
         let now = records.clone();
@@ -205,7 +206,7 @@ impl Reloader {
                 "model, limits, folders and servers of a run stay as it began with them".into(),
             );
         }
-        // Those whose gates are still held are still there.
+        // Owners whose gates are held are still loaded.
         let held = self.owners.iter().filter(|owner| !owners.iter().any(|known| known.is(owner)));
         self.owners = owners.iter().chain(held).cloned().collect();
         self.files = files;
@@ -216,7 +217,7 @@ impl Reloader {
         })
     }
 
-    /// Takes away what of the project nobody trusts any longer, though nothing else can be taken up.
+    /// Unloads owners of the project that are no longer trusted, after a reload failed.
     fn forget(&mut self) {
         let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
         let standings = trust::standing_now(self.agent.workspace(), &self.hashes);
@@ -226,21 +227,21 @@ impl Reloader {
         let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
         let mut change = RegistryChange::new().of_files();
         gone.iter().for_each(|owner| _ = change.load_agreed(owner.clone(), |_| {}));
-        // What is only taken away always can be.
+        // A change that only unloads cannot fail for the contents of a file.
         if !gone.is_empty() && self.agent.apply(change).is_ok() {
             self.owners = kept;
         }
     }
 
-    /// Who was loaded last, and the spaces that the person loaded since. Those they unloaded are gone
-    /// already.
+    /// Returns the owners that were loaded last, and the spaces that the person loaded since. Spaces that
+    /// they unloaded are already gone.
     fn with_owners(&self, spaces: Vec<Owner>) -> Vec<Owner> {
         let known = |owner: &Owner| self.owners.iter().any(|known| known.is(owner));
         let new = spaces.into_iter().filter(|owner| !known(owner));
         self.owners.iter().cloned().chain(new.collect::<Vec<_>>()).collect()
     }
 
-    /// Asks the person, where there is one. Without one, what waits is told once.
+    /// Asks the person for consent. Without a person, each waiting change is reported once.
     fn ask(&mut self, looser: Vec<String>) -> Option<PendingConsent> {
         if looser.is_empty() {
             return None;
@@ -268,7 +269,7 @@ impl Reloader {
         })
     }
 
-    /// Says what was not said before.
+    /// Prints messages that were not printed before.
     fn tell(&mut self, told: impl IntoIterator<Item = String>) {
         let told: Vec<_> = told.into_iter().collect();
         for words in told.iter().filter(|words| !self.told.contains(words)) {
@@ -278,7 +279,7 @@ impl Reloader {
     }
 }
 
-/// Waits for a word, for ever where nothing was asked.
+/// Waits for the answer; forever if no question is open.
 async fn answer(waiting: &mut Option<PendingConsent>) -> bool {
     match waiting {
         Some(waiting) => waiting.answer.as_mut().await,
@@ -286,14 +287,14 @@ async fn answer(waiting: &mut Option<PendingConsent>) -> bool {
     }
 }
 
-/// Who is trusted; `None` where that cannot be told.
+/// Returns the trust records. `None` if they cannot be read.
 fn records(agent: &Agent) -> Option<Vec<TrustRecord>> {
-    // Who takes trust back leaves a file that says so.
+    // A person who withdraws trust leaves a file without the record, so a missing file means unknown.
     home::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
     trust::store(agent.workspace().project()).ok()?.list().ok()
 }
 
-/// Whether nobody trusts what an owner was loaded from any longer, as far as can be told.
+/// True if the contents of an owner are known to be no longer trusted.
 fn is_forgotten(owner: &Owner, standings: &TrustSources) -> bool {
     let unit = Path::new(owner.unit.as_str());
     let found = standings.0.iter().find(|found| unit.starts_with(&found.source));
@@ -302,7 +303,7 @@ fn is_forgotten(owner: &Owner, standings: &TrustSources) -> bool {
     owner.origin == Origin::Project && found.is_some_and(is_unknown)
 }
 
-/// Whether a person trusted what an owner is loaded from, or took that back, since it was loaded.
+/// True if a person trusted the contents of an owner, or withdrew this trust, since the owner was loaded.
 fn is_decided(
     owner: &Owner,
     spaces: &[(Owner, PathBuf)],

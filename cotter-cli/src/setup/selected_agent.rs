@@ -1,4 +1,4 @@
-//! Who an agent is: a profile or an agent file that `--agent` names, and which there are.
+//! The agent that `--agent` names, a profile or an agent file, and the list of profiles.
 
 use std::{
     fs,
@@ -31,39 +31,39 @@ use crate::{
     trust::{SourceKind, TrustSource, TrustSources, shown},
 };
 
-/// The file of a profile.
+/// The file name of a profile.
 const FILE: &str = "agent.json";
 
-/// Who is to run.
+/// The agent to run.
 pub(crate) enum SelectedAgent {
     Profile(Box<LoadedProfile>),
-    /// An agent file, run as the main agent, and whose it is.
+    /// An agent file that runs as the main agent, with its origin.
     File(Box<AgentFile>, Origin),
 }
 
-/// A profile, and where it is.
+/// A profile, with its paths.
 pub(crate) struct LoadedProfile {
     profile: Profile,
-    /// Its file, as its author knows it.
+    /// The file, under the path that its author knows.
     path: PathBuf,
-    /// The folder it is in.
+    /// The folder of the file.
     folder: PathBuf,
-    /// The folder its commands run in: of a project, the copy that is trusted.
+    /// The folder in which its commands run. For a project this is the trusted copy.
     code: PathBuf,
     switches: OperatorSwitches,
 }
 
-/// Where agents are looked for.
+/// A folder in which agents are searched.
 struct AgentFolder<'a> {
-    /// As it is shown.
+    /// The path to show.
     folder: &'a Path,
-    /// As it is read: of a project, the copy that is trusted.
+    /// The path to read. For a project this is the trusted copy.
     read: &'a Path,
     origin: Origin,
 }
 
 impl SelectedAgent {
-    /// Whoever a run is to be, where somebody is named.
+    /// Returns the agent that was named, if any.
     pub(crate) fn named(
         shape: &SetupArgs,
         workspace: &Workspace,
@@ -73,7 +73,7 @@ impl SelectedAgent {
         typed.map(|typed| SelectedAgent::find(typed, workspace, standings)).transpose()
     }
 
-    /// Finds who is named: by a name in `agents/` of a trusted project or of the person, or by a path.
+    /// Finds an agent: by a name in `agents/` of a trusted project or of the person, or by a path.
     fn find(
         typed: &str,
         workspace: &Workspace,
@@ -86,7 +86,7 @@ impl SelectedAgent {
         }
     }
 
-    /// Who answers, where it names somebody.
+    /// Returns the model that the agent names.
     pub(crate) fn model(&self) -> Option<AgentModel<'_>> {
         match self {
             SelectedAgent::Profile(portable) => {
@@ -100,7 +100,7 @@ impl SelectedAgent {
         }
     }
 
-    /// The most requests of a run.
+    /// Returns the maximum number of steps of a run.
     pub(crate) fn max_turns(&self) -> Option<u32> {
         match self {
             SelectedAgent::Profile(portable) => portable.profile.max_turns,
@@ -108,7 +108,7 @@ impl SelectedAgent {
         }
     }
 
-    /// Makes an agent who it is.
+    /// Applies the agent to a configuration.
     pub(crate) fn configure(&self, config: &mut AgentConfig) {
         match self {
             SelectedAgent::Profile(portable) => portable.profile.configure(config),
@@ -124,8 +124,8 @@ impl SelectedAgent {
         }
     }
 
-    /// Adds what a profile asks of its runs to what is loaded. What is in force so far is what it may
-    /// only tighten.
+    /// Adds the permissions and actions of a profile to the load. A profile may only tighten the policy in
+    /// force.
     pub(crate) fn load_into(
         &self,
         units: &mut PendingLoad<'_>,
@@ -137,7 +137,7 @@ impl SelectedAgent {
         checks::check_examples(&profile.permissions, units.agent)?;
         let unknown = checks::about_unknown_tools(&profile.permissions, units.agent);
         units.told.extend(unknown.iter().map(ToString::to_string));
-        // Those there are, not those that it may call.
+        // All tools that exist, not only the tools that this agent may call.
         let known = setup::own_tools()?;
         let known: Vec<_> = known.iter().map(String::as_str).collect();
         let told = checks::check_actions(profile, &known)?;
@@ -156,18 +156,18 @@ impl SelectedAgent {
     }
 }
 
-/// A profile that can be named.
+/// A profile in the list of profiles.
 pub(crate) struct ProfileEntry {
-    /// What is typed.
+    /// The name to type.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-    /// What is read: of a project, the copy that is trusted.
+    /// The path to read. For a project this is the trusted copy.
     pub(crate) read: PathBuf,
-    /// What it says, or why nobody can tell.
+    /// The profile, or the error if it cannot be read.
     pub(crate) profile: Result<Profile, CliError>,
 }
 
-/// The profiles of the person and of trusted folders, those found first that are found first.
+/// Returns the profiles of the person and of trusted folders, in the order in which a name is searched.
 pub(crate) fn profiles(
     workspace: &Workspace,
     standings: &TrustSources,
@@ -194,12 +194,13 @@ pub(crate) fn profiles(
     Ok(listed)
 }
 
-/// The person's own folder, unless the project brings it.
+/// Returns the person's own folder, unless it belongs to the project.
 fn own(workspace: &Workspace) -> Option<PathBuf> {
     home::config().filter(|folder| !home::is_brought_by(folder, workspace.project()))
 }
 
-/// The folders that have agents: the person's own, of whose names no project takes one, then the nearest.
+/// Returns the folders of agents: the person's own first, so that no project can take its names, then the
+/// nearest.
 fn places<'a>(standings: &'a TrustSources, own: Option<&'a Path>) -> Vec<AgentFolder<'a>> {
     let folders = standings.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
     let trusted = folders.filter_map(|found| {
@@ -267,12 +268,12 @@ fn by_name(
     })
 }
 
-/// What is said to somebody who names a folder.
+/// Creates the error for a path that is a folder.
 fn of_folder(folder: &Path) -> CliError {
     let failure = CliError::usage(format!("{} is a folder, and no agent", shown(folder)));
     match folder.join(FILE) {
         file if file.is_file() => {
-            // With a slash in it, or it would be taken for a name.
+            // The path needs a slash, or it would be read as a name.
             failure.with_hint(format!("did you mean `--agent {}`?", shown(&file)))
         }
         _ => failure.with_hint(format!(
@@ -281,7 +282,7 @@ fn of_folder(folder: &Path) -> CliError {
     }
 }
 
-/// A profile by its file. What lies in the project is the project's, whoever names it.
+/// Loads a profile by its file. A file in the project belongs to the project, whoever names it.
 fn by_path(
     path: &Path,
     workspace: &Workspace,
@@ -316,7 +317,7 @@ fn by_path(
     }
 }
 
-/// Reads a profile: `path` is where it is, `read` what is read.
+/// Loads a profile from `read`, and shows it as `path`.
 fn profile(
     path: PathBuf,
     read: &Path,
@@ -328,14 +329,14 @@ fn profile(
     let profile = Profile::from_document(&document, &name, switches.leave())?;
     let whole = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let code = whole(read.parent().unwrap_or(Path::new("/")));
-    // A person may have links on the way to their own. In a project none is followed: it may have come
-    // after the project was trusted.
+    // The person's own path may contain links. In a project no link is followed, because it may be newer than
+    // the trust.
     let folder = if path == read { whole(folder) } else { folder.to_owned() };
     let switches = switches.clone();
     Ok(SelectedAgent::Profile(Box::new(LoadedProfile { profile, path, folder, code, switches })))
 }
 
-/// A file under the name that its author knows.
+/// Parses the file `read`, with `path` as its name in messages.
 fn document(path: &Path, read: &Path) -> Result<Document, CliError> {
     let missing = || CliError::new(format!("there is no profile {}", shown(path)));
     if path == read {
@@ -345,21 +346,21 @@ fn document(path: &Path, read: &Path) -> Result<Document, CliError> {
     Ok(Document::parse_bytes(&path.display().to_string(), &bytes)?)
 }
 
-/// An error and its way out, in a line.
+/// Renders an error and its hint on one line.
 fn in_a_line(error: &SettingsError) -> String {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     format!("{error}{hint}")
 }
 
-/// What a start would say of profiles, for whoever only looks at them.
+/// Checks profiles as a start would, for commands that only look.
 pub(crate) struct ProfileChecker {
     switches: OperatorSwitches,
-    /// The models that could be named; `None` where settings cannot be read, which is told elsewhere.
+    /// The available models. `None` if settings cannot be read, which is reported elsewhere.
     reach: Option<ProviderSet>,
 }
 
 impl ProfileChecker {
-    /// What a start in a place goes by: the operator's switches, and the models of the settings in force.
+    /// Creates a checker with the operator's switches and the models of the settings in force.
     pub(crate) fn new(
         workspace: &Workspace,
         files: Option<&SettingsFiles>,
@@ -370,7 +371,7 @@ impl ProfileChecker {
         Ok(ProfileChecker { switches: OperatorSwitches::read()?, reach })
     }
 
-    /// What is to be said of a profile: why it could not start, and what would be told.
+    /// Returns diagnostics about a profile: errors that would stop a start, and warnings.
     pub(crate) fn about(&mut self, path: &Path, read: &Path, known: &[&str]) -> Vec<Diagnostic> {
         let of = |error: &SettingsError, severity| {
             let line = error.location().map(|location| location.line() as usize);
@@ -383,7 +384,7 @@ impl ProfileChecker {
         };
         let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = whole.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-        // What cannot be read at all is told by who reads it.
+        // A file that cannot be read at all is reported by its reader.
         let Ok(document) = document(path, read) else { return vec![] };
         let profile = match Profile::from_document(&document, &name, self.switches.leave()) {
             Ok(profile) => profile,
@@ -401,7 +402,8 @@ impl ProfileChecker {
         told
     }
 
-    /// Why a model that a profile names cannot answer here. One that is set up elsewhere is no mistake.
+    /// Returns the reason why the model of a profile is not available here. An unavailable model is a
+    /// warning; a text that is no model name is an error.
     fn about_model(&mut self, model: &SourcedText) -> Option<(String, Severity)> {
         let reach = self.reach.as_mut()?;
         let named = AgentModel { text: &model.text, location: None, is_free: false };
@@ -418,7 +420,8 @@ impl ProfileChecker {
     }
 }
 
-/// What an agent is limited to and does not have: a limit with a typo leaves it without.
+/// Returns warnings about tools and skills that an agent is limited to and that do not exist: a typo leaves
+/// it without them.
 pub(crate) fn about_missing(chosen: &SelectedAgent, agent: &Agent) -> Vec<String> {
     let (path, tools, skills) = match chosen {
         SelectedAgent::Profile(portable) => {

@@ -1,4 +1,4 @@
-//! The stored sessions, and finding one by what a person typed.
+//! The stored sessions, and the search for one by what a person typed.
 
 use std::{fs, future::ready, path::PathBuf, sync::Arc};
 
@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 
 use crate::{error::CliError, paths as home, setup};
 
-/// The sessions of this machine's person.
+/// The sessions of the person on this machine.
 pub(crate) struct Sessions {
     folder: PathBuf,
     pub(crate) store: JsonlStore,
@@ -26,12 +26,12 @@ impl Sessions {
         Ok(Sessions { store: JsonlStore::new(&folder), folder })
     }
 
-    /// Where results go that are too long for a model.
+    /// Returns the folder for results that are too long for a model.
     pub(crate) fn spill(&self) -> PathBuf {
         self.folder.join("spill")
     }
 
-    /// The session of an id, or of the beginning of one.
+    /// Finds a session by its id, or by the beginning of its id.
     pub(crate) fn find(&self, typed: &str) -> Result<SmolStr, CliError> {
         if self.store.path(typed).is_ok_and(|path| path.exists()) {
             return Ok(typed.into());
@@ -49,7 +49,7 @@ impl Sessions {
         }
     }
 
-    /// The same, or the last that was started in this folder where nothing was typed.
+    /// Finds a session by its id, or the last one of this folder if no id was typed.
     pub(crate) fn find_or_last(&self, typed: Option<&str>) -> Result<SmolStr, CliError> {
         let Some(typed) = typed else {
             let last = setup::last_session(&self.store, &home::find_workspace(None)?);
@@ -60,7 +60,7 @@ impl Sessions {
         self.find(typed)
     }
 
-    /// The bytes of a session's file and what they hold, without opening it for writing.
+    /// Reads the file of a session and parses it, without opening it for writing.
     pub(crate) fn read(&self, id: &str) -> Result<(Vec<u8>, LoadedSession), CliError> {
         let path = self.store.path(id)?;
         let shown = path.display();
@@ -75,18 +75,18 @@ impl Sessions {
         Ok((bytes, loaded))
     }
 
-    /// Every id, from the names of the files.
+    /// Returns every id, from the names of the files.
     pub(crate) fn ids(&self) -> Vec<SmolStr> {
         self.files().map(|(id, _)| id).collect()
     }
 
-    /// Every id with the length of its file.
+    /// Returns every id with the length of its file.
     pub(crate) fn lengths(&self) -> Vec<(SmolStr, u64)> {
         let length = |file: &fs::DirEntry| file.metadata().map_or(0, |about| about.len());
         self.files().map(|(id, file)| (id, length(&file))).collect()
     }
 
-    /// Every id with its file, in the order of ids.
+    /// Returns every id with its file, in the order of ids.
     fn files(&self) -> impl Iterator<Item = (SmolStr, fs::DirEntry)> + use<> {
         let files = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let named = |file: fs::DirEntry| {
@@ -99,8 +99,7 @@ impl Sessions {
     }
 }
 
-/// A store whose new sessions are not there before something is said in them: what only reports
-/// leaves no file behind.
+/// A store that creates a session with its first line. A command that only reports leaves no file behind.
 pub(crate) struct LazyStore(Arc<JsonlStore>);
 
 impl LazyStore {
@@ -131,7 +130,7 @@ impl Store for LazyStore {
     }
 }
 
-/// A session that is made with its first line.
+/// The log of a session that is created with its first line.
 struct LazyLog {
     store: Arc<JsonlStore>,
     header: SessionHeader,

@@ -1,4 +1,4 @@
-//! The tools of every agent here, and how their commands run.
+//! The tools of every agent, and how their commands run.
 
 use std::{env, path::PathBuf};
 
@@ -22,7 +22,7 @@ use crate::{
     setup::access as roots,
 };
 
-/// Gives an agent its tools, but for those of servers.
+/// Adds all tools except those of MCP servers.
 pub(crate) fn furnish(
     builder: AgentBuilder,
     runner: &Runner,
@@ -43,7 +43,7 @@ pub(crate) fn furnish(
     Ok(builder.config(|config| config.memory = true).hook(memory))
 }
 
-/// How commands run: with little of our environment, confined as settings say.
+/// Creates the runner of commands: with few environment variables, confined as settings say.
 pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
     let named: Vec<_> = values.reach.environment.iter().map(|name| name.text.as_str()).collect();
     let runner = Runner::new(this_program())
@@ -54,15 +54,15 @@ pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
     Ok(runner)
 }
 
-/// Who starts the programs of hooks.
+/// Creates the runner of hook programs.
 pub(crate) fn hooks(runner: &Runner, redactor: Redactor) -> Result<HookRunner, CliError> {
     let webhooks = OperatorSwitches::read()?.webhooks;
     let hooks = HookRunner::new(runner.clone(), env::vars_os());
     Ok(hooks.with_posts(Webhooks::clone(&webhooks), redactor))
 }
 
-/// The tools of servers. Those that were not seen before are started; what is the matter with one is
-/// told on standard error.
+/// Returns the tools of MCP servers. Servers without stored definitions are started; errors of a server go to
+/// standard error.
 pub(crate) async fn servers(
     servers: Servers,
     runner: &Runner,
@@ -82,7 +82,7 @@ pub(crate) async fn servers(
     Ok(Some(mcp))
 }
 
-/// The tools of servers that were seen before. None is started.
+/// Returns the tools of MCP servers with stored definitions. Starts no server.
 pub(crate) fn seen_servers(
     servers: Servers,
     runner: &Runner,
@@ -104,7 +104,7 @@ fn surroundings(runner: &Runner, workspace: &Workspace) -> McpHost {
     }
 }
 
-/// The program that is running; on Linux also after its file was replaced.
+/// Returns the path of the running program. On Linux it stays valid after the file was replaced.
 fn this_program() -> PathBuf {
     match cfg!(target_os = "linux") {
         true => "/proc/self/exe".into(),

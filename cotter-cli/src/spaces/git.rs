@@ -1,8 +1,7 @@
-//! A repository, as the source of a space: one commit is fetched, and its files are read out of it one by
-//! one.
+//! A git repository as the source of a space. One commit is fetched, and its files are read one by one.
 //!
-//! Nothing of a repository is ever checked out. Its hooks, filters, attributes, submodules and settings
-//! have no say: git works in a folder of our own, with settings of our own, and hands over bytes.
+//! Nothing of a repository is ever checked out. Its hooks, filters, attributes, submodules and settings have
+//! no effect. Git works in a folder of Cotter, with settings of Cotter, and returns bytes.
 
 use std::{
     collections::BTreeMap,
@@ -22,19 +21,19 @@ use cotter_files::trust::snapshot::{MOST_BYTES, MOST_ITEMS, SnapshotItem};
 
 use crate::error::CliError;
 
-/// How repositories may be reached.
+/// The permitted schemes of addresses.
 const SCHEMES: [&str; 3] = ["https", "ssh", "file"];
 
-/// The most that is fetched, packed or not.
+/// The maximum size of a fetch in bytes, packed or not.
 const MOST_FETCHED: u64 = 512 * 1024 * 1024;
 
-/// The longest a repository may take.
+/// The time limit of one git command.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The longest name of a branch, tag or commit.
+/// The maximum length of the name of a branch, tag or commit.
 const MOST_REV: usize = 200;
 
-/// The variables that git gets: no settings of its own are among them.
+/// The variables that git gets. None of them configures git.
 const VARIABLES: [&str; 11] = [
     "HOME",
     "USER",
@@ -57,7 +56,7 @@ pub(crate) struct GitUrl {
 }
 
 impl GitUrl {
-    /// An address, where a text is meant as one; `None` for the path of a folder.
+    /// Parses an address. `None` if the text is the path of a folder.
     pub(crate) fn parse(typed: &str) -> Result<Option<Self>, CliError> {
         let Some((scheme, rest)) = typed.split_once("://") else {
             let is_short = typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
@@ -101,7 +100,7 @@ impl GitUrl {
     }
 }
 
-/// The whole address that `user@host:path` is short for.
+/// Returns the full address of the short form `user@host:path`.
 fn spelled_out(short: &str) -> Option<String> {
     let (host, path) = short.split_once(':')?;
     let is_plain = short.bytes().all(|byte| byte.is_ascii_graphic()) && !path.is_empty();
@@ -113,7 +112,7 @@ fn wrong(typed: &str, what: &str) -> CliError {
         .with_hint("name a folder, or a repository by `https://`, `ssh://` or `file:///`")
 }
 
-/// Whether a text can be a branch, a tag or a commit, and nothing else.
+/// Checks that a text can only be a branch, a tag or a commit.
 pub(crate) fn check_rev(rev: &str) -> Result<(), CliError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
     let is_rev = !rev.is_empty()
@@ -131,7 +130,8 @@ pub(crate) fn check_rev(rev: &str) -> Result<(), CliError> {
     }
 }
 
-/// The files of one commit, and which it is. `scratch` is made for it, and removed afterwards.
+/// Fetches one commit and returns its files and its id. `scratch` is created for the fetch and removed
+/// afterwards.
 pub(crate) fn fetch(
     address: &GitUrl,
     rev: Option<&str>,
@@ -207,7 +207,7 @@ impl GitFetch<'_> {
         self.read(&files).map(|items| (items, commit))
     }
 
-    /// The bytes of files.
+    /// Reads the bytes of files.
     fn read(&self, files: &[GitFile]) -> Result<BTreeMap<PathBuf, SnapshotItem>, CliError> {
         let bytes: u64 = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
         if files.len() > MOST_ITEMS || bytes > MOST_BYTES {
@@ -237,7 +237,8 @@ impl GitFetch<'_> {
         self.scratch.join("repository")
     }
 
-    /// Runs git to its end. Its output goes to files, so that a watch on the folder is a watch on all of it.
+    /// Runs git to its end. Its output goes to files in the scratch folder, so the size limit of that folder
+    /// covers it.
     fn git(&self, args: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, CliError> {
         let cannot = |cause: io::Error| CliError::new("git cannot be started").with_cause(cause);
         let [out, err, stdin] = ["out", "err", "in"].map(|name| self.scratch.join(name));
@@ -263,7 +264,7 @@ impl GitFetch<'_> {
         let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let path = env::join_paths(env::split_paths(&path).filter(|folder| folder.is_absolute()));
         let path = path.unwrap_or_default();
-        // A relative entry must not decide what `git` is.
+        // A relative entry of `PATH` must not decide which `git` runs.
         let program = env::split_paths(&path).map(|folder| folder.join("git"));
         let program = program.into_iter().find(|program| program.is_file());
         let mut command = Command::new(program.unwrap_or_else(|| "/usr/bin/git".into()));
@@ -281,7 +282,7 @@ impl GitFetch<'_> {
             ("GIT_NO_REPLACE_OBJECTS", "1"),
             ("GIT_NO_LAZY_FETCH", "1"),
             ("GIT_OPTIONAL_LOCKS", "0"),
-            // A redirection does not lead to another kind of address.
+            // A redirect cannot lead to another scheme.
             ("GIT_ALLOW_PROTOCOL", self.address.scheme),
         ] {
             command.env(name, value);
@@ -306,7 +307,7 @@ impl GitFetch<'_> {
         command
     }
 
-    /// Waits, but not for ever, and not for more than a space can be.
+    /// Waits for git. Stops it after the time limit, or when the folder exceeds the size limit.
     fn wait(&self, mut command: Command) -> Result<ExitStatus, CliError> {
         let mut child = command.spawn().map_err(|cause| {
             CliError::new("git cannot be started").with_cause(cause).with_hint("install git")
@@ -335,7 +336,7 @@ impl GitFetch<'_> {
     }
 }
 
-/// What git said of why it failed, without what nobody reads to its end.
+/// Creates the error with the first lines of git's error output.
 fn failed(args: &[&str], said: &[u8]) -> CliError {
     const LINES: usize = 5;
     let said = String::from_utf8_lossy(&said[..said.len().min(4096)]).into_owned();
@@ -344,7 +345,7 @@ fn failed(args: &[&str], said: &[u8]) -> CliError {
     lines.fold(failure, |failure, line| failure.with_cause(text::clip(line.trim(), 300)))
 }
 
-/// A row of `ls-tree`: mode, kind, object, size, a tab, the path.
+/// Parses a row of `ls-tree`: mode, kind, object, size, a tab, the path.
 fn file(row: &[u8]) -> Result<GitFile, CliError> {
     let senseless = || CliError::new("git gave a list that makes no sense");
     let at = row.iter().position(|byte| *byte == b'\t').ok_or_else(senseless)?;
@@ -364,7 +365,7 @@ fn file(row: &[u8]) -> Result<GitFile, CliError> {
     }
 }
 
-/// The next object of `cat-file --batch`, and what comes after it.
+/// Returns the next object of `cat-file --batch`, and the rest.
 fn object<'a>(rest: &'a [u8], file: &GitFile) -> Option<(&'a [u8], &'a [u8])> {
     let end = rest.iter().position(|byte| *byte == b'\n')?;
     let head = std::str::from_utf8(&rest[..end]).ok()?;
@@ -376,7 +377,7 @@ fn object<'a>(rest: &'a [u8], file: &GitFile) -> Option<(&'a [u8], &'a [u8])> {
     Some((bytes, rest.get(end + 1 + size..)?.strip_prefix(b"\n")?))
 }
 
-/// How much a folder holds.
+/// Returns the total size of a folder in bytes.
 fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let of = |entry: fs::DirEntry| match entry.metadata() {

@@ -1,7 +1,7 @@
-//! The person's own spaces: the folder they are in, and the file that says where each came from.
+//! The person's own spaces: their folder, and the file with the source of each.
 //!
-//! One process at a time changes them, with `spaces.lock` held. What is made is made beside its place and
-//! moved there; what a killed process left is put back or taken away by the next.
+//! One process at a time changes them, and holds `spaces.lock` for it. A new folder is created beside its
+//! final path and then moved. If a process was killed, the next one restores or removes its leftovers.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -19,10 +19,10 @@ use serde_json::json;
 
 use crate::{error::CliError, paths as home, trust::shown};
 
-/// The number of the format.
+/// The version of the file format.
 const VERSION: u64 = 1;
 
-/// Whether a path is that of one of them, there or not.
+/// True if a path is the folder of one of the person's own spaces. It need not exist.
 pub(crate) fn is_one(path: &Path) -> bool {
     let above = std::path::absolute(path).ok().and_then(|path| Some(path.parent()?.to_owned()));
     let real = |path: PathBuf| path.canonicalize().ok();
@@ -30,30 +30,30 @@ pub(crate) fn is_one(path: &Path) -> bool {
     is_id && above.and_then(real).is_some_and(|above| home::spaces().and_then(real) == Some(above))
 }
 
-/// Where a space came from.
+/// The source of a space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpaceRecord {
     pub(crate) id: String,
     /// A folder, or the address of a repository.
     pub(crate) source: String,
-    /// What was asked for of the repository: a branch, a tag, a commit.
+    /// The branch, tag or commit that was requested.
     pub(crate) rev: Option<String>,
-    /// The commit it was.
+    /// The commit that was fetched.
     pub(crate) revision: Option<String>,
-    /// What was put in its place.
+    /// The hash of the installed contents.
     pub(crate) hash: Hash,
 }
 
-/// Where they are, as long as nobody else may change them.
+/// The store of the person's own spaces. It holds the lock, so that no other process changes them.
 pub(crate) struct SpaceStore {
-    /// `spaces`.
+    /// The folder `spaces`.
     folder: PathBuf,
-    /// `spaces.lock.json`.
+    /// The file `spaces.lock.json`.
     file: PathBuf,
     _lock: File,
 }
 
-/// The entries of the lock file; none where there is none.
+/// Reads the entries of the lock file; empty if there is no file.
 pub(crate) fn entries(file: &Path) -> Result<Vec<SpaceRecord>, CliError> {
     let Some(document) = Document::load(file)? else { return Ok(vec![]) };
     let read = || {
@@ -97,7 +97,7 @@ fn entry(object: &Object<'_>) -> Result<SpaceRecord, SettingsError> {
 }
 
 impl SpaceStore {
-    /// Waits until nobody else changes spaces, and tidies up.
+    /// Waits for the lock, then removes leftovers of killed processes.
     pub(crate) fn open() -> Result<Self, CliError> {
         let config = home::config().ok_or_else(home::no_config)?;
         let workspace = home::find_workspace(None)?;
@@ -124,12 +124,12 @@ impl SpaceStore {
         Ok(home)
     }
 
-    /// Where a space of that id is, there or not.
+    /// Returns the folder of a space with this id. It need not exist.
     pub(crate) fn space_folder(&self, id: &str) -> PathBuf {
         self.folder.join(id)
     }
 
-    /// A folder for what is on its way in.
+    /// Returns the folder for a space that is being installed.
     pub(crate) fn scratch(&self) -> PathBuf {
         self.folder.join(NEW)
     }
@@ -138,7 +138,7 @@ impl SpaceStore {
         entries(&self.file)
     }
 
-    /// Writes the entry of a space, or takes it out.
+    /// Writes the entry of a space, or removes it.
     pub(crate) fn set(&self, id: &str, entry: Option<SpaceRecord>) -> Result<(), CliError> {
         let mut entries = self.entries()?;
         entries.retain(|known| known.id != id);
@@ -149,7 +149,7 @@ impl SpaceStore {
         home::write_private(&self.file, text.as_bytes())
     }
 
-    /// Puts contents in the place of a space, whatever is there.
+    /// Installs the contents of a space in place of any earlier ones.
     pub(crate) fn put(&self, id: &str, snapshot: &Snapshot) -> Result<(), CliError> {
         let (new, old, folder) = (self.scratch(), self.old(id), self.space_folder(id));
         let done = || {
@@ -167,7 +167,7 @@ impl SpaceStore {
         })
     }
 
-    /// Takes a space away; whether it was there.
+    /// Removes a space. Returns true if it existed.
     pub(crate) fn take_away(&self, id: &str) -> Result<bool, CliError> {
         let folder = self.space_folder(id);
         if folder.symlink_metadata().is_err() {
@@ -184,7 +184,7 @@ impl SpaceStore {
         self.folder.join(format!("{OLD}{id}"))
     }
 
-    /// Puts back what was moved away and not replaced, and takes away what is left over.
+    /// Restores folders that were moved away and not replaced, and removes leftovers.
     fn tidy(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let name = entry?.file_name();
@@ -203,7 +203,7 @@ impl SpaceStore {
     }
 }
 
-/// What is being made, what it replaces, what is being taken away. No id begins so.
+/// The prefixes of a new folder, a replaced folder and a removed folder. No id begins with a dot.
 const NEW: &str = ".new";
 const OLD: &str = ".old-";
 const GONE: &str = ".gone";
@@ -222,7 +222,7 @@ impl SpaceRecord {
     }
 }
 
-/// Writes contents to a new folder, its owner's alone.
+/// Writes contents to a new folder that only its owner can access.
 fn write(snapshot: &Snapshot, folder: &Path) -> io::Result<()> {
     private_folder(folder)?;
     for (path, item) in snapshot.items() {
@@ -253,7 +253,7 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Removes a folder, whether it is there or not.
+/// Removes a folder. A missing folder is no error.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(()),

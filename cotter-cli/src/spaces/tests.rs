@@ -11,7 +11,7 @@ use cotter_test::Scripted;
 
 use crate::spaces::*;
 
-/// Nothing is started here: no call is made.
+/// A hook host that starts nothing, because no call is made.
 struct Never;
 
 impl HookHost for Never {
@@ -27,14 +27,14 @@ impl HookHost for Never {
     }
 }
 
-/// Everything that is registered.
+/// Renders everything that is registered.
 fn registered(agent: &Agent) -> String {
     let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent, NameKind::Hook];
     let names: Vec<_> = kinds.into_iter().flat_map(|kind| agent.names(kind)).collect();
     format!("{:#?}\n{names:#?}\n{:#?}", agent.hooks(), agent.policy())
 }
 
-/// What of it is a space's.
+/// Lists the registered hooks and skills of spaces.
 fn of_spaces(agent: &Agent) -> Vec<String> {
     let hooks = agent.hooks();
     let hooks = hooks.iter().map(|hook| format!("{}/{}", hook.owner.origin, hook.name));
@@ -43,7 +43,7 @@ fn of_spaces(agent: &Agent) -> Vec<String> {
     hooks.chain(skills).filter(|line| line.starts_with("space")).collect()
 }
 
-/// Spaces of those ids, all but `three` trusted.
+/// Creates three spaces, all but `three` trusted.
 fn spaces(root: &Path) -> Spaces {
     let (own, store) = (root.join("spaces"), TrustStore::open(root.join("trust")));
     for id in ["one", "two", "three"] {
@@ -64,7 +64,7 @@ fn spaces(root: &Path) -> Spaces {
     spaces
 }
 
-/// What each command says, and what is there after it.
+/// Runs commands, and renders the reply to each with the registrations of spaces after it.
 async fn said(session: &Session, agent: &Agent, root: &Path, typed: &[&str]) -> String {
     let mut said = String::new();
     for typed in typed {
@@ -103,7 +103,7 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
         ],
     );
     let first = first.await;
-    // Its gate is taken out of the file: loaded again, it stays until a person unloads it.
+    // The gate is removed from its file. A new load keeps it until a person unloads the space.
     fs::remove_file(root.join("spaces/one/hooks/gate.yaml")).unwrap();
     let typed = ["/spaces load one", "/spaces unload one", "/spaces unload one"];
     let said = first + &said(&session, &agent, &root, &typed).await;

@@ -1,5 +1,5 @@
-//! What a run puts on standard error beside its answer: lines that stay, a sign of life that comes and
-//! goes. While a question is open nothing else is drawn; what comes meanwhile is told after it.
+//! The output of a run on standard error beside its answer: permanent lines and a spinner. While a question
+//! is open, nothing else is drawn; lines that arrive meanwhile are printed after it.
 
 use std::{
     fmt::Display,
@@ -13,43 +13,43 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::terminal::style;
 
-/// Takes the line away that the cursor is on.
+/// The escape sequence that clears the line of the cursor.
 const CLEAR: &str = "\r\u{1b}[K";
 
-/// The one way to the screen of everybody who draws during a run.
+/// The shared access to the screen for everything that draws during a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Screen(Arc<ScreenShared>);
 
 #[derive(Debug, Default)]
 struct ScreenShared {
     state: Mutex<ScreenState>,
-    /// Somebody waits to put a question.
+    /// Notifies the follower that a question waits.
     wanted: Notify,
 }
 
 #[derive(Debug, Default)]
 struct ScreenState {
-    /// How many questions are open: those of subagents may wait for each other.
+    /// The number of open questions. Questions of subagents may wait for each other.
     open: usize,
-    /// Whether a sign of life is on the screen.
+    /// True if the spinner is on the screen.
     drawn: bool,
-    /// What is told when no question is open.
+    /// Lines to print when no question is open.
     waiting: Vec<String>,
-    /// Whether somebody tells what happens, and so has to be waited for.
+    /// True if a follower prints the events of the run. Questions then wait for it.
     followed: bool,
-    /// Who waits to put a question.
+    /// The questions that wait for the follower.
     asking: Vec<oneshot::Sender<()>>,
 }
 
 impl Screen {
-    /// Tells something on lines of its own: at once, or after the question that is open.
+    /// Prints something on lines of its own: now, or after the open question.
     pub(crate) fn tell(&self, line: String) {
         let mut state = self.state();
         state.waiting.push(line);
         state.tell();
     }
 
-    /// Draws a sign of life, unless a question is open.
+    /// Draws the spinner, unless a question is open.
     pub(crate) fn draw(&self, line: &str) {
         let mut state = self.state();
         if state.open == 0 {
@@ -58,7 +58,7 @@ impl Screen {
         }
     }
 
-    /// Takes the screen for a question: once everything is told that happened before it.
+    /// Takes the screen for a question, after all earlier events are printed.
     pub(crate) async fn open(&self) -> QuestionGuard<'_> {
         let told = {
             let mut state = self.state();
@@ -67,7 +67,7 @@ impl Screen {
         };
         if let Some(told) = told {
             self.0.wanted.notify_one();
-            // Whoever followed may be gone: then nobody has anything to tell.
+            // The follower may be gone. Then no event is left to print.
             let _ = told.await;
         }
         let mut state = self.state();
@@ -76,13 +76,14 @@ impl Screen {
         QuestionGuard(self)
     }
 
-    /// From here on somebody tells what happens, and calls `let_ask` whenever nothing is left to tell.
+    /// Registers a follower, which prints the events of the run. It calls `let_ask` whenever it has printed
+    /// all of them.
     pub(crate) fn follow(&self) -> FollowGuard {
         self.state().followed = true;
         FollowGuard(self.clone())
     }
 
-    /// Waits until somebody wants to put a question, and lets them.
+    /// Waits until a question wants the screen, and lets it proceed.
     pub(crate) async fn let_ask(&self) {
         self.0.wanted.notified().await;
         for asking in std::mem::take(&mut self.state().asking) {
@@ -108,13 +109,13 @@ impl ScreenState {
         }
         self.clear();
         for line in std::mem::take(&mut self.waiting) {
-            // Nobody is left to be told when this fails.
+            // A failed write to standard error cannot be reported anywhere.
             let _ = writeln!(io::stderr().lock(), "{line}");
         }
     }
 }
 
-/// A question that is open. Its end, also when it was given up, tells what waited for it.
+/// An open question. When this is dropped, also by an abort, the waiting lines are printed.
 pub(crate) struct QuestionGuard<'a>(&'a Screen);
 
 impl Drop for QuestionGuard<'_> {
@@ -125,8 +126,8 @@ impl Drop for QuestionGuard<'_> {
     }
 }
 
-/// Somebody who tells what happens. At their end questions wait for nobody, and nothing is drawn that is
-/// not told.
+/// The registration of a follower. When this is dropped, questions stop waiting for the follower, and the
+/// spinner is cleared.
 pub(crate) struct FollowGuard(Screen);
 
 impl Drop for FollowGuard {
@@ -138,21 +139,21 @@ impl Drop for FollowGuard {
     }
 }
 
-/// Tells something on a line of its own where no run has begun.
+/// Prints a text on lines of its own, before a run has begun.
 pub(crate) fn tell(text: &str) {
     let mut err = io::stderr().lock();
     let clears = err.is_terminal() && style::can_clear_lines();
     let over = if clears { CLEAR } else { "" };
-    // Nobody is left to be told when this fails.
+    // A failed write to standard error cannot be reported anywhere.
     let _ = writeln!(err, "{over}{}", text::show(text));
 }
 
-/// Warns on a line of its own where no run has begun.
+/// Prints a warning on a line of its own, before a run has begun.
 pub(crate) fn warn(words: impl Display) {
     tell(&format!("warning: {}", text::show_line(&words.to_string())));
 }
 
-/// Writes to standard output. A reader who left is no error.
+/// Writes to standard output. A closed pipe is no error.
 pub(crate) fn say(text: &str) -> ExitCode {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! A sign of life on a terminal while a run goes on. Anywhere else there is none.
+//! The spinner: an animated line on a terminal during a run. Without a terminal nothing is drawn.
 
 use std::{
     future::pending,
@@ -14,17 +14,17 @@ use crate::terminal::{screen::Screen, style};
 
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
-/// A quick run shows none.
+/// The delay before the first frame. A quick run shows no spinner.
 const FIRST: Duration = Duration::from_millis(300);
 const NEXT: Duration = Duration::from_millis(100);
 
-/// How much of what goes on is shown where there is room for more.
+/// The number of characters of the activity that are shown if the line has room.
 const MOST: usize = 60;
 
-/// One line on standard error that comes and goes.
+/// A line on standard error with the current activity.
 pub(crate) struct Spinner {
     screen: Screen,
-    /// What is going on; `None` where nothing is to be drawn.
+    /// The current activity. `None` if nothing is to be drawn.
     what: Option<String>,
     frame: usize,
     due: Option<Instant>,
@@ -36,14 +36,14 @@ impl Spinner {
         Spinner { screen, what: terminal.then(|| "thinking".into()), frame: 0, due: None }
     }
 
-    /// Says what is going on from here on.
+    /// Sets the current activity.
     pub(crate) fn say(&mut self, what: &str) {
         if let Some(said) = &mut self.what {
             *said = text::clip(&text::show_line(what), MOST).into_owned();
         }
     }
 
-    /// Draws the next frame when it is due. Never over where there is nothing to draw.
+    /// Draws the next frame when it is due. Never returns if there is nothing to draw.
     pub(crate) async fn tick(&mut self) {
         let Some(what) = &self.what else { return pending().await };
         let due = *self.due.get_or_insert_with(|| Instant::now() + FIRST);
@@ -54,15 +54,15 @@ impl Spinner {
     }
 }
 
-/// How wide the terminal is, now: people change it.
+/// Returns the current width of the terminal, which a person may change at any time.
 fn columns() -> usize {
     let size = tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0);
     size.map_or(80, |size| size.ws_col.into())
 }
 
-/// What fits into a line after a frame: a line that is too long would leave its first row behind.
+/// Cuts the text to the line after a frame. A longer line would leave its first row behind.
 fn fitting(what: &str, columns: usize) -> String {
-    // The frame, the space after it, and the last column, at which some terminals begin a new line.
+    // Reserves the frame, the space after it, and the last column, at which some terminals begin a new line.
     let room = columns.saturating_sub(4);
     let width = |char: char| if char.is_ascii() { 1 } else { 2 };
     if what.chars().map(width).sum::<usize>() <= room {

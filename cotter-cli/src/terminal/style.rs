@@ -1,4 +1,4 @@
-//! Colour, where it is wanted: on terminals, unless `NO_COLOR` or `--color` say otherwise.
+//! Colour: on terminals, unless `NO_COLOR` or `--color` says otherwise.
 
 use std::{
     env,
@@ -8,7 +8,7 @@ use std::{
 use clap::ValueEnum;
 use cotter::text;
 
-/// What `--color` asks for.
+/// The value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorChoice {
     /// On terminals.
@@ -20,7 +20,7 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// Whether one stream gets colour.
+/// The colour setting of one stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     colour: bool,
@@ -46,7 +46,7 @@ impl Style {
         Style { colour }
     }
 
-    /// Warns on standard error. Nobody is left to be told when that fails.
+    /// Prints a warning on standard error. A failed write cannot be reported anywhere.
     pub(crate) fn warn(self, words: &str) {
         let label = self.warning("warning:");
         let _ = writeln!(io::stderr().lock(), "{label} {}", text::show(words));
@@ -72,7 +72,7 @@ impl Style {
         self.paint("2", text)
     }
 
-    /// Line by line, so that a reader that cuts lines cuts no colour open.
+    /// Paints line by line, so that a reader that cuts lines leaves no colour open.
     fn paint(self, code: &str, text: &str) -> String {
         if !self.colour {
             return text.into();
@@ -85,7 +85,7 @@ impl Style {
     }
 }
 
-/// A number of things, and the word for them. The word is a noun of our own, at its end or before ` of`.
+/// Formats a number with its noun, with a plural `s`. The noun ends the word, or stands before ` of `.
 pub(crate) fn count(number: usize, word: &str) -> String {
     let (noun, rest) = match word.split_once(" of ") {
         Some((noun, rest)) => (noun, format!(" of {rest}")),
@@ -95,7 +95,7 @@ pub(crate) fn count(number: usize, word: &str) -> String {
     format!("{number} {noun}{ending}{rest}")
 }
 
-/// Whether a terminal understands more than letters.
+/// True if the terminal understands escape sequences.
 pub(crate) fn can_clear_lines() -> bool {
     env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }

@@ -1,5 +1,5 @@
-//! Rows in columns. The last column is broken where a terminal ends, and goes on below where it began; where
-//! there is no terminal a row is a line.
+//! Rows in columns. The last column wraps at the edge of the terminal and continues below its own beginning.
+//! Without a terminal, a row is one line.
 
 use std::{env, io};
 
@@ -8,16 +8,16 @@ use rustix::termios::tcgetwinsize;
 
 use crate::terminal::style::{ColorChoice, Style};
 
-/// How much of a line the last column gets at least; where it would get less it stands below the others.
+/// The smallest width of the last column. If less is left, the last column stands below the others.
 const LEAST: usize = 30;
 
-/// How far a last column is set in that stands below the others.
+/// The indentation of a last column that stands below the others.
 const BELOW: usize = 4;
 
-/// How something is painted.
+/// A function that paints a text.
 pub(crate) type Paint = fn(Style, &str) -> String;
 
-/// A text on one line, and how it is painted.
+/// A text on one line, with its paint.
 #[derive(Clone)]
 pub(crate) struct StyledSpan {
     text: String,
@@ -25,12 +25,13 @@ pub(crate) struct StyledSpan {
 }
 
 impl StyledSpan {
-    /// What may come from anywhere is made fit to be seen.
+    /// Creates a span. Control characters of the text are made visible, because it may come from foreign
+    /// input.
     pub(crate) fn new(paint: Paint, text: &str) -> Self {
         StyledSpan { text: text::show_line(text).into_owned(), paint }
     }
 
-    /// As it is.
+    /// Creates a span without colour.
     pub(crate) fn plain(text: &str) -> Self {
         StyledSpan::new(|_, text| text.to_owned(), text)
     }
@@ -40,16 +41,16 @@ impl StyledSpan {
     }
 }
 
-/// Where rows are shown.
+/// The output that rows are rendered for.
 #[derive(Clone, Copy)]
 pub(crate) struct Page {
     pub(crate) style: Style,
-    /// How many columns there are; `None`: as many as are needed.
+    /// The number of columns. `None`: unlimited.
     width: Option<usize>,
 }
 
 impl Page {
-    /// Standard output, as wide as its terminal. Where there is none `COLUMNS` may say.
+    /// Returns standard output with the width of its terminal. Without a terminal, `COLUMNS` gives the width.
     pub(crate) fn on_stdout(when: ColorChoice) -> Self {
         let of_terminal = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
         let said = || env::var("COLUMNS").ok()?.parse().ok();
@@ -57,7 +58,7 @@ impl Page {
         Page { style: Style::on_stdout(when), width }
     }
 
-    /// Rows: each with columns as wide as their widest, and last a text of several pieces.
+    /// Renders rows. Each column is as wide as its widest cell; the last cell is a text of several spans.
     pub(crate) fn rows(self, rows: &[(Vec<StyledSpan>, Vec<StyledSpan>)]) -> String {
         let columns = rows.iter().map(|(columns, _)| columns.len()).max().unwrap_or_default();
         let widest = |column: usize| {
@@ -78,7 +79,7 @@ impl Page {
         out
     }
 
-    /// A text after something that is so wide, and below where it began once a line is full.
+    /// Renders spans after a lead of `wide` columns. Further lines are indented to where the spans began.
     pub(crate) fn hang(self, lead: &str, wide: usize, pieces: &[StyledSpan]) -> String {
         let paint = |piece: &StyledSpan| (piece.paint)(self.style, &piece.text);
         let pieces: Vec<_> = pieces.iter().filter(|it| !it.text.is_empty()).cloned().collect();
@@ -106,7 +107,7 @@ impl Page {
     }
 }
 
-/// Pieces on lines of some width. A word that is longer stands by itself.
+/// Breaks spans into lines of at most `width` columns. A longer word stands on a line of its own.
 fn fold(pieces: &[StyledSpan], width: usize) -> Vec<Vec<StyledSpan>> {
     let mut lines: Vec<Vec<StyledSpan>> = vec![vec![]];
     let mut used = 0;
@@ -187,7 +188,7 @@ mod tests {
                 hidden\u{1b}  a   two\nlines
             "#]],
         );
-        // Too little would be left beside the others.
+        // The last column would be too narrow beside the others.
         check(
             Some(36),
             rows,

@@ -1,4 +1,4 @@
-//! What a `.claude` or an `.agents` would run, as it is shown before somebody trusts it.
+//! The commands of a `.claude` or an `.agents`, shown before the person trusts the folder.
 
 use std::{ffi::OsString, path::Path};
 
@@ -19,7 +19,7 @@ use cotter_files::{
 
 use crate::error::CliError;
 
-/// The commands that a `.claude` or an `.agents` declares.
+/// Returns the commands that a `.claude` or an `.agents` declares.
 pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
     let mut declared = vec![];
     for name in SETTINGS {
@@ -54,7 +54,8 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliE
     Ok(declared)
 }
 
-/// A file of a plugin in a snapshot. What is no folder though something should be in it may have been one.
+/// Reads a file of a plugin from a snapshot. If a file stands where a folder is expected, this is an error,
+/// because the folder may have declared something.
 fn read(snapshot: &Snapshot, within: &Path, path: &Path) -> Option<Result<Vec<u8>, String>> {
     if let Some((_, bytes)) = snapshot.file(&within.join(path)) {
         return Some(Ok(bytes.to_vec()));
@@ -73,14 +74,14 @@ fn declared_servers(
     let document = Document::parse(&shown, &file.text)?;
     let root = document.root().object()?;
     let servers = root.get("mcpServers").unwrap_or_else(|| document.root()).object()?;
-    // As they will be started.
+    // The placeholders are filled in, as they will be when the servers start.
     let filled = servers.members().map(|(name, node)| (name, plugin.filled_in(node.to_json())));
     let filled = serde_json::Value::from_iter(filled).to_string();
     let document = Document::parse(&shown, &filled)?;
     Ok(crate::trust::declared_servers(document.root(), declared)?)
 }
 
-/// The plugins in a folder `.agents`.
+/// Returns the names of the plugins in a folder `.agents`.
 fn plugins_in(snapshot: &Snapshot) -> Vec<OsString> {
     if !snapshot.source().ends_with(".agents") {
         return vec![];

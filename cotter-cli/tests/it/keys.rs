@@ -1,4 +1,4 @@
-//! Keys: where they may be kept, who is offered what at a terminal, and that nobody sees them.
+//! Keys: the files they may be stored in, the offer at a terminal, and that they are never shown.
 
 use std::{
     fs,
@@ -88,7 +88,7 @@ fn s28_a_file_of_keys_is_the_persons_alone() {
         hint: `chmod 600 [T]/home/.config/cotter/credentials.json`
     "#]],
     );
-    // What is wrong with it is said without a word of what is in it.
+    // The error quotes nothing of the file.
     check(
         &format!("{{\"anthropic\": \"{KEY}\"}}"),
         0o600,
@@ -165,7 +165,7 @@ fn s3_a_projects_file_of_keys_is_not_read() {
     );
 }
 
-/// What a person at a terminal sees who has no model, and types.
+/// Checks the screen of a person without a model, with these keys typed.
 fn check_offer(world: &World, keys: &[(&str, &str)], expected: &Expect) {
     let mut screen = Screen::new(world, &["-p", "--ask", "what is in a.txt?"]);
     for (wait, keys) in keys {
@@ -175,7 +175,7 @@ fn check_offer(world: &World, keys: &[(&str, &str)], expected: &Expect) {
     expected.assert_eq(&screen.end(world));
 }
 
-/// A world where nobody answers in Ollama's place.
+/// Creates a world in which Ollama does not answer.
 fn quiet_world() -> World {
     World::new().with_env("NO_COLOR", "1").with_env("OLLAMA_HOST", "127.0.0.1:9")
 }
@@ -296,7 +296,7 @@ fn a_key_of_a_common_shape_is_whose_the_person_says() {
         "#]],
     );
     check_hidden(&world, key);
-    // Nothing is guessed where it could be anybody's, and nothing is sent.
+    // The key could be of any provider, so nothing is guessed and nothing is sent.
     let keys = [("[n]one: ", "1\n"), ("not shown): ", "odd-key\n"), ("Whose key is it?", "\n")];
     check_offer(
         &quiet_world(),
@@ -472,8 +472,7 @@ fn whoever_wants_none_of_it_gets_none() {
     assert!(!world.path("home/.local").exists() && !world.path("home/.config").exists());
 }
 
-/// S28: every byte that is printed and every file that is written, with keys in use and a
-/// provider that says them aloud.
+/// S28: no printed byte and no written file contains a key, even if a provider echoes the key.
 #[test]
 fn s28_keys_reach_nobody() {
     let secret = "hush-hush-0123456789";
@@ -542,7 +541,7 @@ fn s28_keys_reach_nobody() {
     }
 }
 
-/// No file but the one that is for it holds a key.
+/// Checks that only the file of keys contains the key.
 fn check_hidden(world: &World, secret: &str) {
     for file in files_below(&world.path("")) {
         let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();

@@ -1,4 +1,4 @@
-//! `cotter ledger`: every decision, and whether the record is whole.
+//! `cotter ledger`: every decision, and the check of the hash chain.
 
 use std::fs;
 

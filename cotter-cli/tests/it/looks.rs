@@ -1,4 +1,4 @@
-//! Looking at a run that was not started: `hooks list`, `hooks test` and `explain` with the flags that decide
+//! Looks at a run that is not started: `hooks list`, `hooks test` and `explain` with the flags that decide
 //! what a run has.
 
 use std::{fs, os::unix::fs::PermissionsExt};
@@ -10,7 +10,8 @@ use crate::{
     support::World,
 };
 
-/// A person with a space that guards `etc`, a profile that asks, and settings for now and then.
+/// Creates a person with a space that guards `etc`, a profile that asks, and a settings file for
+/// `--settings`.
 fn world() -> World {
     let world = World::new().with_env("NO_COLOR", "1").with_env("PATH", "/usr/bin:/bin");
     world

@@ -1,4 +1,4 @@
-//! The `cotter` binary as a person meets it: whole outputs, exit codes, files.
+//! Tests of the `cotter` binary from outside: whole outputs, exit codes, files.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 #![expect(clippy::too_many_lines, reason = "whole outputs are long")]

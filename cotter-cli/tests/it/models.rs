@@ -1,11 +1,11 @@
-//! Which model is meant, what is said where none can be had, and `cotter models list`.
+//! The choice of a model, the errors if none is available, and `cotter models list`.
 
 use cotter_test::{Dialect, LocalProvider};
 use expect_test::{Expect, expect};
 
 use crate::support::World;
 
-/// What is said to a model's name.
+/// Checks the output for a model's name.
 fn check_name(name: &str, expected: Expect) {
     World::new().check(&["-p", "--model", name, "hi"], expected);
 }
@@ -207,7 +207,7 @@ fn a_fallback_of_the_command_line_must_be_there() {
     "#]],
     );
     assert!(!world.sessions().exists());
-    // It stands over the settings, and oneself is nobody else.
+    // The flag replaces the fallbacks of the settings, and a model is no fallback of itself.
     world.settings(r#"{"fallbackModels": ["opnai/x"]}"#);
     check(
         "rehearsal",
@@ -244,7 +244,7 @@ fn a_fallback_of_the_settings_that_cannot_be_used_is_left_out() {
         warning: [T]/home/.config/cotter/settings.json:4:33: $.fallbackModels[2]: the fallback model `opnai/x` is left out: there is no provider `opnai` (did you mean `openai`?)
         warning: [T]/home/.config/cotter/settings.json:4:57: $.fallbackModels[4]: the fallback model `openai/x` is left out: `OPENAI_BASE_URL` holds no address of a provider: expected an address that begins with `http://` or `https://`
     "#]]);
-    // A command asks nobody.
+    // A command asks no model.
     assert!(world.output(&["-p", "/tools"]).stderr.is_empty());
     expect![[r#"
         exit 0
@@ -443,7 +443,7 @@ fn the_settings_stand_over_the_variables_of_everywhere() {
     );
 }
 
-/// The list without the catalogue's own rows, which change with its date.
+/// Lists the models without the rows of the catalogue, which change with its date.
 fn listed(world: &World, args: &[&str]) -> String {
     let shown = world.shown(&world.output(args));
     let ours = |line: &&str| {
@@ -462,7 +462,7 @@ fn listed(world: &World, args: &[&str]) -> String {
     (kept.join("\n") + "\n").replace(date, "[DATE]")
 }
 
-/// Ollama on this machine, with models; nobody at the usual place.
+/// Starts Ollama with models, on a port that is not the default one.
 fn ollama() -> LocalProvider {
     LocalProvider::start(Dialect::OpenAiChat, []).without_key().with_models(["qwen3:8b", "gemma4"])
 }

@@ -1,5 +1,5 @@
-//! Answers that hold for longer: for a session, or always, as a rule that is shown, can be narrowed, listed
-//! and taken back.
+//! Answers that hold for longer: for a session, or permanently as a rule. A rule is shown, and can be
+//! narrowed, listed and removed.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn world() -> World {
     world
 }
 
-/// Runs a prompt at a terminal and types the next line whenever an answer is waited for.
+/// Runs a prompt at a terminal and types the next line at each question.
 fn check(world: &World, prompt: &str, lines: &[&str], expected: Expect) {
     let mut screen = Screen::new(world, &["-p", "--ask", "--model", "rehearsal", prompt]);
     for (before, line) in lines.iter().enumerate() {
@@ -434,7 +434,7 @@ fn the_main_job_asks_where_it_should() {
     "#]].assert_eq(&world.shown(&told));
 }
 
-/// What nobody was asked about is named, with the flag that would ask.
+/// A call that was refused without a question is named, with the flag that would ask.
 #[test]
 fn what_nobody_was_asked_about_is_named() {
     let world = world();

@@ -1,4 +1,4 @@
-//! Profiles: `--agent`, the five actions in real runs, what operators switch, and what a project brings.
+//! Profiles: `--agent`, the five actions in real runs, the operator's switches, and profiles of a project.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ fn world() -> World {
     World::new().with_env("NO_COLOR", "1")
 }
 
-/// A person with a profile of their own.
+/// Writes a profile of the person.
 fn with_profile(world: &World, text: &str) {
     world.write(&format!("{AUDIT}/agent.json"), text);
 }
@@ -35,7 +35,7 @@ fn run<'a>(further: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
     [&["-p", "--model", "rehearsal", "--agent", "audit"], further, &[prompt]].concat()
 }
 
-/// What a profile kept, without what differs.
+/// Reads a file that a profile wrote, with all varying parts masked.
 fn kept(world: &World, path: &str) -> String {
     let lines = fs::read_to_string(world.path(path)).unwrap_or_default();
     world.plain(&lines)
@@ -170,7 +170,7 @@ fn l18_commands_run_where_the_operator_lets_them() {
         --- stderr
         refused: write: not in production (onToolCall.command, profile:audit)
     "#]]);
-    // A rewrite is refused, and with it the call: nothing a profile says changes what a tool is given.
+    // A rewrite is refused together with the call: a profile's hook never changes the input of a tool.
     script(
         &at,
         &format!("{AUDIT}/check.sh"),
@@ -201,7 +201,7 @@ fn l18_commands_run_where_the_operator_lets_them() {
     );
 }
 
-/// A server for https on this machine. Gives each request's path and body.
+/// Starts an HTTPS server on this machine. Returns its port, and the path and body of each request.
 fn https() -> (u16, mpsc::Receiver<(String, String)>) {
     let certificate = include_bytes!("../data/loopback/localhost.cert.der").to_vec();
     let key =
@@ -221,14 +221,15 @@ fn https() -> (u16, mpsc::Receiver<(String, String)>) {
         for stream in listener.incoming().flatten() {
             let connection = ServerConnection::new(config.clone()).unwrap();
             let mut stream = BufReader::new(StreamOwned::new(connection, stream));
-            // Whoever does not trust the certificate hangs up.
+            // A client that does not trust the certificate closes the connection.
             let Some(request) = request(&mut stream) else { continue };
             let answer = match request.0.as_str() {
                 "/redirect" => format!("302 Found\r\nlocation: https://localhost:{port}/elsewhere"),
                 "/broken" => "500 Oh".to_owned(),
                 _ => "204 No Content".to_owned(),
             };
-            // Before the answer: who has that is done.
+            // The test gets the request before the answer is written, because the client ends after the
+            // answer.
             if sender.send(request).is_err() {
                 return;
             }
@@ -264,7 +265,7 @@ fn webhook(bucket: &str, url: &str) -> String {
     format!(r#"{{"hooks": {{"{bucket}": [{{"action": "webhook", "url": "{url}"}}]}}}}"#)
 }
 
-/// A world in which this machine's server may be told.
+/// Creates a world in which this machine's server is on the allow list.
 fn listing(port: u16) -> World {
     let authority = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/loopback/ca.pem");
     world()
@@ -315,16 +316,16 @@ fn l17_a_webhook_that_fails_changes_nothing() {
         let output = world.output(&run(&["--no-session"], "read a.txt"));
         assert!(output.status.success(), "{}", world.shown(&output));
         let paths: Vec<_> = told.try_iter().map(|(path, _)| path).collect();
-        // What redirects is not followed.
+        // Redirects are not followed.
         assert_eq!(paths, [path]);
     }
-    // Nobody is there, and a name that leads here is not taken for another.
+    // No server listens on this port.
     let nowhere = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let world = listing(nowhere);
     with_profile(&world, &webhook("onToolCall", &format!("https://localhost:{nowhere}/")));
     let output = world.output(&run(&["--no-session"], "read a.txt"));
     assert!(output.status.success(), "{}", world.shown(&output));
-    // Somebody whose certificate nobody vouches for is told nothing.
+    // A server with a certificate that is not trusted gets nothing.
     let world = World::new()
         .with_env("NO_COLOR", "1")
         .with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", format!("localhost:{port}"));
@@ -445,7 +446,7 @@ fn l18_hooks_are_switched_off_by_the_operator() {
     );
 }
 
-/// What trusts a project's folder as it is.
+/// Returns the flag that trusts the project's folder with its current contents.
 fn hash(world: &World) -> String {
     let printed = world.output(&["trust", "--print"]);
     let text = String::from_utf8(printed.stdout).unwrap();
@@ -527,7 +528,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
         (rehearsal is an offline stand-in, not a model)
     "#]],
     );
-    // What it keeps is below its own folder, and takes no trust away.
+    // The profile writes below its own folder, and the trust in the project stays.
     assert_eq!(kept(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(), 1);
     assert_eq!(hash(&world), trusted);
     let named = [&named[..3], &[&*trusted, "--no-session"], &named[3..]].concat();
@@ -544,7 +545,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
     "#]],
     );
     assert_eq!(kept(&world, "project/.cotter/agents/audit/runs/calls.jsonl").lines().count(), 2);
-    // A folder that becomes a link after it was looked at is not written to.
+    // A folder that becomes a link after the check is not written to.
     let agents = world.path("project/.cotter/agents");
     fs::create_dir(world.path("elsewhere")).unwrap();
     let swaps = format!(
@@ -569,7 +570,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
         hint: `cotter agents list` shows those there are
     "#]],
     );
-    // One that lies elsewhere in the project cannot be trusted, also by a link from outside.
+    // A profile elsewhere in the project cannot be trusted, not even through a link from outside.
     let lies = world.write("project/mine/agent.json", "{}");
     let args = ["-p", "--model", "rehearsal", "--agent", lies.to_str().unwrap(), "read a.txt"];
     world.check(&args, expect![[r#"
@@ -586,7 +587,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
     assert_eq!(world.output(&args).status.code(), Some(3));
 }
 
-/// A repository that brings a profile of a name that is taken does not get its place.
+/// A project's profile does not replace the person's profile of the same name.
 #[test]
 fn s3_s6_a_persons_own_profile_is_meant_before_a_projects() {
     let world = world();
@@ -608,13 +609,13 @@ fn s3_s6_a_persons_own_profile_is_meant_before_a_projects() {
         --- stderr
         refused: read {"path":"a.txt"}: the profile `audit` wants a person to approve this, and nobody is there to be asked (onToolCall.approve, profile:audit); with `--ask` it is put to you on the terminal
     "#]]);
-    // One that only the project has is its own.
+    // A name that only the project has means the project's profile.
     let args = ["-p", "--model", "rehearsal", "--no-session", &trusted, "--agent", "other"];
     let output = world.output(&[&args[..], &["read a.txt"]].concat());
     assert!(output.status.success(), "{}", world.shown(&output));
 }
 
-/// What a secret may stand in stays in the session: lines that are kept say what happened, and no more.
+/// A stored line says what happened and contains no values that may be secret.
 #[test]
 fn l17_s21_a_kept_line_tells_no_contents_after_a_secret() {
     let world = world().with_env("LAB_TOKEN", "hush-hush-123");
@@ -640,7 +641,7 @@ fn l17_s21_a_kept_line_tells_no_contents_after_a_secret() {
     assert!(!lines.contains("hush-hush") && !lines.contains("plain-but-secret"), "{lines}");
 }
 
-/// A variable that cannot be read meant something, and nobody knows what.
+/// A variable that is not UTF-8 is an error, not "unset".
 #[test]
 fn l18_an_operators_word_that_is_no_text_is_an_error() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
@@ -802,7 +803,7 @@ fn s3_a_model_is_named_among_those_the_person_has_set_up() {
     at.settings(r#"{"model": "rehearsal"}"#);
     let named = at.output(&args);
     assert!(named.status.success(), "{}", at.shown(&named));
-    // A project's settings are held to the same.
+    // A project's settings have the same limit.
     let at = world();
     at.write(
         "project/.cotter/settings.json",
@@ -914,7 +915,7 @@ fn s3_a_profile_only_tightens() {
     );
 }
 
-/// The profile in the README, as it stands there.
+/// The profile in the README, unchanged.
 #[test]
 fn the_page_about_profiles_does_what_it_says() {
     let readme = include_str!("../../../README.md");
@@ -971,13 +972,13 @@ fn what_is_not_kept_is_told_and_changes_nothing() {
     assert_eq!(fs::read_dir(world.path("elsewhere")).unwrap().count(), 0);
 }
 
-/// A run keeps the profile that it began with, gates and all, whatever becomes of its file.
+/// A run keeps the profile that it began with, including its gates, even if the file changes.
 #[test]
 fn s2_a_profile_stays_as_a_run_began_with_it() {
     let world = world().with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
     let asks = r#"{"hooks": {"onToolCall": [{"action": "approve", "tools": ["write"]}]}}"#;
     with_profile(&world, asks);
-    // The first call takes the profile away.
+    // The first call deletes the profile.
     world.settings(
         r#"{"hooks": {"tool.post": [{"name": "away", "tools": ["read"], "command": ["rm", "agents/audit/agent.json"]}]}}"#,
     );
@@ -1028,7 +1029,7 @@ fn l15_whoever_names_a_folder_is_told_of_its_file() {
     );
 }
 
-/// Gates are asked again once somebody answered; what they say then is told where it is new.
+/// Gates are asked again after an answer; only a new verdict is printed.
 #[test]
 fn l16_s4_a_question_is_told_of_once() {
     let world = world();
@@ -1068,7 +1069,7 @@ fn l16_s4_a_question_is_told_of_once() {
     "#]]);
 }
 
-/// What `agents check`, `doctor` and a start say of a profile.
+/// Returns the output of `agents check`, `doctor` and a start about a profile.
 fn said_of(world: &World, profile: &str) -> String {
     with_profile(world, profile);
     let path = world.path(&format!("{AUDIT}/agent.json"));
@@ -1202,7 +1203,7 @@ fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
 
         hint: did you mean `write`?
     "#]].assert_eq(&said_of(&world, &gate(r#"["wriet"]"#)));
-    // What may come later, and what others have.
+    // Tools that may exist later, and tools of other programs.
     expect![[r#"
         exit 0
         --- stdout
@@ -1224,7 +1225,7 @@ fn l18_a_gate_with_a_typo_is_an_error_of_the_profile() {
         --- stderr
         warning: [T]/home/.config/cotter/agents/audit/agent.json:1:58: $.hooks.onToolCall[0].tools: there is no tool `WebSearch`: for it `onToolCall.approve` guards nothing
     "#]].assert_eq(&said_of(&world, &gate(r#"["mcp__depot__*", "del*", "WebSearch"]"#)));
-    // Their name for ours is ours.
+    // Claude Code's name of a tool matches Cotter's tool.
     with_profile(&world, &gate(r#"["Write", "Bash"]"#));
     world.check(
         &run(&["--no-session"], "write x to b.txt then run `true`"),

@@ -1,5 +1,4 @@
-//! `cotter -p` with models over the network: the same run whoever answers, on a provider of this
-//! machine.
+//! `cotter -p` with models over the network: the run is the same with every provider, on a local server.
 
 use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-/// A provider, the model that is asked for, and a world in which it is set up by its variables.
+/// A provider, its model, and a world that sets the provider up by variables.
 struct Line {
     world: World,
     provider: LocalProvider,
@@ -37,7 +36,8 @@ impl Line {
         ["-p", "--model", self.model].into_iter().chain(more.iter().copied()).collect()
     }
 
-    /// Runs with these arguments. All that is printed; nothing was asked wrongly, and so often.
+    /// Runs with these arguments and returns the output. Checks the number of requests, and that none was
+    /// invalid.
     fn run(&self, more: &[&str], requests: usize) -> String {
         let shown = self.world.shown(&self.world.output(&self.args(more)));
         assert_eq!(self.provider.refusals(), Vec::<String>::new(), "{}", self.model);
@@ -46,7 +46,7 @@ impl Line {
     }
 }
 
-/// What is the same whoever answers.
+/// Runs every dialect and checks that the results are equal. Returns the result.
 fn of_all(run: impl Fn(Dialect) -> String) -> String {
     let [first, second, third] = Dialect::ALL.map(run);
     assert_eq!(first, second);
@@ -54,7 +54,7 @@ fn of_all(run: impl Fn(Dialect) -> String) -> String {
     first
 }
 
-/// A run that is the same whoever answers.
+/// Checks a run that is the same with every dialect.
 fn check_all(answers: impl Fn() -> Vec<Answer>, args: &[&str], requests: usize, expected: Expect) {
     expected.assert_eq(&of_all(|dialect| Line::new(dialect, answers()).run(args, requests)));
 }
@@ -93,7 +93,7 @@ fn the_result_of_a_tool_goes_back() {
     }
 }
 
-/// What was told event by event: types, and what they say. Pieces of a text are joined as they come.
+/// Renders the events of a stream: their types and contents. Pieces of a text are joined.
 fn told(stdout: &[u8]) -> String {
     let mut lines: Vec<String> = vec![];
     for line in String::from_utf8_lossy(stdout).lines() {
@@ -119,7 +119,7 @@ fn told(stdout: &[u8]) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// Parts of a message without those that only their provider understands.
+/// Removes the parts of a message that only its provider understands.
 fn without_thoughts(mut content: Value) -> Value {
     if let Value::Array(parts) = &mut content {
         parts.retain(|part| part["type"] != "thinking");
@@ -346,7 +346,7 @@ fn a_proxy_is_the_way_to_everybody_but_this_machine() {
     assert_eq!(proxy.requests()[0].path, "http://models.example/v1/chat/completions");
 }
 
-/// What is printed, but for the cause: whoever failed words that.
+/// Removes the causes from an output, because their wording depends on the failure.
 fn without_cause(shown: &str) -> String {
     let kept = shown.lines().filter(|line| !line.starts_with("  caused by:"));
     kept.map(|line| format!("{line}\n")).collect()
@@ -430,7 +430,7 @@ fn whoever_does_not_answer_is_told_how_they_were_reached() {
         .with_env("ANTHROPIC_BASE_URL", format!("http://{gone}"))
         .with_env("http_proxy", format!("http://{gone}"));
     world.settings(far);
-    // All at once: each is tried again for a while.
+    // The runs start together, because each of them retries for a while.
     let start = |model| world.spawn(&["-p", "--no-session", "--model", model, "hi"]);
     let children =
         ["ollama/x", "anthropic/x", "near/x", "far/x"].map(|model| (model, start(model)));
@@ -577,7 +577,7 @@ fn l21_a_price_that_is_not_known_refuses_a_budget_before_anything_is_sent() {
     assert!(!line.world.sessions().exists());
     // A command spends nothing.
     assert!(line.world.output(&["-p", "/tools"]).status.success());
-    // What is shown can be pasted.
+    // The settings in the hint can be pasted.
     let line = Line::new(Dialect::OpenAiChat, [Answer::text("Hello.")]);
     let args = line.args(&["--max-budget-usd", "1", "hi"]);
     let shown = String::from_utf8(line.world.output(&args).stderr).unwrap();
@@ -601,11 +601,11 @@ fn a_cassette_plays_what_was_recorded() {
         let prompt = "what is in a.txt?";
         let recorded = line.run(&["--record-cassette", tape, prompt], 2);
         check_page(&fs::read_to_string(tape).unwrap());
-        // Without a key, and without anybody to ask.
+        // Playing needs no key and no provider.
         let elsewhere = World::new();
         let shown = elsewhere.shown(&elsewhere.output(&line.args(&["--cassette", tape, prompt])));
         assert_eq!(shown.replace(line.model, "[MODEL]"), recorded);
-        // Another question of the same model gets the answer that comes next.
+        // Another prompt to the same model gets the next recorded reply.
         let args = line.args(&["--cassette", tape, "--output-format", "json", "and?"]);
         let shown = elsewhere.shown(&elsewhere.output(&args));
         assert!(shown.starts_with("exit 0"), "{shown}");
@@ -619,7 +619,7 @@ fn a_cassette_plays_what_was_recorded() {
     .assert_eq(&shown);
 }
 
-/// The page names everything in a cassette.
+/// Checks that the page names every key of a cassette.
 fn check_page(tape: &str) {
     let page = include_str!("../../../docs/FORMATS.md");
     let (_, page) = page.split_once("## Cassette file").expect("the page has the section");
@@ -628,7 +628,7 @@ fn check_page(tape: &str) {
     }
 }
 
-/// The keys of a cassette's own lines, bodies aside.
+/// Returns the keys of a cassette's lines, without those in bodies and headers.
 fn keys_of(tape: &str) -> BTreeSet<String> {
     fn collect(value: &Value, keys: &mut BTreeSet<String>) {
         let Value::Object(fields) = value else { return };
@@ -712,7 +712,7 @@ fn a_cassette_wants_the_model_it_was_recorded_with() {
         hint: name the model that the cassette was recorded with, as in `--model provider/model`
     "#]],
     );
-    // A key stands for another model.
+    // The key selects another model.
     line.world.check(
         &args,
         expect![[r#"

@@ -1,4 +1,4 @@
-//! Files that change while a run goes on: taken up whole or not at all, and nothing gets looser by them.
+//! Files that change during a run: they are applied completely or not at all, and never make the run looser.
 
 use std::{
     fs::{self, File},
@@ -18,13 +18,13 @@ use crate::{
 
 const DENY: &str = r#"{"permissions": {"deny": ["read(./a.txt)"]}}"#;
 
-/// A model that reads one file over and over.
+/// Writes a script of a model that reads one file again and again.
 fn reading(world: &World) -> String {
     let step = r#"{"calls": [{"name": "read", "input": {"path": "a.txt"}}], "delayMs": 50}"#;
     world.script(&vec![step; 1000].join(","))
 }
 
-/// Whether each call so far was refused.
+/// Returns for each call so far: true if it was refused.
 pub(crate) fn refusals(world: &World) -> Vec<bool> {
     let Some(id) = world.ids().first().cloned() else { return vec![] };
     let text = fs::read_to_string(world.sessions().join(format!("{id}.jsonl"))).unwrap();
@@ -33,14 +33,14 @@ pub(crate) fn refusals(world: &World) -> Vec<bool> {
     messages.map(|line| line["message"]["is_error"] == true).collect()
 }
 
-/// Waits until a call that is made from now on is refused, or is not.
+/// Waits until a later call is refused, or until one runs.
 pub(crate) fn wait_for_refusal(world: &World, refused: bool) {
     let before = refusals(world).len();
     let is_so = || refusals(world).iter().skip(before + 1).any(|is| *is == refused);
     wait_until(is_so, if refused { "a call is refused" } else { "a call runs" });
 }
 
-/// A run that goes on, and what it says on standard error.
+/// A run in progress, with its standard error in a file.
 pub(crate) struct Running<'w> {
     world: &'w World,
     child: Child,
@@ -67,7 +67,7 @@ impl<'w> Running<'w> {
         self.child.wait().unwrap();
     }
 
-    /// What it said but for calls that were refused.
+    /// Ends the run and checks its standard error, without lines about refused calls.
     pub(crate) fn end(mut self, expected: Expect) {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
         self.child.wait().unwrap();
@@ -78,7 +78,7 @@ impl<'w> Running<'w> {
     }
 }
 
-/// Tightening acts at once; what is broken leaves what was in force; what would loosen waits.
+/// A stricter change acts at once. A broken file leaves the settings in force. A looser change waits.
 #[test]
 fn s2_hot_reload_of_a_persons_own_settings() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -104,7 +104,7 @@ fn s2_hot_reload_of_a_persons_own_settings() {
     "#]]);
 }
 
-/// A skill, a command or an agent that changes is taken up, and one that is broken is told.
+/// A changed skill, command or agent is loaded, and a broken one is reported.
 #[test]
 fn hot_reload_of_a_persons_own_skills_and_commands() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -131,7 +131,7 @@ fn trust(world: &World) {
     screen.end(world);
 }
 
-/// Deleting the folder, or checking out a branch without it, drops no gate; taking trust back does.
+/// Deleting the folder, or checking out a branch without it, drops no gate. Withdrawing trust does.
 #[test]
 fn s2_s8_hot_reload_of_what_a_project_brings() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -155,7 +155,7 @@ fn s2_s8_hot_reload_of_what_a_project_brings() {
     "#]]);
 }
 
-/// What a person trusts while a run goes on counts in it: they were shown what it is.
+/// A source that a person trusts during a run is loaded into it, because they were shown its contents.
 #[test]
 fn s8_hot_reload_of_what_is_trusted_meanwhile() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -174,7 +174,7 @@ fn s8_hot_reload_of_what_is_trusted_meanwhile() {
     "#]]);
 }
 
-/// Who takes trust back is heard at once, whatever else is broken.
+/// Withdrawn trust takes effect at once, even if another file is broken.
 #[test]
 fn s2_what_is_no_longer_trusted_goes_though_another_file_is_broken() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -193,7 +193,7 @@ fn s2_what_is_no_longer_trusted_goes_though_another_file_is_broken() {
     "#]]);
 }
 
-/// Contents that were named by their hash stay what they were for the run.
+/// Contents that were trusted by hash stay the same for the run.
 #[test]
 fn s2_s8_hot_reload_of_what_was_trusted_by_its_hash() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -213,10 +213,10 @@ fn s2_s8_hot_reload_of_what_was_trusted_by_its_hash() {
     "#]]);
 }
 
-/// The question with its prompt. Keys count from the prompt on.
+/// The question with its prompt. Keys count only after the prompt.
 const LET_IT: &str = "Let it?\r\n[y]es, [n]o: ";
 
-/// Somebody at the terminal is asked, and their yes is for what they were shown.
+/// The person at the terminal is asked, and their yes applies to the changes that they were shown.
 #[test]
 fn s2_hot_reload_that_loosens_is_asked_about() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -234,7 +234,7 @@ fn s2_hot_reload_that_loosens_is_asked_about() {
     assert!(screen.end(&world).contains("Let it?"));
 }
 
-/// What a no held is not let in by an "always" about something else.
+/// An "always" for one rule does not apply another change that was answered with no.
 #[test]
 fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -253,7 +253,7 @@ fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
     let before = refusals(&world).len();
     wait_until(|| refusals(&world).len() > before + 10, "calls go on");
     assert!(refusals(&world)[before + 2..].iter().all(|refused| *refused));
-    // Nor by the very same file once more, in which even what was said once is nobody's word by then.
+    // Nor does writing the file again: by then even the earlier consent no longer counts.
     let written = fs::read_to_string(world.path("home/.config/cotter/settings.json")).unwrap();
     assert!(!screen.text().contains("new: rule"), "{}", screen.text());
     world.settings(r#"{"permissions": {"deny": ["read(./a.txt)", "read(./c.txt)"]}}"#);
@@ -265,7 +265,7 @@ fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
     screen.end(&world);
 }
 
-/// Looser words in a file that was not there, over a flag, or under a stricter file, loosen nothing.
+/// A looser level or mode changes nothing in a new file, over a flag, or under a stricter file.
 #[test]
 fn s2_a_looser_level_or_mode_waits_wherever_it_is_said() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -280,7 +280,7 @@ fn s2_a_looser_level_or_mode_waits_wherever_it_is_said() {
     "#]]);
 }
 
-/// A person who becomes stricter than what they trusted is so at once.
+/// A person's stricter level acts at once, even if a trusted project sets a looser one.
 #[test]
 fn s2_s3_a_level_stricter_than_the_projects_acts_at_once() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -294,12 +294,12 @@ fn s2_s3_a_level_stricter_than_the_projects_acts_at_once() {
         warning: [T]/project/.cotter/settings.json: the level of the project is looser than yours; yours holds
         error: the run was aborted
     "#]]);
-    // A run that begins like that is told what is wrong.
+    // A run that begins with these files fails with an error.
     let output = world.output(&["-p", "--model", "rehearsal", "read a.txt"]);
     assert!(world.shown(&output).contains("a project may only tighten"));
 }
 
-/// Whoever deletes a file that was named drops nothing of it, and keeps nothing else out.
+/// Deleting a named file drops none of its rules, and does not stop other reloads.
 #[test]
 fn s2_hot_reload_after_a_named_file_is_gone() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -312,7 +312,7 @@ fn s2_hot_reload_after_a_named_file_is_gone() {
     world.settings(r#"{"permissions": {"allow": ["bash(ls *)"]}}"#);
     run.wait_for("allow bash(ls *)");
     wait_for_refusal(&world, true);
-    // It is there again, and says something else.
+    // The file exists again, with other contents.
     fs::write(&named, "{}").unwrap();
     run.wait_for("gone: rule");
     wait_for_refusal(&world, true);
@@ -326,7 +326,7 @@ fn s2_hot_reload_after_a_named_file_is_gone() {
     "#]]);
 }
 
-/// Records that cannot be read are nobody's word: what was trusted stays.
+/// Trust records that cannot be read decide nothing: the trusted contents stay in force.
 #[test]
 fn s2_hot_reload_with_records_that_cannot_be_read() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -358,7 +358,7 @@ fn s2_hot_reload_with_records_that_cannot_be_read() {
 const HOOK: &str = r#"{"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [
     {"type": "command", "command": "echo not this one >&2; exit 2"}]}]}}"#;
 
-/// What a trusted `.claude` has is held, whatever becomes of it; what it gets waits for trust.
+/// The contents of a trusted `.claude` stay in force after any change; additions wait for trust.
 #[test]
 fn s2_s6_hot_reload_of_a_claude_folder() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -388,7 +388,7 @@ fn s2_s6_hot_reload_of_a_claude_folder() {
     "#]]);
 }
 
-/// A gate that a plugin gets is in force at once; one that it loses or breaks stays.
+/// A gate that a plugin adds is in force at once. A gate that it removes or breaks stays.
 #[test]
 fn s2_hot_reload_of_a_plugin_that_settings_name() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -397,7 +397,7 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
     world.settings(&format!(r#"{{"plugins": [{folder:?}]}}"#));
     let run = Running::new(&world, &[]);
     wait_for_refusal(&world, false);
-    // Called after its file: a digest would have the plugin's folder in it.
+    // The hook is named after its file, because a digest would include the path of the plugin.
     world.write("plugins/depot/hooks/guard.sh", "echo not this one >&2; exit 2");
     let guard = "sh ${CLAUDE_PLUGIN_ROOT}/hooks/guard.sh";
     let hook = HOOK.replace("echo not this one >&2; exit 2", guard);
@@ -410,7 +410,7 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
     world.write("plugins/depot/hooks/hooks.json", "{}");
     run.wait_for("gone: gate");
     wait_for_refusal(&world, true);
-    // What it runs goes as well: it refuses, and does not fail and pass.
+    // The script is deleted too: the gate then refuses; it does not fail and pass.
     fs::remove_file(world.path("plugins/depot/hooks/guard.sh")).unwrap();
     let before = refusals(&world).len();
     wait_until(|| refusals(&world).len() > before + 4, "four calls more");
@@ -425,7 +425,7 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
     "#]]);
 }
 
-/// A link that a repository brings is not followed, and keeps nobody from watching the rest.
+/// A link inside a repository is not followed, and does not stop the watch of other files.
 #[test]
 fn s8_a_link_in_the_place_of_a_folder_switches_nothing_off() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -440,7 +440,7 @@ fn s8_a_link_in_the_place_of_a_folder_switches_nothing_off() {
     "#]]);
 }
 
-/// A person's own folder may be a link that is led elsewhere, or be put in the place of another.
+/// A person's own folder may be a link that gets a new target, or may be replaced by another folder.
 #[test]
 fn hot_reload_of_a_folder_that_is_put_in_the_place_of_another() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -459,7 +459,7 @@ fn hot_reload_of_a_folder_that_is_put_in_the_place_of_another() {
     "#]]);
 }
 
-/// What runs is what was trusted, whatever is swapped, slipped in beside it or put before it on the way.
+/// The trusted contents run, even if files are swapped, added beside them or put earlier in the search path.
 #[test]
 fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -504,7 +504,7 @@ fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
     "#]]);
 }
 
-/// A gate that is another by whatever decides what it refuses does not take the place of the one that was there.
+/// A gate that changes in any property that decides its verdicts does not replace the earlier gate.
 #[test]
 fn s2_b3_a_gate_that_became_another_in_any_way_is_not_gone() {
     const OWN: &str = "home/.config/cotter/settings.json";

@@ -469,7 +469,7 @@ fn hidden_characters_reach_a_pipe_as_they_are() {
     assert_eq!(output.stdout, "\u{1b}[31mred\u{202e}\n".as_bytes());
 }
 
-/// R11: what one session remembers another finds, in the same project and in no other.
+/// R11: a session finds what an earlier session remembered, in the same project and in no other.
 #[test]
 fn r11_what_is_remembered_is_there_for_the_next_session() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! The schemas that are shipped: what editors are told is what the readers do.
+//! The shipped schemas: they accept what the readers accept.
 
 mod spots;
 
@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use self::spots::{Spot, sample, spots};
 use crate::support::World;
 
-/// A schema as the program prints it.
+/// Returns a schema as the program prints it.
 fn schema(name: &str) -> Value {
     let output = World::new().output(&["schema", name]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -43,7 +43,7 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::validator_for(schema).expect("it is a schema")
 }
 
-/// The part of a schema that is about one point.
+/// Returns the part of a schema for one point.
 fn at(schema: &Value, point: &str) -> Value {
     let mut part = schema["definitions"][point].clone();
     part["definitions"] = schema["definitions"].clone();
@@ -109,7 +109,7 @@ fn every_schema_is_one_and_every_one_is_listed() {
     }
 }
 
-/// Who reads a document.
+/// The reader of a document.
 type Reader = fn(&Document) -> Result<(), SettingsError>;
 
 fn own(document: &Document) -> Result<(), SettingsError> {
@@ -128,7 +128,7 @@ fn manifest(document: &Document) -> Result<(), SettingsError> {
     SpaceManifest::read(document).map(drop)
 }
 
-/// Reads what the program reads of a settings file, section by section.
+/// Reads a settings file as the program does, section by section.
 fn settings(document: &Document, source: SettingsOwner) -> Result<(), SettingsError> {
     let settings = Settings::from_document(document, source)?;
     let servers = document.root().object()?.get("mcpServers").map(Servers::read);
@@ -143,7 +143,7 @@ fn profile(document: &Document) -> Result<(), SettingsError> {
     Profile::from_document(document, "audit", ProfileGrants::to_look()).map(drop)
 }
 
-/// The files that are read strictly, with their schemas.
+/// The files that are read strictly, by the name of their schema.
 const STRICT: [(&str, Reader); 5] = [
     ("settings", own),
     ("project-settings", of_a_project),
@@ -156,7 +156,7 @@ fn read(reader: Reader, document: &Value) -> Result<(), SettingsError> {
     reader(&Document::parse("s.json", &document.to_string())?)
 }
 
-/// The keys that the reader names when it meets one it does not know.
+/// Returns the keys that the reader lists when it meets an unknown key.
 fn known_keys(reader: Reader, spot: &Spot<'_>) -> BTreeSet<String> {
     let mut object = sample_object(spot);
     object["qqqqqqqqqqqq"] = json!(["x"]);
@@ -176,7 +176,7 @@ fn sample_object(spot: &Spot<'_>) -> Value {
     )
 }
 
-/// Whether a key that the reader knows elsewhere is refused here, whatever it says.
+/// True if the reader refuses a key here with any value, although it knows the key elsewhere.
 fn is_refused_here(reader: Reader, spot: &Spot<'_>, key: &str) -> bool {
     let mut object = sample_object(spot);
     object[key] = json!(["x"]);
@@ -187,7 +187,7 @@ fn is_refused_here(reader: Reader, spot: &Spot<'_>, key: &str) -> bool {
     })
 }
 
-/// A key that only one of them knows, the reader or the schema, fails here.
+/// A key that only the reader or only the schema knows fails here.
 #[test]
 fn readers_and_schemas_know_the_same_keys() {
     for (name, reader) in STRICT {
@@ -210,7 +210,7 @@ fn readers_and_schemas_know_the_same_keys() {
     }
 }
 
-/// For every key of a schema there is a document that has it: it loads, and is valid.
+/// For every key of a schema there is a document with it that loads and is valid.
 #[test]
 fn a_document_with_each_key_loads() {
     for (name, reader) in STRICT {
@@ -227,7 +227,7 @@ fn a_document_with_each_key_loads() {
     }
 }
 
-/// Values that are wrong somewhere.
+/// Values that are invalid in some position.
 fn odd() -> Vec<Value> {
     let texts =
         ["", " ", "x", "X", "a/b", "[", "a\nb", "a\"b", "ä", "0", "http://x/", "observe", "gate"];
@@ -251,8 +251,9 @@ fn odd() -> Vec<Value> {
     texts.chain(numbers).chain(rest).collect()
 }
 
-/// What one takes and the other does not, at every place and with every odd value. What the schema lets pass is
-/// told by the reader; what only the schema refuses is refused by whoever knows what it means, later.
+/// Lists where the reader and the schema disagree, at every position and with every odd value. The reader
+/// reports a value that the schema accepts. A value that only the schema refuses is refused later, by the
+/// code that uses it.
 fn check_verdicts(name: &str, reader: Reader, expected: Expect) {
     let schema = schema(name);
     let validator = validator(&schema);
@@ -404,12 +405,12 @@ fn l19_the_reader_of_profiles_and_its_schema_agree() {
     );
 }
 
-/// Texts between `open` and `close`.
+/// Returns the texts between `open` and `close`.
 fn between<'t>(text: &'t str, open: &'t str, close: &'t str) -> impl Iterator<Item = &'t str> {
     text.split(open).skip(1).filter_map(move |rest| Some(rest.split_once(close)?.0))
 }
 
-/// Every settings file that is shown in a page or used in a test: the schema takes it where the reader does.
+/// Every settings file in a page or a test is valid for the schema if the reader accepts it.
 #[test]
 fn settings_that_are_shown_are_valid() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace");
@@ -443,7 +444,7 @@ fn settings_that_are_shown_are_valid() {
     assert!(validator(&schema("project-settings")).is_valid(&document.root().to_json()));
 }
 
-/// What `cotter init` writes for editors is there, and is this version's.
+/// `cotter init` writes the schema of this version for editors.
 #[test]
 fn the_starter_brings_the_schema_it_names() {
     let world = World::new();
@@ -457,10 +458,10 @@ fn the_starter_brings_the_schema_it_names() {
     assert!(validator(&brought).is_valid(&settings));
 }
 
-/// Adds what it is told to a file of its own: numbers of processes come again.
+/// Appends its input to a file per process id, because process ids are reused.
 const TELL: &str = "#!/bin/sh\n{ cat; echo; } >> \"$COTTER_PROJECT_DIR/../told/$$\"\n";
 
-/// The same, asked line by line.
+/// Works like `TELL`, for a resident hook that is asked line by line.
 const SERVE: &str = r#"#!/bin/sh
 while read -r told; do
   printf '%s\n' "$told" >> "$COTTER_PROJECT_DIR/../told/$$"
@@ -469,7 +470,7 @@ while read -r told; do
 done
 "#;
 
-/// A person with a hook at every point that writes down what it is told, and some that change things.
+/// Creates a person with a hook at every point that records its input, and some hooks that change things.
 fn listening() -> World {
     let world = World::new().with_env("NO_COLOR", "1");
     let mut hooks = serde_json::Map::new();
@@ -503,7 +504,7 @@ fn listening() -> World {
     world
 }
 
-/// No key but those that are named.
+/// Forbids additional properties everywhere in a schema.
 fn strict(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -517,7 +518,7 @@ fn strict(schema: &mut Value) {
     }
 }
 
-/// The keys a value has, as far as places of the schema go: `$.facts.zone`.
+/// Collects the paths of a value, in the form of schema positions: `$.facts.zone`.
 fn keys_of(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     found.insert(path.to_owned());
     match value {
@@ -531,8 +532,8 @@ fn keys_of(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Everything that hooks are told in real runs is as the schema has it, and the schema has nothing besides but what
-/// these runs do not come to.
+/// The input of hooks in real runs is valid for the schema. The schema has no other keys, except those that
+/// these runs do not reach.
 #[test]
 fn l7_hooks_read_what_the_schema_says() {
     let world = listening();
@@ -581,7 +582,7 @@ fn l7_hooks_read_what_the_schema_says() {
         let part = at(&schema, row.name);
         let nothing = BTreeSet::new();
         let seen = seen.get(row.name).unwrap_or(&nothing);
-        // Not every machine can confine.
+        // Not every machine has a sandbox.
         let paths = spots(&part).into_iter().map(|spot| spot.path);
         let paths: BTreeSet<_> = paths.filter(|path| !path.ends_with(".confined")).collect();
         for path in paths.difference(seen) {
@@ -618,7 +619,7 @@ fn l7_hooks_read_what_the_schema_says() {
     .assert_eq(&unseen);
 }
 
-/// An answer that a schema takes at a point means something there, and no other key of answers does.
+/// An answer that the schema accepts at a point has an effect there, and no other key has one.
 #[test]
 fn l8_hooks_answer_what_the_schema_says() {
     let schema = schema("hook-output");
@@ -632,7 +633,7 @@ fn l8_hooks_answer_what_the_schema_says() {
             let read =
                 HookAnswer::read(row.id, answer.as_object().unwrap()).expect("it is well written");
             let means = match key.as_str() {
-                // Of a hook with `serve`, at any point.
+                // For a resident hook, at any point.
                 "id" => true,
                 "continue" | "block" | "reason" => {
                     let warns = [PointId::SessionStart, PointId::ToolPost].contains(&row.id);
@@ -650,7 +651,7 @@ fn l8_hooks_answer_what_the_schema_says() {
     }
 }
 
-/// What a file with this front matter amounts to, and why.
+/// Checks a file with this front matter. Returns its severity and the messages.
 fn checked(kind: FileKind, fields: &Value) -> (Severity, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sample.md");
@@ -711,7 +712,7 @@ fn c9_front_matter_is_what_the_schema_says() {
     "#]].assert_eq(&only_schema);
 }
 
-/// What a `hooks/*.yaml` amounts to, beside a program of its name.
+/// Checks a `hooks/*.yaml` beside a program with its name. Returns its severity and the messages.
 fn hook_file(fields: &Value) -> (Severity, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hooks");

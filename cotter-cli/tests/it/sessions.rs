@@ -1,4 +1,4 @@
-//! Stored sessions: listed, shown, gone on with; broken ones survived and reported.
+//! Stored sessions: listed, shown and continued; broken ones are skipped and reported.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -300,7 +300,7 @@ fn the_beginning_of_an_id_must_be_of_one_session() {
 #[test]
 fn files_are_the_owners_alone() {
     let world = World::new();
-    // More than the model gets of one result, so that the whole goes to a file of its own.
+    // A longer result than the model gets, so that the whole result goes to a file of its own.
     world.write("project/long.txt", "a line of some length\n".repeat(9000));
     world.output(&with(&["run cat long.txt"]));
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -405,7 +405,7 @@ fn a_newer_session_is_read_and_not_written() {
     assert_eq!(fs::read_to_string(&path).unwrap(), newer);
 }
 
-/// S29: the name of the file is the session's id; what the file says may be anything.
+/// S29: the name of the file is the session's id. The contents of the file may be anything.
 #[test]
 fn s29_a_list_names_sessions_by_their_files() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Settings files: whose they are, which counts, and what is said to a broken one.
+//! Settings files: their owners, their precedence, and the errors about broken ones.
 
 use std::fs;
 
@@ -129,8 +129,8 @@ fn what_lies_in_the_project_is_the_projects_whoever_names_it() {
     "#]]);
 }
 
-/// S3: a home folder that is a repository, or lies in one, is a home folder all the same. What is
-/// named there, and what lies in a project below it, is the project's.
+/// S3: a home folder that is a repository, or is inside one, is still a home folder. A file that is named
+/// there, or that is in a project below it, belongs to the project.
 #[test]
 fn s3_a_persons_own_settings_are_theirs_when_the_project_is_their_home() {
     let world = World::new();

@@ -128,14 +128,14 @@ fn a_slow_model_is_waited_for() {
     );
 }
 
-/// Everything a call may leave behind: in another group, in another session, without a parent. Each tells
-/// its number.
+/// Processes that a call may leave behind: in another group, in another session, without a parent. Each
+/// writes its process id.
 const LEAVERS: &str = "sleep 1000 & echo $! >> pids; \
     setsid sh -c 'echo $$ >> pids; exec sleep 1000' & \
     (setsid env -i sh -c 'echo $$ >> pids; trap \"\" TERM INT HUP; while :; do sleep 1; done' &); \
     echo $$ >> pids; wait";
 
-/// Ends a run in the middle of a `bash` call and waits until nothing of the call is left.
+/// Ends a run during a `bash` call and waits until no process of the call is left.
 fn check_leavers(end: impl FnOnce(&Child)) -> World {
     let world = World::new();
     world.settings(r#"{"permissions": {"allow": ["bash"]}}"#);

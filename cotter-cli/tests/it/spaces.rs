@@ -1,4 +1,4 @@
-//! Spaces: added and trusted by a person, loaded by name, gone without a trace. C14.
+//! Spaces: added and trusted by a person, loaded by name, removed completely. C14.
 
 use std::{
     fs,
@@ -55,7 +55,7 @@ pub(crate) fn put(world: &World, folder: &str, files: &[(&str, &str)]) -> PathBu
     world.path(folder)
 }
 
-/// With a yes at a terminal.
+/// Runs a command at a terminal and types an answer.
 pub(crate) fn at_terminal(world: &World, args: &[&str], answer: &str) -> String {
     let mut screen = Screen::new(world, args);
     screen.wait_for("[s]how all, [y]es, [n]o: ");
@@ -63,7 +63,7 @@ pub(crate) fn at_terminal(world: &World, args: &[&str], answer: &str) -> String 
     screen.end(world)
 }
 
-/// Where nobody can be asked.
+/// Runs a command without a terminal.
 pub(crate) fn alone(world: &World, args: &[&str], expected: Expect) {
     let output = world.without_terminal(args).stdin(Stdio::null()).output().unwrap();
     expected.assert_eq(&world.shown(&output));
@@ -113,7 +113,7 @@ fn c14_a_space_works_as_its_page_says() {
           [T]/my-space
     "#]],
     );
-    // It is not loaded by itself.
+    // The space is not loaded by default.
     world.check(
         &run(&[], "write x to etc/a"),
         expect![[r#"
@@ -145,7 +145,7 @@ fn c14_a_space_works_as_its_page_says() {
         {"tool":"write","input":{"path":"ok.txt","content":"y"},"result":"created ok.txt, 1 line"}
     "#]]
     .assert_eq(&fs::read_to_string(world.path("project/audit.log")).unwrap());
-    // Its skill comes by its trigger, and its agent can be called.
+    // The trigger adds its skill, and its agent can be called.
     let script = world.script(r#"{"text": "on a Tuesday"}"#);
     world.check(
         &["-p", "--script", &script, "--space", "my-space", "please deploy it"],
@@ -336,7 +336,7 @@ fn c14_a_new_space_is_complete_and_checked() {
     );
 }
 
-/// For machines: added without a question, and used by the hash that whoever starts a run names.
+/// For machines: a space is added without a question, and a run uses it by the hash that its starter names.
 #[test]
 fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
     let world = world();
@@ -396,7 +396,7 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
             refused: write: Cannot modify system directories (pre-write, space:my-space)
         "#]],
     );
-    // What is trusted for one run is not for the next.
+    // The trust for one run does not apply to the next.
     alone(
         &world,
         &run(&["--space", "my-space"], "read a.txt"),
@@ -454,7 +454,7 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
     );
 }
 
-/// What changed since it was trusted keeps its gates and loses the rest.
+/// A space that changed since it was trusted keeps its gates and loses the rest.
 #[test]
 fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
     let world = world();
@@ -510,7 +510,7 @@ fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
     "#]]);
 }
 
-/// While a run goes on: what changed is no longer trusted, its gates stay; what is untrusted goes.
+/// During a run: a space that changed is no longer trusted, and its gates stay. After `untrust` they go.
 #[test]
 fn c14_s2_hot_reload_of_a_space() {
     let world = world();
@@ -533,7 +533,7 @@ fn c14_s2_hot_reload_of_a_space() {
     let untrusted = world.output(&["untrust", path.to_str().unwrap()]);
     assert!(untrusted.status.success());
     wait_for_refusal(&world, false);
-    // A person trusts it anew, as it is now: it is loaded again.
+    // A person trusts the new contents, and the space is loaded again.
     world.write(&format!("{OWN}/guard/hooks/no.sh"), "#!/bin/sh\nexit 1\n");
     fs::set_permissions(path.join("hooks/no.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     at_terminal(&world, &["trust", path.to_str().unwrap()], "y");
@@ -603,7 +603,7 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
           [T]/project/.cotter/spaces/my-space
     "#]],
     );
-    // One of the person's own has the name.
+    // One of the person's own spaces has the same name.
     put(&world, "other", MY_SPACE);
     world.write(
         "other/hooks/pre-write.sh",
@@ -633,7 +633,7 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
     );
 }
 
-/// The command loads, unloads and switches; of a run with one prompt that is all to be seen from here.
+/// The command loads, unloads and switches. A run with one prompt shows only its output.
 #[test]
 fn c14_spaces_come_and_go_by_a_command() {
     let world = world();
@@ -702,7 +702,7 @@ fn c14_spaces_come_and_go_by_a_command() {
     );
 }
 
-/// What an operator switched off comes in by no other door.
+/// A command cannot load hooks that the operator disabled.
 #[test]
 fn l18_c14_no_command_loads_what_is_switched_off() {
     let at = world();
@@ -726,13 +726,13 @@ fn l18_c14_no_command_loads_what_is_switched_off() {
     assert!(loaded.status.success(), "{}", at.shown(&loaded));
 }
 
-/// Whatever a killed process left, the next puts right.
+/// The next process repairs whatever a killed process left.
 #[test]
 fn c14_what_a_killed_process_left_is_put_right() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
     let lock = world.path("home/.config/cotter/spaces.lock.json");
-    // It was copied, and not written down.
+    // The space was copied and has no record.
     alone(
         &world,
         &["spaces", "add", "../my-space"],
@@ -771,7 +771,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
         "#]],
     );
     assert!(!world.path(&format!("{OWN}/.new")).exists());
-    // It was moved aside, and nothing put in its place.
+    // The space was moved aside and not replaced.
     let place = world.path(&format!("{OWN}/my-space"));
     fs::rename(&place, world.path(&format!("{OWN}/.old-my-space"))).unwrap();
     alone(
@@ -784,7 +784,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
     "#]],
     );
     assert!(place.join("manifest.json").exists());
-    // It was written down, and is not there.
+    // The space has a record and no folder.
     fs::remove_dir_all(&place).unwrap();
     alone(
         &world,
@@ -810,7 +810,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
         hint: `cotter spaces update my-space` brings it up to date, `remove my-space` takes it away
     "#]],
     );
-    // Something else is in its place.
+    // The folder has other contents.
     fs::remove_file(&lock).unwrap();
     world.write(&format!("{OWN}/my-space/more"), "");
     alone(
@@ -824,7 +824,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
         hint: `cotter spaces remove my-space` takes it away
     "#]],
     );
-    // What is written down cannot be read: nothing is changed.
+    // The records cannot be read: nothing is changed.
     world.write("home/.config/cotter/spaces.lock.json", r#"{"v": 2, "spaces": []}"#);
     alone(
         &world,
@@ -849,7 +849,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
     assert!(!place.exists());
 }
 
-/// Whatever an agent starts may look, and adds nothing.
+/// A process that an agent starts may look, and adds nothing.
 #[test]
 fn c14_s1_an_agent_adds_no_space() {
     let world = world().with_env("COTTER_CALL", "1");
@@ -874,7 +874,7 @@ fn c14_s1_an_agent_adds_no_space() {
     assert!(!world.path("home/.config").exists());
 }
 
-/// The page in the README, as it stands there, in a terminal.
+/// The script in the README, unchanged, in a terminal.
 #[test]
 fn the_page_about_spaces_does_what_it_says() {
     let readme = include_str!("../../../README.md");

@@ -1,4 +1,5 @@
-//! Spaces from repositories: one commit is fetched over `file://`, and nothing in a repository has a say.
+//! Spaces from repositories: one commit is fetched over `file://`, and no setting of a repository has an
+//! effect.
 
 use std::{
     fs,
@@ -21,7 +22,7 @@ const FILES: &[(&str, &str)] = &[
     ("hooks/no.sh", "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"first\"}'\n"),
 ];
 
-/// Git in the repository of a world, with nothing of who runs the tests.
+/// Runs git in the repository of a world, without the settings of the person who runs the tests.
 fn git(world: &World, args: &[&str]) -> String {
     let output = asked(world, args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -58,7 +59,7 @@ fn commit(world: &World) -> String {
     git(world, &["rev-parse", "HEAD"])
 }
 
-/// A repository with one commit, and its address.
+/// Creates a repository with one commit, and returns its address.
 fn repository() -> (World, String) {
     let world = world();
     put(&world, "repo", FILES);
@@ -128,7 +129,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         space `ship` is up to date
     "#]],
     );
-    // What changed is shown, and trusted anew or left as it was.
+    // A change is shown; it is trusted again or not applied.
     world.write(
         "repo/hooks/no.sh",
         "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"second\"}'\n",
@@ -219,7 +220,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         space `ship` is gone, and is no longer trusted
     "#]],
     );
-    // A revision stays what it is.
+    // A fixed revision keeps its contents.
     for rev in ["v1", &first, "main"] {
         let added = at_terminal(&world, &["spaces", "add", &address, "--rev", rev], "y");
         assert!(added.contains("is there: 1 hook"), "{added}");
@@ -263,14 +264,14 @@ fn c14_s12_nothing_in_a_repository_has_a_say() {
     ] {
         git(&world, &["config", key, value]);
     }
-    // Some of it would run, were git asked in the usual way.
+    // Some of the settings would run code in a normal git command.
     asked(&world, &["status"]);
     assert!(mark.exists());
     fs::remove_file(&mark).unwrap();
     let added = at_terminal(&world, &["spaces", "add", &address], "y");
     assert!(added.contains("is there: 1 hook"), "{added}");
     assert!(!mark.exists());
-    // Byte by byte what is in the commit.
+    // The bytes are exactly those of the commit.
     let bytes = fs::read(world.path(&format!("{OWN}/ship/hooks/no.sh"))).unwrap();
     assert_eq!(bytes, FILES[2].1.as_bytes());
     let output = world.output(&["spaces", "update"]);
@@ -330,7 +331,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         error: `--rev` is for repositories, and this is a folder
     "#]],
     );
-    // A repository within it, a link that leads out, a name that git keeps for itself.
+    // A submodule, a link that leads outside, and a name that git reserves.
     git(
         &world,
         &[
@@ -395,7 +396,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
     assert_eq!(fs::read_dir(world.path(OWN)).unwrap().count(), 0);
 }
 
-/// A commit with a folder that git itself would not make: its name and a file in it.
+/// Commits a folder with a file, with names that git itself would refuse.
 fn tree_with(world: &World, folder: &str, file: &str) {
     let blob = git(world, &["hash-object", "-w", "manifest.json"]);
     let inner = object(world, &[("100644", file, &blob)]);
@@ -404,7 +405,7 @@ fn tree_with(world: &World, folder: &str, file: &str) {
     git(world, &["update-ref", "refs/heads/main", &commit]);
 }
 
-/// A tree, byte by byte.
+/// Writes a tree object byte by byte.
 fn object(world: &World, rows: &[(&str, &str, &str)]) -> String {
     let mut bytes = vec![];
     for (mode, name, id) in rows {
@@ -449,7 +450,7 @@ fn c14_an_update_says_what_it_would_take_away_and_what_is_fixed() {
     "#]]);
     let text = fs::read_to_string(world.path(&hook)).unwrap();
     assert_eq!(text, "#!/bin/sh\necho mine >&2\nexit 1\n");
-    // The same where there is nothing newer, and where it cannot be read.
+    // The edits also stay if there is nothing newer, and if the folder cannot be read.
     git(&world, &["reset", "--quiet", "--hard", "HEAD~1"]);
     world.check(&["spaces", "update", "ship"], expect![[r#"
         exit 1
@@ -461,7 +462,7 @@ fn c14_an_update_says_what_it_would_take_away_and_what_is_fixed() {
     "#]]);
     symlink("/etc", world.path(&format!("{OWN}/ship/out"))).unwrap();
     assert_eq!(world.output(&["spaces", "update", "ship"]).status.code(), Some(1));
-    // One that was taken away by hand is put back.
+    // A space that was deleted by hand is restored.
     fs::remove_dir_all(world.path(&format!("{OWN}/ship"))).unwrap();
     world.check(
         &["spaces", "update", "ship"],

@@ -1,4 +1,4 @@
-//! A home and a project of their own for each test, and outputs without what differs from run to run.
+//! A home and a project for each test, and outputs without the parts that differ from run to run.
 
 use std::{
     fs,
@@ -34,16 +34,16 @@ impl World {
         self
     }
 
-    /// Makes the data home before the first run.
+    /// Creates the data home before the first run.
     ///
-    /// A run that makes it itself changes a folder that is watched for trust. If that run takes longer than
-    /// a tenth of a second, it loads its settings again, and its ledger has a second row of hooks.
+    /// A run that creates the data home itself changes a folder that is watched for trust. If that run takes
+    /// longer than a tenth of a second, it reloads its settings, and its ledger has a second row of hooks.
     pub(crate) fn with_data_home(self) -> Self {
         fs::create_dir_all(self.path("home/.local/share/cotter")).unwrap();
         self
     }
 
-    /// A path below the world's folder.
+    /// Returns a path below the world's folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join(name)
     }
@@ -55,20 +55,20 @@ impl World {
         path
     }
 
-    /// The person's own settings.
+    /// Writes the person's own settings.
     pub(crate) fn settings(&self, text: &str) -> PathBuf {
         self.write("home/.config/cotter/settings.json", text)
     }
 
-    /// A script for `--script`, given as its steps.
+    /// Writes a script for `--script` with these steps. Returns its path.
     pub(crate) fn script(&self, steps: &str) -> String {
         let path = self.write("script.json", format!("{{\"steps\": [{steps}]}}"));
         path.to_str().unwrap().into()
     }
 
-    /// The environment of every command: a home, and what the test added.
+    /// Returns the environment of every command: a home, and the variables of the test.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
-        // The temp folder may be read: it is not the one this world is in.
+        // The temp folder may be read, so it is not the folder of this world.
         let folder = |name: &str| self.path(name).to_str().unwrap().to_owned();
         let own = [("HOME".to_owned(), folder("home")), ("TMPDIR".to_owned(), folder("tmp"))];
         own.into_iter().chain(self.env.clone()).collect()
@@ -81,7 +81,7 @@ impl World {
         command
     }
 
-    /// The same in a session of its own, which has no controlling terminal.
+    /// Creates a command in a session of its own, which has no controlling terminal.
     pub(crate) fn without_terminal(&self, args: &[&str]) -> Command {
         let mut command = Command::new("setsid");
         command.arg("--wait").arg(env!("CARGO_BIN_EXE_cotter")).args(args);
@@ -98,12 +98,12 @@ impl World {
         self.command(args).spawn().unwrap()
     }
 
-    /// Runs a command and compares all of it: exit code, stdout, stderr.
+    /// Runs a command and compares its exit code, stdout and stderr.
     pub(crate) fn check(&self, args: &[&str], expected: Expect) {
         expected.assert_eq(&self.shown(&self.output(args)));
     }
 
-    /// The same with something piped in.
+    /// Runs a command with piped input, and compares its output.
     pub(crate) fn check_piped(&self, args: &[&str], input: &[u8], expected: Expect) {
         let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input).unwrap();
@@ -121,7 +121,7 @@ impl World {
         self.plain(&shown)
     }
 
-    /// Text without what differs from run to run: paths, ids, times, hashes, durations.
+    /// Masks the parts of a text that differ from run to run: paths, ids, times, hashes, durations.
     pub(crate) fn plain(&self, text: &str) -> String {
         let root = self.path("").to_str().unwrap().trim_end_matches('/').to_owned();
         let mut text = text.replace(&root, "[T]");
@@ -144,7 +144,7 @@ impl World {
         self.path("home/.local/share/cotter/sessions")
     }
 
-    /// The ids of the stored sessions, the oldest first.
+    /// Returns the ids of the stored sessions, the oldest first.
     pub(crate) fn ids(&self) -> Vec<String> {
         let files = fs::read_dir(self.sessions()).into_iter().flatten().flatten();
         let mut files: Vec<_> = files
@@ -159,7 +159,7 @@ impl World {
         files.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// The only session there is.
+    /// Returns the id of the only session.
     pub(crate) fn id(&self) -> String {
         match &*self.ids() {
             [only] => only.clone(),
@@ -171,7 +171,7 @@ impl World {
         self.sessions().join(format!("{}.jsonl", self.id()))
     }
 
-    /// Waits until a stored session holds these words.
+    /// Waits until a stored session contains these words.
     pub(crate) fn wait_for_session(&self, words: &str) {
         let has = || {
             let files = fs::read_dir(self.sessions()).into_iter().flatten().flatten();
@@ -183,7 +183,7 @@ impl World {
     }
 }
 
-/// The pause between two looks at something that is waited for.
+/// The pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Waits until `done`, for a minute at most.
@@ -195,7 +195,7 @@ pub(crate) fn wait_until(done: impl Fn() -> bool, what: &str) {
     }
 }
 
-/// Checks for `time` that something stays as it is: for what must not happen, which nothing tells.
+/// Checks for `time` that a condition holds, for events that must not happen and that no signal reports.
 pub(crate) fn holds_for(time: Duration, is_so: impl Fn() -> bool, what: &str) {
     let since = Instant::now();
     while since.elapsed() < time {
@@ -228,7 +228,7 @@ pub(crate) fn mask(text: &str, shape: &str, with: &str) -> String {
     out
 }
 
-/// Replaces the number between some words.
+/// Replaces the number between two texts.
 fn number_between(text: &str, before: &str, after: &str) -> String {
     let mut parts = text.split(before);
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! `--ask` in a pseudo-terminal: one question, answered together or one by one, never by accident.
+//! `--ask` in a pseudo-terminal: one question, answered for all calls or one by one, never by accident.
 
 use std::{
     io::{Read, Write},
@@ -31,7 +31,7 @@ impl Screen {
         Screen::start(cols, env!("CARGO_BIN_EXE_cotter"), world, args)
     }
 
-    /// Another program in a terminal.
+    /// Starts another program in a terminal.
     pub(crate) fn of(program: &str, world: &World, args: &[&str]) -> Self {
         Screen::start(200, program, world, args)
     }
@@ -74,10 +74,10 @@ impl Screen {
         self.keys.flush().unwrap();
     }
 
-    /// The exit code and all that was on the screen.
+    /// Waits for the end. Returns the exit code and the whole text of the screen.
     pub(crate) fn end(mut self, world: &World) -> String {
         let status = self.child.wait().unwrap();
-        // Before the keys are dropped: they end their input with a newline, which would be echoed.
+        // Joined before the keys are dropped, because a drop sends a newline, which would be echoed.
         self.reading.join().unwrap();
         let text = String::from_utf8_lossy(&self.seen.lock().unwrap()).replace('\r', "");
         // Hanging up may or may not echo a line of its own.
@@ -244,8 +244,8 @@ fn no_more_keys_is_no_answer() {
     );
 }
 
-/// A question with keys typed before it appeared, and while it could not have been read yet. `None`
-/// where the machine was so slow that these came too late to be early.
+/// Starts a question and types keys before it appears, and before it can be read. `None` if the machine was
+/// so slow that the keys came too late for this.
 fn type_early(world: &World, script: &str) -> Option<Screen> {
     let mut screen = Screen::new(world, &["-p", "--ask", "--script", script, "go"]);
     screen.type_keys("y\n");
@@ -263,7 +263,7 @@ fn keys_typed_too_early_are_no_answer() {
     let early = (0..20).find_map(|_| type_early(&world, &script));
     let mut screen = early.expect("a key reaches a process within half a second");
     screen.wait_for("Run it?");
-    // A key that was taken for an answer would have ended the question: then this one answers nothing.
+    // If an early key counted as an answer, the question would be over, and this key would answer nothing.
     screen.type_keys("n\n");
     expect![[r#"
         exit 0
@@ -397,7 +397,7 @@ fn a_slow_run_shows_a_sign_of_life_on_terminals_only() {
     assert!(shown.ends_with("\u{1b}[Kdone\n"), "{shown:?}");
 }
 
-/// Nothing is drawn while a question of the model's is open: what is typed stays on its line.
+/// While a question of the model is open, nothing is drawn: the typed text stays on its line.
 #[test]
 fn r11_a_sign_of_life_is_never_drawn_over_what_is_typed() {
     let world = world().with_env("TERM", "xterm");
@@ -409,7 +409,7 @@ fn r11_a_sign_of_life_is_never_drawn_over_what_is_typed() {
     screen.wait_for("Choose");
     screen.type_keys("2");
     screen.wait_for(": 2");
-    // Ten frames would be drawn in that time.
+    // Ten frames would be drawn in this time.
     let shown = screen.text();
     holds_for(Duration::from_secs(1), || screen.text() == shown, "nothing is drawn");
     screen.type_keys("\n");
@@ -427,7 +427,7 @@ fn r11_a_sign_of_life_is_never_drawn_over_what_is_typed() {
     .assert_eq(&shown[question..end + 4]);
 }
 
-/// What became of one call is told before the next question is put.
+/// The result of a call is printed before the next question.
 #[test]
 fn a_refusal_is_told_before_the_next_question() {
     let world = world().with_env("TERM", "xterm");
@@ -455,7 +455,7 @@ fn a_refusal_is_told_before_the_next_question() {
     .assert_eq(&shown);
 }
 
-/// The line is as wide as the terminal lets it be: what is wider would leave a row behind with each frame.
+/// The line fits the terminal: a wider line would leave a row behind with each frame.
 #[test]
 fn a_sign_of_life_stays_on_one_line_of_a_narrow_terminal() {
     let world = World::new().with_env("NO_COLOR", "1").with_env("TERM", "xterm");
@@ -522,7 +522,7 @@ fn g8_somebody_at_a_terminal_is_told_what_they_may_have_meant() {
     "#]].assert_eq(&screen.end(&world));
 }
 
-/// A run whose model asks the person something, with keys typed when each text is there.
+/// Checks a run whose model asks the person a question. The keys are typed when each text has appeared.
 fn check_asked(input: &str, keys: &[(&str, &str)], expected: Expect) {
     let world = world();
     let script = world.script(&format!(
@@ -657,8 +657,8 @@ fn r11_no_answer_to_a_question_of_the_models_is_told() {
     );
 }
 
-/// S1, S4, S29: what a model asks cannot be taken for a permission question, and no answer to it is
-/// a yes to anything.
+/// S1, S4, S29: a question of the model cannot look like a permission question, and no answer to it allows
+/// anything.
 #[test]
 fn s4_a_question_of_the_models_is_no_permission_question() {
     let input = r#"{"question": "1. read {\"path\":\"a.txt\"}\n   asked by rule ask read\nRun it? [y]es, [n]o: \u001b[2J\u202e",
@@ -703,7 +703,7 @@ fn s4_keys_typed_too_early_are_no_answer_to_a_question_of_the_models() {
     });
     let mut screen = early.expect("a key reaches a process within half a second");
     screen.wait_for("Choose");
-    // A key that was taken for an answer would have ended the question: then this one answers nothing.
+    // If an early key counted as an answer, the question would be over, and this key would answer nothing.
     screen.type_keys("2\n");
     expect![[r#"
         exit 0

@@ -1,4 +1,4 @@
-//! What a project brings: shown, trusted by a person at a terminal, skipped loudly otherwise.
+//! Sources of a project: shown, trusted by a person at a terminal, otherwise skipped with a warning.
 
 use std::{
     fs::{self, Permissions},
@@ -29,7 +29,7 @@ const SERVERS: &str = r#"{"mcpServers": {
 }}
 "#;
 
-/// A project that brings a folder and servers.
+/// Creates a project with a `.cotter` folder that declares hooks.
 fn world() -> World {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", SETTINGS);
@@ -54,7 +54,7 @@ fn at_terminal(world: &World, args: &[&str], answers: &[&str], expected: Expect)
     expected.assert_eq(&screen.end(world));
 }
 
-/// The hash of the only source there is.
+/// Returns the hash of the only source.
 fn hash(world: &World) -> String {
     let shown = String::from_utf8(world.output(&["trust", "--print"]).stdout).unwrap();
     shown.lines().find_map(|line| line.strip_prefix("hash    ")).unwrap().to_owned()
@@ -208,7 +208,7 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
         (rehearsal is an offline stand-in, not a model)
     "#]],
     );
-    // A module slipped in beside a trusted hook.
+    // A module is added beside a trusted hook.
     world.write("project/.cotter/hooks/json.py", "import os\n");
     world.check(&run(&[]), expect![[r#"
         exit 0
@@ -308,7 +308,7 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
           [HASH][HASH], since [TIME], its hooks may rewrite
     "#]],
     );
-    // What it may beyond running is not lost without a word when it is trusted anew.
+    // If the earlier trust allowed rewriting, the question says that new trust would not.
     world.write("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 1\n");
     at_terminal(
         &world,
@@ -446,7 +446,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         (rehearsal is an offline stand-in, not a model)
     "#]],
     );
-    // For that run and no other.
+    // The hash is trusted for that run only.
     world.check(
         &["trust", "--list"],
         expect![[r#"
@@ -558,7 +558,7 @@ fn s8_a_bare_trust_asks_before_the_run() {
     );
 }
 
-/// Spaces that are named are not left out in silence.
+/// A named space is not skipped silently.
 #[test]
 fn safe_mode_takes_no_space() {
     world().check(
@@ -573,7 +573,7 @@ fn safe_mode_takes_no_space() {
     );
 }
 
-/// S1: nothing an agent starts gives trust or takes it.
+/// S1: no process that an agent starts gives or withdraws trust.
 #[test]
 fn s1_an_agent_may_look_at_what_is_trusted_and_no_more() {
     let world = world().with_env("COTTER_CALL", "c1");
@@ -763,7 +763,7 @@ fn s6_trust_is_taken_back_by_name() {
         "#]],
     );
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
-    // A gate may have been in it: nobody loses one without a word.
+    // A gate may have been in the folder, so its loss is reported.
     world.check(&run(&[]), expect![[r#"
         exit 0
         --- stdout
@@ -814,7 +814,7 @@ fn s6_trust_is_taken_back_by_name() {
     );
 }
 
-/// What would run is shown, or nothing is trusted: nothing is declared behind a link.
+/// Everything that would run is shown, or nothing is trusted: a link cannot hide a declaration.
 #[test]
 fn s6_what_is_declared_behind_a_link_cannot_be_trusted() {
     for (link, to) in [
@@ -843,7 +843,7 @@ fn s6_what_is_declared_behind_a_link_cannot_be_trusted() {
     }
 }
 
-/// A plugin that a project switches on is named before it is trusted.
+/// A plugin that a project enables is named before it is trusted.
 #[test]
 fn s6_a_plugin_that_is_switched_on_is_shown() {
     let world = World::new().with_env("NO_COLOR", "1");
@@ -854,7 +854,7 @@ fn s6_a_plugin_that_is_switched_on_is_shown() {
     assert!(!shown.contains("other@m, switched on"), "{shown}");
 }
 
-/// What would run can be read before a yes, whatever bytes it has.
+/// Everything that would run can be read before a yes, whatever bytes it contains.
 #[test]
 fn s6_s29_all_texts_are_shown_to_who_wants_to_read_them() {
     let world = world();
@@ -866,7 +866,7 @@ fn s6_s29_all_texts_are_shown_to_who_wants_to_read_them() {
         "project/.cotter/hooks/data.bin",
         [b"\x00\xff".as_slice(), &[b'z'; 17_000]].concat(),
     );
-    // What a shell would run is shown, whatever comes after it.
+    // The part that a shell would run is shown, whatever bytes follow it.
     let long = [b"#!/bin/sh\n#".as_slice(), &[b'y'; 17_000], b"\nrm -rf ~\n\x00"].concat();
     world.write("project/.cotter/hooks/long.sh", long);
     world.write("project/.cotter/empty", "");
@@ -1031,7 +1031,7 @@ fn s6_s29_all_texts_are_shown_to_who_wants_to_read_them() {
             [T]/project/.cotter is trusted
         "#]],
     );
-    // It decides nothing, and is no way for an agent to what is closed to it.
+    // `--show` decides nothing, and an agent cannot use it to read closed files.
     let mut by_agent = world.command(&["trust", "--show"]);
     by_agent.env("COTTER_CALL", "1");
     expect![[r#"
@@ -1054,7 +1054,7 @@ fn s6_s29_all_texts_are_shown_to_who_wants_to_read_them() {
     );
 }
 
-/// What was trusted may have held a gate: nothing starts without it.
+/// A trusted source may have held a gate: if its contents are lost, nothing starts.
 #[test]
 fn s6_what_was_trusted_and_cannot_be_had_stops_the_start() {
     let world = world();
@@ -1063,7 +1063,7 @@ fn s6_what_was_trusted_and_cannot_be_had_stops_the_start() {
     screen.wait_for("[y]es, [n]o: ");
     screen.type_keys("y\n");
     screen.end(&world);
-    // A copy that was lost is made again of what is there.
+    // A lost copy is made again from the current contents.
     fs::remove_dir_all(store.join("copies")).unwrap();
     assert!(world.output(&RUN).status.success());
     assert_eq!(fs::read_dir(store.join("copies")).unwrap().count(), 1);

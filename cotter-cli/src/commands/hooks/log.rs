@@ -1,4 +1,4 @@
-//! `cotter hooks log`: each hook as it ran, out of the records of a session; with `-f`, as it runs.
+//! `cotter hooks log`: each hook that ran, from the records of a session. With `-f`, as it runs.
 
 use std::{
     collections::HashMap,
@@ -25,10 +25,10 @@ use crate::{
     },
 };
 
-/// How often a file is looked at that may have grown.
+/// The interval between two looks at the files.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The most sessions that are followed at a time; those that began last.
+/// The maximum number of sessions that are followed at a time. The newest are kept.
 const FOLLOWED: usize = 16;
 
 /// `cotter hooks log [SESSION]`.
@@ -50,7 +50,7 @@ pub(crate) fn log(args: &HooksLogArgs, when: ColorChoice) -> Result<ExitCode, Cl
     }
 }
 
-/// What hooks did in the last sessions of a folder, the newest session first: the rows of `--json`.
+/// Returns the runs of hooks in the last sessions of a folder, newest session first, as rows of `--json`.
 pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value>, CliError> {
     let sessions = Sessions::open()?;
     let args = HooksLogArgs { session: None, follow: false, all: false, json: true };
@@ -67,16 +67,16 @@ pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value
     Ok(rows)
 }
 
-/// What came of telling.
+/// The result of printing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PrintResult {
     Nothing,
     Something,
-    /// The reader has left. That is no error.
+    /// The reader closed the pipe, which is no error.
     ToNobody,
 }
 
-/// One session that is told of.
+/// A session whose log is printed.
 struct FollowedSession {
     id: SmolStr,
     tail: Tail,
@@ -89,7 +89,7 @@ impl FollowedSession {
         Ok(FollowedSession { telling: telling.of(&id), id, tail })
     }
 
-    /// Takes what is there already as known: who is named in it, and nothing is told.
+    /// Reads the existing lines without printing them. The tables of hooks in them are kept.
     fn pass_over(&mut self, length: u64) -> Result<(), CliError> {
         let FollowedSession { tail, telling, .. } = self;
         let path = tail.path().display().to_string();
@@ -102,7 +102,7 @@ impl FollowedSession {
         Ok(())
     }
 
-    /// Tells what came since.
+    /// Prints the lines that were added since the last call.
     fn tell_more(&mut self, out: &mut impl Write) -> Result<PrintResult, CliError> {
         let FollowedSession { tail, telling, .. } = self;
         let mut said = PrintResult::Nothing;
@@ -130,16 +130,17 @@ impl FollowedSession {
     }
 }
 
-/// Several sessions that are told of as they grow.
+/// Follows several sessions and prints their logs as they grow.
 struct LogFollower {
     sessions: Sessions,
-    /// The folder whose new sessions are followed, too; `None` where one was named.
+    /// The folder whose new sessions are followed too. `None` if a session was named.
     folder: Option<String>,
     telling: HookLogPrinter,
     followed: Vec<FollowedSession>,
-    /// The others, by the length of their files when they were last looked at; `None` of another folder's.
+    /// The other sessions, by the length of their files at the last look. `None` for a session of another
+    /// folder.
     known: HashMap<SmolStr, Option<u64>>,
-    /// The one that was told of last.
+    /// The session that was printed last.
     last: Option<SmolStr>,
 }
 
@@ -154,7 +155,7 @@ impl LogFollower {
         let known = known.map(|(id, length)| (id, Some(length))).collect();
         let first = match named {
             Some(typed) => Some(sessions.find(typed).or_else(|failure| {
-                // It may be about to begin.
+                // The session may begin later.
                 sessions.store.path(typed).map_err(|_| failure)?;
                 waiting(&format!("there is no session {} yet", text::show_line(typed)), "it");
                 Ok::<_, CliError>(typed.into())
@@ -177,7 +178,7 @@ impl LogFollower {
         Ok(follow)
     }
 
-    /// Follows a session from there on.
+    /// Follows a session from this position on.
     fn add(&mut self, id: SmolStr, from: u64) -> Result<(), CliError> {
         let mut one = FollowedSession::new(&self.sessions, id, self.telling.clone())?;
         one.pass_over(from)?;
@@ -188,7 +189,7 @@ impl LogFollower {
         Ok(())
     }
 
-    /// Until a signal ends it.
+    /// Follows the sessions until a signal ends the command.
     async fn go(mut self) -> Result<ExitCode, CliError> {
         let ended = CancellationToken::new();
         let signals = tokio::spawn(abort_on_signal(ended.clone())?);
@@ -202,7 +203,7 @@ impl LogFollower {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Tells what came since; whether anybody is there to hear it.
+    /// Prints the lines that were added. Returns false if the reader closed the pipe.
     fn look_round(&mut self) -> Result<bool, CliError> {
         self.look_for_new()?;
         let mut out = io::stdout().lock();
@@ -219,7 +220,7 @@ impl LogFollower {
         Ok(true)
     }
 
-    /// Takes up the sessions of the folder that have begun since, or go on.
+    /// Follows the sessions of the folder that began or continued since the last look.
     fn look_for_new(&mut self) -> Result<(), CliError> {
         let Some(folder) = self.folder.clone() else { return Ok(()) };
         for (id, length) in self.sessions.lengths() {
@@ -232,7 +233,7 @@ impl LogFollower {
             if self.followed.iter().any(|one| one.id == id) {
                 continue;
             }
-            // One whose first line is not whole yet is looked at again.
+            // A session whose first line is incomplete is read again later.
             match crate::commands::hooks::tail::folder_of(&self.sessions.store.path(&id)?) {
                 None => {}
                 Some(cwd) if cwd == folder => self.add(id, before)?,

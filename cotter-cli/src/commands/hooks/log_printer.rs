@@ -1,4 +1,4 @@
-//! From the records of a session to a line per hook.
+//! Renders the records of a session as a line per hook.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,34 +10,34 @@ use serde_json::{Map, Value, json};
 
 use crate::{args::HooksLogArgs, models::credentials::redactor, terminal::style::Style};
 
-/// The most tables of hooks that are remembered: a call may be of an older one than the last.
+/// The maximum number of hook tables in memory. A call may belong to an older table than the last.
 const TABLES: usize = 16;
 
 /// The verdict of a hook whose failure passes.
 const FAILED: &str = "failed_passed";
 
-/// The log of a session in the making.
+/// The renderer of one session's log.
 #[derive(Clone)]
 pub(crate) struct HookLogPrinter {
-    /// Whether the program's own hooks are told of, too.
+    /// True if hooks of the program itself are shown too.
     all: bool,
     json: bool,
     style: Style,
     redactor: Redactor,
     session: String,
-    /// Whether it was said which session it is.
+    /// True if the name of the session was printed.
     named: bool,
     /// The tables of hooks, by generation, and the number of the last.
     tables: HashMap<u64, Arc<Vec<LoggedHook>>>,
     last: u64,
-    /// The calls under way: step, tool and generation.
+    /// The calls in progress: step, tool and generation.
     calls: HashMap<String, (Value, String, u64)>,
-    /// A run that began, until something is told of it.
+    /// The header of a run that began, until a line of it is printed.
     began: Option<String>,
     out: String,
 }
 
-/// A hook of a table, with all its sides.
+/// A hook of a table, with the ids of all its powers.
 #[derive(Clone)]
 struct LoggedHook {
     ids: Vec<u64>,
@@ -52,13 +52,13 @@ struct LoggedHook {
 }
 
 impl LoggedHook {
-    /// Whether it came from a file, not with the program.
+    /// True if the hook comes from a file, not from the program.
     fn is_loaded(&self) -> bool {
         !matches!(self.origin.as_str(), "kernel" | "embedder")
     }
 }
 
-/// Where hooks ran.
+/// The point and call at which hooks ran.
 struct HookMoment<'a> {
     record: &'a Value,
     step: &'a Value,
@@ -67,14 +67,14 @@ struct HookMoment<'a> {
     generation: u64,
 }
 
-/// What is told of one hook.
+/// A row about one hook.
 struct HookLogRow<'a> {
     hook: &'a LoggedHook,
     matched: bool,
     verdict: &'a str,
-    /// Whether it was asked before about the same: gates are, once somebody answered.
+    /// True if the hook was asked about the same call before. Gates are asked again after an answer.
     again: bool,
-    /// Why it did not run, where it did not.
+    /// The reason why the hook did not run.
     why_not: Option<String>,
     ms: f64,
     reason: Option<&'a str>,
@@ -98,24 +98,25 @@ impl HookLogPrinter {
         }
     }
 
-    /// The same, of that session.
+    /// Sets the session.
     pub(crate) fn of(self, session: &str) -> Self {
         HookLogPrinter { session: session.into(), ..self }
     }
 
-    /// Says once more which session it is, before anything else: another was told of meanwhile.
+    /// Prints the name of the session again before the next line, because another session was printed
+    /// meanwhile.
     pub(crate) fn say_which(&mut self) {
         self.named = false;
     }
 
-    /// What there is to be said so far.
+    /// Takes the text that was rendered so far.
     pub(crate) fn take(&mut self) -> String {
         std::mem::take(&mut self.out)
     }
 
-    /// Takes one line of the file.
+    /// Reads one line of the file.
     pub(crate) fn line(&mut self, line: &[u8]) {
-        // Most lines are none of ours, and some are long.
+        // Most lines are of other kinds, and some are long, so the kind is checked before parsing.
         const KINDS: [&str; 5] = ["run.start", "generation", "ledger", "outcome", "hooks.ran"];
         let kind = line.strip_prefix(b"{\"type\":\"");
         let kind = kind.and_then(|rest| {
@@ -204,7 +205,7 @@ impl HookLogPrinter {
         self.moment(&HookMoment { record, step, point, tool, generation }, blocked);
     }
 
-    /// Every hook that ran, in order; then those of the point that did not, and why.
+    /// Prints every hook that ran, in order, then the hooks of the point that did not run, with the reason.
     fn moment(&mut self, moment: &HookMoment<'_>, blocked: bool) {
         let table = self.tables.get(&moment.generation).or(self.tables.get(&self.last));
         let table = table.cloned().unwrap_or_default();
@@ -213,7 +214,7 @@ impl HookLogPrinter {
             let id = ran["hook"].as_u64().unwrap_or_default();
             let said = (id, text_of(ran, "verdict"), text_of(ran, "reason"));
             let again = before.iter().any(|(known, ..)| *known == id);
-            // What it said already is not told to people twice.
+            // An equal verdict is not printed twice in the text form.
             let is_old = before.contains(&said) && !self.json && !self.all;
             before.push(said);
             if is_old {
@@ -224,7 +225,8 @@ impl HookLogPrinter {
             let unknown = LoggedHook::unknown(id, moment.point);
             let hook = known.map_or(&unknown, |index| &table[index]);
             let verdict = match text_of(ran, "verdict") {
-                // Its judgement was that nothing is the matter, or it would be told.
+                // The hook kept the event, so its verdict as a gate was `pass`; other verdicts have rows of
+                // their own.
                 "keep" if hook.judges => "pass",
                 word => word,
             };
@@ -243,7 +245,7 @@ impl HookLogPrinter {
                 self.tell(moment, &told);
             }
         }
-        // One that nobody waits for is told by itself, and nothing with it.
+        // An async hook has a record of its own, without the other hooks.
         if seen.iter().any(|index: &usize| table[*index].is_async) {
             return;
         }
@@ -304,7 +306,7 @@ impl HookLogPrinter {
         }
     }
 
-    /// One line, whatever names and reasons in it say: nobody writes a row but us.
+    /// Prints one line. Names and reasons are sanitized, so that no text can look like a row.
     fn put(&mut self, line: &str, paint: impl Fn(Style, &str) -> String) {
         let shown = self.redactor.redact(line);
         self.out += &paint(self.style, &text::show_line(&shown));
@@ -343,7 +345,7 @@ impl HookLogPrinter {
 }
 
 impl LoggedHook {
-    /// A hook whose table was not stored, or cannot be read.
+    /// Creates a hook whose table was not stored or cannot be read.
     fn unknown(id: u64, point: &str) -> Self {
         LoggedHook {
             ids: vec![id],
@@ -359,7 +361,7 @@ impl LoggedHook {
     }
 }
 
-/// Why a hook of the point did not run; nothing where it did, out of sight.
+/// Returns a row with the reason why a hook did not run. `None` if the hook ran without a record.
 fn missing<'a>(
     hook: &'a LoggedHook,
     moment: &HookMoment<'a>,

@@ -8,19 +8,19 @@ use std::{
 
 use serde_json::Value;
 
-/// How much is read at a time.
+/// The number of bytes that are read at a time.
 const CHUNK: u64 = 1024 * 1024;
-/// The longest line that is looked at. No record is that long.
+/// The length limit of a line in bytes. No record is that long.
 const LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Where in a file somebody is.
+/// A reader of a growing file, with its position.
 pub(crate) struct Tail {
     path: PathBuf,
-    /// Up to where it was read.
+    /// The number of bytes that were read.
     read: u64,
-    /// The beginning of a line whose end is not there yet.
+    /// The beginning of an incomplete line.
     rest: Vec<u8>,
-    /// Whether the line is too long, and passed over.
+    /// True while the rest of a line that is too long is skipped.
     skipping: bool,
 }
 
@@ -33,18 +33,19 @@ impl Tail {
         &self.path
     }
 
-    /// Up to where the file was read.
+    /// Returns the number of bytes that were read.
     pub(crate) fn read(&self) -> u64 {
         self.read
     }
 
-    /// Gives the lines that are whole by now, a part of the file at a time; whether there may be more. A file
-    /// that is not there has none. A write that failed is taken back: what was read of it does not count.
+    /// Passes complete lines to `line`, one chunk of the file at a time. Returns true if there may be more. A
+    /// missing file has no lines. If a failed write was truncated, the position moves back and the partial
+    /// line is dropped.
     pub(crate) fn more(&mut self, line: impl FnMut(&[u8])) -> io::Result<bool> {
         self.more_until(u64::MAX, line)
     }
 
-    /// The same of the first so many bytes of the file.
+    /// Works like [`Tail::more`], for the first `most` bytes of the file.
     pub(crate) fn more_until(
         &mut self,
         most: u64,
@@ -87,7 +88,7 @@ impl Tail {
     }
 }
 
-/// The folder that a session was started in; nothing where its first line is not whole yet.
+/// Returns the folder that a session was started in. `None` if the first line is incomplete.
 pub(crate) fn folder_of(path: &Path) -> Option<String> {
     let mut line = vec![];
     let mut file = BufReader::new(File::open(path).ok()?).take(CHUNK);

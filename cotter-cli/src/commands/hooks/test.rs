@@ -1,4 +1,4 @@
-//! `cotter hooks test`: a point is fired at the loaded hooks, and they say what they would say.
+//! `cotter hooks test`: fires a point at the loaded hooks in a dry run, and prints their verdicts.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// The most of an input that is read from a file.
+/// The maximum size of an input in bytes.
 const INPUT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// `cotter hooks test POINT`.
@@ -33,13 +33,14 @@ pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, 
     let point = point_of(&args.point)?;
     fits(point, args)?;
     let workspace = paths::find_workspace(None)?;
-    // Whoever tries a hook that nobody trusts yet would look for a mistake in it.
+    // A person who tests a hook that is not trusted would look for an error in it, so skipped sources are
+    // reported.
     for words in setup::standings_for(&workspace, &args.shape).skipped() {
         screen::tell(&format!("warning: {}", text::show_line(&words)));
     }
     let agent = setup::shown(workspace, &args.shape)?;
     let (trial, about) = trial_of(point, args, &agent)?;
-    // The agent goes within: programs that stay are ended while there is somebody to do it.
+    // The agent moves into the future, so that resident programs are ended while the runtime exists.
     let tried = explain::block_on(async move {
         or_abort_on_signal(async { Ok(agent.try_hooks(trial).await) }, explain::HOOKS_ENDED).await
     })??;
@@ -51,7 +52,7 @@ pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, 
     Ok(if tried.verdict == "pass" { said } else { ExitCode::from(explain::NOT_PASSED) })
 }
 
-/// The point that was typed. At `context` there is no hook that is a program.
+/// Parses the point. The point `context` is excluded, because it has no external hooks.
 fn point_of(typed: &str) -> Result<PointId, CliError> {
     let known = || POINTS.iter().map(|row| row.id).filter(|point| *point != PointId::Context);
     if let Some(point) = known().find(|point| point.name() == typed) {
@@ -71,7 +72,7 @@ fn point_of(typed: &str) -> Result<PointId, CliError> {
     })
 }
 
-/// Whether what was typed makes sense at the point, and nothing is missing.
+/// Checks that the options fit the point, and that none is missing.
 fn fits(point: PointId, args: &HooksTestArgs) -> Result<(), CliError> {
     let about_tools = point.row().is_about_tools();
     let takes = [
@@ -98,7 +99,7 @@ fn fits(point: PointId, args: &HooksTestArgs) -> Result<(), CliError> {
     }
 }
 
-/// What is tried, and the same in a few words.
+/// Returns the dry run, and a short description of it.
 fn trial_of(
     point: PointId,
     args: &HooksTestArgs,
@@ -128,7 +129,7 @@ fn trial_of(
     Ok((trial, text::show_line(&about).into_owned()))
 }
 
-/// An input as it was typed, out of a file (`@FILE`), or piped in (`-`).
+/// Reads an input: typed, from a file (`@FILE`), or from standard input (`-`).
 fn read(typed: &str) -> Result<String, CliError> {
     let mut text = String::new();
     let done = match typed.strip_prefix('@') {
@@ -160,7 +161,7 @@ fn text_of(about: &str, tried: &DryRunReport, style: Style) -> String {
     if !tried.decided_by.is_empty() {
         out += &format!("decided by {}\n", text::show_line(&tried.decided_by));
     }
-    // The program's own are told of where they have something to say.
+    // Hooks of the program itself are shown only if their verdict changes something.
     let quiet = |hook: &DryRunRow| matches!(hook.verdict, "pass" | "seen" | "keep" | "not reached");
     let own = |hook: &DryRunRow| hook.origin == "embedder" && quiet(hook);
     let hooks: Vec<_> = tried.hooks.iter().filter(|hook| !own(hook)).collect();
@@ -214,7 +215,7 @@ fn rows(hooks: &[&DryRunRow], style: Style) -> String {
     out
 }
 
-/// What a hook said and how long it took, or why it was not asked.
+/// Describes in words the verdict of a hook and its duration, or the reason why it was not asked.
 fn said(hook: &DryRunRow) -> String {
     if !hook.matched {
         let globs = hook.tools.as_ref().map(|globs| globs.join(", ")).unwrap_or_default();

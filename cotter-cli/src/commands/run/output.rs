@@ -1,4 +1,4 @@
-//! How a run is told: as text for people, as one object, or event by event.
+//! The output of a run: text for people, one JSON object, or a stream of events.
 
 use std::{
     collections::HashMap,
@@ -24,34 +24,34 @@ use crate::{
     },
 };
 
-/// Where a run is told.
+/// The output of a run.
 pub(crate) struct RunOutput {
     format: Format,
-    /// Of standard error.
+    /// The style of standard error.
     style: Style,
     spinner: Spinner,
     screen: Screen,
-    /// Who may be asked.
+    /// The way in which questions are answered.
     asks: QuestionMode,
-    /// The calls somebody was to be asked about, by id, and who wanted that: nobody has seen them where
-    /// nobody is asked.
+    /// The calls with an open question, by call id: the preview and the hooks that ask. Filled only if no
+    /// person sees the question.
     asked: HashMap<SmolStr, (String, String)>,
-    /// Whose the hooks are that stood in the way of a call, by name.
+    /// The origins of the hooks that blocked or asked, by name.
     origins: HashMap<SmolStr, String>,
 }
 
-/// Whether anybody sees the questions of a run.
+/// The way in which questions of a run are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QuestionMode {
-    /// Nobody wanted to be asked.
+    /// Not at all: `--ask` is not given.
     Unwanted,
-    /// Somebody wanted to, and there is no terminal.
+    /// Not at all: `--ask` is given, but there is no terminal.
     Nowhere,
     /// On the terminal.
     OnTerminal,
 }
 
-/// The most of a call that nobody was asked about, in letters.
+/// The number of characters of a refused call that are shown.
 const CALL_CHARS: usize = 200;
 
 impl RunOutput {
@@ -70,28 +70,28 @@ impl RunOutput {
         }
     }
 
-    /// Says who may be asked.
+    /// Sets the way in which questions are answered.
     pub(crate) fn set_asks(&mut self, asks: QuestionMode) {
         self.asks = asks;
     }
 
-    /// Where the run is told: whoever asks the person puts the question there.
+    /// Returns the screen of the run, on which questions appear too.
     pub(crate) fn screen(&self) -> &Screen {
         &self.screen
     }
 
-    /// Tells the person something that is not the answer.
+    /// Prints a warning to the person.
     pub(crate) fn warn(&mut self, words: &str) {
         self.screen.tell(format!("{} {}", self.style.warning("warning:"), text::show(words)));
     }
 
-    /// Tells which model answers, where that may be a surprise.
+    /// Prints the model that answers, if the person may not expect it.
     pub(crate) fn tell_model(&mut self, words: &str) {
         let label = self.style.muted("model:");
         self.note(&label, words);
     }
 
-    /// Tells that a session was opened: the first event of it, before any run.
+    /// Writes the event for the opening of a session, which comes before any run.
     pub(crate) fn opened(&mut self, session: &Session) -> Result<(), CliError> {
         let opening = match self.format {
             Format::StreamJson => session.events().try_next(),
@@ -101,13 +101,14 @@ impl RunOutput {
         finished(written.unwrap_or(Ok(())))
     }
 
-    /// Tells a run while it goes on. A reader who leaves aborts it: nobody would see the rest.
+    /// Prints the events of a run. If the reader closes the pipe, the run is aborted, because the rest has no
+    /// reader.
     pub(crate) async fn follow(&mut self, run: &mut Run, cancel: &CancellationToken) {
         let screen = self.screen.clone();
         let _following = screen.follow();
         loop {
             tokio::select! {
-                // In this order: a question is put when every event before it has been told.
+                // The order matters: a question is put after every earlier event is printed.
                 biased;
                 event = run.next() => match event {
                     Some(event) => self.event(&event, cancel),
@@ -119,7 +120,7 @@ impl RunOutput {
         }
     }
 
-    /// Tells what came of it, with what may help where it failed. A reader who left is no error, a full disk is.
+    /// Prints the result of a run, with a hint if it failed. A closed pipe is no error; a full disk is.
     pub(crate) fn finish(&mut self, reply: &Reply, hint: Option<String>) -> Result<(), CliError> {
         let written = match self.format {
             Format::Json | Format::StreamJson => write_line(&result(reply).to_string()),
@@ -143,9 +144,9 @@ impl RunOutput {
         }
     }
 
-    /// A name, and whose it is where it is a hook that somebody else brought.
+    /// Returns a name, with its origin if it is a hook of a project, space, profile or operator.
     fn whose(&self, name: &SmolStr) -> String {
-        // So is called who answered a question.
+        // An answer to a question names its hook with this prefix.
         let own = name.strip_prefix("hook ").unwrap_or(name);
         match self.origins.get(own).map(String::as_str) {
             None | Some("kernel" | "embedder" | "user") => name.to_string(),
@@ -153,7 +154,7 @@ impl RunOutput {
         }
     }
 
-    /// What a person should know besides the answer.
+    /// Prints the events that a person should know besides the answer.
     fn aside(&mut self, kind: &EventKind) {
         match kind {
             EventKind::PermissionRequest { question } if self.asks != QuestionMode::OnTerminal => {
@@ -164,7 +165,7 @@ impl RunOutput {
                     self.asked.insert(call.call_id.clone(), shown);
                 }
             }
-            // A gate that fails stands in the way as well.
+            // A gate that fails blocks as well.
             EventKind::Hook {
                 point: "tool.pre" | "permission.ask",
                 name,
@@ -185,7 +186,7 @@ impl RunOutput {
                 };
                 let (call, by) = asked.unwrap_or_else(|| (name.to_string(), self.whose(by)));
                 let call = text::clip(&call, CALL_CHARS);
-                // Rules, zones and modes are named by the reason.
+                // The reason already names the rule, zone or mode.
                 let by = if by.is_empty() { by } else { format!(" ({by})") };
                 self.note(&label, &format!("{call}: {reason}{by}{hint}"));
             }
@@ -205,13 +206,13 @@ impl RunOutput {
         }
     }
 
-    /// Tells something on a line of its own.
+    /// Prints a labelled text on a line of its own.
     fn note(&mut self, label: &str, words: &str) {
         self.screen.tell(format!("{label} {}", text::show_line(words)));
     }
 }
 
-/// The answer, its hidden characters made visible where a person sees it.
+/// Writes the answer. On a terminal, hidden characters are made visible.
 fn answer(said: &str) -> io::Result<()> {
     if said.is_empty() {
         return Ok(());
@@ -223,7 +224,7 @@ fn answer(said: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// A reader who left is no error, a full disk is.
+/// Converts the result of a write. A closed pipe is no error; a full disk is.
 fn finished(written: io::Result<()>) -> Result<(), CliError> {
     match written {
         Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
@@ -257,7 +258,7 @@ fn result(reply: &Reply) -> Value {
     result
 }
 
-/// A time in few letters. A tenth of a second is close enough.
+/// Formats a duration in short form, to a tenth of a second.
 fn duration(ms: u64) -> String {
     match (ms / 1000, ms % 1000 / 100) {
         (0, _) => format!("{ms} ms"),
@@ -266,7 +267,7 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// Why there may be no answer, and what to do about it.
+/// Returns the error and hint for a run that ended without a complete answer.
 fn told(reply: &Reply) -> Option<CliError> {
     let words = reply.error.as_ref().map(|failed| failed.message.clone());
     let failure = |plain: &str| CliError::new(words.clone().unwrap_or_else(|| plain.into()));

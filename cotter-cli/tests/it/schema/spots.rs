@@ -1,20 +1,21 @@
-//! Walks through a schema: every place of a document it knows, with a way to put a value there.
+//! Walks through a schema: every position of a document that it describes, with a function that puts a value
+//! there.
 
 use std::rc::Rc;
 
 use serde_json::{Value, json};
 
-/// A place of a document, as a schema has it.
+/// A position in a document, as a schema describes it.
 pub(super) struct Spot<'s> {
-    /// The way to it: `$.permissions.deny[]`.
+    /// The path of the position: `$.permissions.deny[]`.
     pub(super) path: String,
-    /// What may stand there; no reference.
+    /// The schema of the position, with references resolved.
     pub(super) schema: &'s Value,
-    /// A document with this value there, and nothing that need not be.
+    /// Returns a document with this value at the position, and otherwise only required keys.
     pub(super) whole: Rc<dyn Fn(Value) -> Value + 's>,
 }
 
-/// Every place, the outermost first.
+/// Returns every position, the outermost first.
 pub(super) fn spots(root: &Value) -> Vec<Spot<'_>> {
     let mut found = vec![];
     let whole: Rc<dyn Fn(Value) -> Value> = Rc::new(|value| value);
@@ -63,7 +64,7 @@ fn visit<'s>(
     }
 }
 
-/// Follows references.
+/// Resolves references.
 fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str());
     match reference {
@@ -75,7 +76,7 @@ fn resolved<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
     }
 }
 
-/// The smallest object a schema allows.
+/// Returns the smallest object that a schema allows.
 fn least(root: &Value, schema: &Value) -> Value {
     let required = schema["required"].as_array().into_iter().flatten();
     let required = required.map(|key| {
@@ -85,7 +86,7 @@ fn least(root: &Value, schema: &Value) -> Value {
     Value::Object(required.collect())
 }
 
-/// A value that a schema allows.
+/// Returns a value that a schema allows.
 pub(super) fn sample(root: &Value, schema: &Value) -> Value {
     let example = &schema["examples"][0];
     let schema = resolved(root, schema);
