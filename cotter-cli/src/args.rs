@@ -31,7 +31,7 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<(ColorChoice, Command), Parse
     let parsed = matches.and_then(|matches| CliArgs::from_arg_matches(&matches));
     let CliArgs { run, color, command } = parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ParseExit::Help(error.to_string()),
-        _ => ParseExit::Wrong(complaint(&error.to_string(), first.as_deref())),
+        _ => ParseExit::Wrong(parser_error(&error.to_string(), first.as_deref())),
     })?;
     match command {
         Some(command) => Ok((color, command)),
@@ -136,7 +136,7 @@ pub(crate) enum Command {
 
 impl Command {
     /// True if the command changes nothing, starts nothing and shows no contents of sessions.
-    pub(crate) fn only_looks(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         match self {
             Command::Explain(args) => args.hook_mode() == HookMode::Listed,
             Command::Trust(args) => args.list || args.print,
@@ -500,7 +500,7 @@ impl RunArgs {
         match (&self.script, &self.model) {
             (Some(script), _) => ModelArg::Script(script),
             (None, Some(name)) => ModelArg::Named(name),
-            (None, None) => ModelArg::Unsaid,
+            (None, None) => ModelArg::Unnamed,
         }
     }
 
@@ -534,7 +534,7 @@ pub(crate) enum Format {
 #[derive(Debug)]
 pub(crate) enum ModelArg<'a> {
     /// No name: the model comes from settings, variables or keys.
-    Unsaid,
+    Unnamed,
     Named(&'a str),
     Script(&'a Path),
 }
@@ -583,7 +583,7 @@ pub(crate) struct SetupArgs {
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
     /// Use what the project brings: ask about it, or trust this hash
-    #[arg(long = "trust", value_name = "HASH", value_parser = trusted, conflicts_with = "safe_mode")]
+    #[arg(long = "trust", value_name = "HASH", value_parser = parse_trust, conflicts_with = "safe_mode")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "")]
     given: Vec<Option<Hash>>,
     /// Do not run where something of the project is not trusted
@@ -623,7 +623,7 @@ fn space_id(text: &str) -> Result<String, &'static str> {
 }
 
 /// Parses a hash. An empty text means that the person is asked.
-fn trusted(text: &str) -> Result<Option<Hash>, &'static str> {
+fn parse_trust(text: &str) -> Result<Option<Hash>, &'static str> {
     if text.is_empty() { Ok(None) } else { text.parse().map(Some) }
 }
 
@@ -644,7 +644,7 @@ fn near_command(word: &str) -> Option<String> {
 }
 
 /// Converts an error text of the parser: first the error, then the hint. `typed` is the first argument.
-fn complaint(rendered: &str, typed: Option<&str>) -> CliError {
+fn parser_error(rendered: &str, typed: Option<&str>) -> CliError {
     let mut lines = rendered.lines().map(str::trim);
     let first = lines.next().unwrap_or_default();
     let wrong = first.strip_prefix("error: ").unwrap_or(first);
@@ -661,7 +661,7 @@ fn complaint(rendered: &str, typed: Option<&str>) -> CliError {
     }
     let mut failure = CliError::usage(wrong.trim_end_matches(':'));
     let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: cotter"));
-    let mut hint = format!("`cotter{} --help` shows what may be typed", command_in(usage));
+    let mut hint = format!("`cotter{} --help` shows what may be typed", usage_command(usage));
     for line in lines.take_while(|line| !line.starts_with("Usage:")) {
         if let Some(tip) = line.strip_prefix("tip: ") {
             hint = tip.to_owned();
@@ -676,7 +676,7 @@ fn complaint(rendered: &str, typed: Option<&str>) -> CliError {
 }
 
 /// Returns the command in a usage line, with a space before each word.
-fn command_in(usage: Option<&str>) -> String {
+fn usage_command(usage: Option<&str>) -> String {
     let table = definition();
     let (mut at, mut path) = (&table, String::new());
     for word in usage.unwrap_or_default().split(' ').filter(|word| !word.is_empty()) {

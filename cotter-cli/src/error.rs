@@ -57,7 +57,7 @@ impl CliError {
     }
 
     /// Wraps this error: `message` becomes the message, and the old message becomes the first cause.
-    pub(crate) fn within(mut self, message: impl Into<String>) -> Self {
+    pub(crate) fn wrap_in(mut self, message: impl Into<String>) -> Self {
         self.causes.insert(0, std::mem::replace(&mut self.message, message.into()));
         self
     }
@@ -94,12 +94,12 @@ impl CliError {
     /// Prints the error on standard error and returns its exit code.
     pub(crate) fn report(&self, style: Style) -> ExitCode {
         // A failed write to standard error cannot be reported anywhere.
-        let _ = io::stderr().lock().write_all(self.shown(style).as_bytes());
+        let _ = io::stderr().lock().write_all(self.render(style).as_bytes());
         ExitCode::from(self.code)
     }
 
     /// Renders the error for a person. All texts are sanitized, because they may quote foreign input.
-    pub(crate) fn shown(&self, style: Style) -> String {
+    pub(crate) fn render(&self, style: Style) -> String {
         let mut out = format!("{} {}\n", style.bad("error:"), text::show(&self.message));
         for cause in &self.causes {
             out += &format!("  caused by: {}\n", text::show(cause));

@@ -57,7 +57,7 @@ fn main() -> ExitCode {
             return failure.report(Style::on_stderr(ColorChoice::Auto));
         }
     };
-    if let Some(failure) = by_an_agent(&command) {
+    if let Some(failure) = refuse_if_agent(&command) {
         return failure.report(Style::on_stderr(style));
     }
     let done = run_command(command, style);
@@ -112,9 +112,9 @@ fn run_command(command: Command, style: ColorChoice) -> Result<ExitCode, CliErro
 
 /// Refuses a command that changes something if an agent started this process. An agent may only run commands
 /// that look.
-fn by_an_agent(command: &Command) -> Option<CliError> {
+fn refuse_if_agent(command: &Command) -> Option<CliError> {
     env::var_os(cotter_tools::process::environment::MARK)?;
-    (!command.only_looks()).then(|| {
+    (!command.is_read_only()).then(|| {
         let message = "an agent started this, and agents may only look: `explain`, `list`, `show`";
         CliError::refused(message).with_hint("run it yourself, in a terminal of your own")
     })

@@ -50,10 +50,10 @@ use crate::{
 pub(crate) const LOCAL: &str = "ollama";
 
 /// The time limit for the local provider to answer.
-const SOON: Duration = Duration::from_millis(300);
+const LOCAL_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The hint for a person who plays a cassette and names no model.
-const RECORDED_WITH: &str =
+const CASSETTE_MODEL_HINT: &str =
     "name the model that the cassette was recorded with, as in `--model provider/model`";
 
 /// The providers that the person can use.
@@ -64,7 +64,7 @@ pub(crate) struct ProviderSet {
     /// The variable of each provider's key, if it has one.
     variables: BTreeMap<String, String>,
     /// The route to each provider: only what differs from the default.
-    ways: BTreeMap<String, ProviderRoute>,
+    routes: BTreeMap<String, ProviderRoute>,
     credentials: Credentials,
     /// Every key in use, with its name.
     keys: Vec<(String, ApiKey)>,
@@ -75,7 +75,7 @@ pub(crate) struct ProviderSet {
     /// The providers and models that settings describe.
     described: Vec<String>,
     /// True if a cassette answers.
-    plays: bool,
+    is_playing: bool,
 }
 
 /// A provider whose setup does not allow its use.
@@ -90,7 +90,7 @@ pub(crate) struct UnavailableProvider {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChosenModel {
     pub(crate) name: String,
-    pub(crate) by: ChoiceSource,
+    pub(crate) source: ChoiceSource,
 }
 
 /// A model as an agent names it.
@@ -100,7 +100,7 @@ pub(crate) struct AgentModel<'a> {
     /// The location of the name, if the file has locations.
     pub(crate) location: Option<&'a SourceLocation>,
     /// True if the person names the model. Other owners may only name a model that the person has set up.
-    pub(crate) is_free: bool,
+    pub(crate) is_named_by_person: bool,
 }
 
 /// A fallback model, used when the models before it fail.
@@ -163,11 +163,11 @@ impl ProviderSet {
             providers: Providers::new(),
             broken: BTreeMap::new(),
             variables: BTreeMap::new(),
-            ways: BTreeMap::new(),
+            routes: BTreeMap::new(),
             credentials: Credentials::load(project)?,
             keys: vec![],
             model: values.model.clone(),
-            plays: false,
+            is_playing: false,
         };
         let proxies = Proxies::of_variables();
         let known = READY.iter().map(|ready| ready.name);
@@ -204,7 +204,7 @@ impl ProviderSet {
         }
         let variable = named.or_else(|| ready(name)?.key_variable.map(str::to_owned));
         let mut way =
-            ProviderRoute { address: told_address(name, entry), ..ProviderRoute::default() };
+            ProviderRoute { address: address_source(name, entry), ..ProviderRoute::default() };
         if let Some((key, from)) = self.key(name, variable.as_deref()) {
             provider = provider.with_key(key);
             way.key = Some(from);
@@ -212,9 +212,9 @@ impl ProviderSet {
         self.variables.extend(variable.map(|variable| (name.to_owned(), variable)));
         let idle = entry.and_then(|entry| entry.idle_timeout_ms).map(Duration::from_millis);
         let http = idle.into_iter().fold(Http::new(), Http::with_idle_timeout);
-        let http = proxies.way_to(provider.base_url(), http);
-        way.proxy = proxies.words_to(provider.base_url());
-        self.ways.insert(name.to_owned(), way);
+        let http = proxies.add_proxy(provider.base_url(), http);
+        way.proxy = proxies.describe_proxy(provider.base_url());
+        self.routes.insert(name.to_owned(), way);
         Ok(http.map(|http| provider.with_http(http)))
     }
 
@@ -247,7 +247,7 @@ impl ProviderSet {
     }
 
     /// Returns the providers that cannot be used, each with the reason.
-    pub(crate) fn closed(&self) -> Vec<UnavailableProvider> {
+    pub(crate) fn unavailable(&self) -> Vec<UnavailableProvider> {
         let keyless = self.providers.iter().filter(|provider| !provider.is_usable());
         let keyless = keyless.map(|provider| {
             let variable = self.variable(provider.name()).map(str::to_owned);
@@ -272,12 +272,12 @@ impl ProviderSet {
     /// `None` if it does not answer soon.
     pub(crate) async fn served_locally(&self) -> Option<Vec<String>> {
         let local = self.providers.get(LOCAL)?;
-        let served = timeout(SOON, local.list_models(&Http::new())).await.ok()?.ok()?;
+        let served = timeout(LOCAL_TIMEOUT, local.list_models(&Http::new())).await.ok()?.ok()?;
         Some(served.into_iter().map(|model| format!("{LOCAL}/{model}")).collect())
     }
 
     /// Describes in words where the local provider is.
-    pub(crate) fn local_place(&self) -> String {
+    pub(crate) fn describe_local(&self) -> String {
         match self.providers.get(LOCAL).map(Provider::base_url) {
             Some(url) if !Http::is_local(url) => format!("at {url}"),
             _ => "on this machine".into(),
@@ -301,8 +301,8 @@ impl ProviderSet {
         }
         let player = Player::open(path, self.redactor());
         let player = player.map_err(|cause| cannot().with_cause(cause))?;
-        self.put_in(&Tape::Play(player));
-        self.plays = true;
+        self.set_tape(&Tape::Play(player));
+        self.is_playing = true;
         Ok(())
     }
 
@@ -312,33 +312,33 @@ impl ProviderSet {
             let failure = CliError::new(format!("cannot record to {}", path.display()));
             failure.with_cause(cause).with_hint("`--record-cassette FILE` names a new file")
         })?;
-        self.put_in(&Tape::Record(recorder.clone()));
+        self.set_tape(&Tape::Record(recorder.clone()));
         Ok(recorder)
     }
 
-    fn put_in(&mut self, tape: &Tape) {
+    fn set_tape(&mut self, tape: &Tape) {
         self.providers = std::mem::take(&mut self.providers).with_tape(tape);
     }
 
     /// Uses a key for all further requests.
-    pub(crate) fn take_key(&mut self, provider: &str, key: &ApiKey) {
+    pub(crate) fn use_key(&mut self, provider: &str, key: &ApiKey) {
         self.keys.push((provider.to_owned(), key.clone()));
-        self.ways.entry(provider.to_owned()).or_default().key = Some("this terminal".into());
+        self.routes.entry(provider.to_owned()).or_default().key = Some("this terminal".into());
         if let Some(found) = self.providers.get(provider).cloned() {
             self.providers = std::mem::take(&mut self.providers).with(found.with_key(key.clone()));
         }
     }
 
     /// Stores a key for later runs. Returns the file.
-    pub(crate) fn keep_key(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
-        self.credentials.keep(provider, key)
+    pub(crate) fn store_key(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
+        self.credentials.store(provider, key)
     }
 
     /// Chooses the model: the flag, then `COTTER_MODEL`, then the settings, then the first provider with a
     /// key.
     pub(crate) fn choose(&self, flag: Option<&str>) -> Result<ChosenModel, CliError> {
-        let named = |name: &str, by| ChosenModel { name: name.trim().to_owned(), by };
-        match (flag, told_model(), &self.model) {
+        let named = |name: &str, by| ChosenModel { name: name.trim().to_owned(), source: by };
+        match (flag, model_from_variable(), &self.model) {
             (Some(name), ..) => Ok(named(name, ChoiceSource::Flag)),
             (None, Some(name), _) => Ok(named(&name, ChoiceSource::Variable)),
             (None, None, Some(SourcedText { text, location })) => {
@@ -354,14 +354,16 @@ impl ProviderSet {
         flag: Option<&str>,
         agent: Option<AgentModel<'_>>,
     ) -> Result<ChosenModel, CliError> {
-        let Some(AgentModel { text, location, is_free }) = agent.filter(|_| flag.is_none()) else {
+        let Some(AgentModel { text, location, is_named_by_person: is_free }) =
+            agent.filter(|_| flag.is_none())
+        else {
             return self.choose(flag);
         };
         let name = text.trim().to_owned();
         if is_free {
             self.names.own.push(name.clone());
         }
-        Ok(ChosenModel { name, by: ChoiceSource::Agent(location.cloned()) })
+        Ok(ChosenModel { name, source: ChoiceSource::Agent(location.cloned()) })
     }
 
     /// True if the person has set up a model: they name it, describe it or its provider, or have a key for
@@ -370,21 +372,21 @@ impl ProviderSet {
         let provider = name.split('/').next().unwrap_or_default();
         let has_key = self.providers.get(provider).is_some_and(Provider::has_key);
         let is_described = self.described.iter().any(|known| known == name || known == provider);
-        let is_told = told_model().is_some_and(|told| told.trim() == name);
-        let has_address = self.ways.get(provider).is_some_and(|way| way.address.is_some());
+        let is_told = model_from_variable().is_some_and(|told| told.trim() == name);
+        let has_address = self.routes.get(provider).is_some_and(|way| way.address.is_some());
         let is_named = self.names.own.iter().any(|own| own == name);
         is_named || is_told || is_described || has_key || has_address
     }
 
     /// Refuses a model that a project or agent names, unless the person has set it up.
-    pub(crate) fn check_brought(
+    pub(crate) fn check_may_name(
         &self,
-        ChosenModel { name, by }: &ChosenModel,
+        ChosenModel { name, source: by }: &ChosenModel,
     ) -> Result<(), CliError> {
         let is_brought = match by {
             ChoiceSource::Agent(_) => true,
             ChoiceSource::Settings(location) => {
-                self.names.brought.iter().any(|known| known.location == *location)
+                self.names.of_project.iter().any(|known| known.location == *location)
             }
             ChoiceSource::Flag
             | ChoiceSource::Variable
@@ -408,8 +410,8 @@ impl ProviderSet {
         READY.iter().find_map(|ready| {
             self.providers.get(ready.name).filter(|provider| provider.has_key())?;
             let name = format!("{}/{}", ready.name, ready.default_model?);
-            let location = self.ways.get(ready.name)?.key.clone()?;
-            Some(ChosenModel { name, by: ChoiceSource::Key(location) })
+            let location = self.routes.get(ready.name)?.key.clone()?;
+            Some(ChosenModel { name, source: ChoiceSource::Key(location) })
         })
     }
 
@@ -437,20 +439,20 @@ impl ProviderSet {
     /// the person just now.
     pub(crate) fn find_chosen(
         &self,
-        ChosenModel { name, by }: &ChosenModel,
+        ChosenModel { name, source: by }: &ChosenModel,
     ) -> Result<Arc<dyn Model>, CliError> {
         let shown = shown(name);
-        let choice = ChosenModel { name: name.clone(), by: by.clone() };
-        self.check_brought(&choice).and_then(|()| self.find(name)).map_err(|failure| match by {
+        let choice = ChosenModel { name: name.clone(), source: by.clone() };
+        self.check_may_name(&choice).and_then(|()| self.find(name)).map_err(|failure| match by {
             ChoiceSource::Flag | ChoiceSource::Key(_) | ChoiceSource::Person => failure,
             ChoiceSource::Agent(None) => {
-                failure.within(format!("the agent names `{shown}`, which cannot be used"))
+                failure.wrap_in(format!("the agent names `{shown}`, which cannot be used"))
             }
             ChoiceSource::Variable => {
-                failure.within(format!("`COTTER_MODEL` names `{shown}`, which cannot be used"))
+                failure.wrap_in(format!("`COTTER_MODEL` names `{shown}`, which cannot be used"))
             }
             ChoiceSource::Settings(location) | ChoiceSource::Agent(Some(location)) => {
-                failure.within(location.error(format!("`{shown}` cannot be used")).to_string())
+                failure.wrap_in(location.error(format!("`{shown}` cannot be used")).to_string())
             }
         })
     }
@@ -462,11 +464,11 @@ impl ProviderSet {
         fallbacks: &[Fallback],
         budget_usd: Option<f64>,
     ) -> Result<ModelChain, CliError> {
-        let mut answering = ModelChain::alone(model);
+        let mut answering = ModelChain::without_fallbacks(model);
         for fallback in fallbacks {
             match self.fallback(fallback)? {
                 Ok(model) => answering.add(model),
-                Err(words) => answering.left_out.push(words),
+                Err(words) => answering.skipped.push(words),
             }
         }
         check_budget(answering.all(), budget_usd)?;
@@ -479,15 +481,17 @@ impl ProviderSet {
         match fallback {
             Fallback::Flag(name) => match self.find(name.trim()) {
                 Ok(model) => Ok(Ok(model)),
-                Err(failure) => Err(failure
-                    .within(format!("the fallback model `{}` cannot be used", shown(name.trim())))),
+                Err(failure) => Err(failure.wrap_in(format!(
+                    "the fallback model `{}` cannot be used",
+                    shown(name.trim())
+                ))),
             },
             Fallback::Settings(SourcedText { text: name, location }) => {
                 let choice = ChosenModel {
                     name: name.trim().to_owned(),
-                    by: ChoiceSource::Settings(location.clone()),
+                    source: ChoiceSource::Settings(location.clone()),
                 };
-                let found = self.check_brought(&choice).and_then(|()| self.find(&choice.name));
+                let found = self.check_may_name(&choice).and_then(|()| self.find(&choice.name));
                 Ok(found.map_err(|failure| {
                     let why = failure.one_line();
                     let name = shown(name.trim());
@@ -500,8 +504,8 @@ impl ProviderSet {
 
     fn no_model(&self) -> CliError {
         let failure = CliError::usage("no model is set up, so nothing was sent");
-        if self.plays {
-            return failure.with_hint(RECORDED_WITH);
+        if self.is_playing {
+            return failure.with_hint(CASSETTE_MODEL_HINT);
         }
         let open = self.providers.iter().find(|provider| provider.has_key());
         failure.with_hint(match open {
@@ -553,7 +557,7 @@ impl ProviderSet {
 }
 
 /// Returns the model that `COTTER_MODEL` names.
-fn told_model() -> Option<String> {
+fn model_from_variable() -> Option<String> {
     home::text_variable("COTTER_MODEL")
 }
 
@@ -610,15 +614,17 @@ fn base(
     let Some(known) = Provider::ready(name) else {
         return match (speaks, address, entry) {
             (Some(speaks), Some(address), _) => Ok(Ok(Provider::new(name, speaks, address))),
-            (_, _, Some(entry)) => Err(undescribed(name, entry)),
+            (_, _, Some(entry)) => Err(undescribed_error(name, entry)),
             (_, _, None) => unreachable!("whoever is not known is described"),
         };
     };
     let known = speaks.into_iter().fold(known, Provider::speaking);
     let told = match (address, address_variable(name)) {
         (Some(address), _) => Some(Ok(address)),
-        (None, Some(variable)) if name == LOCAL => told_by(variable, crate::models::proxy::ollama),
-        (None, Some(variable)) => told_by(variable, |url| {
+        (None, Some(variable)) if name == LOCAL => {
+            address_from_variable(variable, crate::models::proxy::parse_ollama_host)
+        }
+        (None, Some(variable)) => address_from_variable(variable, |url| {
             let url = url.trim().to_owned();
             Http::check_address(&url).map(|()| url)
         }),
@@ -637,7 +643,7 @@ fn address_variable(name: &str) -> Option<&'static str> {
 }
 
 /// Returns the source of a provider's address, if it is not the default one.
-fn told_address(name: &str, entry: Option<&ProviderSettings>) -> Option<String> {
+fn address_source(name: &str, entry: Option<&ProviderSettings>) -> Option<String> {
     if let Some(url) = entry.and_then(|entry| entry.base_url.as_ref()) {
         return Some(url.location.to_string());
     }
@@ -646,7 +652,7 @@ fn told_address(name: &str, entry: Option<&ProviderSettings>) -> Option<String> 
 }
 
 /// Parses the address in a variable. `None` if the variable is not set.
-fn told_by(
+fn address_from_variable(
     variable: &str,
     read: impl Fn(&str) -> Result<String, String>,
 ) -> Option<Result<String, CliError>> {
@@ -677,7 +683,7 @@ fn address(url: &SourcedText) -> Result<String, SettingsError> {
 }
 
 /// Creates the error for an unknown provider that the settings do not describe.
-fn undescribed(name: &str, entry: &ProviderSettings) -> SettingsError {
+fn undescribed_error(name: &str, entry: &ProviderSettings) -> SettingsError {
     let error = entry.location.error(format!(
         "`{name}` is no provider that is known, so it needs `speaks` and `baseUrl`"
     ));

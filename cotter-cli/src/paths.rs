@@ -45,9 +45,9 @@ pub(crate) fn credentials() -> Option<PathBuf> {
 /// Returns the person's config folder: `COTTER_HOME`, else the config home. It holds their settings and
 /// extensions.
 pub(crate) fn config() -> Option<PathBuf> {
-    match variable("COTTER_HOME") {
+    match path_variable("COTTER_HOME") {
         Some(folder) => Some(folder),
-        None => Some(base("XDG_CONFIG_HOME", ".config")?.join("cotter")),
+        None => Some(xdg_folder("XDG_CONFIG_HOME", ".config")?.join("cotter")),
     }
 }
 
@@ -62,15 +62,15 @@ pub(crate) fn spaces_lock_file() -> Option<PathBuf> {
 }
 
 /// Returns the person's home folder, if its path is absolute.
-pub(crate) fn folder() -> Option<PathBuf> {
-    variable("HOME").filter(|folder| folder.is_absolute())
+pub(crate) fn person_home() -> Option<PathBuf> {
+    path_variable("HOME").filter(|folder| folder.is_absolute())
 }
 
 /// Returns all folders of Cotter on this machine: settings, keys, sessions, memory. They are closed to every
 /// call.
 pub(crate) fn own_folders() -> Vec<PathBuf> {
-    let data = base("XDG_DATA_HOME", ".local/share").map(|data| data.join("cotter"));
-    let usual = folder().map(|home| home.join(".config/cotter"));
+    let data = xdg_folder("XDG_DATA_HOME", ".local/share").map(|data| data.join("cotter"));
+    let usual = person_home().map(|home| home.join(".config/cotter"));
     config().into_iter().chain(usual).chain(data).chain(["/etc/cotter".into()]).collect()
 }
 
@@ -119,20 +119,20 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// True if a file of the person's config folder belongs to the project. In the usual config folder a file
 /// stays the person's own, even if the project is their home folder or above it.
-pub(crate) fn is_brought_by(path: &Path, project: &Path) -> bool {
+pub(crate) fn belongs_to_project(path: &Path, project: &Path) -> bool {
     // A folder named by `COTTER_HOME` may be anywhere, so also inside the project.
-    let is_usual = variable("COTTER_HOME").is_none();
+    let is_usual = path_variable("COTTER_HOME").is_none();
     !(is_usual && contains_home(project)) && leads_through(path, project)
 }
 
 /// True if the project is the home folder, or above it.
 fn contains_home(project: &Path) -> bool {
-    folder().is_some_and(|home| links::is_above(project, &home))
+    person_home().is_some_and(|home| links::is_above(project, &home))
 }
 
 /// Returns the folder of all sessions.
 pub(crate) fn sessions() -> Result<PathBuf, CliError> {
-    let data = base("XDG_DATA_HOME", ".local/share").ok_or_else(|| {
+    let data = xdg_folder("XDG_DATA_HOME", ".local/share").ok_or_else(|| {
         CliError::new("there is no place for sessions: neither `XDG_DATA_HOME` nor `HOME` is set")
             .with_hint("set `HOME`, or run with `--no-session`")
     })?;
@@ -141,23 +141,23 @@ pub(crate) fn sessions() -> Result<PathBuf, CliError> {
 
 /// Returns the folder of memory, which has one folder per project. `None` without a home folder.
 pub(crate) fn memory() -> Option<PathBuf> {
-    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/memory"))
+    Some(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("cotter/memory"))
 }
 
 /// Returns the file of the tool definitions that MCP servers offered. `None` without a home folder.
 pub(crate) fn mcp_definitions() -> Option<PathBuf> {
-    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
+    Some(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
 }
 
 /// Returns the marker file: the person was told of files for Claude Code in their home folder. `None` without
 /// a home folder.
-pub(crate) fn told_of_claude() -> Option<PathBuf> {
-    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/told-of-claude"))
+pub(crate) fn claude_notice_marker() -> Option<PathBuf> {
+    Some(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("cotter/told-of-claude"))
 }
 
 /// Returns the folder of trust records on this machine. `None` without a home folder.
 pub(crate) fn trust() -> Option<PathBuf> {
-    Some(base("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
+    Some(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("cotter/trust"))
 }
 
 /// Returns the nearest folder upward with `.git`. Without one: the nearest with `.cotter`, then the nearest
@@ -166,10 +166,10 @@ pub(crate) fn trust() -> Option<PathBuf> {
 pub(crate) fn project_root(folder: &Path) -> &Path {
     let marked = |mark: &str| folder.ancestors().find(|above| above.join(mark).exists());
     let marked = marked(".git").or_else(|| marked(".cotter"));
-    marked.or_else(|| once_trusted(folder)).unwrap_or(folder)
+    marked.or_else(|| find_trusted_root(folder)).unwrap_or(folder)
 }
 
-fn once_trusted(folder: &Path) -> Option<&Path> {
+fn find_trusted_root(folder: &Path) -> Option<&Path> {
     let records = TrustStore::open(trust()?).list().ok()?;
     let is_one = |above: &&Path| {
         let folders = [".cotter", ".claude", ".agents"].map(|name| above.join(name));
@@ -179,9 +179,9 @@ fn once_trusted(folder: &Path) -> Option<&Path> {
 }
 
 /// Returns an XDG base folder. A path in the variable that is not absolute is ignored.
-fn base(name: &str, below_home: &str) -> Option<PathBuf> {
-    let given = variable(name).filter(|folder| folder.is_absolute());
-    given.or_else(|| Some(variable("HOME")?.join(below_home)))
+fn xdg_folder(name: &str, below_home: &str) -> Option<PathBuf> {
+    let given = path_variable(name).filter(|folder| folder.is_absolute());
+    given.or_else(|| Some(path_variable("HOME")?.join(below_home)))
 }
 
 /// Returns the text of a variable. `None` if it is empty or blank.
@@ -190,6 +190,6 @@ pub(crate) fn text_variable(name: &str) -> Option<String> {
 }
 
 /// Returns the path in a variable. `None` if it is empty.
-fn variable(name: &str) -> Option<PathBuf> {
+fn path_variable(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }

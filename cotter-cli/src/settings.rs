@@ -45,7 +45,7 @@ use cotter_files::{
 };
 
 use crate::settings::{
-    checks::{about_blind, about_unknown_tools, check_examples},
+    checks::{check_examples, unknown_tool_warnings, unmatched_rule_warnings},
     claude_home::home_folder,
 };
 use crate::{
@@ -71,12 +71,12 @@ struct SettingsFile {
     settings: Settings,
     servers: Servers,
     /// Hooks that the file declares and switches off.
-    off: Vec<CommandHook>,
+    disabled_hooks: Vec<CommandHook>,
     /// For a file of another program: the extension folders that it adds, and diagnostics about parts that
     /// are not supported.
-    others: Option<(Vec<ExtensionFolder>, Vec<Diagnostic>)>,
+    claude_parts: Option<(Vec<ExtensionFolder>, Vec<Diagnostic>)>,
     /// The error that stops every start while this file is broken.
-    broken: Option<CliError>,
+    load_error: Option<CliError>,
 }
 
 /// The models that settings name, by owner.
@@ -85,7 +85,7 @@ pub(crate) struct ModelNames {
     /// Models from the person's and the operator's settings.
     pub(crate) own: Vec<String>,
     /// Models from a project's settings. They may name one that the person has set up.
-    pub(crate) brought: Vec<SourcedText>,
+    pub(crate) of_project: Vec<SourcedText>,
 }
 
 impl SettingsFile {
@@ -96,36 +96,37 @@ impl SettingsFile {
             base,
             settings: Settings::default(),
             servers: Servers::default(),
-            off: vec![],
-            others: None,
-            broken: None,
+            disabled_hooks: vec![],
+            claude_parts: None,
+            load_error: None,
         }
     }
 
     /// Converts a unit that was written for Claude Code.
-    fn of_others(part: ClaudeUnit) -> Self {
+    fn from_claude_unit(part: ClaudeUnit) -> Self {
         let owner = part.owner();
-        let ClaudeUnit { path, settings, servers, brings, told, broken, .. } = part;
+        let ClaudeUnit { path, settings, servers, extension_folders: brings, told, broken, .. } =
+            part;
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let others = Some((brings, told));
+        let claude_parts = Some((brings, told));
         SettingsFile {
             settings,
             servers,
-            others,
-            broken: broken.map(CliError::from),
+            claude_parts,
+            load_error: broken.map(CliError::from),
             ..SettingsFile::empty(&path, owner, base)
         }
     }
 
     /// Returns a copy of one of Cotter's own files, as it was read.
-    fn again(&self) -> Self {
+    fn copy_own(&self) -> Self {
         let (settings, servers) = (self.settings.clone(), self.servers.clone());
         let SettingsFile { path, owner, base, .. } = self;
         SettingsFile { settings, servers, ..SettingsFile::empty(path, owner.clone(), base.clone()) }
     }
 
     /// Creates a warning about an entry that has no effect.
-    fn remark(&self, why: &SettingsError) -> Diagnostic {
+    fn warning_about(&self, why: &SettingsError) -> Diagnostic {
         let line = why.location().map(|location| location.line() as usize);
         Diagnostic::new(&self.path, line, Severity::Warning, why.message())
     }
@@ -153,8 +154,8 @@ impl SettingsFile {
     /// Reads a project's source from its trusted copy. `None` if the source is not trusted. If the source
     /// changed or is gone, its trusted rules and hooks stay in force, so that no file change makes the policy
     /// looser.
-    fn of_project(found: &TrustSource) -> Result<Option<Self>, CliError> {
-        let Some((copy, grants)) = kept(found).filter(|_| found.is_ours()) else {
+    fn project_owner(found: &TrustSource) -> Result<Option<Self>, CliError> {
+        let Some((copy, grants)) = trusted_copy(found).filter(|_| found.has_cotter_format()) else {
             return Ok(None);
         };
         let name = if found.is_folder() { "settings.json" } else { ".mcp.json" };
@@ -168,11 +169,11 @@ impl SettingsFile {
             }
         };
         let document = Document::parse_bytes(&path.display().to_string(), &bytes)?;
-        let owner = of_project(&path, grants);
+        let owner = project_owner(&path, grants);
         if found.is_folder() {
             let mut read =
                 SettingsFile::read(&path, &document, SettingsOwner::Project, owner, copy.clone())?;
-            if !matches!(found.standing, TrustState::Trusted { .. }) {
+            if !matches!(found.state, TrustState::Trusted { .. }) {
                 read.servers = Servers::default();
             }
             return Ok(Some(read));
@@ -186,8 +187,8 @@ impl SettingsFile {
         let path = folder.join("hooks");
         let read = load_own_hooks(folder);
         let is_empty = read.as_ref().is_ok_and(|read| read.files.is_empty());
-        if !is_empty && home::is_brought_by(&path, project) {
-            return Err(brought(&path, "hooks", project));
+        if !is_empty && home::belongs_to_project(&path, project) {
+            return Err(in_project_error(&path, "hooks", project));
         }
         let owner = Owner::new(Origin::User, path.display().to_string());
         let base = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -196,7 +197,8 @@ impl SettingsFile {
 
     /// Loads the hooks of a project from the trusted copy that its settings are read from.
     fn hooks_of_project(found: &TrustSource) -> Result<Option<Self>, CliError> {
-        let Some((copy, grants)) = kept(found).filter(|_| found.kind() == SourceKind::Cotter)
+        let Some((copy, grants)) =
+            trusted_copy(found).filter(|_| found.kind() == SourceKind::Cotter)
         else {
             return Ok(None);
         };
@@ -205,7 +207,7 @@ impl SettingsFile {
             broken
         })?;
         let path = found.source.join("hooks");
-        let owner = of_project(&path, grants);
+        let owner = project_owner(&path, grants);
         Ok(SettingsFile::of_hooks(path, owner, copy.clone(), read))
     }
 
@@ -215,15 +217,15 @@ impl SettingsFile {
         }
         let mut file = SettingsFile::empty(&path, owner, base);
         file.settings.hooks = read.enabled().cloned().collect();
-        file.off = read.switched_off().cloned().collect();
+        file.disabled_hooks = read.switched_off().cloned().collect();
         Some(file)
     }
 }
 
 /// Returns the copy from which the rules and hooks of a source are read, with its grants. For a folder that
 /// changed or is gone, this is the trusted copy, without grants.
-fn kept(found: &TrustSource) -> Option<(&PathBuf, Grants)> {
-    match &found.standing {
+fn trusted_copy(found: &TrustSource) -> Option<(&PathBuf, Grants)> {
+    match &found.state {
         TrustState::Trusted { copy, grants, .. } => Some((copy, *grants)),
         TrustState::Changed { copy, .. } | TrustState::Gone { copy, .. } if found.is_folder() => {
             Some((copy, Grants::default()))
@@ -234,13 +236,13 @@ fn kept(found: &TrustSource) -> Option<(&PathBuf, Grants)> {
 
 /// Adds a file of a project. If two folders enable the same plugin, the plugin is used once and the
 /// diagnostics of both are kept.
-fn take_in(files: &mut Vec<SettingsFile>, file: SettingsFile) {
+fn add_file(files: &mut Vec<SettingsFile>, file: SettingsFile) {
     let is_same = |known: &&mut SettingsFile| {
         known.path == file.path && known.owner.origin == file.owner.origin
     };
     let Some(known) = files.iter_mut().find(is_same) else { return files.push(file) };
-    let (brings, told) = known.others.get_or_insert_default();
-    let (more, also) = file.others.unwrap_or_default();
+    let (brings, told) = known.claude_parts.get_or_insert_default();
+    let (more, also) = file.claude_parts.unwrap_or_default();
     if brings.is_empty() {
         brings.extend(more);
         known.servers = std::mem::take(&mut known.servers).or(file.servers);
@@ -250,10 +252,10 @@ fn take_in(files: &mut Vec<SettingsFile>, file: SettingsFile) {
             told.push(one);
         }
     }
-    known.broken = known.broken.take().or(file.broken);
+    known.load_error = known.load_error.take().or(file.load_error);
 }
 
-fn of_project(path: &Path, grants: Grants) -> Owner {
+fn project_owner(path: &Path, grants: Grants) -> Owner {
     let owner = Owner::new(Origin::Project, path.display().to_string());
     if grants.rewrite { owner.with_rewrite() } else { owner }
 }
@@ -266,19 +268,19 @@ impl SettingsFiles {
         workspace: &Workspace,
         standings: &TrustSources,
     ) -> Result<Self, CliError> {
-        SettingsFiles::look(named, workspace, standings)?.whole()
+        SettingsFiles::load_for_preview(named, workspace, standings)?.check_plugins()
     }
 
     /// Loads the files like [`SettingsFiles::load`], for commands that only look. A broken plugin is listed
     /// and contributes nothing.
-    pub(crate) fn look(
+    pub(crate) fn load_for_preview(
         named: Option<&Path>,
         workspace: &Workspace,
         standings: &TrustSources,
     ) -> Result<Self, CliError> {
         let named = named.map(|path| named_by_hand(path, workspace.project())).transpose()?;
         let files = SettingsFiles::read(named, workspace, standings)?;
-        match files.looser() {
+        match files.find_looser() {
             None => Ok(files),
             Some(message) => Err(CliError::new(message)
                 .with_hint("a project may only tighten: this belongs in your own settings")),
@@ -296,15 +298,18 @@ impl SettingsFiles {
         let mut told = vec![];
         let named = match named {
             None => None,
-            Some(path) => personal(path, SettingsOwner::File, workspace.project())?.or_else(|| {
-                let shown = path.display();
-                told.push(format!("the settings file {shown} is gone: what it said stays"));
-                let was = |file: &&SettingsFile| file.settings.source == Some(SettingsOwner::File);
-                self.0.iter().find(was).map(SettingsFile::again)
-            }),
+            Some(path) => {
+                load_personal(path, SettingsOwner::File, workspace.project())?.or_else(|| {
+                    let shown = path.display();
+                    told.push(format!("the settings file {shown} is gone: what it said stays"));
+                    let was =
+                        |file: &&SettingsFile| file.settings.source == Some(SettingsOwner::File);
+                    self.0.iter().find(was).map(SettingsFile::copy_own)
+                })
+            }
         };
-        let files = SettingsFiles::read(named, workspace, standings)?.whole()?;
-        told.extend(files.looser().map(|message| format!("{message}; yours holds")));
+        let files = SettingsFiles::read(named, workspace, standings)?.check_plugins()?;
+        told.extend(files.find_looser().map(|message| format!("{message}; yours holds")));
         Ok((files, told))
     }
 
@@ -317,104 +322,105 @@ impl SettingsFiles {
         let mut files = vec![];
         files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
         if let Some(path) = home::user_settings() {
-            files.extend(personal(&path, SettingsOwner::User, project)?);
+            files.extend(load_personal(&path, SettingsOwner::User, project)?);
         }
         if let Some(folder) = home::config() {
             files.extend(SettingsFile::own_hooks(&folder, project)?);
         }
         let said = || files.iter().chain(&named).map(|file| &file.settings);
-        let home = says_home(said());
+        let home = uses_claude_home(said());
         let plugins: Vec<_> = said().flat_map(|settings| settings.plugins.clone()).collect();
-        let own = project::of_person(&plugins, home, &home_folder(workspace))?;
+        let own = project::load_person(&plugins, home, &home_folder(workspace))?;
         // Cotter's own files come after this position, so they take precedence over files for Claude Code.
         let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
         let at = at.unwrap_or(files.len());
-        files.splice(at..at, own.into_iter().map(SettingsFile::of_others));
+        files.splice(at..at, own.into_iter().map(SettingsFile::from_claude_unit));
         for found in &standings.0 {
-            for part in project::of_project(found, home, &home_folder(workspace))? {
-                take_in(&mut files, SettingsFile::of_others(part));
+            for part in project::load_project(found, home, &home_folder(workspace))? {
+                add_file(&mut files, SettingsFile::from_claude_unit(part));
             }
-            files.extend(SettingsFile::of_project(found)?);
+            files.extend(SettingsFile::project_owner(found)?);
             files.extend(SettingsFile::hooks_of_project(found)?);
         }
         files.extend(named);
         let blocks =
-            |file: &SettingsFile| file.settings.foreign.on_failure == Some(OnFailure::Block);
+            |file: &SettingsFile| file.settings.claude.on_failure == Some(OnFailure::Block);
         let on_failure = files.iter().any(blocks).then_some(OnFailure::Block);
         let hooks =
             files.iter_mut().map(|file| (file.owner.origin.clone(), &mut file.settings.hooks));
-        project::settle(hooks, on_failure.unwrap_or(OnFailure::Pass));
+        project::merge_hooks(hooks, on_failure.unwrap_or(OnFailure::Pass));
         Ok(SettingsFiles(files))
     }
 
     /// Fails if a plugin is broken: a gate may have been in it. A project's broken plugin is skipped if all
     /// hooks of projects are disabled.
-    pub(crate) fn whole(mut self) -> Result<Self, CliError> {
+    pub(crate) fn check_plugins(mut self) -> Result<Self, CliError> {
         for file in &mut self.0 {
-            let Some(failure) = file.broken.clone() else { continue };
-            if file.owner.origin.may_loosen() || switches::hooks_off()? != Some(DisabledHooks::All)
+            let Some(failure) = file.load_error.clone() else { continue };
+            if file.owner.origin.may_loosen()
+                || switches::read_disabled_hooks()? != Some(DisabledHooks::All)
             {
                 return Err(failure);
             }
             let why = "it is broken, and nothing of it is used";
             let told = Diagnostic::new(&file.path, None, Severity::Rejected, why);
-            file.others.get_or_insert_default().1.push(told);
+            file.claude_parts.get_or_insert_default().1.push(told);
         }
         Ok(self)
     }
 
     /// Returns the plugins that cannot be used, each with its error.
     pub(crate) fn broken(&self) -> impl Iterator<Item = (&Path, &Owner, &CliError)> {
-        let broken = self.0.iter().filter_map(|file| Some((file, file.broken.as_ref()?)));
+        let broken = self.0.iter().filter_map(|file| Some((file, file.load_error.as_ref()?)));
         broken.map(|(file, failure)| (&*file.path, &file.owner, failure))
     }
 
     /// Returns a message if a project's file sets a looser mode or level than the files before it.
-    fn looser(&self) -> Option<String> {
+    fn find_looser(&self) -> Option<String> {
         let mut files = self.0.iter().enumerate();
         files.find_map(|(at, file)| match file.owner.origin {
-            Origin::Project => looser(file, &self.0[..at]),
+            Origin::Project => looser_message(file, &self.0[..at]),
             _ => None,
         })
     }
 
     /// Returns the folders of skills, commands and agents that were written for other programs, each with its
     /// owner.
-    pub(crate) fn brings(
+    pub(crate) fn extension_folders(
         &self,
         origin: Origin,
     ) -> impl Iterator<Item = (&Owner, &ExtensionFolder)> {
         let files = self.0.iter().filter(move |file| file.owner.origin == origin);
         files.flat_map(|file| {
-            let brings = file.others.iter().flat_map(|(brings, _)| brings);
+            let brings = file.claude_parts.iter().flat_map(|(brings, _)| brings);
             brings.map(|brings| (&file.owner, brings))
         })
     }
 
     /// Returns the setting for files for Claude Code in the home folder: used or not. `None` if no file sets
     /// it.
-    pub(crate) fn home(&self) -> Option<bool> {
+    pub(crate) fn claude_home_choice(&self) -> Option<bool> {
         let said = || self.0.iter().map(|file| &file.settings);
-        let is_said = said().any(|settings| settings.foreign.home.is_some());
-        is_said.then(|| says_home(said()))
+        let is_said = said().any(|settings| settings.claude.home.is_some());
+        is_said.then(|| uses_claude_home(said()))
     }
 
     /// Returns the nearest file whose permissions match `says`.
-    pub(crate) fn said_by(&self, says: impl Fn(&Permissions) -> bool) -> Option<&Path> {
+    pub(crate) fn find_nearest(&self, says: impl Fn(&Permissions) -> bool) -> Option<&Path> {
         let file = self.0.iter().rev().find(|file| says(&file.settings.permissions))?;
         Some(&file.path)
     }
 
     /// True if hooks written for Claude Code block when they fail.
     pub(crate) fn claude_failures_block(&self) -> bool {
-        let said = self.0.iter().map(|file| file.settings.foreign.on_failure);
+        let said = self.0.iter().map(|file| file.settings.claude.on_failure);
         said.into_iter().any(|said| said == Some(OnFailure::Block))
     }
 
     /// Returns the plugins in use, each with its owner.
     pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Owner, &Plugin)> {
         let brings = self.0.iter().flat_map(|file| {
-            let brings = file.others.iter().flat_map(|(brings, _)| brings);
+            let brings = file.claude_parts.iter().flat_map(|(brings, _)| brings);
             brings.map(|brings| (&file.owner, brings))
         });
         brings.filter_map(|(owner, brings)| Some((owner, brings.plugin.as_ref()?)))
@@ -463,7 +469,7 @@ impl SettingsFiles {
         for SettingsFile { owner, settings, .. } in &self.0 {
             let all = settings.model.iter().chain(settings.fallback_models.iter().flatten());
             match owner.origin == Origin::Project {
-                true => names.brought.extend(all.cloned()),
+                true => names.of_project.extend(all.cloned()),
                 false => names.own.extend(all.map(|written| written.text.trim().to_owned())),
             }
         }
@@ -506,12 +512,12 @@ impl SettingsFiles {
 
     /// Returns the hooks that files declare and switch off, each with its owner.
     pub(crate) fn switched_off(&self) -> impl Iterator<Item = (&Owner, &CommandHook)> {
-        self.0.iter().flat_map(|file| file.off.iter().map(|hook| (&file.owner, hook)))
+        self.0.iter().flat_map(|file| file.disabled_hooks.iter().map(|hook| (&file.owner, hook)))
     }
 
     /// Returns the deny rules of all files. Invalid rules are skipped here and reported when the files are
     /// registered.
-    pub(crate) fn denied(&self) -> Vec<Rule> {
+    pub(crate) fn deny_rules(&self) -> Vec<Rule> {
         let denied = self.0.iter().flat_map(|file| &file.settings.permissions.deny);
         denied.filter_map(|rule| Rule::parse(RuleKind::Deny, &rule.text).ok()).collect()
     }
@@ -521,23 +527,24 @@ impl SettingsFiles {
         for file @ SettingsFile { owner, base, settings, .. } in &self.0 {
             let rules = rules(&settings.permissions)?;
             check_examples(&settings.permissions, units.agent)?;
-            let unknown = about_unknown_tools(&settings.permissions, units.agent);
-            match &file.others {
+            let unknown = unmatched_rule_warnings(&settings.permissions, units.agent);
+            match &file.claude_parts {
                 Some((_, told)) => {
-                    let unknown = unknown.iter().map(|why| file.remark(why));
-                    let told = told.iter().cloned().chain(unknown).chain(mute_hooks(file)?);
-                    units.tell_of(&file.path, &told.collect::<Vec<_>>());
+                    let unknown = unknown.iter().map(|why| file.warning_about(why));
+                    let told =
+                        told.iter().cloned().chain(unknown).chain(forbidden_host_hooks(file)?);
+                    units.add_diagnostics(&file.path, &told.collect::<Vec<_>>());
                 }
                 None => {
-                    units.told.extend(unknown.iter().map(ToString::to_string));
-                    units.told.extend(blind_hooks(file, units.agent));
+                    units.messages.extend(unknown.iter().map(ToString::to_string));
+                    units.messages.extend(unknown_tool_hooks(file, units.agent));
                 }
             }
             let confined = command_hook::is_confined(owner);
             let base =
-                HookLocation { folder: base.clone(), confined, starts: units.starts.clone() };
+                HookLocation { folder: base.clone(), confined, host: units.hook_host.clone() };
             units.load(owner, false, |unit| {
-                fill(unit, rules, &settings.permissions);
+                register_permissions(unit, rules, &settings.permissions);
                 command_hook::register_all(unit, &settings.hooks, &base);
                 settings.disable.iter().for_each(|name| _ = unit.switch_off(name.text.as_str()));
             });
@@ -546,14 +553,14 @@ impl SettingsFiles {
     }
 
     /// Returns messages about names that files switch off: no hook has the name, or several owners have one.
-    pub(crate) fn about_disabled(&self, agent: &Agent) -> Vec<String> {
+    pub(crate) fn disabled_warnings(&self, agent: &Agent) -> Vec<String> {
         let hooks = agent.hooks();
         let disabled = self.0.iter().flat_map(|file| &file.settings.disable);
         let words = disabled.filter_map(|SourcedText { text, location }| {
             let words = match hooks.iter().any(|hook| hook.is_called(text)) {
-                true => several(&hooks, text)?,
+                true => several_owners_warning(&hooks, text)?,
                 false => {
-                    let hint = alike(&hooks, text).map(|hint| format!(": {hint}"));
+                    let hint = suggest_digest_names(&hooks, text).map(|hint| format!(": {hint}"));
                     format!("there is no hook `{text}` to switch off{}", hint.unwrap_or_default())
                 }
             };
@@ -564,7 +571,7 @@ impl SettingsFiles {
 }
 
 /// Suggests hooks whose name is `typed` plus a digest, for a person who typed the word alone.
-pub(crate) fn alike(hooks: &[HookInfo], typed: &str) -> Option<String> {
+pub(crate) fn suggest_digest_names(hooks: &[HookInfo], typed: &str) -> Option<String> {
     let typed = typed.rsplit('/').next().unwrap_or(typed);
     let is_one = |name: &str| {
         let digest = name.strip_prefix(typed).and_then(|rest| rest.strip_prefix('-'));
@@ -578,7 +585,7 @@ pub(crate) fn alike(hooks: &[HookInfo], typed: &str) -> Option<String> {
 }
 
 /// Returns a message if a name switches off hooks of several owners. `None` if there is only one owner.
-pub(crate) fn several(hooks: &[HookInfo], name: &str) -> Option<String> {
+pub(crate) fn several_owners_warning(hooks: &[HookInfo], name: &str) -> Option<String> {
     let mut owners: Vec<&Owner> = vec![];
     let mut named: Vec<String> = vec![];
     for hook in hooks.iter().filter(|hook| hook.is_called(name) && !hook.enabled) {
@@ -593,7 +600,7 @@ pub(crate) fn several(hooks: &[HookInfo], name: &str) -> Option<String> {
 
 /// Loads the file that was named on the command line.
 fn named_by_hand(path: &Path, project: &Path) -> Result<SettingsFile, CliError> {
-    personal(path, SettingsOwner::File, project)?.ok_or_else(|| {
+    load_personal(path, SettingsOwner::File, project)?.ok_or_else(|| {
         CliError::new(format!("there is no settings file {}", path.display()))
             .with_hint("`--settings FILE` names a file that exists")
     })
@@ -601,16 +608,16 @@ fn named_by_hand(path: &Path, project: &Path) -> Result<SettingsFile, CliError> 
 
 /// True if files for Claude Code in the home folder are used: the nearest setting wins, except over an
 /// operator's no.
-fn says_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
+fn uses_claude_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
     let is_closed = |settings: &Settings| {
-        settings.source == Some(SettingsOwner::Operator) && settings.foreign.home == Some(false)
+        settings.source == Some(SettingsOwner::Operator) && settings.claude.home == Some(false)
     };
-    let nearest = said.clone().filter_map(|settings| settings.foreign.home).last();
+    let nearest = said.clone().filter_map(|settings| settings.claude.home).last();
     nearest.unwrap_or(false) && !said.clone().any(is_closed)
 }
 
 /// Returns a message if a project's file sets a looser mode or level than the other files.
-fn looser(file: &SettingsFile, others: &[SettingsFile]) -> Option<String> {
+fn looser_message(file: &SettingsFile, others: &[SettingsFile]) -> Option<String> {
     let nearest = |of: fn(&Permissions) -> Option<usize>| {
         others.iter().rev().find_map(|file| of(&file.settings.permissions))
     };
@@ -661,23 +668,23 @@ fn is_roots(_: &Path) -> bool {
 
 /// Loads a file of the person. A file in the project belongs to the project, whoever names it. If the project
 /// is their home folder, only a file in the usual config folder is theirs.
-fn personal(
+fn load_personal(
     path: &Path,
     source: SettingsOwner,
     project: &Path,
 ) -> Result<Option<SettingsFile>, CliError> {
     let is_brought = match source {
-        SettingsOwner::User => home::is_brought_by(path, project),
+        SettingsOwner::User => home::belongs_to_project(path, project),
         _ => home::leads_through(path, project),
     };
     if path.symlink_metadata().is_ok() && is_brought {
-        return Err(brought(path, "settings", project));
+        return Err(in_project_error(path, "settings", project));
     }
     SettingsFile::load(path, source, Origin::User)
 }
 
 /// Creates the error for a personal file that lies in the project.
-fn brought(path: &Path, what: &str, project: &Path) -> CliError {
+fn in_project_error(path: &Path, what: &str, project: &Path) -> CliError {
     let shown = path.display();
     CliError::new(format!("{shown} lies in the project, and a project's {what} are not read"))
         .with_hint(format!("keep your own {what} outside {}", project.display()))
@@ -696,17 +703,17 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
 }
 
 /// Returns warnings about hooks for tools that do not exist: a gate with a typo protects nothing.
-fn blind_hooks(file: &SettingsFile, agent: &Agent) -> Vec<String> {
+fn unknown_tool_hooks(file: &SettingsFile, agent: &Agent) -> Vec<String> {
     let hooks = file.settings.hooks.iter();
     let told = hooks.flat_map(|hook| {
-        let tools = hook.declared.tools.as_deref().unwrap_or_default();
-        about_blind(&file.path, &hook.name, tools, agent)
+        let tools = hook.spec.tools.as_deref().unwrap_or_default();
+        unknown_tool_warnings(&file.path, &hook.name, tools, agent)
     });
     told.collect()
 }
 
 /// Returns warnings about hooks that post to a host which the operator does not allow: they always fail.
-fn mute_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError> {
+fn forbidden_host_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError> {
     let mut told = vec![];
     for hook in &file.settings.hooks {
         let address = ClaudeEntry::of(hook).and_then(ClaudeEntry::address);
@@ -722,7 +729,7 @@ fn mute_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError> {
     Ok(told)
 }
 
-fn fill(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
+fn register_permissions(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
     rules.into_iter().for_each(|rule| _ = unit.rule(rule));
     permissions.mode.into_iter().for_each(|mode| _ = unit.mode(mode));
     permissions.level.into_iter().for_each(|level| _ = unit.level(level));
@@ -742,7 +749,7 @@ mod tests {
         fs::write(&path, "{}").unwrap();
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
         let Err(failure) = operator(&path) else { panic!("it must be refused") };
-        let shown = failure.shown(crate::terminal::style::Style::on_stderr(
+        let shown = failure.render(crate::terminal::style::Style::on_stderr(
             crate::terminal::style::ColorChoice::Never,
         ));
         assert!(shown.contains("does not belong to root"), "{shown}");

@@ -33,14 +33,14 @@ use crate::{
     models::{choice::ModelChain, credentials::redactor},
     paths as home,
     settings::{
-        SettingsFiles, alike, checks::SOMETIMES, file_report as about, file_report::FileReport,
-        pending_load::PendingLoad, several,
+        SettingsFiles, checks::OPTIONAL_TOOLS, file_report as about, file_report::FileReport,
+        pending_load::PendingLoad, several_owners_warning, suggest_digest_names,
     },
     setup::{
         access as roots,
         extensions::Extensions,
         reload::{FlagUnit, Reloader},
-        selected_agent::{SelectedAgent, about_missing},
+        selected_agent::{SelectedAgent, missing_tool_warnings},
         sessions::{LazyStore, Sessions},
     },
     spaces::{self, Spaces},
@@ -52,7 +52,7 @@ use crate::{
 fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
     let hooks = agent.hooks();
     if hooks.iter().any(|hook| hook.is_called(name) && !hook.enabled) {
-        several(&hooks, name).iter().for_each(warn);
+        several_owners_warning(&hooks, name).iter().for_each(warn);
         return Ok(());
     }
     let shown = text::show_line(name);
@@ -61,7 +61,7 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
         return Err(CliError::new(message));
     }
     let failure = CliError::new(format!("there is no hook `{shown}` to leave out"));
-    if let Some(hint) = alike(&hooks, name) {
+    if let Some(hint) = suggest_digest_names(&hooks, name) {
         return Err(failure.with_hint(hint));
     }
     Err(match text::nearest(name, hooks.iter().map(|hook| hook.name.as_str())) {
@@ -91,7 +91,7 @@ fn builder(
         .extend(builtin::commands)
         .extend(builtin::skills)
         .extend(|unit| spaces.command(unit));
-    tools::furnish(builder, runner, &tools)
+    tools::add_tools(builder, runner, &tools)
 }
 
 /// Returns the tools that every agent may have, without those from settings.
@@ -99,24 +99,25 @@ pub(crate) fn own_tools() -> Result<Vec<String>, CliError> {
     let workspace = home::find_workspace(None)?;
     let runner = tools::runner(&MergedSettings::default())?;
     let spaces = Spaces::new(&workspace, &SetupArgs::default(), &[]);
-    let agent = builder(ModelChain::nobody().0, workspace, &runner, &spaces)?.build()?;
+    let agent = builder(ModelChain::without_model().0, workspace, &runner, &spaces)?.build()?;
     let all = agent.tools();
     let names = all.specs().map(|spec| spec.name.to_string());
-    Ok(names.chain(SOMETIMES.map(str::to_owned)).collect())
+    Ok(names.chain(OPTIONAL_TOOLS.map(str::to_owned)).collect())
 }
 
 /// Builds the agent of a folder, to show its contents. It has no model and stores nothing.
-pub(crate) fn shown(workspace: Workspace, shape: &SetupArgs) -> Result<Agent, CliError> {
-    shown_with_files(workspace, shape).map(|(agent, _)| agent)
+pub(crate) fn build_preview(workspace: Workspace, shape: &SetupArgs) -> Result<Agent, CliError> {
+    build_preview_with_files(workspace, shape).map(|(agent, _)| agent)
 }
 
 /// Builds the agent of a folder, and also returns the settings in force.
-pub(crate) fn shown_with_files(
+pub(crate) fn build_preview_with_files(
     workspace: Workspace,
     shape: &SetupArgs,
 ) -> Result<(Agent, SettingsFiles), CliError> {
-    let AgentPreview { agent, files, told, about } = preview_agent(workspace, shape)?;
-    let files = files.whole()?;
+    let AgentPreview { agent, files, messages: told, reports: about } =
+        preview_agent(workspace, shape)?;
+    let files = files.check_plugins()?;
     told.iter().for_each(warn);
     about::in_short(&about).iter().for_each(warn);
     Ok((agent, files))
@@ -126,14 +127,14 @@ pub(crate) fn shown_with_files(
 pub(crate) struct AgentPreview {
     pub(crate) agent: Agent,
     pub(crate) files: SettingsFiles,
-    pub(crate) told: Vec<String>,
+    pub(crate) messages: Vec<String>,
     /// All diagnostics about files, of every severity.
-    pub(crate) about: Vec<FileReport>,
+    pub(crate) reports: Vec<FileReport>,
 }
 
 /// Returns the trust state of the project's sources for such a run. Empty in safe mode.
 pub(crate) fn standings_for(workspace: &Workspace, shape: &SetupArgs) -> TrustSources {
-    if shape.safe_mode { TrustSources::nothing() } else { trust::seen(workspace) }
+    if shape.safe_mode { TrustSources::empty() } else { trust::scan_standings(workspace) }
 }
 
 /// Builds the agent of such a run and collects all messages. Starts nothing.
@@ -143,22 +144,22 @@ pub(crate) fn preview_agent(
 ) -> Result<AgentPreview, CliError> {
     let standings = standings_for(&workspace, shape);
     let spaces = Spaces::new(&workspace, shape, &[]);
-    let files = SettingsFiles::look(shape.settings.as_deref(), &workspace, &standings)?;
+    let files = SettingsFiles::load_for_preview(shape.settings.as_deref(), &workspace, &standings)?;
     let chosen = SelectedAgent::named(shape, &workspace, &standings)?;
     let values = files.values();
-    let workspace = roots::furnish(workspace, &values.reach, &[])?;
+    let workspace = roots::add_access(workspace, &values.access, &[])?;
     let runner = tools::runner(&values)?;
     let brought = LoadedExtensions::read(&files, &workspace, &standings, &spaces, shape)?;
     let workspace = brought.readable(workspace);
     let servers = tools::seen_servers(files.servers(&[], &workspace)?, &runner, &workspace)?;
-    let builder = builder(ModelChain::nobody().0, workspace, &runner, &spaces)?;
+    let builder = builder(ModelChain::without_model().0, workspace, &runner, &spaces)?;
     let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
-    let agent = as_chosen(builder, chosen.as_ref()).build()?;
+    let agent = apply_selected_agent(builder, chosen.as_ref()).build()?;
     let starts: Arc<dyn HookHost> = Arc::new(tools::hooks(&runner, redactor())?);
     let loaded = load(&agent, &starts, &files, brought, (chosen.as_ref(), redactor()), shape)?;
-    let LoadReport { mut told, about, .. } = loaded;
-    told.extend(files.about_disabled(&agent));
-    Ok(AgentPreview { agent, files, told, about })
+    let LoadReport { messages: mut told, reports: about, .. } = loaded;
+    told.extend(files.disabled_warnings(&agent));
+    Ok(AgentPreview { agent, files, messages: told, reports: about })
 }
 
 /// The extensions of an agent besides settings: skills, commands and agents in files, and spaces.
@@ -176,7 +177,7 @@ impl LoadedExtensions {
         shape: &SetupArgs,
     ) -> Result<Self, CliError> {
         let extensions = Extensions::load(files, workspace, standings);
-        let extensions = if shape.safe_mode { extensions.safe() } else { extensions };
+        let extensions = if shape.safe_mode { extensions.without_project() } else { extensions };
         Ok(LoadedExtensions { extensions, spaces: spaces.read_named(standings)? })
     }
 
@@ -187,7 +188,7 @@ impl LoadedExtensions {
     }
 }
 
-fn as_chosen(builder: AgentBuilder, chosen: Option<&SelectedAgent>) -> AgentBuilder {
+fn apply_selected_agent(builder: AgentBuilder, chosen: Option<&SelectedAgent>) -> AgentBuilder {
     match chosen {
         Some(chosen) => builder.config(|config| chosen.configure(config)),
         None => builder,
@@ -196,8 +197,8 @@ fn as_chosen(builder: AgentBuilder, chosen: Option<&SelectedAgent>) -> AgentBuil
 
 /// The result of a load.
 struct LoadReport {
-    told: Vec<String>,
-    about: Vec<FileReport>,
+    messages: Vec<String>,
+    reports: Vec<FileReport>,
     /// The owners that may be loaded again.
     owners: Vec<Owner>,
 }
@@ -212,24 +213,24 @@ fn load(
     (chosen, redactor): (Option<&SelectedAgent>, Redactor),
     shape: &SetupArgs,
 ) -> Result<LoadReport, CliError> {
-    let mut units = PendingLoad::at_the_start(agent, starts.clone())?;
+    let mut units = PendingLoad::first_load(agent, starts.clone())?;
     files.load_into(&mut units)?;
     brought.extensions.load_into(&mut units);
     spaces::load_into(brought.spaces, &mut units);
-    let (mut told, about) = (units.told.clone(), units.about.clone());
+    let (mut told, about) = (units.messages.clone(), units.reports.clone());
     let owners = units.owners.clone();
     let _ = units.apply()?;
     // A run keeps the agent and flags that it began with: these owners are not loaded again.
-    let mut units = PendingLoad::at_the_start(agent, starts.clone())?;
+    let mut units = PendingLoad::first_load(agent, starts.clone())?;
     if let Some(chosen) = chosen {
         chosen.load_into(&mut units, redactor)?;
-        units.told.extend(about_missing(chosen, agent));
+        units.messages.extend(missing_tool_warnings(chosen, agent));
     }
-    told.append(&mut units.told);
+    told.append(&mut units.messages);
     FlagUnit::of(shape).load_into(&mut units);
     let _ = units.apply()?;
     shape.without.iter().try_for_each(|name| check_without(agent, name))?;
-    Ok(LoadReport { told, about, owners })
+    Ok(LoadReport { messages: told, reports: about, owners })
 }
 
 /// Everything that a run needs.
@@ -250,7 +251,7 @@ pub(crate) struct RunSetup {
     /// The stored sessions. `None` stores nothing.
     pub(crate) sessions: Option<Sessions>,
     /// The time from which a new session is stored.
-    pub(crate) keep: StoreFrom,
+    pub(crate) store_from: StoreFrom,
 }
 
 /// The time from which a new session is stored.
@@ -269,7 +270,7 @@ impl RunSetup {
     ) -> Result<(Agent, Reloader), CliError> {
         let values = self.files.values();
         let limits = values.limits.clone();
-        let workspace = roots::furnish(self.workspace, &values.reach, &args.add_dirs)?;
+        let workspace = roots::add_access(self.workspace, &values.access, &args.add_dirs)?;
         let runner = tools::runner(&values)?;
         let shape = &args.shape;
         let brought =
@@ -279,7 +280,7 @@ impl RunSetup {
             tools::servers(self.files.servers(&args.mcp, &workspace)?, &runner, &workspace).await?;
         let builder = builder(self.answering, workspace, &runner, &self.spaces)?;
         let builder = servers.into_iter().fold(builder, AgentBuilder::hook);
-        let builder = as_chosen(builder, self.chosen.as_ref());
+        let builder = apply_selected_agent(builder, self.chosen.as_ref());
         let most = self.chosen.as_ref().and_then(SelectedAgent::max_turns);
         let mut builder = builder.models(self.providers).ui(ui).limits(|set| {
             set.max_steps = args.max_turns.or_else(|| tighter(limits.max_turns, most));
@@ -288,7 +289,7 @@ impl RunSetup {
         builder = match self.sessions {
             Some(sessions) => {
                 let builder = builder.spill(sessions.spill());
-                match self.keep {
+                match self.store_from {
                     StoreFrom::AtOnce => builder.store(sessions.store),
                     StoreFrom::FromFirstWord => builder.store(LazyStore::new(sessions.store)),
                 }
@@ -297,12 +298,12 @@ impl RunSetup {
         };
         let agent = builder.build()?;
         let starts: Arc<dyn HookHost> = Arc::new(tools::hooks(&runner, self.redactor.clone())?);
-        self.spaces.set_starts(&starts);
+        self.spaces.set_hook_host(&starts);
         let who = (self.chosen.as_ref(), self.redactor);
-        let LoadReport { mut told, about, owners } =
+        let LoadReport { messages: mut told, reports: about, owners } =
             load(&agent, &starts, &self.files, brought, who, shape)?;
         told.extend(about::in_short(&about));
-        told.iter().chain(&self.files.about_disabled(&agent)).for_each(warn);
+        told.iter().chain(&self.files.disabled_warnings(&agent)).for_each(warn);
         let told = told.into_iter().chain(self.standings.skipped()).collect();
         let spaces = self.spaces;
         let reloader = Reloader::new(agent.clone(), starts, spaces, owners, told, self.files, args);

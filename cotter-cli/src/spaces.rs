@@ -37,7 +37,7 @@ use crate::{
     paths::{self, operator_switches as switches},
     settings::{file_report as about, file_report::FileReport, pending_load::PendingLoad},
     terminal::style,
-    trust::{self, SourceKind, TrustSources, shown},
+    trust::{self, SourceKind, TrustSources, show_path},
 };
 
 /// The spaces of a run. Clones share their state.
@@ -53,7 +53,7 @@ struct SpacesInner {
     hashes: Vec<Hash>,
     /// True if no space may be loaded.
     safe_mode: bool,
-    starts: OnceLock<Arc<dyn HookHost>>,
+    hook_host: OnceLock<Arc<dyn HookHost>>,
     /// The spaces that the person named, in order. The lock is held while a space is loaded or unloaded.
     named: Mutex<Vec<NamedSpace>>,
 }
@@ -69,7 +69,7 @@ struct NamedSpace {
 /// A space that may be loaded, with its messages.
 pub(crate) struct LoadableSpace {
     pub(crate) space: Space,
-    pub(crate) told: Vec<String>,
+    pub(crate) messages: Vec<String>,
 }
 
 /// The folder of a space, and its trust state.
@@ -94,7 +94,8 @@ pub(crate) enum SpaceTrust {
 
 impl Spaces {
     pub(crate) fn new(workspace: &Workspace, shape: &SetupArgs, hashes: &[Hash]) -> Self {
-        let own = paths::spaces().filter(|own| !paths::is_brought_by(own, workspace.project()));
+        let own =
+            paths::spaces().filter(|own| !paths::belongs_to_project(own, workspace.project()));
         let store = trust::store(workspace.project());
         Spaces::of(workspace, own, store, &shape.spaces, hashes, shape.safe_mode)
     }
@@ -119,14 +120,14 @@ impl Spaces {
             store,
             hashes: hashes.to_vec(),
             safe_mode,
-            starts: OnceLock::new(),
+            hook_host: OnceLock::new(),
             named: Mutex::new(known),
         }))
     }
 
     /// Sets the host that starts the programs of hooks.
-    pub(crate) fn set_starts(&self, starts: &Arc<dyn HookHost>) {
-        let _ = self.0.starts.set(starts.clone());
+    pub(crate) fn set_hook_host(&self, starts: &Arc<dyn HookHost>) {
+        let _ = self.0.hook_host.set(starts.clone());
     }
 
     fn named(&self) -> MutexGuard<'_, Vec<NamedSpace>> {
@@ -146,7 +147,7 @@ impl Spaces {
         let own = self.0.own.iter().flat_map(|own| ids_in(own)).filter_map(|id| self.own(&id));
         all.extend(own);
         for found in project.0.iter().rev().filter(|found| found.is_folder()) {
-            let folder = match &found.standing {
+            let folder = match &found.state {
                 TrustState::Trusted { copy, .. }
                 | TrustState::Changed { copy, .. }
                 | TrustState::Gone { copy, .. } => copy,
@@ -202,7 +203,7 @@ impl Spaces {
                 told.push(format!(
                     "space `{id}` {what}: the hooks that were trusted stay, nothing else of it is used \
                      (`cotter trust {}` shows how it stands)",
-                    shown(trusted_with(&at))
+                    show_path(trust_folder(&at))
                 ));
                 read(&at, copy)?.only_hooks()
             }
@@ -213,7 +214,7 @@ impl Spaces {
             space.diagnostics().cloned().partition(|told| space.files.diagnostics.contains(told));
         told.extend(others.iter().map(ToString::to_string));
         told.extend(about::in_short(&[FileReport::of_space(&at.source, of_texts)]));
-        Ok(LoadableSpace { space, told })
+        Ok(LoadableSpace { space, messages: told })
     }
 
     /// Reads every named space. Fails if one may not be used, because a gate may be in it.
@@ -245,7 +246,7 @@ impl Spaces {
                 Err(_) => told.push(format!("space `{id}` is gone, and nobody trusts it")),
             }
         }
-        Ok(SpacesGuard { all, told, named })
+        Ok(SpacesGuard { all, messages: told, named })
     }
 
     /// Registers the person's command `/spaces`.
@@ -298,7 +299,7 @@ impl Spaces {
         let line = |at: &SpaceLocation| {
             let is_named = named.iter().any(|named| named.id == at.id);
             let mark = if is_named { ", loaded" } else { "" };
-            format!("{} ({}{mark})", at.id, at.word())
+            format!("{} ({}{mark})", at.id, at.trust_word())
         };
         let lines: Vec<_> = self.all(&self.project()).iter().map(line).collect();
         match lines.is_empty() {
@@ -308,24 +309,25 @@ impl Spaces {
     }
 
     /// Returns the host for the hooks of a space that a command loads. Fails if no space may be loaded.
-    fn starts(&self) -> Result<&Arc<dyn HookHost>, CliError> {
+    fn hook_host(&self) -> Result<&Arc<dyn HookHost>, CliError> {
         if self.0.safe_mode {
             return Err(CliError::refused("this run is in safe mode, and loads no space"));
         }
         check_switches()?;
-        self.0.starts.get().ok_or_else(|| CliError::new("no space can be loaded here"))
+        self.0.hook_host.get().ok_or_else(|| CliError::new("no space can be loaded here"))
     }
 
     fn load(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
-        let starts = self.starts()?;
+        let starts = self.hook_host()?;
         let mut named = self.named();
-        let LoadableSpace { space, told } = self.read(id, &self.project())?;
-        let words = format!("space `{id}` is loaded until this run ends: {}", counted(&space));
+        let LoadableSpace { space, messages: told } = self.read(id, &self.project())?;
+        let words =
+            format!("space `{id}` is loaded until this run ends: {}", describe_contents(&space));
         let source = Some(space.source().to_owned());
         let done = space.load(agent, starts.clone())?;
         named.retain(|named| named.id != id);
         named.push(NamedSpace { id: id.into(), source });
-        Ok(with(words, told, &done))
+        Ok(join_messages(words, told, &done))
     }
 
     fn unload(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
@@ -341,13 +343,13 @@ impl Spaces {
 
     /// Replaces all loaded spaces with one, in one step.
     fn switch(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
-        let starts = self.starts()?;
+        let starts = self.hook_host()?;
         let mut named = self.named();
-        let LoadableSpace { space, told } = self.read(id, &self.project())?;
+        let LoadableSpace { space, messages: told } = self.read(id, &self.project())?;
         let others: Vec<_> = named.iter().filter(|named| named.id != id).cloned().collect();
         let owners: Vec<_> = named.iter().map(|named| space::owner(&named.id)).collect();
         let mut names = TakenNames::of(agent, &[owners, vec![space.owner()]].concat());
-        let space = space.fit(&mut names);
+        let space = space.remove_conflicts(&mut names);
         let mut change = RegistryChange::new();
         for NamedSpace { id, .. } in &others {
             // The person who switches agrees to unload the others.
@@ -358,16 +360,18 @@ impl Spaces {
         *named = vec![NamedSpace { id: id.into(), source: Some(space.source().to_owned()) }];
         let gone: String =
             others.iter().map(|named| format!("space `{}` is unloaded\n", named.id)).collect();
-        let words =
-            format!("{gone}space `{id}` is loaded until this run ends: {}", counted(&space));
-        Ok(with(words, told, &done))
+        let words = format!(
+            "{gone}space `{id}` is loaded until this run ends: {}",
+            describe_contents(&space)
+        );
+        Ok(join_messages(words, told, &done))
     }
 }
 
 /// The named spaces, read again. While this guard exists, no other space is loaded or unloaded.
 pub(crate) struct SpacesGuard<'a> {
     all: Vec<LoadableSpace>,
-    told: Vec<String>,
+    messages: Vec<String>,
     named: MutexGuard<'a, Vec<NamedSpace>>,
 }
 
@@ -378,34 +382,34 @@ impl SpacesGuard<'_> {
     }
 
     /// Returns the folder of each loaded space, with its owner.
-    pub(crate) fn places(&self) -> Vec<(Owner, PathBuf)> {
+    pub(crate) fn folders(&self) -> Vec<(Owner, PathBuf)> {
         let workspace = |named: &NamedSpace| Some((space::owner(&named.id), named.source.clone()?));
         self.named.iter().filter_map(workspace).collect()
     }
 
     /// Adds the spaces to the load.
     pub(crate) fn load_into(&mut self, units: &mut PendingLoad<'_>) {
-        units.told.append(&mut self.told);
+        units.messages.append(&mut self.messages);
         load_into(std::mem::take(&mut self.all), units);
     }
 }
 
 /// Adds spaces to the load.
 pub(crate) fn load_into(all: Vec<LoadableSpace>, units: &mut PendingLoad<'_>) {
-    for LoadableSpace { space, told } in all {
-        units.told.extend(told);
+    for LoadableSpace { space, messages: told } in all {
+        units.messages.extend(told);
         let before = space.files.diagnostics.len();
-        let space = space.fit(&mut units.names);
+        let space = space.remove_conflicts(&mut units.names);
         let left_out: Vec<Diagnostic> = space.files.diagnostics[before..].to_vec();
-        units.about.push(FileReport::of_space(space.source(), left_out));
-        let starts = units.starts.clone();
+        units.reports.push(FileReport::of_space(space.source(), left_out));
+        let starts = units.hook_host.clone();
         units.load(&space.owner(), false, |unit| space.register(unit, &starts));
     }
 }
 
 impl SpaceLocation {
     /// Returns the trust state in one word.
-    pub(crate) fn word(&self) -> &'static str {
+    pub(crate) fn trust_word(&self) -> &'static str {
         match &self.state {
             SpaceTrust::Trusted(..) => "trusted",
             SpaceTrust::Hooks(_, what) if what.contains("gone") => "gone",
@@ -417,7 +421,7 @@ impl SpaceLocation {
 
 /// Refuses to load a space while the operator has disabled hooks, because a space may have hooks.
 fn check_switches() -> Result<(), CliError> {
-    match switches::hooks_off()? {
+    match switches::read_disabled_hooks()? {
         None => Ok(()),
         Some(_) => Err(CliError::refused(
             "hooks are switched off by `COTTER_DISABLE_HOOKS`, and a space has hooks",
@@ -431,7 +435,7 @@ fn read(at: &SpaceLocation, copy: &Path) -> Result<Space, CliError> {
         CliError::of_space(format!("space `{}` was not loaded", at.id), &broken)
     })?;
     if *space.id() != at.id {
-        let message = format!("{} calls itself `{}`", shown(&at.source), space.id());
+        let message = format!("{} calls itself `{}`", show_path(&at.source), space.id());
         return Err(CliError::new(message)
             .with_hint("the folder of a space has the name that its manifest says"));
     }
@@ -446,7 +450,7 @@ fn of_project(id: &str, project: &TrustSources) -> Option<SpaceLocation> {
         let source = found.source.join(&within);
         let is_there =
             |folder: &Path| folder.join(&within).join(MANIFEST).symlink_metadata().is_ok();
-        let state = match &found.standing {
+        let state = match &found.state {
             TrustState::Trusted { copy, grants, .. } if is_there(copy) => {
                 SpaceTrust::Trusted(copy.join(&within), *grants)
             }
@@ -477,7 +481,7 @@ fn ids_in(folder: &Path) -> Vec<String> {
 }
 
 /// Returns the folder whose trust decides about a space.
-fn trusted_with(at: &SpaceLocation) -> &Path {
+fn trust_folder(at: &SpaceLocation) -> &Path {
     match at.of_project {
         // The folder `.cotter` of `.cotter/spaces/ID`.
         true => at.source.ancestors().nth(2).unwrap_or(&at.source),
@@ -488,14 +492,14 @@ fn trusted_with(at: &SpaceLocation) -> &Path {
 fn untrusted(at: &SpaceLocation, word: Option<&str>) -> CliError {
     let failure = CliError::refused(format!("space `{}` is not loaded: nobody trusts it", at.id));
     let failure = word.into_iter().fold(failure, CliError::with_cause);
-    let path = shown(trusted_with(at));
+    let path = show_path(trust_folder(at));
     failure.with_hint(format!(
         "`cotter trust {path}` shows it and asks; `--trust=HASH` trusts it for one run"
     ))
 }
 
 /// Describes in words the number of hooks, skills, agents and commands of a space.
-pub(crate) fn counted(space: &Space) -> String {
+pub(crate) fn describe_contents(space: &Space) -> String {
     let numbers = [
         (space.hooks.enabled().count(), "hook"),
         (space.files.skills.len(), "skill"),
@@ -507,7 +511,7 @@ pub(crate) fn counted(space: &Space) -> String {
     if words.is_empty() { "nothing in it".into() } else { words.join(", ") }
 }
 
-fn with(mut words: String, told: Vec<String>, done: &ChangeResult) -> String {
+fn join_messages(mut words: String, told: Vec<String>, done: &ChangeResult) -> String {
     for told in told {
         words += &format!("\nwarning: {}", text::show_line(&told));
     }

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The time after a question appears during which keys do not count.
-const GRACE: Duration = Duration::from_millis(500);
+const KEY_GRACE: Duration = Duration::from_millis(500);
 
 /// The number of characters of one call that are shown.
 const CALL_CHARS: usize = 8000;
@@ -74,24 +74,24 @@ impl Terminal {
     }
 
     /// Runs `asking` once no other question is open. Output that waited is printed between two questions.
-    async fn one_at_a_time<T>(&self, asking: impl Future<Output = T>) -> T {
+    async fn ask_in_turn<T>(&self, asking: impl Future<Output = T>) -> T {
         let _turn = self.turn.lock().await;
-        let _open = self.screen.open().await;
+        let _open = self.screen.open_question().await;
         asking.await
     }
 
     /// Shows a text, then waits until typed keys can be an answer to it.
-    pub(crate) async fn put(&self, shown: &str) -> io::Result<()> {
+    pub(crate) async fn show_then_wait(&self, shown: &str) -> io::Result<()> {
         let _quiet = EchoOff::new(&self.tty, LocalModes::ECHO | LocalModes::ICANON)?;
         // Overwrites keys that were typed and echoed before.
         let over = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
         self.write(&format!("{over}{shown}"))?;
-        tokio::time::sleep(GRACE).await;
+        tokio::time::sleep(KEY_GRACE).await;
         Ok(())
     }
 
     /// Reads one line, without its end. `None` at the end of the terminal's input.
-    async fn line(&self) -> io::Result<Option<String>> {
+    async fn read_line(&self) -> io::Result<Option<String>> {
         let mut line = vec![];
         let mut buffer = [0; 1024];
         loop {
@@ -114,15 +114,15 @@ impl Terminal {
         (&self.tty).write_all(text.as_bytes())
     }
 
-    /// Works like [`Terminal::answer`], without echo of the answer.
-    pub(crate) async fn secret<T>(
+    /// Works like [`Terminal::ask_until_valid`], without echo of the answer.
+    pub(crate) async fn ask_secret<T>(
         &self,
         prompt: &str,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> io::Result<Option<T>> {
         let _unseen = EchoOff::new(&self.tty, LocalModes::ECHO)?;
         // The terminal does not echo the end of the line either.
-        let answer = self.answer(prompt, |line| {
+        let answer = self.ask_until_valid(prompt, |line| {
             let _ = self.write("\n");
             read(line)
         });
@@ -130,7 +130,7 @@ impl Terminal {
     }
 
     /// Asks until `read` accepts the line. The error text of `read` says what may be typed.
-    pub(crate) async fn answer<T>(
+    pub(crate) async fn ask_until_valid<T>(
         &self,
         prompt: &str,
         read: impl Fn(&str) -> Result<T, String>,
@@ -138,8 +138,8 @@ impl Terminal {
         loop {
             self.write(prompt)?;
             let open = OpenLine(&self.tty);
-            let Some(line) = self.line().await? else { return Ok(None) };
-            open.ended();
+            let Some(line) = self.read_line().await? else { return Ok(None) };
+            open.mark_ended();
             match read(&line) {
                 Ok(answer) => return Ok(Some(answer)),
                 Err(words) => self.write(&format!("{}\n", text::show_line(&words)))?,
@@ -149,7 +149,7 @@ impl Terminal {
 
     /// Asks for a yes or no to `text`. The person may have `more` shown first.
     pub(crate) async fn confirm_or_show(&self, text: &str, more: impl Fn() -> String) -> bool {
-        let more = ExtraDetail { what: "the text of every file", text: more };
+        let more = ExtraDetail { description: "the text of every file", text: more };
         self.decide_or_show(text, more).await.unwrap_or(false)
     }
 
@@ -162,42 +162,44 @@ impl Terminal {
         let read = |line: &str| match (line.to_ascii_lowercase().as_str(), BulkAnswer::read(line)) {
             ("s" | "show", _) => Ok(None),
             (_, Some(BulkAnswer::All(decision))) => Ok(Some(decision)),
-            _ => Err(format!("type s, y or n; s shows {}", more.what)),
+            _ => Err(format!("type s, y or n; s shows {}", more.description)),
         };
         let said = async {
-            self.put(&format!("{}\n", text::show(text))).await?;
+            self.show_then_wait(&format!("{}\n", text::show(text))).await?;
             loop {
-                match self.answer("[s]how all, [y]es, [n]o: ", read).await? {
+                match self.ask_until_valid("[s]how all, [y]es, [n]o: ", read).await? {
                     Some(None) => {
-                        self.put(&format!("{}\n", text::show(&(more.text)()))).await?;
+                        self.show_then_wait(&format!("{}\n", text::show(&(more.text)()))).await?;
                     }
                     decided => return Ok::<_, io::Error>(decided.flatten()),
                 }
             }
         };
-        let said = self.one_at_a_time(said).await.ok().flatten();
+        let said = self.ask_in_turn(said).await.ok().flatten();
         said.map(|decision| decision == CallApproval::Yes)
     }
 
     async fn decide(&self, question: &Question) -> io::Result<Option<QuestionAnswer>> {
-        self.put(&shown(question, self.style)).await?;
+        self.show_then_wait(&render_question(question, self.style)).await?;
         if let [only] = &question.calls[..] {
             let decision = self.decide_one(only, "Run it? ").await?;
-            return Ok(decision.map(|decision| QuestionAnswer::all(question, decision, BY)));
+            return Ok(
+                decision.map(|decision| QuestionAnswer::all(question, decision, LEDGER_NAME))
+            );
         }
         let typed = "type y, n or e; words after n are told to the model";
         let whole = |line: &str| BulkAnswer::read(line).ok_or_else(|| typed.to_owned());
-        match self.answer("Run them? [y]es, [n]o, [e]ach: ", whole).await? {
+        match self.ask_until_valid("Run them? [y]es, [n]o, [e]ach: ", whole).await? {
             None => Ok(None),
             Some(BulkAnswer::All(decision)) => {
-                Ok(Some(QuestionAnswer::all(question, decision, BY)))
+                Ok(Some(QuestionAnswer::all(question, decision, LEDGER_NAME)))
             }
             Some(BulkAnswer::Each) => self.decide_each(question).await,
         }
     }
 
     async fn decide_each(&self, question: &Question) -> io::Result<Option<QuestionAnswer>> {
-        let mut answered = QuestionAnswer::all(question, CallApproval::No(None), BY);
+        let mut answered = QuestionAnswer::all(question, CallApproval::No(None), LEDGER_NAME);
         let decisions = answered.decisions.iter_mut();
         for (index, (call, (_, decision))) in question.calls.iter().zip(decisions).enumerate() {
             let name = text::show_line(&call.name).into_owned();
@@ -217,7 +219,7 @@ impl Terminal {
     ) -> io::Result<Option<CallApproval>> {
         let offered = AnswerOptions::new(call, self.save_rules.is_some());
         let prompt = format!("{before}{}: ", offered.letters());
-        let Some(decision) = self.answer(&prompt, |line| offered.read(line)).await? else {
+        let Some(decision) = self.ask_until_valid(&prompt, |line| offered.read(line)).await? else {
             return Ok(None);
         };
         let (CallApproval::YesAlways(rules), Some(save_rules)) = (&decision, self.save_rules)
@@ -241,7 +243,7 @@ impl Terminal {
 /// A longer text that the person may have shown before they answer.
 pub(crate) struct ExtraDetail<T> {
     /// The description of the text.
-    pub(crate) what: &'static str,
+    pub(crate) description: &'static str,
     pub(crate) text: T,
 }
 
@@ -250,16 +252,16 @@ struct AnswerOptions<'a> {
     call: &'a QuestionCall,
     rules: &'a [String],
     /// True if a rule may hold permanently: rules can be stored, and the whole call was shown.
-    for_good: bool,
+    may_save_rule: bool,
 }
 
 impl<'a> AnswerOptions<'a> {
     fn new(call: &'a QuestionCall, can_save: bool) -> Self {
-        AnswerOptions { call, rules: &call.offer, for_good: can_save && is_shown_whole(call) }
+        AnswerOptions { call, rules: &call.offer, may_save_rule: can_save && is_shown_whole(call) }
     }
 
     fn letters(&self) -> &'static str {
-        match (self.rules, self.for_good) {
+        match (self.rules, self.may_save_rule) {
             ([], _) => "[y]es, [n]o",
             (_, true) => "[y]es, [s]ession, [a]lways, [n]o",
             (_, false) => "[y]es, [s]ession, [n]o",
@@ -267,8 +269,8 @@ impl<'a> AnswerOptions<'a> {
     }
 
     /// Describes in words what may be typed.
-    fn typed(&self) -> String {
-        let letters = match (self.rules, self.for_good) {
+    fn describe_input(&self) -> String {
+        let letters = match (self.rules, self.may_save_rule) {
             ([], _) => "y or n",
             (_, true) => "y, s, a or n",
             (_, false) => "y, s or n",
@@ -287,19 +289,19 @@ impl<'a> AnswerOptions<'a> {
         };
         match word.to_ascii_lowercase().as_str() {
             "s" | "session" if !self.rules.is_empty() => rules().map(CallApproval::YesForSession),
-            "a" | "always" if !self.rules.is_empty() && self.for_good => {
+            "a" | "always" if !self.rules.is_empty() && self.may_save_rule => {
                 rules().map(CallApproval::YesAlways)
             }
             _ => match BulkAnswer::read(line) {
                 Some(BulkAnswer::All(decision)) => Ok(decision),
-                Some(BulkAnswer::Each) | None => Err(self.typed()),
+                Some(BulkAnswer::Each) | None => Err(self.describe_input()),
             },
         }
     }
 }
 
 /// The name of this answerer in the ledger.
-const BY: &str = "terminal";
+const LEDGER_NAME: &str = "terminal";
 
 impl Ui for Terminal {
     fn present(&self) -> bool {
@@ -308,21 +310,21 @@ impl Ui for Terminal {
 
     fn ask(&self, question: Arc<Question>) -> UiFuture<'_, Option<QuestionAnswer>> {
         // A terminal that fails counts as absent, and no answer means no.
-        Box::pin(async move { self.one_at_a_time(self.decide(&question)).await.ok().flatten() })
+        Box::pin(async move { self.ask_in_turn(self.decide(&question)).await.ok().flatten() })
     }
 
     fn confirm(&self, text: &str) -> UiFuture<'_, bool> {
         let shown = format!("{}\n", text::show(text));
         Box::pin(async move {
             let said = async {
-                self.put(&shown).await?;
+                self.show_then_wait(&shown).await?;
                 let read = |line: &str| match BulkAnswer::read(line) {
                     Some(BulkAnswer::All(decision)) => Ok(decision),
                     Some(BulkAnswer::Each) | None => Err("type y or n".to_owned()),
                 };
-                self.answer("[y]es, [n]o: ", read).await
+                self.ask_until_valid("[y]es, [n]o: ", read).await
             };
-            matches!(self.one_at_a_time(said).await, Ok(Some(CallApproval::Yes)))
+            matches!(self.ask_in_turn(said).await, Ok(Some(CallApproval::Yes)))
         })
     }
 
@@ -331,14 +333,14 @@ impl Ui for Terminal {
         let prompt = format!("Choose one of 1 to {count}, or nothing: ");
         Box::pin(async move {
             let said = async {
-                self.put(&listed(title, options)).await?;
+                self.show_then_wait(&render_options(title, options)).await?;
                 let read = |line: &str| {
-                    let one = chosen(line, count).filter(|all| all.len() < 2);
+                    let one = parse_choice(line, count).filter(|all| all.len() < 2);
                     one.ok_or_else(|| format!("type a number from 1 to {count}, or only Enter"))
                 };
-                self.answer(&prompt, read).await
+                self.ask_until_valid(&prompt, read).await
             };
-            self.one_at_a_time(said).await.ok().flatten()?.first().copied()
+            self.ask_in_turn(said).await.ok().flatten()?.first().copied()
         })
     }
 
@@ -351,11 +353,12 @@ impl Ui for Terminal {
         let prompt = format!("Choose any of 1 to {count} (as in 1, 2), or nothing: ");
         Box::pin(async move {
             let said = async {
-                self.put(&listed(title, options)).await?;
+                self.show_then_wait(&render_options(title, options)).await?;
                 let typed = || format!("type numbers from 1 to {count}, or only Enter");
-                self.answer(&prompt, |line| chosen(line, count).ok_or_else(typed)).await
+                self.ask_until_valid(&prompt, |line| parse_choice(line, count).ok_or_else(typed))
+                    .await
             };
-            self.one_at_a_time(said).await.ok().flatten().filter(|all| !all.is_empty())
+            self.ask_in_turn(said).await.ok().flatten().filter(|all| !all.is_empty())
         })
     }
 
@@ -363,15 +366,15 @@ impl Ui for Terminal {
         let shown = format!("{}\n", text::show(title));
         Box::pin(async move {
             let said = async {
-                self.put(&shown).await?;
-                self.answer("Your answer: ", |line| Ok(line.to_owned())).await
+                self.show_then_wait(&shown).await?;
+                self.ask_until_valid("Your answer: ", |line| Ok(line.to_owned())).await
             };
-            self.one_at_a_time(said).await.ok().flatten()
+            self.ask_in_turn(said).await.ok().flatten()
         })
     }
 
     fn notify(&self, text: &str) {
-        self.screen.tell(text::show(text).into_owned());
+        self.screen.print_line(text::show(text).into_owned());
     }
 }
 
@@ -389,7 +392,7 @@ impl Ui for NoTerminal {
     }
 
     fn notify(&self, text: &str) {
-        screen::tell(text);
+        screen::print_notice(text);
     }
 }
 
@@ -418,14 +421,14 @@ impl BulkAnswer {
 }
 
 /// Renders a question: the whole of every call, and everyone who asks.
-fn shown(question: &Question, style: Style) -> String {
+fn render_question(question: &Question, style: Style) -> String {
     let mut out = String::new();
     if question.agent != "main" {
         out += &format!("for the agent {}:\n", text::show_line(&question.agent));
     }
     for (index, call) in question.calls.iter().enumerate() {
         let QuestionCall { name, asks, offer, .. } = call;
-        let input = input_of(call);
+        let input = render_input(call);
         let clipped = text::clip(&input, CALL_CHARS);
         let name = style.strong(&text::show_line(name));
         out += &format!("{}. {name} {clipped}\n", index + 1);
@@ -447,17 +450,17 @@ fn shown(question: &Question, style: Style) -> String {
     out
 }
 
-fn input_of(call: &QuestionCall) -> String {
+fn render_input(call: &QuestionCall) -> String {
     text::show_line(&call.input.to_string()).into_owned()
 }
 
 fn is_shown_whole(call: &QuestionCall) -> bool {
-    let input = input_of(call);
+    let input = render_input(call);
     text::clip(&input, CALL_CHARS) == input
 }
 
 /// Renders a title and numbered options, one per line.
-fn listed(title: &str, options: &[String]) -> String {
+fn render_options(title: &str, options: &[String]) -> String {
     let mut out = format!("{}\n", text::show(title));
     for (index, option) in options.iter().enumerate() {
         let shown = text::show_line(option);
@@ -470,7 +473,7 @@ fn listed(title: &str, options: &[String]) -> String {
 
 /// Parses the numbers in a line into indexes, in the order of the line. An empty line is an empty choice.
 /// `None` if the line contains anything else.
-fn chosen(line: &str, count: usize) -> Option<Vec<usize>> {
+fn parse_choice(line: &str, count: usize) -> Option<Vec<usize>> {
     let words = line.split([',', ' ', '\t']).filter(|word| !word.is_empty());
     let place = |word: &str| word.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < count);
     words.map(place).collect()
@@ -480,7 +483,7 @@ fn chosen(line: &str, count: usize) -> Option<Vec<usize>> {
 struct OpenLine<'a>(&'a File);
 
 impl OpenLine<'_> {
-    fn ended(self) {
+    fn mark_ended(self) {
         std::mem::forget(self);
     }
 }
@@ -536,9 +539,14 @@ mod tests {
                 asks: vec![],
                 digest: "d".into(),
             };
-            let question =
-                Question { id: "q".into(), agent: "main".into(), calls: vec![call], limit: GRACE };
-            super::shown(&question, Style::on_stderr(ColorChoice::Never)).contains("not all of it")
+            let question = Question {
+                id: "q".into(),
+                agent: "main".into(),
+                calls: vec![call],
+                limit: KEY_GRACE,
+            };
+            super::render_question(&question, Style::on_stderr(ColorChoice::Never))
+                .contains("not all of it")
         };
         let quotes = 2;
         let said: Vec<_> = (0..4).map(|more| shown(CALL_CHARS - quotes + more)).collect();
@@ -560,7 +568,7 @@ mod tests {
             ("y", None),
         ];
         for (line, expected) in cases {
-            assert_eq!(chosen(line, 3), expected, "{line:?}");
+            assert_eq!(parse_choice(line, 3), expected, "{line:?}");
         }
     }
 

@@ -39,7 +39,7 @@ use crate::{
 
 /// Returns the paths where a project may have its own settings, hooks and servers. They need not exist.
 pub(crate) fn possible_sources(workspace: &Workspace) -> Vec<PathBuf> {
-    source::possible_sources(workspace, home::folder().as_deref())
+    source::possible_sources(workspace, home::person_home().as_deref())
 }
 
 /// Returns the sources that exist.
@@ -56,7 +56,7 @@ pub(crate) fn store(project: &Path) -> Result<TrustStore, CliError> {
         CliError::new("there is no place for trust: neither `XDG_DATA_HOME` nor `HOME` is set")
             .with_hint("set `HOME`")
     })?;
-    if home::is_brought_by(&folder, project) {
+    if home::belongs_to_project(&folder, project) {
         let message = format!("{} lies in the project, and trusts nothing in it", folder.display());
         let hint = format!("keep your own data outside {}", project.display());
         return Err(CliError::new(message).with_hint(hint));
@@ -69,12 +69,12 @@ pub(crate) struct TrustSources(pub(crate) Vec<TrustSource>);
 
 impl TrustSources {
     /// Returns an empty list, for a run that looks at no source.
-    pub(crate) fn nothing() -> Self {
+    pub(crate) fn empty() -> Self {
         TrustSources(vec![])
     }
 
     /// Fails if the trusted contents of a source cannot be read: a gate may be in them.
-    fn known(self, store: &TrustStore) -> Result<Self, CliError> {
+    fn check_copies(self, store: &TrustStore) -> Result<Self, CliError> {
         const WAY_OUT: &str = "a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, \
                                `--safe-mode` runs without what the project brings";
         if self.0.is_empty() {
@@ -88,16 +88,16 @@ impl TrustSources {
         })?;
         let was_trusted =
             |found: &TrustSource| records.iter().any(|record| record.source == found.source);
-        let lost = self.0.iter().filter(|found| was_trusted(found)).find_map(|found| match &found
-            .standing
-        {
-            TrustState::Unknown { word: Some(word) } => Some((found, word)),
-            _ => None,
-        });
+        let lost =
+            self.0.iter().filter(|found| was_trusted(found)).find_map(|found| match &found.state {
+                TrustState::Unknown { word: Some(word) } => Some((found, word)),
+                _ => None,
+            });
         match lost {
             None => Ok(self),
             Some((found, word)) => {
-                let message = format!("what was trusted of {} cannot be had", shown(&found.source));
+                let message =
+                    format!("what was trusted of {} cannot be had", show_path(&found.source));
                 Err(CliError::new(message).with_cause(word).with_hint(WAY_OUT))
             }
         }
@@ -106,7 +106,7 @@ impl TrustSources {
     /// Returns a line per source that is skipped, with the reason.
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|found| {
-            let source = shown(&found.source);
+            let source = show_path(&found.source);
             let stays = match found.kind() {
                 SourceKind::Cotter => "the hooks and rules that were trusted stay, nothing else of it runs",
                 // Their hooks run in the project itself, where the contents differ from the trusted ones.
@@ -116,7 +116,7 @@ impl TrustSources {
                 }
                 SourceKind::Servers => "nothing of it runs",
             };
-            match &found.standing {
+            match &found.state {
                 TrustState::Trusted { .. } => None,
                 TrustState::Changed { .. } => Some(format!(
                     "{source} changed since it was trusted: {stays} (`cotter trust` shows how it changed)"
@@ -139,27 +139,27 @@ impl TrustSources {
 /// Returns the trust state of every source of a project, after the options for trust are applied to these
 /// sources and to the named spaces. The options ask the person, trust a hash for this run, or refuse to run
 /// if a source is skipped.
-pub(crate) async fn standings(
+pub(crate) async fn resolve_standings(
     workspace: &Workspace,
     spaces: &[PathBuf],
     args: &TrustArgs,
     when: ColorChoice,
 ) -> Result<TrustSources, CliError> {
     let store = store(workspace.project());
-    let mut asking = TrustPrompt { args, when, terminal: None, unused: args.hashes() };
+    let mut asking = TrustPrompt { args, when, terminal: None, unused_hashes: args.hashes() };
     let standings = asking.settle_all(possible_sources(workspace), &store).await?;
     let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
-    check(&standings, &of_spaces, &asking.unused, args)?;
+    check(&standings, &of_spaces, &asking.unused_hashes, args)?;
     match &store {
-        Ok(store) => standings.known(store),
+        Ok(store) => standings.check_copies(store),
         Err(_) => Ok(standings),
     }
 }
 
 /// Returns the trust state of every source of a project, for commands that only look.
-pub(crate) fn seen(workspace: &Workspace) -> TrustSources {
-    let looked = look(possible_sources(workspace), &store(workspace.project())).into_iter();
-    let found = |ScannedSource { source, standing, .. }| TrustSource { source, standing };
+pub(crate) fn scan_standings(workspace: &Workspace) -> TrustSources {
+    let looked = scan_sources(possible_sources(workspace), &store(workspace.project())).into_iter();
+    let found = |ScannedSource { source, standing, .. }| TrustSource { source, state: standing };
     TrustSources(looked.map(found).collect())
 }
 
@@ -172,13 +172,13 @@ struct ScannedSource {
 }
 
 /// Returns every source that exists or was trusted: a gate may have been in it.
-fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<ScannedSource> {
+fn scan_sources(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<ScannedSource> {
     let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
     let mut looked = vec![];
     for source in sources {
         let was_trusted = known.iter().any(|record| record.source == source);
         let (standing, snapshot) = match (is_there(&source), store) {
-            (false, Ok(store)) => match store.missing(&source) {
+            (false, Ok(store)) => match store.state_of_missing(&source) {
                 Some(standing) => (standing, None),
                 None => continue,
             },
@@ -188,11 +188,12 @@ fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<Scan
                 (Err(error), store) => {
                     let failure = CliError::from(error);
                     let store = store.as_ref().ok().filter(|_| was_trusted);
-                    let kept = store.and_then(|s| s.unreadable(&source, failure.one_line()));
-                    (kept.unwrap_or_else(|| unknown(&failure)), None)
+                    let kept =
+                        store.and_then(|s| s.state_of_unreadable(&source, failure.one_line()));
+                    (kept.unwrap_or_else(|| unknown_state(&failure)), None)
                 }
-                (Ok(_), Err(failure)) => (unknown(failure), None),
-                (Ok(snapshot), Ok(store)) => (store.standing(&snapshot), Some(snapshot)),
+                (Ok(_), Err(failure)) => (unknown_state(failure), None),
+                (Ok(snapshot), Ok(store)) => (store.state(&snapshot), Some(snapshot)),
             },
         };
         looked.push(ScannedSource { source, standing, snapshot });
@@ -202,7 +203,7 @@ fn look(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<Scan
 
 /// Returns the trust state of every source during a run that may use contents with these hashes.
 pub(crate) fn standing_now(workspace: &Workspace, hashes: &[Hash]) -> TrustSources {
-    let mut standings = seen(workspace);
+    let mut standings = scan_standings(workspace);
     let store = store(workspace.project());
     standings.0.iter_mut().for_each(|found| admit(found, &store, hashes));
     standings
@@ -214,21 +215,22 @@ pub(crate) fn standing_of(
     store: &Result<TrustStore, CliError>,
     hashes: &[Hash],
 ) -> Option<TrustState> {
-    let ScannedSource { source, standing, .. } = look(vec![source.to_owned()], store).pop()?;
-    let mut found = TrustSource { source, standing };
+    let ScannedSource { source, standing, .. } =
+        scan_sources(vec![source.to_owned()], store).pop()?;
+    let mut found = TrustSource { source, state: standing };
     admit(&mut found, store, hashes);
-    Some(found.standing)
+    Some(found.state)
 }
 
 /// Admits the contents of a source if this run may use their hash.
 fn admit(found: &mut TrustSource, store: &Result<TrustStore, CliError>, hashes: &[Hash]) {
-    if hashes.is_empty() || matches!(found.standing, TrustState::Trusted { .. }) {
+    if hashes.is_empty() || matches!(found.state, TrustState::Trusted { .. }) {
         return;
     }
     let Ok(snapshot) = Snapshot::take(&found.source) else { return };
     let store = store.as_ref().ok().filter(|_| hashes.contains(&snapshot.hash()));
     let admitted = store.and_then(|store| store.admit(&snapshot).ok());
-    found.standing = admitted.unwrap_or_else(|| found.standing.clone());
+    found.state = admitted.unwrap_or_else(|| found.state.clone());
 }
 
 fn is_there(source: &Path) -> bool {
@@ -241,7 +243,7 @@ struct TrustPrompt<'a> {
     when: ColorChoice,
     terminal: Option<Terminal>,
     /// Hashes from the command line that no source has had so far.
-    unused: Vec<Hash>,
+    unused_hashes: Vec<Hash>,
 }
 
 impl TrustPrompt<'_> {
@@ -250,13 +252,13 @@ impl TrustPrompt<'_> {
         sources: Vec<PathBuf>,
         store: &Result<TrustStore, CliError>,
     ) -> Result<TrustSources, CliError> {
-        let mut standings = TrustSources::nothing();
-        for ScannedSource { source, standing, snapshot } in look(sources, store) {
+        let mut standings = TrustSources::empty();
+        for ScannedSource { source, standing, snapshot } in scan_sources(sources, store) {
             let standing = match (store, snapshot) {
                 (Ok(store), Some(snapshot)) => self.settle(store, &snapshot, standing).await?,
                 _ => standing,
             };
-            standings.0.push(TrustSource { source, standing });
+            standings.0.push(TrustSource { source, state: standing });
         }
         Ok(standings)
     }
@@ -267,7 +269,7 @@ impl TrustPrompt<'_> {
         snapshot: &Snapshot,
         standing: TrustState,
     ) -> Result<TrustState, CliError> {
-        self.unused.retain(|hash| *hash != snapshot.hash());
+        self.unused_hashes.retain(|hash| *hash != snapshot.hash());
         match standing {
             trusted @ TrustState::Trusted { .. } => Ok(trusted),
             _ if self.args.hashes().contains(&snapshot.hash()) => {
@@ -300,7 +302,7 @@ fn check(
         return Err(CliError::refused(format!("nothing here has the hash {hash}"))
             .with_hint("`cotter trust --print` shows what is here"));
     }
-    let of_spaces = spaces.0.iter().filter_map(left_out);
+    let of_spaces = spaces.0.iter().filter_map(skip_reason);
     let mut skipped = standings.skipped().chain(of_spaces).peekable();
     if args.require && skipped.peek().is_some() {
         let failure = match standings.skipped().next() {
@@ -315,9 +317,9 @@ fn check(
 }
 
 /// Returns the reason why a named space is not used whole.
-fn left_out(space: &TrustSource) -> Option<String> {
-    let source = shown(&space.source);
-    Some(match &space.standing {
+fn skip_reason(space: &TrustSource) -> Option<String> {
+    let source = show_path(&space.source);
+    Some(match &space.state {
         TrustState::Trusted { .. } => return None,
         TrustState::Changed { .. } => {
             format!("{source} changed since it was trusted (`cotter trust {source}` shows how)")
@@ -378,12 +380,12 @@ pub(crate) fn open_terminal(when: ColorChoice) -> Result<Terminal, CliError> {
     })
 }
 
-fn unknown(failure: &CliError) -> TrustState {
+fn unknown_state(failure: &CliError) -> TrustState {
     TrustState::Unknown { word: Some(failure.one_line()) }
 }
 
 /// Renders a path with control characters made visible.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn show_path(path: &Path) -> String {
     text::show_line(&text::show_bytes(path.as_os_str().as_encoded_bytes())).into_owned()
 }
 
@@ -404,7 +406,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliE
         return declared_of_space(snapshot);
     }
     if [".claude", ".agents"].iter().any(|name| snapshot.source().ends_with(name)) {
-        return declared::declared(snapshot);
+        return declared::declared_commands(snapshot);
     }
     let mut declared = vec![];
     for name in ["settings.json", ".mcp.json"] {
@@ -448,7 +450,7 @@ fn check_links(snapshot: &Snapshot) -> Result<(), CliError> {
         let top = path.iter().next().and_then(|name| name.to_str()).unwrap_or_default();
         let declares = DECLARE.contains(&top) && !(top == "agents" && is_text(path));
         if matches!(item, SnapshotItem::Link(_)) && declares && path.iter().count() <= 2 {
-            let shown = shown(&snapshot.source().join(path));
+            let shown = show_path(&snapshot.source().join(path));
             return Err(CliError::new(format!("{shown} is a link, and may declare something"))
                 .with_hint("put there what it leads to: all that would run has to be seen"));
         }
@@ -466,13 +468,13 @@ fn declared_profile(
     let Some((_, bytes)) = snapshot.file(path) else { return Ok(()) };
     let shown = snapshot.source().join(path).display().to_string();
     let document = Document::parse_bytes(&shown, bytes)?;
-    let profile = Profile::from_document(&document, folder, ProfileGrants::to_look())?;
+    let profile = Profile::from_document(&document, folder, ProfileGrants::for_inspection())?;
     for action in profile.actions {
         let what = format!("profile {}, {}", profile.name, action.name);
-        let command = match action.does {
+        let command = match action.kind {
             ActionKind::Command(CommandLine::Words(words)) => Invocation::Words(words),
             ActionKind::Command(CommandLine::Shell(line)) => Invocation::Shell(line),
-            ActionKind::Webhook(url) => Invocation::Told(url.text),
+            ActionKind::Webhook(url) => Invocation::Notified(url.text),
             _ => continue,
         };
         let within = path.parent().unwrap_or(Path::new(""));
@@ -483,7 +485,7 @@ fn declared_profile(
 
 /// Returns the commands that a space declares.
 pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
-    let (_, hooks) = Space::strict_of(snapshot)?;
+    let (_, hooks) = Space::read_strict_parts(snapshot)?;
     Ok(hooks.files.into_iter().map(declared_file).collect())
 }
 
@@ -503,7 +505,7 @@ fn declared_spaces(
 ) -> Result<(), CliError> {
     for name in snapshot.folders(Path::new("spaces")) {
         let within = Path::new("spaces").join(&name);
-        let (manifest, hooks) = Space::strict_of(&snapshot.below(&within))?;
+        let (manifest, hooks) = Space::read_strict_parts(&snapshot.below(&within))?;
         for mut file in hooks.files {
             if let CommandLine::Words(words) = &mut file.hook.command
                 && let Some(program) = words.first_mut()
@@ -560,14 +562,14 @@ pub(crate) fn declared_servers(
 ) -> Result<(), SettingsError> {
     for (name, server) in node.object()?.members() {
         let server = server.object()?;
-        let what = format!("MCP server {name}{}", told_of(server.node())?);
+        let what = format!("MCP server {name}{}", describe_server(server.node())?);
         let command = match (server.get("command"), server.get("url")) {
             (Some(program), _) => {
                 let arguments = server.get("args").map(strings).transpose()?.unwrap_or_default();
                 let program = program.string()?.to_owned();
                 Invocation::Words([program].into_iter().chain(arguments).collect())
             }
-            (None, Some(url)) => Invocation::Elsewhere(url.string()?.into()),
+            (None, Some(url)) => Invocation::Remote(url.string()?.into()),
             (None, None) => return Err(server.node().error("a server has `command` or `url`")),
         };
         let doubt = "it runs in the project, not in what is trusted";
@@ -578,7 +580,7 @@ pub(crate) fn declared_servers(
 
 /// Describes what a server gets: the person's variables that it names, variables that it sets, its folder,
 /// and local sockets.
-fn told_of(node: Node<'_>) -> Result<String, SettingsError> {
+fn describe_server(node: Node<'_>) -> Result<String, SettingsError> {
     let server = node.object()?;
     let text = node.to_json().to_string();
     let named = text.split("${").skip(1).filter_map(|after| after.split(['}', ':']).next());

@@ -51,9 +51,9 @@ type CheckedFiles = (Vec<(PathBuf, FileKind)>, Vec<Diagnostic>);
 pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     match kind {
         FileKind::Skills | FileKind::Commands | FileKind::Agents => {}
-        FileKind::Profiles => return checked(profiles::check_profiles(path).0, kind),
-        FileKind::Hooks => return checked(hooks::check_hooks(path), kind),
-        FileKind::Settings => return checked(hooks::check_settings(path), kind),
+        FileKind::Profiles => return group_by_file(profiles::check_profiles(path).0, kind),
+        FileKind::Hooks => return group_by_file(hooks::check_hooks(path), kind),
+        FileKind::Settings => return group_by_file(hooks::check_settings(path), kind),
         #[cfg(unix)]
         FileKind::Spaces => return spaces::check_spaces(path),
         #[cfg(not(unix))]
@@ -63,7 +63,7 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
         return check_file(path, kind);
     }
     let mut all: Vec<CheckedFile> = vec![];
-    for spot in layout::spots(path, kind, &plugin::LAYOUT) {
+    for spot in layout::search_paths(path, kind, &plugin::LAYOUT) {
         let more = check_texts(&spot.path, &LinkPolicy::within(&spot.within), kind);
         let new = |file: &CheckedFile| all.iter().all(|known| known.path != file.path);
         let more: Vec<_> = more.into_iter().filter(new).collect();
@@ -86,12 +86,12 @@ fn check_file(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
     };
     let kinds = kind.folder().unwrap_or_default();
     let why = format!("{kinds} are files whose name ends in {endings}");
-    checked((vec![], vec![Diagnostic::new(path, None, Severity::Rejected, why)]), kind)
+    group_by_file((vec![], vec![Diagnostic::new(path, None, Severity::Rejected, why)]), kind)
 }
 
 /// Checks the skills, commands or agents below a folder, or in one file.
 fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFile> {
-    let mut loaded = LoadedFolder::nothing(&LoadContext::trusted(Origin::User));
+    let mut loaded = LoadedFolder::empty(&LoadContext::trusted(Origin::User));
     match kind {
         FileKind::Skills => (loaded.skills, loaded.diagnostics) = skills::load(path, links),
         FileKind::Commands => (loaded.commands, loaded.diagnostics) = commands::load(path, links),
@@ -99,7 +99,7 @@ fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFi
     }
     let mut paths: Vec<_> = loaded.paths().map(|path| (path.clone(), kind)).collect();
     let mut tools: Vec<_> = loaded.agents.iter().flat_map(AgentFile::named_tools).collect();
-    loaded.tell_of_repeats();
+    loaded.report_repeats();
     if kind == FileKind::Agents {
         let ((profiles, told), named) = profiles::check_profiles(path);
         paths.extend(profiles);
@@ -108,9 +108,9 @@ fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFi
     }
     let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
     let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
-    let of_texts: Vec<_> = texts.filter_map(|(path, text)| about(path, text)).collect();
+    let of_texts: Vec<_> = texts.filter_map(|(path, text)| diagnose_text(path, text)).collect();
     loaded.diagnostics.extend(of_texts);
-    let mut files = checked((paths, loaded.diagnostics), kind);
+    let mut files = group_by_file((paths, loaded.diagnostics), kind);
     for file in &mut files {
         let of = tools.iter().filter(|(path, ..)| *path == file.path);
         file.tools = of.map(|(_, line, tool)| (*line, tool.clone())).collect();
@@ -119,7 +119,7 @@ fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFi
 }
 
 /// Lists each file once, with its diagnostics. A file that appears only in a diagnostic gets `kind`.
-fn checked((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<CheckedFile> {
+fn group_by_file((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<CheckedFile> {
     let told_of = diagnostics.iter().map(|told| &told.path);
     let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
     let others: Vec<_> = others.map(|path| (path.clone(), kind)).collect();
@@ -137,7 +137,7 @@ fn checked((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<Checke
 }
 
 /// The diagnostic about the text of a file, if there is a problem.
-fn about(path: &Path, text: Result<Arc<str>, BoxError>) -> Option<Diagnostic> {
+fn diagnose_text(path: &Path, text: Result<Arc<str>, BoxError>) -> Option<Diagnostic> {
     let (severity, message) = match text {
         Err(why) => (Severity::Rejected, why.to_string()),
         Ok(text) if text.contains('\u{fffd}') => {

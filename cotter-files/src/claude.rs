@@ -44,9 +44,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub(crate) use crate::claude::misplaced::stray;
+pub(crate) use crate::claude::misplaced::explain_misplaced_key;
 pub use crate::claude::{
-    entries::{read, without_repeats},
+    entries::{drop_repeats, read},
     events::ClaudeEvent,
     misplaced::check,
     pinned::PinnedFolder,
@@ -254,7 +254,7 @@ impl CustomDialect for ClaudeEntry {
 impl ClaudeEntry {
     /// True if `other` does the same at the same event, whatever its matchers are. Entries with different
     /// pinned folders differ, because each folder is trusted separately.
-    fn does_as(&self, other: &Self) -> bool {
+    fn is_same_action(&self, other: &Self) -> bool {
         self.event == other.event
             && self.handler == other.handler
             && self.rule() == other.rule()
@@ -269,7 +269,7 @@ impl ClaudeEntry {
 
 impl PartialEq for ClaudeEntry {
     fn eq(&self, other: &Self) -> bool {
-        self.does_as(other) && self.matchers == other.matchers
+        self.is_same_action(other) && self.matchers == other.matchers
     }
 }
 

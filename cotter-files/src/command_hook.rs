@@ -40,7 +40,7 @@ use crate::command_hook::resident::ResidentHook;
 pub use crate::command_hook::{
     dialect::Dialect,
     entry::{CommandHook, CommandLine, OnFailure},
-    names::name_apart_in_origin,
+    names::assign_names_in_origin,
 };
 use cotter::{
     Cx, Owner, Registry, Workspace,
@@ -57,7 +57,7 @@ pub const MAX_OUTPUT: usize = 1024 * 1024;
 /// The number of bytes kept of a hook's standard error.
 pub const MAX_STDERR: usize = 64 * 1024;
 /// The extra time beyond its limit for a hook whose failure passes.
-pub(crate) const SLACK: Duration = Duration::from_secs(1);
+pub(crate) const EXTRA_TIME: Duration = Duration::from_secs(1);
 
 /// Starts the processes of hooks. The library itself starts none.
 pub trait HookHost: Send + Sync + 'static {
@@ -91,7 +91,7 @@ pub struct WebhookRequest {
     /// The headers. `$NAME` and `${NAME}` in a value are replaced by a variable's value.
     pub headers: Vec<(String, String)>,
     /// The names of the user's variables that headers may contain.
-    pub named: Vec<String>,
+    pub variable_names: Vec<String>,
     /// The event, as JSON.
     pub body: Arc<[u8]>,
 }
@@ -104,7 +104,7 @@ pub struct WebhookResponse {
     /// The body, at most [`MAX_OUTPUT`] + 1 bytes.
     pub body: Vec<u8>,
     /// True if secrets were removed from the request.
-    pub scrubbed: bool,
+    pub is_redacted: bool,
 }
 
 /// A resident program. Dropping it ends the program and everything it started.
@@ -117,7 +117,7 @@ pub trait ResidentProcess: Send {
     ) -> Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send + 'a>>;
 
     /// Returns the standard error since the last call, as far as it has arrived.
-    fn remarked(&mut self) -> Vec<u8> {
+    fn take_stderr(&mut self) -> Vec<u8> {
         vec![]
     }
 }
@@ -131,7 +131,7 @@ pub struct ProcessSpec {
     /// The folder that the program starts in.
     pub cwd: PathBuf,
     /// The names of the user's variables that the program gets, besides the usual variables of every command.
-    pub named: Vec<String>,
+    pub variable_names: Vec<String>,
     /// More variables that the program gets, with their values.
     pub variables: Vec<(String, OsString)>,
     /// The standard input.
@@ -141,7 +141,7 @@ pub struct ProcessSpec {
     /// The workspace of the run that the event belongs to.
     pub workspace: Workspace,
     /// The buffer for standard error, filled while the program runs.
-    pub remarks: StderrBuffer,
+    pub stderr: StderrBuffer,
 }
 
 /// The standard error of a program so far. It is available even if the program is ended early. Clones share
@@ -161,7 +161,7 @@ impl StderrBuffer {
     }
 
     /// The kept bytes as text.
-    pub fn so_far(&self) -> String {
+    pub fn text(&self) -> String {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&kept[kept.len().saturating_sub(MAX_STDERR)..]).into_owned()
     }
@@ -179,7 +179,7 @@ pub struct ProcessOutput {
     /// Remarks for a person about the execution, one sentence each.
     pub remarks: Vec<String>,
     /// After a failure: the accesses that the sandbox probably blocked, with a way to allow them.
-    pub refused: Vec<String>,
+    pub blocked_accesses: Vec<String>,
 }
 
 /// The way a program ended.
@@ -199,7 +199,7 @@ pub struct HookLocation {
     /// True if the hooks run in the sandbox of the agent's commands.
     pub confined: bool,
     /// The host that starts the hooks.
-    pub starts: Arc<dyn HookHost>,
+    pub host: Arc<dyn HookHost>,
 }
 
 impl CommandHook {
@@ -208,16 +208,16 @@ impl CommandHook {
         if let Dialect::Custom(entry) = &self.dialect {
             return Arc::clone(entry).register(self, unit, base);
         }
-        let hook: Arc<dyn ExternalHook> = match self.serve {
+        let hook: Arc<dyn ExternalHook> = match self.is_resident {
             true => Arc::new(ResidentHook::new(self.clone(), base.clone())),
             false => Arc::new(OneShotHook { hook: self.clone(), base: base.clone() }),
         };
-        let mut declared = self.declared.clone();
+        let mut declared = self.spec.clone();
         declared.definition = self.definition(base);
         if self.on_failure == OnFailure::Pass {
             // The hook is ended at its limit here and passes. The dispatch would turn its own time-out into a
             // block.
-            declared.limit = Some(self.limit() + SLACK);
+            declared.limit = Some(self.limit() + EXTRA_TIME);
         }
         unit.outside(self.point, declared, hook);
     }
@@ -236,14 +236,14 @@ impl CommandHook {
         let (limit, env) = (self.limit(), &self.env);
         let surely = match &self.dialect {
             Dialect::Custom(entry) => entry.definition(&self.command),
-            _ => format!(" in {}{}", base.folder.display(), self.program(base)),
+            _ => format!(" in {}{}", base.folder.display(), self.describe_real_program(base)),
         };
         format_smolstr!("{what}{passes}\nis{surely}, within {limit:?}, given {env:?}")
     }
 
     /// The real path of the program, if the command names it by another path, such as a link. A link may lead
     /// to another program later.
-    fn program(&self, base: &HookLocation) -> String {
+    fn describe_real_program(&self, base: &HookLocation) -> String {
         let first = match &self.command {
             CommandLine::Shell(line) => line.split_whitespace().next().map(OsString::from),
             CommandLine::Words(_) => self.command.words().into_iter().next(),
@@ -259,10 +259,10 @@ impl CommandHook {
 
     /// The time limit of the hook.
     pub(crate) fn limit(&self) -> Duration {
-        self.declared.limit.unwrap_or(self.point.row().limit)
+        self.spec.limit.unwrap_or(self.point.row().limit)
     }
 
-    pub(crate) fn job(
+    pub(crate) fn process_spec(
         &self,
         base: &HookLocation,
         asked: &HookRequest,
@@ -278,18 +278,18 @@ impl CommandHook {
         ProcessSpec {
             words: self.command.words(),
             cwd: base.folder.clone(),
-            named: self.env.clone(),
+            variable_names: self.env.clone(),
             variables,
             stdin: stdin.into(),
             confined: base.confined,
             workspace,
-            remarks: StderrBuffer::default(),
+            stderr: StderrBuffer::default(),
         }
     }
 
     /// Waits for the hook's answer. If its failure passes, the time limit is applied here and a failure
     /// becomes a pass.
-    async fn settled(
+    async fn wait_for_answer(
         &self,
         asked: &HookRequest,
         answer: impl Future<Output = Result<HookAnswer, String>>,
@@ -299,13 +299,14 @@ impl CommandHook {
         }
         let limit = self.limit();
         let said = tokio::time::timeout(limit, answer).await;
-        let late = |_| Err(late(limit, &host::take_remark(&asked.cx).unwrap_or_default()));
-        self.passing(asked, said.unwrap_or_else(late))
+        let late =
+            |_| Err(time_limit_error(limit, &host::take_remark(&asked.cx).unwrap_or_default()));
+        self.apply_failure_policy(asked, said.unwrap_or_else(late))
     }
 
     /// Turns a failure into the default answer if the hook's failure passes, and notifies the person. The
     /// person is notified once per call, even if the hook is asked again about a changed event.
-    pub(crate) fn passing<T: Default>(
+    pub(crate) fn apply_failure_policy<T: Default>(
         &self,
         asked: &HookRequest,
         said: Result<T, String>,
@@ -315,7 +316,7 @@ impl CommandHook {
                 let HookRequest { cx, point, payload, .. } = asked;
                 let words = format!("hook `{}` failed and passes: {why}", self.name);
                 host::notify_once(cx, format!("{point} {}", payload["callId"]), &words);
-                host::put_aside(cx, CaveatKind::Failed, &why);
+                host::set_caveat(cx, CaveatKind::Failed, &why);
                 Ok(T::default())
             }
             (said, _) => said,
@@ -324,16 +325,16 @@ impl CommandHook {
 }
 
 /// The error of a hook that exceeded its time limit, with the end of its standard error.
-pub(crate) fn late(limit: Duration, said: &str) -> String {
-    match text::last_words(said) {
+pub(crate) fn time_limit_error(limit: Duration, said: &str) -> String {
+    match text::take_last_lines(said) {
         said if said.is_empty() => format!("it took longer than {limit:?}"),
         said => format!("it took longer than {limit:?}; its last words: {said}"),
     }
 }
 
 /// The error of a hook that exited with a code without a meaning, with the end of its standard error.
-pub(crate) fn exited(code: i32, stderr: &[u8]) -> String {
-    match text::last_words(&String::from_utf8_lossy(stderr)) {
+pub(crate) fn exit_error(code: i32, stderr: &[u8]) -> String {
+    match text::take_last_lines(&String::from_utf8_lossy(stderr)) {
         said if said.is_empty() => format!("it exited with code {code}"),
         said => format!("it exited with code {code}: {said}"),
     }
@@ -341,15 +342,17 @@ pub(crate) fn exited(code: i32, stderr: &[u8]) -> String {
 
 /// Adds the accesses that the sandbox blocked to the error of a failed hook. For any other result, passes
 /// them to `tell`.
-pub(crate) fn with_refused<T>(
+pub(crate) fn add_blocked_accesses<T>(
     said: Result<T, String>,
     ran: &ProcessOutput,
     tell: impl Fn(&str),
 ) -> Result<T, String> {
     match said {
-        Err(why) if !ran.refused.is_empty() => Err(format!("{why}; {}", ran.refused.join("; "))),
+        Err(why) if !ran.blocked_accesses.is_empty() => {
+            Err(format!("{why}; {}", ran.blocked_accesses.join("; ")))
+        }
         said => {
-            ran.refused.iter().for_each(|words| tell(words));
+            ran.blocked_accesses.iter().for_each(|words| tell(words));
             said
         }
     }
@@ -358,12 +361,12 @@ pub(crate) fn with_refused<T>(
 /// Records a program's standard error when dropped, even if the program was ended early.
 struct StderrGuard<'a, F: FnMut() -> String> {
     cx: &'a Cx,
-    said: F,
+    read_stderr: F,
 }
 
 impl<F: FnMut() -> String> Drop for StderrGuard<'_, F> {
     fn drop(&mut self) {
-        host::remark_end(self.cx, &(self.said)());
+        host::remark_end(self.cx, &(self.read_stderr)());
     }
 }
 
@@ -376,26 +379,26 @@ struct OneShotHook {
 impl ExternalHook for OneShotHook {
     fn ask(&self, asked: HookRequest) -> HookFuture {
         let OneShotHook { hook, base } = self;
-        let (hook, starts) = (hook.clone(), base.starts.clone());
-        let job = hook.job(base, &asked, hook.dialect.stdin(&asked.payload));
-        let remarks = job.remarks.clone();
+        let (hook, starts) = (hook.clone(), base.host.clone());
+        let job = hook.process_spec(base, &asked, hook.dialect.stdin(&asked.payload));
+        let remarks = job.stderr.clone();
         Box::pin(async move {
             let answer = async {
-                let overheard = StderrGuard { cx: &asked.cx, said: || remarks.so_far() };
+                let overheard = StderrGuard { cx: &asked.cx, read_stderr: || remarks.text() };
                 let ran = starts.run(job).await?;
                 drop(overheard);
                 asked.cx.remark(&String::from_utf8_lossy(&ran.stderr));
                 let tell = |words: &str| asked.cx.notify(&format!("hook `{}`: {words}", hook.name));
                 ran.remarks.iter().for_each(|remark| tell(remark));
-                with_refused(hook.dialect.answer(asked.point, &hook.name, &ran), &ran, tell)
+                add_blocked_accesses(hook.dialect.answer(asked.point, &hook.name, &ran), &ran, tell)
             };
-            hook.settled(&asked, answer).await
+            hook.wait_for_answer(&asked, answer).await
         })
     }
 }
 
 /// The point with this name in a file. `context` is not open to command hooks.
-pub(crate) fn point_named(name: &str) -> Option<PointId> {
+pub(crate) fn parse_point(name: &str) -> Option<PointId> {
     PointId::parse(name).filter(|point| *point != PointId::Context)
 }
 

@@ -174,7 +174,7 @@ impl<'a> Node<'a> {
 
     /// The location of this value in its file.
     pub fn location(&self) -> SourceLocation {
-        SourceLocation::new(self.source, self.value.spot)
+        SourceLocation::new(self.source, self.value.position)
     }
 
     /// Creates an error about this value.
@@ -205,7 +205,9 @@ impl<'a> Object<'a> {
             Some(key) => format!("did you mean `{key}`?"),
             None => format!("known keys are {}", quoted(known.iter().copied())),
         };
-        Err(self.key_error(member, format!("unknown key {}", shown(&member.key))).with_hint(hint))
+        Err(self
+            .key_error(member, format!("unknown key {}", quote_clipped(&member.key)))
+            .with_hint(hint))
     }
 
     /// The value of a key, if the object has the key.
@@ -224,7 +226,7 @@ impl<'a> Object<'a> {
     pub fn entries(&self) -> impl ExactSizeIterator<Item = (SourcedText, Node<'a>)> + use<'a> {
         let object = *self;
         self.members.iter().map(move |member| {
-            let location = SourceLocation::new(object.node.source, member.spot);
+            let location = SourceLocation::new(object.node.source, member.position);
             (SourcedText { text: member.key.clone(), location }, object.node_of(member))
         })
     }
@@ -245,12 +247,12 @@ impl<'a> Object<'a> {
     }
 
     fn key_error(&self, member: &Member, message: String) -> SettingsError {
-        SourceLocation::new(self.node.source, member.spot).error(message)
+        SourceLocation::new(self.node.source, member.position).error(message)
     }
 }
 
 struct JsonValue {
-    spot: TextPosition,
+    position: TextPosition,
     data: JsonData,
 }
 
@@ -266,7 +268,7 @@ enum JsonData {
 
 struct Member {
     key: String,
-    spot: TextPosition,
+    position: TextPosition,
     value: JsonValue,
 }
 
@@ -291,7 +293,7 @@ impl JsonData {
             JsonData::Bool(bool) => format!("`{bool}`"),
             JsonData::Number(number) => format!("the number {}", text::clip(number, 40)),
             JsonData::String(string) if string.is_empty() => "an empty string".to_owned(),
-            JsonData::String(string) => format!("the string {}", shown(string)),
+            JsonData::String(string) => format!("the string {}", quote_clipped(string)),
             JsonData::List(_) => "a list".to_owned(),
             JsonData::Object(_) => "an object".to_owned(),
         }
@@ -300,14 +302,14 @@ impl JsonData {
 
 fn parse_root(source: &Arc<SourceText>) -> Result<JsonValue, SettingsError> {
     let text = source.text.as_str();
-    scan::refuse(text).map_err(|refusal| {
+    scan::reject_unparsable(text).map_err(|refusal| {
         let error = error_at(source, refusal.offset, refusal.message);
         refusal.hint.into_iter().fold(error, SettingsError::with_hint)
     })?;
     let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &strict())
         .map_err(|error| syntax_error(source, &error))?;
     match parsed.value {
-        Some(root) => DocumentBuilder { source, spot: TextPosition::START }.value(root),
+        Some(root) => DocumentBuilder { source, position: TextPosition::START }.value(root),
         None => Err(error_at(source, text.len(), "expected an object, found the end of the file")
             .with_hint("an empty settings file is `{}`")),
     }
@@ -334,7 +336,7 @@ fn strict() -> ParseOptions {
 /// The recursion is at most [`scan::DEPTH`] deep.
 struct DocumentBuilder<'s> {
     source: &'s Arc<SourceText>,
-    spot: TextPosition,
+    position: TextPosition,
 }
 
 impl DocumentBuilder<'_> {
@@ -351,7 +353,7 @@ impl DocumentBuilder<'_> {
             }
             ast::Value::Object(object) => JsonData::Object(self.members(object)?),
         };
-        Ok(JsonValue { spot, data })
+        Ok(JsonValue { position: spot, data })
     }
 
     fn members(&mut self, object: ast::Object<'_>) -> Result<Vec<Member>, SettingsError> {
@@ -363,17 +365,17 @@ impl DocumentBuilder<'_> {
             if let Some(first) = seen.insert(key.clone(), spot) {
                 let first = SourceLocation::new(self.source, first);
                 return Err(SourceLocation::new(self.source, spot)
-                    .error(format!("duplicate key {}", shown(&key)))
+                    .error(format!("duplicate key {}", quote_clipped(&key)))
                     .with_hint(format!("it is already at {first}; keep one of the two")));
             }
-            members.push(Member { key, spot, value: self.value(property.value)? });
+            members.push(Member { key, position: spot, value: self.value(property.value)? });
         }
         Ok(members)
     }
 
     fn advance(&mut self, offset: usize) -> TextPosition {
-        self.spot = self.spot.advance(&self.source.text, offset);
-        self.spot
+        self.position = self.position.advance(&self.source.text, offset);
+        self.position
     }
 }
 
@@ -440,7 +442,7 @@ pub(crate) fn file_name(path: &Path) -> Arc<str> {
 }
 
 /// Quotes untrusted text for a message: in backticks, on one line, at most 60 characters.
-fn shown(text: &str) -> String {
+fn quote_clipped(text: &str) -> String {
     format!("`{}`", text::clip(&text::show_line(text), 60))
 }
 

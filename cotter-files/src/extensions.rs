@@ -98,14 +98,14 @@ pub fn load(folder: &Path, loading: &LoadContext) -> LoadedFolder {
     let (commands, of_commands) = commands::load(&folder.join("commands"), &links);
     let (agents, of_agents) = agents::load(&folder.join("agents"), &links);
     let diagnostics = [of_skills, of_commands, of_agents].concat();
-    let nothing = LoadedFolder::nothing(loading);
+    let nothing = LoadedFolder::empty(loading);
     let mut loaded = LoadedFolder { skills, commands, agents, diagnostics, ..nothing };
     loaded.keep_first();
     loaded
 }
 
 impl LoadedFolder {
-    pub(crate) fn nothing(loading: &LoadContext) -> Self {
+    pub(crate) fn empty(loading: &LoadContext) -> Self {
         LoadedFolder {
             skills: vec![],
             commands: vec![],
@@ -114,7 +114,7 @@ impl LoadedFolder {
             loading: loading.clone(),
             shared: Arc::new(FolderShared {
                 trusted: loading.trusted,
-                known: ProjectCache::default(),
+                project_cache: ProjectCache::default(),
             }),
         }
     }
@@ -138,10 +138,10 @@ impl LoadedFolder {
     /// Drops items whose names are not free: names of built-in commands, names that another owner of the same
     /// origin has, and, in an untrusted folder, every taken name. The names of the remaining items are then
     /// taken.
-    pub fn fit(mut self, owner: &Owner, names: &mut TakenNames) -> Self {
+    pub fn drop_taken_names(mut self, owner: &Owner, names: &mut TakenNames) -> Self {
         let LoadContext { origin, trusted } = self.loading.clone();
-        self.leave_out(|kind, name| {
-            let owner = names.hindrance(kind, name, &origin, trusted)?;
+        self.drop_by_name(|kind, name| {
+            let owner = names.find_blocking_owner(kind, name, &origin, trusted)?;
             let kind = kind.as_str();
             Some(format!("the {kind} `{name}` is already there, by {owner}"))
         });
@@ -180,22 +180,22 @@ impl LoadedFolder {
 
     pub(crate) fn keep_first(&mut self) {
         let mut seen = FirstNames::default();
-        self.leave_out_by(|kind, name, path| {
-            let by = text::show_line(&seen.first(kind, name, path)?.to_string_lossy()).into_owned();
+        self.drop_items(|kind, name, path| {
+            let by = text::show_line(&seen.claim(kind, name, path)?.to_string_lossy()).into_owned();
             Some(format!("the {} `{name}` is already there, by {by}", kind.as_str()))
         });
     }
 
     /// Reports which of several items of one name would be used if they were loaded together. In a collection
     /// that a person chooses from, this is a warning and no error.
-    pub(crate) fn tell_of_repeats(&mut self) {
+    pub(crate) fn report_repeats(&mut self) {
         let mut seen = FirstNames::default();
         let skills = self.skills.iter().map(|file| (NameKind::Skill, &file.name, &file.path));
         let commands = self.commands.iter().map(|file| (NameKind::Command, &file.name, &file.path));
         let agents = self.agents.iter();
         let agents = agents.map(|file| (NameKind::Subagent, &file.config.name, &file.path));
         let told = skills.chain(commands).chain(agents).filter_map(|(kind, name, path)| {
-            let by = text::show_line(&seen.first(kind, name, path)?.to_string_lossy()).into_owned();
+            let by = text::show_line(&seen.claim(kind, name, path)?.to_string_lossy()).into_owned();
             let kind = kind.as_str();
             let why =
                 format!("the {kind} `{name}` is in {by} too: loaded together, that one is used");
@@ -205,11 +205,11 @@ impl LoadedFolder {
         self.diagnostics.extend(told);
     }
 
-    fn leave_out(&mut self, why: impl Fn(NameKind, &str) -> Option<String>) {
-        self.leave_out_by(|kind, name, _| why(kind, name));
+    fn drop_by_name(&mut self, why: impl Fn(NameKind, &str) -> Option<String>) {
+        self.drop_items(|kind, name, _| why(kind, name));
     }
 
-    fn leave_out_by(&mut self, mut why: impl FnMut(NameKind, &str, &Path) -> Option<String>) {
+    fn drop_items(&mut self, mut why: impl FnMut(NameKind, &str, &Path) -> Option<String>) {
         let mut told = vec![];
         let mut keep = |kind: NameKind, name: &str, path: &Path| match why(kind, name, path) {
             None => true,
@@ -231,7 +231,7 @@ struct FirstNames(HashMap<(NameKind, SmolStr), PathBuf>);
 
 impl FirstNames {
     /// The file that had the name before this one; `None` if this file is the first.
-    fn first(&mut self, kind: NameKind, name: &str, path: &Path) -> Option<&Path> {
+    fn claim(&mut self, kind: NameKind, name: &str, path: &Path) -> Option<&Path> {
         match self.0.entry((kind, name.into())) {
             Entry::Occupied(first) => Some(first.into_mut()),
             Entry::Vacant(free) => {
@@ -251,12 +251,12 @@ impl TakenNames {
     pub fn of(agent: &Agent, except: &[Owner]) -> Self {
         let kinds = [NameKind::Skill, NameKind::Command, NameKind::Subagent, NameKind::Hook];
         let all = kinds.into_iter().flat_map(|kind| agent.names(kind));
-        let all = all.filter(|info| !except.iter().any(|owner| owner.is(&info.owner)));
+        let all = all.filter(|info| !except.iter().any(|owner| owner.is_same_unit(&info.owner)));
         TakenNames(all.map(|info| (info.kind, info.name, info.owner)).collect())
     }
 
     /// The owner whose registration blocks `name` for `origin`.
-    fn hindrance(
+    fn find_blocking_owner(
         &self,
         kind: NameKind,
         name: &str,
@@ -280,7 +280,7 @@ impl TakenNames {
 /// State that the files of one folder share.
 pub(crate) struct FolderShared {
     trusted: bool,
-    known: ProjectCache,
+    project_cache: ProjectCache,
 }
 
 impl fmt::Debug for FolderShared {
@@ -290,7 +290,7 @@ impl fmt::Debug for FolderShared {
 }
 
 /// The maximum size of one command's output that is passed on, in bytes.
-const WRITTEN_BYTES: usize = 32 * 1024;
+const MAX_OUTPUT_BYTES: usize = 32 * 1024;
 
 impl FolderShared {
     /// Replaces all placeholders and commands of a text.
@@ -314,7 +314,7 @@ impl FolderShared {
 
     fn variables(&self, controls: &Controls) -> Variables {
         let project = controls.cx().workspace().project();
-        let found = self.known.of(project);
+        let found = self.project_cache.get(project);
         let agent = controls.agent();
         let shown = |text: &str| text::show_line(text).into_owned();
         let name = project.file_name().unwrap_or_default().to_string_lossy();
@@ -337,9 +337,9 @@ impl FolderShared {
 /// The output of a command, or the reason why it failed. The command runs like every other call.
 async fn run(controls: &Controls, line: &str, written: &str) -> String {
     match controls.run_tool("bash", json!({"command": line})).await {
-        Ok(output) => text::cut(output.content.text().trim_end(), WRITTEN_BYTES),
+        Ok(output) => text::cut(output.content.text().trim_end(), MAX_OUTPUT_BYTES),
         Err(error) => {
-            format!("[`{written}` failed: {}]", text::cut(error.message.trim(), WRITTEN_BYTES))
+            format!("[`{written}` failed: {}]", text::cut(error.message.trim(), MAX_OUTPUT_BYTES))
         }
     }
 }

@@ -25,7 +25,7 @@ use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duratio
 
 use smol_str::SmolStr;
 
-pub use crate::profile::read::BUCKETS;
+pub use crate::profile::read::MOMENTS;
 use crate::{
     command_hook::{HookLocation, entry::CommandLine},
     document::location::{SettingsError, SourceLocation},
@@ -62,12 +62,12 @@ pub struct Profile {
     pub mode: Option<SmolStr>,
     /// The maximum number of requests of a run.
     pub max_turns: Option<u32>,
-    /// Rules that ask or deny, guards, and a mode and level, which are checked by [`Profile::tightens`].
+    /// Rules that ask or deny, guards, and a mode and level, which are checked by [`Profile::check_tightens`].
     pub permissions: Permissions,
     /// The actions at moments of a run.
     pub actions: Vec<Action>,
     /// The locations of `mode` and `level` in the file.
-    stand: [Option<SourceLocation>; 2],
+    setting_locations: [Option<SourceLocation>; 2],
 }
 
 /// An action at a moment of a run.
@@ -85,13 +85,13 @@ pub struct Action {
     /// The time limit; `None` for the limit of its point.
     pub limit: Option<Duration>,
     /// The kind of action.
-    pub does: ActionKind,
+    pub kind: ActionKind,
 }
 
 impl Action {
     /// True if the action can refuse a call.
     pub fn is_gate(&self) -> bool {
-        match self.does {
+        match self.kind {
             ActionKind::Approve => true,
             ActionKind::Command(_) => self.point == PointId::ToolPre,
             ActionKind::Log(_) | ActionKind::Webhook(_) | ActionKind::SaveJson(_) => false,
@@ -151,7 +151,7 @@ pub struct ProfileGrants<'a> {
 
 impl ProfileGrants<'_> {
     /// Grants everything, for a caller that inspects a file and runs nothing.
-    pub fn to_look() -> Self {
+    pub fn for_inspection() -> Self {
         ProfileGrants { commands: true, posts: None }
     }
 }
@@ -203,16 +203,16 @@ impl Profile {
     }
 
     /// Checks that its mode and level are no looser than those of `policy`.
-    pub fn tightens(&self, policy: &Policy) -> Result<(), SettingsError> {
+    pub fn check_tightens(&self, policy: &Policy) -> Result<(), SettingsError> {
         let Permissions { mode, level, .. } = &self.permissions;
         let is_looser = [
             ("mode", mode.is_some_and(|mode: Mode| mode < policy.mode())),
             ("level", level.is_some_and(|level: Level| level < policy.level())),
         ];
-        for ((what, is_looser), location) in is_looser.into_iter().zip(&self.stand) {
+        for ((what, is_looser), location) in is_looser.into_iter().zip(&self.setting_locations) {
             if let (true, Some(location)) = (is_looser, location) {
                 let words = format!("the {what} of the profile is looser than yours");
-                return Err(location.error(words).with_hint(crate::profile::read::TIGHTEN));
+                return Err(location.error(words).with_hint(crate::profile::read::TIGHTEN_HINT));
             }
         }
         Ok(())

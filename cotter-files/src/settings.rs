@@ -56,7 +56,7 @@ const LIMIT_KEYS: &[&str] = &["maxTurns", "maxBudgetUsd"];
 
 /// Keys that a project's settings must not have, because their values could loosen something or send data
 /// elsewhere.
-const NOT_OF_A_PROJECT: &[&str] = &[
+const KEYS_CLOSED_TO_PROJECTS: &[&str] = &[
     "providers",
     "models",
     "sandbox",
@@ -90,7 +90,7 @@ pub struct Settings {
     /// The sandbox for calls that run commands.
     pub sandbox: Option<Sandbox>,
     /// Folders and variables for tools.
-    pub reach: AccessSettings,
+    pub access: AccessSettings,
     /// Command hooks.
     pub hooks: Vec<CommandHook>,
     /// Disabled hooks, by name.
@@ -98,7 +98,7 @@ pub struct Settings {
     /// Folders of plugins.
     pub plugins: Vec<SourcedText>,
     /// Settings for files that were written for Claude Code.
-    pub foreign: ClaudeSettings,
+    pub claude: ClaudeSettings,
 }
 
 /// Settings for files that were written for Claude Code.
@@ -176,7 +176,7 @@ impl Settings {
     ) -> Result<Settings, SettingsError> {
         let object = document.root().object()?.keys(KEYS)?;
         if source == SettingsOwner::Project {
-            refuse_what_loosens(&object)?;
+            reject_loosening_keys(&object)?;
         }
         // `$schema` is for editors and has no effect.
         object.get("$schema").map(|node| node.string()).transpose()?;
@@ -202,7 +202,7 @@ impl Settings {
                 .unwrap_or_default(),
             limits: object.get("limits").map(limits).transpose()?.unwrap_or_default(),
             sandbox: object.get("sandbox").map(|node| node.one_of(Sandbox::WORDS)).transpose()?,
-            reach: AccessSettings {
+            access: AccessSettings {
                 roots: list("roots")?,
                 read_roots: list("readRoots")?,
                 caches: list("caches")?,
@@ -211,7 +211,7 @@ impl Settings {
             hooks: object.get("hooks").map(CommandHook::read_all).transpose()?.unwrap_or_default(),
             disable: list("disable")?,
             plugins: list("plugins")?,
-            foreign: foreign(&object)?,
+            claude: read_claude_settings(&object)?,
         })
     }
 
@@ -242,7 +242,7 @@ impl Settings {
                 merged.limits.max_turns = merged.limits.max_turns.or(max_turns);
                 merged.limits.max_budget_usd = merged.limits.max_budget_usd.or(max_budget_usd);
             }
-            merged.merge_reach(settings);
+            merged.merge_access(settings);
         }
         let LimitSettings { max_turns, max_budget_usd } = merged.limits;
         merged.limits.max_turns = tighter(max_turns, projects.max_turns);
@@ -276,16 +276,16 @@ pub struct MergedSettings {
     /// The sandbox for calls that run commands: the nearest value, but at least as strict as the operator's.
     pub sandbox: Option<Sandbox>,
     /// Folders and variables for tools, from all files.
-    pub reach: AccessSettings,
+    pub access: AccessSettings,
 }
 
 impl MergedSettings {
-    fn merge_reach(&mut self, settings: &Settings) {
-        let AccessSettings { roots, read_roots, caches, environment } = &settings.reach;
-        self.reach.roots.extend_from_slice(roots);
-        self.reach.read_roots.extend_from_slice(read_roots);
-        self.reach.caches.extend_from_slice(caches);
-        self.reach.environment.extend_from_slice(environment);
+    fn merge_access(&mut self, settings: &Settings) {
+        let AccessSettings { roots, read_roots, caches, environment } = &settings.access;
+        self.access.roots.extend_from_slice(roots);
+        self.access.read_roots.extend_from_slice(read_roots);
+        self.access.caches.extend_from_slice(caches);
+        self.access.environment.extend_from_slice(environment);
         self.sandbox = match settings.source {
             Some(SettingsOwner::Operator) => self.sandbox.max(settings.sandbox),
             _ => self.sandbox.or(settings.sandbox),
@@ -303,9 +303,10 @@ impl Document {
 }
 
 /// Rejects settings that a project must not have, even if it is trusted.
-fn refuse_what_loosens(object: &Object<'_>) -> Result<(), SettingsError> {
+fn reject_loosening_keys(object: &Object<'_>) -> Result<(), SettingsError> {
     const HINT: &str = "a project may only tighten: this belongs in your own settings";
-    let mut unwanted = NOT_OF_A_PROJECT.iter().filter_map(|key| Some((key, object.get(key)?)));
+    let mut unwanted =
+        KEYS_CLOSED_TO_PROJECTS.iter().filter_map(|key| Some((key, object.get(key)?)));
     if let Some((key, node)) = unwanted.next() {
         return Err(node.error(format!("`{key}` in a project's settings")).with_hint(HINT));
     }
@@ -319,7 +320,7 @@ fn refuse_what_loosens(object: &Object<'_>) -> Result<(), SettingsError> {
     }
 }
 
-fn foreign(object: &Object<'_>) -> Result<ClaudeSettings, SettingsError> {
+fn read_claude_settings(object: &Object<'_>) -> Result<ClaudeSettings, SettingsError> {
     let claude = object.get("claude").map(|node| node.object()?.keys(&["home"])).transpose()?;
     let hooks = object.get("claudeHooks").map(|node| node.object()?.keys(&["onFailure"]));
     let home = claude.and_then(|claude| claude.get("home"));
@@ -364,7 +365,7 @@ fn read(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> 
         |error: io::Error| SettingsError::of_file(file, "file cannot be read").with_source(error);
     // The type is checked before opening: opening a pipe would wait for a writer.
     let metadata = match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return missing(path, file),
+        Err(error) if error.kind() == ErrorKind::NotFound => return check_missing_file(path, file),
         metadata => metadata.map_err(cannot_read)?,
     };
     if metadata.is_dir() {
@@ -386,7 +387,7 @@ fn read(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> 
 }
 
 /// A missing file means no settings; a link to a missing file is an error that the user should see.
-fn missing(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> {
+fn check_missing_file(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> {
     if fs::symlink_metadata(path).is_err() {
         return Ok(None);
     }
@@ -425,8 +426,15 @@ mod tests {
             Settings::from_document(&document, *source).expect("the test's settings are good")
         };
         let settings: Vec<_> = nearest_first.iter().map(parse).collect();
-        let MergedSettings { model, fallback_models, providers, models, limits, sandbox, reach } =
-            Settings::merge(&settings);
+        let MergedSettings {
+            model,
+            fallback_models,
+            providers,
+            models,
+            limits,
+            sandbox,
+            access: reach,
+        } = Settings::merge(&settings);
         let merged = Settings {
             model,
             fallback_models,
@@ -434,7 +442,7 @@ mod tests {
             models,
             limits,
             sandbox,
-            reach,
+            access: reach,
             ..Settings::default()
         };
         expected.assert_eq(&render(&merged));
@@ -515,7 +523,7 @@ mod tests {
         }
         lines.extend(permissions.policies.iter().map(|guard| format!("{guard:?}")));
         lines.extend(settings.sandbox.map(|sandbox| format!("sandbox {}", sandbox.as_str())));
-        let AccessSettings { roots, read_roots, caches, environment } = &settings.reach;
+        let AccessSettings { roots, read_roots, caches, environment } = &settings.access;
         let lists =
             [("roots", roots), ("read", read_roots), ("caches", caches), ("env", environment)];
         for (word, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
@@ -628,7 +636,7 @@ mod tests {
             hint: a project may only tighten: this belongs in your own settings"#]],
         );
         check(r#"{"permissions": {"allow": [], "deny": ["bash"]}}"#, expect!["read"]);
-        for key in NOT_OF_A_PROJECT {
+        for key in KEYS_CLOSED_TO_PROJECTS {
             let document = Document::parse("settings.json", &format!(r#"{{"{key}": []}}"#));
             let read = document
                 .and_then(|document| Settings::from_document(&document, SettingsOwner::Project));
@@ -644,7 +652,7 @@ mod tests {
                 .and_then(|document| Settings::from_document(&document, SettingsOwner::User));
             let shown = |settings: Settings| {
                 let plugins: Vec<_> = settings.plugins.iter().map(|one| &one.text).collect();
-                format!("{:?} {plugins:?}", settings.foreign)
+                format!("{:?} {plugins:?}", settings.claude)
             };
             expected.assert_eq(&outcome(settings.map(shown)));
         };

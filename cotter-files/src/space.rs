@@ -66,7 +66,7 @@ pub const KEYS: [&str; 5] = ["$schema", "id", "name", "version", "description"];
 pub const MOST_ID: usize = 64;
 
 /// Names in a space's folder that have no effect, with the reason.
-const NOT_USED: [(&str, &str); 3] = [
+const UNUSED_NAMES: [(&str, &str); 3] = [
     ("extensions", "scripts are not run by this version"),
     ("settings.json", "a space has no settings; hooks belong in `hooks/*.yaml`"),
     (".mcp.json", "a space brings no servers"),
@@ -167,21 +167,23 @@ impl Space {
     /// Skills, agents and commands with errors are skipped ([`Space::diagnostics`]).
     pub fn read(folder: &Path) -> Result<Self, SpaceErrors> {
         let snapshot = Snapshot::take(folder).map_err(|error| {
-            let told = Diagnostic::new(folder, None, Severity::Rejected, error.told());
+            let told = Diagnostic::new(folder, None, Severity::Rejected, error.line_with_hint());
             SpaceErrors { diagnostics: vec![told] }
         })?;
-        let (manifest, hooks) = Space::strict_of(&snapshot)?;
+        let (manifest, hooks) = Space::read_strict_parts(&snapshot)?;
         let folder = snapshot.source().to_owned();
         let loading = LoadContext::trusted(Origin::Space(manifest.id.clone()));
         let files = extensions::load(&folder, &loading);
-        let diagnostics = about_unused(&snapshot);
+        let diagnostics = warn_of_unused(&snapshot);
         let (source, grants) = (folder.clone(), Grants::default());
         Ok(Space { manifest, hooks, files, diagnostics, folder, source, grants })
     }
 
     /// Reads the parts of a space that must be free of errors, its manifest and its hooks, or returns all
     /// their errors.
-    pub fn strict_of(snapshot: &Snapshot) -> Result<(SpaceManifest, HookFiles), SpaceErrors> {
+    pub fn read_strict_parts(
+        snapshot: &Snapshot,
+    ) -> Result<(SpaceManifest, HookFiles), SpaceErrors> {
         let hooks = hooks_of(snapshot);
         let (manifest, hooks) = match (manifest_of(snapshot), hooks) {
             (Ok(manifest), Ok(hooks)) => return Ok((manifest, hooks)),
@@ -238,15 +240,15 @@ impl Space {
     }
 
     /// Removes the files whose names cannot be registered, such as the names of built-in commands.
-    pub fn fit(mut self, names: &mut TakenNames) -> Self {
-        self.files = self.files.fit(&owner(&self.manifest.id), names);
+    pub fn remove_conflicts(mut self, names: &mut TakenNames) -> Self {
+        self.files = self.files.drop_taken_names(&owner(&self.manifest.id), names);
         self
     }
 
     /// Registers everything. `unit` must belong to the space's [owner](Space::owner).
     pub fn register(&self, unit: &mut Registry, starts: &Arc<dyn HookHost>) {
         let confined = is_confined(unit.owner());
-        let base = HookLocation { folder: self.folder.clone(), confined, starts: starts.clone() };
+        let base = HookLocation { folder: self.folder.clone(), confined, host: starts.clone() };
         self.hooks.register(unit, &base);
         self.files.register(unit);
     }
@@ -283,7 +285,7 @@ impl Space {
         starts: Arc<dyn HookHost>,
     ) -> Result<ChangeResult, RegisterError> {
         let mut names = TakenNames::of(agent, &[self.owner()]);
-        let space = self.fit(&mut names);
+        let space = self.remove_conflicts(&mut names);
         let mut change = RegistryChange::new();
         space.load_into(&mut change, &starts);
         agent.apply(change)
@@ -312,12 +314,12 @@ pub(crate) fn manifest_of(snapshot: &Snapshot) -> Result<SpaceManifest, Diagnost
 }
 
 /// Warnings about files in the folder that have no effect.
-pub(crate) fn about_unused(snapshot: &Snapshot) -> Vec<Diagnostic> {
+pub(crate) fn warn_of_unused(snapshot: &Snapshot) -> Vec<Diagnostic> {
     let has = |name: &str| {
         let mut paths = snapshot.items().map(|(path, _)| path);
         paths.any(|path| path.starts_with(name))
     };
-    let told = NOT_USED.iter().filter(|(name, _)| has(name)).map(|(name, why)| {
+    let told = UNUSED_NAMES.iter().filter(|(name, _)| has(name)).map(|(name, why)| {
         Diagnostic::new(&snapshot.source().join(name), None, Severity::Warning, *why)
     });
     told.collect()

@@ -40,11 +40,11 @@ pub struct TrustError {
 
 impl TrustError {
     fn new(path: &Path, what: impl fmt::Display) -> Self {
-        TrustError { message: format!("{} {what}", shown(path)), hint: None, cause: None }
+        TrustError { message: format!("{} {what}", show_path(path)), hint: None, cause: None }
     }
 
     fn io(what: &str, path: &Path, cause: io::Error) -> Self {
-        let message = format!("cannot {what} {}", shown(path));
+        let message = format!("cannot {what} {}", show_path(path));
         TrustError { message, hint: None, cause: Some(cause) }
     }
 
@@ -58,13 +58,13 @@ impl TrustError {
     }
 
     /// The error on one line, with its hint.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn line_with_hint(&self) -> String {
         let hint = self.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-        format!("{}{hint}", self.in_short())
+        format!("{}{hint}", self.line())
     }
 
     /// The error on one line, without its hint.
-    fn in_short(&self) -> String {
+    fn line(&self) -> String {
         match &self.cause {
             Some(cause) => format!("{}: {cause}", self.message),
             None => self.message.clone(),
@@ -85,7 +85,7 @@ impl Error for TrustError {
 }
 
 /// A path on one line, with every byte visible.
-fn shown(path: &Path) -> String {
+fn show_path(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     text::show_line(&text::show_bytes(bytes)).into_owned()
 }

@@ -58,7 +58,7 @@ impl Messages {
         let mut body = Body::default();
         body.text(r#"{"model":"#).json(&self.model);
         if !request.tools.is_empty() {
-            let tools: &Bytes = request.tools.keep(&self.key, |tools| tools_json(tools).into());
+            let tools: &Bytes = request.tools.memoize(&self.key, |tools| tools_json(tools).into());
             body.text(r#","tools":"#).shared(tools.clone());
         }
         if !request.system.trim().is_empty() {

@@ -135,7 +135,7 @@ impl Completions {
         let mut body = Body::default();
         body.text(r#"{"model":"#).json(&self.model);
         if !request.tools.is_empty() {
-            let tools: &Bytes = request.tools.keep(&self.key, |tools| tools_json(tools).into());
+            let tools: &Bytes = request.tools.memoize(&self.key, |tools| tools_json(tools).into());
             body.text(r#","tools":"#).shared(tools.clone());
         }
         body.text(r#","messages":["#);

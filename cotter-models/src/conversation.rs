@@ -63,7 +63,7 @@ pub(crate) fn write<W: Writer>(
     let mut pieces = Vec::with_capacity(blocks.len() + 1);
     for block in blocks {
         let cached: &BlockBytes<W> =
-            block.keep(key, |block| BlockBytes::of(state.clone(), block.iter()));
+            block.memoize(key, |block| BlockBytes::of(state.clone(), block.iter()));
         let written =
             if cached.before == state { cached } else { &BlockBytes::of(state, block.iter()) };
         pieces.push(written.piece.clone());

@@ -180,7 +180,7 @@ pub(crate) async fn of_answer(answer: HttpAnswer, key: Option<&ApiKey>) -> Model
         Some(by_code) => by_code,
     };
     let kind = match may_retry {
-        Some(false) if kind.is_passing() => Kind::Other,
+        Some(false) if kind.is_temporary() => Kind::Other,
         Some(true) if kind == Kind::Other || kind == Kind::BadRequest => Kind::Overloaded,
         _ => kind,
     };

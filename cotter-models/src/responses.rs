@@ -49,7 +49,7 @@ impl Responses {
             body.text(r#","instructions":"#).json(&*request.system);
         }
         if !request.tools.is_empty() {
-            let tools: &Bytes = request.tools.keep(&self.key, |tools| tools_json(tools).into());
+            let tools: &Bytes = request.tools.memoize(&self.key, |tools| tools_json(tools).into());
             body.text(r#","tools":"#).shared(tools.clone());
         }
         body.text(r#","input":["#);

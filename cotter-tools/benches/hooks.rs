@@ -153,8 +153,7 @@ mod linux {
         let document = Document::parse("settings.json", &text).expect("JSON");
         let hooks = CommandHook::read_all(document.root()).expect("hooks");
         let starts = HookRunner::new(Runner::direct(), std::env::vars_os());
-        let base =
-            HookLocation { folder: folder.into(), confined: false, starts: Arc::new(starts) };
+        let base = HookLocation { folder: folder.into(), confined: false, host: Arc::new(starts) };
         let owner = Owner::new(Origin::User, "settings.json");
         agent
             .extend(owner, |unit| command_hook::register_all(unit, &hooks, &base))

@@ -96,7 +96,7 @@ pub(crate) fn effects(input: &Value, workspace: &Workspace, runner: &Runner) -> 
     let workspace = outer.clone().with_cwd(&folder(input, outer));
     let mut facts = shell::facts(input["command"].as_str().unwrap_or_default(), &workspace);
     if let Some(cwd) = input["cwd"].as_str() {
-        let paths = cotter::fs::paths::touched(cwd, outer);
+        let paths = cotter::fs::paths::touched_paths(cwd, outer);
         facts.zone =
             paths.iter().map(|path| Zone::of_read(path, &workspace)).fold(facts.zone, Zone::max);
         facts.reads.extend(paths);
@@ -131,7 +131,7 @@ fn is_git_name(word: &str) -> bool {
 fn folder(input: &Value, workspace: &Workspace) -> PathBuf {
     match input["cwd"].as_str() {
         Some(spelled) => {
-            let touched = cotter::fs::paths::touched(spelled, workspace);
+            let touched = cotter::fs::paths::touched_paths(spelled, workspace);
             touched.into_iter().next().unwrap_or_else(|| workspace.cwd().into())
         }
         None => workspace.cwd().into(),

@@ -80,7 +80,7 @@ impl HookRunner {
         for (name, value) in &request.headers {
             let wrong = |_| format!("its header `{}` cannot be sent", text::show_line(name));
             let value = fill_variables(value, |variable| {
-                let known = request.named.iter().any(|name| name == variable);
+                let known = request.variable_names.iter().any(|name| name == variable);
                 let mut set = self.variables.iter().filter(|(name, _)| known && name == variable);
                 set.next().and_then(|(_, value)| value.to_str()).unwrap_or_default()
             });
@@ -102,7 +102,7 @@ impl HookRunner {
         lifetime: HookLifetime,
     ) -> Result<(&Runner, Job), String> {
         let words = |cause: std::io::Error| cause.to_string();
-        let mut named = job.named.clone();
+        let mut named = job.variable_names.clone();
         named.push("TMPDIR".into());
         let environment = Environment::chosen(self.variables.iter().cloned(), &named);
         let others = job.variables.iter().map(|(name, value)| (name.into(), value.clone()));
@@ -145,7 +145,7 @@ impl HookHost for HookRunner {
         Box::pin(async move {
             let stdin = input_file(&job.stdin, &hooks.own)
                 .map_err(|cause| format!("no input for it: {cause}"))?;
-            let remarks = job.remarks.clone();
+            let remarks = job.stderr.clone();
             let workspace = job.workspace.clone().with_cwd(&job.cwd);
             let (runner, job) = hooks.job(&job, stdin, HookLifetime::Event)?;
             let confinement = job.confinement.clone();
@@ -160,7 +160,8 @@ impl HookHost for HookRunner {
                 confinement.filter(|_| output.exit != command_hook::ProcessExit::Code(0))
             {
                 let stderr = String::from_utf8_lossy(&output.stderr);
-                output.refused = confinement.refusals_of_hook(output.exit, &stderr, &workspace);
+                output.blocked_accesses =
+                    confinement.refusals_of_hook(output.exit, &stderr, &workspace);
             }
             Ok(output)
         })
@@ -181,7 +182,7 @@ impl HookHost for HookRunner {
             let scrubbed = body != original;
             let response = client.ask(request.url, headers, body.into_bytes().into(), MAX_OUTPUT);
             let (status, body) = response.await?;
-            Ok(WebhookResponse { status, body, scrubbed })
+            Ok(WebhookResponse { status, body, is_redacted: scrubbed })
         })
     }
 
@@ -288,7 +289,13 @@ async fn collect(
         if stdout.len() > MAX_OUTPUT {
             // Dropping it ends it. Do not wait for more output: it may never stop.
             let exit = command_hook::ProcessExit::Signal(9);
-            return Ok(ProcessOutput { exit, stdout, stderr, remarks: vec![], refused: vec![] });
+            return Ok(ProcessOutput {
+                exit,
+                stdout,
+                stderr,
+                remarks: vec![],
+                blocked_accesses: vec![],
+            });
         }
     }
     let ended = running.ended().await.map_err(|cause| cause.to_string())?;
@@ -296,7 +303,7 @@ async fn collect(
         Exit::Code(code) => command_hook::ProcessExit::Code(code),
         Exit::Signal(signal) => command_hook::ProcessExit::Signal(signal),
     };
-    Ok(ProcessOutput { exit, stdout, stderr, remarks: ended.remarks, refused: vec![] })
+    Ok(ProcessOutput { exit, stdout, stderr, remarks: ended.remarks, blocked_accesses: vec![] })
 }
 
 /// A hook that stays running. It is started at the first event.
@@ -328,7 +335,7 @@ impl ResidentProcess for ResidentHook {
         })
     }
 
-    fn remarked(&mut self) -> Vec<u8> {
+    fn take_stderr(&mut self) -> Vec<u8> {
         self.running
             .as_mut()
             .map(|exchange| std::mem::take(&mut exchange.remarked))

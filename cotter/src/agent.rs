@@ -98,7 +98,7 @@ struct AgentInner {
     environment: Option<Environment>,
     mention_mode: MentionMode,
     /// The names of the tools for skills and for subagents.
-    invoking: [SmolStr; 2],
+    invoke_tool_names: [SmolStr; 2],
     workspace: Workspace,
     limits: Limits,
     scope: Option<GlobSet>,
@@ -106,9 +106,9 @@ struct AgentInner {
     /// The main session, without its agent: the agent would hold itself.
     main: OnceCell<Arc<SessionShared>>,
     /// Set once the hooks know the agents that they were built with.
-    told: OnceCell<()>,
+    hooks_notified: OnceCell<()>,
     /// The last view of this agent.
-    face: RwLock<Option<Arc<AgentView>>>,
+    view: RwLock<Option<Arc<AgentView>>>,
     /// The run that this agent works for, if it is a child.
     parent: Option<ParentRun>,
 }
@@ -131,17 +131,17 @@ impl Agent {
         self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
         let header = SessionHeader::new(self.0.store.new_id(), self.workspace().cwd());
         let state = SessionState::create(&*self.0.store, header)?;
-        Ok(self.opened(state, "created").await)
+        Ok(self.open_session(state, "created").await)
     }
 
     /// Opens an existing session. Calls and runs that a killed process left open are closed.
     pub async fn session(&self, id: &str) -> Result<Session, StoreError> {
         self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
         let state = SessionState::open(&*self.0.store, id)?;
-        Ok(self.opened(state, "resumed").await)
+        Ok(self.open_session(state, "resumed").await)
     }
 
-    pub(crate) async fn forked(
+    pub(crate) async fn fork_session(
         &self,
         from: &SessionHeader,
         path: &Entries,
@@ -150,11 +150,11 @@ impl Agent {
         let mut header = SessionHeader::new(self.0.store.new_id(), &from.cwd);
         header.parent = Some(from.id.clone());
         let state = SessionState::fork(&*self.0.store, header, path, next_entry)?;
-        Ok(self.opened(state, "forked").await)
+        Ok(self.open_session(state, "forked").await)
     }
 
-    async fn opened(&self, mut state: SessionState, how: &'static str) -> Session {
-        let crashed = state.crashed.take();
+    async fn open_session(&self, mut state: SessionState, how: &'static str) -> Session {
+        let crashed = state.crashed_run.take();
         let session = Session::new(self.clone(), state);
         // The parent's run reports a child to the listeners.
         if self.parent().is_none() {
@@ -220,14 +220,14 @@ impl Agent {
     /// The facts of a call, as its tool returns them; `None` if the tool does not exist or panics.
     pub fn facts(&self, tool: &str, input: &Value) -> Option<Facts> {
         let tools = self.tools();
-        let row = tools.row(tool)?;
+        let row = tools.entry(tool)?;
         let effects = || row.tool.effects(input, self.workspace());
         catch_unwind(AssertUnwindSafe(effects)).ok()
     }
 
     /// The tools in force for this agent.
     pub fn tools(&self) -> Arc<ToolSet> {
-        self.face().tools.clone()
+        self.view().tools.clone()
     }
 
     /// Everything of a kind that can be called by name, in the order of registration.
@@ -242,7 +242,7 @@ impl Agent {
 
     /// Completions of a command's arguments, given the part typed so far.
     pub fn complete_command(&self, name: &str, typed: &str) -> Vec<String> {
-        let face = self.face();
+        let face = self.view();
         face.command(name).map_or_else(Vec::new, |(_, command)| command.complete(typed))
     }
 
@@ -252,7 +252,7 @@ impl Agent {
         let all = generation.names.every().filter_map(|(owner, called)| match called {
             NamedItem::Skill(skill) => {
                 let found = generation.names.find(NameKind::Skill, &skill.name);
-                let by = found.map(|(found, _)| found).filter(|found| !found.is(owner));
+                let by = found.map(|(found, _)| found).filter(|found| !found.is_same_unit(owner));
                 Some(SkillInfo::new(skill, owner, by))
             }
             _ => None,
@@ -270,7 +270,7 @@ impl Agent {
 
     /// Matches a task with every skill that has triggers and is not shadowed. No skill is activated.
     pub fn match_skills(&self, task: &str) -> Vec<SkillMatch> {
-        let face = self.face();
+        let face = self.view();
         let matching = face.generation.triggers.matching(task);
         let all = face.generation.names.in_force().filter_map(|(owner, called)| match called {
             NamedItem::Skill(skill) if !skill.triggers.is_empty() => Some((owner, skill)),
@@ -318,8 +318,9 @@ impl Agent {
     }
 
     /// True if this agent, or an agent that it works for, may only look, as in plan mode.
-    pub(crate) fn only_looks(&self) -> bool {
-        let above = || self.parent().is_some_and(|parent| parent.cx.session().agent.only_looks());
+    pub(crate) fn may_only_look(&self) -> bool {
+        let above =
+            || self.parent().is_some_and(|parent| parent.cx.session().agent.may_only_look());
         self.config().looks_only || above()
     }
 
@@ -335,16 +336,16 @@ impl Agent {
         self.0.mention_mode
     }
 
-    pub(crate) fn invoking_tools(&self) -> &[SmolStr; 2] {
-        &self.0.invoking
+    pub(crate) fn invoke_tool_names(&self) -> &[SmolStr; 2] {
+        &self.0.invoke_tool_names
     }
 
-    pub(crate) fn face_slot(&self) -> &RwLock<Option<Arc<AgentView>>> {
-        &self.0.face
+    pub(crate) fn view_slot(&self) -> &RwLock<Option<Arc<AgentView>>> {
+        &self.0.view
     }
 
-    pub(crate) fn tell_once(&self) -> &OnceCell<()> {
-        &self.0.told
+    pub(crate) fn hooks_notified(&self) -> &OnceCell<()> {
+        &self.0.hooks_notified
     }
 
     pub(crate) fn config(&self) -> Arc<AgentConfig> {
@@ -353,17 +354,17 @@ impl Agent {
 
     pub(crate) fn set_config(&self, config: AgentConfig) {
         *self.0.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
-        let old = self.0.face.write().unwrap_or_else(PoisonError::into_inner).take();
+        let old = self.0.view.write().unwrap_or_else(PoisonError::into_inner).take();
         drop(old);
     }
 
     /// A new token that aborts a run of this agent. An abort of the parent's run cancels it too.
     pub(crate) fn new_cancel(&self) -> CancellationToken {
-        self.parent().map_or_else(CancellationToken::new, |parent| parent.cx.run.cancel_below())
+        self.parent().map_or_else(CancellationToken::new, |parent| parent.cx.run.new_child_cancel())
     }
 
     /// The model of that name: first among the agent's models, then in the directory.
-    pub(crate) fn model_named(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
+    pub(crate) fn find_model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         let own = self.models().iter().find(|model| model.name() == name).cloned();
         own.map_or_else(|| self.directory().find(name), Ok)
     }
@@ -397,21 +398,21 @@ impl Agent {
             config: RwLock::new(Arc::new(config)),
             environment: above.environment.clone(),
             mention_mode: MentionMode::Model,
-            invoking: above.invoking.clone(),
+            invoke_tool_names: above.invoke_tool_names.clone(),
             workspace: above.workspace.clone(),
             limits,
             scope: None,
             spill: above.spill.clone(),
             main: OnceCell::new(),
-            told: OnceCell::new(),
-            face: RwLock::default(),
+            hooks_notified: OnceCell::new(),
+            view: RwLock::default(),
             parent: Some(parent),
         })))
     }
 
     /// The folders of a session. They include the spill folder, so that the model can read back results
     /// that were cut.
-    pub(crate) fn place_of(&self, session: &str) -> Workspace {
+    pub(crate) fn session_workspace(&self, session: &str) -> Workspace {
         match &self.0.spill {
             None => self.0.workspace.clone(),
             Some(folder) => {

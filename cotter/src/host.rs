@@ -36,7 +36,7 @@ pub fn event<P: Point>(asked: &HookRequest) -> Option<&P::Event> {
 /// Records a caveat about an answer that does not show by itself how it came about. The last call wins.
 ///
 /// Used by `cotter-files` for hooks that failed and pass, were not started, or were only partly heard.
-pub fn put_aside(cx: &Cx, kind: CaveatKind, words: &str) {
+pub fn set_caveat(cx: &Cx, kind: CaveatKind, words: &str) {
     cx.set_caveat(kind, words);
 }
 
@@ -93,13 +93,13 @@ pub fn end_run(cx: &Cx, reason: String) -> bool {
 /// Registers another point of an external hook under a name that the same hook already has.
 ///
 /// Used by `cotter-files` for hooks of a dialect whose one event covers several points.
-pub fn outside_too(
+pub fn register_another_point(
     unit: &mut Registry,
     point: PointId,
     declared: ExternalHookSpec,
     hook: Arc<dyn ExternalHook>,
 ) {
-    unit.outside_too(point, declared, hook);
+    unit.register_another_point(point, declared, hook);
 }
 
 /// Returns the current configuration of an agent.

@@ -351,7 +351,7 @@ impl ModelErrorKind {
     }
 
     /// True if the same request may succeed later.
-    pub fn is_passing(self) -> bool {
+    pub fn is_temporary(self) -> bool {
         use ModelErrorKind::{Network, Overloaded, RateLimited, Timeout};
         matches!(self, RateLimited | Overloaded | Network | Timeout)
     }

@@ -101,7 +101,7 @@ pub enum Decider {
 impl Decider {
     /// True if a hook may answer a question of this decider. Only questions of mode and zone are open to
     /// hooks.
-    pub fn leaves_the_answer_open(&self) -> bool {
+    pub fn may_be_answered_by_hook(&self) -> bool {
         matches!(self, Decider::Zone | Decider::Mode)
     }
 
@@ -155,13 +155,13 @@ pub struct Policy {
 /// A setting with a chosen value and a bound. The result is never looser than the bound.
 #[derive(Clone, Copy, Debug, Default)]
 struct BoundSetting<T> {
-    nearest: Option<T>,
+    chosen: Option<T>,
     bound: Option<T>,
 }
 
 impl<T: Ord + Copy + Default> BoundSetting<T> {
     fn get(self) -> T {
-        self.nearest.max(self.bound).unwrap_or_default()
+        self.chosen.max(self.bound).unwrap_or_default()
     }
 
     /// Sets the value. A later value replaces an earlier one. A value from the operator is a bound. An
@@ -169,7 +169,7 @@ impl<T: Ord + Copy + Default> BoundSetting<T> {
     fn set(&mut self, value: T, origin: &Origin) {
         match origin {
             Origin::Operator => self.bound = self.bound.max(Some(value)),
-            _ if origin.may_loosen() => self.nearest = Some(value),
+            _ if origin.may_loosen() => self.chosen = Some(value),
             _ => self.bound = self.bound.max(Some(value.max(self.get()))),
         }
     }
@@ -220,7 +220,7 @@ impl Policy {
             return Ruling { verdict, by: Decider::Guard(name) };
         }
         if facts.zone == Zone::Never {
-            return self.by_zone(facts);
+            return self.decide_by_zone(facts);
         }
         if self.mode() == Mode::Plan && facts.zone != Zone::Safe {
             let verdict = Verdict::block("mode `plan` only looks");
@@ -229,8 +229,8 @@ impl Policy {
         let asks = hit(RuleKind::Ask)
             .map(|rule| ruled(Verdict::ask(format!("the rule `{rule}` asks")), rule));
         let plain = asks
-            .or_else(|| self.allowed(asked).map(|by| Ruling { verdict: Verdict::Pass, by }))
-            .unwrap_or_else(|| self.by_zone(facts));
+            .or_else(|| self.find_allowing(asked).map(|by| Ruling { verdict: Verdict::Pass, by }))
+            .unwrap_or_else(|| self.decide_by_zone(facts));
         match (self.mode(), &plain.verdict) {
             (Mode::Auto, Verdict::Ask(reason)) => Ruling {
                 verdict: Verdict::block(format!("{reason}, and mode `auto` asks nobody")),
@@ -242,7 +242,7 @@ impl Policy {
 
     /// Returns the rule or approval that allows a call. Every part of the call must be covered by a rule or
     /// approval, or run by its own zone. The first one that covers a part is returned.
-    fn allowed(&self, asked: &PolicyInput<'_>) -> Option<Decider> {
+    fn find_allowing(&self, asked: &PolicyInput<'_>) -> Option<Decider> {
         let PolicyInput { tool, facts, workspace, approvals, .. } = *asked;
         let rules = self.rules.iter().map(|(rule, _)| rule).filter(|rule| rule.loosens());
         let rules = rules.map(|rule| (rule, Decider::Rule(rule.to_string())));
@@ -253,11 +253,11 @@ impl Policy {
             return Some(by.clone());
         }
         let mut by = None;
-        for (part, zone) in parts(facts, workspace) {
+        for (part, zone) in split_parts(facts, workspace) {
             let covering = all.iter().find(|(rule, _)| rule.covers(&part, workspace));
             match covering {
                 Some((_, covered)) => _ = by.get_or_insert(covered),
-                None if self.runs(zone, facts) => {}
+                None if self.runs_without_question(zone, facts) => {}
                 None => return None,
             }
         }
@@ -265,7 +265,7 @@ impl Policy {
     }
 
     /// True if a zone runs without a question, in a call with these facts.
-    fn runs(&self, zone: Zone, facts: &Facts) -> bool {
+    fn runs_without_question(&self, zone: Zone, facts: &Facts) -> bool {
         let level = self.level();
         match zone {
             Zone::Safe => level <= Level::Strict,
@@ -276,7 +276,7 @@ impl Policy {
         }
     }
 
-    pub(crate) fn by_zone(&self, facts: &Facts) -> Ruling {
+    pub(crate) fn decide_by_zone(&self, facts: &Facts) -> Ruling {
         let (zone, level) = (facts.zone, self.level());
         if zone == Zone::Never {
             let verdict = Verdict::block("it touches what nothing may touch");
@@ -284,7 +284,7 @@ impl Policy {
         }
         let by_mode = self.mode() == Mode::AcceptEdits && zone == Zone::Workspace;
         let by = if by_mode { Decider::Mode } else { Decider::Zone };
-        if self.runs(zone, facts) {
+        if self.runs_without_question(zone, facts) {
             return Ruling { verdict: Verdict::Pass, by };
         }
         let (zone, level) = (zone.as_str(), level.as_str());
@@ -294,18 +294,19 @@ impl Policy {
 
     /// True if a tool must skip a file that it finds: the file is a secret by its name, or a rule asks
     /// about or denies reading it.
-    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
-        is_secret(path) || self.rules.iter().any(|(rule, _)| rule.keeps_back(tool, path, workspace))
+    pub(crate) fn should_hide_file(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
+        is_secret(path)
+            || self.rules.iter().any(|(rule, _)| rule.should_hide_file(tool, path, workspace))
     }
 
     /// Lists every rule and guard that applies to a call, with its origin and its own verdict.
-    pub(crate) fn speaking(&self, asked: &PolicyInput<'_>) -> Vec<(String, &Origin, Verdict)> {
+    pub(crate) fn list_applying(&self, asked: &PolicyInput<'_>) -> Vec<(String, &Origin, Verdict)> {
         let PolicyInput { tool, input, facts, workspace, .. } = *asked;
         let speaks = |rule: &Rule| match rule.kind {
             RuleKind::Allow => {
                 let covers = |(part, _): (CallPart<'_>, Zone)| rule.covers(&part, workspace);
                 rule.covers_call(tool, facts, workspace)
-                    || parts(facts, workspace).into_iter().any(covers)
+                    || split_parts(facts, workspace).into_iter().any(covers)
             }
             RuleKind::Ask | RuleKind::Deny => rule.hits(tool, facts, workspace),
         };
@@ -326,7 +327,7 @@ impl Policy {
 
 /// Splits a call into parts, each with its own zone. A call that runs commands consists of the commands and
 /// their redirections; any other call consists of its reads, writes and hosts.
-fn parts<'a>(facts: &'a Facts, workspace: &Workspace) -> Vec<(CallPart<'a>, Zone)> {
+fn split_parts<'a>(facts: &'a Facts, workspace: &Workspace) -> Vec<(CallPart<'a>, Zone)> {
     let mut parts = vec![];
     for (index, command) in facts.commands.iter().enumerate() {
         parts.push((CallPart::Command(&facts.commands, index), command.zone));

@@ -42,13 +42,13 @@ pub(crate) async fn run_step(
     let mut decisions = decisions.into_iter();
     for segment in segments(&parallel) {
         let together = decisions.by_ref().take(segment.len()).collect();
-        step_cx.state().rest();
+        step_cx.state().clear_running_calls();
         let (results, told) = run_segment(step_cx, together).await?;
         // A call that ran gets its result, also if the store failed meanwhile.
         let stored = results.into_iter().map(|result| store_result(step_cx, result));
         stored.fold(told, Result::and)?;
     }
-    step_cx.state().commit_behind()?;
+    step_cx.state().commit_and_start_sync()?;
     if step_cx.is_cancelled() { Err(StepEnd::Aborted) } else { Ok(()) }
 }
 

@@ -170,7 +170,7 @@ impl Registry {
         let spec = Arc::new(tool.spec().clone());
         if !is_tool_name(&spec.name) {
             let shown = crate::text::show_line(&spec.name).into_owned();
-            self.fail(format!("`{shown}` cannot be a tool's name"), Some(TOOL_NAMES.into()));
+            self.fail(format!("`{shown}` cannot be a tool's name"), Some(TOOL_NAME_HINT.into()));
         }
         match ToolSchema::new(&spec.schema) {
             Ok(schema) => {
@@ -200,12 +200,12 @@ impl Registry {
         F: Fn(HookCx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoHookResult> + Send + 'static,
     {
-        self.call(NamedItem::Hook(Arc::new(DirectiveHook::new(name.into(), function))))
+        self.add_named(NamedItem::Hook(Arc::new(DirectiveHook::new(name.into(), function))))
     }
 
     /// Registers a skill.
     pub fn define_skill(&mut self, skill: Skill) -> &mut Self {
-        self.call(NamedItem::Skill(Arc::new(skill)))
+        self.add_named(NamedItem::Skill(Arc::new(skill)))
     }
 
     /// Registers a subagent.
@@ -215,7 +215,7 @@ impl Registry {
         {
             self.fail(format!("subagent `{}`: {cause}", config.name), None);
         }
-        self.call(NamedItem::Subagent(Arc::new(mention)))
+        self.add_named(NamedItem::Subagent(Arc::new(mention)))
     }
 
     /// Registers a subagent: another name for [`define_mention`](Self::define_mention).
@@ -225,17 +225,17 @@ impl Registry {
 
     /// Registers a command.
     pub fn define_command(&mut self, command: Command) -> &mut Self {
-        self.call(NamedItem::Command(Arc::new(command)))
+        self.add_named(NamedItem::Command(Arc::new(command)))
     }
 
-    fn call(&mut self, called: NamedItem) -> &mut Self {
+    fn add_named(&mut self, called: NamedItem) -> &mut Self {
         if let Err(why) = check_name(called.kind(), called.name()) {
             self.fail(
                 why,
                 Some("a name begins with a letter and has letters, digits, `_`, `-`".into()),
             );
         }
-        self.items.push(Registration::Called(called));
+        self.items.push(Registration::Named(called));
         self
     }
 
@@ -245,7 +245,7 @@ impl Registry {
         self
     }
 
-    pub(crate) fn installed(&mut self, installed: InstalledHook) {
+    pub(crate) fn add_installed_hook(&mut self, installed: InstalledHook) {
         self.items.push(Registration::Hook(Arc::new(installed)));
     }
 
@@ -265,7 +265,7 @@ impl Registry {
         change: impl Fn(&UserPromptSubmitEvent, &Cx) -> UserPromptSubmitChange + Send + Sync + 'static,
     ) {
         let options = HandlerOptions {
-            suggested: Some(name.clone()),
+            suggested_name: Some(name.clone()),
             quiet: true,
             ..HandlerOptions::default()
         };
@@ -324,7 +324,7 @@ impl Registry {
             let message = format!("{} may only tighten, and not switch off `{name}`", self.owner);
             self.fail(message, Some("move it to the user's own settings".into()));
         }
-        self.items.push(Registration::Off(name));
+        self.items.push(Registration::Disabled(name));
         self
     }
 
@@ -387,7 +387,7 @@ impl Registry {
         let tools = options.tools.as_deref().map(|globs| self.filter(&name, globs));
         let meta = Arc::new(HandlerMeta {
             id: HandlerId(0),
-            named: options.name.is_some() && !options.second,
+            has_given_name: options.name.is_some() && !options.second,
             name,
             description: options.description,
             definition: options.definition,
@@ -398,8 +398,8 @@ impl Registry {
             tools,
             detached: options.detached,
             pure: options.pure,
-            outside: options.outside,
-            beside: options.beside,
+            is_external: options.is_external,
+            is_concurrent: options.is_concurrent,
             quiet: options.quiet || self.owner.origin == Origin::Kernel,
         });
         let func = Arc::new(func);
@@ -421,7 +421,7 @@ impl Registry {
             }
             return name.clone();
         }
-        let stem = options.suggested.clone().unwrap_or_else(|| point.into());
+        let stem = options.suggested_name.clone().unwrap_or_else(|| point.into());
         let numbered = (2..).map(|n| format_smolstr!("{stem}#{n}"));
         std::iter::once(stem.clone())
             .chain(numbered)
@@ -458,7 +458,7 @@ pub enum DisabledHooks {
 /// The size limit of one section of the system prompt, in bytes.
 const SECTION_BYTES: usize = 128 * 1024;
 
-const TOOL_NAMES: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";
+const TOOL_NAME_HINT: &str = "a name has 1 to 128 letters, digits, `_`, `-` or `.`";
 
 fn is_tool_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
@@ -482,7 +482,7 @@ pub(crate) enum Registration {
         schema: Arc<ToolSchema>,
         hook: Option<Arc<dyn Hook>>,
     },
-    Called(NamedItem),
+    Named(NamedItem),
     Hook(Arc<InstalledHook>),
     /// The author of the text, and the text.
     Section(Arc<(SmolStr, String)>),
@@ -491,7 +491,7 @@ pub(crate) enum Registration {
     Mode(Mode),
     Level(Level),
     /// The name of hooks that are disabled.
-    Off(SmolStr),
+    Disabled(SmolStr),
 }
 
 impl Registration {

@@ -55,7 +55,7 @@ impl Agent {
     pub async fn process_request(&self, prompt: impl Into<Content>) -> Result<Reply, RunError> {
         match self.main_session().await {
             Ok(session) => session.prompt(prompt).await,
-            Err(error) => Err(RunError::before_the_run(&error)),
+            Err(error) => Err(RunError::without_session(&error)),
         }
     }
 }
@@ -74,7 +74,7 @@ impl Session {
     /// Resumes the run that waited for a person when the process died, unless the time to answer is over.
     /// The run continues from its question.
     pub async fn resume(&self) -> Option<Run> {
-        let pending = self.state().pending.take()?;
+        let pending = self.state().interrupted.take()?;
         Some(Run::resumed(self.clone(), *pending))
     }
 }
@@ -141,7 +141,7 @@ pub struct RunError {
 
 impl RunError {
     /// The error of a run that has no session.
-    fn before_the_run(error: &StoreError) -> Self {
+    fn without_session(error: &StoreError) -> Self {
         let failed = RunExit::from(error);
         let reply = Reply::without_a_run(SmolStr::default(), EndReason::Error);
         let reply = Reply { error: failed.failed, ..reply };
@@ -166,7 +166,7 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 /// True if an event belongs to a run, to a child of it, or to the command before it.
-fn is_of(run: Option<&SmolStr>, led: bool, event: &Event) -> bool {
+fn belongs_to_run(run: Option<&SmolStr>, led: bool, event: &Event) -> bool {
     let below = |run: &str| {
         let rest = event.run_id.strip_prefix(run);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -184,9 +184,9 @@ pub struct Run {
     /// The id; set when the session serves the run.
     id: Arc<OnceLock<SmolStr>>,
     /// True if the run may begin with a command, whose events belong to no run.
-    led: bool,
+    may_lead_with_command: bool,
     /// True if dropping the run leaves nothing to end.
-    idle: bool,
+    is_unstarted: bool,
     running: Option<RunFuture>,
     events: Option<EventStream>,
     reply: Option<Reply>,
@@ -213,14 +213,23 @@ impl Run {
 
     fn begin(session: Session, begin: RunInput) -> Self {
         let (cancel, id) = (session.agent.new_cancel(), Arc::default());
-        let (idle, led) = match &begin {
+        let (is_unstarted, may_lead_with_command) = match &begin {
             RunInput::Prompt(input) => (true, prompt::may_be_command(input)),
             RunInput::Resume(_) => (false, false),
         };
         let running =
             Box::pin(agent_loop::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
         let running: Option<RunFuture> = Some(running);
-        Run { session, cancel, id, led, idle, running, events: None, reply: None }
+        Run {
+            session,
+            cancel,
+            id,
+            may_lead_with_command,
+            is_unstarted,
+            running,
+            events: None,
+            reply: None,
+        }
     }
 
     /// Aborts the run: it ends as soon as it can, with the reason `aborted`.
@@ -248,7 +257,8 @@ impl Run {
         loop {
             match events.poll_next(task) {
                 // An event of another run of the session, which was served before this one.
-                Poll::Ready(event) if !is_of(self.id.get(), self.led, &event) => {}
+                Poll::Ready(event)
+                    if !belongs_to_run(self.id.get(), self.may_lead_with_command, &event) => {}
                 Poll::Ready(event) => {
                     let own = self.id.get() == Some(&event.run_id);
                     if own && matches!(event.kind, EventKind::SessionEnd { .. }) {
@@ -275,7 +285,7 @@ impl Run {
     }
 
     fn drive(&mut self, task: &mut Context<'_>) {
-        self.idle = false;
+        self.is_unstarted = false;
         if let Some(running) = &mut self.running
             && let Poll::Ready(reply) = running.as_mut().poll(task)
         {
@@ -309,7 +319,7 @@ impl Future for Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if let Some(running) = self.running.take_if(|_| !self.idle) {
+        if let Some(running) = self.running.take_if(|_| !self.is_unstarted) {
             self.cancel.cancel();
             // Without a runtime the run cannot end: the session closes it when it is opened again.
             if let Ok(runtime) = tokio::runtime::Handle::try_current() {

@@ -48,7 +48,7 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
 
 /// Escapes the tags of note blocks: every `<` of such a tag becomes `&lt;`, however the tag is spelled.
 /// Tool output is always escaped; call this for other foreign text that reaches the model.
-pub fn without_notes(text: &str) -> String {
+pub fn escape_note_tags(text: &str) -> String {
     crate::text::tags::escape(text)
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn ending(text: &str, max_chars: usize) -> Cow<'_, str> {
 }
 
 /// Returns the last 5 lines of a text, at most 500 characters: they show how far its author got.
-pub fn last_words(text: &str) -> String {
+pub fn take_last_lines(text: &str) -> String {
     const LINES: usize = 5;
     const CHARS: usize = 500;
     let text = text.trim();

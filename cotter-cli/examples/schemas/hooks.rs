@@ -9,7 +9,7 @@ use cotter::{
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use crate::shape::{Text, Variable, defined, joined, plain, properties, read, written};
+use crate::shape::{Text, Variable, add_definition, joined, plain, properties, read, written};
 
 mod told;
 
@@ -92,7 +92,7 @@ fn entry(generator: &mut SchemaGenerator, about_tools: bool, gates: bool) -> Val
         );
         schema.insert("then".into(), json!({"properties": {"power": {"enum": ["observe"]}}}));
     }
-    defined(generator, name, schema)
+    add_definition(generator, name, schema)
 }
 
 plain! {
@@ -166,13 +166,13 @@ impl JsonSchema for Input {
         let mut choices: Vec<Value> = vec![];
         for row in points() {
             let mut schema =
-                joined(told::Common::json_schema(generator), told::at(row.id, generator));
+                joined(told::Common::json_schema(generator), told::payload_at(row.id, generator));
             properties(&mut schema)["event"]["const"] = row.name.into();
             schema.insert("description".into(), fires(row).into());
-            choices.push(defined(generator, row.name, schema));
+            choices.push(add_definition(generator, row.name, schema));
         }
         let space = told::Space::json_schema(generator);
-        choices.push(defined(generator, "space", space));
+        choices.push(add_definition(generator, "space", space));
         json_schema!({
             "title": "What a command hook of cotter reads",
             "description": "One JSON object on standard input, by the point in `event`. A hook of a `hooks/*.yaml` \
@@ -202,10 +202,10 @@ impl JsonSchema for Output {
             properties(&mut schema).retain(|key, _| keys.contains(&key.as_str()));
             schema.remove("title");
             schema.insert("description".into(), format!("An answer at `{}`.", row.name).into());
-            defined(generator, row.name, schema);
+            add_definition(generator, row.name, schema);
         }
         let space = SpaceAnswer::json_schema(generator);
-        defined(generator, "space", space);
+        add_definition(generator, "space", space);
         whole
     }
 }

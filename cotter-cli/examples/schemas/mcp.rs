@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::shape::{Text, defined, joined, plain, read};
+use crate::shape::{Text, add_definition, joined, plain, read};
 
 pub(crate) fn file() -> Schema {
     read::<File>()
@@ -52,8 +52,8 @@ impl JsonSchema for Servers {
         let (program, address) = (Program::json_schema(generator), Remote::json_schema(generator));
         let mut common = || Common::json_schema(generator);
         let (program, address) = (joined(program, common()), joined(address, common()));
-        let program = defined(generator, "mcpProgram", program);
-        let address = defined(generator, "mcpAddress", address);
+        let program = add_definition(generator, "mcpProgram", program);
+        let address = add_definition(generator, "mcpAddress", address);
         json_schema!({
             "type": "object",
             "propertyNames": Name::json_schema(generator),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use cotter::hooks::points::{PointId, PointSpec};
-use cotter_files::profile::{LogLevel, read::BUCKETS};
+use cotter_files::profile::{LogLevel, read::MOMENTS};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ use crate::{
     files::Id,
     hooks::CommandLine,
     settings::{Permissions, Policy, RuleWithExamples},
-    shape::{ModelName, Text, defined, one_of, plain, properties, read},
+    shape::{ModelName, Text, add_definition, one_of, plain, properties, read},
 };
 
 pub(crate) fn profile() -> Schema {
@@ -99,7 +99,7 @@ impl JsonSchema for Moments {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let lists = BUCKETS.iter().map(|(name, point)| {
+        let lists = MOMENTS.iter().map(|(name, point)| {
             let row: &PointSpec = point.row();
             let mut fires = row.fires.to_owned();
             fires[..1].make_ascii_uppercase();
@@ -140,7 +140,7 @@ fn actions(generator: &mut SchemaGenerator, point: PointId, about_tools: bool) -
             keys.shift_remove("tools");
         }
         let name = if about_tools { format!("tool_{name}") } else { name.to_owned() };
-        defined(generator, name, schema)
+        add_definition(generator, name, schema)
     });
     actions.collect()
 }

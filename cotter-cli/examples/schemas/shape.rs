@@ -12,15 +12,15 @@ use serde_json::{Map, Value, json};
 
 /// The schema of a value that cotter reads. Draft 7 is the draft that editors support best.
 pub(crate) fn read<T: JsonSchema>() -> Schema {
-    made::<T>(Contract::Deserialize, without_null)
+    make_schema::<T>(Contract::Deserialize, without_null)
 }
 
 /// The schema of a value that cotter writes.
 pub(crate) fn written<T: JsonSchema>() -> Schema {
-    made::<T>(Contract::Serialize, left_out)
+    make_schema::<T>(Contract::Serialize, allow_absent)
 }
 
-fn made<T: JsonSchema>(
+fn make_schema<T: JsonSchema>(
     contract: Contract,
     first: impl Fn(&mut Schema) + Clone + Send + 'static,
 ) -> Schema {
@@ -54,7 +54,7 @@ fn without_null(schema: &mut Schema) {
 }
 
 /// Removes `null` from optional properties: an absent value is left out. A required property may be `null`.
-fn left_out(schema: &mut Schema) {
+fn allow_absent(schema: &mut Schema) {
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let Some(Value::Object(keys)) = schema.get_mut("properties") else { return };
     for (_, value) in keys.iter_mut().filter(|(key, _)| !required.iter().any(|name| name == *key)) {
@@ -132,7 +132,7 @@ pub(crate) fn one_of<T>(words: &[(&str, T)]) -> Schema {
 }
 
 /// Adds a schema to the definitions under a name, and returns a reference to it.
-pub(crate) fn defined(
+pub(crate) fn add_definition(
     generator: &mut SchemaGenerator,
     name: impl Into<Cow<'static, str>>,
     schema: Schema,

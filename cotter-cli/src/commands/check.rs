@@ -21,7 +21,7 @@ use crate::{
         screen::say,
         style::{self, ColorChoice, Style},
     },
-    trust::{self, shown},
+    trust::{self, show_path},
 };
 
 /// Prints one line per file, and the totals. Exit code 1 if a file is rejected.
@@ -32,7 +32,7 @@ pub(crate) fn files(
     when: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     if let Err(cause) = path.symlink_metadata() {
-        let failure = CliError::new(format!("cannot check {}", shown(path))).with_cause(cause);
+        let failure = CliError::new(format!("cannot check {}", show_path(path))).with_cause(cause);
         return Err(failure.with_hint("name a file or a folder that exists"));
     }
     let mut checked = check::check(path, kind);
@@ -40,13 +40,15 @@ pub(crate) fn files(
     if checked.iter().any(|file| !file.tools.is_empty() || is_profile(file)) {
         let known = setup::own_tools()?;
         let known: Vec<_> = known.iter().map(String::as_str).collect();
-        checked.iter_mut().for_each(|file| tell_of_tools(file, &known));
+        checked.iter_mut().for_each(|file| add_tool_diagnostics(file, &known));
         let workspace = paths::find_workspace(None)?;
         // Settings that cannot be read are reported by the commands that need them.
-        let settings = SettingsFiles::look(None, &workspace, &trust::seen(&workspace)).ok();
+        let settings =
+            SettingsFiles::load_for_preview(None, &workspace, &trust::scan_standings(&workspace))
+                .ok();
         let mut start = ProfileChecker::new(&workspace, settings.as_ref())?;
         let profiles = checked.iter_mut().filter(|file| is_profile(file));
-        profiles.for_each(|file| tell_of_start(file, &mut start, &known));
+        profiles.for_each(|file| add_start_diagnostics(file, &mut start, &known));
     }
     let style = Style::on_stdout(when);
     let row = |file: &CheckedFile| {
@@ -55,8 +57,8 @@ pub(crate) fn files(
     let mut out: String = checked.iter().map(row).collect();
     if !json {
         out += &match checked.is_empty() {
-            true => nothing(kind, path, style),
-            false => sum(&checked),
+            true => no_files_message(kind, path, style),
+            false => summarize(&checked),
         };
     }
     let said = say(&out);
@@ -66,12 +68,12 @@ pub(crate) fn files(
 
 /// Adds diagnostics about tools that an agent names and that do not exist: a typo leaves the agent without
 /// them.
-fn tell_of_tools(file: &mut CheckedFile, known: &[&str]) {
+fn add_tool_diagnostics(file: &mut CheckedFile, known: &[&str]) {
     for (line, tool) in &file.tools {
-        if checks::is_there(tool, known) {
+        if checks::may_exist(tool, known) {
             continue;
         }
-        let near = UnknownTool::of(tool, known).near;
+        let near = UnknownTool::of(tool, known).suggestion;
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         let shown = text::clip(&text::show_line(tool), 40).into_owned();
         let why = format!("there is no tool `{shown}` here{near}");
@@ -80,17 +82,17 @@ fn tell_of_tools(file: &mut CheckedFile, known: &[&str]) {
 }
 
 /// Adds the diagnostics that a start would give about a profile.
-fn tell_of_start(file: &mut CheckedFile, start: &mut ProfileChecker, known: &[&str]) {
+fn add_start_diagnostics(file: &mut CheckedFile, start: &mut ProfileChecker, known: &[&str]) {
     if file.status == Severity::Rejected {
         return;
     }
-    file.diagnostics.extend(start.about(&file.path, &file.path, known));
+    file.diagnostics.extend(start.check(&file.path, &file.path, known));
     let worst = file.diagnostics.iter().map(|told| told.severity).max();
     file.status = worst.unwrap_or(file.status);
 }
 
 /// Returns the number of files of each kind, and their results.
-fn sum(checked: &[CheckedFile]) -> String {
+fn summarize(checked: &[CheckedFile]) -> String {
     let mut kinds: Vec<(&str, usize)> = vec![];
     for file in checked {
         let word = match file.kind {
@@ -113,7 +115,7 @@ fn sum(checked: &[CheckedFile]) -> String {
 }
 
 /// Returns the message for a path without files of this kind, with the patterns that were searched.
-fn nothing(kind: FileKind, path: &Path, style: Style) -> String {
+fn no_files_message(kind: FileKind, path: &Path, style: Style) -> String {
     let where_else =
         "of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it";
     let (what, sought) = match kind {
@@ -132,7 +134,7 @@ fn nothing(kind: FileKind, path: &Path, style: Style) -> String {
         ),
         _ => ("files", "a folder with a `manifest.json`".to_owned()),
     };
-    let (none, hint) = (shown(path), style.good("hint:"));
+    let (none, hint) = (show_path(path), style.good("hint:"));
     format!("there are no {what} in {none}\n\n{hint} looked for {sought}\n")
 }
 

@@ -29,10 +29,10 @@ use crate::{
     models::credentials::redactor,
     paths as home,
     paths::operator_switches as switches,
-    settings::{checks::SOMETIMES, claude_home::home_folder, claude_summary::ClaudeSummary},
+    settings::{checks::OPTIONAL_TOOLS, claude_home::home_folder, claude_summary::ClaudeSummary},
     setup::{
         self, AgentPreview,
-        extensions::OF_OTHERS,
+        extensions::CLAUDE_UNIT_SUFFIX,
         selected_agent as agents,
         selected_agent::{ProfileChecker, ProfileEntry},
         tools,
@@ -59,21 +59,21 @@ const SECTIONS: [(&str, SectionFn); 10] = [
     ("not honoured", not_honoured),
     ("confinement", confinement),
     ("folders", folders),
-    ("hooks in the last sessions", ran),
+    ("hooks in the last sessions", hook_runs),
     ("switches", switches),
 ];
 
 /// The number of recent sessions whose hooks are checked.
-const SESSIONS: usize = 10;
+const MAX_SESSIONS: usize = 10;
 /// The duration in milliseconds from which a hook is slow.
-const SLOW: f64 = 500.0;
+const SLOW_MS: f64 = 500.0;
 
 /// The input of all sections.
 struct DoctorInput {
     workspace: Workspace,
     standings: TrustSources,
     /// The agent that would run, or the error that stops it.
-    seen: Result<AgentPreview, CliError>,
+    preview: Result<AgentPreview, CliError>,
     /// The log of hooks: a row per hook and point at which it ran.
     log: Vec<Value>,
 }
@@ -94,17 +94,17 @@ struct DoctorRow {
     /// The state in a few words.
     word: String,
     /// Details, by key.
-    about: Vec<(&'static str, String)>,
+    details: Vec<(&'static str, String)>,
 }
 
 impl DoctorRow {
     fn new(what: impl Into<String>, state: RowState, word: impl Into<String>) -> Self {
-        DoctorRow { what: what.into(), state, word: word.into(), about: vec![] }
+        DoctorRow { what: what.into(), state, word: word.into(), details: vec![] }
     }
 
     fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
-        self.about.extend((!value.is_empty()).then_some((key, value)));
+        self.details.extend((!value.is_empty()).then_some((key, value)));
         self
     }
 }
@@ -112,10 +112,10 @@ impl DoctorRow {
 /// `cotter doctor`.
 pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = home::find_workspace(None)?;
-    let standings = trust::seen(&workspace);
+    let standings = trust::scan_standings(&workspace);
     let seen = setup::preview_agent(workspace.clone(), &SetupArgs::default());
-    let log = log::of_folder(workspace.cwd(), SESSIONS).unwrap_or_default();
-    let sight = DoctorInput { workspace, standings, seen, log };
+    let log = log::of_folder(workspace.cwd(), MAX_SESSIONS).unwrap_or_default();
+    let sight = DoctorInput { workspace, standings, preview: seen, log };
     let sections: Vec<_> = SECTIONS.iter().map(|(name, rows)| (*name, rows(&sight))).collect();
     let rows = || sections.iter().flat_map(|(_, rows)| rows);
     let broken = rows().filter(|row| row.state == RowState::Broken).count();
@@ -135,7 +135,7 @@ fn in_json(sections: &[(&str, Vec<DoctorRow>)], broken: usize) -> String {
             RowState::Broken => "broken",
         };
         let mut about: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        row.about.iter().for_each(|(key, value)| about.entry(*key).or_default().push(value));
+        row.details.iter().for_each(|(key, value)| about.entry(*key).or_default().push(value));
         json!({"what": row.what, "state": state, "word": row.word, "about": about})
     };
     let sections: Vec<_> = sections
@@ -159,13 +159,13 @@ fn in_text(sections: &[(&str, Vec<DoctorRow>)], page: Page) -> String {
     if !empty.is_empty() {
         let names: Vec<_> = empty.iter().map(|(name, _)| *name).collect();
         let names = StyledSpan::new(Style::muted, &names.join(", "));
-        out += &format!("{}\n", page.hang("nothing to tell of  ", 20, &[names]));
+        out += &format!("{}\n", page.render_hanging("nothing to tell of  ", 20, &[names]));
     }
-    out + &page.hang("", 0, &[StyledSpan::plain(&sum(sections))])
+    out + &page.render_hanging("", 0, &[StyledSpan::plain(&summarize(sections))])
 }
 
 /// Returns the summary: the number of errors and notes.
-fn sum(sections: &[(&str, Vec<DoctorRow>)]) -> String {
+fn summarize(sections: &[(&str, Vec<DoctorRow>)]) -> String {
     let of = |state: RowState| {
         let rows = sections.iter().flat_map(|(_, rows)| rows);
         rows.filter(move |row| row.state == state).map(|row| row.what.as_str())
@@ -175,9 +175,9 @@ fn sum(sections: &[(&str, Vec<DoctorRow>)]) -> String {
     let notes = if notes == 0 { String::new() } else { format!("; {}", count(notes, "note")) };
     let mut names: Vec<_> = of(RowState::Broken).collect();
     names.dedup();
-    let more = names.len().saturating_sub(MOST_NAMED);
+    let more = names.len().saturating_sub(MAX_NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    let names = names[..names.len().min(MOST_NAMED)].join(", ");
+    let names = names[..names.len().min(MAX_NAMED)].join(", ");
     match number {
         0 => format!("nothing is broken{notes}"),
         1 => format!("1 thing is broken: {names}{notes}"),
@@ -186,10 +186,10 @@ fn sum(sections: &[(&str, Vec<DoctorRow>)]) -> String {
 }
 
 /// The maximum number of errors that the summary names.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// The details that stand beside the name.
-const BESIDE: [&str; 2] = ["origin", "sandbox"];
+const INLINE_KEYS: [&str; 2] = ["origin", "sandbox"];
 
 /// The details that only `--json` shows.
 const ONLY_JSON: [&str; 2] = ["hash", "absent"];
@@ -208,24 +208,24 @@ impl DoctorRow {
             RowState::Broken => "broken",
         };
         let lead = format!("  {}{}", paint(page.style, word), " ".repeat(8 - word.len()));
-        let beside = self.about.iter().filter(|(key, _)| BESIDE.contains(key));
+        let beside = self.details.iter().filter(|(key, _)| INLINE_KEYS.contains(key));
         let beside: Vec<_> = beside.map(|(key, value)| format!("{key} {value}")).collect();
         let mut pieces = vec![StyledSpan::new(paint, &format!("{}: {}", self.what, self.word))];
         if !beside.is_empty() {
             pieces.push(StyledSpan::new(Style::muted, &format!("({})", beside.join(", "))));
         }
-        let mut out = page.hang(&lead, 10, &pieces);
-        let further = |key: &&str| !BESIDE.contains(key) && !ONLY_JSON.contains(key);
-        let mut keys: Vec<_> = self.about.iter().map(|(key, _)| *key).filter(further).collect();
+        let mut out = page.render_hanging(&lead, 10, &pieces);
+        let further = |key: &&str| !INLINE_KEYS.contains(key) && !ONLY_JSON.contains(key);
+        let mut keys: Vec<_> = self.details.iter().map(|(key, _)| *key).filter(further).collect();
         keys.dedup();
         for key in keys {
-            let values = self.about.iter().filter(|(known, _)| *known == key);
+            let values = self.details.iter().filter(|(known, _)| *known == key);
             let values: Vec<_> = values.map(|(_, value)| value.as_str()).collect();
             // Each hook has a line of its own; folders share a line, because there are many.
             let lines = if key == "folder" { vec![values.join(", ")] } else { owned(&values) };
             let lead = format!("            {} ", page.style.muted(key));
             for line in lines {
-                out += &page.hang(&lead, 13 + key.len(), &[StyledSpan::plain(&line)]);
+                out += &page.render_hanging(&lead, 13 + key.len(), &[StyledSpan::plain(&line)]);
             }
         }
         out
@@ -239,16 +239,16 @@ fn owned(values: &[&str]) -> Vec<String> {
 /// Lists the possible sources, and their state.
 fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
     let there = |path: &std::path::Path| match path.exists() {
-        true => DoctorRow::new(trust::shown(path), RowState::Good, "used"),
-        false => DoctorRow::new(trust::shown(path), RowState::Good, "not there"),
+        true => DoctorRow::new(trust::show_path(path), RowState::Good, "used"),
+        false => DoctorRow::new(trust::show_path(path), RowState::Good, "not there"),
     };
     let mut rows =
         vec![there(home::OPERATOR_SETTINGS.as_ref()).with("origin", Origin::Operator.to_string())];
     if let Some(path) = home::user_settings() {
         rows.push(there(&path).with("origin", Origin::User.to_string()));
     }
-    for path in home_folder(&sight.workspace).brings() {
-        let home = sight.seen.as_ref().ok().and_then(|seen| seen.files.home());
+    for path in home_folder(&sight.workspace).used_folders() {
+        let home = sight.preview.as_ref().ok().and_then(|seen| seen.files.claude_home_choice());
         let (state, word) = match home {
             Some(true) => (RowState::Good, "used"),
             Some(false) => (RowState::Note, "not used: your settings say so"),
@@ -256,12 +256,12 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
                 (RowState::Note, "not used: nobody was asked yet, see `claude.home` in settings")
             }
         };
-        let row = DoctorRow::new(trust::shown(&path), state, word);
+        let row = DoctorRow::new(trust::show_path(&path), state, word);
         rows.push(row.with("origin", Origin::User.to_string()));
     }
-    rows.extend(would_be_used(sight));
+    rows.extend(claude_home_row(sight));
     for found in &sight.standings.0 {
-        let (state, word, hash) = match &found.standing {
+        let (state, word, hash) = match &found.state {
             TrustState::Trusted { hash, grants, .. } => {
                 let word = if grants.rewrite { "trusted, and may rewrite" } else { "trusted" };
                 (RowState::Good, word.to_owned(), hash.to_string())
@@ -278,19 +278,20 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
             }
             _ => (RowState::Note, "not trusted: nothing of it runs".into(), String::new()),
         };
-        let row = DoctorRow::new(trust::shown(&found.source), state, word);
+        let row = DoctorRow::new(trust::show_path(&found.source), state, word);
         rows.push(row.with("origin", Origin::Project.to_string()).with("hash", hash));
     }
-    if let Err(failure) = &sight.seen {
+    if let Err(failure) = &sight.preview {
         rows.push(DoctorRow::new("settings", RowState::Broken, failure.one_line()));
     }
     rows
 }
 
 /// Describes what a yes about the home folder would add, if the person was not asked yet.
-fn would_be_used(sight: &DoctorInput) -> Option<DoctorRow> {
-    let seen = sight.seen.as_ref().ok()?;
-    let is_open = seen.files.home().is_none() && !home_folder(&sight.workspace).brings().is_empty();
+fn claude_home_row(sight: &DoctorInput) -> Option<DoctorRow> {
+    let seen = sight.preview.as_ref().ok()?;
+    let is_open = seen.files.claude_home_choice().is_none()
+        && !home_folder(&sight.workspace).used_folders().is_empty();
     let gist = is_open.then(|| ClaudeSummary::read(&sight.workspace))?;
     let what = "with `claude.home` in settings";
     Some(match gist {
@@ -304,14 +305,14 @@ fn would_be_used(sight: &DoctorInput) -> Option<DoctorRow> {
 }
 
 fn plugins(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.seen else { return vec![] };
+    let Ok(seen) = &sight.preview else { return vec![] };
     let rows = seen.files.plugins().map(|(owner, plugin)| {
         DoctorRow::new(plugin.name.as_str(), RowState::Good, "used")
-            .with("folder", trust::shown(&plugin.root))
+            .with("folder", trust::show_path(&plugin.root))
             .with("origin", owner.origin.to_string())
     });
     let broken = seen.files.broken().map(|(path, owner, failure)| {
-        DoctorRow::new(trust::shown(path), RowState::Broken, failure.one_line())
+        DoctorRow::new(trust::show_path(path), RowState::Broken, failure.one_line())
             .with("origin", owner.origin.to_string())
     });
     rows.chain(broken).collect()
@@ -321,10 +322,10 @@ fn plugins(sight: &DoctorInput) -> Vec<DoctorRow> {
 fn spaces(sight: &DoctorInput) -> Vec<DoctorRow> {
     let all = Spaces::new(&sight.workspace, &SetupArgs::default(), &[]).all(&sight.standings);
     let row = |at: &SpaceLocation| {
-        let state = if at.word() == "trusted" { RowState::Good } else { RowState::Note };
+        let state = if at.trust_word() == "trusted" { RowState::Good } else { RowState::Note };
         let origin = if at.of_project { Origin::Project } else { Origin::User };
-        DoctorRow::new(at.id.as_str(), state, at.word())
-            .with("folder", trust::shown(&at.source))
+        DoctorRow::new(at.id.as_str(), state, at.trust_word())
+            .with("folder", trust::show_path(&at.source))
             .with("origin", origin.to_string())
     };
     all.iter().map(row).collect()
@@ -339,7 +340,7 @@ fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
             return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];
         }
     };
-    let seen = sight.seen.as_ref().ok();
+    let seen = sight.preview.as_ref().ok();
     let mut start = match ProfileChecker::new(&sight.workspace, seen.map(|seen| &seen.files)) {
         Ok(start) => start,
         Err(failure) => {
@@ -350,11 +351,11 @@ fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
         Some(tools) => tools.specs().map(|spec| spec.name.to_string()).collect(),
         None => setup::own_tools().unwrap_or_default(),
     };
-    let known: Vec<_> = known.iter().map(String::as_str).chain(SOMETIMES).collect();
+    let known: Vec<_> = known.iter().map(String::as_str).chain(OPTIONAL_TOOLS).collect();
     let row = |listed: &ProfileEntry| match &listed.profile {
         Err(failure) => DoctorRow::new(&listed.name, RowState::Broken, failure.one_line()),
         Ok(profile) => {
-            let told = start.about(&listed.path, &listed.read, &known);
+            let told = start.check(&listed.path, &listed.read, &known);
             let actions: Vec<_> =
                 profile.actions.iter().map(|action| action.name.to_string()).collect();
             let (state, word) = match told.iter().map(|told| told.severity).max() {
@@ -364,7 +365,7 @@ fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
                 Some(_) => (RowState::Note, "runs with `--agent`"),
             };
             let row = DoctorRow::new(&listed.name, state, word)
-                .with("file", trust::shown(&listed.path))
+                .with("file", trust::show_path(&listed.path))
                 .with("actions", actions.join(", "));
             told.iter().fold(row, |row, told| row.with("why", told.message.clone()))
         }
@@ -374,20 +375,20 @@ fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
 
 /// Lists what each owner registers, and the commands that it runs.
 fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.seen else { return vec![] };
+    let Ok(seen) = &sight.preview else { return vec![] };
     let mut owners: BTreeMap<(String, String), DoctorRow> = BTreeMap::new();
     let mut add = |origin: &Origin, unit: &str, key: &'static str, value: String| {
         if matches!(origin, Origin::Kernel | Origin::Embedder) {
             return;
         }
-        let unit = unit.trim_end_matches(OF_OTHERS);
+        let unit = unit.trim_end_matches(CLAUDE_UNIT_SUFFIX);
         let what = (origin.to_string(), unit.to_owned());
         let row = owners
             .entry(what)
             .or_insert_with(|| DoctorRow::new(unit, RowState::Good, origin.to_string()));
-        match row.about.iter_mut().find(|(known, _)| *known == key && key != "hook") {
+        match row.details.iter_mut().find(|(known, _)| *known == key && key != "hook") {
             Some((_, words)) => *words += &format!(", {value}"),
-            None => row.about.push((key, value)),
+            None => row.details.push((key, value)),
         }
     };
     for (owner, hook) in seen.files.hooks() {
@@ -426,8 +427,8 @@ fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
 
 /// Lists the diagnostics about files, and all other warnings.
 fn not_honoured(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.seen else { return vec![] };
-    let diagnostics = seen.about.iter().flat_map(|about| &about.diagnostics);
+    let Ok(seen) = &sight.preview else { return vec![] };
+    let diagnostics = seen.reports.iter().flat_map(|about| &about.diagnostics);
     let of_files = diagnostics.map(|told: &Diagnostic| {
         let line = told.line.map(|line| format!(":{line}")).unwrap_or_default();
         let what = format!("{}{line}", told.path.display());
@@ -438,14 +439,14 @@ fn not_honoured(sight: &DoctorInput) -> Vec<DoctorRow> {
         };
         DoctorRow::new(what, state, told.message.clone())
     });
-    let others = seen.told.iter();
+    let others = seen.messages.iter();
     let others = others.map(|words| DoctorRow::new("settings", RowState::Note, words.clone()));
     of_files.chain(others).collect()
 }
 
 /// Lists which commands and hooks are confined.
 fn confinement(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.seen else { return vec![] };
+    let Ok(seen) = &sight.preview else { return vec![] };
     let values = seen.files.values();
     let Ok(runner) = tools::runner(&values) else { return vec![] };
     let setting = values.sandbox.unwrap_or_default().as_str();
@@ -474,7 +475,7 @@ fn confinement(sight: &DoctorInput) -> Vec<DoctorRow> {
 }
 
 fn folders(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.seen else { return vec![] };
+    let Ok(seen) = &sight.preview else { return vec![] };
     let workspace = seen.agent.workspace();
     let row = |what: &str, folders: &mut dyn Iterator<Item = &std::path::Path>| {
         let mut seen = BTreeSet::new();
@@ -485,8 +486,8 @@ fn folders(sight: &DoctorInput) -> Vec<DoctorRow> {
             word += &format!(", and {} that {} not there", absent.len(), is_or_are(absent.len()));
         }
         let row = DoctorRow::new(what, RowState::Good, word);
-        let row = there.iter().fold(row, |row, path| row.with("folder", trust::shown(path)));
-        absent.iter().fold(row, |row, path| row.with("absent", trust::shown(path)))
+        let row = there.iter().fold(row, |row, path| row.with("folder", trust::show_path(path)));
+        absent.iter().fold(row, |row, path| row.with("absent", trust::show_path(path)))
     };
     vec![
         row("may be written", &mut workspace.write_roots()),
@@ -500,7 +501,7 @@ fn is_or_are(number: usize) -> &'static str {
 }
 
 /// Lists hooks that failed or were slow in the last sessions of the folder.
-fn ran(sight: &DoctorInput) -> Vec<DoctorRow> {
+fn hook_runs(sight: &DoctorInput) -> Vec<DoctorRow> {
     #[derive(Default)]
     struct Sum {
         ran: usize,
@@ -526,7 +527,7 @@ fn ran(sight: &DoctorInput) -> Vec<DoctorRow> {
             sum.last = format!("failed and passed: {}", word("reason"));
         }
     }
-    let rows = sums.into_iter().filter(|(_, sum)| sum.failed > 0 || sum.slowest >= SLOW);
+    let rows = sums.into_iter().filter(|(_, sum)| sum.failed > 0 || sum.slowest >= SLOW_MS);
     let row = |(name, sum): (String, Sum)| {
         let Sum { ran, failed, slowest, last } = sum;
         let word = match failed {
@@ -542,7 +543,7 @@ fn ran(sight: &DoctorInput) -> Vec<DoctorRow> {
 
 /// Lists the hooks that are switched off, and the kernel gates, which cannot be switched off.
 fn switches(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.seen else { return vec![] };
+    let Ok(seen) = &sight.preview else { return vec![] };
     let hooks = seen.agent.hooks();
     let gates = hooks.iter().filter(|hook| hook.owner.origin == Origin::Kernel);
     let gates = gates.filter(|hook| hook.point == PointId::ToolPre);
@@ -556,9 +557,9 @@ fn switches(sight: &DoctorInput) -> Vec<DoctorRow> {
         true => "block",
         false => "pass, and are told: `claudeHooks.onFailure` makes them block",
     };
-    let by = |path: Option<&std::path::Path>| path.map(trust::shown).unwrap_or_default();
-    let mode_by = by(seen.files.said_by(|said| said.mode == Some(policy.mode())));
-    let level_by = by(seen.files.said_by(|said| said.level == Some(policy.level())));
+    let by = |path: Option<&std::path::Path>| path.map(trust::show_path).unwrap_or_default();
+    let mode_by = by(seen.files.find_nearest(|said| said.mode == Some(policy.mode())));
+    let level_by = by(seen.files.find_nearest(|said| said.level == Some(policy.level())));
     let mut rows = vec![
         DoctorRow::new("mode", RowState::Good, policy.mode().to_string()).with("by", mode_by),
         DoctorRow::new("level", RowState::Good, policy.level().to_string()).with("by", level_by),

@@ -56,8 +56,8 @@ fn explain_one(
     json: bool,
     when: ColorChoice,
 ) -> Result<ExitCode, CliError> {
-    let agent = setup::shown(paths::find_workspace(None)?, shape)?;
-    if called_otherwise(&agent.tools(), tool).is_some() {
+    let agent = setup::build_preview(paths::find_workspace(None)?, shape)?;
+    if claude_name_hint(&agent.tools(), tool).is_some() {
         return Err(unknown(&agent.tools(), tool));
     }
     let input = read_input(&agent, tool, input)?;
@@ -75,7 +75,7 @@ fn explain_one(
 
 /// `cotter explain --batch FILE`: reads a call per line and prints an answer per line.
 fn explain_batch(file: &Path, hooks: HookMode, shape: &SetupArgs) -> Result<ExitCode, CliError> {
-    let agent = setup::shown(paths::find_workspace(None)?, shape)?;
+    let agent = setup::build_preview(paths::find_workspace(None)?, shape)?;
     let cannot = |cause: io::Error| {
         CliError::new(format!("cannot read {}", file.display())).with_cause(cause)
     };
@@ -165,8 +165,8 @@ fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, C
     let spec = tools.specs().find(|spec| spec.name == tool);
     let Some(typed) = typed else {
         return match spec {
-            Some(spec) if needs(&spec.schema).next().is_some() => {
-                let needed = needs(&spec.schema).collect::<Vec<_>>().join("`, `");
+            Some(spec) if required_fields(&spec.schema).next().is_some() => {
+                let needed = required_fields(&spec.schema).collect::<Vec<_>>().join("`, `");
                 Err(CliError::usage(format!("`{tool}` needs an input: `{needed}`"))
                     .with_hint(format!("cotter explain {tool} INPUT")))
             }
@@ -178,11 +178,11 @@ fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, C
     if spec.is_none() && !is_object {
         return Err(unknown(&tools, tool));
     }
-    object(agent, tool, typed)
+    parse_object(agent, tool, typed)
 }
 
 /// Parses an input as an object: JSON, or the one text that a tool needs. The tool need not exist.
-pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, CliError> {
+pub(crate) fn parse_object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, CliError> {
     let cause = match serde_json::from_str::<Value>(typed) {
         Ok(input) if input.is_object() => return Ok(input),
         Ok(_) => "it is no object".to_owned(),
@@ -191,7 +191,7 @@ pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Cl
     let tools = agent.tools();
     let spec = tools.specs().find(|spec| spec.name == tool);
     let looks_like_json = typed.trim_start().starts_with('{');
-    match spec.and_then(|spec| only_text(&spec.schema)) {
+    match spec.and_then(|spec| only_text_field(&spec.schema)) {
         Some(field) if !looks_like_json => Ok(json!({ field: typed })),
         _ => Err(CliError::usage(format!("the input for `{tool}` cannot be read: {cause}"))
             .with_hint("give it as JSON: cotter explain bash '{\"command\": \"git push\"}'")),
@@ -199,7 +199,7 @@ pub(crate) fn object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, Cl
 }
 
 /// Returns the hint with Cotter's name of a tool, if the typed name is one of Claude Code only.
-pub(crate) fn called_otherwise(tools: &ToolSet, typed: &str) -> Option<String> {
+pub(crate) fn claude_name_hint(tools: &ToolSet, typed: &str) -> Option<String> {
     let is_here = |name: &str| tools.specs().any(|spec| spec.name == name);
     if is_here(typed) {
         return None;
@@ -212,21 +212,21 @@ pub(crate) fn called_otherwise(tools: &ToolSet, typed: &str) -> Option<String> {
 fn unknown(tools: &ToolSet, typed: &str) -> CliError {
     let names: Vec<_> = tools.specs().map(|spec| spec.name.as_str()).collect();
     let near = || text::nearest(typed, names.iter().copied());
-    let hint = called_otherwise(tools, typed)
+    let hint = claude_name_hint(tools, typed)
         .or_else(|| near().map(|near| format!("did you mean `{near}`?")))
         .unwrap_or_else(|| format!("there are {}", names.join(", ")));
     CliError::usage(format!("there is no tool `{}`", text::show_line(typed))).with_hint(hint)
 }
 
 /// Returns the required fields of a schema.
-fn needs(schema: &Value) -> impl Iterator<Item = &str> {
+fn required_fields(schema: &Value) -> impl Iterator<Item = &str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Returns the only required field, if it is a text. If no field is required, returns the only text field.
-fn only_text(schema: &Value) -> Option<String> {
+fn only_text_field(schema: &Value) -> Option<String> {
     let is_text = |field: &str| schema["properties"][field]["type"] == "string";
-    let mut needed = needs(schema);
+    let mut needed = required_fields(schema);
     match (needed.next(), needed.next()) {
         (Some(only), None) => Some(only).filter(|field| is_text(field)).map(str::to_owned),
         (None, _) => {
@@ -261,7 +261,7 @@ fn text_of(tool: &str, input: &Value, explained: &ExplainReport, style: Style) -
     if let Some(made) = made {
         out += &format!("the input as hooks left it\n  {}\n\n", text::show_line(&made.to_string()));
     }
-    let lines = touched(facts);
+    let lines = render_facts(facts);
     for (what, which) in &lines {
         out += &format!("  {what:<9} {}\n", text::show_line(which));
     }
@@ -273,7 +273,7 @@ fn text_of(tool: &str, input: &Value, explained: &ExplainReport, style: Style) -
     out
 }
 
-fn touched(facts: &cotter::permission::facts::Facts) -> Vec<(&'static str, String)> {
+fn render_facts(facts: &cotter::permission::facts::Facts) -> Vec<(&'static str, String)> {
     let paths = |what, paths: &[std::path::PathBuf]| {
         paths.iter().map(|path| (what, path.display().to_string())).collect::<Vec<_>>()
     };

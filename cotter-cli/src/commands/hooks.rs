@@ -26,7 +26,7 @@ use crate::{
 
 /// `cotter hooks list`.
 pub(crate) fn list(json: bool, shape: &SetupArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let (agent, files) = setup::shown_with_files(paths::find_workspace(None)?, shape)?;
+    let (agent, files) = setup::build_preview_with_files(paths::find_workspace(None)?, shape)?;
     let mut hooks = joined(agent.hooks());
     hooks.extend(files.switched_off().map(|(owner, hook)| HookRow::switched_off(owner, hook)));
     if json {
@@ -54,10 +54,10 @@ impl HookRow {
     fn switched_off(owner: &Owner, hook: &CommandHook) -> Self {
         HookRow {
             name: hook.name.clone(),
-            description: hook.declared.description.clone(),
+            description: hook.spec.description.clone(),
             point: hook.point,
             owner: owner.clone(),
-            tools: hook.declared.tools.clone(),
+            tools: hook.spec.tools.clone(),
             enabled: false,
             powers: vec![],
         }

@@ -25,7 +25,7 @@ pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(folder)?;
     let root = folder.map_or_else(|| workspace.project(), |_| workspace.cwd());
     let made = root.join(".cotter");
-    let shown = trust::shown(&made);
+    let shown = trust::show_path(&made);
     if made.symlink_metadata().is_ok() {
         return Err(CliError::new(format!("{shown} is there already"))
             .with_hint("`cotter init DIR` begins another; nothing was changed"));

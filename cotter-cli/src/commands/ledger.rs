@@ -84,15 +84,15 @@ struct LedgerPrinter {
     /// The hooks of the last stored table, by number.
     hooks: HashMap<u64, String>,
     /// The names of those who asked about a call, until it is decided.
-    asked: HashMap<String, Vec<String>>,
+    askers: HashMap<String, Vec<String>>,
     /// The answer about each call, with its source and the person's words.
-    words: HashMap<String, String>,
+    answers: HashMap<String, String>,
 }
 
 impl LedgerPrinter {
     fn new(redactor: Redactor) -> Self {
-        let (hooks, asked, words) = (HashMap::new(), HashMap::new(), HashMap::new());
-        LedgerPrinter { out: String::new(), redactor, hooks, asked, words }
+        let (hooks, askers, answers) = (HashMap::new(), HashMap::new(), HashMap::new());
+        LedgerPrinter { out: String::new(), redactor, hooks, askers, answers }
     }
 
     fn record(&mut self, record: &Value) {
@@ -128,7 +128,7 @@ impl LedgerPrinter {
         for call in list(record, "calls") {
             let ask = |ask: &Value| format!("{}: {}", text_of(ask, "by"), text_of(ask, "reason"));
             let asks = list(call, "asks").map(ask).collect();
-            self.asked.insert(text_of(call, "callId").into(), asks);
+            self.askers.insert(text_of(call, "callId").into(), asks);
         }
     }
 
@@ -138,7 +138,7 @@ impl LedgerPrinter {
             let words = decision["words"].as_str().map(|words| format!(", \"{words}\""));
             let said =
                 format!("{} by {by}{}", text_of(decision, "answer"), words.unwrap_or_default());
-            self.words.insert(text_of(decision, "callId").into(), said);
+            self.answers.insert(text_of(decision, "callId").into(), said);
         }
     }
 
@@ -153,11 +153,11 @@ impl LedgerPrinter {
             self.line(format!("      before {}", clipped(&rewrite["before"])));
             self.line(format!("      after  {}", clipped(&rewrite["after"])));
         }
-        self.ran(record);
-        for ask in self.asked.remove(call).unwrap_or_default() {
+        self.print_hooks(record);
+        for ask in self.askers.remove(call).unwrap_or_default() {
             self.line(format!("    asked by {ask}"));
         }
-        if let Some(said) = self.words.remove(call) {
+        if let Some(said) = self.answers.remove(call) {
             self.line(format!("    answered {said}"));
         }
         let (verdict, by, zone) =
@@ -175,12 +175,12 @@ impl LedgerPrinter {
         let kind = record["errorKind"].as_str().map(|kind| format!(" ({kind})"));
         let kind = kind.unwrap_or_default();
         self.line(format!("  {call} came to {outcome}{kind} in {} ms", record["ms"]));
-        self.ran(record);
+        self.print_hooks(record);
     }
 
     /// Prints every hook that ran, by its name in the stored table. Gates are asked again after an answer; an
     /// equal verdict is not printed twice.
-    fn ran(&mut self, record: &Value) {
+    fn print_hooks(&mut self, record: &Value) {
         let mut before: Vec<(u64, &str, &str)> = vec![];
         for ran in list(record, "ran") {
             let number = ran["hook"].as_u64().unwrap_or_default();

@@ -21,27 +21,30 @@ use crate::{
 };
 
 /// The reason why no model would answer if none is named.
-const UNSET: &str = "no model is named, and no key stands for one";
+const NO_MODEL_NAMED: &str = "no model is named, and no key stands for one";
 
 /// Everything that the command prints.
 struct ModelTable {
     models: Vec<ModelInfo>,
     choice: Result<ChosenModel, CliError>,
     /// The error if the chosen model cannot be used.
-    trouble: Option<CliError>,
+    choice_error: Option<CliError>,
     /// The fallback models that can be used.
     fallbacks: Vec<String>,
     /// The reasons for fallback models that are skipped.
-    left_out: Vec<String>,
+    skipped: Vec<String>,
     /// The providers that cannot be used, each with the reason.
-    closed: Vec<UnavailableProvider>,
+    unavailable: Vec<UnavailableProvider>,
 }
 
 /// `cotter models list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
-    let files =
-        crate::settings::SettingsFiles::load(None, &workspace, &crate::trust::seen(&workspace))?;
+    let files = crate::settings::SettingsFiles::load(
+        None,
+        &workspace,
+        &crate::trust::scan_standings(&workspace),
+    )?;
     let values = files.values();
     let reach = ProviderSet::new(&values, files.model_names(), workspace.project())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -57,10 +60,10 @@ impl ModelTable {
     fn new(reach: &ProviderSet, values: &MergedSettings, served: Option<Vec<String>>) -> Self {
         let providers = reach.providers();
         let mut models = providers.available();
-        let mut closed = reach.closed();
+        let mut unavailable = reach.unavailable();
         match served {
             Some(names) => models.extend(names.iter().filter_map(|name| providers.info(name))),
-            None => closed.extend(providers.get(LOCAL).map(|local| UnavailableProvider {
+            None => unavailable.extend(providers.get(LOCAL).map(|local| UnavailableProvider {
                 provider: LOCAL.into(),
                 variable: None,
                 why: format!("nobody answers at {}", local.base_url()),
@@ -70,30 +73,31 @@ impl ModelTable {
         stand_in.price = Some(Price::default());
         models.push(stand_in);
         let choice = reach.choose(None);
-        let (mut fallbacks, mut left_out, mut trouble) = (vec![], vec![], None);
+        let (mut fallbacks, mut skipped, mut choice_error) = (vec![], vec![], None);
         if let Ok(choice) = &choice {
             let set = Fallback::of_settings(values);
-            let found = reach.check_brought(choice).and_then(|()| reach.find(&choice.name));
+            let found = reach.check_may_name(choice).and_then(|()| reach.find(&choice.name));
             let budget_usd = values.limits.max_budget_usd;
             match found.and_then(|model| reach.with_fallbacks(model, &set, budget_usd)) {
                 Ok(answering) => {
                     fallbacks = answering.names().split_off(1);
-                    left_out = answering.left_out;
+                    skipped = answering.skipped;
                 }
-                Err(failure) => trouble = Some(failure),
+                Err(failure) => choice_error = Some(failure),
             }
         }
-        let named = choice.iter().map(|choice| &choice.name).filter(|_| trouble.is_none());
+        let named = choice.iter().map(|choice| &choice.name).filter(|_| choice_error.is_none());
         for name in named.chain(&fallbacks) {
             if models.iter().all(|info| info.name != *name) {
                 models.extend(providers.info(name));
             }
         }
-        ModelTable { models, choice, trouble, fallbacks, left_out, closed }
+        ModelTable { models, choice, choice_error, fallbacks, skipped, unavailable }
     }
 
     fn is_used(&self, info: &ModelInfo) -> bool {
-        self.trouble.is_none() && self.choice.as_ref().is_ok_and(|choice| choice.name == info.name)
+        self.choice_error.is_none()
+            && self.choice.as_ref().is_ok_and(|choice| choice.name == info.name)
     }
 
     fn text(&self, style: Style) -> String {
@@ -114,7 +118,7 @@ impl ModelTable {
         out += "\n";
         out += &self.used_words();
         out += &self.fallback_words();
-        for UnavailableProvider { provider, why, .. } in &self.closed {
+        for UnavailableProvider { provider, why, .. } in &self.unavailable {
             out +=
                 &style.muted(&format!("{}: {}", text::show_line(provider), text::show_line(why)));
             out += "\n";
@@ -125,17 +129,17 @@ impl ModelTable {
 
     /// Describes in words the model that would answer now, and the reason.
     fn used_words(&self) -> String {
-        match (&self.choice, &self.trouble) {
-            (Ok(ChosenModel { name, by }), None) => {
+        match (&self.choice, &self.choice_error) {
+            (Ok(ChosenModel { name, source: by }), None) => {
                 format!("{} would answer now: {}\n", text::show_line(name), by.words())
             }
-            (Ok(ChosenModel { name, by }), Some(trouble)) => format!(
+            (Ok(ChosenModel { name, source: by }), Some(trouble)) => format!(
                 "nobody would answer now: {} is meant ({}), but {}\n",
                 text::show_line(name),
                 by.words(),
                 text::show_line(trouble.message())
             ),
-            (Err(_), _) => format!("nobody would answer now: {UNSET}\n"),
+            (Err(_), _) => format!("nobody would answer now: {NO_MODEL_NAMED}\n"),
         }
     }
 
@@ -146,7 +150,7 @@ impl ModelTable {
             true => String::new(),
             false => format!("when it fails, in this order: {}\n", names.join(", ")),
         };
-        let left_out = self.left_out.iter().map(|words| format!("{}\n", text::show_line(words)));
+        let left_out = self.skipped.iter().map(|words| format!("{}\n", text::show_line(words)));
         left_out.fold(then, |out, line| out + &line)
     }
 
@@ -163,7 +167,7 @@ impl ModelTable {
                 "used": self.is_used(info),
             })
         });
-        let closed = self.closed.iter().map(|closed| {
+        let closed = self.unavailable.iter().map(|closed| {
             json!({
                 "type": "closed",
                 "provider": closed.provider,
@@ -173,16 +177,16 @@ impl ModelTable {
         });
         let choice = self.choice.as_ref().ok();
         let trouble = match choice {
-            Some(_) => self.trouble.as_ref().map(CliError::message),
-            None => Some(UNSET),
+            Some(_) => self.choice_error.as_ref().map(CliError::message),
+            None => Some(NO_MODEL_NAMED),
         };
         let used = json!({
             "type": "choice",
             "name": choice.map(|choice| &choice.name),
-            "why": choice.map(|choice| choice.by.words()),
+            "why": choice.map(|choice| choice.source.words()),
             "trouble": trouble,
             "fallbacks": self.fallbacks,
-            "leftOut": self.left_out,
+            "leftOut": self.skipped,
         });
         let date = json!({"type": "catalogue", "date": Known::date()});
         models.chain(closed).chain([used, date]).map(|line| format!("{line}\n")).collect()

@@ -24,9 +24,9 @@ use crate::{
 /// `cotter commands list` and `cotter agents list`.
 pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
-    let names = setup::shown(workspace.clone(), &SetupArgs::default())?.names(kind);
+    let names = setup::build_preview(workspace.clone(), &SetupArgs::default())?.names(kind);
     let profiles = match kind {
-        NameKind::Subagent => agents::profiles(&workspace, &trust::seen(&workspace))?,
+        NameKind::Subagent => agents::profiles(&workspace, &trust::scan_standings(&workspace))?,
         _ => vec![],
     };
     if json {

@@ -22,7 +22,7 @@ use crate::{
 /// `cotter permissions list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let location = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &location, &crate::trust::seen(&location))?;
+    let files = SettingsFiles::load(None, &location, &crate::trust::scan_standings(&location))?;
     let rules = files.rules();
     if json {
         let row = |(kind, written, origin): &(RuleKind, &SourcedText, String)| {
@@ -32,7 +32,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
         };
         return Ok(say(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
-    let agent = setup::shown(location, &SetupArgs::default())?;
+    let agent = setup::build_preview(location, &SetupArgs::default())?;
     let page = Page::on_stdout(when);
     let style = page.style;
     let policy = agent.policy();
@@ -56,7 +56,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
 /// `cotter permissions revoke RULE`.
 pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
     let location = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &location, &crate::trust::seen(&location))?;
+    let files = SettingsFiles::load(None, &location, &crate::trust::scan_standings(&location))?;
     let allowed = |(kind, ..): &&(RuleKind, &SourcedText, String)| *kind == RuleKind::Allow;
     let rules = files.rules();
     let (mine, others): (Vec<_>, Vec<_>) =

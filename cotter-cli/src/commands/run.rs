@@ -67,10 +67,10 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
     let watch = reload::watch(&workspace, args.shape.settings.as_deref());
     let spaces = Spaces::new(&workspace, &args.shape, &args.trust.hashes());
     let standings = match args.shape.safe_mode {
-        true => TrustSources::nothing(),
+        true => TrustSources::empty(),
         false => {
             let sources = spaces.sources();
-            let standings = trust::standings(&workspace, &sources, &args.trust, style);
+            let standings = trust::resolve_standings(&workspace, &sources, &args.trust, style);
             runtime.block_on(or_abort_on_signal(standings, NOT_SENT))?
         }
     };
@@ -95,12 +95,12 @@ struct PreparedRun {
     standings: TrustSources,
     chosen: Option<SelectedAgent>,
     spaces: Spaces,
-    who: ModelChoice,
+    model_choice: ModelChoice,
     sessions: Option<Sessions>,
     id: Option<SmolStr>,
     prompt: Option<Content>,
     /// The name of the command that the prompt begins with. There may be no such command.
-    slash: Option<String>,
+    command_name: Option<String>,
 }
 
 impl PreparedRun {
@@ -118,7 +118,7 @@ impl PreparedRun {
         let named = chosen.as_ref().and_then(SelectedAgent::model);
         let who = ModelChoice::new(&args, &files, named, workspace.project())?;
         // A command may need no model, and a person can be asked for one.
-        if slash.is_none() && !(args.ask && who.is_open(&args)) {
+        if slash.is_none() && !(args.ask && who.needs_question(&args)) {
             who.find()?;
         }
         let sessions = match args.session() {
@@ -141,11 +141,11 @@ impl PreparedRun {
             standings,
             spaces,
             chosen,
-            who,
+            model_choice: who,
             sessions,
             id,
             prompt,
-            slash,
+            command_name: slash,
         })
     }
 
@@ -155,19 +155,24 @@ impl PreparedRun {
         style: ColorChoice,
         output: &mut RunOutput,
     ) -> Result<ExitCode, CliError> {
-        let PreparedRun { args, workspace, files, standings, spaces, chosen, mut who, .. } = self;
-        let PreparedRun { sessions, id, prompt, slash, .. } = self;
+        let PreparedRun {
+            args, workspace, files, standings, spaces, chosen, mut model_choice, ..
+        } = self;
+        let PreparedRun { sessions, id, prompt, command_name, .. } = self;
         let terminal = terminal(&args, style, output);
-        if let (None, true, Some(terminal)) = (&slash, who.is_open(&args), &terminal) {
-            or_abort_on_signal(who.ask(terminal), NOT_SENT).await?;
+        if let (None, true, Some(terminal)) =
+            (&command_name, model_choice.needs_question(&args), &terminal)
+        {
+            or_abort_on_signal(model_choice.ask(terminal), NOT_SENT).await?;
         }
-        let (answering, missing) = settled(&mut who, slash.is_some())?;
-        let by_key = answering.named_by_nobody();
-        let left_out = answering.left_out.clone();
+        let (answering, missing) = choose_models(&mut model_choice, command_name.is_some())?;
+        let by_key = answering.describe_default_choice();
+        let left_out = answering.skipped.clone();
         let names = answering.names();
-        let keep = if slash.is_some() { StoreFrom::FromFirstWord } else { StoreFrom::AtOnce };
-        let providers = who.providers();
-        let redactor = who.redactor();
+        let store_from =
+            if command_name.is_some() { StoreFrom::FromFirstWord } else { StoreFrom::AtOnce };
+        let providers = model_choice.providers();
+        let redactor = model_choice.redactor();
         let setup = RunSetup {
             workspace,
             files,
@@ -178,38 +183,49 @@ impl PreparedRun {
             redactor,
             providers,
             sessions,
-            keep,
+            store_from,
         };
         let (agent, reloader) = match terminal {
             Some(terminal) => setup.agent(&args, terminal).await,
             None => setup.agent(&args, NoTerminal).await,
         }?;
-        let is_command = slash.as_deref().is_some_and(|name| has_command(&agent, name));
-        if let (false, Some((failure, _)), Some(name)) = (is_command, &missing, &slash) {
+        let is_command = command_name.as_deref().is_some_and(|name| has_command(&agent, name));
+        if let (false, Some((failure, _)), Some(name)) = (is_command, &missing, &command_name) {
             return Err(no_command(&agent, name, failure));
         }
-        match (&slash, is_command) {
-            (Some(_), true) if matches!(prompt, Some(Content::Parts(_))) => {
-                output.warn("what was piped in is no part of a command, and is not used");
-            }
-            (Some(name), false) => hint_at(&agent, name, output),
-            _ => {}
-        }
+        warn_about_command(&agent, command_name.as_deref(), is_command, prompt.as_ref(), output);
         left_out.iter().filter(|_| !is_command).for_each(|words| output.warn(words));
         by_key.iter().filter(|_| !is_command).for_each(|words| output.tell_model(words));
         let session = open(&agent, id.as_deref()).await?;
         let reloading = follow_files(watch, reloader, output);
-        let reply = go(&session, prompt, output).await;
+        let reply = run_prompt(&session, prompt, output).await;
         reloading.iter().for_each(JoinHandle::abort);
         let reply = reply?;
-        who.recording_failure().iter().for_each(|words| output.warn(words));
+        model_choice.recording_failure().iter().for_each(|words| output.warn(words));
         if let Some((failure, asked)) = missing
             && asked.load(Ordering::Relaxed)
         {
             return Err(failure);
         }
-        output.finish(&reply, who.hint(&reply, &names))?;
+        output.finish(&reply, model_choice.hint(&reply, &names))?;
         Ok(exit_code(&reply))
+    }
+}
+
+/// Warns about piped data that a command ignores, and about a name that is nearly a command's.
+fn warn_about_command(
+    agent: &Agent,
+    command_name: Option<&str>,
+    is_command: bool,
+    prompt: Option<&Content>,
+    output: &mut RunOutput,
+) {
+    match (command_name, is_command) {
+        (Some(_), true) if matches!(prompt, Some(Content::Parts(_))) => {
+            output.warn("what was piped in is no part of a command, and is not used");
+        }
+        (Some(name), false) => warn_near_command(agent, name, output),
+        _ => {}
     }
 }
 
@@ -217,15 +233,15 @@ impl PreparedRun {
 type MissingModel = Option<(CliError, Arc<AtomicBool>)>;
 
 /// Returns the models of the run. A command may run without a model.
-fn settled(
+fn choose_models(
     who: &mut ModelChoice,
     is_command: bool,
 ) -> Result<(ModelChain, MissingModel), CliError> {
-    match who.settle() {
+    match who.start() {
         Ok(answering) => Ok((answering, None)),
         Err(failure) if !is_command => Err(failure),
         Err(failure) => {
-            let (nobody, asked) = ModelChain::nobody();
+            let (nobody, asked) = ModelChain::without_model();
             Ok((nobody, Some((failure, asked))))
         }
     }
@@ -287,7 +303,7 @@ fn terminal(args: &RunArgs, style: ColorChoice, output: &mut RunOutput) -> Optio
     terminal.ok()
 }
 
-async fn go(
+async fn run_prompt(
     session: &Session,
     prompt: Option<Content>,
     output: &mut RunOutput,
@@ -295,7 +311,7 @@ async fn go(
     for diagnostic in session.diagnostics() {
         output.warn(&diagnostic);
     }
-    output.opened(session)?;
+    output.write_opening(session)?;
     let mut run = match prompt {
         Some(prompt) => session.prompt(prompt),
         None => session.resume().await.ok_or_else(no_prompt)?,
@@ -318,7 +334,7 @@ fn has_command(agent: &Agent, name: &str) -> bool {
 
 /// Warns if a prompt begins with an unknown command that resembles a known one. The prompt goes to the model
 /// unchanged. Without a terminal nothing is printed.
-fn hint_at(agent: &Agent, typed: &str, output: &mut RunOutput) {
+fn warn_near_command(agent: &Agent, typed: &str, output: &mut RunOutput) {
     let near = near_command(agent, typed).filter(|_| io::stderr().is_terminal());
     if let Some(near) = near {
         output.warn(&format!(
@@ -390,7 +406,7 @@ fn prompt(typed: Option<&str>, output: &mut RunOutput) -> Result<Option<Content>
     if typed.is_some_and(|typed| typed.trim().is_empty()) {
         return Err(no_prompt());
     }
-    let data = if brings_data(typed) { piped(output)? } else { None };
+    let data = if should_read_stdin(typed) { read_piped(output)? } else { None };
     Ok(match (typed.map(str::to_owned), data) {
         (Some(typed), None) => Some(Content::Text(typed)),
         (None, None) => None,
@@ -403,7 +419,7 @@ fn prompt(typed: Option<&str>, output: &mut RunOutput) -> Result<Option<Content>
 
 /// True if standard input is to be read. With a typed prompt it is read only if it is a file, a pipe or a
 /// socket.
-fn brings_data(typed: Option<&str>) -> bool {
+fn should_read_stdin(typed: Option<&str>) -> bool {
     let stdin = io::stdin();
     if typed.is_none() {
         return !stdin.is_terminal();
@@ -416,7 +432,7 @@ fn brings_data(typed: Option<&str>) -> bool {
     })
 }
 
-fn piped(output: &mut RunOutput) -> Result<Option<String>, CliError> {
+fn read_piped(output: &mut RunOutput) -> Result<Option<String>, CliError> {
     let mut bytes = vec![];
     io::stdin()
         .lock()

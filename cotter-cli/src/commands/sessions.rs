@@ -46,12 +46,12 @@ pub(crate) fn show(typed: &str, json: bool, when: ColorChoice) -> Result<ExitCod
     let style = Style::on_stdout(when);
     let mut out = String::new();
     for entry in &path {
-        let Some(said) = said(entry) else { continue };
+        let Some(said) = render_entry(entry) else { continue };
         let words = redactor.redact(&said.words);
         let words = text::show(&words);
-        let line = format!("{}: {}", said.who, words.trim_end());
+        let line = format!("{}: {}", said.speaker, words.trim_end());
         out += &match said.weight {
-            RowWeight::Plain => format!("{}: {}\n", style.strong(&said.who), words.trim_end()),
+            RowWeight::Plain => format!("{}: {}\n", style.strong(&said.speaker), words.trim_end()),
             RowWeight::Muted => style.muted(&line) + "\n",
         };
     }
@@ -85,7 +85,7 @@ fn json_row(session: &SessionSummary, redactor: &Redactor) -> String {
 
 /// An entry of the transcript.
 struct TranscriptRow {
-    who: String,
+    speaker: String,
     words: String,
     weight: RowWeight,
 }
@@ -98,7 +98,7 @@ enum RowWeight {
 
 impl TranscriptRow {
     fn new(who: &str, words: impl Into<String>) -> Self {
-        TranscriptRow { who: who.into(), words: words.into(), weight: RowWeight::Plain }
+        TranscriptRow { speaker: who.into(), words: words.into(), weight: RowWeight::Plain }
     }
 
     fn muted(self) -> Self {
@@ -106,9 +106,9 @@ impl TranscriptRow {
     }
 }
 
-fn said(entry: &Entry) -> Option<TranscriptRow> {
+fn render_entry(entry: &Entry) -> Option<TranscriptRow> {
     Some(match entry.body() {
-        EntryBody::Message(message) => message_said(message),
+        EntryBody::Message(message) => render_message(message),
         EntryBody::Compaction(compaction) => {
             TranscriptRow::new("summary", compaction.message.text()).muted()
         }
@@ -122,7 +122,7 @@ fn said(entry: &Entry) -> Option<TranscriptRow> {
     })
 }
 
-fn message_said(message: &Message) -> TranscriptRow {
+fn render_message(message: &Message) -> TranscriptRow {
     match message {
         Message::User(user) => match user.mark {
             UserMessageKind::Typed => TranscriptRow::new("user", user.content.text()),

@@ -25,7 +25,7 @@ use crate::{
 };
 
 fn agent() -> Result<Agent, CliError> {
-    setup::shown(paths::find_workspace(None)?, &SetupArgs::default())
+    setup::build_preview(paths::find_workspace(None)?, &SetupArgs::default())
 }
 
 /// `cotter skills list`.

@@ -21,7 +21,7 @@ use crate::{
     error::CliError,
     paths,
     spaces::{
-        SpaceLocation, Spaces, counted,
+        SpaceLocation, Spaces, describe_contents,
         git::{self, GitUrl},
         store as home,
         store::{SpaceRecord, SpaceStore},
@@ -31,7 +31,7 @@ use crate::{
         screen::{Screen, say},
         style::{ColorChoice, Style},
     },
-    trust::{self, shown},
+    trust::{self, show_path},
 };
 
 /// Runs the command.
@@ -66,7 +66,7 @@ impl SpaceSource {
             return Ok(SpaceSource::Repository(address));
         }
         let cannot = |cause: io::Error| {
-            CliError::new(format!("there is no folder {}", shown(Path::new(typed))))
+            CliError::new(format!("there is no folder {}", show_path(Path::new(typed))))
                 .with_cause(cause)
         };
         let folder = fs::canonicalize(typed).map_err(cannot)?;
@@ -104,7 +104,7 @@ impl SpaceSource {
                 let (items, commit) = git::fetch(address, rev, &scratch)?;
                 let snapshot = Snapshot::of_items(&scratch, items).map_err(|error| {
                     let shown = text::show_line(address.as_str()).into_owned();
-                    CliError::from(error).within(format!("{shown} cannot be used as a space"))
+                    CliError::from(error).wrap_in(format!("{shown} cannot be used as a space"))
                 })?;
                 Ok(FetchedSpace { snapshot, revision: Some(commit) })
             }
@@ -114,7 +114,7 @@ impl SpaceSource {
 
 /// Reads the manifest. An error names files relative to the space.
 fn read(copied: &FetchedSpace, from: &SpaceSource) -> Result<space::SpaceManifest, CliError> {
-    let (manifest, _) = Space::strict_of(&copied.snapshot).map_err(|mut broken| {
+    let (manifest, _) = Space::read_strict_parts(&copied.snapshot).map_err(|mut broken| {
         let source = copied.snapshot.source();
         for told in &mut broken.diagnostics {
             told.path = told.path.strip_prefix(source).map_or(told.path.clone(), Path::to_owned);
@@ -151,7 +151,7 @@ fn add(
         Ok(_) => {
             return Err(CliError::new(format!(
                 "{} is there, and is something else",
-                shown(&workspace)
+                show_path(&workspace)
             ))
             .with_hint(format!("`cotter spaces remove {id}` takes it away")));
         }
@@ -164,26 +164,27 @@ fn add(
         return Err(CliError::refused("the answer was no: nothing was added"));
     }
     if !there {
-        home.put(&id, &snapshot)?;
+        home.install(&id, &snapshot)?;
     }
     let source = from.as_str().to_owned();
     let entry = SpaceRecord { id: id.to_string(), source, rev, revision: copied.revision, hash };
     home.set(&id, Some(entry))?;
-    settle(&answer, &snapshot, &store, rewrite)?;
-    let done = UpdateReport::new(&answer, &snapshot, about(&id, &workspace, "is there")?);
+    store_answer(&answer, &snapshot, &store, rewrite)?;
+    let done =
+        UpdateReport::new(&answer, &snapshot, describe_installed(&id, &workspace, "is there")?);
     let said = say(&done.words);
-    done.left_open.map_or(Ok(said), Err)
+    done.open_error.map_or(Ok(said), Err)
 }
 
 /// The person's answer to the question about trust.
 #[derive(PartialEq, Eq)]
 enum TrustAnswer {
     /// The contents are trusted already.
-    Known,
+    AlreadyTrusted,
     Yes,
     No,
     /// There was no terminal to ask on.
-    Nobody,
+    NotAsked,
 }
 
 /// Shows the contents, their source and the changes since they were trusted, and asks.
@@ -194,9 +195,9 @@ fn ask(
     rewrite: bool,
     when: ColorChoice,
 ) -> Result<TrustAnswer, CliError> {
-    let standing = store.standing(snapshot);
+    let standing = store.state(snapshot);
     if matches!(&standing, TrustState::Trusted { grants, .. } if grants.rewrite >= rewrite) {
-        return Ok(TrustAnswer::Known);
+        return Ok(TrustAnswer::AlreadyTrusted);
     }
     let shown = view(snapshot, &trust::declared_of_space(snapshot)?, &standing);
     let shown = format!("from    {from}\n{shown}");
@@ -206,7 +207,7 @@ fn ask(
         .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
     Ok(runtime.block_on(async {
         let Ok(terminal) = Terminal::open(when, Screen::default()) else {
-            return TrustAnswer::Nobody;
+            return TrustAnswer::NotAsked;
         };
         match trust::confirm(&shown, snapshot, grants, &terminal).await {
             true => TrustAnswer::Yes,
@@ -216,7 +217,7 @@ fn ask(
 }
 
 /// Stores the answer of the person.
-fn settle(
+fn store_answer(
     answer: &TrustAnswer,
     snapshot: &Snapshot,
     store: &TrustStore,
@@ -229,10 +230,10 @@ fn settle(
 }
 
 /// Renders a line about an installed space, and its diagnostics.
-fn about(id: &str, workspace: &Path, what: &str) -> Result<String, CliError> {
+fn describe_installed(id: &str, workspace: &Path, what: &str) -> Result<String, CliError> {
     let space = Space::read(workspace)?;
     let version = text::show_line(&space.manifest.version).into_owned();
-    let mut out = format!("space `{id}` {version} {what}: {}\n", counted(&space));
+    let mut out = format!("space `{id}` {version} {what}: {}\n", describe_contents(&space));
     for told in space.diagnostics() {
         out += &format!("warning: {}\n", text::show_line(&told.to_string()));
     }
@@ -242,24 +243,24 @@ fn about(id: &str, workspace: &Path, what: &str) -> Result<String, CliError> {
 /// The result of an update, and what the person still has to do.
 struct UpdateReport {
     words: String,
-    left_open: Option<CliError>,
+    open_error: Option<CliError>,
 }
 
 impl UpdateReport {
     fn new(answer: &TrustAnswer, snapshot: &Snapshot, words: String) -> Self {
         let id = id_of(snapshot);
-        if *answer != TrustAnswer::Nobody {
+        if *answer != TrustAnswer::NotAsked {
             let words = format!("{words}`cotter -p --space {id} PROMPT` uses it\n");
-            return UpdateReport { words, left_open: None };
+            return UpdateReport { words, open_error: None };
         }
-        let (path, hash) = (shown(snapshot.source()), snapshot.hash());
+        let (path, hash) = (show_path(snapshot.source()), snapshot.hash());
         let failure = CliError::refused(format!(
             "nobody trusts space `{id}` yet: there is no terminal to ask on"
         ));
         let left_open = failure.with_hint(format!(
             "`cotter trust {path}` shows it and asks; `--trust={hash}` trusts it for one run"
         ));
-        UpdateReport { words, left_open: Some(left_open) }
+        UpdateReport { words, open_error: Some(left_open) }
     }
 }
 
@@ -284,11 +285,11 @@ fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode
     for entry in entries {
         let id = entry.id.clone();
         let failure = match update_one(&home, entry, rewrite, when) {
-            Ok(UpdateReport { words, left_open }) => {
+            Ok(UpdateReport { words, open_error: left_open }) => {
                 say(&words);
                 left_open
             }
-            Err(failure) => Some(failure.within(format!("space `{id}` stays as it is"))),
+            Err(failure) => Some(failure.wrap_in(format!("space `{id}` stays as it is"))),
         };
         if let Some(failure) = failure
             && let Some(before) = failed.replace(failure)
@@ -324,7 +325,7 @@ fn update_one(
     let SpaceRecord { id, .. } = &entry;
     let workspace = home.space_folder(id);
     let there = Snapshot::take(&workspace).ok().map(|there| there.hash());
-    let same = |words: String| Ok(UpdateReport { words, left_open: None });
+    let same = |words: String| Ok(UpdateReport { words, open_error: None });
     if let Some(rev) = entry.rev.as_deref().filter(|_| is_fixed(&entry))
         && there == Some(entry.hash)
     {
@@ -347,7 +348,7 @@ fn update_one(
         return same(format!("space `{id}` is up to date\n"));
     }
     if is_edited(&entry, &workspace, there) {
-        let message = format!("{} was changed after it was copied there", shown(&workspace));
+        let message = format!("{} was changed after it was copied there", show_path(&workspace));
         let source = text::show_line(&entry.source).into_owned();
         return Err(CliError::new(message).with_hint(format!(
             "keep what you changed elsewhere; then `cotter spaces remove {id}` and `cotter spaces add {source}`"
@@ -355,22 +356,22 @@ fn update_one(
     }
     let store = trust::store(paths::find_workspace(None)?.project())?;
     let answer = ask(&snapshot, &origin, &store, rewrite, when)?;
-    match (&answer, store.standing(&snapshot)) {
+    match (&answer, store.state(&snapshot)) {
         (TrustAnswer::No, _) => {
             return same(format!("space `{id}` stays as it is: the answer was no\n"));
         }
         // The installed contents are trusted, and only a person may replace them.
-        (TrustAnswer::Nobody, TrustState::Changed { .. }) => {
+        (TrustAnswer::NotAsked, TrustState::Changed { .. }) => {
             return Err(CliError::refused(
                 "there is no terminal to ask on, and nobody else may give trust",
             ));
         }
         _ => {}
     }
-    home.put(id, &snapshot)?;
+    home.install(id, &snapshot)?;
     home.set(id, Some(new))?;
-    settle(&answer, &snapshot, &store, rewrite)?;
-    Ok(UpdateReport::new(&answer, &snapshot, about(id, &workspace, "is up to date")?))
+    store_answer(&answer, &snapshot, &store, rewrite)?;
+    Ok(UpdateReport::new(&answer, &snapshot, describe_installed(id, &workspace, "is up to date")?))
 }
 
 fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> CliError {
@@ -392,14 +393,14 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
     // Trust is removed first: if the process is killed here, nothing would run.
     let untrusted = trust::store(paths::find_workspace(None)?.project())?.untrust(&workspace)?;
     home.set(id, None)?;
-    home.take_away(id)?;
+    home.remove_space(id)?;
     let more = if untrusted { ", and is no longer trusted" } else { "" };
     Ok(say(&format!("space `{id}` is gone{more}\n")))
 }
 
 fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let here = paths::find_workspace(None)?;
-    let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::seen(&here));
+    let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::scan_standings(&here));
     let entries =
         paths::spaces_lock_file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
     let style = Style::on_stdout(when);
@@ -418,7 +419,7 @@ fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
 fn manifest(at: &SpaceLocation) -> Result<space::SpaceManifest, String> {
     let told = |failure: CliError| failure.one_line();
     let snapshot = Snapshot::take(&at.source).map_err(|error| told(error.into()))?;
-    let (manifest, _) = Space::strict_of(&snapshot).map_err(|broken| broken.to_string())?;
+    let (manifest, _) = Space::read_strict_parts(&snapshot).map_err(|broken| broken.to_string())?;
     Ok(manifest)
 }
 
@@ -434,13 +435,13 @@ fn text_row(at: &SpaceLocation, entry: Option<&SpaceRecord>, style: Style) -> St
             row += &format!("  {}", text::show_line(word));
         }
     }
-    row += &format!("  {}\n", style.muted(&format!("({origin}, {})", at.word())));
+    row += &format!("  {}\n", style.muted(&format!("({origin}, {})", at.trust_word())));
     let from = match entry {
         Some(SpaceRecord { source, revision: Some(revision), .. }) => {
             format!("{source} at {revision}")
         }
         Some(SpaceRecord { source, .. }) => source.clone(),
-        None => shown(&at.source),
+        None => show_path(&at.source),
     };
     row + &format!("  {}\n", style.muted(&text::show_line(&from)))
 }
@@ -449,7 +450,7 @@ fn json_row(at: &SpaceLocation, entry: Option<&SpaceRecord>) -> String {
     let mut row = json!({
         "id": at.id,
         "origin": if at.of_project { "project" } else { "user" },
-        "trust": at.word(),
+        "trust": at.trust_word(),
         "path": at.source,
     });
     match manifest(at) {

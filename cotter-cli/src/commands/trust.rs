@@ -21,7 +21,7 @@ use crate::{
         screen::say,
         style::{ColorChoice, Style},
     },
-    trust::{self, shown},
+    trust::{self, show_path},
 };
 
 /// `cotter trust`.
@@ -42,7 +42,7 @@ fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
     let mut views = vec![];
     for snapshot in named.snapshots()? {
         let standing = match &store {
-            Ok(store) => store.standing(&snapshot),
+            Ok(store) => store.state(&snapshot),
             Err(failure) => TrustState::Unknown { word: Some(failure.one_line()) },
         };
         let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &standing);
@@ -52,7 +52,7 @@ fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
         views.push(shown);
     }
     match views.is_empty() {
-        true => Ok(nothing()),
+        true => Ok(say_nothing_found()),
         false => Ok(say(&views.join("\n"))),
     }
 }
@@ -63,7 +63,7 @@ fn trust(path: Option<&Path>, rewrite: bool, when: ColorChoice) -> Result<ExitCo
     let store = trust::store(&named.project)?;
     let snapshots = named.snapshots()?;
     if snapshots.is_empty() {
-        return Ok(nothing());
+        return Ok(say_nothing_found());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime
@@ -80,8 +80,8 @@ async fn ask_each(
     let terminal = trust::open_terminal(when)?;
     let mut left = 0;
     for snapshot in snapshots {
-        let source = shown(snapshot.source());
-        let standing = store.standing(snapshot);
+        let source = show_path(snapshot.source());
+        let standing = store.state(snapshot);
         if let TrustState::Trusted { grants, .. } = &standing
             && grants.rewrite >= wish.rewrite
         {
@@ -109,7 +109,7 @@ fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let style = Style::on_stdout(when);
     let row = |record: &TrustRecord| {
         let TrustRecord { source, hash, grants, at, .. } = record;
-        let (source, rewrite, at) = (shown(source), grants.rewrite, at.to_string());
+        let (source, rewrite, at) = (show_path(source), grants.rewrite, at.to_string());
         if json {
             let row =
                 json!({"source": source, "hash": hash.to_string(), "rewrite": rewrite, "at": at});
@@ -136,7 +136,7 @@ pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, CliError> {
     let mut out = String::new();
     for source in &named.sources {
         if store.untrust(source)? {
-            out += &format!("{} is no longer trusted\n", shown(source));
+            out += &format!("{} is no longer trusted\n", show_path(source));
         }
     }
     match out.is_empty() {
@@ -159,7 +159,7 @@ impl TrustTargets {
     ) -> Result<Self, CliError> {
         let by_itself = [".cotter", ".claude", ".agents", ".mcp.json"];
         let source = path.filter(|path| {
-            by_itself.iter().any(|name| path.ends_with(name)) || spaces::store::is_one(path)
+            by_itself.iter().any(|name| path.ends_with(name)) || spaces::store::is_own_space(path)
         });
         if let Some(source) = source {
             let source = std::path::absolute(source)
@@ -169,7 +169,7 @@ impl TrustTargets {
         }
         let workspace = match path {
             Some(path) if !path.is_dir() => {
-                let message = format!("there is no folder {}", shown(path));
+                let message = format!("there is no folder {}", show_path(path));
                 return Err(CliError::new(message)
                     .with_hint("name a folder of a project, a `.cotter`, `.claude` or `.agents` folder or a `.mcp.json`"));
             }
@@ -188,7 +188,7 @@ impl TrustTargets {
     }
 }
 
-fn nothing() -> ExitCode {
+fn say_nothing_found() -> ExitCode {
     say(
         "nothing here asks for trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`\n",
     )

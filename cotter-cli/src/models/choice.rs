@@ -20,18 +20,20 @@ use cotter_test::Scripted;
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use crate::models::{AgentModel, ChoiceSource, ChosenModel, Fallback, ProviderSet, RECORDED_WITH};
+use crate::models::{
+    AgentModel, CASSETTE_MODEL_HINT, ChoiceSource, ChosenModel, Fallback, ProviderSet,
+};
 use crate::{
     args::{Cassette, ModelArg, RunArgs},
     error::CliError,
-    models::onboarding::offer,
+    models::onboarding::offer_models,
     settings::SettingsFiles,
     terminal::Terminal,
 };
 
 /// Everything that is needed to choose the models of a run.
 pub(crate) struct ModelChoice {
-    reach: ProviderSet,
+    provider_set: ProviderSet,
     /// The script, read once, because it may come from a pipe.
     script: Option<Result<Arc<dyn Model>, CliError>>,
     /// The chosen model, or the error if no model is named and no key is available.
@@ -48,9 +50,9 @@ pub(crate) struct ModelChain {
     /// The fallbacks, each once.
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,
     /// The reasons for fallbacks that were skipped.
-    pub(crate) left_out: Vec<String>,
+    pub(crate) skipped: Vec<String>,
     /// The source of the choice. `None` for a script.
-    pub(crate) by: Option<ChoiceSource>,
+    pub(crate) source: Option<ChoiceSource>,
 }
 
 impl ModelChoice {
@@ -69,7 +71,7 @@ impl ModelChoice {
         let (script, flag) = match args.model() {
             ModelArg::Script(path) => (Some(script(path)), None),
             ModelArg::Named(name) => (None, Some(name)),
-            ModelArg::Unsaid => (None, None),
+            ModelArg::Unnamed => (None, None),
         };
         Ok(ModelChoice {
             recorder: None,
@@ -84,20 +86,20 @@ impl ModelChoice {
                 Some(Cassette::Record(path)) => Some(path.to_owned()),
                 _ => None,
             },
-            reach,
+            provider_set: reach,
         })
     }
 
     /// True if no model is chosen, so that the person may be asked. Always false while a cassette plays,
     /// which holds replies of its own models.
-    pub(crate) fn is_open(&self, args: &RunArgs) -> bool {
+    pub(crate) fn needs_question(&self, args: &RunArgs) -> bool {
         let plays = matches!(args.cassette(), Some(Cassette::Play(_)));
         self.choice.is_err() && self.script.is_none() && !plays
     }
 
     /// Asks the person for a model.
     pub(crate) async fn ask(&mut self, terminal: &Terminal) -> Result<(), CliError> {
-        if let Some(choice) = offer(terminal, &mut self.reach).await? {
+        if let Some(choice) = offer_models(terminal, &mut self.provider_set).await? {
             self.choice = Ok(choice);
         }
         Ok(())
@@ -109,18 +111,19 @@ impl ModelChoice {
             Some(script) => (script.clone()?, None),
             None => {
                 let choice = self.choice.clone()?;
-                (self.reach.find_chosen(&choice)?, Some(choice.by))
+                (self.provider_set.find_chosen(&choice)?, Some(choice.source))
             }
         };
-        let answering = self.reach.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
-        Ok(ModelChain { by, ..answering })
+        let answering =
+            self.provider_set.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
+        Ok(ModelChain { source: by, ..answering })
     }
 
     /// Returns the models of a run that begins. If a recording was requested, it starts here.
-    pub(crate) fn settle(&mut self) -> Result<ModelChain, CliError> {
+    pub(crate) fn start(&mut self) -> Result<ModelChain, CliError> {
         let answering = self.find()?;
         let Some(path) = self.record.take() else { return Ok(answering) };
-        self.recorder = Some(self.reach.record(&path)?);
+        self.recorder = Some(self.provider_set.record(&path)?);
         self.find()
     }
 
@@ -133,28 +136,29 @@ impl ModelChoice {
     /// Returns a hint for a failed reply. `models` are the models that were asked, in order.
     pub(crate) fn hint(&self, reply: &Reply, models: &[String]) -> Option<String> {
         let failed = reply.error.as_ref()?;
-        let by_nobody = matches!(&self.choice, Ok(ChosenModel { by: ChoiceSource::Key(_), .. }));
-        if self.reach.plays && by_nobody && failed.code == "other" {
-            return Some(RECORDED_WITH.into());
+        let by_nobody =
+            matches!(&self.choice, Ok(ChosenModel { source: ChoiceSource::Key(_), .. }));
+        if self.provider_set.is_playing && by_nobody && failed.code == "other" {
+            return Some(CASSETTE_MODEL_HINT.into());
         }
-        self.reach.hint(failed, models)
+        self.provider_set.hint(failed, models)
     }
 
     /// Returns a redactor that removes every key from the output of a run.
     pub(crate) fn redactor(&self) -> Redactor {
-        self.reach.redactor()
+        self.provider_set.redactor()
     }
 
     /// Returns the providers whose models may be named during the run.
     pub(crate) fn providers(&self) -> Providers {
-        self.reach.providers().clone()
+        self.provider_set.providers().clone()
     }
 }
 
 impl ModelChain {
     /// Creates a chain without fallbacks.
-    pub(crate) fn alone(model: Arc<dyn Model>) -> Self {
-        ModelChain { model, fallbacks: vec![], left_out: vec![], by: None }
+    pub(crate) fn without_fallbacks(model: Arc<dyn Model>) -> Self {
+        ModelChain { model, fallbacks: vec![], skipped: vec![], source: None }
     }
 
     /// Adds a fallback, unless the chain has it.
@@ -170,8 +174,8 @@ impl ModelChain {
     }
 
     /// Returns the model and the reason for its choice, if no one named it.
-    pub(crate) fn named_by_nobody(&self) -> Option<String> {
-        let by = self.by.as_ref().filter(|by| matches!(by, ChoiceSource::Key(_)))?;
+    pub(crate) fn describe_default_choice(&self) -> Option<String> {
+        let by = self.source.as_ref().filter(|by| matches!(by, ChoiceSource::Key(_)))?;
         Some(format!("{}, since {}", self.model.name(), by.words()))
     }
 
@@ -182,10 +186,10 @@ impl ModelChain {
 
     /// Returns a model that never answers, for commands that need none, and a flag that is set if it was
     /// asked.
-    pub(crate) fn nobody() -> (Self, Arc<AtomicBool>) {
+    pub(crate) fn without_model() -> (Self, Arc<AtomicBool>) {
         let asked = Arc::<AtomicBool>::default();
         let model = Arc::new(NoModel { name: "none".into(), asked: asked.clone() });
-        (ModelChain::alone(model), asked)
+        (ModelChain::without_fallbacks(model), asked)
     }
 }
 

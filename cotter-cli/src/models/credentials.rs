@@ -33,7 +33,7 @@ impl Credentials {
 
     fn read(path: &Path, project: &Path) -> Result<Self, CliError> {
         let shown = path.display();
-        if home::is_brought_by(path, project) {
+        if home::belongs_to_project(path, project) {
             let message = format!("{shown} lies in the project, and keys are not read there");
             let hint = format!("keep your own files outside {}", project.display());
             return Err(CliError::new(message).with_hint(hint));
@@ -48,7 +48,7 @@ impl Credentials {
         check_private(path, &file.metadata().map_err(cannot)?)?;
         let mut bytes = vec![];
         file.by_ref().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(cannot)?;
-        let keys = parse(&bytes).map_err(|error| broken(path, &error))?;
+        let keys = parse(&bytes).map_err(|error| invalid_file_error(path, &error))?;
         Ok(Credentials { keys })
     }
 
@@ -63,7 +63,7 @@ impl Credentials {
     }
 
     /// Adds a key, also to the file. Returns the file.
-    pub(crate) fn keep(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
+    pub(crate) fn store(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
         let path = home::credentials().ok_or_else(home::no_config)?;
         self.keys.insert(provider.to_owned(), key.clone());
         let keys =
@@ -116,7 +116,7 @@ fn parse(bytes: &[u8]) -> Result<BTreeMap<String, ApiKey>, SettingsError> {
 }
 
 /// Creates the error for an invalid file of keys, without quoting its contents.
-fn broken(path: &Path, error: &SettingsError) -> CliError {
+fn invalid_file_error(path: &Path, error: &SettingsError) -> CliError {
     let location =
         error.location().map(|location| format!(":{}:{}", location.line(), location.column()));
     let location = format!("{}{}", path.display(), location.unwrap_or_default());

@@ -15,10 +15,10 @@ use crate::{
 };
 
 /// The maximum number of local models in the offer.
-const MOST_OFFERED: usize = 7;
+const MAX_LOCAL_MODELS: usize = 7;
 
 /// The prefixes of keys, with their provider.
-const SHAPES: &[(&str, &str)] = &[
+const KEY_PREFIXES: &[(&str, &str)] = &[
     ("sk-ant-", "anthropic"),
     ("sk-or-", "openrouter"),
     ("AIza", "gemini"),
@@ -28,7 +28,7 @@ const SHAPES: &[(&str, &str)] = &[
 ];
 
 /// The prefix that keys of many providers share, with the default provider.
-const COMMON: (&str, &str) = ("sk-", "openai");
+const SHARED_PREFIX: (&str, &str) = ("sk-", "openai");
 
 /// One option of the offer.
 #[derive(Clone, Debug)]
@@ -39,13 +39,13 @@ enum SetupOption {
 }
 
 /// Offers the options. `None` if the person wants none of them.
-pub(crate) async fn offer(
+pub(crate) async fn offer_models(
     terminal: &Terminal,
     reach: &mut ProviderSet,
 ) -> Result<Option<ChosenModel>, CliError> {
     let local = reach.served_locally().await.unwrap_or_default();
-    let more = local.len().saturating_sub(MOST_OFFERED);
-    let local = local.into_iter().take(MOST_OFFERED).map(SetupOption::Local);
+    let more = local.len().saturating_sub(MAX_LOCAL_MODELS);
+    let local = local.into_iter().take(MAX_LOCAL_MODELS).map(SetupOption::Local);
     let offered: Vec<_> =
         [SetupOption::Key].into_iter().chain(local).chain([SetupOption::Rehearsal]).collect();
     let mut shown = "No model is set up. Who is to answer?\n".to_owned();
@@ -53,7 +53,7 @@ pub(crate) async fn offer(
         let words = match line {
             SetupOption::Key => "a provider whose key you have".to_owned(),
             SetupOption::Local(name) => {
-                format!("{}, {}", text::show_line(name), reach.local_place())
+                format!("{}, {}", text::show_line(name), reach.describe_local())
             }
             SetupOption::Rehearsal => "rehearsal, an offline stand-in, for this run".to_owned(),
         };
@@ -62,7 +62,7 @@ pub(crate) async fn offer(
     if more > 0 {
         shown += &format!("(and {more} more there, by name: `--model {LOCAL}/NAME`)\n");
     }
-    terminal.put(&shown).await.map_err(failed)?;
+    terminal.show_then_wait(&shown).await.map_err(failed)?;
     let prompt = format!("[1-{}], [n]one: ", offered.len());
     let read = |line: &str| match line.trim().to_ascii_lowercase().as_str() {
         "n" | "no" | "none" => Ok(None),
@@ -72,19 +72,19 @@ pub(crate) async fn offer(
             line.ok_or_else(|| format!("type a number from 1 to {}, or n", offered.len()))
         }
     };
-    match terminal.answer(&prompt, read).await.map_err(failed)?.flatten() {
+    match terminal.ask_until_valid(&prompt, read).await.map_err(failed)?.flatten() {
         None => Ok(None),
         Some(SetupOption::Rehearsal) => Ok(Some(chosen(Rehearsal::NAME))),
         Some(SetupOption::Local(name)) => {
             offer_to_keep_model(terminal, &name).await?;
             Ok(Some(chosen(&name)))
         }
-        Some(SetupOption::Key) => take_key(terminal, reach).await,
+        Some(SetupOption::Key) => ask_for_key(terminal, reach).await,
     }
 }
 
 fn chosen(name: &str) -> ChosenModel {
-    ChosenModel { name: name.to_owned(), by: ChoiceSource::Person }
+    ChosenModel { name: name.to_owned(), source: ChoiceSource::Person }
 }
 
 fn failed(cause: io::Error) -> CliError {
@@ -92,7 +92,7 @@ fn failed(cause: io::Error) -> CliError {
 }
 
 /// Asks for a key, its provider and a model.
-async fn take_key(
+async fn ask_for_key(
     terminal: &Terminal,
     reach: &mut ProviderSet,
 ) -> Result<Option<ChosenModel>, CliError> {
@@ -104,12 +104,12 @@ async fn take_key(
         }
     };
     let prompt = "Paste the key (it is not shown): ";
-    let Some(key) = terminal.secret(prompt, read).await.map_err(failed)?.flatten() else {
+    let Some(key) = terminal.ask_secret(prompt, read).await.map_err(failed)?.flatten() else {
         return Ok(None);
     };
-    let Some(ready) = whose(terminal, &key).await? else { return Ok(None) };
-    let Some(name) = which(terminal, ready).await? else { return Ok(None) };
-    reach.take_key(ready.name, &key);
+    let Some(ready) = find_key_provider(terminal, &key).await? else { return Ok(None) };
+    let Some(name) = choose_model(terminal, ready).await? else { return Ok(None) };
+    reach.use_key(ready.name, &key);
     // Settings that name a model without its key would end the next run.
     if offer_to_keep_key(terminal, reach, ready, &key).await? {
         offer_to_keep_model(terminal, &name).await?;
@@ -118,20 +118,23 @@ async fn take_key(
 }
 
 /// Returns the provider of a key: by its prefix, else as the person says. `None` if they do not say.
-async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Ready>, CliError> {
+async fn find_key_provider(
+    terminal: &Terminal,
+    key: &ApiKey,
+) -> Result<Option<&'static Ready>, CliError> {
     let with_keys = || READY.iter().filter(|ready| ready.key_variable.is_some());
     let find = |name: &str| with_keys().find(|ready| ready.name == name);
-    let shape = SHAPES.iter().find(|(start, _)| key.expose().starts_with(start));
+    let shape = KEY_PREFIXES.iter().find(|(start, _)| key.expose().starts_with(start));
     if let Some(ready) = shape.and_then(|(_, name)| find(name)) {
         return Ok(Some(ready));
     }
-    let usual = Some(COMMON.1).filter(|_| key.expose().starts_with(COMMON.0));
+    let usual = Some(SHARED_PREFIX.1).filter(|_| key.expose().starts_with(SHARED_PREFIX.0));
     let names: Vec<_> = with_keys().map(|ready| ready.name).collect();
     let names = names.join(", ");
     let enter = usual.unwrap_or("leave it");
     let mut prompt = format!("Whose key is it? {names} (Enter: {enter}): ");
     loop {
-        let line = terminal.answer(&prompt, |line| Ok(line.trim().to_owned())).await;
+        let line = terminal.ask_until_valid(&prompt, |line| Ok(line.trim().to_owned())).await;
         let Some(line) = line.map_err(failed)? else { return Ok(None) };
         match (line.as_str(), find(&line)) {
             ("", _) => return Ok(usual.and_then(find)),
@@ -149,14 +152,14 @@ async fn whose(terminal: &Terminal, key: &ApiKey) -> Result<Option<&'static Read
 }
 
 /// Returns the model to use: the provider's default, else the one that the person names.
-async fn which(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, CliError> {
+async fn choose_model(terminal: &Terminal, ready: &Ready) -> Result<Option<String>, CliError> {
     let name = |model: &str| format!("{}/{model}", ready.name);
     if let Some(model) = ready.default_model {
         return Ok(Some(name(model)));
     }
     let read = |line: &str| Ok(Some(line.trim()).filter(|line| !line.is_empty()).map(name));
     let prompt = format!("Which model of `{0}`? {0}/", ready.name);
-    Ok(terminal.answer(&prompt, read).await.map_err(failed)?.flatten())
+    Ok(terminal.ask_until_valid(&prompt, read).await.map_err(failed)?.flatten())
 }
 
 /// Stores a key if the person agrees. Returns true if it is stored.
@@ -171,7 +174,7 @@ async fn offer_to_keep_key(
     if !terminal.confirm(&question).await {
         return Ok(false);
     }
-    reach.keep_key(ready.name, key)?;
+    reach.store_key(ready.name, key)?;
     Ok(true)
 }
 

@@ -8,7 +8,7 @@ use crate::{error::CliError, paths as home};
 
 /// Returns the address that `OLLAMA_HOST` means. The value may lack a scheme, a host or a port. It may be the
 /// address that a server listens on.
-pub(crate) fn ollama(host: &str) -> Result<String, String> {
+pub(crate) fn parse_ollama_host(host: &str) -> Result<String, String> {
     let host = host.trim().trim_matches(['"', '\'']);
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
     let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -42,7 +42,7 @@ pub(crate) fn ollama(host: &str) -> Result<String, String> {
 pub(crate) struct Proxies {
     secure: Option<Proxy>,
     plain: Option<Proxy>,
-    except: String,
+    exceptions: String,
 }
 
 /// A proxy, and the variable that names it.
@@ -71,11 +71,11 @@ impl Proxies {
             None => either("http_proxy"),
             Some(_) => named("http_proxy"),
         };
-        let except = get("no_proxy").or_else(|| get("NO_PROXY")).unwrap_or_default();
+        let exceptions = get("no_proxy").or_else(|| get("NO_PROXY")).unwrap_or_default();
         Proxies {
             secure: either("https_proxy").or_else(|| all.clone()),
             plain: plain.or(all),
-            except,
+            exceptions,
         }
     }
 
@@ -87,14 +87,14 @@ impl Proxies {
     }
 
     /// Describes in words the proxy for an address.
-    pub(crate) fn words_to(&self, url: &str) -> Option<String> {
+    pub(crate) fn describe_proxy(&self, url: &str) -> Option<String> {
         let Proxy { variable, .. } = self.of(url)?;
-        let except = if self.except.is_empty() { "" } else { ", unless `NO_PROXY` excepts it" };
+        let except = if self.exceptions.is_empty() { "" } else { ", unless `NO_PROXY` excepts it" };
         Some(format!("the proxy that `{variable}` names{except}"))
     }
 
     /// Adds the proxy for an address to `http`.
-    pub(crate) fn way_to(&self, url: &str, http: Http) -> Result<Http, CliError> {
+    pub(crate) fn add_proxy(&self, url: &str, http: Http) -> Result<Http, CliError> {
         let Some(Proxy { url: proxy, variable }) = self.of(url) else { return Ok(http) };
         let kind = proxy.split_once("://").map_or("", |(kind, _)| kind);
         if !["http", "https"].contains(&kind.to_ascii_lowercase().as_str()) {
@@ -104,7 +104,7 @@ impl Proxies {
             ))
             .with_hint("a proxy is `http://HOST:PORT` or `https://HOST:PORT`"));
         }
-        Ok(http.with_proxy(proxy, &self.except))
+        Ok(http.with_proxy(proxy, &self.exceptions))
     }
 }
 
@@ -131,10 +131,10 @@ mod tests {
             (" \"10.0.0.7\" ", "http://10.0.0.7:11434/v1"),
         ];
         for (host, url) in cases {
-            assert_eq!(ollama(host).as_deref(), Ok(url), "{host}");
+            assert_eq!(parse_ollama_host(host).as_deref(), Ok(url), "{host}");
         }
         for host in ["ftp://x", "localhost:port", "http://a b"] {
-            assert!(ollama(host).is_err(), "{host}");
+            assert!(parse_ollama_host(host).is_err(), "{host}");
         }
     }
 
@@ -147,11 +147,11 @@ mod tests {
         let proxies = Proxies::read(get);
         let https = url.starts_with("https:");
         let proxy = if https { &proxies.secure } else { &proxies.plain };
-        match proxies.way_to(url, Http::new()) {
+        match proxies.add_proxy(url, Http::new()) {
             Err(failure) => failure.message().to_owned(),
             Ok(_) if Http::is_local(url) => "direct".into(),
             Ok(_) => proxy.as_ref().map_or("direct".into(), |proxy| {
-                format!("{} by {} but for {:?}", proxy.url, proxy.variable, proxies.except)
+                format!("{} by {} but for {:?}", proxy.url, proxy.variable, proxies.exceptions)
             }),
         }
     }

@@ -20,13 +20,13 @@ impl ProviderSet {
     /// Returns a hint for a failure. `models` are the models that were asked, in order.
     pub(crate) fn hint(&self, failed: &RunFailure, models: &[String]) -> Option<String> {
         // A cassette plays, so nothing was sent.
-        if self.plays {
+        if self.is_playing {
             return None;
         }
         // The last model failed last, unless the failure names another.
         let named = models.iter().rev().find(|name| failed.message.contains(name.as_str()));
         let (provider, _) = named.or(models.last())?.split_once('/')?;
-        let way = self.ways.get(provider)?;
+        let way = self.routes.get(provider)?;
         match failed.code.as_str() {
             "auth" => Some(match &way.key {
                 Some(from) => format!("the key that was sent is from {}", text::show_line(from)),

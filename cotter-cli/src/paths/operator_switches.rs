@@ -25,45 +25,46 @@ pub(crate) struct OperatorSwitches {
 impl OperatorSwitches {
     /// Reads the variables. A value that is not understood is an error, not "unset".
     pub(crate) fn read() -> Result<Self, CliError> {
-        let commands = match said(COMMANDS)?.as_deref().map(str::trim) {
+        let commands = match read_variable(COMMANDS)?.as_deref().map(str::trim) {
             None | Some("0") => false,
             Some("1") => true,
-            Some(other) => return Err(strange(COMMANDS, other, "it is 1 or left out")),
+            Some(other) => return Err(unknown_value_error(COMMANDS, other, "it is 1 or left out")),
         };
-        let webhooks = match std::env::var_os(WEBHOOKS).map(|_| said(WEBHOOKS)).transpose()? {
-            None => Webhooks::new(),
-            Some(list) => {
-                let list = list.unwrap_or_default();
-                let hosts = list.split(',').map(str::trim).filter(|host| !host.is_empty());
-                Webhooks::only(hosts).map_err(|why| {
-                    CliError::usage(format!("`{WEBHOOKS}`: {why}")).with_hint(
-                        "it lists hosts, with commas between: hooks.example.com,localhost:8443",
-                    )
-                })?
-            }
-        };
+        let webhooks =
+            match std::env::var_os(WEBHOOKS).map(|_| read_variable(WEBHOOKS)).transpose()? {
+                None => Webhooks::new(),
+                Some(list) => {
+                    let list = list.unwrap_or_default();
+                    let hosts = list.split(',').map(str::trim).filter(|host| !host.is_empty());
+                    Webhooks::only(hosts).map_err(|why| {
+                        CliError::usage(format!("`{WEBHOOKS}`: {why}")).with_hint(
+                            "it lists hosts, with commas between: hooks.example.com,localhost:8443",
+                        )
+                    })?
+                }
+            };
         Ok(OperatorSwitches { commands, webhooks: Arc::new(webhooks) })
     }
 
     /// Returns the switches in the form that the reader of a profile takes.
-    pub(crate) fn leave(&self) -> ProfileGrants<'_> {
+    pub(crate) fn profile_grants(&self) -> ProfileGrants<'_> {
         ProfileGrants { commands: self.commands, posts: Some(&*self.webhooks) }
     }
 }
 
 /// Returns the class of hooks of projects, spaces and profiles that is disabled.
-pub(crate) fn hooks_off() -> Result<Option<DisabledHooks>, CliError> {
-    match said(DISABLE)?.as_deref().map(str::trim) {
+pub(crate) fn read_disabled_hooks() -> Result<Option<DisabledHooks>, CliError> {
+    match read_variable(DISABLE)?.as_deref().map(str::trim) {
         None | Some("0") => Ok(None),
         Some("1") => Ok(Some(DisabledHooks::Observers)),
         Some("force") => Ok(Some(DisabledHooks::All)),
-        Some(other) => Err(strange(DISABLE, other, "it is 1, force or left out")),
+        Some(other) => Err(unknown_value_error(DISABLE, other, "it is 1, force or left out")),
     }
 }
 
 /// Returns the value of a variable; an empty value counts as unset. A value that is not UTF-8 is an error,
 /// not "unset".
-fn said(variable: &str) -> Result<Option<String>, CliError> {
+fn read_variable(variable: &str) -> Result<Option<String>, CliError> {
     match std::env::var(variable) {
         Err(std::env::VarError::NotUnicode(_)) => {
             Err(CliError::usage(format!("`{variable}` is no text"))
@@ -74,6 +75,6 @@ fn said(variable: &str) -> Result<Option<String>, CliError> {
     }
 }
 
-fn strange(variable: &str, value: &str, hint: &str) -> CliError {
+fn unknown_value_error(variable: &str, value: &str, hint: &str) -> CliError {
     CliError::usage(format!("`{variable}` is `{value}`, which means nothing")).with_hint(hint)
 }

@@ -15,14 +15,14 @@ use cotter_files::{
 };
 
 /// Tools that exist only with something else: skills, subagents, or a home folder.
-pub(crate) const SOMETIMES: [&str; 5] =
+pub(crate) const OPTIONAL_TOOLS: [&str; 5] =
     ["invoke_skill", "invoke_subagent", "remember", "recall", "forget"];
 
 /// Tools of Claude Code whose names resemble names of other tools.
-const ONLY_THEIRS: [&str; 3] = ["WebSearch", "NotebookRead", "TodoWrite"];
+const CLAUDE_ONLY_TOOLS: [&str; 3] = ["WebSearch", "NotebookRead", "TodoWrite"];
 
 /// True if the tool exists, or may exist later.
-pub(crate) fn is_there(tool: &str, known: &[&str]) -> bool {
+pub(crate) fn may_exist(tool: &str, known: &[&str]) -> bool {
     let may_be = tool.contains(['*', '?', '[', '{']) || tool.starts_with("mcp__");
     may_be || known.contains(&tool)
 }
@@ -30,9 +30,9 @@ pub(crate) fn is_there(tool: &str, known: &[&str]) -> bool {
 /// A tool name that matches no tool.
 pub(crate) struct UnknownTool<'a> {
     /// The tool that was probably meant, in the spelling of the program that the name comes from.
-    pub(crate) near: Option<&'a str>,
+    pub(crate) suggestion: Option<&'a str>,
     /// True if another program may have the tool, so that the name is no typo.
-    pub(crate) is_theirs: bool,
+    pub(crate) may_be_foreign: bool,
 }
 
 impl<'a> UnknownTool<'a> {
@@ -40,12 +40,12 @@ impl<'a> UnknownTool<'a> {
         let ours = text::nearest(tool, known.iter().copied());
         let theirs = text::nearest(tool, Rule::other_names());
         let is_upper = tool.starts_with(char::is_uppercase);
-        let near = match is_upper {
-            _ if ONLY_THEIRS.contains(&tool) => None,
+        let suggestion = match is_upper {
+            _ if CLAUDE_ONLY_TOOLS.contains(&tool) => None,
             true => theirs.or(ours),
             false => ours.or(theirs),
         };
-        UnknownTool { near, is_theirs: is_upper && near.is_none() }
+        UnknownTool { suggestion, may_be_foreign: is_upper && suggestion.is_none() }
     }
 }
 
@@ -57,8 +57,9 @@ pub(crate) fn check_actions(
 ) -> Result<Vec<SettingsError>, SettingsError> {
     let mut told = vec![];
     for action in &profile.actions {
-        for tool in action.tools.iter().flatten().filter(|tool| !is_there(tool, known)) {
-            let UnknownTool { near, is_theirs } = UnknownTool::of(tool, known);
+        for tool in action.tools.iter().flatten().filter(|tool| !may_exist(tool, known)) {
+            let UnknownTool { suggestion: near, may_be_foreign: is_theirs } =
+                UnknownTool::of(tool, known);
             let shown = text::clip(&text::show_line(tool), 60).into_owned();
             let does = if action.is_gate() { "guards nothing" } else { "is never done" };
             let why = format!("there is no tool `{shown}`: for it `{}` {does}", action.name);
@@ -76,17 +77,20 @@ pub(crate) fn check_actions(
 }
 
 /// Returns warnings about rules that can never match: a deny rule with a typo protects nothing.
-pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> Vec<SettingsError> {
+pub(crate) fn unmatched_rule_warnings(
+    permissions: &Permissions,
+    agent: &Agent,
+) -> Vec<SettingsError> {
     let Permissions { allow, ask, deny, .. } = permissions;
     let kinds = [(RuleKind::Allow, allow), (RuleKind::Ask, ask), (RuleKind::Deny, deny)];
     let tools = agent.tools();
     let mut known: Vec<&str> = tools.specs().map(|spec| spec.name.as_str()).collect();
-    known.extend(SOMETIMES);
+    known.extend(OPTIONAL_TOOLS);
     let mut told = vec![];
     for (kind, written) in kinds.into_iter().flat_map(|(k, all)| all.iter().map(move |w| (k, w))) {
         let Ok(rule) = Rule::parse(kind, &written.text) else { continue };
         let tool = rule.tool();
-        if is_there(tool, &known) {
+        if may_exist(tool, &known) {
             continue;
         }
         let others = text::nearest(tool, Rule::other_names());
@@ -100,13 +104,18 @@ pub(crate) fn about_unknown_tools(permissions: &Permissions, agent: &Agent) -> V
 }
 
 /// Returns warnings about a hook for tools that do not exist: a gate with a typo protects nothing.
-pub(crate) fn about_blind(path: &Path, name: &str, tools: &[String], agent: &Agent) -> Vec<String> {
+pub(crate) fn unknown_tool_warnings(
+    path: &Path,
+    name: &str,
+    tools: &[String],
+    agent: &Agent,
+) -> Vec<String> {
     let all = agent.tools();
     let mut known: Vec<&str> = all.specs().map(|spec| spec.name.as_str()).collect();
-    known.extend(SOMETIMES);
+    known.extend(OPTIONAL_TOOLS);
     let mut told = vec![];
     for tool in tools {
-        if is_there(tool, &known) {
+        if may_exist(tool, &known) {
             continue;
         }
         let near = text::nearest(tool, known.iter().copied());

@@ -18,7 +18,7 @@ use crate::{
 
 /// Returns the person's home folder, as seen from a project.
 pub(crate) fn home_folder(workspace: &Workspace) -> HomeFolder<'_> {
-    HomeFolder { path: home::folder(), workspace }
+    HomeFolder { path: home::person_home(), workspace }
 }
 
 /// Asks once whether the home folder's files are used. Without a terminal they are not used, and a message
@@ -28,38 +28,38 @@ pub(crate) async fn ask_home(
     args: &RunArgs,
     style: ColorChoice,
 ) -> Result<Option<String>, CliError> {
-    let found = home_folder(workspace).brings();
+    let found = home_folder(workspace).used_folders();
     let Some(path) = home::user_settings().filter(|_| !found.is_empty() && !args.shape.safe_mode)
     else {
         return Ok(None);
     };
     // A file that cannot be read is reported when all settings are loaded.
     let said = Settings::load(&path, SettingsOwner::User).map(|read| read.unwrap_or_default());
-    if said.map_or(true, |said| said.foreign.home.is_some()) {
+    if said.map_or(true, |said| said.claude.home.is_some()) {
         return Ok(None);
     }
-    let shown: Vec<_> = found.iter().map(|path| crate::trust::shown(path)).collect();
+    let shown: Vec<_> = found.iter().map(|path| crate::trust::show_path(path)).collect();
     let shown = shown.join(" and ");
     let terminal = args.ask.then(|| Terminal::open(style, Screen::default()).ok()).flatten();
-    let Some(terminal) = terminal else { return Ok(headless(&shown)) };
+    let Some(terminal) = terminal else { return Ok(notice_without_terminal(&shown)) };
     let (brings, more) = match ClaudeSummary::read(workspace) {
         Ok(gist) => (gist.shown(), gist.whole()),
         Err(failure) => (format!("  broken    {}\n", failure.one_line()), failure.one_line()),
     };
-    let kept = crate::trust::shown(&path);
+    let kept = crate::trust::show_path(&path);
     let question = format!(
         "Also use what is in {shown}?\n{brings}It would be yours here too. The answer is kept in {kept}."
     );
-    let shows = ExtraDetail { what: "every hook, rule and server", text: || more.clone() };
+    let shows = ExtraDetail { description: "every hook, rule and server", text: || more.clone() };
     if let Some(answer) = terminal.decide_or_show(&question, shows).await {
-        own_settings::use_home(answer)?;
+        own_settings::store_home_choice(answer)?;
     }
     Ok(None)
 }
 
 /// Returns the message for a run without a terminal, the first time only.
-fn headless(shown: &str) -> Option<String> {
-    let mark = home::told_of_claude()?;
+fn notice_without_terminal(shown: &str) -> Option<String> {
+    let mark = home::claude_notice_marker()?;
     if mark.exists() {
         return None;
     }

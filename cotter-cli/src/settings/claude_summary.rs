@@ -5,13 +5,13 @@ use cotter::{Workspace, text};
 use cotter_files::{
     claude::{
         ClaudeEntry,
-        project::{ClaudeUnit, ExtensionFolder, of_person},
+        project::{ClaudeUnit, ExtensionFolder, load_person},
     },
     command_hook::entry::{CommandHook, CommandLine},
     extensions,
 };
 
-use crate::{error::CliError, settings::claude_home::home_folder, trust::shown};
+use crate::{error::CliError, settings::claude_home::home_folder, trust::show_path};
 
 /// A summary of the files for Claude Code in the home folder.
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct ClaudeCounts {
 impl ClaudeSummary {
     /// Reads the files that would be used. Starts nothing.
     pub(crate) fn read(workspace: &Workspace) -> Result<Self, CliError> {
-        let parts = of_person(&[], true, &home_folder(workspace))?;
+        let parts = load_person(&[], true, &home_folder(workspace))?;
         let mut numbers = ClaudeCounts::default();
         parts.iter().for_each(|part| numbers.add(part));
         Ok(ClaudeSummary { rows: numbers.rows(), lines: parts.iter().flat_map(lines).collect() })
@@ -70,10 +70,10 @@ impl ClaudeCounts {
         self.hooks += part.settings.hooks.len();
         let rules = [&permissions.deny, &permissions.ask, &permissions.allow];
         self.rules.iter_mut().zip(rules).for_each(|(number, rules)| *number += rules.len());
-        let mode = permissions.mode.map(|mode| format!("{mode}, says {}", shown(&part.path)));
+        let mode = permissions.mode.map(|mode| format!("{mode}, says {}", show_path(&part.path)));
         self.modes.extend(mode);
         self.servers += part.servers.iter().count();
-        for ExtensionFolder { folder, loading, plugin, .. } in &part.brings {
+        for ExtensionFolder { folder, loading, plugin, .. } in &part.extension_folders {
             let loaded = match plugin {
                 Some(plugin) => plugin.extensions(folder, loading),
                 None => extensions::load(folder, loading),
@@ -119,16 +119,16 @@ fn lines(part: &ClaudeUnit) -> Vec<String> {
     let rules = kinds.into_iter().flat_map(|(kind, rules)| {
         rules.iter().map(move |rule| format!("  {kind} {}", line(&rule.text)))
     });
-    let hooks = part.settings.hooks.iter().map(of_hook);
+    let hooks = part.settings.hooks.iter().map(hook_line);
     let servers = part.servers.iter().map(|server| format!("  server {}", line(server.name())));
     let all: Vec<_> = hooks.chain(rules).chain(servers).collect();
     match all.is_empty() {
         true => vec![],
-        false => [vec![format!("{}:", shown(&part.path))], all].concat(),
+        false => [vec![format!("{}:", show_path(&part.path))], all].concat(),
     }
 }
 
-fn of_hook(hook: &CommandHook) -> String {
+fn hook_line(hook: &CommandHook) -> String {
     let entry = ClaudeEntry::of(hook);
     let event = entry.map_or_else(|| hook.point.name(), |entry| entry.event().name());
     let address = entry.and_then(ClaudeEntry::address);

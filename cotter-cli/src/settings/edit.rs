@@ -19,7 +19,7 @@ use crate::{error::CliError, paths as home};
 
 /// Edits the file and returns its path. The file is written only if the result can be parsed and `is_so`
 /// accepts it; otherwise it stays the same.
-pub(crate) fn change(
+pub(crate) fn edit_settings(
     edit: impl FnOnce(&str) -> Option<String>,
     is_so: impl FnOnce(&Settings) -> bool,
 ) -> Result<PathBuf, CliError> {
@@ -42,52 +42,52 @@ pub(crate) fn change(
 }
 
 /// The allow rules that a person stored through this process. They need no second confirmation.
-static SAID: Mutex<Vec<String>> = Mutex::new(vec![]);
+static STORED_RULES: Mutex<Vec<String>> = Mutex::new(vec![]);
 
 /// Returns the allow rules that a person stored through this process.
-pub(crate) fn said() -> Vec<String> {
-    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
+pub(crate) fn stored_rules() -> Vec<String> {
+    STORED_RULES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Removes rules from this list, after the person took them out of their settings.
-pub(crate) fn forget<'r>(rules: impl Iterator<Item = &'r String>) {
+pub(crate) fn forget_rules<'r>(rules: impl Iterator<Item = &'r String>) {
     let gone: Vec<_> = rules.collect();
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut said = STORED_RULES.lock().unwrap_or_else(PoisonError::into_inner);
     said.retain(|rule| !gone.contains(&rule));
 }
 
 /// Adds allow rules. Rules that the file has already are not added again.
 pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, CliError> {
     let has = |list: &[SourcedText], rule: &String| list.iter().any(|known| known.text == *rule);
-    let path = change(
+    let path = edit_settings(
         |text| with_rules(text, rules),
         |settings| rules.iter().all(|rule| has(&settings.permissions.allow, rule)),
     )?;
-    SAID.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(rules);
+    STORED_RULES.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(rules);
     Ok(path)
 }
 
 /// Removes an allow rule, wherever it stands in the list.
 pub(crate) fn revoke(rule: &str) -> Result<PathBuf, CliError> {
     let gone = |list: &[SourcedText]| list.iter().all(|known| known.text != rule);
-    change(|text| without_rule(text, rule), |settings| gone(&settings.permissions.allow))
+    edit_settings(|text| without_rule(text, rule), |settings| gone(&settings.permissions.allow))
 }
 
 /// Stores whether files for Claude Code in the home folder are used.
-pub(crate) fn use_home(answer: bool) -> Result<PathBuf, CliError> {
+pub(crate) fn store_home_choice(answer: bool) -> Result<PathBuf, CliError> {
     let edit = |text: &str| {
         let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
         let claude = root.object_value_or_create()?.object_value_or_create("claude")?;
         claude.append("home", CstInputValue::Bool(answer));
         Some(root.to_string())
     };
-    change(edit, |settings| settings.foreign.home == Some(answer))
+    edit_settings(edit, |settings| settings.claude.home == Some(answer))
 }
 
 /// Stores the person's choice of a model in their settings. Returns the file.
 pub(crate) fn keep_model(name: &str) -> Result<PathBuf, CliError> {
     let is_so = |settings: &Settings| settings.model.as_ref().is_some_and(|m| m.text == name);
-    change(|text| Some(with_model(text, name)), is_so)
+    edit_settings(|text| Some(with_model(text, name)), is_so)
 }
 
 fn with_rules(text: &str, rules: &[String]) -> Option<String> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use cotter_files::extensions::{Diagnostic, Severity};
 
-use crate::{terminal::style::count, trust::shown};
+use crate::{terminal::style::count, trust::show_path};
 
 /// The diagnostics about the files of a folder, or about one file.
 #[derive(Clone)]
@@ -15,11 +15,11 @@ pub(crate) struct FileReport {
     /// All diagnostics, of every severity.
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// The command that lists all diagnostics.
-    by: String,
+    full_list_command: String,
 }
 
 /// The number of diagnostics per folder that are listed one by one.
-const HANDFUL: usize = 5;
+const MAX_LISTED: usize = 5;
 
 /// Returns the lines to print at a start.
 pub(crate) fn in_short(about: &[FileReport]) -> Vec<String> {
@@ -29,14 +29,14 @@ pub(crate) fn in_short(about: &[FileReport]) -> Vec<String> {
 impl FileReport {
     /// Creates a report about files that `cotter doctor` reads.
     pub(crate) fn new(folder: &Path, diagnostics: Vec<Diagnostic>) -> Self {
-        FileReport { folder: folder.into(), diagnostics, by: "cotter doctor".into() }
+        FileReport { folder: folder.into(), diagnostics, full_list_command: "cotter doctor".into() }
     }
 
     /// Creates a report about the files of a space. It names `cotter spaces check`, because `cotter doctor`
     /// loads no space.
     pub(crate) fn of_space(folder: &Path, diagnostics: Vec<Diagnostic>) -> Self {
-        let by = format!("cotter spaces check {}", shown(folder));
-        FileReport { by, ..FileReport::new(folder, diagnostics) }
+        let full_list_command = format!("cotter spaces check {}", show_path(folder));
+        FileReport { full_list_command, ..FileReport::new(folder, diagnostics) }
     }
 
     /// Lists unused files one by one and the rest as numbers. Notes alone print nothing.
@@ -49,10 +49,10 @@ impl FileReport {
         let mut lost = of(&[Severity::InPart]);
         lost.extend(of(&[Severity::Rejected]));
         let (repaired, notes) = (of(&[Severity::Repaired]), of(&[Severity::Warning]).len());
-        let mut said: Vec<_> = lost.iter().take(HANDFUL).map(ToString::to_string).collect();
+        let mut said: Vec<_> = lost.iter().take(MAX_LISTED).map(ToString::to_string).collect();
         let mut rest = vec![];
-        if lost.len() > HANDFUL {
-            rest.push(format!("{} more not used", lost.len() - HANDFUL));
+        if lost.len() > MAX_LISTED {
+            rest.push(format!("{} more not used", lost.len() - MAX_LISTED));
         }
         match repaired[..] {
             [] => {}
@@ -62,8 +62,8 @@ impl FileReport {
         }
         if !rest.is_empty() {
             rest.extend((notes > 0).then(|| count(notes, "note")));
-            let (folder, rest) = (shown(&self.folder), rest.join(", "));
-            said.push(format!("{folder}: {rest} (`{}` tells each)", self.by));
+            let (folder, rest) = (show_path(&self.folder), rest.join(", "));
+            said.push(format!("{folder}: {rest} (`{}` tells each)", self.full_list_command));
         }
         said
     }

@@ -24,24 +24,24 @@ use crate::{
 /// A load of several owners at once, with its messages.
 pub(crate) struct PendingLoad<'a> {
     pub(crate) agent: &'a Agent,
-    pub(crate) starts: Arc<dyn HookHost>,
+    pub(crate) hook_host: Arc<dyn HookHost>,
     pub(crate) names: TakenNames,
     pub(crate) owners: Vec<Owner>,
-    pub(crate) told: Vec<String>,
+    pub(crate) messages: Vec<String>,
     /// All diagnostics about files, of every severity.
-    pub(crate) about: Vec<FileReport>,
+    pub(crate) reports: Vec<FileReport>,
     change: RegistryChange,
     /// The owners that were loaded before.
     before: Vec<Owner>,
     /// The class of hooks that is disabled.
-    off: Option<DisabledHooks>,
+    disabled_hooks: Option<DisabledHooks>,
     /// Returns true if a person already agreed to what this owner registers.
-    is_said: Box<dyn Fn(&Owner) -> bool + 'a>,
+    is_agreed: Box<dyn Fn(&Owner) -> bool + 'a>,
 }
 
 impl<'a> PendingLoad<'a> {
     /// Creates the first load of an agent. The person who starts the agent agrees to all of it.
-    pub(crate) fn at_the_start(
+    pub(crate) fn first_load(
         agent: &'a Agent,
         starts: Arc<dyn HookHost>,
     ) -> Result<Self, CliError> {
@@ -56,15 +56,15 @@ impl<'a> PendingLoad<'a> {
     ) -> Result<Self, CliError> {
         Ok(PendingLoad {
             agent,
-            starts,
+            hook_host: starts,
             names: TakenNames::of(agent, before),
             owners: vec![],
-            told: vec![],
-            about: vec![],
+            messages: vec![],
+            reports: vec![],
             change: RegistryChange::new().of_files(),
             before: before.to_vec(),
-            off: switches::hooks_off()?,
-            is_said: Box::new(is_said),
+            disabled_hooks: switches::read_disabled_hooks()?,
+            is_agreed: Box::new(is_said),
         })
     }
 
@@ -75,17 +75,17 @@ impl<'a> PendingLoad<'a> {
         agreed: bool,
         extension: impl FnOnce(&mut Registry),
     ) {
-        let agreed = agreed || (self.is_said)(owner);
+        let agreed = agreed || (self.is_agreed)(owner);
         // An owner whose contents changed since they were trusted may not rewrite. A run keeps the contents
         // that it began with.
         let rewrites = |owner: &Owner| owner.may(Power::Transform);
-        let known = self.before.iter().find(|known| known.is(owner) && rewrites(known));
+        let known = self.before.iter().find(|known| known.is_same_unit(owner) && rewrites(known));
         if let Some(known) = known.filter(|_| !agreed && !rewrites(owner)) {
             self.owners.push(known.clone());
             return;
         }
         self.owners.push(owner.clone());
-        let (off, mut left_out) = (self.off, vec![]);
+        let (off, mut left_out) = (self.disabled_hooks, vec![]);
         let extension = |unit: &mut Registry| {
             extension(unit);
             left_out = off.map(|off| unit.leave_out_hooks(off)).unwrap_or_default();
@@ -96,7 +96,7 @@ impl<'a> PendingLoad<'a> {
         };
         if !left_out.is_empty() {
             let names: Vec<_> = left_out.iter().map(|name| format!("`{name}`")).collect();
-            self.told.push(format!(
+            self.messages.push(format!(
                 "hooks are switched off by `COTTER_DISABLE_HOOKS`: {owner} is without {}",
                 names.join(", ")
             ));
@@ -104,21 +104,21 @@ impl<'a> PendingLoad<'a> {
     }
 
     /// Adds the diagnostics about the files of a folder.
-    pub(crate) fn tell_of(&mut self, folder: &Path, diagnostics: &[Diagnostic]) {
-        self.about.push(FileReport::new(folder, diagnostics.to_vec()));
+    pub(crate) fn add_diagnostics(&mut self, folder: &Path, diagnostics: &[Diagnostic]) {
+        self.reports.push(FileReport::new(folder, diagnostics.to_vec()));
     }
 
     /// Returns the messages to print at a start.
-    pub(crate) fn in_short(&self) -> Vec<String> {
-        self.told.iter().cloned().chain(about::in_short(&self.about)).collect()
+    pub(crate) fn start_messages(&self) -> Vec<String> {
+        self.messages.iter().cloned().chain(about::in_short(&self.reports)).collect()
     }
 
     /// Unloads the owners that were loaded before and are gone now.
-    pub(crate) fn drop_others(&mut self, before: &[Owner]) {
+    pub(crate) fn unload_missing(&mut self, before: &[Owner]) {
         let loaded = self.owners.clone();
-        let is_gone = |owner: &&Owner| !loaded.iter().any(|known| known.is(owner));
+        let is_gone = |owner: &&Owner| !loaded.iter().any(|known| known.is_same_unit(owner));
         for owner in before.iter().filter(is_gone) {
-            match (self.is_said)(owner) {
+            match (self.is_agreed)(owner) {
                 true => self.change.load_agreed(owner.clone(), |_| {}),
                 false => self.change.load(owner.clone(), |_| {}),
             };
@@ -128,7 +128,7 @@ impl<'a> PendingLoad<'a> {
     /// Records that a person agreed to these changes, which make the policy looser, and to the rules that
     /// they had stored.
     pub(crate) fn agree_to(&mut self, looser: Vec<String>) {
-        let said = own_settings::said().into_iter();
+        let said = own_settings::stored_rules().into_iter();
         let said = said.map(|rule| format!("new: rule `allow {rule}`"));
         let change = std::mem::take(&mut self.change);
         self.change = change.agreed_to(looser.into_iter().chain(said));

@@ -22,7 +22,7 @@ const SYSTEM: [&str; 6] = [
 ];
 
 /// Toolchains and package caches, below the home folder.
-const AT_HOME: [&str; 21] = [
+const HOME_READABLE: [&str; 21] = [
     ".cargo/bin",
     ".cargo/env",
     ".cargo/config.toml",
@@ -63,18 +63,18 @@ const CACHES: [&str; 12] = [
 ];
 
 /// Adds to the workspace all folders that calls may read or write, and all closed folders.
-pub(crate) fn furnish(
+pub(crate) fn add_access(
     workspace: Workspace,
     reach: &AccessSettings,
     added: &[PathBuf],
 ) -> Result<Workspace, CliError> {
-    let home = home::folder();
-    let at_home = home.iter().flat_map(|home| AT_HOME.map(|folder| home.join(folder)));
+    let home = home::person_home();
+    let at_home = home.iter().flat_map(|home| HOME_READABLE.map(|folder| home.join(folder)));
     let programs = env::var_os("PATH").unwrap_or_default();
     let programs = env::split_paths(&programs).filter(|folder| folder.is_absolute());
     let system = SYSTEM.iter().map(PathBuf::from).chain([env::temp_dir()]).chain(programs);
-    let read = system.chain(at_home).map(real);
-    let mut roots = written(&reach.roots, home.as_deref())?;
+    let read = system.chain(at_home).map(resolve_links);
+    let mut roots = listed_folders(&reach.roots, home.as_deref())?;
     for folder in added {
         roots.push(folder.canonicalize().map_err(|cause| {
             CliError::new(format!("cannot add {}", folder.display()))
@@ -82,25 +82,25 @@ pub(crate) fn furnish(
                 .with_hint("`--add-dir DIR` names a folder that exists")
         })?);
     }
-    let read = read.chain(written(&reach.read_roots, home.as_deref())?);
-    let closed = home::own_folders().into_iter().flat_map(every_name);
+    let read = read.chain(listed_folders(&reach.read_roots, home.as_deref())?);
+    let closed = home::own_folders().into_iter().flat_map(all_paths);
     let workspace = workspace.with_read_roots(read).with_roots(roots).with_closed(closed);
     Ok(match home {
-        Some(home) => workspace.with_home(real(home)),
+        Some(home) => workspace.with_home(resolve_links(home)),
         None => workspace,
     })
 }
 
 /// Returns the cache folders that confined commands may also write.
 pub(crate) fn caches(reach: &AccessSettings) -> Result<Vec<PathBuf>, CliError> {
-    let home = home::folder();
+    let home = home::person_home();
     let usual = home.iter().flat_map(|home| CACHES.map(|folder| home.join(folder)));
-    let usual = usual.filter(|folder| folder.is_dir()).map(real);
-    Ok(usual.chain(written(&reach.caches, home.as_deref())?).collect())
+    let usual = usual.filter(|folder| folder.is_dir()).map(resolve_links);
+    Ok(usual.chain(listed_folders(&reach.caches, home.as_deref())?).collect())
 }
 
 /// Returns the folders of a list in a settings file.
-fn written(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
+fn listed_folders(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>, CliError> {
     let absolute = |folder: &SourcedText| {
         let path = match (folder.text.strip_prefix("~/"), home) {
             (Some(below), Some(home)) => home.join(below),
@@ -112,7 +112,7 @@ fn written(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>,
                     folder.location.error(format!("there is no folder `{}`", folder.text)),
                 );
             }
-            return Ok(real(path));
+            return Ok(resolve_links(path));
         }
         let error = folder.location.error(format!("`{}` is not a whole path", folder.text));
         Err(error.with_hint("begin it with `/` or `~/`").into())
@@ -123,19 +123,20 @@ fn written(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<PathBuf>,
 /// Returns a folder of Cotter under every path: the given path, the resolved path, and the targets of the
 /// links in it. Links to skills, agents and commands are excluded, because their owner may want to edit these
 /// texts.
-fn every_name(folder: PathBuf) -> Vec<PathBuf> {
+fn all_paths(folder: PathBuf) -> Vec<PathBuf> {
     const TEXTS: [&str; 3] = ["skills", "agents", "commands"];
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     let links = links.filter(|entry| !TEXTS.iter().any(|name| entry.file_name() == *name));
     let behind = links.filter_map(|entry| entry.path().canonicalize().ok());
-    let mut names: Vec<_> = [folder.clone(), real(folder)].into_iter().chain(behind).collect();
+    let mut names: Vec<_> =
+        [folder.clone(), resolve_links(folder)].into_iter().chain(behind).collect();
     names.sort_unstable();
     names.dedup();
     names
 }
 
 /// Resolves the links of a path. A missing folder keeps its path.
-fn real(folder: PathBuf) -> PathBuf {
+fn resolve_links(folder: PathBuf) -> PathBuf {
     folder.canonicalize().unwrap_or(folder)
 }

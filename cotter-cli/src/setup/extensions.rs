@@ -23,7 +23,7 @@ pub(crate) const MEMORY: &str = "memory";
 
 /// The suffix of units with skills, commands and agents of other programs. The rules and hooks of these
 /// programs have a unit of their own.
-pub(crate) const OF_OTHERS: &str = " (extensions)";
+pub(crate) const CLAUDE_UNIT_SUFFIX: &str = " (extensions)";
 
 /// The extensions that were found, before they are loaded into an agent.
 pub(crate) struct Extensions {
@@ -48,26 +48,27 @@ impl Extensions {
         standings: &TrustSources,
     ) -> Self {
         let memory = |own: Option<&Path>| {
-            let denied = files.denied();
+            let denied = files.deny_rules();
             let allows = |path: &Path| {
                 let facts = Facts::reads([path.to_owned()]);
                 !denied.iter().any(|rule| rule.matches("read", &facts, workspace))
             };
             memory::load(workspace, own, &allows)
         };
-        let own = home::config().filter(|folder| !home::is_brought_by(folder, workspace.project()));
+        let own =
+            home::config().filter(|folder| !home::belongs_to_project(folder, workspace.project()));
         let mut folders = vec![];
         if let Some(folder) = &own {
             let owner = Owner::new(Origin::User, folder.display().to_string());
             let loaded = extensions::load(folder, &LoadContext::trusted(Origin::User));
             folders.push(ExtensionUnit { owner, loaded, from: (folder.clone(), folder.clone()) });
         }
-        folders.extend(files.brings(Origin::User).map(of_others));
+        folders.extend(files.extension_folders(Origin::User).map(load_claude_folder));
         // The nearest folder comes first: if two items have one name, the first is used.
         for (number, found) in
             standings.0.iter().rev().filter(|found| found.is_folder()).enumerate()
         {
-            let (folder, loading) = match &found.standing {
+            let (folder, loading) = match &found.state {
                 TrustState::Trusted { copy, .. } => (copy, LoadContext::trusted(Origin::Project)),
                 _ => (&found.source, LoadContext::untrusted(Origin::Project)),
             };
@@ -76,12 +77,12 @@ impl Extensions {
             let from = (folder.clone(), found.source.clone());
             folders.push(ExtensionUnit { owner: Owner::new(Origin::Project, unit), loaded, from });
         }
-        folders.extend(files.brings(Origin::Project).map(of_others));
+        folders.extend(files.extension_folders(Origin::Project).map(load_claude_folder));
         Extensions { memory: memory(own.as_deref()), folders }
     }
 
     /// Removes everything of the project.
-    pub(crate) fn safe(mut self) -> Self {
+    pub(crate) fn without_project(mut self) -> Self {
         self.folders.retain(|folder| folder.owner.origin != Origin::Project);
         self.memory = MemoryFiles::default();
         self
@@ -101,29 +102,29 @@ impl Extensions {
             units.load(&owner, true, |unit| memory.register(unit));
         }
         for ExtensionUnit { owner, loaded, from: (copy, source) } in folders {
-            let mut loaded = loaded.fit(&owner, &mut units.names);
+            let mut loaded = loaded.drop_taken_names(&owner, &mut units.names);
             replace_copy_paths(&mut loaded.diagnostics, &copy, &source);
             units.load(&owner, true, |unit| loaded.register(unit));
-            units.tell_of(&source, &loaded.diagnostics);
+            units.add_diagnostics(&source, &loaded.diagnostics);
         }
-        units.tell_of(Path::new("memory files"), &memory.diagnostics);
+        units.add_diagnostics(Path::new("memory files"), &memory.diagnostics);
     }
 
     /// Removes memory files, which are in the system prompt of a run that has begun.
-    pub(crate) fn of_a_run(mut self) -> Self {
+    pub(crate) fn without_memory(mut self) -> Self {
         self.memory = MemoryFiles::default();
         self
     }
 }
 
 /// Loads a folder that was written for another program.
-fn of_others((owner, brings): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
+fn load_claude_folder((owner, brings): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
     let ExtensionFolder { folder, shown, loading, plugin } = brings;
     let loaded = match plugin {
         Some(plugin) => plugin.extensions(folder, loading),
         None => extensions::load(folder, loading),
     };
-    let unit = format!("{}{OF_OTHERS}", shown.display());
+    let unit = format!("{}{CLAUDE_UNIT_SUFFIX}", shown.display());
     let from = (folder.clone(), shown.clone());
     ExtensionUnit { owner: Owner::new(owner.origin.clone(), unit), loaded, from }
 }

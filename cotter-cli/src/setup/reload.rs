@@ -68,10 +68,12 @@ pub(crate) fn watch(workspace: &Workspace, named: Option<&Path>) -> io::Result<F
     let mut watched: Vec<_> = own.collect();
     watched.push(home::OPERATOR_SETTINGS.into());
     watched.extend(home::trust().map(|folder| folder.join("trust.json")));
-    watched.extend(project::watched(&home_folder(workspace)));
+    watched.extend(project::watched_paths(&home_folder(workspace)));
     // Adds the plugins that settings name. If settings cannot be read, no run starts.
-    let seen = SettingsFiles::look(named, workspace, &TrustSources::nothing());
-    watched.extend(seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.places()));
+    let seen = SettingsFiles::load_for_preview(named, workspace, &TrustSources::empty());
+    watched.extend(
+        seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.source_paths()),
+    );
     watched.extend(named.and_then(|path| absolute(path).ok()));
     // Links inside the project are not followed.
     FileWatcher::new(watched, trust::possible_sources(workspace))
@@ -80,7 +82,7 @@ pub(crate) fn watch(workspace: &Workspace, named: Option<&Path>) -> io::Result<F
 /// Applies changes of files during a run.
 pub(crate) struct Reloader {
     agent: Agent,
-    starts: Arc<dyn HookHost>,
+    hook_host: Arc<dyn HookHost>,
     spaces: Spaces,
     /// The settings file that was named on the command line.
     named: Option<PathBuf>,
@@ -92,13 +94,13 @@ pub(crate) struct Reloader {
     /// The owners that were loaded last.
     owners: Vec<Owner>,
     /// The last messages, so that none is repeated.
-    told: Vec<String>,
+    last_messages: Vec<String>,
     /// The values that a run keeps from its beginning.
     values: MergedSettings,
     records: Vec<TrustRecord>,
     flags: FlagUnit,
     /// The changes that would make the run looser and were reported last.
-    waits: Vec<String>,
+    held_changes: Vec<String>,
 }
 
 /// A change that waits for the person's consent.
@@ -111,10 +113,10 @@ struct PendingConsent {
 impl Reloader {
     pub(crate) fn new(
         agent: Agent,
-        starts: Arc<dyn HookHost>,
+        hook_host: Arc<dyn HookHost>,
         spaces: Spaces,
         mut owners: Vec<Owner>,
-        told: Vec<String>,
+        last_messages: Vec<String>,
         files: SettingsFiles,
         args: &RunArgs,
     ) -> Self {
@@ -122,18 +124,18 @@ impl Reloader {
         let records = records(&agent).unwrap_or_default();
         Reloader {
             agent,
-            starts,
+            hook_host,
             spaces,
             named: args.shape.settings.clone(),
             hashes: args.trust.hashes(),
             safe_mode: args.shape.safe_mode,
             owners,
-            told,
+            last_messages,
             values: files.values(),
             files,
             records,
             flags: FlagUnit::of(&args.shape),
-            waits: vec![],
+            held_changes: vec![],
         }
     }
 
@@ -154,7 +156,7 @@ impl Reloader {
                 Err(failure) => {
                     let words = failure.one_line();
                     self.tell([format!("{words}; what was in force before stays")]);
-                    self.forget();
+                    self.unload_untrusted();
                     None
                 }
             };
@@ -166,48 +168,51 @@ impl Reloader {
     fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, CliError> {
         let workspace = self.agent.workspace();
         let standings = match self.safe_mode {
-            true => TrustSources::nothing(),
+            true => TrustSources::empty(),
             false => trust::standing_now(workspace, &self.hashes),
         };
         // If the trust records cannot be read, the earlier ones stay in force.
         let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
-        let said = own_settings::said();
+        let said = own_settings::stored_rules();
         let (files, about) = self.files.load_again(self.named.as_deref(), workspace, &standings)?;
-        own_settings::forget(said.iter().filter(|rule| !files.allows(rule)));
-        let extensions = Extensions::load(&files, workspace, &standings).of_a_run();
-        let extensions = if self.safe_mode { extensions.safe() } else { extensions };
+        own_settings::forget_rules(said.iter().filter(|rule| !files.allows(rule)));
+        let extensions = Extensions::load(&files, workspace, &standings).without_memory();
+        let extensions = if self.safe_mode { extensions.without_project() } else { extensions };
         let (before, agent) = (self.records.clone(), self.agent.clone());
         let shelf = self.spaces.clone();
         // From here until the change is applied, no space is loaded or unloaded.
         let mut spaces = shelf.read_again(&standings)?;
-        let places = spaces.places();
+        let places = spaces.folders();
         let now = records.clone();
         let is_said = |owner: &Owner| {
-            is_decided(owner, &places, &before, &now)
-                || self.hashes.is_empty() && before != now && is_forgotten(owner, &standings)
+            has_trust_changed(owner, &places, &before, &now)
+                || self.hashes.is_empty() && before != now && has_lost_trust(owner, &standings)
         };
         let owners = self.with_owners(spaces.owners());
-        let mut units = PendingLoad::new(&agent, self.starts.clone(), &owners, is_said)?;
+        let mut units = PendingLoad::new(&agent, self.hook_host.clone(), &owners, is_said)?;
         files.load_into(&mut units)?;
         extensions.load_into(&mut units);
         spaces.load_into(&mut units);
         self.flags.load_into(&mut units);
-        units.drop_others(&owners);
+        units.unload_missing(&owners);
         units.agree_to(agreed_to);
         let (owners, mut told) = (units.owners.clone(), about);
-        told.extend(units.in_short());
+        told.extend(units.start_messages());
         let done = units.apply()?;
         drop(spaces);
         self.records = records;
         told.extend(standings.skipped());
-        told.extend(files.about_disabled(&self.agent));
+        told.extend(files.disabled_warnings(&self.agent));
         if files.values() != self.values {
             told.push(
                 "model, limits, folders and servers of a run stay as it began with them".into(),
             );
         }
         // Owners whose gates are held are still loaded.
-        let held = self.owners.iter().filter(|owner| !owners.iter().any(|known| known.is(owner)));
+        let held = self
+            .owners
+            .iter()
+            .filter(|owner| !owners.iter().any(|known| known.is_same_unit(owner)));
         self.owners = owners.iter().chain(held).cloned().collect();
         self.files = files;
         self.tell(told);
@@ -218,11 +223,11 @@ impl Reloader {
     }
 
     /// Unloads owners of the project that are no longer trusted, after a reload failed.
-    fn forget(&mut self) {
+    fn unload_untrusted(&mut self) {
         let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
         let standings = trust::standing_now(self.agent.workspace(), &self.hashes);
         let is_gone = |owner: &Owner| {
-            is_decided(owner, &[], &self.records, &now) && is_forgotten(owner, &standings)
+            has_trust_changed(owner, &[], &self.records, &now) && has_lost_trust(owner, &standings)
         };
         let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
         let mut change = RegistryChange::new().of_files();
@@ -236,7 +241,7 @@ impl Reloader {
     /// Returns the owners that were loaded last, and the spaces that the person loaded since. Spaces that
     /// they unloaded are already gone.
     fn with_owners(&self, spaces: Vec<Owner>) -> Vec<Owner> {
-        let known = |owner: &Owner| self.owners.iter().any(|known| known.is(owner));
+        let known = |owner: &Owner| self.owners.iter().any(|known| known.is_same_unit(owner));
         let new = spaces.into_iter().filter(|owner| !known(owner));
         self.owners.iter().cloned().chain(new.collect::<Vec<_>>()).collect()
     }
@@ -249,7 +254,7 @@ impl Reloader {
         let list = |lines: &[String]| lines.iter().map(|line| format!("\n  {line}")).collect();
         let ui = self.agent.ui().clone();
         if !ui.present() {
-            let is_new = |line: &&String| !self.waits.contains(line);
+            let is_new = |line: &&String| !self.held_changes.contains(line);
             let new: Vec<_> = looser.iter().filter(is_new).cloned().collect();
             let list: String = list(&new);
             let words =
@@ -257,7 +262,7 @@ impl Reloader {
             if !new.is_empty() {
                 ui.notify(&format!("warning: {}", text::show(&format!("{words}:{list}"))));
             }
-            self.waits = looser;
+            self.held_changes = looser;
             return None;
         }
         let list: String = list(&looser);
@@ -272,10 +277,10 @@ impl Reloader {
     /// Prints messages that were not printed before.
     fn tell(&mut self, told: impl IntoIterator<Item = String>) {
         let told: Vec<_> = told.into_iter().collect();
-        for words in told.iter().filter(|words| !self.told.contains(words)) {
+        for words in told.iter().filter(|words| !self.last_messages.contains(words)) {
             self.agent.ui().notify(&format!("warning: {}", text::show(words)));
         }
-        self.told = told;
+        self.last_messages = told;
     }
 }
 
@@ -295,22 +300,22 @@ fn records(agent: &Agent) -> Option<Vec<TrustRecord>> {
 }
 
 /// True if the contents of an owner are known to be no longer trusted.
-fn is_forgotten(owner: &Owner, standings: &TrustSources) -> bool {
+fn has_lost_trust(owner: &Owner, standings: &TrustSources) -> bool {
     let unit = Path::new(owner.unit.as_str());
     let found = standings.0.iter().find(|found| unit.starts_with(&found.source));
     let is_unknown =
-        |found: &TrustSource| matches!(found.standing, TrustState::Unknown { word: None });
+        |found: &TrustSource| matches!(found.state, TrustState::Unknown { word: None });
     owner.origin == Origin::Project && found.is_some_and(is_unknown)
 }
 
 /// True if a person trusted the contents of an owner, or withdrew this trust, since the owner was loaded.
-fn is_decided(
+fn has_trust_changed(
     owner: &Owner,
     spaces: &[(Owner, PathBuf)],
     before: &[TrustRecord],
     now: &[TrustRecord],
 ) -> bool {
-    let space = spaces.iter().find(|(known, _)| known.is(owner));
+    let space = spaces.iter().find(|(known, _)| known.is_same_unit(owner));
     let unit = space.map_or(Path::new(owner.unit.as_str()), |(_, source)| source);
     let of = |records: &[TrustRecord]| {
         let known = records.iter().filter(|record| unit.starts_with(&record.source));

@@ -28,7 +28,7 @@ use crate::{
     paths::operator_switches::OperatorSwitches,
     settings::{SettingsFiles, checks, pending_load::PendingLoad},
     setup,
-    trust::{SourceKind, TrustSource, TrustSources, shown},
+    trust::{SourceKind, TrustSource, TrustSources, show_path},
 };
 
 /// The file name of a profile.
@@ -91,11 +91,15 @@ impl SelectedAgent {
         match self {
             SelectedAgent::Profile(portable) => {
                 let SourcedText { text, location } = portable.profile.model.as_ref()?;
-                Some(AgentModel { text, location: Some(location), is_free: false })
+                Some(AgentModel { text, location: Some(location), is_named_by_person: false })
             }
             SelectedAgent::File(file, origin) => {
                 let text = file.config.model.as_deref()?;
-                Some(AgentModel { text, location: None, is_free: *origin == Origin::User })
+                Some(AgentModel {
+                    text,
+                    location: None,
+                    is_named_by_person: *origin == Origin::User,
+                })
             }
         }
     }
@@ -133,20 +137,20 @@ impl SelectedAgent {
     ) -> Result<(), CliError> {
         let SelectedAgent::Profile(portable) = self else { return Ok(()) };
         let LoadedProfile { profile, path, folder, code, switches } = &**portable;
-        profile.tightens(&units.agent.policy())?;
+        profile.check_tightens(&units.agent.policy())?;
         checks::check_examples(&profile.permissions, units.agent)?;
-        let unknown = checks::about_unknown_tools(&profile.permissions, units.agent);
-        units.told.extend(unknown.iter().map(ToString::to_string));
+        let unknown = checks::unmatched_rule_warnings(&profile.permissions, units.agent);
+        units.messages.extend(unknown.iter().map(ToString::to_string));
         // All tools that exist, not only the tools that this agent may call.
         let known = setup::own_tools()?;
         let known: Vec<_> = known.iter().map(String::as_str).collect();
         let told = checks::check_actions(profile, &known)?;
-        units.told.extend(told.iter().map(in_a_line));
+        units.messages.extend(told.iter().map(show_with_hint));
         let owner = profile.owner(path.display().to_string());
         let commands = HookLocation {
             folder: code.clone(),
             confined: is_confined(&owner),
-            starts: units.starts.clone(),
+            host: units.hook_host.clone(),
         };
         let posts = switches.webhooks.clone();
         let folder = folder.clone();
@@ -172,9 +176,9 @@ pub(crate) fn profiles(
     workspace: &Workspace,
     standings: &TrustSources,
 ) -> Result<Vec<ProfileEntry>, CliError> {
-    let own = own(workspace);
+    let own = own_folder(workspace);
     let mut listed: Vec<ProfileEntry> = vec![];
-    for AgentFolder { folder, read, .. } in places(standings, own.as_deref()) {
+    for AgentFolder { folder, read, .. } in agent_folders(standings, own.as_deref()) {
         let entries = fs::read_dir(read.join("agents")).into_iter().flatten().flatten();
         let mut names: Vec<_> =
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -186,7 +190,7 @@ pub(crate) fn profiles(
                 continue;
             }
             let profile = document(&path, &read).and_then(|document| {
-                Ok(Profile::from_document(&document, &name, ProfileGrants::to_look())?)
+                Ok(Profile::from_document(&document, &name, ProfileGrants::for_inspection())?)
             });
             listed.push(ProfileEntry { name, path, read, profile });
         }
@@ -195,13 +199,13 @@ pub(crate) fn profiles(
 }
 
 /// Returns the person's own folder, unless it belongs to the project.
-fn own(workspace: &Workspace) -> Option<PathBuf> {
-    home::config().filter(|folder| !home::is_brought_by(folder, workspace.project()))
+fn own_folder(workspace: &Workspace) -> Option<PathBuf> {
+    home::config().filter(|folder| !home::belongs_to_project(folder, workspace.project()))
 }
 
 /// Returns the folders of agents: the person's own first, so that no project can take its names, then the
 /// nearest.
-fn places<'a>(standings: &'a TrustSources, own: Option<&'a Path>) -> Vec<AgentFolder<'a>> {
+fn agent_folders<'a>(standings: &'a TrustSources, own: Option<&'a Path>) -> Vec<AgentFolder<'a>> {
     let folders = standings.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
     let trusted = folders.filter_map(|found| {
         let read = copy_of(found)?;
@@ -212,7 +216,7 @@ fn places<'a>(standings: &'a TrustSources, own: Option<&'a Path>) -> Vec<AgentFo
 }
 
 fn copy_of(found: &TrustSource) -> Option<&Path> {
-    match &found.standing {
+    match &found.state {
         TrustState::Trusted { copy, .. } => Some(copy),
         _ => None,
     }
@@ -224,9 +228,9 @@ fn by_name(
     standings: &TrustSources,
     switches: &OperatorSwitches,
 ) -> Result<SelectedAgent, CliError> {
-    let own = own(workspace);
+    let own = own_folder(workspace);
     let mut names = vec![];
-    for AgentFolder { folder, read, origin } in places(standings, own.as_deref()) {
+    for AgentFolder { folder, read, origin } in agent_folders(standings, own.as_deref()) {
         let path = folder.join("agents").join(name).join(FILE);
         let found = read.join("agents").join(name).join(FILE);
         let agents = extensions::load(read, &LoadContext::trusted(origin.clone())).agents;
@@ -235,8 +239,8 @@ fn by_name(
             (true, Some(file)) => {
                 let message = format!("`{name}` is a profile and an agent file");
                 return Err(CliError::new(message)
-                    .with_cause(shown(&path))
-                    .with_cause(shown(&file.path))
+                    .with_cause(show_path(&path))
+                    .with_cause(show_path(&file.path))
                     .with_hint("name the profile by its path, or rename one of them"));
             }
             (true, None) => return profile(path, &found, switches),
@@ -258,7 +262,7 @@ fn by_name(
             .with_hint("`cotter trust` shows what the project brings, and asks"));
     }
     if Path::new(name).join(FILE).is_file() {
-        return Err(of_folder(Path::new(name)));
+        return Err(folder_error(Path::new(name)));
     }
     names.extend(profiles(workspace, standings)?.into_iter().map(|listed| listed.name));
     let failure = CliError::usage(format!("there is no agent `{typed}`"));
@@ -269,12 +273,12 @@ fn by_name(
 }
 
 /// Creates the error for a path that is a folder.
-fn of_folder(folder: &Path) -> CliError {
-    let failure = CliError::usage(format!("{} is a folder, and no agent", shown(folder)));
+fn folder_error(folder: &Path) -> CliError {
+    let failure = CliError::usage(format!("{} is a folder, and no agent", show_path(folder)));
     match folder.join(FILE) {
         file if file.is_file() => {
             // The path needs a slash, or it would be read as a name.
-            failure.with_hint(format!("did you mean `--agent {}`?", shown(&file)))
+            failure.with_hint(format!("did you mean `--agent {}`?", show_path(&file)))
         }
         _ => failure.with_hint(format!(
             "name an agent that `cotter agents list` shows, or a profile by its `{FILE}`"
@@ -289,16 +293,17 @@ fn by_path(
     standings: &TrustSources,
     switches: &OperatorSwitches,
 ) -> Result<SelectedAgent, CliError> {
-    let cannot =
-        |cause| CliError::usage(format!("there is no profile {}", shown(path))).with_cause(cause);
+    let cannot = |cause| {
+        CliError::usage(format!("there is no profile {}", show_path(path))).with_cause(cause)
+    };
     let whole = path.canonicalize().map_err(cannot)?;
     if whole.is_dir() {
-        return Err(of_folder(path));
+        return Err(folder_error(path));
     }
     if !home::leads_through(path, workspace.project()) {
         return profile(whole.clone(), &whole, switches);
     }
-    let lies = format!("{} lies in the project", shown(path));
+    let lies = format!("{} lies in the project", show_path(path));
     let found =
         standings.0.iter().find(|found| found.is_folder() && whole.starts_with(&found.source));
     let Some(found) = found else {
@@ -326,7 +331,7 @@ fn profile(
     let document = document(&path, read)?;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    let profile = Profile::from_document(&document, &name, switches.leave())?;
+    let profile = Profile::from_document(&document, &name, switches.profile_grants())?;
     let whole = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let code = whole(read.parent().unwrap_or(Path::new("/")));
     // The person's own path may contain links. In a project no link is followed, because it may be newer than
@@ -338,7 +343,7 @@ fn profile(
 
 /// Parses the file `read`, with `path` as its name in messages.
 fn document(path: &Path, read: &Path) -> Result<Document, CliError> {
-    let missing = || CliError::new(format!("there is no profile {}", shown(path)));
+    let missing = || CliError::new(format!("there is no profile {}", show_path(path)));
     if path == read {
         return Document::load(path)?.ok_or_else(missing);
     }
@@ -347,7 +352,7 @@ fn document(path: &Path, read: &Path) -> Result<Document, CliError> {
 }
 
 /// Renders an error and its hint on one line.
-fn in_a_line(error: &SettingsError) -> String {
+fn show_with_hint(error: &SettingsError) -> String {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     format!("{error}{hint}")
 }
@@ -372,7 +377,7 @@ impl ProfileChecker {
     }
 
     /// Returns diagnostics about a profile: errors that would stop a start, and warnings.
-    pub(crate) fn about(&mut self, path: &Path, read: &Path, known: &[&str]) -> Vec<Diagnostic> {
+    pub(crate) fn check(&mut self, path: &Path, read: &Path, known: &[&str]) -> Vec<Diagnostic> {
         let of = |error: &SettingsError, severity| {
             let line = error.location().map(|location| location.line() as usize);
             let at = error
@@ -386,7 +391,8 @@ impl ProfileChecker {
         let name = whole.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
         // A file that cannot be read at all is reported by its reader.
         let Ok(document) = document(path, read) else { return vec![] };
-        let profile = match Profile::from_document(&document, &name, self.switches.leave()) {
+        let profile = match Profile::from_document(&document, &name, self.switches.profile_grants())
+        {
             Ok(profile) => profile,
             Err(error) => return vec![of(&error, Severity::Rejected)],
         };
@@ -406,7 +412,7 @@ impl ProfileChecker {
     /// warning; a text that is no model name is an error.
     fn about_model(&mut self, model: &SourcedText) -> Option<(String, Severity)> {
         let reach = self.reach.as_mut()?;
-        let named = AgentModel { text: &model.text, location: None, is_free: false };
+        let named = AgentModel { text: &model.text, location: None, is_named_by_person: false };
         let chosen = reach.choose_for(None, Some(named));
         let failure = chosen.and_then(|choice| reach.find_chosen(&choice)).err()?;
         let is_name = model.text.contains('/') || model.text.trim() == Rehearsal::NAME;
@@ -422,20 +428,21 @@ impl ProfileChecker {
 
 /// Returns warnings about tools and skills that an agent is limited to and that do not exist: a typo leaves
 /// it without them.
-pub(crate) fn about_missing(chosen: &SelectedAgent, agent: &Agent) -> Vec<String> {
+pub(crate) fn missing_tool_warnings(chosen: &SelectedAgent, agent: &Agent) -> Vec<String> {
     let (path, tools, skills) = match chosen {
         SelectedAgent::Profile(portable) => {
             (&portable.path, &portable.profile.tools, &portable.profile.skills)
         }
         SelectedAgent::File(file, _) => (&file.path, &file.config.tools, &file.config.skills),
     };
-    let path = shown(path);
+    let path = show_path(path);
     let all = agent.tools();
     let is_there = |name: &str| all.specs().any(|spec| spec.name == name);
     let known = agent.skills();
     let is_skill = |name: &str| known.iter().any(|skill| skill.name == name);
     let plain = tools.iter().filter(|tool| !tool.contains(['*', '?', '[', '{']));
-    let tools = plain.filter(|tool| !is_there(tool) && !checks::SOMETIMES.contains(&tool.as_str()));
+    let tools =
+        plain.filter(|tool| !is_there(tool) && !checks::OPTIONAL_TOOLS.contains(&tool.as_str()));
     let tools = tools.map(|tool| {
         format!("{path}: the agent may call `{}`, which is not there", text::show_line(tool))
     });

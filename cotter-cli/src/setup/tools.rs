@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Adds all tools except those of MCP servers.
-pub(crate) fn furnish(
+pub(crate) fn add_tools(
     builder: AgentBuilder,
     runner: &Runner,
     workspace: &Workspace,
@@ -45,11 +45,11 @@ pub(crate) fn furnish(
 
 /// Creates the runner of commands: with few environment variables, confined as settings say.
 pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
-    let named: Vec<_> = values.reach.environment.iter().map(|name| name.text.as_str()).collect();
+    let named: Vec<_> = values.access.environment.iter().map(|name| name.text.as_str()).collect();
     let runner = Runner::new(this_program())
         .with_sandbox(values.sandbox.unwrap_or_default())
         .with_environment(Environment::chosen(env::vars_os(), &named))
-        .with_caches(roots::caches(&values.reach)?)
+        .with_caches(roots::caches(&values.access)?)
         .with_temp_below(&env::temp_dir());
     Ok(runner)
 }
@@ -71,10 +71,10 @@ pub(crate) async fn servers(
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::open(servers, surroundings(runner, workspace)).await;
+    let mcp = Mcp::open(servers, mcp_host(runner, workspace)).await;
     let mcp = mcp.map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))?;
     for diagnostic in mcp.take_diagnostics() {
-        crate::terminal::screen::tell(&format!(
+        crate::terminal::screen::print_notice(&format!(
             "warning: {}",
             text::show_line(&diagnostic.to_string())
         ));
@@ -91,11 +91,11 @@ pub(crate) fn seen_servers(
     if servers.is_empty() {
         return Ok(None);
     }
-    let mcp = Mcp::open_pinned(servers, surroundings(runner, workspace));
+    let mcp = Mcp::open_pinned(servers, mcp_host(runner, workspace));
     mcp.map(Some).map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))
 }
 
-fn surroundings(runner: &Runner, workspace: &Workspace) -> McpHost {
+fn mcp_host(runner: &Runner, workspace: &Workspace) -> McpHost {
     let around =
         McpHost::new(workspace.clone()).with_variables(env::vars_os()).with_runner(runner.clone());
     match home::mcp_definitions() {

@@ -25,13 +25,13 @@ use crate::error::CliError;
 const SCHEMES: [&str; 3] = ["https", "ssh", "file"];
 
 /// The maximum size of a fetch in bytes, packed or not.
-const MOST_FETCHED: u64 = 512 * 1024 * 1024;
+const MAX_FETCHED_BYTES: u64 = 512 * 1024 * 1024;
 
 /// The time limit of one git command.
-const LONGEST: Duration = Duration::from_secs(300);
+const GIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The maximum length of the name of a branch, tag or commit.
-const MOST_REV: usize = 200;
+const MAX_REV_BYTES: usize = 200;
 
 /// The variables that git gets. None of them configures git.
 const VARIABLES: [&str; 11] = [
@@ -62,8 +62,8 @@ impl GitUrl {
             let is_short = typed.split_once(':').is_some_and(|(host, _)| host.contains('@'));
             let is_helper = typed.contains("::");
             if (is_short || is_helper) && !Path::new(typed).exists() {
-                let failure = wrong(typed, "is no address that is taken");
-                return Err(match spelled_out(typed).filter(|_| !is_helper) {
+                let failure = address_error(typed, "is no address that is taken");
+                return Err(match expand_short_address(typed).filter(|_| !is_helper) {
                     Some(whole) => failure.with_hint(format!("did you mean `{whole}`?")),
                     None => failure,
                 });
@@ -71,25 +71,25 @@ impl GitUrl {
             return Ok(None);
         };
         let Some(scheme) = SCHEMES.into_iter().find(|known| *known == scheme) else {
-            return Err(wrong(typed, "is no address that is taken"));
+            return Err(address_error(typed, "is no address that is taken"));
         };
         if !typed.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(wrong(typed, "has characters that no address has"));
+            return Err(address_error(typed, "has characters that no address has"));
         }
         let host = rest.split('/').next().unwrap_or_default();
         let user = host.rsplit_once('@').map(|(user, _)| user);
         match scheme {
             "file" if !rest.starts_with('/') => {
-                Err(wrong(typed, "names no folder of this machine"))
+                Err(address_error(typed, "names no folder of this machine"))
             }
             "https" | "ssh" if host.is_empty() || host.starts_with('-') => {
-                Err(wrong(typed, "names no host"))
+                Err(address_error(typed, "names no host"))
             }
             "https" if user.is_some() => {
-                Err(wrong("it", "has a name or a key in it, and would be kept"))
+                Err(address_error("it", "has a name or a key in it, and would be kept"))
             }
             "ssh" if user.is_some_and(|user| user.contains(':')) => {
-                Err(wrong("it", "has a password in it, and would be kept"))
+                Err(address_error("it", "has a password in it, and would be kept"))
             }
             _ => Ok(Some(GitUrl { text: typed.into(), scheme })),
         }
@@ -101,13 +101,13 @@ impl GitUrl {
 }
 
 /// Returns the full address of the short form `user@host:path`.
-fn spelled_out(short: &str) -> Option<String> {
+fn expand_short_address(short: &str) -> Option<String> {
     let (host, path) = short.split_once(':')?;
     let is_plain = short.bytes().all(|byte| byte.is_ascii_graphic()) && !path.is_empty();
     is_plain.then(|| format!("ssh://{host}/{}", path.trim_start_matches('/')))
 }
 
-fn wrong(typed: &str, what: &str) -> CliError {
+fn address_error(typed: &str, what: &str) -> CliError {
     CliError::usage(format!("`{}` {what}", text::show_line(typed)))
         .with_hint("name a folder, or a repository by `https://`, `ssh://` or `file:///`")
 }
@@ -116,7 +116,7 @@ fn wrong(typed: &str, what: &str) -> CliError {
 pub(crate) fn check_rev(rev: &str) -> Result<(), CliError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
     let is_rev = !rev.is_empty()
-        && rev.len() <= MOST_REV
+        && rev.len() <= MAX_REV_BYTES
         && rev.bytes().all(fits)
         && !rev.starts_with(['-', '/', '.'])
         && !rev.contains("..");
@@ -145,7 +145,7 @@ pub(crate) fn fetch(
     let git = GitFetch { address, scratch };
     let done = git.fetch(rev).map_err(|failure| {
         let shown = text::show_line(address.as_str()).into_owned();
-        failure.within(format!("cannot fetch {shown}"))
+        failure.wrap_in(format!("cannot fetch {shown}"))
     });
     crate::spaces::store::remove(scratch).map_err(cannot)?;
     done
@@ -203,7 +203,7 @@ impl GitFetch<'_> {
         }
         let listed = self.git(&["ls-tree", "-r", "-z", "-l", "--full-tree", &commit], None)?;
         let files = listed.split(|byte| *byte == 0).filter(|row| !row.is_empty());
-        let files: Vec<_> = files.map(file).collect::<Result<_, _>>()?;
+        let files: Vec<_> = files.map(parse_tree_row).collect::<Result<_, _>>()?;
         self.read(&files).map(|items| (items, commit))
     }
 
@@ -221,7 +221,7 @@ impl GitFetch<'_> {
         let mut rest = all.as_slice();
         let mut items = BTreeMap::new();
         for file in files {
-            let (bytes, after) = object(rest, file)
+            let (bytes, after) = split_object(rest, file)
                 .ok_or_else(|| CliError::new("git gave something else than it was asked for"))?;
             rest = after;
             let item = match file.mode.as_str() {
@@ -256,7 +256,7 @@ impl GitFetch<'_> {
         let output = fs::read(&out).map_err(cannot)?;
         match status.success() {
             true => Ok(output),
-            false => Err(failed(args, &fs::read(&err).unwrap_or_default())),
+            false => Err(git_error(args, &fs::read(&err).unwrap_or_default())),
         }
     }
 
@@ -321,8 +321,8 @@ impl GitFetch<'_> {
             {
                 return Ok(status);
             }
-            let too_much = size(self.scratch) > MOST_FETCHED;
-            if too_much || began.elapsed() > LONGEST {
+            let too_much = size(self.scratch) > MAX_FETCHED_BYTES;
+            if too_much || began.elapsed() > GIT_TIMEOUT {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(CliError::new(match too_much {
@@ -337,7 +337,7 @@ impl GitFetch<'_> {
 }
 
 /// Creates the error with the first lines of git's error output.
-fn failed(args: &[&str], said: &[u8]) -> CliError {
+fn git_error(args: &[&str], said: &[u8]) -> CliError {
     const LINES: usize = 5;
     let said = String::from_utf8_lossy(&said[..said.len().min(4096)]).into_owned();
     let failure = CliError::new(format!("`git {}` failed", args[0]));
@@ -346,12 +346,12 @@ fn failed(args: &[&str], said: &[u8]) -> CliError {
 }
 
 /// Parses a row of `ls-tree`: mode, kind, object, size, a tab, the path.
-fn file(row: &[u8]) -> Result<GitFile, CliError> {
+fn parse_tree_row(row: &[u8]) -> Result<GitFile, CliError> {
     let senseless = || CliError::new("git gave a list that makes no sense");
     let at = row.iter().position(|byte| *byte == b'\t').ok_or_else(senseless)?;
     let about = std::str::from_utf8(&row[..at]).map_err(|_| senseless())?;
     let path = PathBuf::from(OsString::from_vec(row[at + 1..].to_vec()));
-    let shown = || crate::trust::shown(&path);
+    let shown = || crate::trust::show_path(&path);
     match about.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
         ["160000", ..] => Err(CliError::new(format!("{} is a repository of its own", shown()))
             .with_hint("a space brings its files itself: submodules are not fetched")),
@@ -366,7 +366,7 @@ fn file(row: &[u8]) -> Result<GitFile, CliError> {
 }
 
 /// Returns the next object of `cat-file --batch`, and the rest.
-fn object<'a>(rest: &'a [u8], file: &GitFile) -> Option<(&'a [u8], &'a [u8])> {
+fn split_object<'a>(rest: &'a [u8], file: &GitFile) -> Option<(&'a [u8], &'a [u8])> {
     let end = rest.iter().position(|byte| *byte == b'\n')?;
     let head = std::str::from_utf8(&rest[..end]).ok()?;
     if head != format!("{} blob {}", file.object, file.size) {
@@ -424,7 +424,7 @@ mod tests {
         for rev in ["main", "v1.2.3", "feature/one", "0123456789abcdef0123456789abcdef01234567"] {
             assert!(check_rev(rev).is_ok(), "{rev}");
         }
-        let long = "a".repeat(MOST_REV + 1);
+        let long = "a".repeat(MAX_REV_BYTES + 1);
         for rev in [
             "",
             "--upload-pack=id",

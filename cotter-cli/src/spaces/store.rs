@@ -17,13 +17,13 @@ use cotter_files::{
 };
 use serde_json::json;
 
-use crate::{error::CliError, paths as home, trust::shown};
+use crate::{error::CliError, paths as home, trust::show_path};
 
 /// The version of the file format.
 const VERSION: u64 = 1;
 
 /// True if a path is the folder of one of the person's own spaces. It need not exist.
-pub(crate) fn is_one(path: &Path) -> bool {
+pub(crate) fn is_own_space(path: &Path) -> bool {
     let above = std::path::absolute(path).ok().and_then(|path| Some(path.parent()?.to_owned()));
     let real = |path: PathBuf| path.canonicalize().ok();
     let is_id = path.file_name().and_then(|name| name.to_str()).is_some_and(space::is_id);
@@ -101,16 +101,16 @@ impl SpaceStore {
     pub(crate) fn open() -> Result<Self, CliError> {
         let config = home::config().ok_or_else(home::no_config)?;
         let workspace = home::find_workspace(None)?;
-        if home::is_brought_by(&config, workspace.project()) {
-            let message = format!("{} lies in the project", shown(&config));
+        if home::belongs_to_project(&config, workspace.project()) {
+            let message = format!("{} lies in the project", show_path(&config));
             return Err(CliError::new(message).with_hint(format!(
                 "keep your own spaces outside {}",
-                shown(workspace.project())
+                show_path(workspace.project())
             )));
         }
         let folder = config.join("spaces");
         let cannot = |cause: io::Error| {
-            CliError::new(format!("cannot use {}", shown(&folder))).with_cause(cause)
+            CliError::new(format!("cannot use {}", show_path(&folder))).with_cause(cause)
         };
         private_folder(&folder).map_err(cannot)?;
         let lock = private().create(true).truncate(false).open(config.join("spaces.lock"));
@@ -120,7 +120,7 @@ impl SpaceStore {
             file: config.join("spaces.lock.json"),
             _lock: lock,
         };
-        home.tidy().map_err(cannot)?;
+        home.clean_up().map_err(cannot)?;
         Ok(home)
     }
 
@@ -150,7 +150,7 @@ impl SpaceStore {
     }
 
     /// Installs the contents of a space in place of any earlier ones.
-    pub(crate) fn put(&self, id: &str, snapshot: &Snapshot) -> Result<(), CliError> {
+    pub(crate) fn install(&self, id: &str, snapshot: &Snapshot) -> Result<(), CliError> {
         let (new, old, folder) = (self.scratch(), self.old(id), self.space_folder(id));
         let done = || {
             remove(&new)?;
@@ -163,12 +163,12 @@ impl SpaceStore {
             remove(&old)
         };
         done().map_err(|cause| {
-            CliError::new(format!("cannot write {}", shown(&folder))).with_cause(cause)
+            CliError::new(format!("cannot write {}", show_path(&folder))).with_cause(cause)
         })
     }
 
     /// Removes a space. Returns true if it existed.
-    pub(crate) fn take_away(&self, id: &str) -> Result<bool, CliError> {
+    pub(crate) fn remove_space(&self, id: &str) -> Result<bool, CliError> {
         let folder = self.space_folder(id);
         if folder.symlink_metadata().is_err() {
             return Ok(false);
@@ -176,7 +176,7 @@ impl SpaceStore {
         let gone = self.folder.join(GONE);
         let done = fs::rename(&folder, &gone).and_then(|()| remove(&gone));
         done.map(|()| true).map_err(|cause| {
-            CliError::new(format!("cannot remove {}", shown(&folder))).with_cause(cause)
+            CliError::new(format!("cannot remove {}", show_path(&folder))).with_cause(cause)
         })
     }
 
@@ -185,7 +185,7 @@ impl SpaceStore {
     }
 
     /// Restores folders that were moved away and not replaced, and removes leftovers.
-    fn tidy(&self) -> io::Result<()> {
+    fn clean_up(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let name = entry?.file_name();
             let Some(name) = name.to_str() else { continue };

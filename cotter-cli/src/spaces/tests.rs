@@ -60,7 +60,7 @@ fn spaces(root: &Path) -> Spaces {
         }
     }
     let spaces = Spaces::of(&Workspace::new(root), Some(own), Ok(store), &[], &[], false);
-    spaces.set_starts(&(Arc::new(Never) as Arc<dyn HookHost>));
+    spaces.set_hook_host(&(Arc::new(Never) as Arc<dyn HookHost>));
     spaces
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::terminal::style;
 
 /// The escape sequence that clears the line of the cursor.
-const CLEAR: &str = "\r\u{1b}[K";
+const CLEAR_LINE: &str = "\r\u{1b}[K";
 
 /// The shared access to the screen for everything that draws during a run.
 #[derive(Clone, Debug, Default)]
@@ -24,69 +24,69 @@ pub(crate) struct Screen(Arc<ScreenShared>);
 struct ScreenShared {
     state: Mutex<ScreenState>,
     /// Notifies the follower that a question waits.
-    wanted: Notify,
+    question_waits: Notify,
 }
 
 #[derive(Debug, Default)]
 struct ScreenState {
     /// The number of open questions. Questions of subagents may wait for each other.
-    open: usize,
+    open_questions: usize,
     /// True if the spinner is on the screen.
-    drawn: bool,
+    has_spinner: bool,
     /// Lines to print when no question is open.
-    waiting: Vec<String>,
+    waiting_lines: Vec<String>,
     /// True if a follower prints the events of the run. Questions then wait for it.
-    followed: bool,
+    has_follower: bool,
     /// The questions that wait for the follower.
-    asking: Vec<oneshot::Sender<()>>,
+    waiting_questions: Vec<oneshot::Sender<()>>,
 }
 
 impl Screen {
     /// Prints something on lines of its own: now, or after the open question.
-    pub(crate) fn tell(&self, line: String) {
+    pub(crate) fn print_line(&self, line: String) {
         let mut state = self.state();
-        state.waiting.push(line);
-        state.tell();
+        state.waiting_lines.push(line);
+        state.print_waiting();
     }
 
     /// Draws the spinner, unless a question is open.
     pub(crate) fn draw(&self, line: &str) {
         let mut state = self.state();
-        if state.open == 0 {
-            let _ = write!(io::stderr().lock(), "{CLEAR}{line}");
-            state.drawn = true;
+        if state.open_questions == 0 {
+            let _ = write!(io::stderr().lock(), "{CLEAR_LINE}{line}");
+            state.has_spinner = true;
         }
     }
 
     /// Takes the screen for a question, after all earlier events are printed.
-    pub(crate) async fn open(&self) -> QuestionGuard<'_> {
+    pub(crate) async fn open_question(&self) -> QuestionGuard<'_> {
         let told = {
             let mut state = self.state();
             let (told, until) = oneshot::channel();
-            state.followed.then(|| state.asking.push(told)).map(|()| until)
+            state.has_follower.then(|| state.waiting_questions.push(told)).map(|()| until)
         };
         if let Some(told) = told {
-            self.0.wanted.notify_one();
+            self.0.question_waits.notify_one();
             // The follower may be gone. Then no event is left to print.
             let _ = told.await;
         }
         let mut state = self.state();
         state.clear();
-        state.open += 1;
+        state.open_questions += 1;
         QuestionGuard(self)
     }
 
     /// Registers a follower, which prints the events of the run. It calls `let_ask` whenever it has printed
     /// all of them.
     pub(crate) fn follow(&self) -> FollowGuard {
-        self.state().followed = true;
+        self.state().has_follower = true;
         FollowGuard(self.clone())
     }
 
     /// Waits until a question wants the screen, and lets it proceed.
-    pub(crate) async fn let_ask(&self) {
-        self.0.wanted.notified().await;
-        for asking in std::mem::take(&mut self.state().asking) {
+    pub(crate) async fn let_question_proceed(&self) {
+        self.0.question_waits.notified().await;
+        for asking in std::mem::take(&mut self.state().waiting_questions) {
             let _ = asking.send(());
         }
     }
@@ -98,17 +98,17 @@ impl Screen {
 
 impl ScreenState {
     fn clear(&mut self) {
-        if std::mem::take(&mut self.drawn) {
-            let _ = write!(io::stderr().lock(), "{CLEAR}");
+        if std::mem::take(&mut self.has_spinner) {
+            let _ = write!(io::stderr().lock(), "{CLEAR_LINE}");
         }
     }
 
-    fn tell(&mut self) {
-        if self.open > 0 || self.waiting.is_empty() {
+    fn print_waiting(&mut self) {
+        if self.open_questions > 0 || self.waiting_lines.is_empty() {
             return;
         }
         self.clear();
-        for line in std::mem::take(&mut self.waiting) {
+        for line in std::mem::take(&mut self.waiting_lines) {
             // A failed write to standard error cannot be reported anywhere.
             let _ = writeln!(io::stderr().lock(), "{line}");
         }
@@ -121,8 +121,8 @@ pub(crate) struct QuestionGuard<'a>(&'a Screen);
 impl Drop for QuestionGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.open = state.open.saturating_sub(1);
-        state.tell();
+        state.open_questions = state.open_questions.saturating_sub(1);
+        state.print_waiting();
     }
 }
 
@@ -133,24 +133,24 @@ pub(crate) struct FollowGuard(Screen);
 impl Drop for FollowGuard {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.followed = false;
-        state.asking.clear();
+        state.has_follower = false;
+        state.waiting_questions.clear();
         state.clear();
     }
 }
 
 /// Prints a text on lines of its own, before a run has begun.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print_notice(text: &str) {
     let mut err = io::stderr().lock();
     let clears = err.is_terminal() && style::can_clear_lines();
-    let over = if clears { CLEAR } else { "" };
+    let over = if clears { CLEAR_LINE } else { "" };
     // A failed write to standard error cannot be reported anywhere.
     let _ = writeln!(err, "{over}{}", text::show(text));
 }
 
 /// Prints a warning on a line of its own, before a run has begun.
 pub(crate) fn warn(words: impl Display) {
-    tell(&format!("warning: {}", text::show_line(&words.to_string())));
+    print_notice(&format!("warning: {}", text::show_line(&words.to_string())));
 }
 
 /// Writes to standard output. A closed pipe is no error.

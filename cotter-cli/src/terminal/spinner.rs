@@ -15,17 +15,17 @@ use crate::terminal::{screen::Screen, style};
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
 /// The delay before the first frame. A quick run shows no spinner.
-const FIRST: Duration = Duration::from_millis(300);
-const NEXT: Duration = Duration::from_millis(100);
+const FIRST_FRAME_DELAY: Duration = Duration::from_millis(300);
+const FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The number of characters of the activity that are shown if the line has room.
-const MOST: usize = 60;
+const MAX_ACTIVITY_CHARS: usize = 60;
 
 /// A line on standard error with the current activity.
 pub(crate) struct Spinner {
     screen: Screen,
     /// The current activity. `None` if nothing is to be drawn.
-    what: Option<String>,
+    activity: Option<String>,
     frame: usize,
     due: Option<Instant>,
 }
@@ -33,24 +33,24 @@ pub(crate) struct Spinner {
 impl Spinner {
     pub(crate) fn new(wanted: bool, screen: Screen) -> Self {
         let terminal = wanted && io::stderr().is_terminal() && style::can_clear_lines();
-        Spinner { screen, what: terminal.then(|| "thinking".into()), frame: 0, due: None }
+        Spinner { screen, activity: terminal.then(|| "thinking".into()), frame: 0, due: None }
     }
 
     /// Sets the current activity.
-    pub(crate) fn say(&mut self, what: &str) {
-        if let Some(said) = &mut self.what {
-            *said = text::clip(&text::show_line(what), MOST).into_owned();
+    pub(crate) fn set_activity(&mut self, what: &str) {
+        if let Some(said) = &mut self.activity {
+            *said = text::clip(&text::show_line(what), MAX_ACTIVITY_CHARS).into_owned();
         }
     }
 
     /// Draws the next frame when it is due. Never returns if there is nothing to draw.
     pub(crate) async fn tick(&mut self) {
-        let Some(what) = &self.what else { return pending().await };
-        let due = *self.due.get_or_insert_with(|| Instant::now() + FIRST);
+        let Some(what) = &self.activity else { return pending().await };
+        let due = *self.due.get_or_insert_with(|| Instant::now() + FIRST_FRAME_DELAY);
         sleep_until(due).await;
-        self.due = Some(due + NEXT);
+        self.due = Some(due + FRAME_INTERVAL);
         self.frame = (self.frame + 1) % FRAMES.len();
-        self.screen.draw(&format!("{} {}", FRAMES[self.frame], fitting(what, columns())));
+        self.screen.draw(&format!("{} {}", FRAMES[self.frame], clip_to_width(what, columns())));
     }
 }
 
@@ -61,7 +61,7 @@ fn columns() -> usize {
 }
 
 /// Cuts the text to the line after a frame. A longer line would leave its first row behind.
-fn fitting(what: &str, columns: usize) -> String {
+fn clip_to_width(what: &str, columns: usize) -> String {
     // Reserves the frame, the space after it, and the last column, at which some terminals begin a new line.
     let room = columns.saturating_sub(4);
     let width = |char: char| if char.is_ascii() { 1 } else { 2 };
@@ -96,7 +96,7 @@ mod tests {
             ("thinking", 3, ""),
         ];
         for (what, columns, expected) in cases {
-            assert_eq!(fitting(what, columns), expected, "{columns}");
+            assert_eq!(clip_to_width(what, columns), expected, "{columns}");
         }
     }
 }

@@ -9,10 +9,10 @@ use rustix::termios::tcgetwinsize;
 use crate::terminal::style::{ColorChoice, Style};
 
 /// The smallest width of the last column. If less is left, the last column stands below the others.
-const LEAST: usize = 30;
+const MIN_LAST_WIDTH: usize = 30;
 
 /// The indentation of a last column that stands below the others.
-const BELOW: usize = 4;
+const BELOW_INDENT: usize = 4;
 
 /// A function that paints a text.
 pub(crate) type Paint = fn(Style, &str) -> String;
@@ -54,7 +54,7 @@ impl Page {
     pub(crate) fn on_stdout(when: ColorChoice) -> Self {
         let of_terminal = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
         let said = || env::var("COLUMNS").ok()?.parse().ok();
-        let width = of_terminal.or_else(said).filter(|width| *width > LEAST);
+        let width = of_terminal.or_else(said).filter(|width| *width > MIN_LAST_WIDTH);
         Page { style: Style::on_stdout(when), width }
     }
 
@@ -74,13 +74,13 @@ impl Page {
                 lead += &" ".repeat(width - piece.width() + 2);
                 wide += width + 2;
             }
-            out += &self.hang(&lead, wide, last);
+            out += &self.render_hanging(&lead, wide, last);
         }
         out
     }
 
     /// Renders spans after a lead of `wide` columns. Further lines are indented to where the spans began.
-    pub(crate) fn hang(self, lead: &str, wide: usize, pieces: &[StyledSpan]) -> String {
+    pub(crate) fn render_hanging(self, lead: &str, wide: usize, pieces: &[StyledSpan]) -> String {
         let paint = |piece: &StyledSpan| (piece.paint)(self.style, &piece.text);
         let pieces: Vec<_> = pieces.iter().filter(|it| !it.text.is_empty()).cloned().collect();
         let whole = || pieces.iter().map(paint).collect::<Vec<_>>().join("  ");
@@ -91,13 +91,13 @@ impl Page {
         if wide + all.saturating_sub(2) <= width {
             return format!("{lead}{}", whole()).trim_end().to_owned() + "\n";
         }
-        let fits = width >= wide + LEAST;
-        let indent = if fits { wide } else { BELOW };
+        let fits = width >= wide + MIN_LAST_WIDTH;
+        let indent = if fits { wide } else { BELOW_INDENT };
         let mut out = match fits {
             true => lead.to_owned(),
             false => format!("{}\n{}", lead.trim_end(), " ".repeat(indent)),
         };
-        for (number, line) in fold(&pieces, width - indent).iter().enumerate() {
+        for (number, line) in wrap_spans(&pieces, width - indent).iter().enumerate() {
             if number > 0 {
                 out += &format!("\n{}", " ".repeat(indent));
             }
@@ -108,7 +108,7 @@ impl Page {
 }
 
 /// Breaks spans into lines of at most `width` columns. A longer word stands on a line of its own.
-fn fold(pieces: &[StyledSpan], width: usize) -> Vec<Vec<StyledSpan>> {
+fn wrap_spans(pieces: &[StyledSpan], width: usize) -> Vec<Vec<StyledSpan>> {
     let mut lines: Vec<Vec<StyledSpan>> = vec![vec![]];
     let mut used = 0;
     for piece in pieces {

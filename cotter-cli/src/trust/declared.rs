@@ -7,7 +7,7 @@ use cotter_files::{
         self, ClaudeEntry,
         plugin::{Plugin, PluginFile},
         project::SETTINGS,
-        settings::{check, enabled},
+        settings::{check, read_enabled_plugins},
     },
     command_hook::entry::{CommandHook, CommandLine},
     document::Document,
@@ -20,7 +20,7 @@ use cotter_files::{
 use crate::error::CliError;
 
 /// Returns the commands that a `.claude` or an `.agents` declares.
-pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
+pub(crate) fn declared_commands(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliError> {
     let mut declared = vec![];
     for name in SETTINGS {
         let Some((_, bytes)) = snapshot.file(Path::new(name)) else { continue };
@@ -29,11 +29,11 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliE
         check(&document)?;
         let object = document.root().object()?;
         let (hooks, _) = claude::read(&document, &claude::ClaudeFile::new(&path));
-        declared.extend(hooks.into_iter().map(|hook| of_hook("", hook)));
-        for (name, _) in enabled(&object)?.into_iter().filter(|(_, on)| *on) {
+        declared.extend(hooks.into_iter().map(|hook| hook_command("", hook)));
+        for (name, _) in read_enabled_plugins(&object)?.into_iter().filter(|(_, on)| *on) {
             let what = format!("plugin {name}, switched on");
             let whose = "your home folder, if it is installed: its hooks and servers run";
-            declared.push(DeclaredCommand::new(what, Invocation::Elsewhere(whose.into())));
+            declared.push(DeclaredCommand::new(what, Invocation::Remote(whose.into())));
         }
     }
     for name in plugins_in(snapshot) {
@@ -46,7 +46,7 @@ pub(crate) fn declared(snapshot: &Snapshot) -> Result<Vec<DeclaredCommand>, CliE
         }
         let (hooks, _) = plugin.command_hooks(|path| claude::ClaudeFile::new(path));
         let of = format!(" of plugin {}", plugin.name);
-        declared.extend(hooks.into_iter().map(|hook| of_hook(&of, hook)));
+        declared.extend(hooks.into_iter().map(|hook| hook_command(&of, hook)));
         for file in &plugin.servers {
             declared_servers(&plugin, file, &mut declared)?;
         }
@@ -75,7 +75,7 @@ fn declared_servers(
     let root = document.root().object()?;
     let servers = root.get("mcpServers").unwrap_or_else(|| document.root()).object()?;
     // The placeholders are filled in, as they will be when the servers start.
-    let filled = servers.members().map(|(name, node)| (name, plugin.filled_in(node.to_json())));
+    let filled = servers.members().map(|(name, node)| (name, plugin.fill_server(node.to_json())));
     let filled = serde_json::Value::from_iter(filled).to_string();
     let document = Document::parse(&shown, &filled)?;
     Ok(crate::trust::declared_servers(document.root(), declared)?)
@@ -91,17 +91,17 @@ fn plugins_in(snapshot: &Snapshot) -> Vec<OsString> {
     names
 }
 
-fn of_hook(of: &str, hook: CommandHook) -> DeclaredCommand {
+fn hook_command(of: &str, hook: CommandHook) -> DeclaredCommand {
     let entry = ClaudeEntry::of(&hook);
     let event = entry.map_or_else(|| hook.point.name(), |entry| entry.event().name());
     let what = format!("hook {} at {event}{of}", hook.name);
     if let Some((url, named)) = entry.and_then(ClaudeEntry::address) {
         let named = named.join(", ");
         let given = if named.is_empty() { named } else { format!(", given {named}") };
-        return DeclaredCommand::new(what + &given, Invocation::Told(url.to_owned()));
+        return DeclaredCommand::new(what + &given, Invocation::Notified(url.to_owned()));
     }
     let command = match hook.command {
-        CommandLine::Words(words) if words.is_empty() => Invocation::Elsewhere("a model".into()),
+        CommandLine::Words(words) if words.is_empty() => Invocation::Remote("a model".into()),
         CommandLine::Words(words) => Invocation::Words(words),
         CommandLine::Shell(line) => Invocation::Shell(line),
     };

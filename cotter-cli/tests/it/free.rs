@@ -99,7 +99,7 @@ fn steps(attempt: &str) -> Vec<Value> {
 
 /// Runs all attempts in one session, and returns a line for each: the outcome and the attempt.
 fn run(world: &World, attempts: &[&str]) -> String {
-    let spelled: Vec<String> = attempts.iter().map(|one| spelled(one, world)).collect();
+    let spelled: Vec<String> = attempts.iter().map(|one| fill_root(one, world)).collect();
     let steps: Vec<_> = spelled.iter().flat_map(|one| steps(one)).collect();
     let steps: Vec<_> = steps.iter().map(Value::to_string).collect();
     let script = world.script(&format!("{}, {{\"text\": \"done\"}}", steps.join(", ")));
@@ -124,7 +124,7 @@ fn run(world: &World, attempts: &[&str]) -> String {
 }
 
 /// An attempt with the world's folder in place of `[T]`.
-fn spelled(attempt: &str, world: &World) -> String {
+fn fill_root(attempt: &str, world: &World) -> String {
     let root = world.path("");
     let root = root.to_str().unwrap().trim_end_matches('/');
     attempt.replace("[T]", root)
@@ -151,7 +151,7 @@ fn outcomes(stream: &str) -> Vec<String> {
                 None => format!("refused by {}", text(&event["by"])),
             }),
             "tool.result" if !asking => {
-                outcomes.push(came_to(&text(&event["output"])).into());
+                outcomes.push(result_of(&text(&event["output"])).into());
             }
             _ => {}
         }
@@ -160,7 +160,7 @@ fn outcomes(stream: &str) -> Vec<String> {
 }
 
 /// The result of a call that ran. The text of an error differs between machines.
-fn came_to(output: &str) -> &'static str {
+fn result_of(output: &str) -> &'static str {
     let refused = ["exit code", "Error", "error", "No such device", "not a tty"];
     match refused.iter().any(|words| output.contains(words)) {
         true => "ran, and failed",
@@ -169,7 +169,7 @@ fn came_to(output: &str) -> &'static str {
 }
 
 /// Checks that our files and the guarded files are unchanged, and that no attempt left a file behind.
-fn untouched(world: &World, settings: &str) {
+fn check_untouched(world: &World, settings: &str) {
     let read = |name: &str| fs::read_to_string(world.path(name)).unwrap_or_default();
     assert_eq!(read("home/.config/cotter/settings.json"), format!("{{{settings}}}\n"));
     assert!(read("home/.config/cotter/credentials.json").contains(KEY));
@@ -383,7 +383,7 @@ fn s1_nothing_an_agent_does_frees_it() {
         asked by not-understood                        | bash strace -p $PPID
         asked by not-understood                        | bash read -r key < /dev/tty
     "#]].assert_eq(&run(&world, KERNEL));
-    untouched(&world, "");
+    check_untouched(&world, "");
 }
 
 #[test]
@@ -482,14 +482,14 @@ fn s1_every_allow_rule_and_the_loosest_mode_free_nobody() {
         asked by not-understood                        | bash strace -p $PPID
         asked by not-understood                        | bash read -r key < /dev/tty
     "#]].assert_eq(&run(&world, KERNEL));
-    untouched(&world, LOOSE);
+    check_untouched(&world, LOOSE);
 }
 
 #[test]
 fn s1_nor_does_it_help_that_nothing_confines() {
     let settings = format!("\"sandbox\": \"off\", {LOOSE}");
     let world = world(&settings);
-    let attempts = [KERNEL, HOLDERS].concat();
+    let attempts = [KERNEL, PARENT_FOLDER_ATTEMPTS].concat();
     expect![[r#"
         refused by project-roots                       | read [T]/home/.config/cotter/credentials.json
         refused by project-roots                       | read link/credentials.json
@@ -590,11 +590,11 @@ fn s1_nor_does_it_help_that_nothing_confines() {
         asked by own-files                             | bash diff -r ~/.config src
         asked by own-files                             | bash cd ~ && grep -r sk-
     "#]].assert_eq(&run(&world, &attempts));
-    untouched(&world, &settings);
+    check_untouched(&world, &settings);
 }
 
 /// Attempts through a folder that contains our files. Confined, they find nothing.
-const HOLDERS: &[&str] = &[
+const PARENT_FOLDER_ATTEMPTS: &[&str] = &[
     "bash grep -r sk- ~",
     "bash cp -r ~/.config copy",
     "bash ln -s ~/.config way && cat way/cotter/credentials.json",
@@ -626,7 +626,7 @@ const CONFINED: &[&str] = &[
 fn s1_what_runs_confined_finds_nothing() {
     let settings = r#""roots": ["~/"], "permissions": {"allow": ["read", "bash(env *)"]}"#;
     let world = world(settings);
-    let attempts = [CONFINED, HOLDERS].concat();
+    let attempts = [CONFINED, PARENT_FOLDER_ATTEMPTS].concat();
     expect![[r#"
         ran, and failed         | bash python3 -c 'print(open("[T]/home/.config/cotter/credentials.json").read())' 2>&1 | tail -1
         ran, and failed         | bash python3 -c 'open(".git/hooks/post-commit", "w")' 2>&1 | tail -1
@@ -650,7 +650,7 @@ fn s1_what_runs_confined_finds_nothing() {
         ran, and failed         | bash diff -r ~/.config src
         ran, and failed         | bash cd ~ && grep -r sk-
     "#]].assert_eq(&run(&world, &attempts));
-    untouched(&world, settings);
+    check_untouched(&world, settings);
 }
 
 /// Calls of zone `never`. They are decided and not run, because a test must not endanger the machine.
@@ -718,7 +718,7 @@ fn s1_a_server_answers_for_nobody() {
         asked by zone | delegate mcp id
     "#]]
     .assert_eq(&run(&asked, &calls));
-    untouched(&asked, "");
+    check_untouched(&asked, "");
     let settings = r#""permissions": {"allow": ["mcp__*"]}"#;
     let allowed = world(settings);
     let attempts = [
@@ -738,7 +738,7 @@ fn s1_a_server_answers_for_nobody() {
         ran, and failed | subagent mcp [T]/bin/cotter permissions revoke mcp__*
     "#]]
     .assert_eq(&run(&allowed, &attempts));
-    untouched(&allowed, settings);
+    check_untouched(&allowed, settings);
 }
 
 /// The kernel closes to a server and to its processes what is closed to every tool.
@@ -790,7 +790,7 @@ fn s1_a_server_cannot_reach_what_is_ours() {
         ran, and found nothing | mcp echo made > ~/made && cat ~/made
         ran, and found nothing | mcp mkdir -p ~/.config/other && echo made > ~/.config/other/made
     "#]].assert_eq(&run(&world, &attempts));
-    untouched(&world, settings);
+    check_untouched(&world, settings);
     assert!(world.path("home/made").exists() && world.path("home/.config/other/made").exists());
     let running = Command::new("pgrep").args(["-f", "sleep 7654321"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&running.stdout), "", "it outlived its server");
@@ -836,7 +836,7 @@ fn s1_what_is_ours_is_closed_under_every_name() {
         ran, and failed          | mcp rm ~/.local/share/cotter && mkdir ~/.local/share/cotter || echo 'exit code'
         ran, and failed          | mcp rm ~/.config/cotter/settings.json || echo 'exit code'
     "#]].assert_eq(&run(&world, &attempts));
-    untouched(&world, LOOSE);
+    check_untouched(&world, LOOSE);
     assert!(world.path("home/.local/share/cotter").is_symlink());
 }
 
@@ -871,7 +871,7 @@ fn s1_nothing_types_for_the_person() {
         done
     "#]]
     .assert_eq(&screen.end(&world));
-    untouched(&world, settings);
+    check_untouched(&world, settings);
     let told = world.output(&["sessions", "show", &world.ids().concat()]);
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     let told: Vec<_> =

@@ -118,7 +118,7 @@ fn l8_every_hook_of_a_point_says_what_it_would_say() {
 }
 
 /// The payload of a point, saved by a hook.
-fn told(point: &str, args: &[&str]) -> Value {
+fn saved_payload(point: &str, args: &[&str]) -> Value {
     let world = world("");
     let told = world.path("told.json");
     let command = format!("cat > {}", told.display());
@@ -132,7 +132,7 @@ fn told(point: &str, args: &[&str]) -> Value {
 #[test]
 fn a_hook_is_told_that_it_is_a_trial_and_what_the_call_touches() {
     let call = ["--tool", "write", "--input", r#"{"path": "a.txt", "content": "x"}"#];
-    expect![[r#"{"v":1,"event":"tool.pre","sessionId":"","runId":"","step":0,"agentId":"main","cwd":"[T]/project","projectDir":"[T]/project","dryRun":true,"callId":"trial","toolName":"write","toolInput":{"path":"a.txt","content":"x"},"facts":{"reads":[],"writes":["[T]/project/a.txt"],"hosts":[],"commands":[],"zone":"workspace"}}"#]].assert_eq(&told("tool.pre", &call).to_string());
+    expect![[r#"{"v":1,"event":"tool.pre","sessionId":"","runId":"","step":0,"agentId":"main","cwd":"[T]/project","projectDir":"[T]/project","dryRun":true,"callId":"trial","toolName":"write","toolInput":{"path":"a.txt","content":"x"},"facts":{"reads":[],"writes":["[T]/project/a.txt"],"hosts":[],"commands":[],"zone":"workspace"}}"#]].assert_eq(&saved_payload("tool.pre", &call).to_string());
 }
 
 /// Checks the payload of each point without the common fields.
@@ -146,7 +146,7 @@ fn every_point_at_which_a_command_may_be_can_be_tried() {
             _ if row.is_about_tools() => &["--tool", "t"],
             _ => &[],
         };
-        let mut payload = told(row.name, args);
+        let mut payload = saved_payload(row.name, args);
         assert_eq!((&payload["event"], &payload["dryRun"]), (&json!(row.name), &json!(true)));
         for key in [
             "v",

@@ -140,7 +140,7 @@ fn settings(document: &Document, source: SettingsOwner) -> Result<(), SettingsEr
 }
 
 fn profile(document: &Document) -> Result<(), SettingsError> {
-    Profile::from_document(document, "audit", ProfileGrants::to_look()).map(drop)
+    Profile::from_document(document, "audit", ProfileGrants::for_inspection()).map(drop)
 }
 
 /// The files that are read strictly, by the name of their schema.

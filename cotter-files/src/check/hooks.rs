@@ -12,7 +12,7 @@ use crate::{
     claude,
     claude::plugin::{self, Plugin},
     command_hook::hook_files::{
-        FOLDER, HookFolder, HookFolderEntry, ProgramState, entries, is_yaml, trouble,
+        FOLDER, HookFolder, HookFolderEntry, ProgramState, entries, find_program_error, is_yaml,
     },
     document::Document,
     folder::{
@@ -33,8 +33,8 @@ pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
             false => check_settings(path),
         };
     }
-    let bases = layout::bases(path, &plugin::LAYOUT);
-    let is_hooks = layout::is_called(path, FOLDER);
+    let bases = layout::extension_roots(path, &plugin::LAYOUT);
+    let is_hooks = layout::has_real_name(path, FOLDER);
     if is_hooks && path.join(CLAUDE_HOOKS).is_file() {
         return check_claude(&path.join(CLAUDE_HOOKS));
     }
@@ -42,19 +42,19 @@ pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
         return check_folder(path);
     }
     // Beside folders of a known kind, a file that looks like settings belongs to another program.
-    let is_sure = bases.iter().any(|base| base.what != RootKind::Perhaps);
+    let is_sure = bases.iter().any(|base| base.kind != RootKind::Unknown);
     let mut told = CheckedFiles::default();
-    for ExtensionRoot { folder, what } in bases {
+    for ExtensionRoot { folder, kind: what } in bases {
         let settings: &[&str] = match what {
             RootKind::Plugin => {
                 add(&mut told, check_plugin(&folder));
                 continue;
             }
-            RootKind::Perhaps if is_sure => continue,
+            RootKind::Unknown if is_sure => continue,
             RootKind::Agents => continue,
             RootKind::Claude => &[SETTINGS, "settings.local.json"],
             RootKind::Space => &[],
-            RootKind::Cotter | RootKind::Perhaps => &[SETTINGS],
+            RootKind::Cotter | RootKind::Unknown => &[SETTINGS],
         };
         for file in settings.iter().map(|name| folder.join(name)) {
             if file.symlink_metadata().is_ok() {
@@ -64,7 +64,7 @@ pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
             }
         }
         if what != RootKind::Claude {
-            add(&mut told, of_shelf(HookFolder::of_folder(&folder)));
+            add(&mut told, check_hook_files(HookFolder::of_folder(&folder)));
         }
     }
     told
@@ -163,7 +163,7 @@ fn check_folder(folder: &Path) -> CheckedFiles {
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     let below = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let root = real.parent().unwrap_or(&real);
-    of_shelf(HookFolder::on_disk(folder, root, &below))
+    check_hook_files(HookFolder::on_disk(folder, root, &below))
 }
 
 /// Checks one file, together with the other files of its folder.
@@ -179,10 +179,10 @@ fn check_one(path: &Path) -> CheckedFiles {
 /// Checks only the hooks of an extension folder.
 #[cfg(unix)]
 pub(super) fn check_hook_folder(folder: &Path) -> CheckedFiles {
-    of_shelf(HookFolder::of_folder(folder))
+    check_hook_files(HookFolder::of_folder(folder))
 }
 
-fn of_shelf(shelf: Result<HookFolder<'_>, Diagnostic>) -> CheckedFiles {
+fn check_hook_files(shelf: Result<HookFolder<'_>, Diagnostic>) -> CheckedFiles {
     let shelf = match shelf {
         Ok(shelf) => shelf,
         Err(told) => return (vec![], vec![told]),
@@ -211,7 +211,7 @@ pub(super) fn check_settings(path: &Path) -> CheckedFiles {
         Ok(settings) => {
             let find = |path: &str| ProgramState::of(fs::metadata(folder.join(path)));
             let told = settings.hooks.iter().filter_map(|hook| {
-                let why = trouble(&hook.command, &find, FOLDER)?;
+                let why = find_program_error(&hook.command, &find, FOLDER)?;
                 let why = format!("hook `{}`: {why}", hook.name);
                 Some(Diagnostic::new(path, None, Severity::Warning, why))
             });

@@ -31,7 +31,8 @@ pub(super) fn check_profiles(root: &Path) -> (CheckedFiles, Vec<NamedTool>) {
         let read = Document::load(&found.real).and_then(|document| match document {
             Some(document) => {
                 let name = folder.to_string_lossy();
-                let profile = Profile::from_document(&document, &name, ProfileGrants::to_look())?;
+                let profile =
+                    Profile::from_document(&document, &name, ProfileGrants::for_inspection())?;
                 let keys = document.root().object()?;
                 let line = keys.get("tools").map(|node| node.location().line() as usize);
                 Ok((profile.tools, line))

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use crate::{
-    check::{CheckedFile, check, checked, hooks::check_hook_folder},
+    check::{CheckedFile, check, group_by_file, hooks::check_hook_folder},
     folder::{
         diagnostic::{Diagnostic, Severity},
         file_kind::FileKind,
     },
-    space::{MANIFEST, about_unused, manifest_of},
+    space::{MANIFEST, manifest_of, warn_of_unused},
     trust::snapshot::Snapshot,
 };
 
@@ -40,11 +40,11 @@ fn check_space(folder: &Path) -> Vec<CheckedFile> {
     let snapshot = match Snapshot::take(folder) {
         Ok(snapshot) => snapshot,
         Err(error) => {
-            let told = Diagnostic::new(folder, None, Severity::Rejected, error.told());
-            return checked((vec![], vec![told]), FileKind::Spaces);
+            let told = Diagnostic::new(folder, None, Severity::Rejected, error.line_with_hint());
+            return group_by_file((vec![], vec![told]), FileKind::Spaces);
         }
     };
-    let mut diagnostics = about_unused(&snapshot);
+    let mut diagnostics = warn_of_unused(&snapshot);
     diagnostics.extend(manifest_of(&snapshot).err());
     // Paths are shown as the caller typed them, like those of the other files.
     for told in &mut diagnostics {
@@ -53,8 +53,8 @@ fn check_space(folder: &Path) -> Vec<CheckedFile> {
         }
     }
     let of_space = (vec![(manifest, FileKind::Spaces)], diagnostics);
-    let mut all = checked(of_space, FileKind::Spaces);
-    all.extend(checked(check_hook_folder(folder), FileKind::Hooks));
+    let mut all = group_by_file(of_space, FileKind::Spaces);
+    all.extend(group_by_file(check_hook_folder(folder), FileKind::Hooks));
     let kinds = [
         ("skills", FileKind::Skills),
         ("commands", FileKind::Commands),

@@ -1,3 +1,5 @@
+#![expect(clippy::too_many_lines, reason = "whole outputs stand in the tests")]
+
 use std::{fmt::Write, fs, path::Path};
 
 use expect_test::expect;
@@ -26,7 +28,7 @@ fn put(folder: &TempDir, name: &str, bytes: &[u8]) {
 }
 
 /// Shows the result of `check` for a path.
-fn told(root: &Path, path: &Path) -> String {
+fn show_check(root: &Path, path: &Path) -> String {
     let mut out = String::new();
     for file in check(path, FileKind::Hooks) {
         let path = file.path.strip_prefix(root).unwrap_or(&file.path).display();
@@ -72,7 +74,7 @@ fn c14_what_declares_hooks_is_checked_file_by_file() {
         "loose",
         "empty",
     ] {
-        let _ = write!(out, "> {name}\n{}", told(root, &root.join(name)));
+        let _ = write!(out, "> {name}\n{}", show_check(root, &root.join(name)));
     }
     expect![[r#"
         > 

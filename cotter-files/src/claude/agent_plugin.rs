@@ -9,7 +9,7 @@ use std::{fs, path::Path};
 use serde_json::{Map, Value, json};
 
 use crate::claude::plugin::{
-    Plugin, PluginFile, PluginFileKind, PluginFileSource, inside, of_settings,
+    Plugin, PluginFile, PluginFileKind, PluginFileSource, path_in_plugin, settings_diagnostic,
 };
 use crate::{
     document::{Document, Node, Object, location::SettingsError},
@@ -22,7 +22,7 @@ pub(crate) const SERVERS: &str = "mcp.json";
 
 /// The prefix of a schema's URL, which is followed by the version of Agent Plugins.
 const SCHEMAS: &str = "https://agent-plugins.org/schemas/";
-const KNOWN: &str = "1.0.0";
+const KNOWN_VERSION: &str = "1.0.0";
 
 const ROOT: &str = "${PLUGIN_ROOT}";
 const DATA: &str = "${PLUGIN_DATA}";
@@ -36,7 +36,7 @@ pub(crate) enum Version {
 
 impl Plugin {
     /// The version of the manifest in the folder; `None` if it is no manifest of Agent Plugins.
-    pub(crate) fn portable(
+    pub(crate) fn read_portable_version(
         &mut self,
         path: &Path,
         object: &Object<'_>,
@@ -51,9 +51,9 @@ impl Plugin {
             self.say(path, line, Severity::Warning, why.into());
             return None;
         };
-        if version != KNOWN {
+        if version != KNOWN_VERSION {
             let version = text::clip(&text::show_line(version), 40).into_owned();
-            let why = format!("Agent Plugins {version} is not known here, only {KNOWN}");
+            let why = format!("Agent Plugins {version} is not known here, only {KNOWN_VERSION}");
             self.say(path, line, Severity::Rejected, why);
             return Some(Version::Unknown);
         }
@@ -70,7 +70,7 @@ impl Plugin {
     }
 
     /// Reports the parts of a manifest that are for other programs.
-    pub(crate) fn of_others(&mut self, path: &Path, node: Node<'_>) {
+    pub(crate) fn report_foreign_parts(&mut self, path: &Path, node: Node<'_>) {
         let line = Some(node.location().line() as usize);
         let Ok(object) = node.object() else {
             return self.say(path, line, Severity::Warning, "`extensions` is no object".into());
@@ -97,31 +97,32 @@ impl Plugin {
             servers(&document, &mut told).map(|servers| (servers, told))
         });
         match read {
-            Err(why) => self.diagnostics.push(of_settings(&path, &why)),
+            Err(why) => self.diagnostics.push(settings_diagnostic(&path, &why)),
             Ok((servers, told)) => {
                 for (line, why) in told {
                     self.say(inside, Some(line), Severity::Rejected, why);
                 }
                 let text = json!({ "mcpServers": servers }).to_string();
-                self.take(PluginFileKind::Servers, PluginFile { path, text });
+                self.add_file(PluginFileKind::Servers, PluginFile { path, text });
             }
         }
     }
 
     /// Reports an `mcp.json` that no manifest declares the format of.
-    pub(crate) fn pass_over_servers(&mut self, reads: PluginFileSource<'_>) {
+    pub(crate) fn report_unread_servers(&mut self, reads: PluginFileSource<'_>) {
         let path = self.root.join(SERVERS);
         let is_taken = self.servers.iter().any(|brought| brought.path == path);
         if !is_taken && reads(Path::new(SERVERS)).is_some() {
-            let why =
-                format!("it is not honoured: no `{MANIFEST}` of Agent Plugins {KNOWN} is there");
+            let why = format!(
+                "it is not honoured: no `{MANIFEST}` of Agent Plugins {KNOWN_VERSION} is there"
+            );
             self.say(Path::new(SERVERS), None, Severity::Warning, why);
         }
     }
 }
 
 /// The folders at the top of a plugin whose names are those of other programs.
-pub(crate) fn folders_of_others(root: &Path) -> Vec<String> {
+pub(crate) fn foreign_folders(root: &Path) -> Vec<String> {
     if !root.join(MANIFEST).exists() {
         return vec![];
     }
@@ -157,8 +158,8 @@ fn servers(
 ) -> Result<Map<String, Value>, SettingsError> {
     let object = document.root().object()?.keys(&["$schema", "mcpServers"])?;
     let schema = object.require("$schema")?;
-    if version(schema.string()?, "mcp.schema.json") != Some(KNOWN) {
-        return Err(schema.error(format!("expected that of Agent Plugins {KNOWN}")));
+    if version(schema.string()?, "mcp.schema.json") != Some(KNOWN_VERSION) {
+        return Err(schema.error(format!("expected that of Agent Plugins {KNOWN_VERSION}")));
     }
     let mut servers = Map::new();
     for (name, node) in object.require("mcpServers")?.object()?.members() {
@@ -190,11 +191,11 @@ fn program(object: Object<'_>) -> Result<Value, SettingsError> {
     let node = object.require("command")?;
     let command = match node.non_empty_string()? {
         bare if !bare.contains('/') => bare.to_owned(),
-        path => in_plugin(&node, path)?,
+        path => plugin_path(&node, path)?,
     };
     let mut args = vec![];
     for node in object.get("args").map(|node| node.list()).transpose()?.into_iter().flatten() {
-        args.push(filled(&node)?);
+        args.push(escape_text(&node)?);
     }
     let mut env = Map::new();
     let given = object.get("env").map(|node| node.object()).transpose()?;
@@ -202,11 +203,11 @@ fn program(object: Object<'_>) -> Result<Value, SettingsError> {
         if ["PLUGIN_ROOT", "PLUGIN_DATA"].contains(&name) {
             return Err(node.error(format!("`{name}` is not its to give")));
         }
-        env.insert(name.to_owned(), filled(&node)?.into());
+        env.insert(name.to_owned(), escape_text(&node)?.into());
     }
     env.insert("PLUGIN_ROOT".into(), ROOT.into());
     let cwd = match object.get("cwd") {
-        Some(node) => in_plugin(&node, node.string()?)?,
+        Some(node) => plugin_path(&node, node.string()?)?,
         None => ROOT.to_owned(),
     };
     Ok(json!({"type": "stdio", "command": command, "args": args, "env": env, "cwd": cwd}))
@@ -215,7 +216,7 @@ fn program(object: Object<'_>) -> Result<Value, SettingsError> {
 fn address(object: Object<'_>) -> Result<Value, SettingsError> {
     let node = object.require("url")?;
     let url = node.non_empty_string()?;
-    if !is_fit(url) {
+    if !is_allowed_url(url) {
         let why = "an address begins with https://, or http:// on this machine, and has no user and no \
                    fragment";
         return Err(node.error(why));
@@ -226,13 +227,13 @@ fn address(object: Object<'_>) -> Result<Value, SettingsError> {
         if headers.keys().any(|known: &String| known.eq_ignore_ascii_case(name)) {
             return Err(node.error("a header stands there twice"));
         }
-        headers.insert(name.to_owned(), literal(node.string()?).into());
+        headers.insert(name.to_owned(), escape_variables(node.string()?).into());
     }
     Ok(json!({"type": "http", "url": url, "headers": headers}))
 }
 
 /// True if a URL may be used: https, or http on this machine, without a user and without a fragment.
-fn is_fit(url: &str) -> bool {
+fn is_allowed_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '\\']).next().unwrap_or_default();
     let bare = match host.strip_prefix('[') {
@@ -247,7 +248,7 @@ fn is_fit(url: &str) -> bool {
 }
 
 /// A path in the plugin: `./…`, or below `${PLUGIN_ROOT}`.
-fn in_plugin(node: &Node<'_>, path: &str) -> Result<String, SettingsError> {
+fn plugin_path(node: &Node<'_>, path: &str) -> Result<String, SettingsError> {
     if path.starts_with(DATA) {
         return Err(node.error(format!("nothing stands for `{DATA}` here")));
     }
@@ -260,21 +261,21 @@ fn in_plugin(node: &Node<'_>, path: &str) -> Result<String, SettingsError> {
     if below.trim_matches(['.', '/']).is_empty() && !below.contains("..") {
         return Ok(ROOT.to_owned());
     }
-    let below = inside(&format!("./{below}")).map_err(|why| node.error(why))?;
+    let below = path_in_plugin(&format!("./{below}")).map_err(|why| node.error(why))?;
     Ok(format!("{ROOT}/{}", below.to_string_lossy()))
 }
 
 /// A text in which `${PLUGIN_ROOT}` stays a placeholder and everything else is literal.
-fn filled(node: &Node<'_>) -> Result<String, SettingsError> {
+fn escape_text(node: &Node<'_>) -> Result<String, SettingsError> {
     let text = node.string()?;
     if text.contains(DATA) {
         return Err(node.error(format!("nothing stands for `{DATA}` here")));
     }
-    let parts: Vec<_> = text.split(ROOT).map(literal).collect();
+    let parts: Vec<_> = text.split(ROOT).map(escape_variables).collect();
     Ok(parts.join(ROOT))
 }
 
 /// Escapes `${` for settings, where `${NAME}` is a variable.
-fn literal(text: &str) -> String {
+fn escape_variables(text: &str) -> String {
     text.replace("${", "${:-$}{")
 }

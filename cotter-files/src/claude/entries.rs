@@ -13,7 +13,7 @@ use crate::{
     command_hook::{
         dialect::Dialect,
         entry::{CommandHook, CommandLine, MAX_LIMIT_MS, OnFailure},
-        names::name_apart,
+        names::assign_names,
     },
     document::{Document, Node, Object, location::SettingsError},
     folder::diagnostic::{Diagnostic, Severity},
@@ -30,28 +30,34 @@ use cotter::{
 /// Equal handlers at one event become one hook, whatever their matchers are. The hook runs once if several
 /// matchers match. Nothing is started.
 pub fn read(document: &Document, source: &ClaudeFile) -> (Vec<CommandHook>, Vec<Diagnostic>) {
-    let mut reader = EntryReader { source, found: vec![], told: vec![], seen: 0, overfull: vec![] };
+    let mut reader = EntryReader {
+        source,
+        found: vec![],
+        diagnostics: vec![],
+        handler_count: 0,
+        overfull_events: vec![],
+    };
     if let Err(why) = reader.document(document) {
         reader.say(Severity::Rejected, None, why.message());
     }
-    let EntryReader { found, told, .. } = reader;
+    let EntryReader { found, diagnostics: told, .. } = reader;
     let mut hooks: Vec<_> = found.into_iter().map(ParsedEntry::hook).collect();
-    name_apart(&mut hooks);
+    assign_names(&mut hooks);
     (hooks, told)
 }
 
 /// Drops the hooks of a later file that are equal to hooks of an earlier one: such a hook runs once. A hook
 /// with a stricter `on_failure` is a different hook.
-pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<CommandHook> {
+pub fn drop_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<CommandHook> {
     let is_there = |hook: &CommandHook| {
         earlier.iter().any(|other| {
             let (Some(a), Some(b)) = (ClaudeEntry::of(other), ClaudeEntry::of(hook)) else {
                 return false;
             };
             other.command == hook.command
-                && other.declared.detached == hook.declared.detached
+                && other.spec.detached == hook.spec.detached
                 && (other.on_failure == OnFailure::Block || hook.on_failure == OnFailure::Pass)
-                && a.does_as(b)
+                && a.is_same_action(b)
                 && a.matchers == b.matchers
                 // A hook of a plugin is never a repeat.
                 && a.plugin.is_none()
@@ -63,11 +69,11 @@ pub fn without_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<
 struct EntryReader<'a> {
     source: &'a ClaudeFile,
     found: Vec<ParsedEntry>,
-    told: Vec<Diagnostic>,
+    diagnostics: Vec<Diagnostic>,
     /// The number of handlers so far.
-    seen: usize,
+    handler_count: usize,
     /// Events that have handlers beyond the maximum.
-    overfull: Vec<ClaudeEvent>,
+    overfull_events: Vec<ClaudeEvent>,
 }
 
 /// The maximum number of hooks of a file.
@@ -104,13 +110,13 @@ const HANDLER_KEYS: &[&str] = &[
     "description",
 ];
 /// The keys of a handler that are not used, and why.
-const LEFT_ALONE: &[(&str, &str)] = &[
+const IGNORED_HANDLER_KEYS: &[(&str, &str)] = &[
     ("statusMessage", "nothing is shown while a hook runs"),
     ("model", "the session's own model is asked"),
 ];
 
 /// Kinds of handlers that are not supported yet.
-const NOT_YET: [&str; 2] = ["mcp_tool", "agent"];
+const UNSUPPORTED_HANDLERS: [&str; 2] = ["mcp_tool", "agent"];
 
 impl<'a> EntryReader<'a> {
     fn document(&mut self, document: &Document) -> Result<(), SettingsError> {
@@ -127,7 +133,7 @@ impl<'a> EntryReader<'a> {
             return Ok(());
         }
         for (name, groups) in hooks.object()?.members() {
-            match events::named(name) {
+            match events::find_event(name) {
                 Ok(event) => self.event(event, groups),
                 Err(why) => self.say(Severity::Warning, Some(&groups), why),
             }
@@ -136,19 +142,19 @@ impl<'a> EntryReader<'a> {
     }
 
     fn event(&mut self, event: ClaudeEvent, node: Node<'_>) {
-        if let Some(lacks) = event.row().lacks {
+        if let Some(lacks) = event.row().missing_parts {
             self.say(Severity::Warning, Some(&node), format!("`{}`: {lacks}", event.name()));
         }
         match node.list() {
             Ok(groups) => groups.for_each(|group| self.group(event, group)),
-            Err(why) => self.broken(event, vec![Matcher::All], &node, why.message()),
+            Err(why) => self.add_broken(event, vec![Matcher::All], &node, why.message()),
         }
     }
 
     fn group(&mut self, event: ClaudeEvent, node: Node<'_>) {
         let object = match node.object() {
             Ok(object) => object,
-            Err(why) => return self.broken(event, vec![Matcher::All], &node, why.message()),
+            Err(why) => return self.add_broken(event, vec![Matcher::All], &node, why.message()),
         };
         let matcher = self.matcher(event, &object);
         if object.get("hooks").is_none() && object.get("command").is_some() {
@@ -156,10 +162,10 @@ impl<'a> EntryReader<'a> {
             self.say(Severity::Repaired, Some(&node), why);
             return self.handler(event, matcher, node);
         }
-        self.tell_unknown(&object, GROUP_KEYS);
+        self.report_unknown_keys(&object, GROUP_KEYS);
         match object.require("hooks").and_then(|hooks| hooks.list()) {
             Ok(handlers) => handlers.for_each(|node| self.handler(event, matcher.clone(), node)),
-            Err(why) => self.broken(event, vec![matcher], &node, why.message()),
+            Err(why) => self.add_broken(event, vec![matcher], &node, why.message()),
         }
     }
 
@@ -167,7 +173,7 @@ impl<'a> EntryReader<'a> {
     /// rarely.
     fn matcher(&mut self, event: ClaudeEvent, object: &Object<'_>) -> Matcher {
         let Some(node) = object.get("matcher") else { return Matcher::All };
-        if event.row().matched.is_none() {
+        if event.row().matched_field.is_none() {
             return Matcher::All;
         }
         let read = node.string().map_err(|why| why.message().to_owned()).and_then(Matcher::parse);
@@ -189,26 +195,26 @@ impl<'a> EntryReader<'a> {
     }
 
     fn handler(&mut self, event: ClaudeEvent, matcher: Matcher, node: Node<'_>) {
-        self.seen += 1;
-        if self.seen > MOST_HOOKS {
-            if !self.overfull.contains(&event) {
-                self.overfull.push(event);
+        self.handler_count += 1;
+        if self.handler_count > MOST_HOOKS {
+            if !self.overfull_events.contains(&event) {
+                self.overfull_events.push(event);
                 let why =
                     format!("a file has at most {MOST_HOOKS} hooks: the others cannot be asked");
-                self.broken(event, vec![Matcher::All], &node, &why);
+                self.add_broken(event, vec![Matcher::All], &node, &why);
             }
             return;
         }
         let object = match node.object() {
             Ok(object) => object,
-            Err(why) => return self.broken(event, vec![matcher], &node, why.message()),
+            Err(why) => return self.add_broken(event, vec![matcher], &node, why.message()),
         };
-        self.tell_unknown(&object, HANDLER_KEYS);
-        let (handler, command) = match self.asked(event, &object) {
+        self.report_unknown_keys(&object, HANDLER_KEYS);
+        let (handler, command) = match self.read_handler(event, &object) {
             Ok(asked) => asked,
             Err(why) => {
                 let kind = object.get("type").and_then(|node| node.string().ok());
-                let severity = match kind.is_some_and(|kind| NOT_YET.contains(&kind)) {
+                let severity = match kind.is_some_and(|kind| UNSUPPORTED_HANDLERS.contains(&kind)) {
                     _ if !event.is_gate() => Severity::Warning,
                     true => Severity::InPart,
                     false => Severity::Rejected,
@@ -235,11 +241,11 @@ impl<'a> EntryReader<'a> {
             detached: rewakes || self.flag(&object, "async"),
             on_failure: self.on_failure(&object),
         };
-        self.take(found);
+        self.add_entry(found);
     }
 
     /// The handler of an entry, and the command it runs.
-    fn asked(
+    fn read_handler(
         &mut self,
         event: ClaudeEvent,
         object: &Object<'_>,
@@ -259,7 +265,7 @@ impl<'a> EntryReader<'a> {
         };
         match kind {
             "command" => Ok((ClaudeHandler::Command, self.command(object)?)),
-            "prompt" if event.row().by_prompt => {
+            "prompt" if event.row().may_ask_model => {
                 let text = object.require("prompt").and_then(|node| node.non_empty_string());
                 let goes_on = self.flag(object, "continueOnBlock");
                 let prompt = PromptHandler { text: text.map_err(words)?.to_owned(), goes_on };
@@ -269,7 +275,7 @@ impl<'a> EntryReader<'a> {
             "http" => {
                 Ok((ClaudeHandler::Http(http(object).map_err(words)?), CommandLine::Words(vec![])))
             }
-            kind if NOT_YET.contains(&kind) => {
+            kind if UNSUPPORTED_HANDLERS.contains(&kind) => {
                 let gate = if event.is_gate() { ": this gate fails each time" } else { "" };
                 Err(format!("handlers `{kind}` are not honoured yet{gate}"))
             }
@@ -294,7 +300,7 @@ impl<'a> EntryReader<'a> {
         };
         let all =
             args.iter().flatten().map(String::as_str).chain([line]).collect::<Vec<_>>().join("\n");
-        self.placeholders(&all)?;
+        self.check_placeholders(&all)?;
         match (args, shell) {
             (Some(args), _) => Ok(CommandLine::Words([vec![line.to_owned()], args].concat())),
             (None, None) => Ok(CommandLine::Shell(line.into())),
@@ -308,7 +314,7 @@ impl<'a> EntryReader<'a> {
     }
 
     /// Refuses placeholders without a value, because the command would run with the placeholder's text.
-    fn placeholders(&self, text: &str) -> Result<(), String> {
+    fn check_placeholders(&self, text: &str) -> Result<(), String> {
         let plugin = self.source.plugin.as_ref();
         let lacks = [
             ("CLAUDE_PLUGIN_ROOT", plugin.is_none()),
@@ -399,11 +405,17 @@ impl<'a> EntryReader<'a> {
     }
 
     /// Registers a failing hook for an entry that cannot be read.
-    fn broken(&mut self, event: ClaudeEvent, matchers: Vec<Matcher>, node: &Node<'_>, why: &str) {
+    fn add_broken(
+        &mut self,
+        event: ClaudeEvent,
+        matchers: Vec<Matcher>,
+        node: &Node<'_>,
+        why: &str,
+    ) {
         let severity = if event.is_gate() { Severity::Rejected } else { Severity::Warning };
         self.say(severity, Some(node), why);
         let ClaudeFile { plugin, pinned, on_failure, .. } = self.source;
-        self.take(ParsedEntry {
+        self.add_entry(ParsedEntry {
             entry: ClaudeEntry {
                 event,
                 matchers,
@@ -422,12 +434,12 @@ impl<'a> EntryReader<'a> {
 
     /// Adds a handler. Equal handlers at one event become one hook. A handler that cannot be asked is dropped
     /// if its event is no gate.
-    fn take(&mut self, found: ParsedEntry) {
+    fn add_entry(&mut self, found: ParsedEntry) {
         if matches!(found.entry.handler, ClaudeHandler::Nothing(_)) && !found.entry.event.is_gate()
         {
             return;
         }
-        match self.found.iter_mut().find(|other| other.is_like(&found)) {
+        match self.found.iter_mut().find(|other| other.is_same_hook(&found)) {
             Some(other) => {
                 for matcher in found.entry.matchers {
                     if !other.entry.matchers.contains(&matcher) {
@@ -444,9 +456,9 @@ impl<'a> EntryReader<'a> {
         }
     }
 
-    fn tell_unknown(&mut self, object: &Object<'_>, known: &[&str]) {
+    fn report_unknown_keys(&mut self, object: &Object<'_>, known: &[&str]) {
         for (key, node) in object.members().filter(|(key, _)| !known.contains(key)) {
-            let left = LEFT_ALONE.iter().find(|(name, _)| *name == key);
+            let left = IGNORED_HANDLER_KEYS.iter().find(|(name, _)| *name == key);
             let key = text::show_line(key);
             let key = text::clip(&key, 60);
             let why = match left {
@@ -459,7 +471,7 @@ impl<'a> EntryReader<'a> {
 
     fn say(&mut self, severity: Severity, node: Option<&Node<'_>>, what: impl AsRef<str>) {
         let line = node.map(|node| node.location().line() as usize);
-        self.told.push(Diagnostic::new(&self.source.path, line, severity, what.as_ref()));
+        self.diagnostics.push(Diagnostic::new(&self.source.path, line, severity, what.as_ref()));
     }
 }
 
@@ -467,10 +479,10 @@ impl<'a> EntryReader<'a> {
 struct NeverRuns;
 
 impl ParsedEntry {
-    fn is_like(&self, other: &ParsedEntry) -> bool {
+    fn is_same_hook(&self, other: &ParsedEntry) -> bool {
         self.command == other.command
             && self.detached == other.detached
-            && self.entry.does_as(&other.entry)
+            && self.entry.is_same_action(&other.entry)
     }
 
     fn hook(self) -> CommandHook {
@@ -480,7 +492,7 @@ impl ParsedEntry {
             // A preliminary name, until all hooks of the file are known.
             name: entry.event.name().into(),
             point: entry.event.row().points[0],
-            declared: ExternalHookSpec {
+            spec: ExternalHookSpec {
                 definition: "".into(),
                 name: None,
                 description: entry.event.name().into(),
@@ -491,7 +503,7 @@ impl ParsedEntry {
             },
             command,
             env: vec![],
-            serve: false,
+            is_resident: false,
             on_failure,
             dialect: Dialect::Custom(Arc::new(entry)),
         }

@@ -56,16 +56,16 @@ pub(crate) struct ClaudeEventSpec {
     /// The points at which the event happens.
     pub(crate) points: &'static [PointId],
     /// The field that its matcher is compared with.
-    pub(crate) matched: Option<&'static str>,
+    pub(crate) matched_field: Option<&'static str>,
     /// The default time limit of its command, in milliseconds.
     pub(crate) limit_ms: u64,
     pub(crate) exit_two: ExitTwo,
     /// True if plain text on standard output is passed to the model.
-    pub(crate) plain_context: bool,
+    pub(crate) passes_plain_text: bool,
     /// True if a model can be asked instead of a command.
-    pub(crate) by_prompt: bool,
+    pub(crate) may_ask_model: bool,
     /// The parts of the event that are missing here.
-    pub(crate) lacks: Option<&'static str>,
+    pub(crate) missing_parts: Option<&'static str>,
 }
 
 const TEN_MINUTES: u64 = 600_000;
@@ -80,21 +80,21 @@ const fn row(
         event,
         name,
         points,
-        matched: None,
+        matched_field: None,
         limit_ms: TEN_MINUTES,
         exit_two: ExitTwo::TellsPerson,
-        plain_context: false,
-        by_prompt: false,
-        lacks: None,
+        passes_plain_text: false,
+        may_ask_model: false,
+        missing_parts: None,
     }
 }
 
 /// The supported events.
 const ROWS: &[ClaudeEventSpec] = &[
     ClaudeEventSpec {
-        matched: Some("source"),
-        plain_context: true,
-        lacks: Some("`clear` never happens, and nothing is taken from `CLAUDE_ENV_FILE`"),
+        matched_field: Some("source"),
+        passes_plain_text: true,
+        missing_parts: Some("`clear` never happens, and nothing is taken from `CLAUDE_ENV_FILE`"),
         ..row(
             ClaudeEvent::SessionStart,
             "SessionStart",
@@ -104,80 +104,80 @@ const ROWS: &[ClaudeEventSpec] = &[
     ClaudeEventSpec {
         limit_ms: 30_000,
         exit_two: ExitTwo::Blocks,
-        plain_context: true,
-        by_prompt: true,
+        passes_plain_text: true,
+        may_ask_model: true,
         ..row(ClaudeEvent::UserPromptSubmit, "UserPromptSubmit", &[PointId::UserPromptSubmit])
     },
     ClaudeEventSpec {
-        matched: Some("tool_name"),
+        matched_field: Some("tool_name"),
         exit_two: ExitTwo::Blocks,
-        by_prompt: true,
+        may_ask_model: true,
         ..row(ClaudeEvent::PreToolUse, "PreToolUse", &[PointId::ToolPre])
     },
     ClaudeEventSpec {
-        matched: Some("tool_name"),
+        matched_field: Some("tool_name"),
         exit_two: ExitTwo::Nothing,
         ..row(ClaudeEvent::PermissionRequest, "PermissionRequest", &[PointId::PermissionAsk])
     },
     ClaudeEventSpec {
-        matched: Some("notification_type"),
+        matched_field: Some("notification_type"),
         exit_two: ExitTwo::Nothing,
-        lacks: Some("of notifications only `permission_prompt` happens, at once"),
+        missing_parts: Some("of notifications only `permission_prompt` happens, at once"),
         ..row(ClaudeEvent::Notification, "Notification", &[PointId::PermissionAsk])
     },
     ClaudeEventSpec {
-        matched: Some("tool_name"),
+        matched_field: Some("tool_name"),
         exit_two: ExitTwo::TellsModel,
-        by_prompt: true,
+        may_ask_model: true,
         ..row(ClaudeEvent::PostToolUse, "PostToolUse", &[PointId::ToolPost])
     },
     ClaudeEventSpec {
-        matched: Some("tool_name"),
+        matched_field: Some("tool_name"),
         exit_two: ExitTwo::TellsModel,
-        by_prompt: true,
+        may_ask_model: true,
         ..row(ClaudeEvent::PostToolUseFailure, "PostToolUseFailure", &[PointId::ToolPost])
     },
     ClaudeEventSpec {
-        matched: Some("trigger"),
+        matched_field: Some("trigger"),
         exit_two: ExitTwo::Blocks,
         ..row(ClaudeEvent::PreCompact, "PreCompact", &[PointId::CompactPre])
     },
     ClaudeEventSpec {
-        matched: Some("trigger"),
+        matched_field: Some("trigger"),
         ..row(ClaudeEvent::PostCompact, "PostCompact", &[PointId::CompactPost])
     },
     // These run within the subagent: their output goes to the subagent, and `SubagentStop` can make it
     // continue.
     ClaudeEventSpec {
-        matched: Some("agent_type"),
+        matched_field: Some("agent_type"),
         ..row(ClaudeEvent::SubagentStart, "SubagentStart", &[PointId::SessionStart])
     },
     ClaudeEventSpec {
-        matched: Some("agent_type"),
+        matched_field: Some("agent_type"),
         exit_two: ExitTwo::Blocks,
-        by_prompt: true,
+        may_ask_model: true,
         ..row(ClaudeEvent::SubagentStop, "SubagentStop", &[PointId::TurnEnd])
     },
     ClaudeEventSpec {
         exit_two: ExitTwo::Blocks,
-        by_prompt: true,
+        may_ask_model: true,
         ..row(ClaudeEvent::Stop, "Stop", &[PointId::TurnEnd])
     },
     ClaudeEventSpec {
-        matched: Some("error"),
+        matched_field: Some("error"),
         exit_two: ExitTwo::Nothing,
         ..row(ClaudeEvent::StopFailure, "StopFailure", &[PointId::Error])
     },
     ClaudeEventSpec {
-        matched: Some("reason"),
+        matched_field: Some("reason"),
         limit_ms: 1_500,
-        lacks: Some("the reason is always `other`"),
+        missing_parts: Some("the reason is always `other`"),
         ..row(ClaudeEvent::SessionEnd, "SessionEnd", &[PointId::SessionClose])
     },
 ];
 
 /// The events that are not supported here, and why.
-const OTHERS: &[(&str, &str)] = &[
+const UNSUPPORTED_EVENTS: &[(&str, &str)] = &[
     ("Setup", "there is no separate start to set things up"),
     ("UserPromptExpansion", "commands and skills that a person names have no point of their own"),
     ("PermissionDenied", "no classifier refuses calls here"),
@@ -212,7 +212,7 @@ impl ClaudeEvent {
 
     /// True if the event is about a call of a tool.
     pub(crate) fn is_about_tools(self) -> bool {
-        self.row().matched == Some("tool_name")
+        self.row().matched_field == Some("tool_name")
     }
 
     /// True if a hook at this event can refuse something.
@@ -222,24 +222,26 @@ impl ClaudeEvent {
 }
 
 /// The name of the supported event that a key is, in any letter case.
-pub(crate) fn spelled(key: &str) -> Option<&'static str> {
+pub(crate) fn name_in_any_case(key: &str) -> Option<&'static str> {
     ROWS.iter().map(|row| row.name).find(|name| name.eq_ignore_ascii_case(key))
 }
 
 /// True if Claude Code has an event of that name, supported here or not.
 pub(crate) fn is_known(name: &str) -> bool {
-    ROWS.iter().any(|row| row.name == name) || OTHERS.iter().any(|(other, _)| *other == name)
+    ROWS.iter().any(|row| row.name == name)
+        || UNSUPPORTED_EVENTS.iter().any(|(other, _)| *other == name)
 }
 
 /// The event for a name in a file, or the reason why there is none.
-pub(crate) fn named(name: &str) -> Result<ClaudeEvent, String> {
+pub(crate) fn find_event(name: &str) -> Result<ClaudeEvent, String> {
     if let Some(row) = ROWS.iter().find(|row| row.name == name) {
         return Ok(row.event);
     }
-    let known = OTHERS.iter().find(|(other, _)| *other == name);
+    let known = UNSUPPORTED_EVENTS.iter().find(|(other, _)| *other == name);
     let shown = cotter::text::show_line(name);
     let shown = cotter::text::clip(&shown, 60);
-    let names = || ROWS.iter().map(|row| row.name).chain(OTHERS.iter().map(|(name, _)| *name));
+    let names =
+        || ROWS.iter().map(|row| row.name).chain(UNSUPPORTED_EVENTS.iter().map(|(name, _)| *name));
     Err(match (known, cotter::text::nearest(name, names())) {
         (Some((_, why)), _) => format!("hooks at `{shown}` are not honoured: {why}"),
         (None, Some(near)) => format!("there is no event `{shown}`: did you mean `{near}`?"),
@@ -259,13 +261,13 @@ mod tests {
         let shown = |row: &ClaudeEventSpec| {
             let points: Vec<_> = row.points.iter().map(|point| point.name()).collect();
             assert_eq!(row.event.row().name, row.name);
-            assert_eq!(named(row.name), Ok(row.event));
+            assert_eq!(find_event(row.name), Ok(row.event));
             assert_eq!(other_point(row.name), row.points.first().copied());
             format!(
                 "{} {} {} {} ms {:?}\n",
                 row.name,
                 points.join("+"),
-                row.matched.unwrap_or("-"),
+                row.matched_field.unwrap_or("-"),
                 row.limit_ms,
                 row.exit_two
             )
@@ -288,6 +290,6 @@ mod tests {
         "#]]
         .assert_eq(&ROWS.iter().map(shown).collect::<String>());
         assert_eq!(ROWS.len(), OTHER_POINTS.len());
-        assert_eq!(ROWS.len() + OTHERS.len(), 33, "the events there are");
+        assert_eq!(ROWS.len() + UNSUPPORTED_EVENTS.len(), 33, "the events there are");
     }
 }

@@ -13,13 +13,13 @@ use smol_str::SmolStr;
 use crate::claude::{
     ClaudeEntry, ClaudeHandler,
     events::ClaudeEvent,
-    input::{ClaudeInput, EventContext, tell},
-    output::{HookOutput, hear},
+    input::{ClaudeInput, EventContext, claude_inputs},
+    output::{HookOutput, interpret_output},
     prompt_handler as prompt, tool_mapping as tools,
 };
 use crate::command_hook::{
-    HookLocation, ProcessExit, ProcessOutput, ProcessSpec, SLACK, StderrBuffer, WebhookRequest,
-    WebhookResponse, entry::CommandHook, late, with_refused,
+    EXTRA_TIME, HookLocation, ProcessExit, ProcessOutput, ProcessSpec, StderrBuffer,
+    WebhookRequest, WebhookResponse, add_blocked_accesses, entry::CommandHook, time_limit_error,
 };
 use cotter::{
     Cx, Registry,
@@ -43,7 +43,7 @@ use cotter::{
 /// The maximum number of parts of a call that a hook is asked about one by one.
 const MOST_PARTS: usize = 100;
 /// The number of parts that are asked about at the same time.
-const BESIDE: usize = 4;
+const MAX_PARALLEL_PARTS: usize = 4;
 
 /// Registers a hook at the points of its event.
 pub(crate) fn register(
@@ -53,7 +53,7 @@ pub(crate) fn register(
     base: &HookLocation,
 ) {
     let event = entry.event;
-    let unheard = match (unit.owner().may(Power::Answer), hook.declared.detached) {
+    let unheard = match (unit.owner().may(Power::Answer), hook.spec.detached) {
         (true, false) => None,
         (true, true) => Some("nobody waits for it".to_owned()),
         (false, _) => Some(format!("what comes from `{}` may only tighten", unit.owner().origin)),
@@ -65,28 +65,28 @@ pub(crate) fn register(
         base: base.clone(),
         files: entry.files(&hook.command),
         allowed: Arc::default(),
-        unheard,
+        ignored_allow_reason: unheard,
     });
     // Each start has the whole limit.
     let starts = if event.is_about_tools() { MOST_PARTS } else { 1 };
-    let limit = Some(hook.limit().saturating_mul(u32::try_from(starts).unwrap_or(1)) + SLACK);
+    let limit = Some(hook.limit().saturating_mul(u32::try_from(starts).unwrap_or(1)) + EXTRA_TIME);
     for (index, &point) in event.row().points.iter().enumerate() {
         let definition = hook.definition(base);
-        let mut declared = ExternalHookSpec { limit, definition, ..hook.declared.clone() };
+        let mut declared = ExternalHookSpec { limit, definition, ..hook.spec.clone() };
         if event == ClaudeEvent::Notification {
             declared.power = Some(Power::Observe);
         }
         let asker = Arc::new(ClaudeHookRef(asked.clone()));
         match index {
             0 => _ = unit.outside(point, declared, asker),
-            _ => host::outside_too(unit, point, declared, asker),
+            _ => host::register_another_point(unit, point, declared, asker),
         }
     }
     if event == ClaudeEvent::PreToolUse && may_answer {
-        let name = hook.declared.name.clone();
+        let name = hook.spec.name.clone();
         let declared = ExternalHookSpec { name, ..ExternalHookSpec::default() };
         let allows = Arc::new(AllowAnswer(asked.allowed.clone()));
-        host::outside_too(unit, PointId::PermissionAsk, declared, allows);
+        host::register_another_point(unit, PointId::PermissionAsk, declared, allows);
     }
 }
 
@@ -98,7 +98,7 @@ struct ClaudeHook {
     files: Vec<PathBuf>,
     allowed: Arc<AllowedCalls>,
     /// The reason why an `allow` of this hook does not count.
-    unheard: Option<String>,
+    ignored_allow_reason: Option<String>,
 }
 
 struct ClaudeHookRef(Arc<ClaudeHook>);
@@ -113,15 +113,16 @@ impl ExternalHook for ClaudeHookRef {
 impl ClaudeHook {
     async fn ask(&self, asked: &HookRequest) -> Result<HookAnswer, String> {
         let event = self.entry.event;
-        let all = tell(event, asked.point, &payload(asked), &around(&asked.cx));
+        let all = claude_inputs(event, asked.point, &payload(asked), &event_context(&asked.cx));
         let parts = all.len();
         if parts == 0 {
-            return Ok(not_run(asked, none_of(event, &asked.payload)));
+            return Ok(not_run(asked, explain_other_event(event, &asked.payload)));
         }
-        if !self.entry.is_wanted(asked) {
+        if !self.entry.condition_matches(asked) {
             return Ok(not_run(asked, "its `if` does not match"));
         }
-        let told: Vec<_> = all.into_iter().filter_map(|told| self.entry.matched(told)).collect();
+        let told: Vec<_> =
+            all.into_iter().filter_map(|told| self.entry.match_input(told)).collect();
         if told.is_empty() {
             return Ok(not_run(asked, "its matcher does not match"));
         }
@@ -135,7 +136,7 @@ impl ClaudeHook {
         }
         // Gates only look, so several may run at once. Hooks after a call may change the same file, so they
         // run in turn.
-        let beside = if event.is_gate() { BESIDE } else { 1 };
+        let beside = if event.is_gate() { MAX_PARALLEL_PARTS } else { 1 };
         let starts: Vec<_> =
             told.iter().take(MOST_PARTS).map(|told| self.once(asked, told)).collect();
         let said: Vec<_> = stream::iter(starts).buffered(beside).collect().await;
@@ -150,20 +151,20 @@ impl ClaudeHook {
         if let (false, Err(why)) = (self.is_prompt(), self.check(asked.cx.workspace()).await) {
             return Ok(match self.entry.event.is_gate() {
                 true => HookOutput { block: Some(why), ..HookOutput::default() },
-                false => HookOutput { tells: vec![why], ..HookOutput::default() },
+                false => HookOutput { person_notes: vec![why], ..HookOutput::default() },
             });
         }
         let (limit, remarks) = (self.hook.limit(), StderrBuffer::default());
-        let heard = tokio::time::timeout(limit, self.heard(asked, told, &remarks)).await;
-        let heard = heard.unwrap_or_else(|_| Err(late(limit, &remarks.so_far())));
-        let said = self.hook.passing(asked, heard)?;
-        Ok(match self.hook.declared.detached {
-            true => self.entry.afterwards(said),
+        let heard = tokio::time::timeout(limit, self.run_handler(asked, told, &remarks)).await;
+        let heard = heard.unwrap_or_else(|_| Err(time_limit_error(limit, &remarks.text())));
+        let said = self.hook.apply_failure_policy(asked, heard)?;
+        Ok(match self.hook.spec.detached {
+            true => self.entry.keep_detached_output(said),
             false => said,
         })
     }
 
-    async fn heard(
+    async fn run_handler(
         &self,
         asked: &HookRequest,
         told: &ClaudeInput,
@@ -178,18 +179,18 @@ impl ClaudeHook {
                 let letter = WebhookRequest {
                     url: http.url.clone(),
                     headers: http.headers.clone(),
-                    named: http.named.clone(),
+                    variable_names: http.named.clone(),
                     body: body.into(),
                 };
-                replied(event, &self.hook.name, self.base.starts.post(letter).await?)
+                interpret_reply(event, &self.hook.name, self.base.host.post(letter).await?)
             }
             ClaudeHandler::Command => {
-                let job = ProcessSpec { remarks: remarks.clone(), ..self.job(asked, told) };
-                let ran = self.base.starts.run(job).await?;
+                let job = ProcessSpec { stderr: remarks.clone(), ..self.job(asked, told) };
+                let ran = self.base.host.run(job).await?;
                 let name = &self.hook.name;
                 let tell = |words: &str| asked.cx.notify(&format!("hook `{name}`: {words}"));
                 ran.remarks.iter().for_each(|remark| tell(remark));
-                with_refused(hear(event, name, &ran), &ran, tell)
+                add_blocked_accesses(interpret_output(event, name, &ran), &ran, tell)
             }
         }
     }
@@ -207,7 +208,7 @@ impl ClaudeHook {
         let Some(pinned) = self.entry.pinned.clone() else { return Ok(()) };
         let words = self.entry.words(&self.hook.command, workspace.project());
         let cwd = workspace.cwd().to_owned();
-        let check = move || pinned.check_way(&words, &cwd).and_then(|()| pinned.check());
+        let check = move || pinned.check_relative_path(&words, &cwd).and_then(|()| pinned.check());
         let checked = tokio::task::spawn_blocking(check).await;
         checked.unwrap_or_else(|cause| Err(cause.to_string()))
     }
@@ -215,7 +216,7 @@ impl ClaudeHook {
     fn job(&self, asked: &HookRequest, told: &ClaudeInput) -> ProcessSpec {
         let workspace = asked.cx.workspace();
         let stdin = Value::Object(told.fields.clone()).to_string().into_bytes();
-        let mut job = self.hook.job(&self.base, asked, stdin);
+        let mut job = self.hook.process_spec(&self.base, asked, stdin);
         job.cwd = workspace.cwd().into();
         job.words = self.entry.words(&self.hook.command, workspace.project());
         job.variables.extend(self.entry.variables(workspace.project()));
@@ -234,7 +235,7 @@ impl ClaudeHook {
         is_whole: bool,
     ) -> HookAnswer {
         let (event, cx) = (self.entry.event, &asked.cx);
-        let ends = said.iter().find_map(|said| said.ends.as_ref());
+        let ends = said.iter().find_map(|said| said.end_reason.as_ref());
         // At these events the run ends by itself, or does not begin.
         let ends = ends.filter(|_| {
             !matches!(
@@ -245,7 +246,7 @@ impl ClaudeHook {
         let end = |why: &String| format!("hook `{}` ended the run: {why}", self.hook.name);
         let is_ended = ends.is_some_and(|why| host::end_run(cx, end(why)));
         // The reason of an ended run is reported with its end.
-        let tells = said.iter().flat_map(|said| &said.tells);
+        let tells = said.iter().flat_map(|said| &said.person_notes);
         for words in tells.filter(|words| !is_ended || Some(*words) != ends) {
             cx.notify(&format!("hook `{}`: {words}", self.hook.name));
         }
@@ -258,10 +259,12 @@ impl ClaudeHook {
         };
         let allows = is_whole && said.iter().all(|said| said.allow);
         match event {
-            ClaudeEvent::PreToolUse => self.before_tool(asked, told, &said, allows, &mut answer),
+            ClaudeEvent::PreToolUse => {
+                self.apply_tool_outputs(asked, told, &said, allows, &mut answer)
+            }
             ClaudeEvent::PermissionRequest if allows => {
                 answer.decision = Some(HookDecision::Yes);
-                self.tell_unheard(cx);
+                self.report_ignored_allow(cx);
             }
             ClaudeEvent::PostToolUse => {
                 let output = said.iter().rev().find_map(|said| said.output.as_ref());
@@ -280,14 +283,14 @@ impl ClaudeHook {
     }
 
     /// Reports that an `allow` of this hook does not count, if its owner may not answer questions.
-    fn tell_unheard(&self, cx: &Cx) {
-        if let Some(why) = &self.unheard {
+    fn report_ignored_allow(&self, cx: &Cx) {
+        if let Some(why) = &self.ignored_allow_reason {
             let words = format!("it said `allow`, which does not count: {why}");
-            host::put_aside(cx, CaveatKind::Unheard, &words);
+            host::set_caveat(cx, CaveatKind::Unheard, &words);
         }
     }
 
-    fn before_tool(
+    fn apply_tool_outputs(
         &self,
         asked: &HookRequest,
         told: &[ClaudeInput],
@@ -299,7 +302,7 @@ impl ClaudeHook {
         let mut input = before.clone();
         for (told, said) in told.iter().zip(said) {
             let (Some(call), Some(updated)) = (&told.call, &said.input) else { continue };
-            if let Err(why) = call.put_back(updated, &mut input) {
+            if let Err(why) = call.apply_update(updated, &mut input) {
                 let why = format!("its `updatedInput` cannot be taken: {why}");
                 answer.block.get_or_insert(why);
             }
@@ -309,7 +312,7 @@ impl ClaudeHook {
         }
         if allows && answer.ask.is_none() {
             self.allowed.remember(&asked.cx, &asked.payload["callId"], &input);
-            self.tell_unheard(&asked.cx);
+            self.report_ignored_allow(&asked.cx);
         }
         answer.change = Some(HookChange::Input(input)).filter(|change| match change {
             HookChange::Input(input) => input != before,
@@ -320,12 +323,12 @@ impl ClaudeHook {
 
 /// The empty answer of a hook that is not started, with the reason.
 fn not_run(asked: &HookRequest, why: &str) -> HookAnswer {
-    host::put_aside(&asked.cx, CaveatKind::NotRun, why);
+    host::set_caveat(&asked.cx, CaveatKind::NotRun, why);
     HookAnswer::default()
 }
 
 /// The reason why what happened at the point is not this event of Claude Code.
-fn none_of(event: ClaudeEvent, payload: &Value) -> &'static str {
+fn explain_other_event(event: ClaudeEvent, payload: &Value) -> &'static str {
     match event {
         ClaudeEvent::PostToolUse => "the tool failed, which is `PostToolUseFailure`",
         ClaudeEvent::PostToolUseFailure if payload["outcome"] == "cancelled" => {
@@ -340,15 +343,24 @@ fn none_of(event: ClaudeEvent, payload: &Value) -> &'static str {
 
 /// Interprets the reply of a URL like the output of a command that succeeds. Plain text is passed to the
 /// model.
-fn replied(event: ClaudeEvent, name: &str, reply: WebhookResponse) -> Result<HookOutput, String> {
-    let WebhookResponse { status, body, scrubbed } = reply;
+fn interpret_reply(
+    event: ClaudeEvent,
+    name: &str,
+    reply: WebhookResponse,
+) -> Result<HookOutput, String> {
+    let WebhookResponse { status, body, is_redacted: scrubbed } = reply;
     if !(200..300).contains(&status) {
         return Err(format!("it answered with status {status}"));
     }
     let exit = ProcessExit::Code(0);
-    let ran =
-        ProcessOutput { exit, stdout: body, stderr: vec![], remarks: vec![], refused: vec![] };
-    let mut said = hear(event, name, &ran)?;
+    let ran = ProcessOutput {
+        exit,
+        stdout: body,
+        stderr: vec![],
+        remarks: vec![],
+        blocked_accesses: vec![],
+    };
+    let mut said = interpret_output(event, name, &ran)?;
     let words = String::from_utf8_lossy(&ran.stdout);
     let words = words.trim();
     if !words.is_empty() && !words.starts_with('{') && said == HookOutput::default() {
@@ -362,31 +374,31 @@ fn replied(event: ClaudeEvent, name: &str, reply: WebhookResponse) -> Result<Hoo
 
 impl ClaudeEntry {
     /// True if the `if` condition lets a call through. A call that is not understood passes the condition.
-    fn is_wanted(&self, asked: &HookRequest) -> bool {
+    fn condition_matches(&self, asked: &HookRequest) -> bool {
         let of_call = host::event::<ToolPre>(asked).map(|called| &called.facts);
         let facts = of_call.or_else(|| Some(&host::event::<ToolPost>(asked)?.facts));
         let (Some(rule), Some(facts)) = (&self.condition, facts) else { return true };
         let tool = asked.payload["toolName"].as_str().unwrap_or_default();
-        rule.matches(tool, facts, asked.cx.workspace()) || is_dim(facts)
+        rule.matches(tool, facts, asked.cx.workspace()) || has_unclear_facts(facts)
     }
 
     /// The input under the name that a matcher lets through; `None` if no matcher does.
-    fn matched(&self, told: ClaudeInput) -> Option<ClaudeInput> {
+    fn match_input(&self, told: ClaudeInput) -> Option<ClaudeInput> {
         let names: Vec<String> = told.names(self.event).into_iter().map(str::to_owned).collect();
         let lets = |name: &String| self.matchers.iter().any(|matcher| matcher.matches(name));
         match names.iter().position(lets) {
             Some(0) => Some(told),
             Some(index) => Some(told.with_name(&names[index])),
-            None if self.event.row().matched.is_none() => Some(told),
+            None if self.event.row().matched_field.is_none() => Some(told),
             None => None,
         }
     }
 
     /// The part of an output that counts for a hook that nobody waited for.
-    pub(crate) fn afterwards(&self, said: HookOutput) -> HookOutput {
+    pub(crate) fn keep_detached_output(&self, said: HookOutput) -> HookOutput {
         let mut context = said.context;
         context.extend(said.block.filter(|_| self.rewakes));
-        HookOutput { context, tells: said.tells, ..HookOutput::default() }
+        HookOutput { context, person_notes: said.person_notes, ..HookOutput::default() }
     }
 
     fn variables(&self, project: &Path) -> Vec<(String, std::ffi::OsString)> {
@@ -415,11 +427,11 @@ fn payload(asked: &HookRequest) -> Value {
 }
 
 /// True if a part of a call was not understood.
-fn is_dim(facts: &Facts) -> bool {
+fn has_unclear_facts(facts: &Facts) -> bool {
     facts.doubts.iter().any(|doubt| matches!(doubt, Doubt::NotUnderstood(_)))
 }
 
-fn around(cx: &Cx) -> EventContext<'_> {
+fn event_context(cx: &Cx) -> EventContext<'_> {
     EventContext {
         session: host::root_session_id(cx),
         subagent: host::is_subagent(cx).then(|| cx.agent_id()),
@@ -450,12 +462,12 @@ struct AllowedCall {
 }
 
 /// The maximum number of remembered calls.
-const KEPT: usize = 256;
+const MAX_ALLOWED_CALLS: usize = 256;
 
 impl AllowedCalls {
     fn remember(&self, cx: &Cx, call: &Value, input: &Value) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_ALLOWED_CALLS {
             kept.pop_front();
         }
         kept.push_back(AllowedCall {

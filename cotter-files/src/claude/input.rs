@@ -28,7 +28,7 @@ impl ClaudeInput {
     /// The values that a matcher is compared with: all names of one tool. Empty if the event has no matched
     /// field; then every matcher lets the input through.
     pub(crate) fn names(&self, event: ClaudeEvent) -> Vec<&str> {
-        let Some(field) = event.row().matched else { return vec![] };
+        let Some(field) = event.row().matched_field else { return vec![] };
         let names = self.call.as_ref().map_or(&[][..], |call| call.names.as_slice());
         match names.is_empty() {
             true => self.fields.get(field).and_then(Value::as_str).into_iter().collect(),
@@ -45,38 +45,38 @@ impl ClaudeInput {
 
 /// Converts an event of ours into inputs of Claude Code. Empty if our event is not `event` there; several if
 /// one call of ours is several calls there.
-pub(crate) fn tell(
+pub(crate) fn claude_inputs(
     event: ClaudeEvent,
     point: PointId,
     payload: &Value,
     around: &EventContext<'_>,
 ) -> Vec<ClaudeInput> {
     if event.is_about_tools() {
-        return about_tools(event, payload, around);
+        return tool_inputs(event, payload, around);
     }
-    let Some(own) = own(event, point, payload, around) else { return vec![] };
-    vec![ClaudeInput { fields: with_base(event, payload, around, own), call: None }]
+    let Some(own) = event_fields(event, point, payload, around) else { return vec![] };
+    vec![ClaudeInput { fields: add_common_fields(event, payload, around, own), call: None }]
 }
 
 /// The inputs for an event about calls.
-fn about_tools(event: ClaudeEvent, payload: &Value, around: &EventContext<'_>) -> Vec<ClaudeInput> {
+fn tool_inputs(event: ClaudeEvent, payload: &Value, around: &EventContext<'_>) -> Vec<ClaudeInput> {
     let failed = payload["is_error"] == true;
     match event {
         ClaudeEvent::PermissionRequest => {
             let calls = list(payload, "calls").iter().map(|call| {
                 json!({"toolName": call["name"], "toolInput": call["input"], "offer": call["offer"]})
             });
-            calls.flat_map(|call| called(event, payload, &call, around)).collect()
+            calls.flat_map(|call| call_inputs(event, payload, &call, around)).collect()
         }
         ClaudeEvent::PostToolUse if failed => vec![],
         ClaudeEvent::PostToolUseFailure if !failed || payload["outcome"] == "cancelled" => vec![],
-        _ => called(event, payload, payload, around),
+        _ => call_inputs(event, payload, payload, around),
     }
 }
 
 /// The fields that are specific to an event that is not about a call. `None` if our event is not `event`
 /// there.
-fn own(
+fn event_fields(
     event: ClaudeEvent,
     point: PointId,
     payload: &Value,
@@ -95,18 +95,18 @@ fn own(
             json!({"source": source})
         }
         ClaudeEvent::UserPromptSubmit => json!({"prompt": payload["prompt"]}),
-        ClaudeEvent::Notification => notified(payload),
+        ClaudeEvent::Notification => notification_fields(payload),
         ClaudeEvent::PreCompact => json!({"trigger": trigger(payload), "custom_instructions": ""}),
         ClaudeEvent::PostCompact => {
             json!({"trigger": trigger(payload), "compact_summary": payload["summary"]})
         }
         ClaudeEvent::SubagentStart if in_subagent => json!({}),
         ClaudeEvent::SubagentStop if in_subagent => {
-            let mut fields = stopping(payload);
+            let mut fields = stop_fields(payload);
             fields["agent_transcript_path"] = "".into();
             fields
         }
-        ClaudeEvent::Stop if !in_subagent => stopping(payload),
+        ClaudeEvent::Stop if !in_subagent => stop_fields(payload),
         ClaudeEvent::StopFailure => json!({
             "error": failure(text("code"))?,
             "error_details": payload["message"],
@@ -121,7 +121,7 @@ fn list<'a>(payload: &'a Value, key: &str) -> &'a [Value] {
     payload[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-fn notified(payload: &Value) -> Value {
+fn notification_fields(payload: &Value) -> Value {
     let ours = list(payload, "calls").iter().filter_map(|call| call["name"].as_str());
     let names = ours.map(|ours| *tools::their_names(ours).first().unwrap_or(&ours));
     let message = format!("Permission is needed to use {}", names.collect::<Vec<_>>().join(", "));
@@ -132,7 +132,7 @@ fn notified(payload: &Value) -> Value {
     })
 }
 
-fn with_base(
+fn add_common_fields(
     event: ClaudeEvent,
     payload: &Value,
     around: &EventContext<'_>,
@@ -164,7 +164,7 @@ fn with_base(
 }
 
 /// The inputs for one call, with its result if it ran.
-fn called(
+fn call_inputs(
     event: ClaudeEvent,
     payload: &Value,
     call: &Value,
@@ -172,14 +172,14 @@ fn called(
 ) -> Vec<ClaudeInput> {
     let tool = call["toolName"].as_str().unwrap_or_default();
     let input = &call["toolInput"];
-    let told = tools::tell(tool, input, around.workspace).into_iter().map(|theirs| {
+    let told = tools::claude_calls(tool, input, around.workspace).into_iter().map(|theirs| {
         let name = theirs.names.first().copied().unwrap_or(tool);
         let mut own = json!({"tool_name": name, "tool_input": theirs.input});
         if let (Some(cwd), "Bash") = (input["cwd"].as_str(), name) {
-            own["cwd"] = tools::whole(cwd, around.workspace).into();
+            own["cwd"] = tools::absolute_path(cwd, around.workspace).into();
         }
         match event {
-            ClaudeEvent::PermissionRequest => suggest(&mut own, call),
+            ClaudeEvent::PermissionRequest => add_rule_suggestions(&mut own, call),
             _ => own["tool_use_id"] = payload["callId"].clone(),
         }
         let result = payload["result"].as_str().unwrap_or_default();
@@ -193,13 +193,13 @@ fn called(
         if payload.get("durationMs").is_some() {
             own["duration_ms"] = payload["durationMs"].clone();
         }
-        ClaudeInput { fields: with_base(event, payload, around, own), call: Some(theirs) }
+        ClaudeInput { fields: add_common_fields(event, payload, around, own), call: Some(theirs) }
     });
     told.collect()
 }
 
 /// Adds the rules that a person would be offered.
-fn suggest(own: &mut Value, call: &Value) {
+fn add_rule_suggestions(own: &mut Value, call: &Value) {
     let rules = list(call, "offer").iter().filter_map(Value::as_str).map(|rule| {
         let (tool, spec) = match rule.split_once('(') {
             Some((tool, spec)) => (tool, spec.strip_suffix(')')),
@@ -223,7 +223,7 @@ fn trigger(payload: &Value) -> &'static str {
     if payload["trigger"] == "forced" { "manual" } else { "auto" }
 }
 
-fn stopping(payload: &Value) -> Value {
+fn stop_fields(payload: &Value) -> Value {
     json!({
         "stop_hook_active": payload["sentOn"].as_u64().unwrap_or_default() > 0,
         "last_assistant_message": payload["text"],

@@ -12,7 +12,7 @@ use crate::{
         self,
         plugin::Plugin,
         project::{ClaudeUnit, ExtensionFolder, HomeFolder, SETTINGS, home_folder},
-        settings::{EnabledPlugins, enabled},
+        settings::{EnabledPlugins, read_enabled_plugins},
     },
     document::{
         Document, Node,
@@ -37,7 +37,7 @@ pub(crate) fn named_plugin(
         let error = written.location.error(format!("`{}` is not a whole path", written.text));
         return Err(error.with_hint("begin it with `/` or `~/`"));
     }
-    if home.is_projects(&root) {
+    if home.belongs_to_project(&root) {
         let error = written.location.error(format!("`{}` lies in the project", written.text));
         let hint = "what a repository brings is not yours; `.agents/plugins` is behind trust";
         return Err(error.with_hint(hint));
@@ -69,20 +69,20 @@ pub(crate) struct PluginLocation<'a> {
     /// The folder that the plugin is read from.
     pub(crate) folder: &'a Path,
     pub(crate) origin: Origin,
-    pub(crate) otherwise: EmptyFolderPolicy,
+    pub(crate) empty_folder_policy: EmptyFolderPolicy,
     /// The hint on a broken plugin.
-    pub(crate) way_out: &'a str,
+    pub(crate) hint: &'a str,
 }
 
 /// Reads a plugin from a folder of the person. A plugin inside the project is an error, whoever names it.
-pub(crate) fn persons_plugin(
+pub(crate) fn read_personal_plugin(
     root: &Path,
     origin: &Origin,
     otherwise: EmptyFolderPolicy,
     home: &HomeFolder<'_>,
     way_out: &str,
 ) -> ClaudeUnit {
-    if !home.is_projects(root) {
+    if !home.belongs_to_project(root) {
         return own_plugin(root, origin.clone(), otherwise, way_out);
     }
     let mut part = ClaudeUnit::new(root, origin.clone());
@@ -98,7 +98,13 @@ fn own_plugin(
     otherwise: EmptyFolderPolicy,
     way_out: &str,
 ) -> ClaudeUnit {
-    let at = PluginLocation { shown: root, folder: root, origin, otherwise, way_out };
+    let at = PluginLocation {
+        shown: root,
+        folder: root,
+        origin,
+        empty_folder_policy: otherwise,
+        hint: way_out,
+    };
     at.read(|path| claude::ClaudeFile::new(path))
 }
 
@@ -112,7 +118,7 @@ impl PluginLocation<'_> {
             let why = "it is no plugin: nothing of one is in it";
             Diagnostic::new(shown, None, Severity::Warning, why)
         };
-        let plugin = match (Plugin::load(folder), self.otherwise) {
+        let plugin = match (Plugin::load(folder), self.empty_folder_policy) {
             (Ok(Some(plugin)), _) => plugin,
             (Ok(None), EmptyFolderPolicy::Told) => {
                 part.told.push(nothing());
@@ -121,7 +127,7 @@ impl PluginLocation<'_> {
             (Ok(None), EmptyFolderPolicy::Broken) => return self.broken(part, nothing()),
             (Err(told), _) => return self.broken(part, told),
         };
-        let plugin = self.as_known(plugin);
+        let plugin = self.rename_to_author_paths(plugin);
         if let Some(told) = plugin.broken.first() {
             let told = told.clone();
             return self.broken(part, told);
@@ -136,29 +142,34 @@ impl PluginLocation<'_> {
         }
         let loading = LoadContext::trusted(origin.clone());
         let (folder, shown) = (folder.to_path_buf(), shown.to_path_buf());
-        part.brings.push(ExtensionFolder { folder, shown, loading, plugin: Some(plugin) });
+        part.extension_folders.push(ExtensionFolder {
+            folder,
+            shown,
+            loading,
+            plugin: Some(plugin),
+        });
         part
     }
 
     fn broken(&self, mut part: ClaudeUnit, mut told: Diagnostic) -> ClaudeUnit {
-        self.name(&mut told.path);
-        part.broken = Some(broken(&told, self.way_out));
+        self.rename_path(&mut told.path);
+        part.broken = Some(broken(&told, self.hint));
         part
     }
 
     /// Renames the paths of a plugin that was read from a copy to the paths that its author knows.
-    fn as_known(&self, mut plugin: Plugin) -> Plugin {
+    fn rename_to_author_paths(&self, mut plugin: Plugin) -> Plugin {
         plugin.hooks.iter_mut().chain(&mut plugin.servers).for_each(|file| {
-            self.name(&mut file.path);
+            self.rename_path(&mut file.path);
         });
         let told = plugin.diagnostics.iter_mut().chain(&mut plugin.broken);
-        told.for_each(|told| self.name(&mut told.path));
+        told.for_each(|told| self.rename_path(&mut told.path));
         plugin.root = self.shown.to_owned();
         plugin
     }
 
     /// Renames a path in the plugin to the path that its author knows.
-    fn name(&self, path: &mut PathBuf) {
+    fn rename_path(&self, path: &mut PathBuf) {
         let real = self.folder.canonicalize().unwrap_or_else(|_| self.folder.to_owned());
         match path.strip_prefix(&real) {
             Ok(within) if within == Path::new("") => *path = self.shown.to_owned(),
@@ -197,11 +208,11 @@ fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>)
     let mut found = vec![];
     for (name, node) in object.members().filter(|(name, _)| *name != "$schema") {
         let line = Some(node.location().line());
-        let filled = plugin.filled_in(node.to_json());
+        let filled = plugin.fill_server(node.to_json());
         let one = serde_json::json!({"mcpServers": {name: filled}}).to_string();
         let read = Document::parse(&shown, &one).and_then(|one| Servers::from_document(&one));
         match read {
-            Ok(read) => found.extend(read.into_iter().map(|server| named(plugin, server))),
+            Ok(read) => found.extend(read.into_iter().map(|server| rename_server(plugin, server))),
             Err(why) => {
                 let name = text::clip(&text::show_line(name), 40).into_owned();
                 reject(line, &format!("the server `{name}` cannot be read: {}", why.message()));
@@ -212,7 +223,7 @@ fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>)
 }
 
 /// A plugin's server under the name that its tools are published by, if that name is valid.
-fn named(plugin: &Plugin, server: McpServer) -> McpServer {
+fn rename_server(plugin: &Plugin, server: McpServer) -> McpServer {
     let name = format!("plugin_{}_{}", plugin.name, server.name());
     let Ok(mut named) = McpServer::new(&name, server.transport.clone()) else { return server };
     named.allow = server.allow.clone();
@@ -272,7 +283,8 @@ pub(crate) fn installed(
                 list.broken = Some(broken(&told, &way_out));
                 continue;
             };
-            let mut part = persons_plugin(root, &origin, EmptyFolderPolicy::Broken, home, &way_out);
+            let mut part =
+                read_personal_plugin(root, &origin, EmptyFolderPolicy::Broken, home, &way_out);
             if at > 0 {
                 keep_hooks(&mut part);
             }
@@ -287,8 +299,8 @@ pub(crate) fn installed(
 /// Reduces the second installation of a plugin to its hooks, so that the gates of both installations count.
 fn keep_hooks(part: &mut ClaudeUnit) {
     part.servers = Servers::default();
-    for brings in &mut part.brings {
-        brings.plugin.iter_mut().for_each(Plugin::keep_hooks_alone);
+    for brings in &mut part.extension_folders {
+        brings.plugin.iter_mut().for_each(Plugin::keep_only_hooks);
     }
     let why = "the plugin is installed elsewhere too, and used from there: of this one only its hooks are";
     part.told.push(Diagnostic::new(&part.path, None, Severity::Warning, why));
@@ -306,18 +318,21 @@ fn missing(said: &Path, id: &str) -> Diagnostic {
 }
 
 /// The diagnostics for plugins that a project enables while the home folder is not used.
-pub(crate) fn left_out(switched: &EnabledPlugins) -> Vec<ClaudeUnit> {
+pub(crate) fn report_unused_plugins(switched: &EnabledPlugins) -> Vec<ClaudeUnit> {
     let told = |id: &str, said: &Path| {
         let id = shown(id);
         let why =
             format!("the plugin `{id}` is switched on, and nothing of your home folder is used");
         Diagnostic::new(said, None, Severity::Warning, why)
     };
-    told_of(switched, told)
+    units_with_diagnostics(switched, told)
 }
 
 /// A unit for each enabled plugin, with nothing but its diagnostic.
-fn told_of(switched: &EnabledPlugins, told: impl Fn(&str, &Path) -> Diagnostic) -> Vec<ClaudeUnit> {
+fn units_with_diagnostics(
+    switched: &EnabledPlugins,
+    told: impl Fn(&str, &Path) -> Diagnostic,
+) -> Vec<ClaudeUnit> {
     let on = switched.iter().filter(|(_, (on, _))| *on);
     let part = |(id, (_, said)): (&String, &(bool, PathBuf))| ClaudeUnit {
         told: vec![told(id, said)],
@@ -369,7 +384,7 @@ fn roots(node: Node<'_>, workspace: &Workspace) -> Vec<Option<PathBuf>> {
         Some(PathBuf::from(path.string().ok()?)).filter(|path| path.is_absolute())
     };
     let mut found: Vec<_> =
-        entries.into_iter().map(|entry| (holds(entry, workspace), root(entry))).collect();
+        entries.into_iter().map(|entry| (scope_of_entry(entry, workspace), root(entry))).collect();
     found.sort_by_key(|(holds, _)| *holds);
     if found.first().is_some_and(|(holds, _)| *holds != InstallScope::Elsewhere) {
         found.retain(|(holds, _)| *holds != InstallScope::Elsewhere);
@@ -383,7 +398,7 @@ fn roots(node: Node<'_>, workspace: &Workspace) -> Vec<Option<PathBuf>> {
     if roots.is_empty() { vec![None] } else { roots }
 }
 
-fn holds(entry: Node<'_>, workspace: &Workspace) -> InstallScope {
+fn scope_of_entry(entry: Node<'_>, workspace: &Workspace) -> InstallScope {
     let text = |key: &str| entry.object().ok()?.get(key)?.string().ok();
     let (Some("project" | "local"), Some(project)) = (text("scope"), text("projectPath")) else {
         return InstallScope::Anywhere;
@@ -397,13 +412,15 @@ fn holds(entry: Node<'_>, workspace: &Workspace) -> InstallScope {
 }
 
 /// The person's plugins that a trusted project enables. They have only the rights of the project.
-pub(crate) fn switched_on_by_project(
+pub(crate) fn load_project_enabled(
     switched: &EnabledPlugins,
     home: &HomeFolder<'_>,
 ) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let folder = match home_folder(home, ".claude") {
         Ok(Some(folder)) => folder,
-        Ok(None) => return Ok(told_of(switched, |id, said| missing(said, &shown(id)))),
+        Ok(None) => {
+            return Ok(units_with_diagnostics(switched, |id, said| missing(said, &shown(id))));
+        }
         // Nothing starts; the reason was already reported.
         Err(_) => return Ok(vec![]),
     };
@@ -411,7 +428,7 @@ pub(crate) fn switched_on_by_project(
     // The person's own setting for a plugin wins, whether on or off.
     for name in SETTINGS {
         let Some(document) = Document::load(&folder.join(name))? else { continue };
-        for (id, _) in enabled(&document.root().object()?)? {
+        for (id, _) in read_enabled_plugins(&document.root().object()?)? {
             switched.remove(&id);
         }
     }

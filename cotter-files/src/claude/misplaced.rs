@@ -9,12 +9,12 @@ use crate::document::{Document, Node, Object, location::SettingsError};
 pub fn check(document: &Document) -> Result<(), SettingsError> {
     let root = document.root().object()?;
     for (key, node) in root.members().filter(|(key, _)| *key != "hooks") {
-        stray(key).map_or(Ok(()), |why| Err(node.error(why)))?;
+        explain_misplaced_key(key).map_or(Ok(()), |why| Err(node.error(why)))?;
     }
     let Some(hooks) = root.get("hooks") else { return Ok(()) };
     let mut seen = 0;
     for (key, groups) in hooks.object()?.members() {
-        match events::spelled(key) {
+        match events::name_in_any_case(key) {
             Some(name) if name == key => count(name, groups, &mut seen)?,
             Some(name) => {
                 return Err(groups.error(format!("there is no such event: it is spelled `{name}`")));
@@ -30,17 +30,17 @@ pub fn check(document: &Document) -> Result<(), SettingsError> {
 
 /// The error for a key beside `hooks` that looks like a misplaced or misspelled hook key; `None` for any
 /// other key.
-pub(crate) fn stray(key: &str) -> Option<String> {
+pub(crate) fn explain_misplaced_key(key: &str) -> Option<String> {
     if key.eq_ignore_ascii_case("hooks") {
         return Some("nobody reads this key: it is spelled `hooks`".into());
     }
-    let event = events::spelled(key)?;
+    let event = events::name_in_any_case(key)?;
     Some(format!("the event `{event}` stands outside `hooks`, where nobody reads it"))
 }
 
 /// Counts the handlers of an event. A gate beyond the maximum is an error.
 fn count(event: &str, groups: Node<'_>, seen: &mut usize) -> Result<(), SettingsError> {
-    let is_gate = events::named(event).is_ok_and(|event| event.is_gate());
+    let is_gate = events::find_event(event).is_ok_and(|event| event.is_gate());
     let groups = groups.list().into_iter().flatten();
     for group in groups.filter_map(|group| group.object().ok()) {
         *seen += handlers(&group);

@@ -9,7 +9,7 @@ use crate::claude::events::{ClaudeEvent, ExitTwo};
 use crate::command_hook::{
     MAX_OUTPUT, ProcessExit, ProcessOutput,
     dialect::{REASON_CHARS, read_object},
-    exited,
+    exit_error,
 };
 use cotter::{
     host::{is_no, is_yes},
@@ -32,30 +32,30 @@ pub(crate) struct HookOutput {
     /// Text for the model.
     pub(crate) context: Vec<String>,
     /// Text for the person.
-    pub(crate) tells: Vec<String>,
+    pub(crate) person_notes: Vec<String>,
     /// The run ends, for this reason.
-    pub(crate) ends: Option<String>,
+    pub(crate) end_reason: Option<String>,
 }
 
 /// Interprets the output of a program. An error is a failure of the hook.
-pub(crate) fn hear(
+pub(crate) fn interpret_output(
     event: ClaudeEvent,
     name: &str,
     ran: &ProcessOutput,
 ) -> Result<HookOutput, String> {
-    let heard = settle(event, name, ran);
+    let heard = interpret_exit(event, name, ran);
     // An incomplete refusal refuses. Plain text is no incomplete refusal at an event that passes plain text
     // to the model.
     let is_plain = || match is_object(&ran.stdout) {
         true => read_object(ran.stdout.trim_ascii()).is_err(),
-        false => !event.row().plain_context,
+        false => !event.row().passes_plain_text,
     };
     let lacks = |said: &HookOutput| said.block.is_none() && (said.allow || is_plain());
     let doubtful = heard.as_ref().map_or(true, lacks);
     let is_silent = heard.as_ref().is_ok_and(|said| *said == HookOutput::default());
     let misplaced =
         || read_object(ran.stdout.trim_ascii()).is_ok_and(|object| has_refusal(&object.into()));
-    let refused = doubtful && refuses(&String::from_utf8_lossy(&ran.stdout));
+    let refused = doubtful && text_has_refusal(&String::from_utf8_lossy(&ran.stdout));
     match event.is_gate() && (refused || is_silent && misplaced()) {
         true => Ok(HookOutput {
             block: Some("what it said refuses, though it cannot be taken as a whole".into()),
@@ -65,7 +65,11 @@ pub(crate) fn hear(
     }
 }
 
-fn settle(event: ClaudeEvent, name: &str, ran: &ProcessOutput) -> Result<HookOutput, String> {
+fn interpret_exit(
+    event: ClaudeEvent,
+    name: &str,
+    ran: &ProcessOutput,
+) -> Result<HookOutput, String> {
     let row = event.row();
     if ran.stdout.len() > MAX_OUTPUT {
         return Err(format!("it said more than {MAX_OUTPUT} bytes"));
@@ -83,7 +87,7 @@ fn settle(event: ClaudeEvent, name: &str, ran: &ProcessOutput) -> Result<HookOut
     let is_known = matches!(object, Some(Ok(_)));
     let read = match &object {
         Some(Ok(object)) => read(event, object),
-        Some(Err(cause)) if code == 0 && !row.plain_context => {
+        Some(Err(cause)) if code == 0 && !row.passes_plain_text => {
             Err(format!("what it said begins with `{{` and is not JSON: {cause}"))
         }
         _ => Ok(HookOutput::default()),
@@ -91,8 +95,9 @@ fn settle(event: ClaudeEvent, name: &str, ran: &ProcessOutput) -> Result<HookOut
     match code {
         0 => {
             let mut said = read?;
-            if !is_known && row.plain_context {
-                said.context = words(&String::from_utf8_lossy(&ran.stdout)).into_iter().collect();
+            if !is_known && row.passes_plain_text {
+                said.context =
+                    clip_text(&String::from_utf8_lossy(&ran.stdout)).into_iter().collect();
             }
             Ok(said)
         }
@@ -101,11 +106,11 @@ fn settle(event: ClaudeEvent, name: &str, ran: &ProcessOutput) -> Result<HookOut
                 "" => format!("hook {name} exited with code 2"),
                 words => clip(words),
             };
-            Ok(exited_with_two(row.exit_two, read.unwrap_or_default(), why))
+            Ok(apply_exit_two(row.exit_two, read.unwrap_or_default(), why))
         }
         // The object alone decides, but a hook that fails cannot allow anything.
         _ if is_known => read.map(|said| HookOutput { allow: false, ..said }),
-        _ => Err(exited(code, &ran.stderr)),
+        _ => Err(exit_error(code, &ran.stderr)),
     }
 }
 
@@ -113,7 +118,7 @@ fn is_object(stdout: &[u8]) -> bool {
     stdout.trim_ascii_start().first() == Some(&b'{')
 }
 
-fn exited_with_two(two: ExitTwo, said: HookOutput, why: String) -> HookOutput {
+fn apply_exit_two(two: ExitTwo, said: HookOutput, why: String) -> HookOutput {
     match two {
         ExitTwo::Blocks | ExitTwo::TellsModel => HookOutput {
             block: said.block.or(Some(why)),
@@ -123,8 +128,8 @@ fn exited_with_two(two: ExitTwo, said: HookOutput, why: String) -> HookOutput {
             ..said
         },
         ExitTwo::TellsPerson => {
-            let tells = said.tells.into_iter().chain([why]).collect();
-            HookOutput { tells, ..said }
+            let tells = said.person_notes.into_iter().chain([why]).collect();
+            HookOutput { person_notes: tells, ..said }
         }
         ExitTwo::Nothing => said,
     }
@@ -157,11 +162,12 @@ fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, S
             | ClaudeEvent::StopFailure
     );
     if is_heard {
-        said.tells = object.get("systemMessage").and_then(plain).into_iter().collect();
-        said.ends = is_no(object.get("continue")).then(String::new);
+        said.person_notes =
+            object.get("systemMessage").and_then(text_of_value).into_iter().collect();
+        said.end_reason = is_no(object.get("continue")).then(String::new);
     }
     match event {
-        ClaudeEvent::PreToolUse => answer.before_tool(&mut said)?,
+        ClaudeEvent::PreToolUse => answer.read_tool_decision(&mut said)?,
         ClaudeEvent::PermissionRequest => answer.permission(&mut said)?,
         ClaudeEvent::UserPromptSubmit
         | ClaudeEvent::PreCompact
@@ -176,8 +182,8 @@ fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, S
         }
         _ => {}
     }
-    if said.ends.is_some() {
-        let why = object.get("stopReason").and_then(plain).or(answer.text("reason"));
+    if said.end_reason.is_some() {
+        let why = object.get("stopReason").and_then(text_of_value).or(answer.text("reason"));
         answer.end(&mut said, why.unwrap_or_else(|| "it ends the run".into()));
     }
     Ok(said)
@@ -207,23 +213,24 @@ impl OutputObject<'_> {
     }
 
     fn text(&self, key: &str) -> Option<String> {
-        self.get(key).and_then(plain)
+        self.get(key).and_then(text_of_value)
     }
 
     /// True if the event-specific part names this event.
-    fn is_proper(&self) -> bool {
+    fn names_this_event(&self) -> bool {
         self.own.get("hookEventName").and_then(Value::as_str) == Some(self.event.name())
     }
 
-    fn before_tool(&self, said: &mut HookOutput) -> Result<(), String> {
-        let own = word(self.own.get("permissionDecision"));
+    fn read_tool_decision(&self, said: &mut HookOutput) -> Result<(), String> {
+        let own = parse_decision_word(self.own.get("permissionDecision"));
         let misplaced = [self.object.get("permissionDecision"), self.own.get("decision")];
-        let misplaced = misplaced.map(|value| word(value).max(DecisionWord::Nothing));
-        let legacy = word(self.object.get("decision"));
+        let misplaced =
+            misplaced.map(|value| parse_decision_word(value).max(DecisionWord::Nothing));
+        let legacy = parse_decision_word(self.object.get("decision"));
         let strictest =
             misplaced.into_iter().chain([own, legacy]).max().unwrap_or(DecisionWord::Nothing);
         let reason = self.text("permissionDecisionReason").or(self.text("reason"));
-        let allows = own == DecisionWord::Allow && self.is_proper();
+        let allows = own == DecisionWord::Allow && self.names_this_event();
         // The legacy form.
         let approves = self.object.get("decision").is_some_and(|word| word == "approve");
         match strictest {
@@ -254,23 +261,23 @@ impl OutputObject<'_> {
     fn permission(&self, said: &mut HookOutput) -> Result<(), String> {
         let decision = self.get("decision");
         let part = |key: &str| decision.and_then(|decision| decision.get(key));
-        match word(decision) {
+        match parse_decision_word(decision) {
             DecisionWord::Deny => {
-                let reason = part("message").and_then(plain).or(self.text("reason"));
+                let reason = part("message").and_then(text_of_value).or(self.text("reason"));
                 said.block = Some(reason.unwrap_or_else(|| "it answered no".into()));
                 if is_yes(part("interrupt")) {
-                    said.ends.get_or_insert_default();
+                    said.end_reason.get_or_insert_default();
                 }
             }
             DecisionWord::Allow if part("updatedInput").is_some_and(|input| !input.is_null()) => {
                 let why = "it would change the call it allows, which is not honoured: the person is asked";
-                said.tells.push(why.into());
+                said.person_notes.push(why.into());
             }
             DecisionWord::Allow => {
                 let behavior = part("behavior").and_then(Value::as_str);
-                said.allow = behavior == Some("allow") && self.is_proper();
+                said.allow = behavior == Some("allow") && self.names_this_event();
                 if is_yes(part("updatedPermissions")) {
-                    said.tells.push("the rules it gives are not taken over".into());
+                    said.person_notes.push("the rules it gives are not taken over".into());
                 }
             }
             DecisionWord::Unknown => return Err("its decision is none that is known".into()),
@@ -280,7 +287,9 @@ impl OutputObject<'_> {
     }
 
     fn decision(&self, said: &mut HookOutput) -> Result<(), String> {
-        match word(self.get("decision")).max(word(self.object.get("decision"))) {
+        match parse_decision_word(self.get("decision"))
+            .max(parse_decision_word(self.object.get("decision")))
+        {
             DecisionWord::Deny => {
                 said.block = Some(self.text("reason").unwrap_or_else(|| NO_REASON.into()));
             }
@@ -309,8 +318,8 @@ impl OutputObject<'_> {
             }
             _ => {}
         }
-        said.tells.push(why.clone());
-        said.ends = Some(why);
+        said.person_notes.push(why.clone());
+        said.end_reason = Some(why);
     }
 }
 
@@ -319,7 +328,7 @@ const NO_REASON: &str = "it gave no reason";
 /// Words that refuse, in any letter case.
 const REFUSALS: [&str; 7] = ["deny", "denied", "block", "blocked", "reject", "refuse", "no"];
 
-fn word(value: Option<&Value>) -> DecisionWord {
+fn parse_decision_word(value: Option<&Value>) -> DecisionWord {
     match value {
         None | Some(Value::Null) => DecisionWord::Nothing,
         Some(Value::Bool(false)) => DecisionWord::Deny,
@@ -333,26 +342,26 @@ fn word(value: Option<&Value>) -> DecisionWord {
                 _ => DecisionWord::Unknown,
             },
         },
-        Some(Value::Object(object)) => word(object.get("behavior")),
+        Some(Value::Object(object)) => parse_decision_word(object.get("behavior")),
         Some(_) => DecisionWord::Unknown,
     }
 }
 
 /// A string as it is, any other value as JSON; `None` for null and for empty strings.
-fn plain(value: &Value) -> Option<String> {
+fn text_of_value(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
-        Value::String(text) => words(text),
+        Value::String(text) => clip_text(text),
         other => Some(clip(&other.to_string())),
     }
 }
 
 /// The maximum length of a hook's text that is passed on.
-const WORDS_CHARS: usize = 10_000;
+const MAX_TEXT_CHARS: usize = 10_000;
 
-fn words(text: &str) -> Option<String> {
+fn clip_text(text: &str) -> Option<String> {
     let text = Some(text.trim()).filter(|text| !text.is_empty())?;
-    Some(text::clip(text, WORDS_CHARS).into_owned())
+    Some(text::clip(text, MAX_TEXT_CHARS).into_owned())
 }
 
 fn clip(text: &str) -> String {
@@ -381,7 +390,7 @@ fn has_refusal(value: &Value) -> bool {
 
 /// True if a text that is no valid object contains a refusal such as `"decision": "block"`, in single or
 /// double quotes.
-fn refuses(text: &str) -> bool {
+fn text_has_refusal(text: &str) -> bool {
     let value_of = |key: &str| {
         text.match_indices(key).any(|(at, _)| {
             let before = text[..at].chars().next_back();

@@ -34,12 +34,12 @@ impl PinnedFolder {
 
     /// Checks that a command with a relative path to the folder means this folder. An error says that the
     /// working folder has another folder of that name: the command would run code that was not trusted.
-    pub(crate) fn check_way(&self, words: &[OsString], cwd: &Path) -> Result<(), String> {
+    pub(crate) fn check_relative_path(&self, words: &[OsString], cwd: &Path) -> Result<(), String> {
         let Some(name) = self.folder.file_name() else { return Ok(()) };
         let nearer = cwd.join(name);
         let is_this = || nearer.canonicalize().ok() == self.folder.canonicalize().ok();
         let named = format!("{}/", name.to_string_lossy());
-        let names = |word: &OsString| names_from_here(&word.to_string_lossy(), &named);
+        let names = |word: &OsString| has_relative_path(&word.to_string_lossy(), &named);
         if nearer.symlink_metadata().is_err() || is_this() || !words.iter().any(names) {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl PinnedFolder {
 
 /// True if a word contains a path that begins with `named`, relative to the working folder.
 #[cfg(unix)]
-fn names_from_here(word: &str, named: &str) -> bool {
+fn has_relative_path(word: &str, named: &str) -> bool {
     word.contains("PWD")
         || word.match_indices(named).any(|(at, _)| match word[..at].strip_suffix("./") {
             Some(before) => !before.ends_with(['.', '/', '}']),

@@ -53,7 +53,7 @@ const SERVERS: &str = ".mcp.json";
 const ROOTS: [&str; 2] = ["${CLAUDE_PLUGIN_ROOT}", "${PLUGIN_ROOT}"];
 
 /// Parts of a plugin that other programs read and we do not.
-const OF_OTHERS: [&str; 10] = [
+const FOREIGN_PARTS: [&str; 10] = [
     ".codex-plugin",
     ".cursor-plugin",
     ".github/plugin",
@@ -70,7 +70,7 @@ const OF_OTHERS: [&str; 10] = [
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// Keys of a manifest that only describe the plugin.
-const ABOUT: [&str; 10] = [
+const DESCRIPTIVE_KEYS: [&str; 10] = [
     "$schema",
     "name",
     "displayName",
@@ -85,12 +85,12 @@ const ABOUT: [&str; 10] = [
 
 /// The functions by which the layout of a folder finds plugins.
 pub(crate) const LAYOUT: PluginLayout = PluginLayout {
-    is_plugin: is_one,
+    is_plugin: is_plugin_folder,
     paths: |root, kind| Some(Plugin::load(root).ok()??.paths(kind).to_vec()),
 };
 
 /// True if a folder has a file that marks it as a plugin.
-fn is_one(folder: &Path) -> bool {
+fn is_plugin_folder(folder: &Path) -> bool {
     MANIFESTS.iter().chain([&HOOKS]).any(|path| folder.join(path).symlink_metadata().is_ok())
 }
 
@@ -167,8 +167,8 @@ impl Plugin {
         if plugin.is_empty(&real) {
             return Ok(None);
         }
-        let others = OF_OTHERS.iter().map(|name| (*name).to_owned());
-        for name in others.chain(crate::claude::agent_plugin::folders_of_others(&real)) {
+        let others = FOREIGN_PARTS.iter().map(|name| (*name).to_owned());
+        for name in others.chain(crate::claude::agent_plugin::foreign_folders(&real)) {
             if real.join(&name).symlink_metadata().is_ok() {
                 let why = "it is not honoured".into();
                 plugin.say(Path::new(&name), None, Severity::Warning, why);
@@ -197,22 +197,22 @@ impl Plugin {
             let said = plugin.manifest(path, bytes, reads)?;
             (name, version, manifests) = (name.or(said.name), said.version, manifests + 1);
         }
-        plugin.call(name.unwrap_or(folder))?;
+        plugin.set_name(name.unwrap_or(folder))?;
         plugin.file(PluginFileKind::Hooks, Path::new(HOOKS), reads);
         plugin.file(PluginFileKind::Servers, Path::new(SERVERS), reads);
         match version {
             Some(crate::claude::agent_plugin::Version::Known) => plugin.portable_servers(reads),
             // The meaning of its parts is unknown, but hooks are no part of any version.
             Some(crate::claude::agent_plugin::Version::Unknown) if manifests == 1 => {
-                plugin.keep_hooks()
+                plugin.drop_unknown_parts()
             }
-            _ => plugin.pass_over_servers(reads),
+            _ => plugin.report_unread_servers(reads),
         }
         Ok(plugin)
     }
 
     /// All paths that parts of the plugin are read from, existing or not.
-    pub fn places(&self) -> Vec<PathBuf> {
+    pub fn source_paths(&self) -> Vec<PathBuf> {
         let usual = MANIFESTS
             .iter()
             .chain(&[HOOKS, SERVERS, crate::claude::agent_plugin::SERVERS])
@@ -238,7 +238,7 @@ impl Plugin {
     }
 
     /// Drops everything but its hooks.
-    pub fn keep_hooks_alone(&mut self) {
+    pub fn keep_only_hooks(&mut self) {
         self.servers.clear();
         self.skills.clear();
         self.agents.clear();
@@ -246,8 +246,8 @@ impl Plugin {
     }
 
     /// Drops everything but the hooks of a plugin of an unknown version, and reports it.
-    fn keep_hooks(&mut self) {
-        self.keep_hooks_alone();
+    fn drop_unknown_parts(&mut self) {
+        self.keep_only_hooks();
         let why = "its skills, agents, commands and servers are left out".into();
         self.say(Path::new(""), None, Severity::Rejected, why);
     }
@@ -261,7 +261,7 @@ impl Plugin {
     }
 
     /// Sets the name of the plugin, or the nearest valid one.
-    fn call(&mut self, named: String) -> Result<(), Diagnostic> {
+    fn set_name(&mut self, named: String) -> Result<(), Diagnostic> {
         let name = match check_name(NameKind::Command, &named) {
             Ok(()) if !named.contains(':') => Some(named.clone()),
             _ => nearest_name(NameKind::Skill, &named),
@@ -284,17 +284,17 @@ impl Plugin {
     ) -> Result<PluginManifest, Diagnostic> {
         let bytes = bytes.map_err(|why| self.rejected(path, None, why))?;
         let shown = self.root.join(path);
-        let of = |why: SettingsError| of_settings(&shown, &why);
+        let of = |why: SettingsError| settings_diagnostic(&shown, &why);
         let document = Document::parse_bytes(&shown.display().to_string(), &bytes).map_err(of)?;
         let object = document.root().object().map_err(of)?;
         let name =
             object.get("name").map(|node| node.non_empty_string()).transpose().map_err(of)?;
         let name = name.map(str::to_owned);
         let version = match path == Path::new(crate::claude::agent_plugin::MANIFEST) {
-            true => self.portable(path, &object, name.as_deref()),
+            true => self.read_portable_version(path, &object, name.as_deref()),
             false => None,
         };
-        for (key, node) in object.members().filter(|(key, _)| !ABOUT.contains(key)) {
+        for (key, node) in object.members().filter(|(key, _)| !DESCRIPTIVE_KEYS.contains(key)) {
             let line = Some(node.location().line() as usize);
             match key {
                 _ if version == Some(crate::claude::agent_plugin::Version::Unknown)
@@ -302,14 +302,14 @@ impl Plugin {
                 {
                     continue;
                 }
-                "skills" => self.named(path, node, |plugin| &mut plugin.skills),
-                "agents" => self.named(path, node, |plugin| &mut plugin.agents),
-                "commands" => self.named(path, node, |plugin| &mut plugin.commands),
-                "hooks" => self.brought(PluginFileKind::Hooks, path, node, reads),
-                "mcpServers" => self.brought(PluginFileKind::Servers, path, node, reads),
-                "extensions" if version.is_some() => self.of_others(path, node),
+                "skills" => self.add_named_paths(path, node, |plugin| &mut plugin.skills),
+                "agents" => self.add_named_paths(path, node, |plugin| &mut plugin.agents),
+                "commands" => self.add_named_paths(path, node, |plugin| &mut plugin.commands),
+                "hooks" => self.add_named_files(PluginFileKind::Hooks, path, node, reads),
+                "mcpServers" => self.add_named_files(PluginFileKind::Servers, path, node, reads),
+                "extensions" if version.is_some() => self.report_foreign_parts(path, node),
                 _ => {
-                    if let Some(why) = claude::stray(key) {
+                    if let Some(why) = claude::explain_misplaced_key(key) {
                         self.fail(PluginFileKind::Hooks, path, line, why);
                         continue;
                     }
@@ -328,14 +328,14 @@ impl Plugin {
     }
 
     /// Adds folders and files that a manifest names.
-    fn named(
+    fn add_named_paths(
         &mut self,
         path: &Path,
         node: Node<'_>,
         list: impl Fn(&mut Self) -> &mut Vec<PathBuf>,
     ) {
         for node in each(node) {
-            match node.string().map_err(|why| why.message().to_owned()).and_then(inside) {
+            match node.string().map_err(|why| why.message().to_owned()).and_then(path_in_plugin) {
                 Ok(inside) if list(self).contains(&inside) => {}
                 Ok(inside) => list(self).push(inside),
                 Err(why) => {
@@ -347,7 +347,7 @@ impl Plugin {
     }
 
     /// Adds JSON files that a manifest names, or the objects in the manifest itself.
-    fn brought(
+    fn add_named_files(
         &mut self,
         of: PluginFileKind,
         path: &Path,
@@ -363,12 +363,12 @@ impl Plugin {
                 };
                 let text = serde_json::json!({ of.key(): inner.to_json() }).to_string();
                 match inner.object() {
-                    Ok(_) => self.take(of, PluginFile { path: self.root.join(path), text }),
+                    Ok(_) => self.add_file(of, PluginFile { path: self.root.join(path), text }),
                     Err(why) => self.fail(of, path, line, why.message().to_owned()),
                 }
                 continue;
             }
-            match node.string().map_err(|why| why.message().to_owned()).and_then(inside) {
+            match node.string().map_err(|why| why.message().to_owned()).and_then(path_in_plugin) {
                 Ok(inside) if reads(&inside).is_some() => self.file(of, &inside, reads),
                 Ok(inside) => {
                     let shown = text::show_line(&inside.to_string_lossy()).into_owned();
@@ -395,13 +395,13 @@ impl Plugin {
         });
         match text {
             Err(why) => self.fail(of, inside, None, why),
-            Ok(text) if of == PluginFileKind::Hooks => self.hooks_of(inside, text),
-            Ok(text) => self.take(of, PluginFile { path, text }),
+            Ok(text) if of == PluginFileKind::Hooks => self.read_hooks(inside, text),
+            Ok(text) => self.add_file(of, PluginFile { path, text }),
         }
     }
 
     /// Reads a file of hooks.
-    fn hooks_of(&mut self, inside: &Path, text: String) {
+    fn read_hooks(&mut self, inside: &Path, text: String) {
         let path = self.root.join(inside);
         let document = Document::parse(&path.display().to_string(), &text);
         let checked = document.and_then(|document| {
@@ -416,15 +416,15 @@ impl Plugin {
         });
         let text = text.trim_start_matches('\u{feff}');
         match checked {
-            Err(why) => self.broken.push(of_settings(&path, &why)),
+            Err(why) => self.broken.push(settings_diagnostic(&path, &why)),
             Ok((true, _)) => {
-                self.take(PluginFileKind::Hooks, PluginFile { path, text: text.into() })
+                self.add_file(PluginFileKind::Hooks, PluginFile { path, text: text.into() })
             }
             Ok((false, true)) => {
                 let why = "`hooks` is missing around its events: it is read with it".into();
                 self.say(inside, None, Severity::Repaired, why);
                 // The closing brace is on a line of its own, so that the line numbers of the entries stay.
-                self.take(
+                self.add_file(
                     PluginFileKind::Hooks,
                     PluginFile { path, text: format!("{{\"hooks\": {text}\n}}") },
                 );
@@ -437,11 +437,11 @@ impl Plugin {
 
     /// Adds a file, unless one with the same text is there. A file of hooks in which a gate would be lost is
     /// broken.
-    pub(crate) fn take(&mut self, of: PluginFileKind, brought: PluginFile) {
+    pub(crate) fn add_file(&mut self, of: PluginFileKind, brought: PluginFile) {
         if of == PluginFileKind::Hooks {
             let document = Document::parse(&brought.path.display().to_string(), &brought.text);
             if let Err(why) = document.and_then(|document| claude::check(&document)) {
-                return self.broken.push(of_settings(&brought.path, &why));
+                return self.broken.push(settings_diagnostic(&brought.path, &why));
             }
         }
         let list = self.list(of);
@@ -497,7 +497,7 @@ impl Plugin {
     /// names.
     pub fn extensions(&self, folder: &Path, loading: &LoadContext) -> LoadedFolder {
         let links = loading.links(folder);
-        let mut loaded = LoadedFolder::nothing(loading);
+        let mut loaded = LoadedFolder::empty(loading);
         for path in &self.skills {
             let (mut skills, mut told) = skills::load(&folder.join(path), &links);
             loaded.skills.append(&mut skills);
@@ -561,8 +561,8 @@ impl Plugin {
             match Document::parse(&path.display().to_string(), text) {
                 Ok(document) => {
                     let (mut found, mut said) = claude::read(&document, &source);
-                    found.iter_mut().for_each(|hook| in_one_word(&mut hook.command));
-                    let found = claude::without_repeats(&hooks, found);
+                    found.iter_mut().for_each(|hook| unify_placeholders(&mut hook.command));
+                    let found = claude::drop_repeats(&hooks, found);
                     hooks.extend(found);
                     told.append(&mut said);
                 }
@@ -577,12 +577,12 @@ impl Plugin {
 
     /// The entry of a server, with the placeholders of its folder replaced. The inserted path stays literal,
     /// also where variables are replaced later.
-    pub fn filled_in(&self, mut server: Value) -> Value {
+    pub fn fill_server(&self, mut server: Value) -> Value {
         let root = self.root.to_string_lossy();
         // Each `$` is escaped separately: the text after it may be the author's.
         let literal = root.replace('$', "${:-$}");
         for (key, value) in server.as_object_mut().into_iter().flatten() {
-            match EXPANDED.contains(&key.as_str()) {
+            match KEYS_WITH_VARIABLES.contains(&key.as_str()) {
                 true => fill_in(value, &literal),
                 false => fill_in(value, &root),
             }
@@ -592,7 +592,7 @@ impl Plugin {
 }
 
 /// Keys of a server in whose texts `${NAME}` is a variable.
-const EXPANDED: [&str; 3] = ["args", "env", "headers"];
+const KEYS_WITH_VARIABLES: [&str; 3] = ["args", "env", "headers"];
 
 /// Replaces the placeholders of a plugin's folder in the strings of a value, once.
 fn fill_in(value: &mut Value, root: &str) {
@@ -609,7 +609,7 @@ fn fill_in(value: &mut Value, root: &str) {
 }
 
 /// Replaces the second placeholder of a plugin's folder by the first, the only one that hooks know.
-fn in_one_word(command: &mut CommandLine) {
+fn unify_placeholders(command: &mut CommandLine) {
     let [theirs, ours] = ROOTS;
     match command {
         CommandLine::Shell(line) => *line = line.replace(ours, theirs),
@@ -637,7 +637,7 @@ fn read(root: &Path, inside: &Path) -> Option<Result<Vec<u8>, String>> {
     Some(walk::read(&found, MOST_BYTES + 1).map(|(bytes, _)| bytes).map_err(cannot))
 }
 
-pub(crate) fn of_settings(path: &Path, why: &SettingsError) -> Diagnostic {
+pub(crate) fn settings_diagnostic(path: &Path, why: &SettingsError) -> Diagnostic {
     let line = why.location().map(|location| location.line() as usize);
     Diagnostic::new(path, line, Severity::Rejected, why.message())
 }
@@ -648,7 +648,7 @@ fn each(node: Node<'_>) -> Vec<Node<'_>> {
 }
 
 /// A path from the root of a plugin that stays in the plugin.
-pub(crate) fn inside(path: &str) -> Result<PathBuf, String> {
+pub(crate) fn path_in_plugin(path: &str) -> Result<PathBuf, String> {
     let shown = || text::clip(&text::show_line(path), 60).into_owned();
     let below = ROOTS.iter().find_map(|root| path.strip_prefix(root)?.strip_prefix('/'));
     let parts = Path::new(below.unwrap_or(path)).components();

@@ -15,8 +15,8 @@ use crate::{
     claude::{
         self,
         installed::{
-            EmptyFolderPolicy, PluginLocation, installed, left_out, named_plugin, persons_plugin,
-            switched_on_by_project,
+            EmptyFolderPolicy, PluginLocation, installed, load_project_enabled, named_plugin,
+            read_personal_plugin, report_unused_plugins,
         },
         pinned::PinnedFolder,
         plugin::Plugin,
@@ -52,14 +52,14 @@ pub struct HomeFolder<'a> {
 impl HomeFolder<'_> {
     /// True if a path in the home folder, or a path that the person's files name, belongs to the project. If
     /// the project is the home folder or a folder above it, the path belongs to the person.
-    pub(crate) fn is_projects(&self, path: &Path) -> bool {
+    pub(crate) fn belongs_to_project(&self, path: &Path) -> bool {
         let project = self.workspace.project();
         let contains_home = self.path.as_ref().is_some_and(|home| links::is_above(project, home));
         !contains_home && links::leads_through(path, project)
     }
 
     /// The folders `.claude` and `.agents` that belong to the person and have contents that are used.
-    pub fn brings(&self) -> Vec<PathBuf> {
+    pub fn used_folders(&self) -> Vec<PathBuf> {
         const BRINGS: [&str; 6] =
             ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];
         let folders = [".claude", ".agents"].into_iter().filter_map(|name| own_folder(self, name));
@@ -84,7 +84,7 @@ pub struct ClaudeUnit {
     /// Servers of the Model Context Protocol.
     pub servers: Servers,
     /// Skills, commands and agents.
-    pub brings: Vec<ExtensionFolder>,
+    pub extension_folders: Vec<ExtensionFolder>,
     /// Diagnostics about the parts that are not used, and why.
     pub told: Vec<Diagnostic>,
     /// The error because of which nothing may start: the file may have held a gate, and cannot be read.
@@ -127,7 +127,7 @@ struct TrustedFolder<'a> {
 
 impl<'a> TrustedFolder<'a> {
     fn of(found: &'a TrustSource) -> Option<Self> {
-        let (copy, rewrite, current) = match &found.standing {
+        let (copy, rewrite, current) = match &found.state {
             TrustState::Trusted { copy, grants, .. } => (copy, grants.rewrite, true),
             TrustState::Changed { copy, .. } | TrustState::Gone { copy, .. } => {
                 (copy, false, false)
@@ -151,7 +151,7 @@ impl<'a> TrustedFolder<'a> {
 }
 
 /// The units of a project's `.claude` or `.agents`, if the folder is trusted.
-pub fn of_project(
+pub fn load_project(
     found: &TrustSource,
     use_home: bool,
     home: &HomeFolder<'_>,
@@ -163,7 +163,7 @@ pub fn of_project(
             let mut enabled = EnabledPlugins::new();
             for name in SETTINGS {
                 let path = found.source.join(name);
-                let Some(document) = copied(&trusted.copy.join(name), &path)? else { continue };
+                let Some(document) = read_copy(&trusted.copy.join(name), &path)? else { continue };
                 let mut part = ClaudeUnit::new(&path, Origin::Project);
                 part.rewrite = trusted.rewrite;
                 let source = trusted.source(&path);
@@ -171,8 +171,8 @@ pub fn of_project(
                 parts.push(part);
             }
             parts.extend(match use_home {
-                true => switched_on_by_project(&enabled, home)?,
-                false => left_out(&enabled),
+                true => load_project_enabled(&enabled, home)?,
+                false => report_unused_plugins(&enabled),
             });
         }
         SourceKind::Agents => {
@@ -181,8 +181,8 @@ pub fn of_project(
                     shown: &found.source.join("plugins").join(&name),
                     folder: &trusted.copy.join("plugins").join(&name),
                     origin: Origin::Project,
-                    otherwise: EmptyFolderPolicy::Told,
-                    way_out: "trust it anew once it is mended, or run without what the project brings: \
+                    empty_folder_policy: EmptyFolderPolicy::Told,
+                    hint: "trust it anew once it is mended, or run without what the project brings: \
                               `--safe-mode`",
                 };
                 let mut part = plugin.read(|path| trusted.source(path));
@@ -195,7 +195,7 @@ pub fn of_project(
     // A change loosens nothing: rules and hooks stay as they were trusted, everything else is dropped.
     if !trusted.current {
         for part in &mut parts {
-            part.brings.clear();
+            part.extension_folders.clear();
             part.servers = Servers::default();
         }
     }
@@ -204,7 +204,7 @@ pub fn of_project(
 
 /// The units of the home folder, if the person said that it is used, and of the plugins that the person
 /// named.
-pub fn of_person(
+pub fn load_person(
     plugins: &[SourcedText],
     use_home: bool,
     home: &HomeFolder<'_>,
@@ -213,8 +213,8 @@ pub fn of_person(
     for name in [".claude", ".agents"].into_iter().filter(|_| use_home) {
         match home_folder(home, name) {
             Ok(None) => {}
-            Ok(Some(folder)) if name == ".claude" => parts.extend(of_claude(&folder, home)?),
-            Ok(Some(folder)) => parts.extend(of_agents(&folder, home)?),
+            Ok(Some(folder)) if name == ".claude" => parts.extend(load_home_claude(&folder, home)?),
+            Ok(Some(folder)) => parts.extend(load_home_agents(&folder, home)?),
             Err((path, failure)) => {
                 parts.push(ClaudeUnit {
                     broken: Some(failure),
@@ -230,16 +230,19 @@ pub fn of_person(
 }
 
 /// The units of the home folder's `.claude`.
-fn of_claude(folder: &Path, home: &HomeFolder<'_>) -> Result<Vec<ClaudeUnit>, SettingsError> {
+fn load_home_claude(
+    folder: &Path,
+    home: &HomeFolder<'_>,
+) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let mut part = ClaudeUnit::new(folder, Origin::User);
-    part.brings.push(own(folder));
+    part.extension_folders.push(personal_folder(folder));
     let mut parts = vec![part];
     let mut enabled = EnabledPlugins::new();
     for name in SETTINGS {
         let path = folder.join(name);
         let Some(document) = Document::load(&path)? else { continue };
-        if home.is_projects(&path) {
-            return Err(leads_in(&path));
+        if home.belongs_to_project(&path) {
+            return Err(leads_into_project_error(&path));
         }
         let mut part = ClaudeUnit::new(&path, Origin::User);
         enabled.extend(read(
@@ -255,19 +258,28 @@ fn of_claude(folder: &Path, home: &HomeFolder<'_>) -> Result<Vec<ClaudeUnit>, Se
 }
 
 /// The units of the home folder's `.agents`.
-fn of_agents(folder: &Path, home: &HomeFolder<'_>) -> Result<Vec<ClaudeUnit>, SettingsError> {
+fn load_home_agents(
+    folder: &Path,
+    home: &HomeFolder<'_>,
+) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let mut part = ClaudeUnit::new(folder, Origin::User);
-    part.brings.push(own(folder));
+    part.extension_folders.push(personal_folder(folder));
     let mut parts = vec![part];
     for name in folders(&folder.join("plugins"))? {
         let root = folder.join("plugins").join(name);
         let way_out = "mend it, or take its folder away";
-        parts.push(persons_plugin(&root, &Origin::User, EmptyFolderPolicy::Told, home, way_out));
+        parts.push(read_personal_plugin(
+            &root,
+            &Origin::User,
+            EmptyFolderPolicy::Told,
+            home,
+            way_out,
+        ));
     }
     Ok(parts)
 }
 
-fn own(folder: &Path) -> ExtensionFolder {
+fn personal_folder(folder: &Path) -> ExtensionFolder {
     let loading = LoadContext::trusted(Origin::User);
     ExtensionFolder { folder: folder.into(), shown: folder.into(), loading, plugin: None }
 }
@@ -290,10 +302,10 @@ pub(crate) fn home_folder(
         Err(cause) if is_nothing(&cause) && !folder.is_symlink() => return Ok(None),
         Err(cause) => unreadable(&folder, cause),
         Ok(about) if !about.is_dir() => unreadable(&folder, io::Error::other("it is no folder")),
-        Ok(_) if !home.is_projects(&folder) => return Ok(Some(folder)),
+        Ok(_) if !home.belongs_to_project(&folder) => return Ok(Some(folder)),
         // The folder is one of the project's sources, behind trust.
         Ok(_) if is_source(&folder, home) => return Ok(None),
-        Ok(_) => leads_in(&folder),
+        Ok(_) => leads_into_project_error(&folder),
     };
     Err((folder, failure))
 }
@@ -303,17 +315,17 @@ fn is_source(folder: &Path, home: &HomeFolder<'_>) -> bool {
     folder.canonicalize().is_ok_and(|real| sources().contains(&real))
 }
 
-const WAY_OUT: &str = "a gate may be in it, so nothing runs: mend it, or leave the home folder's out with \
+const HOME_HINT: &str = "a gate may be in it, so nothing runs: mend it, or leave the home folder's out with \
                        `\"claude\": {\"home\": false}` in your settings";
 
 fn unreadable(path: &Path, cause: io::Error) -> SettingsError {
     let failure = SettingsError::without_file(format!("{} cannot be read", path.display()));
-    failure.with_source(cause).with_hint(WAY_OUT)
+    failure.with_source(cause).with_hint(HOME_HINT)
 }
 
-fn leads_in(path: &Path) -> SettingsError {
+fn leads_into_project_error(path: &Path) -> SettingsError {
     let message = format!("{} leads into the project, and is not used as yours", path.display());
-    SettingsError::without_file(message).with_hint(WAY_OUT)
+    SettingsError::without_file(message).with_hint(HOME_HINT)
 }
 
 /// The maximum number of plugins in a folder of plugins.
@@ -354,7 +366,7 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, SettingsError> {
 
 /// A file of a copy, shown by its author's path. We wrote the copy, so the file is a plain file within the
 /// size limit.
-fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, SettingsError> {
+fn read_copy(path: &Path, shown: &Path) -> Result<Option<Document>, SettingsError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(Document::parse_bytes(&shown.display().to_string(), &bytes)?)),
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -367,7 +379,7 @@ fn copied(path: &Path, shown: &Path) -> Result<Option<Document>, SettingsError> 
 
 /// Brings hooks written for Claude Code together: removes repeats, gives each hook a unique name within its
 /// origin, and lets failures block if `on_failure` says so.
-pub fn settle<'a>(
+pub fn merge_hooks<'a>(
     units: impl Iterator<Item = (Origin, &'a mut Vec<CommandHook>)>,
     on_failure: OnFailure,
 ) {
@@ -382,7 +394,7 @@ pub fn settle<'a>(
         // origin.
         let same = earlier.iter().filter(|(of, _)| of == origin);
         let same: Vec<_> = same.map(|(_, hook)| hook.clone()).collect();
-        **hooks = claude::without_repeats(&same, std::mem::take(hooks));
+        **hooks = claude::drop_repeats(&same, std::mem::take(hooks));
         earlier.extend(hooks.iter().map(|hook| (origin.clone(), hook.clone())));
     }
     let mut origins: Vec<Origin> = vec![];
@@ -394,7 +406,7 @@ pub fn settle<'a>(
     for origin in origins {
         let of_origin = units.iter_mut().filter(|(of, _)| *of == origin);
         let mut hooks: Vec<_> = of_origin.flat_map(|(_, hooks)| hooks.iter_mut()).collect();
-        command_hook::name_apart_in_origin(&mut hooks);
+        command_hook::assign_names_in_origin(&mut hooks);
     }
 }
 
@@ -403,7 +415,7 @@ fn is_claude(hook: &CommandHook) -> bool {
 }
 
 /// The paths of the home folder that are watched.
-pub fn watched(home: &HomeFolder<'_>) -> Vec<PathBuf> {
+pub fn watched_paths(home: &HomeFolder<'_>) -> Vec<PathBuf> {
     const NAMES: [&str; 6] = [
         "settings.json",
         "settings.local.json",
@@ -412,7 +424,7 @@ pub fn watched(home: &HomeFolder<'_>) -> Vec<PathBuf> {
         "commands",
         "plugins/installed_plugins.json",
     ];
-    let folders = home.brings().into_iter();
+    let folders = home.used_folders().into_iter();
     let names = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
     names.chain(own_folder(home, ".agents").map(|folder| folder.join("plugins"))).collect()
 }

@@ -34,15 +34,15 @@ pub(crate) async fn ask(
     cx: &Cx,
 ) -> Result<HookOutput, String> {
     let told = Value::Object(told.fields.clone()).to_string();
-    let question = Completion::new(filled(&prompt.text, &told));
+    let question = Completion::new(fill_prompt(&prompt.text, &told));
     let question = question.with_system(SYSTEM).with_max_tokens(MAX_TOKENS);
     let completed = cx.controls().complete(question).await;
     let completed = completed.map_err(|why| format!("no model answered: {}", why.message))?;
-    judged(prompt, event, &completed.text)
+    read_model_answer(prompt, event, &completed.text)
 }
 
 /// The prompt with the event in place of `$ARGUMENTS`, or else after the text. A backslash escapes a `$`.
-fn filled(text: &str, told: &str) -> String {
+fn fill_prompt(text: &str, told: &str) -> String {
     const PLACE: &str = "$ARGUMENTS";
     let (mut out, mut rest, mut is_told) = (String::new(), text, false);
     while let Some(at) = rest.find('$') {
@@ -77,7 +77,11 @@ fn filled(text: &str, told: &str) -> String {
 }
 
 /// Converts a model's answer into an output. An answer that is neither yes nor no is a failure.
-fn judged(prompt: &PromptHandler, event: ClaudeEvent, answer: &str) -> Result<HookOutput, String> {
+fn read_model_answer(
+    prompt: &PromptHandler,
+    event: ClaudeEvent,
+    answer: &str,
+) -> Result<HookOutput, String> {
     let text = answer.trim();
     let fenced = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
     let text = fenced.map_or(text, |text| text.strip_prefix("json").unwrap_or(text)).trim();
@@ -94,11 +98,16 @@ fn judged(prompt: &PromptHandler, event: ClaudeEvent, answer: &str) -> Result<Ho
     let reason = if reason.is_empty() { "the condition does not hold" } else { reason };
     let stops = matches!(event, ClaudeEvent::Stop | ClaudeEvent::SubagentStop);
     if stops && is_yes(object.get("impossible")) {
-        return Ok(HookOutput { tells: vec![reason.into()], ..HookOutput::default() });
+        return Ok(HookOutput { person_notes: vec![reason.into()], ..HookOutput::default() });
     }
     let ends =
         matches!(event, ClaudeEvent::PreToolUse | ClaudeEvent::PostToolUse) && !prompt.goes_on;
     let tells = if ends { vec![reason.to_owned()] } else { vec![] };
     let ends = ends.then(|| reason.to_owned());
-    Ok(HookOutput { block: Some(reason.into()), ends, tells, ..HookOutput::default() })
+    Ok(HookOutput {
+        block: Some(reason.into()),
+        end_reason: ends,
+        person_notes: tells,
+        ..HookOutput::default()
+    })
 }

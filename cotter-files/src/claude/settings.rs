@@ -30,7 +30,7 @@ pub(crate) enum ClaudeScope {
 pub(crate) type EnabledPlugins = BTreeMap<String, (bool, PathBuf)>;
 
 /// The plugins that a settings file enables or disables. A list of versions means enabled.
-pub fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
+pub fn read_enabled_plugins(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError> {
     let Some(node) = object.get("enabledPlugins") else { return Ok(vec![]) };
     let on = |node: Node<'_>| match node.list() {
         Ok(_) => Ok(true),
@@ -40,7 +40,7 @@ pub fn enabled(object: &Object<'_>) -> Result<Vec<(String, bool)>, SettingsError
 }
 
 /// Keys of a settings file that are not used here, and why.
-const LEFT_ALONE: &[(&str, &str)] = &[
+const IGNORED_KEYS: &[(&str, &str)] = &[
     ("env", "variables are `environment` in your own settings"),
     ("model", "models are named `provider/model`, in your own settings"),
     ("apiKeyHelper", "keys come from variables or the file of keys"),
@@ -55,7 +55,7 @@ const LEFT_ALONE: &[(&str, &str)] = &[
 ];
 
 /// Keys that are used, or that change nothing about what is done.
-const READ: [&str; 7] = [
+const KNOWN_KEYS: [&str; 7] = [
     "$schema",
     "hooks",
     "permissions",
@@ -66,20 +66,20 @@ const READ: [&str; 7] = [
 ];
 
 /// Keys of `permissions` that restrict calls.
-const PERMISSIONS: [&str; 3] = ["deny", "ask", "defaultMode"];
+const RESTRICTING_KEYS: [&str; 3] = ["deny", "ask", "defaultMode"];
 
 /// Refuses a settings file in which an intended gate would have no effect.
 pub fn check(document: &Document) -> Result<(), SettingsError> {
     let object = document.root().object()?;
     object.get("hooks").map(|hooks| hooks.object()).transpose()?;
     claude::check(document)?;
-    spelled(&object, &READ)?;
+    check_spelling(&object, &KNOWN_KEYS)?;
     let permissions = object.get("permissions").map(|node| node.object()).transpose()?;
-    permissions.map_or(Ok(()), |permissions| spelled(&permissions, &PERMISSIONS))
+    permissions.map_or(Ok(()), |permissions| check_spelling(&permissions, &RESTRICTING_KEYS))
 }
 
 /// Refuses keys that differ from a known key only in letter case.
-fn spelled(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsError> {
+fn check_spelling(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsError> {
     for (key, node) in object.members().filter(|(key, _)| !known.contains(key)) {
         if let Some(meant) = known.iter().find(|known| known.eq_ignore_ascii_case(key)) {
             return Err(node.error(format!("nobody reads this key: it is spelled `{meant}`")));
@@ -100,9 +100,9 @@ pub(crate) fn read(
     let (hooks, told) = claude::read(document, source);
     part.settings.hooks = hooks;
     part.told.extend(told);
-    for (key, node) in object.members().filter(|(key, _)| !READ.contains(key)) {
+    for (key, node) in object.members().filter(|(key, _)| !KNOWN_KEYS.contains(key)) {
         let shown = text::clip(&text::show_line(key), 60).into_owned();
-        let why = match LEFT_ALONE.iter().find(|(name, _)| *name == key) {
+        let why = match IGNORED_KEYS.iter().find(|(name, _)| *name == key) {
             Some((_, why)) => format!("`{shown}` is not honoured: {why}"),
             None => format!("`{shown}` is not known and left alone"),
         };
@@ -115,7 +115,7 @@ pub(crate) fn read(
         ClaudeScope::Project => SettingsOwner::Project,
         ClaudeScope::Own => SettingsOwner::User,
     });
-    let said = enabled(&object)?.into_iter();
+    let said = read_enabled_plugins(&object)?.into_iter();
     Ok(said.map(|(id, on)| (id, (on, part.path.clone()))).collect())
 }
 

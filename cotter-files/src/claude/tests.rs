@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::claude::{
     ClaudeEntry, ClaudeFile, PluginPaths,
-    entries::{read, without_repeats},
+    entries::{drop_repeats, read},
     events::ClaudeEvent,
-    input::{EventContext, tell},
-    output::{HookOutput, hear},
+    input::{EventContext, claude_inputs},
+    output::{HookOutput, interpret_output},
     tool_mapping as tools,
 };
 use crate::{
@@ -43,7 +43,7 @@ fn told(
     }
     let around = EventContext { session: "s1", subagent, mode: "default", workspace: &workspace };
     let mut shown = String::new();
-    for told in tell(event, point, &whole, &around) {
+    for told in claude_inputs(event, point, &whole, &around) {
         assert_eq!(told.fields["session_id"], "s1");
         assert_eq!(told.fields["transcript_path"], "");
         assert_eq!(told.fields["hook_event_name"], event.name());
@@ -264,7 +264,7 @@ fn b3_what_the_hook_of_each_event_reads() {
 
 /// Checks the calls of theirs for a call of ours, a line each.
 fn called(tool: &str, input: Value, expected: Expect) {
-    let shown = tools::tell(tool, &input, &workspace()).into_iter().map(|call| {
+    let shown = tools::claude_calls(tool, &input, &workspace()).into_iter().map(|call| {
         let name = call.names.join("/");
         format!("{} {}\n", if name.is_empty() { tool } else { &name }, Value::Object(call.input))
     });
@@ -410,9 +410,9 @@ fn b3_our_calls_in_their_words() {
 
 /// Checks our input after a hook replaces one of their calls by `updated`.
 fn put_back(tool: &str, mut input: Value, part: usize, updated: Value, expected: Expect) {
-    let calls = tools::tell(tool, &input, &workspace());
+    let calls = tools::claude_calls(tool, &input, &workspace());
     let updated = updated.as_object().expect("an object").clone();
-    let said = match calls[part].put_back(&updated, &mut input) {
+    let said = match calls[part].apply_update(&updated, &mut input) {
         Ok(()) => input.to_string(),
         Err(why) => format!("error: {why}"),
     };
@@ -509,7 +509,16 @@ fn shown(heard: Result<HookOutput, String>) -> String {
         Ok(said) if said == HookOutput::default() => return "nothing".into(),
         Ok(said) => said,
     };
-    let HookOutput { block, ask, allow, input, output, context, tells, ends } = said;
+    let HookOutput {
+        block,
+        ask,
+        allow,
+        input,
+        output,
+        context,
+        person_notes: tells,
+        end_reason: ends,
+    } = said;
     let words = [
         block.map(|why| format!("block {why:?}")),
         ask.map(|why| format!("ask {why:?}")),
@@ -532,9 +541,9 @@ fn heard(events: &[ClaudeEvent], exit: ProcessExit, stdout: &str, stderr: &str, 
             stdout: own.into(),
             stderr: stderr.into(),
             remarks: vec![],
-            refused: vec![],
+            blocked_accesses: vec![],
         };
-        format!("{}: {}\n", event.name(), shown(hear(*event, "guard", &ran)))
+        format!("{}: {}\n", event.name(), shown(interpret_output(*event, "guard", &ran)))
     });
     expected.assert_eq(&lines.collect::<String>());
 }
@@ -853,9 +862,9 @@ fn said(exit: ProcessExit, stdout: &str, expected: Expect) {
         stdout: stdout.into(),
         stderr: "err".into(),
         remarks: vec![],
-        refused: vec![],
+        blocked_accesses: vec![],
     };
-    expected.assert_eq(&shown(hear(ClaudeEvent::PreToolUse, "guard", &ran)));
+    expected.assert_eq(&shown(interpret_output(ClaudeEvent::PreToolUse, "guard", &ran)));
 }
 
 #[test]
@@ -985,9 +994,9 @@ fn b3_answers_to_a_question() {
             stdout: stdout.into(),
             stderr: vec![],
             remarks: vec![],
-            refused: vec![],
+            blocked_accesses: vec![],
         };
-        expected.assert_eq(&shown(hear(ClaudeEvent::PermissionRequest, "guard", &ran)));
+        expected.assert_eq(&shown(interpret_output(ClaudeEvent::PermissionRequest, "guard", &ran)));
     };
     check(r#"{"behavior": "allow"}"#, expect!["allow"]);
     check(r#"{"behavior": "deny", "message": "no"}"#, expect![[r#"block "no""#]]);
@@ -1037,9 +1046,9 @@ fn hook_line(hook: &CommandHook) -> String {
         (crate::claude::ClaudeHandler::Command, CommandLine::Shell(line)) => format!("sh: {line}"),
         (crate::claude::ClaudeHandler::Command, CommandLine::Words(words)) => format!("{words:?}"),
     };
-    let tools = hook.declared.tools.as_ref().map(|tools| tools.join(" "));
+    let tools = hook.spec.tools.as_ref().map(|tools| tools.join(" "));
     let fails = if hook.on_failure == OnFailure::Block { ", failing blocks" } else { "" };
-    let detached = if hook.declared.detached { ", nobody waits" } else { "" };
+    let detached = if hook.spec.detached { ", nobody waits" } else { "" };
     let rule = entry.condition.as_ref().map(|rule| format!(", if {}", rule.text()));
     format!(
         "{} at {} [{}] {:?}: {run}{fails}{detached}{}",
@@ -1206,7 +1215,7 @@ fn b3_the_same_hook_of_two_files_runs_once() {
         let group = format!(r#"{{"matcher": "{matcher}", "hooks": [{handler}]}}"#);
         hooks(&format!(r#"{{"hooks": {{"PreToolUse": [{group}]}}}}"#))
     };
-    let left = |earlier: &[CommandHook], later| without_repeats(earlier, later).len();
+    let left = |earlier: &[CommandHook], later| drop_repeats(earlier, later).len();
     let strict = r#", "onFailure": "block""#;
     assert_eq!(left(&entry("Bash", ""), entry("Bash", "")), 0);
     assert_eq!(left(&entry("Bash", strict), entry("Bash", "")), 0);
@@ -1223,7 +1232,7 @@ fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
         );
         let document = Document::parse("settings.json", &text).expect("a document");
         let (hooks, _) = read(&document, &ClaudeFile::new("settings.json"));
-        assert!(hooks[0].declared.detached);
+        assert!(hooks[0].spec.detached);
         let Some(entry) = ClaudeEntry::of(&hooks[0]) else { panic!("another dialect") };
         let stdout = br#"{"systemMessage": "hm", "hookSpecificOutput": {"hookEventName": "PreToolUse",
             "permissionDecision": "deny", "permissionDecisionReason": "late", "additionalContext": "Friday"}}"#;
@@ -1232,10 +1241,11 @@ fn b3_a_hook_that_nobody_waited_for_decides_nothing() {
             stdout: stdout.to_vec(),
             stderr: vec![],
             remarks: vec![],
-            refused: vec![],
+            blocked_accesses: vec![],
         };
         expected.assert_eq(&shown(
-            hear(ClaudeEvent::PreToolUse, "a", &ran).map(|said| entry.afterwards(said)),
+            interpret_output(ClaudeEvent::PreToolUse, "a", &ran)
+                .map(|said| entry.keep_detached_output(said)),
         ));
     };
     check(r#""async": true"#, expect![[r#"context ["Friday"], tells ["hm"]"#]]);
@@ -1309,9 +1319,9 @@ fn b3_a_deny_in_the_wrong_place_denies() {
             stdout,
             stderr: vec![],
             remarks: vec![],
-            refused: vec![],
+            blocked_accesses: vec![],
         };
-        let heard = crate::claude::output::hear(ClaudeEvent::PreToolUse, "h", &ran);
+        let heard = crate::claude::output::interpret_output(ClaudeEvent::PreToolUse, "h", &ran);
         assert!(heard.is_ok_and(|said| said.block.is_some()), "{said}");
     }
     for said in [r#"{"note":"do not block"}"#, r#"{"systemMessage":"x"}"#, r#"{"continue":true}"#] {
@@ -1321,9 +1331,9 @@ fn b3_a_deny_in_the_wrong_place_denies() {
             stdout,
             stderr: vec![],
             remarks: vec![],
-            refused: vec![],
+            blocked_accesses: vec![],
         };
-        let heard = crate::claude::output::hear(ClaudeEvent::PreToolUse, "h", &ran);
+        let heard = crate::claude::output::interpret_output(ClaudeEvent::PreToolUse, "h", &ran);
         assert!(heard.is_ok_and(|said| said.block.is_none()), "{said}");
     }
 }

@@ -33,7 +33,7 @@ enum FieldKind {
 
 use FieldKind::{Path as P, Plain as V};
 
-const SHAPES: &[ToolMapping] = &[
+const TOOL_MAPPINGS: &[ToolMapping] = &[
     ToolMapping {
         ours: "bash",
         call: &[FieldMapping("command", "command", V), FieldMapping("timeout", "timeout_ms", V)],
@@ -121,13 +121,13 @@ const SHAPES: &[ToolMapping] = &[
 ];
 
 /// Fields of theirs that change nothing about the effect of a call.
-const REMARKS: [&str; 2] = ["description", "prompt"];
+const DESCRIPTIVE_FIELDS: [&str; 2] = ["description", "prompt"];
 
 /// Tools of theirs that no tool of ours is mapped to, because their fields differ.
-const OTHER_SHAPES: [&str; 2] = ["MultiEdit", "NotebookEdit"];
+const UNMAPPED_TOOLS: [&str; 2] = ["MultiEdit", "NotebookEdit"];
 
 /// A tool of ours, and their name for a call of it with several parts. Hooks still get it part by part.
-const SEVERAL: [(&str, &str); 1] = [("edit", "MultiEdit")];
+const MULTI_PART_NAMES: [(&str, &str); 1] = [("edit", "MultiEdit")];
 
 /// A call of theirs that corresponds to a call of ours, or to a part of one.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,27 +150,27 @@ pub(crate) fn their_names(ours: &str) -> Vec<&'static str> {
         other => other,
     };
     let theirs = OTHER_NAMES.iter().filter(|(_, name)| *name == ours).map(|(theirs, _)| *theirs);
-    theirs.filter(|theirs| !OTHER_SHAPES.contains(theirs)).collect()
+    theirs.filter(|theirs| !UNMAPPED_TOOLS.contains(theirs)).collect()
 }
 
 /// Converts a call of ours into one or several of theirs.
-pub(crate) fn tell(tool: &str, input: &Value, workspace: &Workspace) -> Vec<ClaudeCall> {
+pub(crate) fn claude_calls(tool: &str, input: &Value, workspace: &Workspace) -> Vec<ClaudeCall> {
     let as_it_is = || {
         let input = input.as_object().cloned().unwrap_or_default();
         vec![ClaudeCall { names: vec![], input, part: None, shape: None }]
     };
     if tool == "ask_user" {
-        return vec![asked(input)];
+        return vec![ask_user_call(input)];
     }
     if tool == "bash_background" && input["action"] != "start" {
         return as_it_is();
     }
-    let Some(index) = SHAPES.iter().position(|shape| shape.ours == tool) else {
+    let Some(index) = TOOL_MAPPINGS.iter().position(|shape| shape.ours == tool) else {
         return as_it_is();
     };
-    let (shape, mut names) = (&SHAPES[index], their_names(tool));
+    let (shape, mut names) = (&TOOL_MAPPINGS[index], their_names(tool));
     let mut call = Map::new();
-    put(&mut call, shape.call, input, workspace);
+    insert_fields(&mut call, shape.call, input, workspace);
     let fixed = |call: &mut Map<String, Value>| {
         for (key, json) in shape.fixed {
             call.insert((*key).into(), serde_json::from_str(json).unwrap_or_default());
@@ -182,19 +182,19 @@ pub(crate) fn tell(tool: &str, input: &Value, workspace: &Workspace) -> Vec<Clau
     };
     let parts = input[list].as_array().map_or(&[][..], Vec::as_slice);
     if parts.len() > 1 {
-        let several = SEVERAL.iter().filter(|(ours, _)| *ours == tool);
+        let several = MULTI_PART_NAMES.iter().filter(|(ours, _)| *ours == tool);
         names.extend(several.map(|(_, theirs)| *theirs));
     }
     let told = parts.iter().enumerate().map(|(part, item)| {
         let mut input = call.clone();
-        put(&mut input, fields, item, workspace);
+        insert_fields(&mut input, fields, item, workspace);
         fixed(&mut input);
         ClaudeCall { names: names.clone(), input, part: Some(part), shape: Some(index) }
     });
     told.collect()
 }
 
-fn put(
+fn insert_fields(
     call: &mut Map<String, Value>,
     fields: &[FieldMapping],
     input: &Value,
@@ -203,7 +203,7 @@ fn put(
     for FieldMapping(theirs, ours, kind) in fields {
         let Some(value) = input.get(*ours) else { continue };
         let value = match (kind, value) {
-            (FieldKind::Path, Value::String(path)) => whole(path, workspace).into(),
+            (FieldKind::Path, Value::String(path)) => absolute_path(path, workspace).into(),
             _ => value.clone(),
         };
         call.insert((*theirs).into(), value);
@@ -212,15 +212,15 @@ fn put(
 
 /// The absolute form of a path, as it is written. A path with `..` is resolved to the file it means, because
 /// the parent of a link is not the parent of the link's target.
-pub(crate) fn whole(path: &str, workspace: &Workspace) -> String {
-    let path = paths::from_home(path, workspace);
-    let touched = paths::touched(&path, workspace);
+pub(crate) fn absolute_path(path: &str, workspace: &Workspace) -> String {
+    let path = paths::expand_home(path, workspace);
+    let touched = paths::touched_paths(&path, workspace);
     let goes_up = Path::new(&*path).components().any(|part| part.as_os_str() == "..");
     let whole = if goes_up { touched.first() } else { touched.last() };
     whole.map_or_else(|| path.to_string(), |whole| whole.to_string_lossy().into_owned())
 }
 
-fn asked(input: &Value) -> ClaudeCall {
+fn ask_user_call(input: &Value) -> ClaudeCall {
     let label = |option: &Value| json!({"label": option, "description": ""});
     let options = input["options"].as_array().map_or(&[][..], Vec::as_slice);
     let question = json!({
@@ -237,12 +237,12 @@ fn asked(input: &Value) -> ClaudeCall {
 impl ClaudeCall {
     /// Applies a hook's change of this call to our input, which may have parts. A change that our fields
     /// cannot express is an error: only the call that the hook meant may run.
-    pub(crate) fn put_back(
+    pub(crate) fn apply_update(
         &self,
         updated: &Map<String, Value>,
         input: &mut Value,
     ) -> Result<(), String> {
-        let Some(shape) = self.shape.map(|index| &SHAPES[index]) else {
+        let Some(shape) = self.shape.map(|index| &TOOL_MAPPINGS[index]) else {
             if !self.names.is_empty() && *updated != self.input {
                 return Err("a question to a person is not changed".into());
             }
@@ -268,19 +268,25 @@ impl ClaudeCall {
                     }
                     input[field.1] = value.clone();
                 }
-                (None, None) if is_nothing(value) || REMARKS.contains(&key.as_str()) => {}
+                (None, None)
+                    if is_empty_value(value) || DESCRIPTIVE_FIELDS.contains(&key.as_str()) => {}
                 (None, None) => {
                     let key = cotter::text::show_line(key);
                     return Err(format!("`{}` has no `{key}`", shape.ours));
                 }
             }
         }
-        self.leave_out(shape, updated, input);
+        self.remove_left_out_fields(shape, updated, input);
         Ok(())
     }
 
     /// Removes the fields that a hook left out of the input.
-    fn leave_out(&self, shape: &ToolMapping, updated: &Map<String, Value>, input: &mut Value) {
+    fn remove_left_out_fields(
+        &self,
+        shape: &ToolMapping,
+        updated: &Map<String, Value>,
+        input: &mut Value,
+    ) {
         let gone = |field: &&FieldMapping| {
             self.input.contains_key(field.0) && !updated.contains_key(field.0)
         };
@@ -296,7 +302,7 @@ impl ClaudeCall {
     }
 }
 
-fn is_nothing(value: &Value) -> bool {
+fn is_empty_value(value: &Value) -> bool {
     matches!(value, Value::Null | Value::Bool(false)) || value == ""
 }
 

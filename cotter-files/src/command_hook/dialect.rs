@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::command_hook::{
     HookLocation, MAX_OUTPUT, ProcessExit, ProcessOutput,
     entry::{CommandHook, CommandLine},
-    exited,
+    exit_error,
 };
 use cotter::{
     Registry,
@@ -106,7 +106,7 @@ impl Dialect {
         // The stricter of output and exit code applies: a nonzero code never passes.
         let said = said.unwrap_or_default();
         if point == PointId::TurnEnd && said.go_on.is_none() && said.block.is_none() {
-            return Err(exited(code, &ran.stderr));
+            return Err(exit_error(code, &ran.stderr));
         }
         let remarked = String::from_utf8_lossy(&ran.stderr);
         let reasons = [said.block.unwrap_or_default(), remarked.trim().to_owned()];
@@ -118,21 +118,21 @@ impl Dialect {
 
     fn read(&self, point: PointId, stdout: &[u8]) -> Result<HookAnswer, String> {
         let trimmed = stdout.trim_ascii();
-        let Some(object) = object(trimmed)? else {
+        let Some(object) = parse_object(trimmed)? else {
             let text = String::from_utf8_lossy(trimmed).into_owned();
             let said = Some(text).filter(|text| *self == Dialect::Cotter && !text.is_empty());
             return Ok(HookAnswer { output: said, ..HookAnswer::default() });
         };
         match self {
             Dialect::Cotter | Dialect::Custom(_) => HookAnswer::read(point, &object),
-            Dialect::Space => space(point, &object),
+            Dialect::Space => read_space_answer(point, &object),
         }
     }
 }
 
 /// Parses a JSON object; `None` if the text does not begin with `{`. Text that begins with `{` and is not an
 /// object is an error, because it may have been a refusal.
-fn object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
+fn parse_object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     if text.first() != Some(&b'{') {
         return Ok(None);
     }
@@ -143,7 +143,7 @@ fn object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
 }
 
 /// Reads an answer in the space dialect. Keys match in any case; if several match, one that blocks is enough.
-fn space(point: PointId, object: &Map<String, Value>) -> Result<HookAnswer, String> {
+fn read_space_answer(point: PointId, object: &Map<String, Value>) -> Result<HookAnswer, String> {
     let all = |name: &'static str| {
         let found = object.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value).filter(|value| !value.is_null())
@@ -212,7 +212,7 @@ mod tests {
             stdout: stdout.to_vec(),
             stderr: stderr.into(),
             remarks: vec![],
-            refused: vec![],
+            blocked_accesses: vec![],
         };
         let said = match dialect.answer(point, "guard", &ran) {
             Err(why) => format!("failure: {why}"),

@@ -5,7 +5,7 @@ use std::{ffi::OsString, time::Duration};
 use smol_str::SmolStr;
 
 use crate::command_hook::{
-    dialect::Dialect, names::name_apart, other_points::other_point, point_named,
+    dialect::Dialect, names::assign_names, other_points::other_point, parse_point,
 };
 use crate::document::{Node, location::SettingsError};
 use cotter::{
@@ -26,13 +26,13 @@ pub struct CommandHook {
     /// The point that the hook is bound to.
     pub point: PointId,
     /// The rest of the declaration, common to all external hooks.
-    pub declared: ExternalHookSpec,
+    pub spec: ExternalHookSpec,
     /// The command.
     pub command: CommandLine,
     /// The names of the user's variables that the hook gets, besides the usual ones.
     pub env: Vec<String>,
     /// True if the program is started once and asked line by line.
-    pub serve: bool,
+    pub is_resident: bool,
     /// The effect of a failure.
     pub on_failure: OnFailure,
     /// The dialect of input and output.
@@ -70,7 +70,7 @@ impl CommandLine {
     }
 
     /// Returns the command if it can run: it has a program and no NUL byte.
-    pub(crate) fn runnable(self) -> Result<Self, &'static str> {
+    pub(crate) fn check_runnable(self) -> Result<Self, &'static str> {
         if self.words().iter().any(|word| word.as_encoded_bytes().contains(&0)) {
             return Err("no program can be told a NUL");
         }
@@ -139,13 +139,13 @@ impl CommandHook {
     pub fn read_all(node: Node<'_>) -> Result<Vec<Self>, SettingsError> {
         let mut hooks: Vec<CommandHook> = vec![];
         for (name, entries) in node.object()?.members() {
-            let point = point_named(name).ok_or_else(|| unknown_point(name, &entries))?;
+            let point = parse_point(name).ok_or_else(|| unknown_point(name, &entries))?;
             for entry in entries.list()? {
                 let hook = CommandHook::read(point, entry)?;
                 hooks.push(hook);
             }
         }
-        name_apart(&mut hooks);
+        assign_names(&mut hooks);
         Ok(hooks)
     }
 
@@ -171,7 +171,7 @@ impl CommandHook {
         Ok(CommandHook {
             name: name.clone(),
             point,
-            declared: ExternalHookSpec {
+            spec: ExternalHookSpec {
                 name: Some(name),
                 description: description.unwrap_or_default().into(),
                 definition: SmolStr::default(),
@@ -182,7 +182,7 @@ impl CommandHook {
             },
             command,
             env,
-            serve,
+            is_resident: serve,
             on_failure: on_failure.transpose()?.unwrap_or_default(),
             dialect: Dialect::Cotter,
         })
@@ -238,7 +238,7 @@ pub(crate) fn command(node: Node<'_>) -> Result<CommandLine, SettingsError> {
             CommandLine::Words(words.collect::<Result<_, _>>()?)
         }
     };
-    line.runnable().map_err(|why| node.error(why))
+    line.check_runnable().map_err(|why| node.error(why))
 }
 
 fn tools(point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {

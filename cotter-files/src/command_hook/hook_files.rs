@@ -28,7 +28,7 @@ use crate::{
     folder::{
         diagnostic::{Diagnostic, Severity},
         front_matter::{FieldError, MOST_BYTES, YamlFields, YamlValue, read_exact},
-        walk::{MOST_NAMES, names, read},
+        walk::{MOST_NAMES, list_names, read},
     },
 };
 use cotter::{
@@ -116,12 +116,12 @@ impl Error for HookFileErrors {}
 /// Reads `hooks/*.yaml` of an extension folder, without starting any program. A folder without such files has
 /// no hooks.
 pub fn load_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
-    whole(HookFolder::of_folder(folder))
+    reject_on_error(HookFolder::of_folder(folder))
 }
 
 /// Reads `hooks/*.yaml` of a user's own folder. Unlike [`load_hooks`], this follows links in the folder.
 pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
-    whole(HookFolder::of_folder(folder).map(HookFolder::with_links_followed))
+    reject_on_error(HookFolder::of_folder(folder).map(HookFolder::with_links_followed))
 }
 
 /// Reads `hooks/*.yaml` of a snapshot. The result equals that of [`load_hooks`] on a copy of the snapshot.
@@ -129,18 +129,18 @@ pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
 pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, HookFileErrors> {
     let told = || {
         let path = snapshot.source().join(FOLDER);
-        Diagnostic::new(&path, None, Severity::Rejected, NO_FOLDER)
+        Diagnostic::new(&path, None, Severity::Rejected, NOT_A_FOLDER)
     };
     match snapshot.file(Path::new(FOLDER)) {
-        Some(_) => whole(Err(told())),
-        None => whole(Ok(HookFolder::of_snapshot(snapshot))),
+        Some(_) => reject_on_error(Err(told())),
+        None => reject_on_error(Ok(HookFolder::of_snapshot(snapshot))),
     }
 }
 
 /// The message about a path that must be a folder.
-const NO_FOLDER: &str = "it is no folder";
+const NOT_A_FOLDER: &str = "it is no folder";
 
-fn whole(shelf: Result<HookFolder<'_>, Diagnostic>) -> Result<HookFiles, HookFileErrors> {
+fn reject_on_error(shelf: Result<HookFolder<'_>, Diagnostic>) -> Result<HookFiles, HookFileErrors> {
     let (files, diagnostics) = match shelf {
         Ok(shelf) => shelf.read(),
         Err(told) => (vec![], vec![told]),
@@ -156,7 +156,7 @@ pub(crate) struct HookFolder<'a> {
     /// The path for display.
     pub(crate) shown: PathBuf,
     /// The path of the folder, relative to the folder that commands run in.
-    below: String,
+    relative: String,
     /// The entries, in the order of names.
     pub(crate) entries: Vec<(OsString, HookFolderEntry)>,
     /// Looks up a program by a path relative to the folder that commands run in.
@@ -176,9 +176,9 @@ pub(crate) enum HookFolderEntry {
 /// Tells whether a program can run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgramState {
-    Runs,
+    Executable,
     /// The file exists and is not executable.
-    Closed,
+    NotExecutable,
     Missing,
 }
 
@@ -193,7 +193,7 @@ impl HookFolder<'_> {
         let find = move |path: &str| ProgramState::of(fs::metadata(root.join(path)));
         Ok(HookFolder {
             shown: shown.into(),
-            below: below.into(),
+            relative: below.into(),
             entries: entries(shown)?,
             find: Box::new(find),
         })
@@ -207,7 +207,7 @@ impl HookFolder<'_> {
                     Err(cause) => {
                         HookFolderEntry::Hook(Err(format!("it is a link to nowhere: {cause}")))
                     }
-                    Ok(real) if is_yaml(name) => HookFolderEntry::Hook(bytes(&real)),
+                    Ok(real) if is_yaml(name) => HookFolderEntry::Hook(read_hook_file(&real)),
                     Ok(real) => HookFolderEntry::Other(ProgramState::of(fs::metadata(real))),
                 };
             }
@@ -225,23 +225,23 @@ impl HookFolder<'_> {
                     HookFolderEntry::Hook(Ok(bytes.clone()))
                 }
                 SnapshotItem::File { executable: true, .. } => {
-                    HookFolderEntry::Other(ProgramState::Runs)
+                    HookFolderEntry::Other(ProgramState::Executable)
                 }
                 SnapshotItem::File { executable: false, .. } => {
-                    HookFolderEntry::Other(ProgramState::Closed)
+                    HookFolderEntry::Other(ProgramState::NotExecutable)
                 }
             };
             (name, entry)
         };
         let find = |path: &str| match snapshot.file(Path::new(path)) {
-            Some((true, _)) => ProgramState::Runs,
-            Some((false, _)) => ProgramState::Closed,
+            Some((true, _)) => ProgramState::Executable,
+            Some((false, _)) => ProgramState::NotExecutable,
             None => ProgramState::Missing,
         };
         let items = snapshot.folder(Path::new(FOLDER)).into_iter();
         HookFolder {
             shown: snapshot.source().join(FOLDER),
-            below: FOLDER.into(),
+            relative: FOLDER.into(),
             entries: items.filter(|(name, _)| is_seen(name)).map(entry).collect(),
             find: Box::new(find),
         }
@@ -252,11 +252,13 @@ impl HookFolder<'_> {
         let (mut files, mut diagnostics): (Vec<HookFile>, Vec<Diagnostic>) = (vec![], vec![]);
         for (name, entry) in self.entries.iter().filter(|(name, _)| is_yaml(name)) {
             let path = self.shown.join(name);
-            let reading = HookFileReader { shelf: self, name, path: &path };
+            let reading = HookFileReader { folder: self, name, path: &path };
             match reading.hook(entry, &mut diagnostics) {
                 Err(told) => diagnostics.push(told),
-                Ok((file, line)) => match taken(&files, &file) {
-                    Some(why) => diagnostics.push(FieldError::new(line, why).of(&path)),
+                Ok((file, line)) => match id_conflict(&files, &file) {
+                    Some(why) => {
+                        diagnostics.push(FieldError::new(line, why).into_diagnostic(&path))
+                    }
                     None => files.push(file),
                 },
             }
@@ -266,7 +268,7 @@ impl HookFolder<'_> {
 }
 
 /// The reason why a new hook conflicts with the others: its id is already used.
-fn taken(files: &[HookFile], new: &HookFile) -> Option<String> {
+fn id_conflict(files: &[HookFile], new: &HookFile) -> Option<String> {
     let first = files.iter().find(|file| file.hook.name == new.hook.name)?;
     let name = first.path.file_name().unwrap_or_default().to_string_lossy();
     Some(format!("the id `{}` is already there, by {}", new.hook.name, text::show_line(&name)))
@@ -283,9 +285,9 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>,
         real => real.map_err(cannot)?,
     };
     if !real.is_dir() {
-        return Err(rejected(NO_FOLDER.into()));
+        return Err(rejected(NOT_A_FOLDER.into()));
     }
-    let names = names(&real).map_err(cannot)?;
+    let names = list_names(&real).map_err(cannot)?;
     if names.len() > MOST_NAMES {
         return Err(rejected("it holds too much to look at".into()));
     }
@@ -293,7 +295,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>,
         let path = real.join(&name);
         let entry = match is_yaml(name.as_os_str()) {
             _ if kind.is_symlink() => HookFolderEntry::Link,
-            true => HookFolderEntry::Hook(bytes(&path)),
+            true => HookFolderEntry::Hook(read_hook_file(&path)),
             false => HookFolderEntry::Other(ProgramState::of(fs::symlink_metadata(&path))),
         };
         (name.into_os_string(), entry)
@@ -302,7 +304,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>,
 }
 
 /// Reads the whole contents of a file that declares a hook.
-fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+fn read_hook_file(path: &Path) -> Result<Vec<u8>, String> {
     let (bytes, _) =
         read(path, MOST_BYTES + 1).map_err(|cause| format!("it cannot be read: {cause}"))?;
     if bytes.len() > MOST_BYTES { Err(too_long()) } else { Ok(bytes) }
@@ -324,17 +326,17 @@ impl ProgramState {
         };
         #[cfg(unix)]
         if std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o111 == 0 {
-            return ProgramState::Closed;
+            return ProgramState::NotExecutable;
         }
         #[cfg(not(unix))]
         let _ = about;
-        ProgramState::Runs
+        ProgramState::Executable
     }
 }
 
 /// The state of reading one hook file.
 struct HookFileReader<'a> {
-    shelf: &'a HookFolder<'a>,
+    folder: &'a HookFolder<'a>,
     name: &'a OsString,
     path: &'a Path,
 }
@@ -360,8 +362,8 @@ impl HookFileReader<'_> {
             HookFolderEntry::Other(_) => return Err(self.rejected("it is no file")),
         };
         let fields = read_exact(self.path, bytes)?;
-        let of = |error: FieldError| error.of(self.path);
-        only_known(&fields).map_err(of)?;
+        let of = |error: FieldError| error.into_diagnostic(self.path);
+        check_keys(&fields).map_err(of)?;
         let (id, line) = id(&fields).map_err(of)?;
         let point = phase(&fields).map_err(of)?;
         let enabled = enabled(&fields).map_err(of)?;
@@ -381,7 +383,7 @@ impl HookFileReader<'_> {
         let hook = CommandHook {
             name: id.into(),
             point,
-            declared: ExternalHookSpec {
+            spec: ExternalHookSpec {
                 definition: "".into(),
                 name: Some(id.into()),
                 description: description.into(),
@@ -393,7 +395,7 @@ impl HookFileReader<'_> {
             },
             command,
             env: vec![],
-            serve: false,
+            is_resident: false,
             on_failure: OnFailure::Block,
             dialect: Dialect::Space,
         };
@@ -406,8 +408,8 @@ impl HookFileReader<'_> {
         given: Option<CommandLine>,
         line: Option<usize>,
     ) -> Result<CommandLine, (CommandLine, Diagnostic)> {
-        let Some(command) = given else { return self.beside() };
-        match trouble(&command, &self.shelf.find, &self.shelf.below) {
+        let Some(command) = given else { return self.find_program_beside() };
+        match find_program_error(&command, &self.folder.find, &self.folder.relative) {
             None => Ok(command),
             Some(why) => {
                 let told = Diagnostic::new(self.path, line, Severity::Rejected, why);
@@ -417,21 +419,25 @@ impl HookFileReader<'_> {
     }
 
     /// Finds the program with the same stem beside the file.
-    fn beside(&self) -> Result<CommandLine, (CommandLine, Diagnostic)> {
+    fn find_program_beside(&self) -> Result<CommandLine, (CommandLine, Diagnostic)> {
         let stem = Path::new(self.name).file_stem().unwrap_or_default();
         let same = |name: &OsString| !is_yaml(name) && Path::new(name).file_stem() == Some(stem);
-        let others = || self.shelf.entries.iter().filter(|(name, _)| same(name));
+        let others = || self.folder.entries.iter().filter(|(name, _)| same(name));
         // Files that cannot run, such as a readme, may have the same stem too.
-        let is_closed =
-            |entry: &HookFolderEntry| matches!(entry, HookFolderEntry::Other(ProgramState::Closed));
+        let is_closed = |entry: &HookFolderEntry| {
+            matches!(entry, HookFolderEntry::Other(ProgramState::NotExecutable))
+        };
         let closed = others().find(|(_, entry)| is_closed(entry));
         let programs = others().filter(|(_, entry)| {
-            matches!(entry, HookFolderEntry::Link | HookFolderEntry::Other(ProgramState::Runs))
+            matches!(
+                entry,
+                HookFolderEntry::Link | HookFolderEntry::Other(ProgramState::Executable)
+            )
         });
         let shown = |name: &OsStr| text::show_line(&name.to_string_lossy()).into_owned();
         let (name, why) = match (programs.collect::<Vec<_>>().as_slice(), closed) {
             ([(name, HookFolderEntry::Other(_))], _) => match name.to_str() {
-                Some(name) => return Ok(self.line(name)),
+                Some(name) => return Ok(self.command_beside(name)),
                 None => {
                     (name.as_os_str(), "its name is no text: name a program by `command`".into())
                 }
@@ -456,18 +462,18 @@ impl HookFileReader<'_> {
                 (stem, why)
             }
         };
-        Err((self.line(&name.to_string_lossy()), self.rejected(why)))
+        Err((self.command_beside(&name.to_string_lossy()), self.rejected(why)))
     }
 
     /// The command of a program beside the file, relative to the folder that commands run in.
-    fn line(&self, name: &str) -> CommandLine {
-        let below = Path::new(&self.shelf.below).join(name);
+    fn command_beside(&self, name: &str) -> CommandLine {
+        let below = Path::new(&self.folder.relative).join(name);
         CommandLine::Words(vec![format!("./{}", below.display())])
     }
 }
 
 /// The reason why a command cannot run, if its program is a relative path.
-pub(crate) fn trouble(
+pub(crate) fn find_program_error(
     command: &CommandLine,
     find: &dyn Fn(&str) -> ProgramState,
     below: &str,
@@ -479,8 +485,10 @@ pub(crate) fn trouble(
     }
     let shown = text::clip(&text::show_line(program), 80).into_owned();
     match find(program) {
-        ProgramState::Runs => None,
-        ProgramState::Closed => Some(format!("`{shown}` is not executable (`chmod +x` makes it)")),
+        ProgramState::Executable => None,
+        ProgramState::NotExecutable => {
+            Some(format!("`{shown}` is not executable (`chmod +x` makes it)"))
+        }
         ProgramState::Missing => {
             let within = program.strip_prefix("./").unwrap_or(program);
             let within = format!("./{below}/{within}");
@@ -493,7 +501,7 @@ pub(crate) fn trouble(
     }
 }
 
-fn only_known(fields: &YamlFields) -> Result<(), FieldError> {
+fn check_keys(fields: &YamlFields) -> Result<(), FieldError> {
     let Some(field) = fields.iter().find(|field| !KEYS.contains(&field.key.as_str())) else {
         return Ok(());
     };
@@ -605,8 +613,9 @@ fn command(fields: &YamlFields) -> Result<Option<CommandLine>, FieldError> {
             None => return Err(field.error("a text or a list of words")),
         },
     };
-    let line =
-        line.runnable().map_err(|why| FieldError::new(field.line, format!("`command`: {why}")));
+    let line = line
+        .check_runnable()
+        .map_err(|why| FieldError::new(field.line, format!("`command`: {why}")));
     line.map(Some)
 }
 

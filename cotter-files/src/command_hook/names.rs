@@ -40,17 +40,20 @@ impl NameSource {
 }
 
 /// Names the hooks of one file.
-pub(crate) fn name_apart(hooks: &mut [CommandHook]) {
+pub(crate) fn assign_names(hooks: &mut [CommandHook]) {
     let mut hooks: Vec<_> = hooks.iter_mut().collect();
-    name(&mut hooks, |_| true);
+    assign_names_where(&mut hooks, |_| true);
 }
 
 /// Names the hooks of one origin that have a custom dialect; the others keep their names.
-pub fn name_apart_in_origin(hooks: &mut [&mut CommandHook]) {
-    name(hooks, |hook| matches!(hook.dialect, Dialect::Custom(_)));
+pub fn assign_names_in_origin(hooks: &mut [&mut CommandHook]) {
+    assign_names_where(hooks, |hook| matches!(hook.dialect, Dialect::Custom(_)));
 }
 
-fn name(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
+fn assign_names_where(
+    hooks: &mut [&mut CommandHook],
+    is_named_here: impl Fn(&CommandHook) -> bool,
+) {
     let named: Vec<_> = hooks
         .iter()
         .map(|hook| if is_named_here(hook) { NameSource::of(hook) } else { NameSource::Given })
@@ -75,12 +78,12 @@ fn name(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> 
         };
         rename(hook, name);
     }
-    number(hooks, is_named_here);
+    number_duplicates(hooks, is_named_here);
 }
 
 /// Adds numbers to hooks that still share a name: they do the same, or were given the name at several points.
 /// The name without a number stands for all of them.
-fn number(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
+fn number_duplicates(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
     for index in 1..hooks.len() {
         let (before, rest) = hooks.split_at_mut(index);
         let hook = &mut *rest[0];
@@ -94,25 +97,25 @@ fn number(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -
 }
 
 fn rename(hook: &mut CommandHook, name: SmolStr) {
-    hook.declared.name = Some(name.clone());
+    hook.spec.name = Some(name.clone());
     hook.name = name;
 }
 
 /// The number of bytes of a digest in a name.
-const BYTES: usize = 3;
+const DIGEST_BYTES: usize = 3;
 
 /// A digest of six hex digits over the hook's point and tools (or its dialect's identity), its command and
 /// `async`. It must be equal in every version, because files contain it.
 fn digest(hook: &CommandHook) -> String {
     let what = match &hook.dialect {
         Dialect::Custom(entry) => entry.identity(),
-        _ => serde_json::json!([hook.point.name(), hook.declared.tools]),
+        _ => serde_json::json!([hook.point.name(), hook.spec.tools]),
     };
     let words: Vec<_> = hook.command.words();
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    let all = serde_json::json!([what, words, hook.declared.detached]).to_string();
+    let all = serde_json::json!([what, words, hook.spec.detached]).to_string();
     let digest = Sha256::digest(all.as_bytes());
-    digest[..BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    digest[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Programs that run other programs.

@@ -52,7 +52,7 @@ impl ResidentHook {
 impl ExternalHook for ResidentHook {
     fn ask(&self, asked: HookRequest) -> HookFuture {
         let kept = self.0.clone();
-        Box::pin(async move { kept.hook.settled(&asked, kept.ask(&asked)).await })
+        Box::pin(async move { kept.hook.wait_for_answer(&asked, kept.ask(&asked)).await })
     }
 }
 
@@ -71,13 +71,13 @@ impl ServerExchange<'_> {
 
 impl Drop for ServerExchange<'_> {
     fn drop(&mut self) {
-        let said = self.server.remarked();
+        let said = self.server.take_stderr();
         host::remark_end(self.cx, &String::from_utf8_lossy(&said));
     }
 }
 
 /// The payload with the number of the line as `id`. An `id` of the payload becomes `questionId`.
-fn numbered(payload: &Value, id: u64) -> Value {
+fn add_line_number(payload: &Value, id: u64) -> Value {
     let name = |key: &str| if key == "id" { "questionId" } else { key }.to_owned();
     let told = payload.as_object().into_iter().flatten();
     let told = told.map(|(key, value)| (name(key), value.clone()));
@@ -91,12 +91,12 @@ impl ResidentState {
         let mut started = match slot.take().filter(|started| started.project == project) {
             Some(started) => started,
             None => {
-                let job = self.hook.job(&self.base, asked, vec![]);
-                RunningServer { project: project.into(), server: self.base.starts.serve(job)? }
+                let job = self.hook.process_spec(&self.base, asked, vec![]);
+                RunningServer { project: project.into(), server: self.base.host.serve(job)? }
             }
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let line = numbered(&asked.payload, id).to_string();
+        let line = add_line_number(&asked.payload, id).to_string();
         let line =
             ServerExchange { cx: &asked.cx, server: &mut *started.server }.exchange(&line).await?;
         let object = read_object(&line)

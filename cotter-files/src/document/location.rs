@@ -20,12 +20,12 @@ pub(crate) struct SourceText {
 #[derive(Clone, PartialEq, Eq)]
 pub struct SourceLocation {
     source: Arc<SourceText>,
-    spot: TextPosition,
+    position: TextPosition,
 }
 
 impl SourceLocation {
-    pub(crate) fn new(source: &Arc<SourceText>, spot: TextPosition) -> SourceLocation {
-        SourceLocation { source: Arc::clone(source), spot }
+    pub(crate) fn new(source: &Arc<SourceText>, position: TextPosition) -> SourceLocation {
+        SourceLocation { source: Arc::clone(source), position }
     }
 
     /// The file's name, as the caller gave it.
@@ -35,18 +35,18 @@ impl SourceLocation {
 
     /// The line, from 1.
     pub fn line(&self) -> u32 {
-        self.spot.line
+        self.position.line
     }
 
     /// The column in characters, from 1.
     pub fn column(&self) -> u32 {
-        self.spot.column
+        self.position.column
     }
 
     /// The JSON path of the value here, such as `$.permissions.allow[2]`. Each call scans the file's text
     /// again.
     pub fn path(&self) -> String {
-        scan::path_at(&self.source.text, self.spot.offset as usize)
+        scan::path_at(&self.source.text, self.position.offset as usize)
     }
 
     /// Creates an error about the value here.

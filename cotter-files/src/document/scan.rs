@@ -14,7 +14,7 @@ pub(crate) struct ScanError {
 }
 
 /// Rejects control characters, strings that contain a line end or a tab, and nesting deeper than [`DEPTH`].
-pub(crate) fn refuse(text: &str) -> Result<(), ScanError> {
+pub(crate) fn reject_unparsable(text: &str) -> Result<(), ScanError> {
     if let Some(offset) =
         text.bytes().position(|byte| byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r'))
     {
@@ -62,7 +62,7 @@ fn refuse_control_in_string(token: &JsonToken<'_>) -> Result<(), ScanError> {
 /// The JSON path of the value that starts at `offset`, or of the value around `offset`.
 pub(crate) fn path_at(text: &str, offset: usize) -> String {
     let mut path = String::from("$");
-    for within in walk(text, offset).around {
+    for within in walk(text, offset).containers {
         match within {
             ScanContainer::Object(None) => {}
             ScanContainer::Object(Some(key)) if is_plain(key) => {
@@ -83,7 +83,7 @@ pub(crate) fn path_at(text: &str, offset: usize) -> String {
 /// Describes the token that the grammar expects at `offset`.
 pub(crate) fn expected_at(text: &str, offset: usize) -> &'static str {
     let position = walk(text, offset);
-    let within = position.around.last();
+    let within = position.containers.last();
     match (position.next, within) {
         (ExpectedToken::Key, _) => "a key in double quotes or `}`",
         (ExpectedToken::Colon, _) => "`:`",
@@ -115,7 +115,7 @@ fn is_plain(key: &str) -> bool {
 
 /// The position of an offset in the tree: the containers around it, and the token expected next.
 struct ScanPosition<'t> {
-    around: Vec<ScanContainer<'t>>,
+    containers: Vec<ScanContainer<'t>>,
     next: ExpectedToken,
 }
 
@@ -134,13 +134,13 @@ enum ExpectedToken {
 }
 
 fn walk(text: &str, offset: usize) -> ScanPosition<'_> {
-    let mut position = ScanPosition { around: Vec::new(), next: ExpectedToken::Value };
+    let mut position = ScanPosition { containers: Vec::new(), next: ExpectedToken::Value };
     for token in Tokens::new(text) {
         let is_key = token.kind == TokenKind::String && matches!(position.next, ExpectedToken::Key);
         if token.offset > offset || (token.offset == offset && !is_key) {
             break;
         }
-        position.step(&token);
+        position.advance(&token);
         // A path includes the key that starts at the offset.
         if token.offset == offset {
             break;
@@ -150,18 +150,18 @@ fn walk(text: &str, offset: usize) -> ScanPosition<'_> {
 }
 
 impl<'t> ScanPosition<'t> {
-    fn step(&mut self, token: &JsonToken<'t>) {
-        self.next = match (token.kind, self.around.last_mut()) {
+    fn advance(&mut self, token: &JsonToken<'t>) {
+        self.next = match (token.kind, self.containers.last_mut()) {
             (TokenKind::Open(b'{'), _) => {
-                self.around.push(ScanContainer::Object(None));
+                self.containers.push(ScanContainer::Object(None));
                 ExpectedToken::Key
             }
             (TokenKind::Open(_), _) => {
-                self.around.push(ScanContainer::List(0));
+                self.containers.push(ScanContainer::List(0));
                 ExpectedToken::Value
             }
             (TokenKind::Close, _) => {
-                self.around.pop();
+                self.containers.pop();
                 ExpectedToken::Comma
             }
             (TokenKind::Comma, Some(ScanContainer::Object(key))) => {

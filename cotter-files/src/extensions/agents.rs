@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use smol_str::SmolStr;
 
 use crate::{
-    extensions::skills::{mistyped, open},
+    extensions::skills::{open, warn_of_keys},
     folder::{
         diagnostic::{Diagnostic, Severity},
         front_matter::{FieldError, FrontMatter, YamlFields, YamlValue},
@@ -39,10 +39,10 @@ pub const KEYS: [&str; 11] = [
 ];
 
 /// Other spellings of `disallowedTools`.
-const WITHOUT: [&str; 3] = ["disallowedTools", "disallowed-tools", "blocked_tools"];
+const DISALLOWED_TOOLS_KEYS: [&str; 3] = ["disallowedTools", "disallowed-tools", "blocked_tools"];
 
 /// The item of a list that matches no name: nothing has this name.
-const NONE: &str = "-";
+const NO_MATCH: &str = "-";
 
 /// An agent as its file declares it.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl AgentFile {
         let AgentConfig { tools, without_tools, .. } = &self.config;
         let named = [tools, without_tools].into_iter().zip(self.lines);
         let named = named.flat_map(|(tools, line)| tools.iter().map(move |tool| (line, tool)));
-        let named = named.filter(|(_, tool)| *tool != NONE);
+        let named = named.filter(|(_, tool)| *tool != NO_MATCH);
         named.map(|(line, tool)| (self.path.clone(), line, tool.clone()))
     }
 }
@@ -96,7 +96,7 @@ fn agent(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<(AgentConfig, [Option<usize>; 2]), Diagnostic> {
     let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
-    let of = |error: FieldError| error.of(&found.shown);
+    let of = |error: FieldError| error.into_diagnostic(&found.shown);
     let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
     let mut warnings = vec![];
     let id = match name(&fields).map_err(of)? {
@@ -115,11 +115,11 @@ fn agent(
     }
     let mut config = AgentConfig::new(id).with_system_prompt(prompt);
     config.description = found.description(&fields, &mut warnings)?;
-    let mut limits = AgentLimitReader { found, fields: &fields, told: &mut warnings };
+    let mut limits = AgentLimitReader { found, fields: &fields, diagnostics: &mut warnings };
     config.tools = limits.tools().map_err(of)?;
     config.without_tools = limits.without_tools().map_err(of)?;
     config.looks_only = limits.looks_only().map_err(of)?;
-    let skills = limits.listed("skills").map_err(of)?;
+    let skills = limits.read_list("skills").map_err(of)?;
     config.skills = skills.into_iter().map(SmolStr::from).collect();
     if let Some(mode) = text_of("mode")? {
         config.mode = mode.into();
@@ -141,10 +141,10 @@ fn agent(
     diagnostics
         .extend(told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told }));
     diagnostics.append(&mut warnings);
-    let known: Vec<_> = KEYS.into_iter().chain(WITHOUT).collect();
-    diagnostics.extend(mistyped(found, &fields, &known));
+    let known: Vec<_> = KEYS.into_iter().chain(DISALLOWED_TOOLS_KEYS).collect();
+    diagnostics.extend(warn_of_keys(found, &fields, &known));
     let line = |key: &str| fields.get(key).map(|field| field.line);
-    Ok((config, [line("tools"), WITHOUT.into_iter().find_map(line)]))
+    Ok((config, [line("tools"), DISALLOWED_TOOLS_KEYS.into_iter().find_map(line)]))
 }
 
 /// The name of the agent: its `id`, or a valid `name`. `None` if there is neither; then the file's name is
@@ -161,19 +161,19 @@ fn name(fields: &YamlFields) -> Result<Option<String>, FieldError> {
 struct AgentLimitReader<'a> {
     found: &'a FoundFile,
     fields: &'a YamlFields,
-    told: &'a mut Vec<Diagnostic>,
+    diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 impl AgentLimitReader<'_> {
     fn say(&mut self, severity: Severity, line: usize, what: String) {
-        self.told.push(Diagnostic::new(&self.found.shown, Some(line), severity, what));
+        self.diagnostics.push(Diagnostic::new(&self.found.shown, Some(line), severity, what));
     }
 
     /// The allowed tools, by our names. An entry that is a kind of call is skipped, because the whole tool
     /// would be too much.
     fn tools(&mut self) -> Result<Vec<String>, FieldError> {
         let (mut tools, mut left_out) = (vec![], vec![]);
-        for word in self.listed("tools")? {
+        for word in self.read_list("tools")? {
             if word.contains('(') { left_out.push(word) } else { tools.push(ours(&word)) }
         }
         let line = self.fields.get("tools").map_or(1, |field| field.line);
@@ -184,7 +184,7 @@ impl AgentLimitReader<'_> {
             self.say(Severity::Repaired, line, why);
         }
         if tools.is_empty() && !left_out.is_empty() {
-            tools.push(NONE.into());
+            tools.push(NO_MATCH.into());
         }
         self.check(tools, "tools")
     }
@@ -192,7 +192,7 @@ impl AgentLimitReader<'_> {
     /// The disallowed tools. An entry that is a kind of call disallows the whole tool.
     fn without_tools(&mut self) -> Result<Vec<String>, FieldError> {
         let mut tools = vec![];
-        for key in WITHOUT {
+        for key in DISALLOWED_TOOLS_KEYS {
             let Some(words) = self.fields.words(key)? else { continue };
             let line = self.fields.get(key).map_or(1, |field| field.line);
             for word in words {
@@ -236,7 +236,7 @@ impl AgentLimitReader<'_> {
     }
 
     /// The words of a key. An empty list means none; an empty value means no limit.
-    fn listed(&mut self, key: &str) -> Result<Vec<String>, FieldError> {
+    fn read_list(&mut self, key: &str) -> Result<Vec<String>, FieldError> {
         let Some(words) = self.fields.words(key)? else { return Ok(vec![]) };
         let Some(field) = self.fields.get(key).filter(|_| words.is_empty()) else {
             return Ok(words);
@@ -244,7 +244,7 @@ impl AgentLimitReader<'_> {
         match field.value {
             YamlValue::List(_) => {
                 self.say(Severity::Warning, field.line, format!("`{key}` names none: it has none"));
-                Ok(vec![NONE.into()])
+                Ok(vec![NO_MATCH.into()])
             }
             _ => {
                 let why = format!("`{key}` says nothing: it is as if it were not there");

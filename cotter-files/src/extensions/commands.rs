@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 use crate::{
     extensions::{
         FolderShared,
-        skills::{LazyText, mistyped, open},
+        skills::{LazyText, open, warn_of_keys},
         template::Arguments,
     },
     folder::{
@@ -104,7 +104,7 @@ fn command(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<CommandFile, Diagnostic> {
     let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
-    let of = |error: crate::folder::front_matter::FieldError| error.of(&found.shown);
+    let of = |error: crate::folder::front_matter::FieldError| error.into_diagnostic(&found.shown);
     let folders = found.relative.parent().into_iter().flat_map(Path::iter);
     let folders = folders.map(|name| name.to_string_lossy().into_owned());
     let name = folders.chain([found.stem()]).collect::<Vec<_>>().join(":");
@@ -133,6 +133,6 @@ fn command(
         warnings.push(found.warning(Some(model.line), message));
     }
     diagnostics.append(&mut warnings);
-    diagnostics.extend(mistyped(found, &fields, &KEYS));
+    diagnostics.extend(warn_of_keys(found, &fields, &KEYS));
     Ok(command)
 }

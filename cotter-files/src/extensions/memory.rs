@@ -24,11 +24,11 @@ use cotter::{
 pub const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
 /// The maximum size of one file, and of all files together, in bytes.
-const ONE: usize = 64 * 1024;
-const ALL: usize = 192 * 1024;
+const MAX_FILE_BYTES: usize = 64 * 1024;
+const MAX_TOTAL_BYTES: usize = 192 * 1024;
 
 /// The maximum depth of imports.
-const DEEPEST: usize = 5;
+const MAX_IMPORT_DEPTH: usize = 5;
 
 /// A memory file, as a section of the system prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl MemoryFile {
     pub fn section(&self) -> String {
         let path = text::show_line(&self.path.to_string_lossy()).into_owned();
         let path = path.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
-        let said = text::without_notes(&escape_tags_of(&self.text, "memory"));
+        let said = text::escape_note_tags(&escape_tags_of(&self.text, "memory"));
         format!("<memory file=\"{path}\">\n{said}\n</memory>")
     }
 }
@@ -76,8 +76,13 @@ pub fn load(
     own: Option<&Path>,
     allows: &dyn Fn(&Path) -> bool,
 ) -> MemoryFiles {
-    let mut reading =
-        MemoryReader { workspace, own, allows, memory: MemoryFiles::default(), room: ALL };
+    let mut reading = MemoryReader {
+        workspace,
+        own,
+        allows,
+        memory: MemoryFiles::default(),
+        bytes_left: MAX_TOTAL_BYTES,
+    };
     if let Some(folder) = own {
         reading.folder(folder);
     }
@@ -98,7 +103,7 @@ struct MemoryReader<'a> {
     own: Option<&'a Path>,
     allows: &'a dyn Fn(&Path) -> bool,
     memory: MemoryFiles,
-    room: usize,
+    bytes_left: usize,
 }
 
 impl MemoryReader<'_> {
@@ -131,23 +136,24 @@ impl MemoryReader<'_> {
         if !self.may_read(&real) {
             return self.warn(by, line, format!("{shown} is not inside what may be read"));
         }
-        if within.len() >= DEEPEST {
-            return self.warn(by, line, format!("imports are more than {DEEPEST} deep"));
+        if within.len() >= MAX_IMPORT_DEPTH {
+            return self.warn(by, line, format!("imports are more than {MAX_IMPORT_DEPTH} deep"));
         }
-        let (bytes, length) = match read(&real, ONE) {
+        let (bytes, length) = match read(&real, MAX_FILE_BYTES) {
             Ok(read) => read,
             Err(error) => return self.warn(by, line, format!("{shown} cannot be read: {error}")),
         };
         let said = String::from_utf8_lossy(&bytes);
         let said = crate::extensions::skills::tidy(said.strip_prefix('\u{feff}').unwrap_or(&said));
-        if said.len() > self.room {
-            let message = format!("{shown} is left out: all memory files may have {ALL} bytes");
+        if said.len() > self.bytes_left {
+            let message =
+                format!("{shown} is left out: all memory files may have {MAX_TOTAL_BYTES} bytes");
             return self.warn(by, line, message);
         }
-        if length > ONE as u64 {
-            self.warn(&real, None, format!("only its first {ONE} bytes are told"));
+        if length > MAX_FILE_BYTES as u64 {
+            self.warn(&real, None, format!("only its first {MAX_FILE_BYTES} bytes are told"));
         }
-        self.room -= said.len();
+        self.bytes_left -= said.len();
         if !said.trim().is_empty() {
             self.memory.files.push(MemoryFile { path: real.clone(), text: said.clone() });
         }

@@ -22,7 +22,7 @@ pub(crate) struct ProjectCache(Mutex<Option<(PathBuf, DetectedProject)>>);
 
 impl ProjectCache {
     /// Returns the cached result if `project` is the last one, or else detects it.
-    pub(crate) fn of(&self, project: &Path) -> DetectedProject {
+    pub(crate) fn get(&self, project: &Path) -> DetectedProject {
         let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match &*known {
             Some((path, detected)) if path == project => detected.clone(),
@@ -69,7 +69,7 @@ const PYTHON: &[(&str, &str)] =
 const JVM: &[(&str, &str)] =
     &[("spring-boot", "spring-boot"), ("quarkus", "quarkus"), ("com.android", "android")];
 
-const SIGNS: [ProjectMarker; 22] = [
+const PROJECT_MARKERS: [ProjectMarker; 22] = [
     (
         "Cargo.toml",
         "rust",
@@ -107,7 +107,8 @@ const SIGNS: [ProjectMarker; 22] = [
 
 fn detect(project: &Path) -> DetectedProject {
     let real = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
-    let there: Vec<_> = SIGNS.iter().filter(|(file, ..)| is_file(&real.join(file))).collect();
+    let there: Vec<_> =
+        PROJECT_MARKERS.iter().filter(|(file, ..)| is_file(&real.join(file))).collect();
     let is_typescript = |text: &str| text.contains("\"typescript\"");
     let mut language = there.first().map_or(UNKNOWN, |(_, language, _)| language);
     let mut framework = None;

@@ -91,7 +91,7 @@ impl LazyText {
         LazyText { real: found.real.clone(), read: OnceLock::new() }
     }
 
-    pub(crate) fn known(found: &FoundFile, text: &str) -> Self {
+    pub(crate) fn from_text(found: &FoundFile, text: &str) -> Self {
         LazyText { read: OnceLock::from(Arc::from(tidy(text))), ..LazyText::of(found) }
     }
 
@@ -138,7 +138,7 @@ impl SkillFile {
         let (file, from) = (self.clone(), shared.clone());
         let bring = move |cx: SkillCx| {
             let (file, shared) = (file.clone(), from.clone());
-            async move { file.bring(&shared, cx).await }
+            async move { file.load_content(&shared, cx).await }
         };
         let written = self.clone();
         let skill = Skill::new(self.name.clone(), bring)
@@ -151,7 +151,7 @@ impl SkillFile {
         if shared.trusted { skill.triggers(self.triggers.clone()) } else { skill }
     }
 
-    async fn bring(&self, shared: &FolderShared, cx: SkillCx) -> Result<Content, BoxError> {
+    async fn load_content(&self, shared: &FolderShared, cx: SkillCx) -> Result<Content, BoxError> {
         let arguments = match cx.source {
             // A trigger passes no arguments.
             SkillCaller::Trigger => Arguments::default(),
@@ -197,10 +197,10 @@ fn is_skill(found: &FoundFile, root: &Path) -> bool {
 
 fn skill(found: &FoundFile, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, Diagnostic> {
     let (head, text) = open(found)?;
-    let FrontMatter { fields, diagnostics: told, present, .. } = head;
+    let FrontMatter { fields, diagnostics: told, is_present: present, .. } = head;
     let told = told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told });
     let mut warnings: Vec<_> = told.collect();
-    let of = |error: FieldError| error.of(&found.shown);
+    let of = |error: FieldError| error.into_diagnostic(&found.shown);
     let is_folder = found.relative.file_name().is_some_and(|name| name == SKILL_FILE);
     let of_folder = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
     let called = match of_folder(&found.relative).or_else(|| of_folder(&found.real)) {
@@ -236,7 +236,7 @@ fn skill(found: &FoundFile, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFi
             format!("only a file `{SKILL_FILE}` makes its folder a skill: this one is a file");
         warnings.push(found.warning(None, message));
     }
-    warnings.extend(mistyped(found, &fields, &KEYS));
+    warnings.extend(warn_of_keys(found, &fields, &KEYS));
     let hidden = fields.flag("disable-model-invocation").map_err(of)?.unwrap_or(false);
     let skill = SkillFile {
         name: id.into(),
@@ -255,13 +255,13 @@ fn skill(found: &FoundFile, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFi
 /// The front matter of a file, and the text after it. A `.yaml` file may also be one mapping with a `body`.
 pub(crate) fn open(found: &FoundFile) -> Result<(FrontMatter, LazyText), Diagnostic> {
     let most = front_matter::MOST_BYTES * 4;
-    let (bytes, length) = found.head(most)?;
+    let (bytes, length) = found.read_head(most)?;
     if length > MOST_BYTES as u64 {
         return Err(found.rejected(None, format!("it has more than {MOST_BYTES} bytes")));
     }
     let at = |told: Diagnostic| Diagnostic { path: found.shown.clone(), ..told };
     let head = front_matter::read(&found.shown, &bytes);
-    if found.ending() == "md" || head.as_ref().is_ok_and(|head| head.present) {
+    if found.ending() == "md" || head.as_ref().is_ok_and(|head| head.is_present) {
         return head.map(|head| (head, LazyText::of(found))).map_err(at);
     }
     if length > bytes.len() as u64 {
@@ -272,8 +272,12 @@ pub(crate) fn open(found: &FoundFile) -> Result<(FrontMatter, LazyText), Diagnos
     let Some(key) = key else {
         return Err(found.rejected(None, "it has neither a front matter nor a `body`"));
     };
-    let body = head.fields.text(key).map_err(|error| error.of(&found.shown))?.unwrap_or_default();
-    let text = LazyText::known(found, body);
+    let body = head
+        .fields
+        .text(key)
+        .map_err(|error| error.into_diagnostic(&found.shown))?
+        .unwrap_or_default();
+    let text = LazyText::from_text(found, body);
     Ok((head, text))
 }
 
@@ -325,7 +329,11 @@ fn trigger(line: usize, value: &YamlValue) -> Result<Trigger, FieldError> {
 
 /// Warnings about keys that resemble a known key, and about `hooks` and `allowed-tools`, which have no effect
 /// here.
-pub(crate) fn mistyped(found: &FoundFile, fields: &YamlFields, keys: &[&str]) -> Vec<Diagnostic> {
+pub(crate) fn warn_of_keys(
+    found: &FoundFile,
+    fields: &YamlFields,
+    keys: &[&str],
+) -> Vec<Diagnostic> {
     let hooks = fields.get("hooks").map(|field| {
         let message = "`hooks` is not honoured here: nothing in it runs or guards anything";
         Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)

@@ -83,10 +83,12 @@ pub(crate) fn fill<'a>(
     for token in tokens(text, CommandExpansion::Run) {
         match token {
             TemplateToken::Text(text) => said.push_str(text),
-            TemplateToken::Hole { written, hole } => match hole.filled(arguments, variables) {
-                Some(filled) => said.push_str(&filled.plain()),
-                None => said.push_str(written),
-            },
+            TemplateToken::Placeholder { written, hole } => {
+                match hole.value(arguments, variables) {
+                    Some(filled) => said.push_str(&filled.plain()),
+                    None => said.push_str(written),
+                }
+            }
             TemplateToken::Command(written) => {
                 pieces.push(TemplatePart::Text(Cow::Owned(std::mem::take(&mut said))));
                 let line = command_line(written, arguments, variables);
@@ -102,7 +104,7 @@ pub(crate) fn fill<'a>(
 /// A token of a text as it is written.
 enum TemplateToken<'a> {
     Text(&'a str),
-    Hole { written: &'a str, hole: Placeholder<'a> },
+    Placeholder { written: &'a str, hole: Placeholder<'a> },
     Command(&'a str),
 }
 
@@ -153,7 +155,7 @@ fn quoted(word: &str) -> String {
 }
 
 impl<'a> Placeholder<'a> {
-    fn filled<'b>(
+    fn value<'b>(
         self,
         passed: &'b Arguments,
         variables: &'b Variables,
@@ -196,7 +198,7 @@ fn tokens(text: &str, commands: CommandExpansion) -> Vec<TemplateToken<'_>> {
     let mut tokens = vec![];
     let mut fenced = CodeFence::default();
     for line in text.split_inclusive('\n') {
-        let in_code = fenced.passes(line);
+        let in_code = fenced.advance(line);
         let commands = if in_code { CommandExpansion::Leave } else { commands };
         tokens_of_line(line, commands, &mut tokens);
     }
@@ -209,7 +211,7 @@ struct CodeFence(Option<(char, usize)>);
 
 impl CodeFence {
     /// Processes the next line. Returns true if the line is part of fenced code, including its fences.
-    fn passes(&mut self, line: &str) -> bool {
+    fn advance(&mut self, line: &str) -> bool {
         let line = line.trim_start();
         let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'));
         let length = mark.map_or(0, |mark| line.chars().take_while(|c| *c == mark).count());
@@ -239,10 +241,10 @@ fn tokens_of_line<'a>(
         let apart = line[..start].chars().next_back().is_none_or(char::is_whitespace);
         let found = match rest.as_bytes()[0] {
             b'$' => argument(rest).map(|(length, hole)| {
-                (length, TemplateToken::Hole { written: &rest[..length], hole })
+                (length, TemplateToken::Placeholder { written: &rest[..length], hole })
             }),
             b'{' => variable(rest).map(|(length, hole)| {
-                (length, TemplateToken::Hole { written: &rest[..length], hole })
+                (length, TemplateToken::Placeholder { written: &rest[..length], hole })
             }),
             _ if apart && commands == CommandExpansion::Run => command(rest),
             _ => None,
@@ -320,7 +322,7 @@ fn braced_argument(inside: &str) -> Option<Placeholder<'_>> {
 }
 
 /// Marks of shell syntax in which a quoted word is not safe.
-const NO_PLACE: [&str; 8] = ["<<", "((", "[[", "${", "$'", "$\"", "#", "\\"];
+const UNSAFE_MARKS: [&str; 8] = ["<<", "((", "[[", "${", "$'", "$\"", "#", "\\"];
 
 /// A command with its placeholders replaced by quoted words; or the reason why it cannot run.
 fn command_line(
@@ -339,23 +341,25 @@ fn command_line(
         let text = match &token {
             TemplateToken::Text(text) => *text,
             TemplateToken::Command(_) => return Err("a command stands in it"),
-            TemplateToken::Hole { written, hole } => match hole.filled(arguments, variables) {
-                None => written,
-                Some(filled) => {
-                    filled_in = true;
-                    let closes = matches!(tokens.peek(), Some(TemplateToken::Text(next)) if next.starts_with('"'));
-                    match quote {
-                        None => {}
-                        Some('"') if line.ends_with('"') && closes => {
-                            line.pop();
-                            skip = true;
+            TemplateToken::Placeholder { written, hole } => {
+                match hole.value(arguments, variables) {
+                    None => written,
+                    Some(filled) => {
+                        filled_in = true;
+                        let closes = matches!(tokens.peek(), Some(TemplateToken::Text(next)) if next.starts_with('"'));
+                        match quote {
+                            None => {}
+                            Some('"') if line.ends_with('"') && closes => {
+                                line.pop();
+                                skip = true;
+                            }
+                            Some(_) => return Err("an argument stands within quotes"),
                         }
-                        Some(_) => return Err("an argument stands within quotes"),
+                        line.push_str(&filled.quoted());
+                        continue;
                     }
-                    line.push_str(&filled.quoted());
-                    continue;
                 }
-            },
+            }
         };
         let text = if std::mem::take(&mut skip) {
             quote = None;
@@ -373,8 +377,8 @@ fn command_line(
         line.push_str(text);
     }
     let unsafe_place = || {
-        let left = tokens_text(written);
-        NO_PLACE.iter().any(|mark| left.contains(mark))
+        let left = text_without_placeholders(written);
+        UNSAFE_MARKS.iter().any(|mark| left.contains(mark))
     };
     if filled_in && unsafe_place() {
         return Err("quotes would not hold an argument in it");
@@ -383,7 +387,7 @@ fn command_line(
 }
 
 /// The text of a command without its placeholders.
-fn tokens_text(written: &str) -> String {
+fn text_without_placeholders(written: &str) -> String {
     let text = |token: TemplateToken<'_>| match token {
         TemplateToken::Text(text) => text.to_owned(),
         _ => " ".to_owned(),

@@ -25,9 +25,9 @@ use cotter::text;
 pub const MOST_BYTES: usize = 64 * 1024;
 
 /// The maximum nesting depth of lists and mappings.
-const DEEPEST: usize = 12;
+const MAX_DEPTH: usize = 12;
 
-const TANGLED: &str = "it is deeper, longer or more tangled than it may be";
+const TOO_COMPLEX: &str = "it is deeper, longer or more tangled than it may be";
 
 /// The fields of a front matter, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -170,7 +170,7 @@ impl FieldError {
     }
 
     /// Converts the error into the diagnostic of a rejected file.
-    pub fn of(self, path: &Path) -> Diagnostic {
+    pub fn into_diagnostic(self, path: &Path) -> Diagnostic {
         Diagnostic::new(path, Some(self.line), Severity::Rejected, self.message)
     }
 }
@@ -190,7 +190,7 @@ pub struct FrontMatter {
     /// The fields; empty if the file has no front matter.
     pub fields: YamlFields,
     /// True if the file has a front matter.
-    pub present: bool,
+    pub is_present: bool,
     /// The byte offset at which the body begins.
     pub body: usize,
     /// Diagnostics about a front matter that was not read as written.
@@ -210,7 +210,7 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
     })?;
     let Some(front) = front else {
         let fields = YamlFields::default();
-        return Ok(FrontMatter { fields, present: false, body, diagnostics: vec![] });
+        return Ok(FrontMatter { fields, is_present: false, body, diagnostics: vec![] });
     };
     if front.len() > MOST_BYTES {
         let message = format!("the front matter does not end within {MOST_BYTES} bytes");
@@ -221,23 +221,28 @@ pub fn read(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
         rejected(Some(at), "a byte in the front matter is not UTF-8".into())
     })?;
     let (fields, diagnostic) = fields(path, front, line)?;
-    Ok(FrontMatter { fields, present: true, body, diagnostics: diagnostic.into_iter().collect() })
+    Ok(FrontMatter {
+        fields,
+        is_present: true,
+        body,
+        diagnostics: diagnostic.into_iter().collect(),
+    })
 }
 
 /// Reads a file that is one mapping, leniently like a front matter.
 pub fn read_mapping(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic> {
     let (fields, diagnostic) = fields(path, mapping(path, bytes)?, 0)?;
     let diagnostics = diagnostic.into_iter().collect();
-    Ok(FrontMatter { fields, present: true, body: bytes.len(), diagnostics })
+    Ok(FrontMatter { fields, is_present: true, body: bytes.len(), diagnostics })
 }
 
 /// Reads a file that is one mapping, strictly: a file that is not YAML is rejected.
 pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<YamlFields, Diagnostic> {
     let text = mapping(path, bytes)?;
-    strict(text, 0).map_err(|YamlError { line, why, is_final }| {
+    parse_strict(text, 0).map_err(|YamlError { line, why, is_final }| {
         let quoted = || {
             crate::folder::front_matter::repair::quote(text)
-                .filter(|quoted| strict(quoted, 0).is_ok())
+                .filter(|quoted| parse_strict(quoted, 0).is_ok())
         };
         let hint = match !is_final && quoted().is_some() {
             true => "; with its values in quotes it would be",
@@ -305,7 +310,7 @@ fn fields(
     let diagnostic = |line: usize, severity, message: String| {
         Diagnostic::new(path, Some(after + line), severity, message)
     };
-    let YamlError { line, why, is_final } = match strict(front, after) {
+    let YamlError { line, why, is_final } = match parse_strict(front, after) {
         Ok(fields) => return Ok((fields, None)),
         Err(refused) => refused,
     };
@@ -314,13 +319,13 @@ fn fields(
     }
     let told = |how: &str| diagnostic(line, Severity::Repaired, format!("{why}; {how}"));
     if let Some(quoted) = crate::folder::front_matter::repair::quote(front)
-        && let Ok(fields) = strict(&quoted, after)
+        && let Ok(fields) = parse_strict(&quoted, after)
     {
         return Ok((fields, Some(told("read with its values in quotes"))));
     }
-    match crate::folder::front_matter::repair::by_line(front, after) {
+    match crate::folder::front_matter::repair::read_lines(front, after) {
         Ok(fields) => Ok((fields, Some(told("read line by line")))),
-        Err(error) => Err(error.of(path)),
+        Err(error) => Err(error.into_diagnostic(path)),
     }
 }
 
@@ -332,14 +337,14 @@ struct YamlError {
     is_final: bool,
 }
 
-fn strict(front: &str, after: usize) -> Result<YamlFields, YamlError> {
+fn parse_strict(front: &str, after: usize) -> Result<YamlFields, YamlError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: 20_000,
             max_aliases: 16,
             max_anchors: 16,
             max_recorded_anchor_events: 1_000,
-            max_depth: DEEPEST,
+            max_depth: MAX_DEPTH,
             max_documents: 1,
             max_nodes: 10_000,
             max_total_scalar_bytes: 1024 * 1024,
@@ -350,7 +355,7 @@ fn strict(front: &str, after: usize) -> Result<YamlFields, YamlError> {
         with_snippet: false,
     };
     let read = serde_saphyr::from_str_with_options::<Spanned<RawYaml>>(front, options);
-    let read = read.map_err(|error| refused(&error))?;
+    let read = read.map_err(|error| describe_yaml_error(&error))?;
     match value(read.value, after) {
         YamlValue::Fields(fields) => Ok(fields),
         YamlValue::Empty => Ok(YamlFields::default()),
@@ -362,7 +367,7 @@ fn strict(front: &str, after: usize) -> Result<YamlFields, YamlError> {
     }
 }
 
-fn refused(error: &serde_saphyr::Error) -> YamlError {
+fn describe_yaml_error(error: &serde_saphyr::Error) -> YamlError {
     use serde_saphyr::Error;
     let error = error.without_snippet();
     let line = error.location().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1)).max(1);
@@ -375,9 +380,9 @@ fn refused(error: &serde_saphyr::Error) -> YamlError {
         // Text behind an alias was already parsed once without error: only the number of aliases is wrong.
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
-        | Error::AliasError { .. } => (TANGLED.to_owned(), true),
+        | Error::AliasError { .. } => (TOO_COMPLEX.to_owned(), true),
         // The parser of flow lists and mappings has its own depth limit, without an error variant.
-        error if error.to_string().contains("recursion limit") => (TANGLED.to_owned(), true),
+        error if error.to_string().contains("recursion limit") => (TOO_COMPLEX.to_owned(), true),
         _ => ("it is not YAML".to_owned(), false),
     };
     YamlError { line, why, is_final }

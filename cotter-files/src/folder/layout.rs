@@ -13,17 +13,17 @@ use std::{
 
 use crate::folder::{
     file_kind::FileKind,
-    walk::{MOST_NAMES, names},
+    walk::{MOST_NAMES, list_names},
 };
 
 /// The folder names for the kinds of files.
 const KINDS: [&str; 4] = ["skills", "agents", "commands", "hooks"];
 
 /// The folders of a project that contain extensions.
-const OF_PROJECTS: [&str; 3] = [".cotter", ".claude", ".agents"];
+const PROJECT_FOLDERS: [&str; 3] = [".cotter", ".claude", ".agents"];
 
 /// The maximum depth of the search for folders by name.
-const DEEPEST: usize = 6;
+const MAX_SEARCH_DEPTH: usize = 6;
 
 /// Functions that find plugins. The caller passes them in, because another room reads plugin manifests.
 pub(crate) struct PluginLayout {
@@ -38,7 +38,7 @@ pub(crate) struct PluginLayout {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExtensionRoot {
     pub(crate) folder: PathBuf,
-    pub(crate) what: RootKind,
+    pub(crate) kind: RootKind,
 }
 
 /// The kind of an extension folder.
@@ -50,7 +50,7 @@ pub(crate) enum RootKind {
     Space,
     Plugin,
     /// A folder that contains extensions but has no name or manifest that says its kind.
-    Perhaps,
+    Unknown,
 }
 
 /// A folder or file to search, and the folder that links in it must not leave.
@@ -67,19 +67,24 @@ impl SearchPath {
 }
 
 /// The locations of files of one kind in a folder.
-pub(crate) fn spots(folder: &Path, kind: FileKind, plugins: &PluginLayout) -> Vec<SearchPath> {
+pub(crate) fn search_paths(
+    folder: &Path,
+    kind: FileKind,
+    plugins: &PluginLayout,
+) -> Vec<SearchPath> {
     let Some(name) = kind.folder() else { return vec![] };
-    if is_called(folder, name) || is_one_thing(folder, kind) {
+    if has_real_name(folder, name) || is_single_extension(folder, kind) {
         return vec![SearchPath::new(folder, folder)];
     }
-    let bases = bases(folder, plugins);
-    let found: Vec<_> = bases.iter().flat_map(|base| base.spots(kind, name, plugins)).collect();
-    let is_known = bases.iter().any(|base| base.folder == folder && base.what != RootKind::Perhaps);
+    let bases = extension_roots(folder, plugins);
+    let found: Vec<_> =
+        bases.iter().flat_map(|base| base.search_paths(kind, name, plugins)).collect();
+    let is_known = bases.iter().any(|base| base.folder == folder && base.kind != RootKind::Unknown);
     if is_known || !found.is_empty() {
         return found;
     }
-    let mut search = FolderSearch { kind, name, plugins, left: MOST_NAMES, found };
-    search.below(folder, 0);
+    let mut search = FolderSearch { kind, name, plugins, folders_left: MOST_NAMES, found };
+    search.search_folder(folder, 0);
     if search.found.is_empty() && bases.is_empty() {
         return vec![SearchPath::new(folder, folder)];
     }
@@ -87,30 +92,32 @@ pub(crate) fn spots(folder: &Path, kind: FileKind, plugins: &PluginLayout) -> Ve
 }
 
 /// The extension folders: the folder itself, if it is one, and those in it.
-pub(crate) fn bases(folder: &Path, plugins: &PluginLayout) -> Vec<ExtensionRoot> {
-    let base = |folder: PathBuf| what(&folder, plugins).map(|what| ExtensionRoot { folder, what });
-    let inner = OF_PROJECTS.map(|name| folder.join(name)).into_iter();
+pub(crate) fn extension_roots(folder: &Path, plugins: &PluginLayout) -> Vec<ExtensionRoot> {
+    let base = |folder: PathBuf| {
+        root_kind(&folder, plugins).map(|what| ExtensionRoot { folder, kind: what })
+    };
+    let inner = PROJECT_FOLDERS.map(|name| folder.join(name)).into_iter();
     let mut all: Vec<_> = base(folder.to_owned()).into_iter().collect();
     all.extend(inner.filter(|inner| inner.is_dir()).filter_map(base));
-    let above: Vec<_> = all.iter().filter(|base| base.what != RootKind::Claude).collect();
+    let above: Vec<_> = all.iter().filter(|base| base.kind != RootKind::Claude).collect();
     let mut above: Vec<_> = above.into_iter().map(|base| base.folder.clone()).collect();
     if all.iter().all(|base| base.folder != folder) {
         above.push(folder.to_owned());
     }
     for above in above {
-        let spaces = inside(&above.join("spaces")).into_iter().filter_map(base);
-        all.extend(spaces.filter(|base| base.what == RootKind::Space));
-        let found = inside(&above.join("plugins")).into_iter().filter_map(base);
-        let found = found.filter(|base| matches!(base.what, RootKind::Plugin | RootKind::Perhaps));
-        all.extend(found.map(|base| ExtensionRoot { what: RootKind::Plugin, ..base }));
+        let spaces = subfolders(&above.join("spaces")).into_iter().filter_map(base);
+        all.extend(spaces.filter(|base| base.kind == RootKind::Space));
+        let found = subfolders(&above.join("plugins")).into_iter().filter_map(base);
+        let found = found.filter(|base| matches!(base.kind, RootKind::Plugin | RootKind::Unknown));
+        all.extend(found.map(|base| ExtensionRoot { kind: RootKind::Plugin, ..base }));
     }
     all
 }
 
 impl ExtensionRoot {
     /// The existing locations of files of one kind in this folder.
-    fn spots(&self, kind: FileKind, name: &str, plugins: &PluginLayout) -> Vec<SearchPath> {
-        let is_plugin = self.what == RootKind::Plugin;
+    fn search_paths(&self, kind: FileKind, name: &str, plugins: &PluginLayout) -> Vec<SearchPath> {
+        let is_plugin = self.kind == RootKind::Plugin;
         let of_plugin = is_plugin.then(|| (plugins.paths)(&self.folder, kind)).flatten();
         let paths = of_plugin.unwrap_or_else(|| vec![name.into()]);
         let paths = paths.iter().map(|path| self.folder.join(path));
@@ -119,7 +126,7 @@ impl ExtensionRoot {
     }
 }
 
-fn what(folder: &Path, plugins: &PluginLayout) -> Option<RootKind> {
+fn root_kind(folder: &Path, plugins: &PluginLayout) -> Option<RootKind> {
     let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
     let brings = KINDS.into_iter().any(|name| folder.join(name).is_dir());
     let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -129,18 +136,18 @@ fn what(folder: &Path, plugins: &PluginLayout) -> Option<RootKind> {
         Some(".agents") => Some(RootKind::Agents),
         _ if (plugins.is_plugin)(folder) => Some(RootKind::Plugin),
         _ if has("manifest.json") && brings => Some(RootKind::Space),
-        _ if has("settings.json") || brings => Some(RootKind::Perhaps),
+        _ if has("settings.json") || brings => Some(RootKind::Unknown),
         _ => None,
     }
 }
 
 /// True if the real name of a folder is `name`, even if a link leads to the folder.
-pub(crate) fn is_called(folder: &Path, name: &str) -> bool {
+pub(crate) fn has_real_name(folder: &Path, name: &str) -> bool {
     fs::canonicalize(folder).is_ok_and(|real| real.file_name() == Some(OsStr::new(name)))
 }
 
 /// True if a folder is itself a skill or a profile.
-fn is_one_thing(folder: &Path, kind: FileKind) -> bool {
+fn is_single_extension(folder: &Path, kind: FileKind) -> bool {
     let file = match kind {
         FileKind::Skills => "SKILL.md",
         FileKind::Agents => "agent.json",
@@ -150,8 +157,8 @@ fn is_one_thing(folder: &Path, kind: FileKind) -> bool {
 }
 
 /// The folders in a folder, without hidden folders and links.
-fn inside(folder: &Path) -> Vec<PathBuf> {
-    let names = names(folder).unwrap_or_default().into_iter();
+fn subfolders(folder: &Path) -> Vec<PathBuf> {
+    let names = list_names(folder).unwrap_or_default().into_iter();
     names.filter(|(_, kind)| kind.is_dir()).map(|(name, _)| folder.join(name)).collect()
 }
 
@@ -162,25 +169,25 @@ struct FolderSearch<'a> {
     name: &'a str,
     plugins: &'a PluginLayout,
     /// The number of folders that may still be searched.
-    left: usize,
+    folders_left: usize,
     found: Vec<SearchPath>,
 }
 
 impl FolderSearch<'_> {
-    fn below(&mut self, folder: &Path, depth: usize) {
-        if depth > DEEPEST || folder.join("SKILL.md").is_file() {
+    fn search_folder(&mut self, folder: &Path, depth: usize) {
+        if depth > MAX_SEARCH_DEPTH || folder.join("SKILL.md").is_file() {
             return;
         }
-        for inner in inside(folder) {
-            self.left = self.left.saturating_sub(1);
+        for inner in subfolders(folder) {
+            self.folders_left = self.folders_left.saturating_sub(1);
             match inner.file_name() == Some(OsStr::new(self.name)) {
-                _ if self.left == 0 => return,
+                _ if self.folders_left == 0 => return,
                 true => self.found.push(SearchPath::new(&inner, folder)),
                 false if (self.plugins.is_plugin)(&inner) => {
-                    let plugin = ExtensionRoot { folder: inner, what: RootKind::Plugin };
-                    self.found.extend(plugin.spots(self.kind, self.name, self.plugins));
+                    let plugin = ExtensionRoot { folder: inner, kind: RootKind::Plugin };
+                    self.found.extend(plugin.search_paths(self.kind, self.name, self.plugins));
                 }
-                false => self.below(&inner, depth + 1),
+                false => self.search_folder(&inner, depth + 1),
             }
         }
     }

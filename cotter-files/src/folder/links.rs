@@ -12,7 +12,7 @@ pub fn is_above(folder: &Path, inner: &Path) -> bool {
 }
 
 /// The maximum number of links on a path.
-const LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// True if a path ends in a folder or passes a link that lies in the folder. `folder` itself has no links.
 /// Entering the folder and leaving it by `..` does not count; a link in the folder does, wherever it leads.
@@ -30,7 +30,7 @@ pub fn leads_through(path: &Path, folder: &Path) -> bool {
         }
         let Ok(to) = fs::read_link(&here) else { continue };
         links += 1;
-        if here.starts_with(folder) || links > LINKS {
+        if here.starts_with(folder) || links > MAX_LINKS {
             return true;
         }
         here.pop();

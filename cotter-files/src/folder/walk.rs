@@ -15,7 +15,7 @@ use crate::folder::{
 use cotter::{fs::open, host::check_name, invoke::named_item::NameKind};
 
 /// The maximum depth of folders.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// The maximum number of files.
 const MOST_FILES: usize = 4_000;
 /// The maximum number of names that are looked at, including folders and other files.
@@ -73,7 +73,7 @@ impl FoundFile {
         told: &mut Vec<Diagnostic>,
     ) -> Result<String, Diagnostic> {
         const KEY: &str = "description";
-        let of = |error: FieldError| error.of(&self.shown);
+        let of = |error: FieldError| error.into_diagnostic(&self.shown);
         let Some(field) = fields.get(KEY).filter(|field| matches!(field.value, YamlValue::List(_)))
         else {
             return Ok(fields.text(KEY).map_err(of)?.unwrap_or_default().to_owned());
@@ -85,8 +85,8 @@ impl FoundFile {
     }
 
     /// Reads at most `most` bytes from the start of the file, and the file's length.
-    pub(crate) fn head(&self, most: usize) -> Result<(Vec<u8>, u64), Diagnostic> {
-        read(&self.real, most).map_err(|error| self.rejected(None, told(&error)))
+    pub(crate) fn read_head(&self, most: usize) -> Result<(Vec<u8>, u64), Diagnostic> {
+        read(&self.real, most).map_err(|error| self.rejected(None, read_error_message(&error)))
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn nearest_name(kind: NameKind, text: &str) -> Option<String> {
     (is_one && check_name(kind, &name).is_ok()).then_some(name)
 }
 
-fn told(error: &io::Error) -> String {
+fn read_error_message(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
@@ -160,9 +160,9 @@ impl LinkPolicy {
 pub(crate) struct WalkResult {
     pub(crate) files: Vec<FoundFile>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    names: usize,
+    name_count: usize,
     /// Folders that were reached through links.
-    entered: Vec<PathBuf>,
+    linked_folders: Vec<PathBuf>,
 }
 
 /// The settings of a walk: the folder as the caller named it, the file that makes a folder one unit, and the
@@ -200,9 +200,9 @@ pub(crate) fn walk(root: &Path, stop_at: Option<&str>, links: &LinkPolicy) -> Wa
 
 impl WalkResult {
     fn folder(&mut self, way: &WalkState<'_>, real: &Path, relative: &Path, depth: usize) {
-        let entries = match names(real) {
+        let entries = match list_names(real) {
             Ok(entries) => entries,
-            Err(error) => return self.reject(&way.root.join(relative), told(&error)),
+            Err(error) => return self.reject(&way.root.join(relative), read_error_message(&error)),
         };
         let is_stop = |name: &Path| way.stop_at.is_some_and(|stop| name == Path::new(stop));
         let whole = entries.iter().any(|(name, _)| is_stop(name));
@@ -210,8 +210,8 @@ impl WalkResult {
             if whole && !is_stop(&name) {
                 continue;
             }
-            self.names += 1;
-            if self.names > MOST_NAMES || self.files.len() >= MOST_FILES {
+            self.name_count += 1;
+            if self.name_count > MOST_NAMES || self.files.len() >= MOST_FILES {
                 let message = "it holds too much: the rest is left out".to_owned();
                 if self.diagnostics.last().is_none_or(|last| last.message != message) {
                     self.reject(way.root, message);
@@ -235,16 +235,18 @@ impl WalkResult {
             None => (real.to_owned(), kind),
             Some(Err(why)) => return self.reject(&shown, why),
             Some(Ok((real, kind))) => {
-                if kind.is_dir() && (self.entered.contains(&real) || way.real.starts_with(&real)) {
+                if kind.is_dir()
+                    && (self.linked_folders.contains(&real) || way.real.starts_with(&real))
+                {
                     let why = "it is a link to a folder that was looked into already";
                     return self.reject(&shown, why.into());
                 }
-                self.entered.extend(kind.is_dir().then(|| real.clone()));
+                self.linked_folders.extend(kind.is_dir().then(|| real.clone()));
                 (real, kind)
             }
         };
-        if kind.is_dir() && depth >= DEEPEST {
-            self.reject(&shown, format!("it lies more than {DEEPEST} folders deep"));
+        if kind.is_dir() && depth >= MAX_DEPTH {
+            self.reject(&shown, format!("it lies more than {MAX_DEPTH} folders deep"));
         } else if kind.is_dir() {
             self.folder(way, &real, relative, depth + 1);
         } else if kind.is_file() {
@@ -260,7 +262,7 @@ impl WalkResult {
 }
 
 /// The names in a folder without hidden ones, in order. At most [`MOST_NAMES`] + 1 entries are read.
-pub(crate) fn names(folder: &Path) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
+pub(crate) fn list_names(folder: &Path) -> io::Result<Vec<(PathBuf, fs::FileType)>> {
     let mut names = vec![];
     for entry in fs::read_dir(folder)?.take(MOST_NAMES + 1) {
         let entry = entry?;

@@ -28,16 +28,16 @@ impl Action {
         let ActionHost { folder, commands, posts, redactor } = means;
         let (profile_name, action) = (profile.clone(), self.name.clone());
         let letter = OutgoingLine { profile: profile_name, action, redactor: redactor.clone() };
-        match &self.does {
+        match &self.kind {
             ActionKind::Approve => return self.register_approval(profile, unit),
             ActionKind::Command(command) => {
                 let hook = CommandHook {
                     name: self.name.clone(),
                     point: self.point,
-                    declared: self.declared(None),
+                    spec: self.declared(None),
                     command: command.clone(),
                     env: vec![],
-                    serve: false,
+                    is_resident: false,
                     on_failure: OnFailure::Block,
                     dialect: Dialect::Cotter,
                 };
@@ -45,7 +45,7 @@ impl Action {
             }
             _ => {}
         }
-        let (definition, hook): (_, Arc<dyn ExternalHook>) = match &self.does {
+        let (definition, hook): (_, Arc<dyn ExternalHook>) = match &self.kind {
             ActionKind::Log(level) => (
                 "tells names and sizes".into(),
                 Arc::new(LogAction { profile: profile.clone(), level: *level }),
@@ -53,12 +53,12 @@ impl Action {
             ActionKind::Webhook(url) => {
                 let url = url.text.clone();
                 let words = format_smolstr!("posts to {url}");
-                (words, Arc::new(WebhookAction { letter, url, posts: posts.clone() }))
+                (words, Arc::new(WebhookAction { outgoing: letter, url, posts: posts.clone() }))
             }
             ActionKind::SaveJson(path) => {
                 let words = format_smolstr!("adds to {}", path.display());
                 let (folder, path) = (folder.clone(), path.clone());
-                (words, Arc::new(SaveJsonAction { letter, folder, path }))
+                (words, Arc::new(SaveJsonAction { outgoing: letter, folder, path }))
             }
             ActionKind::Approve | ActionKind::Command(_) => return,
         };
@@ -120,7 +120,7 @@ struct OutgoingLine {
 
 /// Posts the event.
 struct WebhookAction {
-    letter: OutgoingLine,
+    outgoing: OutgoingLine,
     url: String,
     posts: Arc<dyn WebhookPoster>,
 }
@@ -130,13 +130,16 @@ impl ExternalHook for WebhookAction {
         if asked.cx.is_dry_run() {
             return Box::pin(std::future::ready(Ok(HookAnswer::default())));
         }
-        let body = self.letter.line(&asked);
+        let body = self.outgoing.line(&asked);
         let posting = self.posts.post(&self.url, body.into_bytes().into());
         let host = host_of(&self.url).unwrap_or_default();
-        let (cx, letter) = (asked.cx, self.letter.clone());
+        let (cx, letter) = (asked.cx, self.outgoing.clone());
         Box::pin(async move {
             let posted = posting.await;
-            letter.settled(&cx, posted.map_err(|why| format!("nothing reached `{host}`: {why}")))
+            letter.report_failure(
+                &cx,
+                posted.map_err(|why| format!("nothing reached `{host}`: {why}")),
+            )
         })
     }
 }
@@ -155,7 +158,7 @@ impl OutgoingLine {
     }
 
     /// Reports a failed delivery to the person. The failure changes nothing else.
-    fn settled(&self, cx: &Cx, done: Result<(), String>) -> Result<HookAnswer, String> {
+    fn report_failure(&self, cx: &Cx, done: Result<(), String>) -> Result<HookAnswer, String> {
         if let Err(why) = &done {
             cx.notify(&format!("warning: profile {}: {}: {why}", self.profile, self.action));
         }
@@ -165,7 +168,7 @@ impl OutgoingLine {
 
 /// Appends the event to a file.
 struct SaveJsonAction {
-    letter: OutgoingLine,
+    outgoing: OutgoingLine,
     folder: PathBuf,
     path: PathBuf,
 }
@@ -175,10 +178,10 @@ impl ExternalHook for SaveJsonAction {
         if asked.cx.is_dry_run() {
             return Box::pin(std::future::ready(Ok(HookAnswer::default())));
         }
-        let line = self.letter.line(&asked) + "\n";
+        let line = self.outgoing.line(&asked) + "\n";
         let saved = runs::append(&self.folder, &self.path, line.as_bytes());
         let saved =
             saved.map_err(|cause| format!("{} is not added to: {cause}", self.path.display()));
-        Box::pin(std::future::ready(self.letter.settled(&asked.cx, saved)))
+        Box::pin(std::future::ready(self.outgoing.report_failure(&asked.cx, saved)))
     }
 }

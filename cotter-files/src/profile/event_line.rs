@@ -13,7 +13,7 @@ const TEXT_BYTES: usize = 64 * 1024;
 const LINE_BYTES: usize = 1024 * 1024;
 
 /// The keys of a payload that hold only names, numbers and our own words.
-const PLAIN: &[&str] = &[
+const KEYS_WITHOUT_CONTENTS: &[&str] = &[
     "sessionId",
     "runId",
     "step",
@@ -41,32 +41,33 @@ const PLAIN: &[&str] = &[
 
 /// `{v, ts, profile, event, context}`, without secrets. The context is the payload, as hooks get it.
 pub(crate) fn line(profile: &str, payload: &Value, redactor: &Redactor) -> String {
-    let whole = written(profile, payload, redactor);
+    let whole = format_line(profile, payload, redactor);
     match whole.len() > LINE_BYTES {
         false => whole,
-        true => written(profile, &without(payload, "it is too long"), redactor),
+        true => format_line(profile, &drop_contents(payload, "it is too long"), redactor),
     }
 }
 
-fn written(profile: &str, payload: &Value, redactor: &Redactor) -> String {
+fn format_line(profile: &str, payload: &Value, redactor: &Redactor) -> String {
     let mut context = payload.clone();
     let event = payload["event"].clone();
     if let Value::Object(context) = &mut context {
         context.retain(|key, _| key != "v" && key != "event");
     }
-    scrub(&mut context, redactor);
+    redact_and_shorten(&mut context, redactor);
     let ts = Timestamp::now().to_string();
     json!({"v": 1, "ts": ts, "profile": profile, "event": event, "context": context}).to_string()
 }
 
 /// A payload without any contents of messages, files or calls.
 pub(crate) fn without_contents(payload: &Value) -> Value {
-    without(payload, "a secret was read in this session")
+    drop_contents(payload, "a secret was read in this session")
 }
 
-fn without(payload: &Value, why: &str) -> Value {
+fn drop_contents(payload: &Value, why: &str) -> Value {
     let members = payload.as_object().into_iter().flatten();
-    let kept = members.filter(|(key, _)| PLAIN.contains(&key.as_str()) || *key == "event");
+    let kept =
+        members.filter(|(key, _)| KEYS_WITHOUT_CONTENTS.contains(&key.as_str()) || *key == "event");
     let mut kept: Map<_, _> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
     // The reason of `session.end` is one of our own words.
     if payload["event"] == "session.end" {
@@ -77,7 +78,7 @@ fn without(payload: &Value, why: &str) -> Value {
 }
 
 /// Redacts secrets in every string and key, and shortens long strings.
-fn scrub(value: &mut Value, redactor: &Redactor) {
+fn redact_and_shorten(value: &mut Value, redactor: &Redactor) {
     // Redaction comes before shortening, because a part of a secret would not be recognised.
     redactor.redact_json(value);
     shorten(value);

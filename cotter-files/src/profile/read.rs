@@ -37,7 +37,7 @@ const KEYS: &[&str] = &[
 ];
 
 /// The moments of a profile, by their keys, with their points.
-pub const BUCKETS: &[(&str, PointId)] = &[
+pub const MOMENTS: &[(&str, PointId)] = &[
     ("onStart", PointId::SessionStart),
     ("onToolCall", PointId::ToolPre),
     ("onToolEnd", PointId::ToolPost),
@@ -58,7 +58,8 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("command", &["command", "timeoutMs"]),
 ];
 
-pub(crate) const TIGHTEN: &str = "a profile may only tighten: this belongs in your own settings";
+pub(crate) const TIGHTEN_HINT: &str =
+    "a profile may only tighten: this belongs in your own settings";
 
 /// The maximum length of a path below `runs/`.
 const MAX_PATH: usize = 200;
@@ -90,7 +91,7 @@ impl Profile {
             system_prompt: string("systemPrompt")?.map(str::to_owned),
             tools: object
                 .get("tools")
-                .map(|node| globs(node, ours))
+                .map(|node| globs(node, our_tool))
                 .transpose()?
                 .unwrap_or_default(),
             skills: object.get("skills").map(skills).transpose()?.unwrap_or_default(),
@@ -102,7 +103,7 @@ impl Profile {
                 .map(|node| hooks(node, leave))
                 .transpose()?
                 .unwrap_or_default(),
-            stand: [stands("mode"), stands("level")],
+            setting_locations: [stands("mode"), stands("level")],
         })
     }
 }
@@ -127,7 +128,7 @@ fn permissions(object: &Object<'_>) -> Result<Permissions, SettingsError> {
     let read = sections::permissions(node)?;
     match read.allow.first() {
         None => Ok(read),
-        Some(rule) => Err(rule.location.error("allow rules in a profile").with_hint(TIGHTEN)),
+        Some(rule) => Err(rule.location.error("allow rules in a profile").with_hint(TIGHTEN_HINT)),
     }
 }
 
@@ -166,17 +167,17 @@ fn globs(node: Node<'_>, named: fn(&str) -> Vec<String>) -> Result<Vec<String>, 
         check_globs(std::slice::from_ref(&text)).map_err(|why| glob.error(why))?;
         globs.extend(named(&text));
     }
-    some(node, globs, "tool")
+    require_items(node, globs, "tool")
 }
 
 /// Our name of the tool that is meant, and no other tool.
-fn ours(name: &str) -> Vec<String> {
+fn our_tool(name: &str) -> Vec<String> {
     vec![our_name(name).unwrap_or(name).to_owned()]
 }
 
 /// All our tools with the effect of the named one: an action for `Bash` covers every tool that runs commands.
-fn all_ours(name: &str) -> Vec<String> {
-    let mut all = ours(name);
+fn all_our_tools(name: &str) -> Vec<String> {
+    let mut all = our_tool(name);
     let others = our_tools(name).into_iter().map(str::to_owned);
     all.extend(others.filter(|other| *other != all[0]).collect::<Vec<_>>());
     all
@@ -184,10 +185,10 @@ fn all_ours(name: &str) -> Vec<String> {
 
 fn skills(node: Node<'_>) -> Result<Vec<SmolStr>, SettingsError> {
     let names = node.list()?.map(|name| name.non_empty_string().map(SmolStr::from));
-    some(node, names.collect::<Result<_, _>>()?, "skill")
+    require_items(node, names.collect::<Result<_, _>>()?, "skill")
 }
 
-fn some<T>(node: Node<'_>, list: Vec<T>, what: &str) -> Result<Vec<T>, SettingsError> {
+fn require_items<T>(node: Node<'_>, list: Vec<T>, what: &str) -> Result<Vec<T>, SettingsError> {
     match list.is_empty() {
         false => Ok(list),
         true => Err(node
@@ -197,11 +198,11 @@ fn some<T>(node: Node<'_>, list: Vec<T>, what: &str) -> Result<Vec<T>, SettingsE
 }
 
 fn hooks(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<Vec<Action>, SettingsError> {
-    let names: Vec<_> = BUCKETS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<_> = MOMENTS.iter().map(|(name, _)| *name).collect();
     let object = node.object()?.keys(&names)?;
     let mut actions: Vec<Action> = vec![];
     for (bucket, entries) in object.members() {
-        let Some((_, point)) = BUCKETS.iter().find(|(name, _)| *name == bucket) else { continue };
+        let Some((_, point)) = MOMENTS.iter().find(|(name, _)| *name == bucket) else { continue };
         for entry in entries.list()? {
             let mut action = action(bucket, *point, entry, leave)?;
             let stem = action.name.clone();
@@ -256,13 +257,13 @@ fn action(
         location: object.get("tools").unwrap_or(node).location(),
         tools: object.get("tools").map(|node| tools(bucket, point, node)).transpose()?,
         limit: limit.map(Duration::from_millis),
-        does,
+        kind: does,
     })
 }
 
 fn tools(bucket: &str, point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {
     match point.row().is_about_tools() {
-        true => globs(node, all_ours),
+        true => globs(node, all_our_tools),
         false => Err(node
             .error(format!("`{bucket}` is not about tools, so none can be named"))
             .with_hint("`tools` is for `onToolCall` and `onToolEnd`")),

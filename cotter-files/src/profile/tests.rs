@@ -494,7 +494,7 @@ fn l18_commands_are_the_operators_to_allow() {
     let allowed = ProfileGrants { commands: true, posts: None };
     let profile = read(&file(r#""./check.sh --all""#), allowed).unwrap();
     let words = ["./check.sh", "--all"].map(str::to_owned).into();
-    assert_eq!(profile.actions[0].does, ActionKind::Command(CommandLine::Words(words)));
+    assert_eq!(profile.actions[0].kind, ActionKind::Command(CommandLine::Words(words)));
 }
 
 #[test]
@@ -506,7 +506,7 @@ fn l15_a_profile_says_who_an_agent_is() {
         "permissions": {"mode": "plan", "level": "strict", "ask": ["fetch"], "deny": ["write"], "policies": [{"tools": ["fetch"], "fields": {"url": ["^http:"]}}]},
         "hooks": {"onError": [{"action": "webhook", "url": "https://hooks.example.com/", "timeoutMs": 9}]},
     }"#;
-    let profile = read(text, ProfileGrants::to_look()).unwrap();
+    let profile = read(text, ProfileGrants::for_inspection()).unwrap();
     let mut config = AgentConfig::new("main");
     profile.configure(&mut config);
     let Permissions { mode, level, ask, deny, policies, examples, .. } = &profile.permissions;
@@ -549,12 +549,14 @@ fn l15_a_profile_says_who_an_agent_is() {
 fn s3_a_looser_mode_or_level_is_an_error() {
     let loose = read(
         r#"{"permissions": {"mode": "ask", "level": "permissive"}}"#,
-        ProfileGrants::to_look(),
+        ProfileGrants::for_inspection(),
     );
-    let strict =
-        read(r#"{"permissions": {"mode": "plan", "level": "paranoid"}}"#, ProfileGrants::to_look());
+    let strict = read(
+        r#"{"permissions": {"mode": "plan", "level": "paranoid"}}"#,
+        ProfileGrants::for_inspection(),
+    );
     let policy = Policy::default();
-    assert!(strict.unwrap().tightens(&policy).is_ok());
-    let error = loose.unwrap().tightens(&policy).unwrap_err();
+    assert!(strict.unwrap().check_tightens(&policy).is_ok());
+    let error = loose.unwrap().check_tightens(&policy).unwrap_err();
     expect!["agent.json:1:42: $.permissions.level: the level of the profile is looser than yours; a profile may only tighten: this belongs in your own settings"].assert_eq(&format!("{error}; {}", error.hint().unwrap()));
 }

@@ -25,7 +25,7 @@ const ADDRESS_KEYS: [&str; 2] = ["url", "headers"];
 /// The keys of every server.
 const COMMON_KEYS: [&str; 5] = ["type", "tools", "readOnly", "timeoutMs", "startTimeoutMs"];
 
-const NAMES: &str = "a server's name has 1 to 32 letters, digits, `-` and single `_`, and no `_` at \
+const NAME_RULE: &str = "a server's name has 1 to 32 letters, digits, `-` and single `_`, and no `_` at \
                      either end";
 
 /// Headers that the protocol itself sets.
@@ -137,7 +137,7 @@ impl McpServer {
         let fits = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
         let is_ambiguous = name.contains("__") || name.starts_with('_') || name.ends_with('_');
         if !(1..=32).contains(&name.len()) || !name.chars().all(fits) || is_ambiguous {
-            return Err(NAMES);
+            return Err(NAME_RULE);
         }
         Ok(McpServer {
             name: name.into(),
@@ -495,7 +495,7 @@ mod tests {
             let entries = format!("{{{name:?}: {{\"command\": \"x\"}}}}");
             let document = Document::parse("mcp.json", &entries).expect("it is JSON");
             let error = Servers::read(document.root()).expect_err("no such name");
-            assert_eq!(error.message(), NAMES, "{name}");
+            assert_eq!(error.message(), NAME_RULE, "{name}");
         }
         check(
             r#"{"a_b-C9": {"command": "x"}}"#,

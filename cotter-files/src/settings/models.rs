@@ -65,7 +65,7 @@ fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
     const HINT: &str =
         "keep the key in a variable and name that: \"apiKeyVariable\": \"LAB_API_KEY\"";
     let object = node.object()?;
-    let key = object.entries().find(|(key, _)| is_key_itself(&key.text));
+    let key = object.entries().find(|(key, _)| announces_api_key(&key.text));
     if let Some((key, _)) = key {
         let message = "a key does not belong in a settings file";
         return Err(key.location.error(message).with_hint(HINT));
@@ -88,7 +88,7 @@ fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
 }
 
 /// True if the name of a key suggests that its value is an API key itself.
-fn is_key_itself(name: &str) -> bool {
+fn announces_api_key(name: &str) -> bool {
     let letters = name.chars().filter(|char| char.is_ascii_alphanumeric());
     let letters = letters.collect::<String>().to_ascii_lowercase();
     ["apikey", "key", "token", "authtoken", "secret", "password"].contains(&letters.as_str())

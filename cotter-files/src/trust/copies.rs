@@ -16,10 +16,10 @@ use crate::trust::{
 
 /// Names of folders that are being written or removed. The store's lock is held meanwhile. So if the holder
 /// of the lock finds such a folder, its writer was killed.
-const UNDER_WAY: [&str; 2] = [".new", ".old"];
+const TEMPORARY_NAMES: [&str; 2] = [".new", ".old"];
 
 /// The time for which an untrusted copy is kept: sessions may still run from it.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The folder of all copies.
 pub(crate) struct TrustedCopies(pub(crate) PathBuf);
@@ -43,7 +43,7 @@ impl TrustedCopies {
     }
 
     /// Writes the copy of a snapshot, unless a valid copy exists. Requires the store's lock.
-    pub(crate) fn keep(&self, snapshot: &Snapshot) -> Result<PathBuf, TrustError> {
+    pub(crate) fn ensure(&self, snapshot: &Snapshot) -> Result<PathBuf, TrustError> {
         if let Ok((path, _)) = self.read(snapshot.hash()) {
             return Ok(path);
         }
@@ -55,7 +55,7 @@ impl TrustedCopies {
 
     fn make(&self, snapshot: &Snapshot, path: &Path) -> io::Result<()> {
         private_folder(&self.0)?;
-        let [new, old] = UNDER_WAY.map(|name| self.0.join(name));
+        let [new, old] = TEMPORARY_NAMES.map(|name| self.0.join(name));
         write(snapshot, &new)?;
         if path.symlink_metadata().is_ok() {
             fs::rename(path, &old)?;
@@ -68,7 +68,7 @@ impl TrustedCopies {
     /// Removes the leftovers of killed processes, and old copies that are no longer trusted. Requires the
     /// store's lock.
     pub(crate) fn sweep(&self, is_trusted: impl Fn(Hash) -> bool) -> io::Result<()> {
-        for name in UNDER_WAY {
+        for name in TEMPORARY_NAMES {
             remove(&self.0.join(name))?;
         }
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
@@ -76,9 +76,9 @@ impl TrustedCopies {
             let unused = hash.is_some_and(|hash| !is_trusted(hash));
             let age = entry.metadata().and_then(|about| about.modified()).ok();
             let age = age.and_then(|then| then.elapsed().ok());
-            if unused && age.is_some_and(|age| age > KEPT) {
+            if unused && age.is_some_and(|age| age > RETENTION) {
                 // The copy is renamed first, so that a partial copy never has the name of its hash.
-                let old = self.0.join(UNDER_WAY[1]);
+                let old = self.0.join(TEMPORARY_NAMES[1]);
                 fs::rename(entry.path(), &old).and_then(|()| remove(&old))?;
             }
         }

@@ -28,9 +28,9 @@ pub enum Invocation {
     /// A line for a shell. A line of plain words is executed without a shell.
     Shell(String),
     /// No local program: the code runs at an address.
-    Elsewhere(String),
+    Remote(String),
     /// No program: events are sent to an address.
-    Told(String),
+    Notified(String),
 }
 
 /// The result of the check whether the code of a command is known.
@@ -43,7 +43,7 @@ pub enum Pinning {
 }
 
 /// The folders of system programs.
-const SYSTEM: [&str; 4] = ["/bin", "/usr/bin", "/sbin", "/usr/sbin"];
+const SYSTEM_FOLDERS: [&str; 4] = ["/bin", "/usr/bin", "/sbin", "/usr/sbin"];
 
 /// Programs that run the file they are given, and their harmless options: single letters that may be joined,
 /// and whole words. With these options they run no other code.
@@ -83,7 +83,7 @@ const RUNNERS: &[(&str, &str)] = &[
 ];
 
 /// Programs of the system that run no other code, whatever their arguments are.
-const PLAIN: &[&str] =
+const PLAIN_PROGRAMS: &[&str] =
     &["cat", "echo", "false", "head", "jq", "printf", "tail", "test", "true", "wc"];
 
 impl DeclaredCommand {
@@ -108,13 +108,13 @@ impl DeclaredCommand {
     pub fn pinning(&self, snapshot: &Snapshot) -> Pinning {
         let code = TrustedCode { snapshot, folder: &self.folder };
         let judged = match &self.command {
-            Invocation::Words(words) => judge(words, code),
+            Invocation::Words(words) => check_words(words, code),
             Invocation::Shell(line) => match plain_words(line) {
-                Ok(words) => judge(&words, code),
+                Ok(words) => check_words(&words, code),
                 Err(why) => Err(why),
             },
-            Invocation::Told(_) => Err("what is told leaves this machine".into()),
-            Invocation::Elsewhere(_) => Err("what runs there is not to be seen from here".into()),
+            Invocation::Notified(_) => Err("what is told leaves this machine".into()),
+            Invocation::Remote(_) => Err("what runs there is not to be seen from here".into()),
         };
         match (judged, &self.doubt) {
             (Err(why), _) => Pinning::Open(why),
@@ -144,39 +144,39 @@ fn plain_words(line: &str) -> Result<Vec<String>, String> {
     Ok(line.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
-fn judge(words: &[String], code: TrustedCode<'_>) -> Result<(), String> {
+fn check_words(words: &[String], code: TrustedCode<'_>) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else {
         return Err("there is no command".into());
     };
     if program.contains('/') && !Path::new(program).has_root() {
-        starts(program, code)?;
-        return arguments.iter().try_for_each(|word| stays(word, code));
+        check_program(program, code)?;
+        return arguments.iter().try_for_each(|word| check_argument(word, code));
     }
     let name = system_name(program)?;
     if let Some((_, letters, options)) = INTERPRETERS.iter().find(|(known, ..)| *known == name) {
-        return interprets(name, letters, options, arguments, code);
+        return check_interpreter(name, letters, options, arguments, code);
     }
     if let Some((_, why)) = RUNNERS.iter().find(|(known, _)| *known == name) {
         return Err(format!("`{name}` {why}"));
     }
-    if !PLAIN.contains(&name) {
+    if !PLAIN_PROGRAMS.contains(&name) {
         return Err(format!("`{name}` is not known to run nothing else"));
     }
-    arguments.iter().try_for_each(|word| stays(word, code))
+    arguments.iter().try_for_each(|word| check_argument(word, code))
 }
 
 /// The name of a system program: a name without a folder, or in a folder of the system.
 fn system_name(program: &str) -> Result<&str, String> {
     match program.rsplit_once('/') {
         None => Ok(program),
-        Some((folder, name)) if SYSTEM.contains(&folder) => Ok(name),
+        Some((folder, name)) if SYSTEM_FOLDERS.contains(&folder) => Ok(name),
         Some(_) => Err(format!("`{program}` is outside of what is trusted")),
     }
 }
 
 /// Checks that a program of the snapshot is executable, and a binary or a script of a known interpreter.
-fn starts(program: &str, code: TrustedCode<'_>) -> Result<(), String> {
-    let (executable, bytes) = find(program, code)?;
+fn check_program(program: &str, code: TrustedCode<'_>) -> Result<(), String> {
+    let (executable, bytes) = find_file(program, code)?;
     if !executable {
         return Err(format!("`{program}` is not executable"));
     }
@@ -207,7 +207,7 @@ fn starts(program: &str, code: TrustedCode<'_>) -> Result<(), String> {
 }
 
 /// Checks that the first operand of an interpreter is a file of the snapshot.
-fn interprets(
+fn check_interpreter(
     name: &str,
     letters: &str,
     options: &[&str],
@@ -221,8 +221,8 @@ fn interprets(
     if script.starts_with('-') {
         return Err(format!("`{name} {script}` runs something else than a file"));
     }
-    find(script, code)?;
-    rest.iter().try_for_each(|word| stays(word, code))
+    find_file(script, code)?;
+    rest.iter().try_for_each(|word| check_argument(word, code))
 }
 
 fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
@@ -231,17 +231,17 @@ fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
 }
 
 /// Finds a file of the snapshot by a path from the folder that the command runs in.
-fn find<'a>(path: &str, code: TrustedCode<'a>) -> Result<(bool, &'a [u8]), String> {
+fn find_file<'a>(path: &str, code: TrustedCode<'a>) -> Result<(bool, &'a [u8]), String> {
     code.snapshot
         .file(&code.folder.join(path))
         .ok_or_else(|| format!("`{path}` is no file of the folder"))
 }
 
 /// Checks that an argument names no file outside: it is a plain word, or a path of the snapshot.
-fn stays(word: &str, code: TrustedCode<'_>) -> Result<(), String> {
+fn check_argument(word: &str, code: TrustedCode<'_>) -> Result<(), String> {
     let value = word.split_once('=').map_or(word, |(_, value)| value);
     let leaves = |part: &str| Path::new(part).components().any(|at| at == Component::ParentDir);
-    if (word.contains('/') || leaves(value)) && find(value, code).is_err() {
+    if (word.contains('/') || leaves(value)) && find_file(value, code).is_err() {
         return Err(format!("`{word}` is no file of the folder"));
     }
     Ok(())

@@ -15,13 +15,13 @@ use cotter::text;
 const MOST_LINES: [usize; 2] = [200, 2000];
 
 /// The maximum number of characters shown of one line.
-const MOST_CHARS: usize = 400;
+const MAX_LINE_CHARS: usize = 400;
 
 /// The maximum size of a file whose lines are compared.
-const COMPARED_BYTES: usize = 256 * 1024;
+const MAX_COMPARED_BYTES: usize = 256 * 1024;
 
 /// The time limit for finding the smallest difference; after that any correct difference is used.
-const LIMIT: Duration = Duration::from_secs(2);
+const TIME_LIMIT: Duration = Duration::from_secs(2);
 
 /// All differences between two snapshots, in the order of paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct FileChange {
     /// The changed lines, with a few unchanged lines around them.
     pub lines: Vec<DiffLine>,
     /// The reason why lines are missing, if any are.
-    pub left_out: Option<String>,
+    pub omission: Option<String>,
 }
 
 /// The kind of a change.
@@ -79,7 +79,7 @@ impl Difference {
         let names: BTreeSet<&Path> =
             before.items().chain(after.items()).map(|(path, _)| path).collect();
         let [_, mut room] = MOST_LINES;
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + TIME_LIMIT;
         let mut changes = vec![];
         for path in names {
             let (old, new) = (before.item(path), after.item(path));
@@ -100,12 +100,12 @@ impl FileChange {
         let kind = match (old, new) {
             (None, _) => ChangeKind::Added,
             (_, None) => ChangeKind::Removed,
-            (Some(old), Some(new)) if held(old) == held(new) => ChangeKind::Mode,
+            (Some(old), Some(new)) if contents(old) == contents(new) => ChangeKind::Mode,
             _ => ChangeKind::Changed,
         };
         let (was, is) = (is_executable(old), is_executable(new));
         let executable = (was != is && kind != ChangeKind::Removed).then_some(is);
-        FileChange { path: path.into(), kind, executable, lines: vec![], left_out: None }
+        FileChange { path: path.into(), kind, executable, lines: vec![], omission: None }
     }
 
     /// Adds the changed lines, at most `room`.
@@ -121,10 +121,10 @@ impl FileChange {
         }
         let (old, new) = match (text_of(old), text_of(new)) {
             (Ok(old), Ok(new)) => (old, new),
-            (Err(why), _) | (_, Err(why)) => return self.left_out = Some(why.into()),
+            (Err(why), _) | (_, Err(why)) => return self.omission = Some(why.into()),
         };
         if room == 0 {
-            return self.left_out = Some("too much else is another".into());
+            return self.omission = Some("too much else is another".into());
         }
         let mut config = TextDiff::configure();
         let diff = config.deadline(deadline).diff_lines(&old, &new);
@@ -135,7 +135,7 @@ impl FileChange {
                 lines.push(DiffLine::Gap);
             }
             for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-                let line = shown(change.value(), change.missing_newline());
+                let line = show_diff_line(change.value(), change.missing_newline());
                 lines.push(match change.tag() {
                     ChangeTag::Delete => DiffLine::Gone(line),
                     ChangeTag::Insert => DiffLine::New(line),
@@ -146,12 +146,12 @@ impl FileChange {
         let more = lines.len().saturating_sub(room);
         lines.truncate(room);
         self.lines = lines;
-        self.left_out = (more > 0).then(|| format!("{more} more lines"));
+        self.omission = (more > 0).then(|| format!("{more} more lines"));
     }
 }
 
 /// The type and contents of an item, without its mode.
-fn held(item: &SnapshotItem) -> (bool, &[u8]) {
+fn contents(item: &SnapshotItem) -> (bool, &[u8]) {
     match item {
         SnapshotItem::File { bytes, .. } => (true, bytes),
         SnapshotItem::Link(target) => (false, target.as_encoded_bytes()),
@@ -170,7 +170,7 @@ fn text_of(item: Option<&SnapshotItem>) -> Result<String, &'static str> {
             let target = text::show_bytes(target.as_encoded_bytes());
             Ok(format!("link to {}\n", text::show_line(&target)))
         }
-        Some(SnapshotItem::File { bytes, .. }) if bytes.len() > COMPARED_BYTES => {
+        Some(SnapshotItem::File { bytes, .. }) if bytes.len() > MAX_COMPARED_BYTES => {
             Err("too long to compare line by line")
         }
         Some(SnapshotItem::File { bytes, .. }) => match std::str::from_utf8(bytes) {
@@ -180,9 +180,9 @@ fn text_of(item: Option<&SnapshotItem>) -> Result<String, &'static str> {
     }
 }
 
-fn shown(line: &str, unfinished: bool) -> String {
+fn show_diff_line(line: &str, unfinished: bool) -> String {
     let line = text::show(line.strip_suffix('\n').unwrap_or(line)).into_owned();
-    let shown = text::clip(&line, MOST_CHARS);
+    let shown = text::clip(&line, MAX_LINE_CHARS);
     let cut = if shown.len() < line.len() { " (the line goes on)" } else { "" };
     let end = if unfinished { " (no newline at the end)" } else { "" };
     format!("{shown}{cut}{end}")

@@ -24,7 +24,7 @@ pub const MOST_ITEMS: usize = 4096;
 pub const MOST_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The maximum depth of folders.
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// The maximum number of links on a path; the usual limit of an operating system.
 const MOST_LINKS: usize = 40;
@@ -69,24 +69,24 @@ impl Snapshot {
     /// An error names the path. A link that leads out, a pipe, a socket or a device is an error. So is a
     /// source that is a link itself, or that exceeds the limits of a snapshot.
     pub fn take(source: &Path) -> Result<Self, TrustError> {
-        Snapshot::read(source, &is_runs)
+        Snapshot::read(source, &is_runs_folder)
     }
 
     /// Reads a source like [`Snapshot::take`], without the entries of these names at its top level, such as
     /// `.git`.
     pub fn take_without(source: &Path, without: &[&str]) -> Result<Self, TrustError> {
         Snapshot::read(source, &|source, at, kind| {
-            is_runs(source, at, kind) || without.iter().any(|name| at == Path::new(name))
+            is_runs_folder(source, at, kind) || without.iter().any(|name| at == Path::new(name))
         })
     }
 
     /// Reads a source for comparison only. In a folder `agents`, this also skips the `runs` folders of
     /// profiles.
-    pub(crate) fn watched(source: &Path) -> Result<Self, TrustError> {
+    pub(crate) fn take_for_comparison(source: &Path) -> Result<Self, TrustError> {
         let is_agents = source.ends_with("agents");
         Snapshot::read(source, &|source, at, kind| {
             let is_runs_of_one = kind.is_dir() && at.ends_with("runs") && at.iter().count() == 2;
-            is_runs(source, at, kind) || is_agents && is_runs_of_one
+            is_runs_folder(source, at, kind) || is_agents && is_runs_of_one
         })
     }
 
@@ -96,7 +96,13 @@ impl Snapshot {
         let (parent, name) = split(&source)?;
         let around = Folder::open(parent).map_err(cannot)?;
         let (items, seen, bytes) = (BTreeMap::new(), 0, 0);
-        let mut walk = SnapshotWalk { source: &source, left_out, items, seen, bytes };
+        let mut walk = SnapshotWalk {
+            source: &source,
+            is_skipped: left_out,
+            items,
+            item_count: seen,
+            byte_count: bytes,
+        };
         match around.kind(name).map_err(cannot)? {
             FileType::Directory => {
                 let folder = around.folder(name).map_err(cannot)?;
@@ -110,7 +116,9 @@ impl Snapshot {
                 let error = TrustError::new(&source, "is a link");
                 return Err(error.with_hint("trust is given to folders and files themselves"));
             }
-            kind => return Err(TrustError::new(&source, format_args!("is {}", word(kind)))),
+            kind => {
+                return Err(TrustError::new(&source, format_args!("is {}", describe_type(kind))));
+            }
         }
         let items = walk.items;
         check_links(&source, &items)?;
@@ -139,10 +147,12 @@ impl Snapshot {
             };
             let is_below_file = path.ancestors().skip(1).any(|above| items.contains_key(above));
             let fits = path.components().all(is_plain)
-                && (1..=DEEPEST).contains(&path.components().count());
+                && (1..=MAX_DEPTH).contains(&path.components().count());
             if !fits || is_below_file {
-                let what =
-                    format!("has a file whose path cannot be one: {}", crate::trust::shown(path));
+                let what = format!(
+                    "has a file whose path cannot be one: {}",
+                    crate::trust::show_path(path)
+                );
                 return Err(TrustError::new(&source, what));
             }
         }
@@ -288,7 +298,7 @@ fn split(source: &Path) -> Result<(&Path, &OsStr), TrustError> {
 }
 
 /// The description of a file type that a snapshot cannot contain.
-fn word(kind: FileType) -> &'static str {
+fn describe_type(kind: FileType) -> &'static str {
     match kind {
         FileType::Fifo => "a pipe, not a file",
         FileType::Socket => "a socket, not a file",
@@ -303,18 +313,18 @@ type LeftOut<'a> = dyn Fn(&Path, &Path, FileType) -> bool + 'a;
 /// The state of reading a folder.
 struct SnapshotWalk<'a> {
     source: &'a Path,
-    left_out: &'a LeftOut<'a>,
+    is_skipped: &'a LeftOut<'a>,
     items: BTreeMap<PathBuf, SnapshotItem>,
     /// The number of files, folders and links so far.
-    seen: usize,
-    bytes: u64,
+    item_count: usize,
+    byte_count: u64,
 }
 
 impl SnapshotWalk<'_> {
     fn folder(&mut self, folder: &Folder, at: &Path, depth: usize) -> Result<(), TrustError> {
         // Joining an empty path would add a slash to the end.
         let here = if depth == 0 { self.source.to_owned() } else { self.source.join(at) };
-        let entries = folder.entries_at_most(MOST_ITEMS - self.seen);
+        let entries = folder.entries_at_most(MOST_ITEMS - self.item_count);
         let entries = entries.map_err(|cause| TrustError::io("read", &here, cause))?;
         let entries = entries.ok_or_else(|| {
             let what = format!("has more than {MOST_ITEMS} files and folders in it");
@@ -322,9 +332,9 @@ impl SnapshotWalk<'_> {
             TrustError::new(self.source, format_args!("{what}, too many to look at"))
                 .with_hint(hint)
         })?;
-        self.seen += entries.len();
+        self.item_count += entries.len();
         for (name, kind) in entries {
-            if (self.left_out)(self.source, &at.join(&name), kind) {
+            if (self.is_skipped)(self.source, &at.join(&name), kind) {
                 continue;
             }
             self.entry(folder, at.join(&name), &name, kind, depth)?;
@@ -343,8 +353,8 @@ impl SnapshotWalk<'_> {
         let here = self.source.join(&at);
         let cannot = |cause| TrustError::io("read", &here, cause);
         match kind {
-            FileType::Directory if depth == DEEPEST => {
-                Err(TrustError::new(&here, format_args!("is more than {DEEPEST} folders deep")))
+            FileType::Directory if depth == MAX_DEPTH => {
+                Err(TrustError::new(&here, format_args!("is more than {MAX_DEPTH} folders deep")))
             }
             FileType::Directory => {
                 self.folder(&folder.folder(name).map_err(cannot)?, &at, depth + 1)
@@ -355,7 +365,7 @@ impl SnapshotWalk<'_> {
                 self.items.insert(at, SnapshotItem::Link(target));
                 Ok(())
             }
-            kind => Err(TrustError::new(&here, format_args!("is {}", word(kind)))),
+            kind => Err(TrustError::new(&here, format_args!("is {}", describe_type(kind)))),
         }
     }
 
@@ -365,7 +375,7 @@ impl SnapshotWalk<'_> {
         if !about.is_file() {
             return Err(cannot(io::Error::other("it was replaced by something that is no file")));
         }
-        let room = MOST_BYTES - self.bytes;
+        let room = MOST_BYTES - self.byte_count;
         let mut bytes = vec![];
         file.take(room + 1).read_to_end(&mut bytes).map_err(cannot)?;
         if bytes.len() as u64 > room {
@@ -373,10 +383,10 @@ impl SnapshotWalk<'_> {
             let what = format!("has more than {most} MB in it, too much to look at");
             return Err(TrustError::new(
                 self.source,
-                format_args!("{what} ({})", crate::trust::shown(&at)),
+                format_args!("{what} ({})", crate::trust::show_path(&at)),
             ));
         }
-        self.bytes += bytes.len() as u64;
+        self.byte_count += bytes.len() as u64;
         let executable = about.permissions().mode() & 0o111 != 0;
         self.items.insert(at, SnapshotItem::File { executable, bytes });
         Ok(())
@@ -386,7 +396,7 @@ impl SnapshotWalk<'_> {
 /// True for a folder in which a profile records its runs: `agents/NAME/runs` of a `.cotter`. The folder grows
 /// with every run. It contains no code that runs: a `.cotter` runs from its copy, and the copy does not
 /// contain the folder. Other folders run in place, so they are read completely.
-fn is_runs(source: &Path, at: &Path, kind: FileType) -> bool {
+fn is_runs_folder(source: &Path, at: &Path, kind: FileType) -> bool {
     let below: Vec<_> = at.iter().collect();
     let is_ours = source.ends_with(".cotter") && kind.is_dir();
     is_ours && matches!(below[..], [agents, _, runs] if agents == "agents" && runs == "runs")
@@ -398,7 +408,7 @@ fn check_links(source: &Path, items: &BTreeMap<PathBuf, SnapshotItem>) -> Result
         let SnapshotItem::Link(target) = item else { continue };
         let (folder, target) = (path.parent().unwrap_or(Path::new("")), Path::new(target));
         if follow(items, folder, target).is_none() {
-            let what = format!("is a link that leads out, to {}", crate::trust::shown(target));
+            let what = format!("is a link that leads out, to {}", crate::trust::show_path(target));
             return Err(TrustError::new(&source.join(path), what)
                 .with_hint("put what it leads to into the folder: all that runs is looked at"));
         }
@@ -509,8 +519,8 @@ mod tests {
         check(Snapshot::take, ".cotter", &[link, json, other]);
         check(Snapshot::take, ".claude", &[link, json, kept, other]);
         check(Snapshot::take, "agents", &[link, json, kept, other]);
-        check(Snapshot::watched, ".cotter", &[link, json, other]);
-        check(Snapshot::watched, "agents", &[link, json, kept]);
+        check(Snapshot::take_for_comparison, ".cotter", &[link, json, other]);
+        check(Snapshot::take_for_comparison, "agents", &[link, json, kept]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub struct TrustSource {
     /// The folder or file.
     pub source: PathBuf,
     /// The trust of the source.
-    pub standing: TrustState,
+    pub state: TrustState,
 }
 
 impl TrustSource {
@@ -61,7 +61,7 @@ impl TrustSource {
     }
 
     /// True if the source has a format of Cotter, or the common format of `.mcp.json`.
-    pub fn is_ours(&self) -> bool {
+    pub fn has_cotter_format(&self) -> bool {
         matches!(self.kind(), SourceKind::Cotter | SourceKind::Servers)
     }
 

@@ -117,18 +117,18 @@ impl TrustStore {
 
     /// Reads a source and returns its trust state. An error is about the source: it cannot be read or cannot
     /// be trusted. A problem with the store gives the state `Unknown` with the reason.
-    pub fn look(&self, source: &Path) -> Result<TrustState, TrustError> {
-        Ok(self.standing(&Snapshot::take(source)?))
+    pub fn read_state(&self, source: &Path) -> Result<TrustState, TrustError> {
+        Ok(self.state(&Snapshot::take(source)?))
     }
 
     /// Returns the trust state of a snapshot.
     ///
     /// A worktree that git lists shares the trust of the same folder in another checkout of its repository,
     /// if the contents are equal.
-    pub fn standing(&self, now: &Snapshot) -> TrustState {
-        let unknown = |error: TrustError| TrustState::Unknown { word: Some(error.in_short()) };
+    pub fn state(&self, now: &Snapshot) -> TrustState {
+        let unknown = |error: TrustError| TrustState::Unknown { word: Some(error.line()) };
         let no_copy = |error: TrustError| TrustState::Unknown {
-            word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
+            word: Some(format!("its stored copy cannot be used ({})", error.line())),
         };
         let records = match self.records() {
             Ok(records) => records,
@@ -143,7 +143,7 @@ impl TrustStore {
         if let Some(TrustRecord { hash, grants, .. }) = own.filter(is_equal).or_else(shared) {
             // A lost copy is made again from the snapshot, which has the same bytes.
             let copy = self.copies().read(*hash).map(|(copy, _)| copy);
-            let copy = copy.or_else(|_| self.change(|_, copies| copies.keep(now)));
+            let copy = copy.or_else(|_| self.change(|_, copies| copies.ensure(now)));
             return match copy {
                 Ok(copy) => TrustState::Trusted { hash: *hash, copy, grants: *grants },
                 Err(error) => no_copy(error),
@@ -159,26 +159,26 @@ impl TrustStore {
     }
 
     /// The trust state of a missing source; `None` if no record about it exists.
-    pub fn missing(&self, source: &Path) -> Option<TrustState> {
-        self.unseen(source, None)
+    pub fn state_of_missing(&self, source: &Path) -> Option<TrustState> {
+        self.state_without_contents(source, None)
     }
 
     /// The trust state of a source that exists and cannot be read, for the reason `why`. Its trusted copy
     /// stays trusted. `None` if no record about the source exists.
-    pub fn unreadable(&self, source: &Path, why: impl Into<String>) -> Option<TrustState> {
-        self.unseen(source, Some(why.into()))
+    pub fn state_of_unreadable(&self, source: &Path, why: impl Into<String>) -> Option<TrustState> {
+        self.state_without_contents(source, Some(why.into()))
     }
 
-    fn unseen(&self, source: &Path, why: Option<String>) -> Option<TrustState> {
+    fn state_without_contents(&self, source: &Path, why: Option<String>) -> Option<TrustState> {
         let records = match self.records() {
             Ok(records) => records,
-            Err(error) => return Some(TrustState::Unknown { word: Some(error.in_short()) }),
+            Err(error) => return Some(TrustState::Unknown { word: Some(error.line()) }),
         };
         let hash = records.get(source)?.hash;
         Some(match self.copies().read(hash) {
             Ok((copy, _)) => TrustState::Gone { copy, why },
             Err(error) => TrustState::Unknown {
-                word: Some(format!("its stored copy cannot be used ({})", error.in_short())),
+                word: Some(format!("its stored copy cannot be used ({})", error.line())),
             },
         })
     }
@@ -187,7 +187,7 @@ impl TrustStore {
     pub fn trust(&self, snapshot: &Snapshot, grants: Grants) -> Result<TrustState, TrustError> {
         let (hash, source) = (snapshot.hash(), snapshot.source().to_owned());
         let copy = self.change(|records, copies| {
-            let copy = copies.keep(snapshot)?;
+            let copy = copies.ensure(snapshot)?;
             let record = TrustRecord { source: source.clone(), hash, grants, at: Timestamp::now() };
             records.insert(source, record);
             Ok(copy)
@@ -198,7 +198,7 @@ impl TrustStore {
     /// Lets a source run as it was read, without a record: only its copy is stored, and the caller decides
     /// how long this lasts. For machines, where the caller that starts a run names the hash.
     pub fn admit(&self, snapshot: &Snapshot) -> Result<TrustState, TrustError> {
-        let copy = self.change(|_, copies| copies.keep(snapshot))?;
+        let copy = self.change(|_, copies| copies.ensure(snapshot))?;
         Ok(TrustState::Trusted { hash: snapshot.hash(), copy, grants: Grants::default() })
     }
 
@@ -261,7 +261,10 @@ impl TrustStore {
     ) -> Result<T, TrustError> {
         let failed = |cause| TrustError::io("write", &self.folder, cause);
         private_folder(&self.folder).map_err(failed)?;
-        let lock = private().create(true).truncate(false).open(self.folder.join("trust.lock"));
+        let lock = private_file_options()
+            .create(true)
+            .truncate(false)
+            .open(self.folder.join("trust.lock"));
         let lock = lock.map_err(failed)?;
         lock.lock().map_err(failed)?;
         let before = self.records()?;
@@ -279,7 +282,7 @@ impl TrustStore {
         let list: Vec<_> = records.values().map(TrustRecord::to_json).collect();
         let text = format!("{:#}\n", json!({"v": VERSION, "sources": list}));
         let new = self.folder.join("trust.json.new");
-        let mut file = private().create(true).truncate(true).open(&new)?;
+        let mut file = private_file_options().create(true).truncate(true).open(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, self.file())?;
@@ -363,7 +366,7 @@ fn parse(bytes: &[u8]) -> Result<Records, String> {
 }
 
 /// Options for a file that only its owner can access.
-fn private() -> OpenOptions {
+fn private_file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(0o600);
     options

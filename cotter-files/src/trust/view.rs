@@ -6,7 +6,7 @@ use std::fmt::Write;
 use crate::trust::{
     declared::{DeclaredCommand, Invocation, Pinning},
     diff::{ChangeKind, DiffLine, Difference, FileChange},
-    shown,
+    show_path,
     snapshot::{Snapshot, SnapshotItem},
     store::{Grants, TrustState},
 };
@@ -16,9 +16,9 @@ use cotter::text;
 /// and the changes since it was trusted.
 pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], standing: &TrustState) -> String {
     let mut out = String::new();
-    push(&mut out, format_args!("source  {}\n", shown(snapshot.source())));
+    push(&mut out, format_args!("source  {}\n", show_path(snapshot.source())));
     push(&mut out, format_args!("hash    {}\n", snapshot.hash()));
-    push(&mut out, format_args!("trust   {}\n", words(standing)));
+    push(&mut out, format_args!("trust   {}\n", describe_state(standing)));
     push_commands(&mut out, snapshot, declared);
     push_files(&mut out, snapshot);
     if let TrustState::Changed { difference, .. } = standing {
@@ -28,18 +28,18 @@ pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], standing: &TrustS
 }
 
 /// The maximum number of bytes shown of a file that is not text.
-const MOST_OF_OTHERS: usize = 16 * 1024;
+const MAX_BINARY_BYTES: usize = 16 * 1024;
 
 /// The number of bytes that decide whether a file is text. A text file is shown to its end, because a shell
 /// would run it to its end.
-const BEGINNING: usize = 4096;
+const TEXT_PROBE_BYTES: usize = 4096;
 
 /// Formats every file of a snapshot under its name. A file that is not text is cut, and a line below says how
 /// many bytes are left out. Lines of a file have a prefix, so they cannot imitate lines of this text.
 pub fn texts(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     for (path, item) in snapshot.items() {
-        let name = name(&shown(path));
+        let name = quote_name(&show_path(path));
         match item {
             SnapshotItem::File { executable, bytes } => {
                 let mark = if *executable { ", runs" } else { "" };
@@ -56,14 +56,14 @@ pub fn texts(snapshot: &Snapshot) -> String {
 }
 
 fn push_text(out: &mut String, bytes: &[u8]) {
-    let beginning = &bytes[..bytes.len().min(BEGINNING)];
+    let beginning = &bytes[..bytes.len().min(TEXT_PROBE_BYTES)];
     // A character that is cut in two at the end of `beginning` still counts as UTF-8.
     let is_utf8 = match std::str::from_utf8(beginning) {
         Ok(_) => true,
-        Err(cut) => cut.error_len().is_none() && bytes.len() > BEGINNING,
+        Err(cut) => cut.error_len().is_none() && bytes.len() > TEXT_PROBE_BYTES,
     };
     let is_text = bytes.starts_with(b"#!") || is_utf8 && !beginning.contains(&0);
-    let part = if is_text { bytes } else { &bytes[..bytes.len().min(MOST_OF_OTHERS)] };
+    let part = if is_text { bytes } else { &bytes[..bytes.len().min(MAX_BINARY_BYTES)] };
     for line in text::show_bytes(part).lines() {
         push(out, format_args!("  | {line}\n"));
     }
@@ -73,7 +73,7 @@ fn push_text(out: &mut String, bytes: &[u8]) {
     }
 }
 
-fn words(standing: &TrustState) -> String {
+fn describe_state(standing: &TrustState) -> String {
     match standing {
         TrustState::Unknown { word: None } => "none yet".into(),
         TrustState::Unknown { word: Some(word) } => format!("none: {}", text::show_line(word)),
@@ -102,9 +102,9 @@ fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[DeclaredComm
         push(out, format_args!("  {word}  {}\n", text::show_line(&declared.what)));
         let line = match &declared.command {
             Invocation::Shell(line) => format!("runs {}", text::show_line(line)),
-            Invocation::Words(words) => format!("runs {}", as_words(words)),
-            Invocation::Elsewhere(address) => format!("is at {}", text::show_line(address)),
-            Invocation::Told(address) => format!("tells {}", text::show_line(address)),
+            Invocation::Words(words) => format!("runs {}", quote_words(words)),
+            Invocation::Remote(address) => format!("is at {}", text::show_line(address)),
+            Invocation::Notified(address) => format!("tells {}", text::show_line(address)),
         };
         push(out, format_args!("          {line}\n"));
         if let Pinning::Open(why) = pinning {
@@ -114,7 +114,7 @@ fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[DeclaredComm
 }
 
 /// Joins words; a word with special characters is quoted, so that its ends are visible.
-fn as_words(words: &[String]) -> String {
+fn quote_words(words: &[String]) -> String {
     let plain = |word: &str| {
         !word.is_empty()
             && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./:,@%+=".contains(&b))
@@ -129,7 +129,7 @@ fn as_words(words: &[String]) -> String {
 fn push_files(out: &mut String, snapshot: &Snapshot) {
     push(out, format_args!("\nfiles ({})\n", snapshot.items().len()));
     for (path, item) in snapshot.items() {
-        let name = name(&shown(path));
+        let name = quote_name(&show_path(path));
         match item {
             SnapshotItem::File { executable, bytes } => {
                 let mark = if *executable { "runs" } else { "" };
@@ -144,7 +144,7 @@ fn push_files(out: &mut String, snapshot: &Snapshot) {
 }
 
 /// A file name, in quotes if it contains white space.
-fn name(shown: &str) -> String {
+fn quote_name(shown: &str) -> String {
     if shown.contains(char::is_whitespace) { format!("`{shown}`") } else { shown.into() }
 }
 
@@ -166,7 +166,7 @@ fn push_change(out: &mut String, change: &FileChange) {
         Some(false) => ", no longer executable",
         None => "",
     };
-    push(out, format_args!("  {kind}{mode}: {}\n", name(&shown(&change.path))));
+    push(out, format_args!("  {kind}{mode}: {}\n", quote_name(&show_path(&change.path))));
     for line in &change.lines {
         match line {
             DiffLine::Gone(line) => push(out, format_args!("    - {line}\n")),
@@ -175,7 +175,7 @@ fn push_change(out: &mut String, change: &FileChange) {
             DiffLine::Gap => out.push_str("    …\n"),
         }
     }
-    if let Some(why) = &change.left_out {
+    if let Some(why) = &change.omission {
         push(out, format_args!("    ({why})\n"));
     }
 }

@@ -22,7 +22,7 @@ use crate::trust::snapshot::{Hash, Snapshot};
 /// The quiet time without events before the contents are read.
 const QUIET: Duration = Duration::from_millis(100);
 /// The maximum time to wait for quiet.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Watches files and folders, which may not exist yet.
 ///
@@ -34,15 +34,15 @@ pub struct FileWatcher {
     /// The user's own targets: links in them and on the way to them are followed.
     own: Vec<PathBuf>,
     /// Targets that came from others: links are not followed.
-    brought: Vec<PathBuf>,
+    foreign: Vec<PathBuf>,
     watcher: RecommendedWatcher,
     events: Arc<Notify>,
-    about: Arc<Mutex<Vec<PathBuf>>>,
+    watched_paths: Arc<Mutex<Vec<PathBuf>>>,
     /// The watched folders, each without its subfolders.
-    armed: BTreeSet<PathBuf>,
-    held: Option<Vec<ContentState>>,
+    watched_folders: BTreeSet<PathBuf>,
+    last_contents: Option<Vec<ContentState>>,
     /// True if an event has not been processed yet.
-    stirred: bool,
+    has_pending_event: bool,
 }
 
 /// The maximum number of folders that are watched below one target.
@@ -51,10 +51,10 @@ const MOST_FOLDERS: usize = 4096;
 /// The contents of a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ContentState {
-    Nothing,
-    These(Hash),
+    Missing,
+    Hashed(Hash),
     /// The contents are unknown: any event may be a change.
-    Something,
+    Unknown,
 }
 
 impl FileWatcher {
@@ -78,47 +78,47 @@ impl FileWatcher {
         let watcher = RecommendedWatcher::new(told, config).map_err(io::Error::other)?;
         let mut watch = FileWatcher {
             own: own.into_iter().collect(),
-            brought: brought.into_iter().collect(),
+            foreign: brought.into_iter().collect(),
             watcher,
             events,
-            about,
-            armed: BTreeSet::new(),
-            held: None,
-            stirred: false,
+            watched_paths: about,
+            watched_folders: BTreeSet::new(),
+            last_contents: None,
+            has_pending_event: false,
         };
-        watch.arm()?;
+        watch.update_watches()?;
         Ok(watch)
     }
 
     /// Waits until the contents of a target change. A caller can drop the future without losing a change.
     pub async fn changed(&mut self) {
         loop {
-            if !self.stirred {
+            if !self.has_pending_event {
                 self.events.notified().await;
-                self.stirred = true;
+                self.has_pending_event = true;
             }
             let since = Instant::now();
-            while since.elapsed() < PATIENCE && timeout(QUIET, self.events.notified()).await.is_ok()
+            while since.elapsed() < MAX_WAIT && timeout(QUIET, self.events.notified()).await.is_ok()
             {
             }
             // New folders are watched before the contents are read, so that a later change causes an event.
-            let armed = self.arm();
-            let (own, brought) = (self.own.clone(), self.brought.clone());
-            let held = tokio::task::spawn_blocking(move || hold(&own, &brought)).await.ok();
-            let is_known =
-                held.as_ref().is_some_and(|held| !held.contains(&ContentState::Something));
-            self.stirred = false;
-            if armed.is_ok() && is_known && held == self.held {
+            let armed = self.update_watches();
+            let (own, brought) = (self.own.clone(), self.foreign.clone());
+            let held =
+                tokio::task::spawn_blocking(move || read_contents(&own, &brought)).await.ok();
+            let is_known = held.as_ref().is_some_and(|held| !held.contains(&ContentState::Unknown));
+            self.has_pending_event = false;
+            if armed.is_ok() && is_known && held == self.last_contents {
                 continue;
             }
-            self.held = held;
+            self.last_contents = held;
             return;
         }
     }
 
     /// Watches each existing target with its subfolders, and every folder on the path to it, because any of
     /// them may be replaced.
-    fn arm(&mut self) -> io::Result<()> {
+    fn update_watches(&mut self) -> io::Result<()> {
         let mut own: Vec<_> = self.own.clone();
         for target in &self.own {
             let real = target.canonicalize().ok();
@@ -126,8 +126,8 @@ impl FileWatcher {
             own.extend(target.ancestors().filter(|way| way.is_symlink()).map(Path::to_owned));
             own.extend(real.filter(|real| real != target));
         }
-        let about = own.iter().chain(&self.brought).cloned().collect();
-        *self.about.lock().unwrap_or_else(PoisonError::into_inner) = about;
+        let about = own.iter().chain(&self.foreign).cloned().collect();
+        *self.watched_paths.lock().unwrap_or_else(PoisonError::into_inner) = about;
         let mut wanted = BTreeSet::new();
         let around = |target: &PathBuf, wanted: &mut BTreeSet<PathBuf>| {
             let folders = target.ancestors().skip(1).filter(|folder| folder.is_dir());
@@ -142,7 +142,7 @@ impl FileWatcher {
         for folder in &wanted {
             self.watch(folder).map_err(io::Error::other)?;
         }
-        for target in &self.brought.clone() {
+        for target in &self.foreign.clone() {
             let mut brought = folders_below(target);
             brought.retain(|folder| !wanted.contains(folder));
             let mut above = BTreeSet::new();
@@ -151,10 +151,10 @@ impl FileWatcher {
             brought.retain(|folder| self.watch(folder).is_ok());
             wanted.extend(brought);
         }
-        for folder in self.armed.difference(&wanted) {
+        for folder in self.watched_folders.difference(&wanted) {
             let _ = self.watcher.unwatch(folder);
         }
-        self.armed = wanted;
+        self.watched_folders = wanted;
         Ok(())
     }
 
@@ -180,13 +180,13 @@ fn folders_below(target: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn hold(own: &[PathBuf], brought: &[PathBuf]) -> Vec<ContentState> {
+fn read_contents(own: &[PathBuf], brought: &[PathBuf]) -> Vec<ContentState> {
     let held = |target: io::Result<PathBuf>| match target {
-        Err(cause) if cause.kind() == io::ErrorKind::NotFound => ContentState::Nothing,
-        Err(_) => ContentState::Something,
-        Ok(source) => match Snapshot::watched(&source) {
-            Ok(snapshot) => ContentState::These(snapshot.hash()),
-            Err(_) => ContentState::Something,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => ContentState::Missing,
+        Err(_) => ContentState::Unknown,
+        Ok(source) => match Snapshot::take_for_comparison(&source) {
+            Ok(snapshot) => ContentState::Hashed(snapshot.hash()),
+            Err(_) => ContentState::Unknown,
         },
     };
     let there = |target: &PathBuf| target.symlink_metadata().map(|_| target.clone());
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     /// Waits for a change that must come, and panics after 20 seconds.
-    async fn comes(watch: &mut FileWatcher) {
+    async fn expect_change(watch: &mut FileWatcher) {
         let come = timeout(Duration::from_secs(20), watch.changed()).await;
         come.expect("a change is noticed");
     }
@@ -231,27 +231,27 @@ mod tests {
         let mut watch = FileWatcher::new([file.clone()], [extensions.clone()]).unwrap();
         // A folder on the path is created, then the file in it.
         fs::create_dir(root.join("home")).unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         fs::write(&file, "1").unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         // The file is replaced by a rename, as editors do.
         fs::write(root.join("home/other"), "2").unwrap();
         fs::rename(root.join("home/other"), &file).unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         // A whole folder is moved in; later a file deep below it is written.
         fs::create_dir_all(root.join("made/skills/deep")).unwrap();
         fs::rename(root.join("made"), &extensions).unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         fs::write(extensions.join("skills/deep/SKILL.md"), "x").unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         fs::remove_dir_all(&extensions).unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         fs::create_dir_all(extensions.join("hooks")).unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         fs::write(extensions.join("hooks/a.yaml"), "x").unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         fs::remove_file(&file).unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
     }
 
     #[tokio::test]
@@ -261,13 +261,13 @@ mod tests {
         let file = root.join("settings.json");
         let mut watch = FileWatcher::new([file.clone()], []).unwrap();
         fs::write(&file, "1").unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         fs::write(&file, "1").unwrap();
         fs::write(root.join("beside"), "1").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"1");
         assert!(is_quiet(&mut watch).await);
         fs::write(&file, "2").unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
     }
 
     #[cfg(unix)]
@@ -280,7 +280,7 @@ mod tests {
         std::os::unix::fs::symlink(root.join("dotfiles/s.json"), root.join("s.json")).unwrap();
         let mut watch = FileWatcher::new([root.join("s.json")], []).unwrap();
         fs::write(root.join("dotfiles/s.json"), "2").unwrap();
-        comes(&mut watch).await;
+        expect_change(&mut watch).await;
         fs::write(root.join("dotfiles/s.json"), "2").unwrap();
         assert!(is_quiet(&mut watch).await);
     }

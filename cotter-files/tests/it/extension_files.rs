@@ -371,7 +371,7 @@ fn with_files(
     let agent = builder.tool(bash).workspace(Workspace::new(&project)).build().unwrap();
     let loaded = extensions::load(folder.path(), loading);
     let owner = Owner::new(loading.origin.clone(), "files");
-    let loaded = loaded.fit(&owner, &mut TakenNames::of(&agent, &[]));
+    let loaded = loaded.drop_taken_names(&owner, &mut TakenNames::of(&agent, &[]));
     agent.extend(owner, |unit| loaded.register(unit)).unwrap();
     (agent, loaded.diagnostics)
 }

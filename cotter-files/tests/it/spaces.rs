@@ -80,7 +80,7 @@ impl HookHost for Pretended {
             stdout,
             stderr: vec![],
             remarks: vec![],
-            refused: vec![],
+            blocked_accesses: vec![],
         };
         Box::pin(async move { Ok(ran) })
     }
@@ -296,8 +296,9 @@ async fn c14_s3_a_space_rewrites_only_with_the_grant() {
         let session = agent.new_session().await.unwrap();
         session.prompt("go").reply().await.unwrap();
         shown += &cotter_test::transcript(&session);
-        let ours =
-            |hook: &cotter::registry::generation::HookInfo| hook.owner.is(&space::owner("deploy"));
+        let ours = |hook: &cotter::registry::generation::HookInfo| {
+            hook.owner.is_same_unit(&space::owner("deploy"))
+        };
         let powers = agent.hooks().into_iter().filter(ours).map(|hook| hook.power.as_str());
         shown += &format!("{:?}\n", powers.collect::<Vec<_>>());
     }

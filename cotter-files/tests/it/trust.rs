@@ -74,7 +74,7 @@ impl World {
 
     /// The trust state of the folder, in a few words.
     fn stands(&self) -> String {
-        self.plain(&told(&self.store().standing(&self.take())))
+        self.plain(&told(&self.store().state(&self.take())))
     }
 
     fn plain(&self, text: &str) -> String {
@@ -296,7 +296,7 @@ fn s6_trust_is_given_shown_lost_and_taken_back() {
     // Equal contents in another folder are not trusted there.
     world.trust();
     fs::rename(world.path("p"), world.path("q")).unwrap();
-    let elsewhere = world.store().look(&world.path("q/.cotter")).unwrap();
+    let elsewhere = world.store().read_state(&world.path("q/.cotter")).unwrap();
     assert_eq!(told(&elsewhere), "unknown");
     assert!(world.store().untrust(&world.path("p/.cotter")).unwrap(), "also when it is gone");
 }
@@ -350,7 +350,7 @@ fn s6_a_copy_that_was_touched_is_never_used() {
     let check = |damage: &dyn Fn(&Path), expected: Expect| {
         let world = World::new();
         world.trust();
-        let TrustState::Trusted { copy, .. } = world.store().standing(&world.take()) else {
+        let TrustState::Trusted { copy, .. } = world.store().state(&world.take()) else {
             panic!("it is trusted");
         };
         for folder in [&copy, &copy.join("hooks")] {
@@ -490,8 +490,8 @@ fn s6_sources_whose_names_are_no_text_are_kept_apart() {
         .collect();
     let store = world.store();
     store.trust(&Snapshot::take(&odd[0]).unwrap(), Grants::default()).unwrap();
-    assert_eq!(told(&store.look(&odd[0]).unwrap()), "trusted");
-    assert_eq!(told(&store.look(&odd[1]).unwrap()), "unknown");
+    assert_eq!(told(&store.read_state(&odd[0]).unwrap()), "trusted");
+    assert_eq!(told(&store.read_state(&odd[1]).unwrap()), "unknown");
     assert!(store.untrust(&odd[0]).unwrap());
 }
 
@@ -509,7 +509,7 @@ fn s6_many_writers_at_once_lose_no_word() {
                 store.trust(&snapshot, Grants::default()).unwrap();
                 assert!(store.untrust(source).unwrap());
                 store.trust(&snapshot, Grants::default()).unwrap();
-                assert_eq!(told(&store.look(source).unwrap()), "trusted");
+                assert_eq!(told(&store.read_state(source).unwrap()), "trusted");
             });
         }
     });
@@ -572,7 +572,7 @@ fn s6_a_kill_at_any_moment_leaves_a_store_that_can_be_read() {
             version(&world.path(""), turn);
             assert_eq!(world.take().hash(), *hash);
             let known = records.iter().any(|record| record.hash == *hash);
-            match told(&world.store().standing(&world.take())).as_str() {
+            match told(&world.store().state(&world.take())).as_str() {
                 "trusted" => assert!(known, "round {round}"),
                 "changed: 1" => assert!(!known && !records.is_empty(), "round {round}"),
                 "unknown" => assert!(records.is_empty(), "round {round}"),
@@ -630,7 +630,7 @@ fn s8_a_worktree_shares_trust_where_git_lists_it_and_contents_are_equal() {
     world.write("tree/.git", format!("gitdir: {}\n", own.display()));
     world.write("p/.git/worktrees/tree/commondir", "../..\n");
     let store = world.store();
-    let stands = || told(&store.look(&world.path("tree/.cotter")).unwrap());
+    let stands = || told(&store.read_state(&world.path("tree/.cotter")).unwrap());
     world.trust();
     assert_eq!(stands(), "unknown", "a file that anybody can write is no list of git's");
     world.write("p/.git/worktrees/tree/gitdir", format!("{}\n", world.path("tree/.git").display()));
@@ -649,7 +649,7 @@ fn s8_a_worktree_shares_trust_where_git_lists_it_and_contents_are_equal() {
     // A folder with the same name elsewhere in the repository is another source.
     world.write("p/sub/.cotter/settings.json", "{}\n");
     world.program("p/sub/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
-    assert_eq!(told(&store.look(&world.path("p/sub/.cotter")).unwrap()), "unknown");
+    assert_eq!(told(&store.read_state(&world.path("p/sub/.cotter")).unwrap()), "unknown");
 }
 
 #[test]
@@ -794,7 +794,7 @@ fn s29_the_view_shows_everything_and_hides_nothing() {
     ];
     let show = |world: &World, declared: &[DeclaredCommand]| {
         let snapshot = world.take();
-        let shown = view(&snapshot, declared, &world.store().standing(&snapshot));
+        let shown = view(&snapshot, declared, &world.store().state(&snapshot));
         world.plain(&shown)
     };
     expect![[r#"
@@ -872,14 +872,14 @@ fn s6_a_difference_is_bounded_and_says_what_it_leaves_out() {
     (0..30).for_each(|n| _ = world.write(format!("p/.cotter/many/{n}"), &many));
     world.write("p/.cotter/long", "x\n".repeat(200_000));
     let snapshot = world.take();
-    let TrustState::Changed { difference, .. } = world.store().standing(&snapshot) else {
+    let TrustState::Changed { difference, .. } = world.store().state(&snapshot) else {
         panic!("it changed");
     };
     let told: Vec<_> = difference
         .changes
         .iter()
         .map(|change| {
-            let why = change.left_out.clone().unwrap_or_default();
+            let why = change.omission.clone().unwrap_or_default();
             format!("{}: {} lines, {why}", change.path.display(), change.lines.len())
         })
         .collect();

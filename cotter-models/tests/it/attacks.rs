@@ -444,7 +444,7 @@ async fn two_requests_refused_at_once_both_retry_without_thoughts() {
     let (one, other) = tokio::join!(deltas(&model, asked()), deltas(&model, asked()));
     for text_part in [one, other] {
         let error = text_part[0].as_ref().expect_err("it is refused");
-        assert!(error.kind.is_passing(), "{error}");
+        assert!(error.kind.is_temporary(), "{error}");
     }
     assert!(reply_deltas(&model, asked()).await.contains("text \"Well.\""));
 }

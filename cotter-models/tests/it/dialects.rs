@@ -235,7 +235,7 @@ async fn thoughts_unknown_to_the_provider_are_left_out() {
         };
         let first = deltas(&model, asked()).await;
         let error = first[0].as_ref().expect_err("they are refused");
-        assert_eq!((error.kind.is_passing(), error.retry_after), (true, Some(Duration::ZERO)));
+        assert_eq!((error.kind.is_temporary(), error.retry_after), (true, Some(Duration::ZERO)));
         for _ in 0..2 {
             let text_part = reply_deltas(&model, asked()).await;
             assert!(text_part.contains("text \"Fine.\"\n"), "{dialect:?} {text_part}");

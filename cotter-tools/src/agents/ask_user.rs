@@ -107,7 +107,7 @@ impl Hook for AskUser {
             }
             let answer = tokio::time::timeout(self.limit, question.ask(call.cx())).await;
             match answer.ok().flatten() {
-                Some(answer) => Ok(answer.to_output()),
+                Some(answer) => Ok(answer.into_output()),
                 None if call.cx().cancel().is_cancelled() => {
                     Err(ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran."))
                 }
@@ -192,7 +192,7 @@ struct UserAnswer {
 }
 
 impl UserAnswer {
-    fn to_output(self) -> ToolOutput {
+    fn into_output(self) -> ToolOutput {
         let quoted: Vec<_> = self.chosen.iter().map(|option| format!("\"{option}\"")).collect();
         let said = self.said.as_deref().map(str::trim);
         let words = match (quoted.join(" and "), said) {

@@ -198,7 +198,7 @@ fn paths_in(line: &str, workspace: &Workspace) -> Vec<PathBuf> {
             || path.parent().is_some_and(|above| above != workspace.cwd() && above.is_dir())
     };
     candidates
-        .filter_map(|word| paths::touched(word, workspace).into_iter().next())
+        .filter_map(|word| paths::touched_paths(word, workspace).into_iter().next())
         .filter(is_there)
         .collect()
 }

@@ -135,7 +135,7 @@ fn risk(server: &McpServer, definition: &Definition) -> (Zone, Vec<Doubt>) {
 /// A server's text for the model: hidden characters visible, no fake notes, clipped.
 fn sanitize(words: &str) -> String {
     let shown = text::show(words);
-    let mut sanitize = text::without_notes(&shown);
+    let mut sanitize = text::escape_note_tags(&shown);
     if sanitize.len() > DESCRIPTION_BYTES {
         let left_out = sanitize.len() - DESCRIPTION_BYTES;
         sanitize.truncate(sanitize.floor_char_boundary(DESCRIPTION_BYTES));

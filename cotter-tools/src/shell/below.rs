@@ -67,7 +67,7 @@ pub(crate) fn look(folder: &Path, deep: &Deep, workspace: &Workspace) -> Below {
                 Ok(kind) if kind.is_dir() => left.push(path),
                 Ok(kind) if kind.is_symlink() && deep.follows && minded() => {
                     let target =
-                        paths::touched(&path.to_string_lossy(), workspace).into_iter().next();
+                        paths::touched_paths(&path.to_string_lossy(), workspace).into_iter().next();
                     below.outside.extend(target.filter(|target| !workspace.is_readable(target)));
                 }
                 Ok(kind) if kind.is_file() && minded() => {

@@ -12,7 +12,7 @@ use std::{
 use cotter::{
     Workspace,
     builtin::is_protected,
-    fs::{paths, workspace::is_harmless},
+    fs::{paths, workspace::is_harmless_device},
     permission::{
         Zone,
         facts::{CommandWord as Told, CommandWordKind, Doubt, Facts, SimpleCommand},
@@ -943,7 +943,7 @@ impl<'a> ScriptWalk<'a> {
         }
         // Links such as `/dev/stderr` resolve to this process's own files, which is meaningless
         // here.
-        if is_harmless(Path::new(text)) && !text.contains("..") {
+        if is_harmless_device(Path::new(text)) && !text.contains("..") {
             return vec![text.into()];
         }
         let absolute = text.starts_with('/');
@@ -972,12 +972,12 @@ impl<'a> ScriptWalk<'a> {
                 let stem = text[..text.find(['*', '?', '[']).unwrap_or(text.len())].to_owned();
                 let folder = &stem[..stem.rfind('/').map_or(0, |at| at + 1)];
                 let spelled = if field.is_known() { text } else { folder };
-                found.extend(paths::touched(
+                found.extend(paths::touched_paths(
                     if spelled.is_empty() { "." } else { spelled },
                     workspace,
                 ));
             }
-            found.extend(names.iter().flat_map(|name| paths::touched(name, workspace)));
+            found.extend(names.iter().flat_map(|name| paths::touched_paths(name, workspace)));
         }
         found
     }

@@ -106,7 +106,7 @@ impl Machine {
         let base = HookLocation {
             folder: folder.clone(),
             confined: command_hook::is_confined(owner),
-            starts,
+            host: starts,
         };
         let hooks = load_hooks(&folder).unwrap();
         let settings = settings(&folder.join("settings.json"));

@@ -76,7 +76,7 @@ impl Machine {
         let hooks = CommandHook::read_all(document.root()).unwrap();
         let starts: Arc<dyn HookHost> =
             Arc::new(HookRunner::new(self.runner.clone(), self.variables.clone()));
-        let base = HookLocation { folder, confined: command_hook::is_confined(who), starts };
+        let base = HookLocation { folder, confined: command_hook::is_confined(who), host: starts };
         let put = |unit: &mut Registry| command_hook::register_all(unit, &hooks, &base);
         agent.extend(who.clone(), put).unwrap();
         let session = agent.new_session().await.unwrap();

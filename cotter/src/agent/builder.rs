@@ -295,14 +295,14 @@ impl AgentBuilder {
             config: RwLock::new(Arc::new(self.config)),
             environment: self.environment,
             mention_mode: self.mention_mode,
-            invoking,
+            invoke_tool_names: invoking,
             workspace: self.workspace,
             limits: self.limits,
             scope: scope.map_err(|cause| RegisterError::new(format!("scope: {cause}")))?,
             spill: self.spill,
             main: OnceCell::new(),
-            told: OnceCell::new(),
-            face: RwLock::default(),
+            hooks_notified: OnceCell::new(),
+            view: RwLock::default(),
             parent: None,
         })))
     }

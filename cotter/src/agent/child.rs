@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The greatest depth of nested agents and calls.
-pub(crate) const DEEPEST: u8 = 4;
+pub(crate) const MAX_DEPTH: u8 = 4;
 
 /// The run that a child works for.
 pub(crate) struct ParentRun {
@@ -56,7 +56,7 @@ impl ChildBuilder {
         // The parent's budget already limits the child, so the child has no budget of its own. It has as
         // many steps as its parent, because steps are counted per agent.
         (limits.max_budget_usd, limits.max_tokens) = (None, None);
-        let allowed = cx.shares().filter_map(|share| share.max_turns);
+        let allowed = cx.reservations().filter_map(|share| share.max_turns);
         limits.max_steps = limits.max_steps.into_iter().chain(allowed).min();
         ChildBuilder { config: AgentConfig::new("child"), model: None, limits, cx }
     }
@@ -97,28 +97,29 @@ impl ChildBuilder {
         self
     }
 
-    fn named(&self, name: &str) -> Result<Arc<dyn Model>, RegisterError> {
-        let found = self.cx.session().agent.model_named(name);
+    fn find_model(&self, name: &str) -> Result<Arc<dyn Model>, RegisterError> {
+        let found = self.cx.session().agent.find_model(name);
         found.map_err(|error| RegisterError::new(error.message))
     }
 
     /// Builds the agent. Fails if agents are nested too deep, or the model is unknown.
     pub fn build(self) -> Result<Agent, RegisterError> {
-        if depth(&self.cx) >= DEEPEST {
-            let why = format!("agents and calls are nested {DEEPEST} deep, and may not be deeper");
+        if depth(&self.cx) >= MAX_DEPTH {
+            let why =
+                format!("agents and calls are nested {MAX_DEPTH} deep, and may not be deeper");
             return Err(RegisterError::new(why));
         }
         if self.cx.is_dry_run() {
             return Err(RegisterError::new("hooks are only tried here: nobody works for them"));
         }
-        let call_id = match &self.cx.speaker {
+        let call_id = match &self.cx.author {
             NoteAuthor::Tool(calling) => Some(calling.call_id.clone()),
             _ => None,
         };
         let model = match (&self.model, &self.config.model) {
             (Some(model), _) => Some(model.clone()),
             (None, None) => None,
-            (None, Some(name)) => Some(self.named(name)?),
+            (None, Some(name)) => Some(self.find_model(name)?),
         };
         let parent = ParentRun { cx: self.cx, call_id };
         Agent::child(parent, self.config, model, self.limits)
@@ -174,6 +175,6 @@ impl Log for ParentLog {
 
     fn sync_behind(&mut self) {
         // The next append reports a failed sync.
-        let _ = self.0.state().commit_behind();
+        let _ = self.0.state().commit_and_start_sync();
     }
 }

@@ -37,7 +37,7 @@ pub use crate::agent::session::reservation::{BudgetShare, TaskAllowance};
 use crate::{
     agent::{
         Agent,
-        child::{ChildBuilder, DEEPEST},
+        child::{ChildBuilder, MAX_DEPTH},
         cx::Cx,
         session::{Session, active_run::EntrySource, budget, cache_break::ToolLimit},
         step_cx::StepCx,
@@ -209,7 +209,7 @@ impl Controls {
     /// are accepted. So every call in the history has exactly one result.
     pub fn append_message(&self, message: Message) -> Result<SmolStr, StoreError> {
         self.session().state().check_paired(&message)?;
-        self.session().store_by(EntryBody::Message(message), self.by())
+        self.session().store_by(EntryBody::Message(message), self.entry_source())
     }
 
     /// The entries from root to leaf.
@@ -219,17 +219,17 @@ impl Controls {
 
     /// Adds an extension's own entry and returns its id.
     pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
-        self.session().save_entry_by(fields, self.by())
+        self.session().save_entry_by(fields, self.entry_source())
     }
 
     /// The system prompt.
     pub fn system_prompt(&self) -> Arc<str> {
-        self.step_cx().face.system.clone()
+        self.step_cx().view.system.clone()
     }
 
     /// The tools in force.
     pub fn tools(&self) -> Arc<ToolSet> {
-        self.step_cx().face.tools.clone()
+        self.step_cx().view.tools.clone()
     }
 
     /// Limits this session to some of the agent's tools from the next step on. Unknown names are ignored. A
@@ -244,8 +244,9 @@ impl Controls {
     }
 
     fn limit_tools(&self, to: Option<Arc<[SmolStr]>>) {
-        let by = self.step_cx().speaker().map_or("session".into(), |owner| owner.to_smolstr());
-        self.session().state().choose_by(self.by()).active_tools = ToolLimit { to, by };
+        let by = self.step_cx().acting_owner().map_or("session".into(), |owner| owner.to_smolstr());
+        self.session().state().overrides_mut_by(self.entry_source()).active_tools =
+            ToolLimit { to, by };
     }
 
     /// The model that the next request goes to.
@@ -261,10 +262,10 @@ impl Controls {
         let name = model.name().clone();
         let mut state = self.session().state();
         let old = match scope {
-            ModelScope::Turn => state.choose().turn_model.replace(model),
+            ModelScope::Turn => state.overrides_mut().turn_model.replace(model),
             ModelScope::Session => {
-                state.add(EntryBody::ModelChange(name), self.by())?;
-                state.choose_by(self.by()).model.replace(model)
+                state.add(EntryBody::ModelChange(name), self.entry_source())?;
+                state.overrides_mut_by(self.entry_source()).model.replace(model)
             }
         };
         drop(state);
@@ -274,7 +275,7 @@ impl Controls {
 
     /// The model of that name, or an error: one of the agent's own models, or one in its directory.
     pub fn find_model(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
-        self.agent().model_named(name)
+        self.agent().find_model(name)
     }
 
     /// The models that can be reached by name.
@@ -285,21 +286,21 @@ impl Controls {
     /// The API key of a provider. Keys stay in the core: only the program, the operator and the user get
     /// them; every other owner gets `None`.
     pub fn resolve_api_key(&self, provider: &str) -> Option<String> {
-        let owner = self.step_cx().speaker()?;
+        let owner = self.step_cx().acting_owner()?;
         let trusted = matches!(owner.origin, Origin::Embedder | Origin::Operator | Origin::User);
         trusted.then(|| self.agent().directory().api_key(provider)).flatten()
     }
 
     /// The thinking level of the model.
     pub fn thinking_level(&self) -> Thinking {
-        self.session().state().choices().thinking
+        self.session().state().overrides().thinking
     }
 
     /// Sets the thinking level from the next request on.
     pub fn set_thinking_level(&self, level: Thinking) -> Result<(), StoreError> {
         let mut state = self.session().state();
-        state.add(EntryBody::ThinkingLevel(level.as_str().into()), self.by())?;
-        state.choose_by(self.by()).thinking = level;
+        state.add(EntryBody::ThinkingLevel(level.as_str().into()), self.entry_source())?;
+        state.overrides_mut_by(self.entry_source()).thinking = level;
         Ok(())
     }
 
@@ -353,9 +354,9 @@ impl Controls {
 
     /// The names of the subagents that may be called here.
     pub fn subagents(&self) -> Vec<SmolStr> {
-        let [_, invoking] = self.agent().invoking_tools();
-        let face = self.step_cx().face;
-        match face.tools.row(invoking) {
+        let [_, invoking] = self.agent().invoke_tool_names();
+        let face = self.step_cx().view;
+        match face.tools.entry(invoking) {
             Some(_) => face.subagents().map(|mention| mention.name.clone()).collect(),
             None => vec![],
         }
@@ -372,7 +373,7 @@ impl Controls {
 
     /// Returns a handle that spends from a share: its requests, calls and agents do.
     pub fn spending(&self, share: &BudgetShare) -> Controls {
-        Controls::new(self.cx.paid_from(share.0.clone()))
+        Controls::new(self.cx.with_reservation(share.0.clone()))
     }
 
     /// Builds a child of this run, under the run's policy, ledger and budget.
@@ -381,7 +382,7 @@ impl Controls {
     }
 
     /// The source of added entries: the prompt that is being staged, or others.
-    pub(crate) fn by(&self) -> EntrySource {
+    pub(crate) fn entry_source(&self) -> EntrySource {
         if self.is_staging() { EntrySource::Prompt } else { EntrySource::Others }
     }
 
@@ -396,13 +397,13 @@ impl Controls {
 
     /// The context in which hooks are asked for a handler's own action. Fails if such actions are nested
     /// too deep: a hook whose action asks the same hook again must end.
-    pub(crate) fn aside(&self) -> Result<StepCx, ControlError> {
-        if self.cx.asides >= DEEPEST {
-            let message = format!("hooks are nested {DEEPEST} deep, and may not be deeper");
+    pub(crate) fn nested_step_cx(&self) -> Result<StepCx, ControlError> {
+        if self.cx.aside_depth >= MAX_DEPTH {
+            let message = format!("hooks are nested {MAX_DEPTH} deep, and may not be deeper");
             return Err(ControlError { code: "nested".into(), message });
         }
         let mut cx = self.cx.clone();
-        cx.asides += 1;
+        cx.aside_depth += 1;
         Ok(StepCx::of(&cx))
     }
 
@@ -410,9 +411,9 @@ impl Controls {
     /// staged.
     pub(crate) fn is_within_a_step(&self) -> bool {
         let busy = self.session().state().is_busy();
-        match &self.cx.speaker {
+        match &self.cx.author {
             NoteAuthor::Hook(_) | NoteAuthor::Tool(_) => busy,
-            NoteAuthor::Runtime | NoteAuthor::Called(_) => busy && !self.is_staging(),
+            NoteAuthor::Runtime | NoteAuthor::Named(_) => busy && !self.is_staging(),
         }
     }
 }

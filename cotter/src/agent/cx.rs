@@ -59,13 +59,13 @@ use crate::{
 pub struct Cx {
     pub(crate) run: Arc<RunCx>,
     /// The author of notes and the actor of actions from this context.
-    pub(crate) speaker: NoteAuthor,
+    pub(crate) author: NoteAuthor,
     /// The number of tool calls that this context is nested in.
     pub(crate) depth: u8,
     /// The number of handlers' own requests, builds and compactions that this context is nested in.
-    pub(crate) asides: u8,
+    pub(crate) aside_depth: u8,
     /// The reservation that pays for this context, if there is one.
-    pub(crate) share: Option<Arc<Reservation>>,
+    pub(crate) reservation: Option<Arc<Reservation>>,
     clock: Option<HandlerClocks>,
     /// True if hooks are only tried.
     dry_run: bool,
@@ -80,9 +80,9 @@ pub(crate) struct RunCx {
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Budget,
     /// The number of runs and calls started from within this run, besides the model's own.
-    pub(crate) started: AtomicU32,
+    pub(crate) nested_count: AtomicU32,
     /// Fires when the run is aborted or over; created for the run's first child.
-    pub(crate) over: OnceLock<CancellationToken>,
+    pub(crate) end_token: OnceLock<CancellationToken>,
     /// The messages that the person was told once in a step: the step, the subject and the text.
     pub(crate) told: Mutex<Vec<(u32, String, String)>>,
 }
@@ -91,7 +91,7 @@ pub(crate) struct RunCx {
 pub(crate) const REMARK_CHARS: usize = 4000;
 
 /// The token for a child that starts after the end of its run: it has already fired.
-static OVER: LazyLock<CancellationToken> = LazyLock::new(|| {
+static ENDED_TOKEN: LazyLock<CancellationToken> = LazyLock::new(|| {
     let over = CancellationToken::new();
     over.cancel();
     over
@@ -103,23 +103,23 @@ impl RunCx {
     }
 
     /// A token for a child of this run. It fires when the run is aborted or ends.
-    pub(crate) fn cancel_below(&self) -> CancellationToken {
-        self.over.get_or_init(|| self.cancel.child_token()).child_token()
+    pub(crate) fn new_child_cancel(&self) -> CancellationToken {
+        self.end_token.get_or_init(|| self.cancel.child_token()).child_token()
     }
 
     /// Ends the run for its children: their tokens fire.
     pub(crate) fn end(&self) {
-        self.over.get_or_init(|| OVER.clone()).cancel();
+        self.end_token.get_or_init(|| ENDED_TOKEN.clone()).cancel();
     }
 
     /// True if the run has ended, or was aborted after its first child started.
     pub(crate) fn is_over(&self) -> bool {
-        self.over.get().is_some_and(CancellationToken::is_cancelled)
+        self.end_token.get().is_some_and(CancellationToken::is_cancelled)
     }
 
     /// The next number for a run or a call that is started from within.
-    pub(crate) fn next_started(&self) -> u32 {
-        self.started.fetch_add(1, Ordering::Relaxed) + 1
+    pub(crate) fn next_nested_number(&self) -> u32 {
+        self.nested_count.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
@@ -127,37 +127,37 @@ impl Cx {
     pub(crate) fn new(run: Arc<RunCx>) -> Self {
         Cx {
             run,
-            speaker: NoteAuthor::Runtime,
+            author: NoteAuthor::Runtime,
             depth: 0,
-            asides: 0,
-            share: None,
+            aside_depth: 0,
+            reservation: None,
             clock: None,
             dry_run: false,
         }
     }
 
     /// Returns this context for a dry run: hooks are only tried.
-    pub(crate) fn dry(self) -> Self {
+    pub(crate) fn for_dry_run(self) -> Self {
         Cx { dry_run: true, ..self }
     }
 
-    pub(crate) fn for_waiting(&self, clock: HandlerClocks) -> Self {
+    pub(crate) fn with_clocks(&self, clock: HandlerClocks) -> Self {
         Cx { clock: Some(clock), ..self.clone() }
     }
 
     /// Returns this context with another author.
-    pub(crate) fn spoken_by(&self, speaker: NoteAuthor) -> Self {
-        Cx { speaker, ..self.clone() }
+    pub(crate) fn with_author(&self, speaker: NoteAuthor) -> Self {
+        Cx { author: speaker, ..self.clone() }
     }
 
     /// Returns this context, paid from a reservation.
-    pub(crate) fn paid_from(&self, share: Arc<Reservation>) -> Self {
-        Cx { share: Some(share), ..self.clone() }
+    pub(crate) fn with_reservation(&self, share: Arc<Reservation>) -> Self {
+        Cx { reservation: Some(share), ..self.clone() }
     }
 
     /// The reservations that pay for this context, the nearest first.
-    pub(crate) fn shares(&self) -> impl Iterator<Item = &Arc<Reservation>> {
-        std::iter::successors(self.share.as_ref(), |share| share.within.as_ref())
+    pub(crate) fn reservations(&self) -> impl Iterator<Item = &Arc<Reservation>> {
+        std::iter::successors(self.reservation.as_ref(), |share| share.parent.as_ref())
     }
 
     /// This context, then the context that built its agent, and so on up to the root.
@@ -199,17 +199,17 @@ impl Cx {
 
     /// Records the result of a hook that the run did not wait for. It is stored with the next commit; after
     /// the end of a run, at once.
-    pub(crate) fn ran_alone(&self, point: PointId, ran: HandlerRun) {
+    pub(crate) fn record_detached_run(&self, point: PointId, ran: HandlerRun) {
         let step_cx = StepCx::of(self);
-        if step_cx.store_ran(point, None, vec![ran]) && self.run.is_over() {
-            step_cx.store_late();
+        if step_cx.stage_hook_runs(point, None, vec![ran]) && self.run.is_over() {
+            step_cx.commit_after_run();
         }
     }
 
     /// Sends listeners a piece of a tool's output while the tool runs.
     pub(crate) fn stream_output(&self, call_id: &SmolStr, text: &str) {
-        let step_cx = StepCx::of(&self.spoken_by(NoteAuthor::Runtime));
-        if step_cx.is_heard() && !text.is_empty() {
+        let step_cx = StepCx::of(&self.with_author(NoteAuthor::Runtime));
+        if step_cx.has_listeners() && !text.is_empty() {
             step_cx.emit(EventKind::ToolOutput { call_id: call_id.clone(), text: text.into() });
         }
     }
@@ -218,7 +218,7 @@ impl Cx {
     pub(crate) fn may_look_into(&self, tool: &str, path: &Path) -> bool {
         let workspace = self.workspace();
         let policy = &self.session().agent.generation().policy;
-        workspace.is_readable(path) && !policy.keeps_back(tool, path, workspace)
+        workspace.is_readable(path) && !policy.should_hide_file(tool, path, workspace)
     }
 
     /// The controls: actions of a handler beyond its answer.
@@ -308,12 +308,12 @@ impl Cx {
 
     /// Sends the model a note with the next request. Blank text is not sent.
     pub fn note(&self, text: impl Into<String>) {
-        self.notes().push(self.speaker.clone(), NoteKind::Context, text.into());
+        self.notes().push(self.author.clone(), NoteKind::Context, text.into());
     }
 
     /// Sends the model a hook's text with the next request, marked as the hook's output.
     pub fn output(&self, text: impl Into<String>) {
-        self.notes().push(self.speaker.clone(), NoteKind::Output, text.into());
+        self.notes().push(self.author.clone(), NoteKind::Output, text.into());
     }
 
     /// Shows the person a message. No person is no error.
@@ -340,19 +340,20 @@ impl Cx {
     /// Asks the person yes or no. The handler's clock stops meanwhile. Returns false if no person can be
     /// reached.
     pub async fn confirm(&self, text: &str) -> bool {
-        self.asked(self.ui().confirm(text)).await.unwrap_or(false)
+        self.await_answer(self.ui().confirm(text)).await.unwrap_or(false)
     }
 
     /// Lets the person choose one of several options. Returns `None` without a person or a choice.
     pub async fn select(&self, title: &str, options: &[String]) -> Option<usize> {
-        let chosen = self.asked(self.ui().select(title, options)).await.flatten();
+        let chosen = self.await_answer(self.ui().select(title, options)).await.flatten();
         chosen.filter(|index| *index < options.len())
     }
 
     /// Lets the person choose some of several options; the result is in the order of the options. Returns
     /// `None` without a person or a choice.
     pub async fn select_many(&self, title: &str, options: &[String]) -> Option<Vec<usize>> {
-        let mut chosen = self.asked(self.ui().select_many(title, options)).await.flatten()?;
+        let mut chosen =
+            self.await_answer(self.ui().select_many(title, options)).await.flatten()?;
         chosen.retain(|index| *index < options.len());
         chosen.sort_unstable();
         chosen.dedup();
@@ -361,10 +362,10 @@ impl Cx {
 
     /// Lets the person type a line. Returns `None` without a person.
     pub async fn input(&self, title: &str) -> Option<String> {
-        self.asked(self.ui().input(title)).await.flatten()
+        self.await_answer(self.ui().input(title)).await.flatten()
     }
 
-    async fn asked<T>(&self, asking: impl Future<Output = T>) -> Option<T> {
+    async fn await_answer<T>(&self, asking: impl Future<Output = T>) -> Option<T> {
         let _paused = self.pause();
         tokio::select! {
             answer = asking => Some(answer),

@@ -32,7 +32,7 @@ pub(crate) struct NameListing {
 pub(crate) struct ListedName {
     pub(crate) kind: NameKind,
     pub(crate) name: SmolStr,
-    pub(crate) words: String,
+    pub(crate) description: String,
     pub(crate) owner: Owner,
 }
 
@@ -47,12 +47,17 @@ impl NameListing {
             let owned = move |(name, words): (&str, &str)| ListedName {
                 kind,
                 name: name.into(),
-                words: words.into(),
+                description: words.into(),
                 owner: face.owner_of(kind, name),
             };
             face.listed(kind).map(owned).collect::<Vec<_>>()
         });
-        NameListing { by_hand: face.generation.by_hand, tools, sections, listed: listed.collect() }
+        NameListing {
+            by_hand: face.generation.last_manual_number,
+            tools,
+            sections,
+            listed: listed.collect(),
+        }
     }
 
     /// The names of a kind.
@@ -61,7 +66,7 @@ impl NameListing {
     }
 
     /// True if a model would see no difference.
-    fn is_shown_as(&self, other: &NameListing) -> bool {
+    fn looks_equal_to(&self, other: &NameListing) -> bool {
         let specs = |index: &NameListing| -> Vec<_> {
             index.tools.iter().map(|tool| tool.spec().clone()).collect()
         };
@@ -71,13 +76,15 @@ impl NameListing {
     }
 
     /// The text that tells the model the changes since another listing.
-    fn news_since(&self, before: &NameListing) -> String {
+    fn describe_changes_since(&self, before: &NameListing) -> String {
         let mut news = String::from("What can be called for has changed.");
         for (kind, what) in [(NameKind::Skill, "skill"), (NameKind::Subagent, "subagent")] {
             let is_new = |listed: &&ListedName| {
-                !before.listed(kind).any(|old| old.name == listed.name && old.words == listed.words)
+                !before
+                    .listed(kind)
+                    .any(|old| old.name == listed.name && old.description == listed.description)
             };
-            for ListedName { name, words, .. } in self.listed(kind).filter(is_new) {
+            for ListedName { name, description: words, .. } in self.listed(kind).filter(is_new) {
                 let _ = write!(news, "\nThere is the {what} `{name}`: {words}");
             }
             let is_gone =
@@ -92,29 +99,29 @@ impl NameListing {
 
 impl Session {
     /// The listing that this session's model is shown, if it differs from the listing of a view.
-    pub(crate) fn index_shown(&self, face: &AgentView) -> Option<Arc<NameListing>> {
+    pub(crate) fn shown_listing(&self, face: &AgentView) -> Option<Arc<NameListing>> {
         let mut state = self.state();
         match &state.shown {
-            Some(shown) if Arc::ptr_eq(shown, &face.index) => None,
-            Some(shown) if shown.by_hand == face.index.by_hand => {
-                (!shown.is_shown_as(&face.index)).then(|| shown.clone())
+            Some(shown) if Arc::ptr_eq(shown, &face.listing) => None,
+            Some(shown) if shown.by_hand == face.listing.by_hand => {
+                (!shown.looks_equal_to(&face.listing)).then(|| shown.clone())
             }
             _ => {
-                state.shown = Some(face.index.clone());
+                state.shown = Some(face.listing.clone());
                 None
             }
         }
     }
 
     /// The text about changed lists for a model that is shown the old ones. Returns each text once.
-    pub(crate) fn news(&self, face: &AgentView) -> Option<String> {
+    pub(crate) fn take_listing_changes(&self, face: &AgentView) -> Option<String> {
         let shown = face.shown.as_ref()?;
         let mut state = self.state();
-        let told = state.choices().told.clone();
-        if told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &face.index)) {
+        let told = state.overrides().told.clone();
+        if told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &face.listing)) {
             return None;
         }
-        state.choose().told = Some(face.index.clone());
-        Some(face.index.news_since(told.as_ref().unwrap_or(shown)))
+        state.overrides_mut().told = Some(face.listing.clone());
+        Some(face.listing.describe_changes_since(told.as_ref().unwrap_or(shown)))
     }
 }

@@ -43,7 +43,7 @@ impl Agent {
         owner: Owner,
         extension: impl FnOnce(&mut Registry),
     ) -> Result<Vec<HandlerId>, RegisterError> {
-        let mut unit = Registry::new(not_the_kernel(owner)?);
+        let mut unit = Registry::new(reject_kernel(owner)?);
         extension(&mut unit);
         self.0.live.commit(unit)
     }
@@ -52,7 +52,7 @@ impl Agent {
     /// anything waits until a person agrees. A change that tightens acts at once, even on calls that are
     /// being decided.
     pub fn apply(&self, change: RegistryChange) -> Result<ChangeResult, RegisterError> {
-        self.letting_go().apply(change)
+        self.registry_for_removal().apply(change)
     }
 
     /// Replaces an owner's extension. A change that loosens anything waits until `agreed` is true; only a
@@ -70,12 +70,14 @@ impl Agent {
 
     /// Removes every registration of an owner at once. Returns true if there was any.
     pub fn unload(&self, owner: &Owner) -> bool {
-        owner.origin != Origin::Kernel && self.letting_go().unload(|other| other.is(owner))
+        owner.origin != Origin::Kernel
+            && self.registry_for_removal().unload(|other| other.is_same_unit(owner))
     }
 
     /// Removes every registration of an origin at once. Returns true if there was any.
     pub fn unload_origin(&self, origin: &Origin) -> bool {
-        *origin != Origin::Kernel && self.letting_go().unload(|owner| owner.origin == *origin)
+        *origin != Origin::Kernel
+            && self.registry_for_removal().unload(|owner| owner.origin == *origin)
     }
 
     /// Registers a gate.
@@ -84,7 +86,7 @@ impl Agent {
         point: P,
         handler: impl IntoHandler<P, P::Verdict, M>,
     ) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.on(point, handler))
+        self.register_one(|unit| _ = unit.on(point, handler))
     }
 
     /// Registers an observer.
@@ -93,7 +95,7 @@ impl Agent {
         point: P,
         handler: impl IntoHandler<P, (), M>,
     ) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.observe(point, handler))
+        self.register_one(|unit| _ = unit.observe(point, handler))
     }
 
     /// Registers a transform.
@@ -102,7 +104,7 @@ impl Agent {
         point: P,
         handler: impl IntoHandler<P, P::Change, M>,
     ) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.transform(point, handler))
+        self.register_one(|unit| _ = unit.transform(point, handler))
     }
 
     /// Registers a handler that may answer in place of the person.
@@ -111,12 +113,12 @@ impl Agent {
         point: P,
         handler: impl IntoHandler<P, P::Answer, M>,
     ) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.answer(point, handler))
+        self.register_one(|unit| _ = unit.answer(point, handler))
     }
 
     /// Registers a hook around tool calls.
     pub fn tool_hook(&self, hook: ToolHook) -> Result<HandlerId, RegisterError> {
-        self.one(|unit| _ = unit.tool_hook(hook))
+        self.register_one(|unit| _ = unit.tool_hook(hook))
     }
 
     /// Registers a tool.
@@ -126,13 +128,13 @@ impl Agent {
 
     /// Removes a tool. Returns true if it was registered.
     pub fn undefine_tool(&self, name: &str) -> bool {
-        self.letting_go().remove_tool(name)
+        self.registry_for_removal().remove_tool(name)
     }
 
     /// Removes a hook. Returns true if it was registered. Kernel gates stay.
     pub fn remove(&self, id: HandlerId) -> bool {
         let kernel = |meta: &Arc<HandlerMeta>| meta.owner.origin == Origin::Kernel;
-        !self.generation().meta(id).is_some_and(kernel) && self.letting_go().remove(id)
+        !self.generation().meta(id).is_some_and(kernel) && self.registry_for_removal().remove(id)
     }
 
     /// Enables or disables a hook. Returns true if the hook exists and may be switched.
@@ -180,31 +182,31 @@ impl Agent {
 
     /// Removes the program's directive hook. Returns true if it was registered.
     pub fn undefine_hook(&self, name: &str) -> bool {
-        self.letting_go().remove_called(NameKind::Hook, name)
+        self.registry_for_removal().remove_named(NameKind::Hook, name)
     }
 
     /// Removes the program's skill. Returns true if it was registered.
     pub fn undefine_skill(&self, name: &str) -> bool {
-        self.letting_go().remove_called(NameKind::Skill, name)
+        self.registry_for_removal().remove_named(NameKind::Skill, name)
     }
 
     /// Removes the program's subagent. Returns true if it was registered.
     pub fn undefine_mention(&self, name: &str) -> bool {
-        self.letting_go().remove_called(NameKind::Subagent, name)
+        self.registry_for_removal().remove_named(NameKind::Subagent, name)
     }
 
     /// Removes the program's command. Returns true if it was registered.
     pub fn undefine_command(&self, name: &str) -> bool {
-        self.letting_go().remove_called(NameKind::Command, name)
+        self.registry_for_removal().remove_named(NameKind::Command, name)
     }
 
     /// The registry, for a removal. It also drops the agent's last view, which would keep the removed items
     /// alive.
-    fn letting_go(&self) -> RemovalGuard<'_> {
+    fn registry_for_removal(&self) -> RemovalGuard<'_> {
         RemovalGuard(&self.0)
     }
 
-    fn one(&self, fill: impl FnOnce(&mut Registry)) -> Result<HandlerId, RegisterError> {
+    fn register_one(&self, fill: impl FnOnce(&mut Registry)) -> Result<HandlerId, RegisterError> {
         let ids = self.extend(Owner::embedder(), fill)?;
         ids.first().copied().ok_or_else(|| RegisterError::new("nothing was registered"))
     }
@@ -223,14 +225,14 @@ impl Deref for RemovalGuard<'_> {
 
 impl Drop for RemovalGuard<'_> {
     fn drop(&mut self) {
-        let shown = self.0.face.write().unwrap_or_else(PoisonError::into_inner).take();
+        let shown = self.0.view.write().unwrap_or_else(PoisonError::into_inner).take();
         // Dropped outside the lock: items that only the old generation held may call the agent on drop.
         drop(shown);
     }
 }
 
 /// Rejects the kernel as an owner: kernel gates are built in, and none can be added or replaced.
-fn not_the_kernel(owner: Owner) -> Result<Owner, RegisterError> {
+fn reject_kernel(owner: Owner) -> Result<Owner, RegisterError> {
     if owner.origin == Origin::Kernel {
         return Err(RegisterError::new(format!(
             "{owner} is built in, and nobody else's to register as"

@@ -94,14 +94,14 @@ impl fmt::Debug for Session {
 pub(crate) struct SessionShared {
     pub(crate) id: SmolStr,
     /// The lock of runs and of moves of the leaf: they execute one after the other.
-    pub(crate) turn: tokio::sync::Mutex<()>,
+    pub(crate) run_lock: tokio::sync::Mutex<()>,
     /// Locked briefly, never across an await.
     state: Mutex<SessionState>,
     pub(crate) hub: Arc<EventHub>,
     pub(crate) notes: Arc<NoteQueue>,
     pub(crate) seen: FileViews,
     /// Fires when a secret is read; created on first use.
-    secret: OnceLock<CancellationToken>,
+    secret_read_token: OnceLock<CancellationToken>,
 }
 
 impl Session {
@@ -110,12 +110,12 @@ impl Session {
         let hub = agent.parent().map(|parent| parent.cx.session().shared.hub.clone());
         let shared = SessionShared {
             id: state.header.id.clone(),
-            turn: tokio::sync::Mutex::default(),
+            run_lock: tokio::sync::Mutex::default(),
             state: Mutex::new(state),
             hub: hub.unwrap_or_default(),
             notes: Arc::default(),
             seen: FileViews::default(),
-            secret: OnceLock::new(),
+            secret_read_token: OnceLock::new(),
         };
         Session { agent, shared: Arc::new(shared) }
     }
@@ -132,7 +132,7 @@ impl Session {
 
     /// Waits until no run is in progress.
     pub async fn idle(&self) {
-        drop(self.shared.turn.lock().await);
+        drop(self.shared.run_lock.lock().await);
     }
 
     /// Aborts the current run. Returns true if there was one.
@@ -149,7 +149,7 @@ impl Session {
     pub(crate) fn models(&self) -> Arc<[Arc<dyn Model>]> {
         let chosen = {
             let state = self.state();
-            let choices = state.choices();
+            let choices = state.overrides();
             choices.turn_model.clone().or_else(|| choices.model.clone())
         };
         let models = self.agent.models();
@@ -162,7 +162,7 @@ impl Session {
     /// The events from now on. The first listener also gets the event of the session's opening.
     pub fn events(&self) -> EventStream {
         let events = self.shared.hub.subscribe();
-        if let Some(how) = self.shared.hub.greet() {
+        if let Some(how) = self.shared.hub.take_opening() {
             self.step_cx(SmolStr::default()).emit(EventKind::SessionOpen { how });
         }
         events
@@ -170,7 +170,7 @@ impl Session {
 
     /// The entries from the root to the leaf, oldest first.
     pub fn entries(&self) -> Entries {
-        self.whole().tree.path()
+        self.state_with_history().tree.path()
     }
 
     /// The messages that the model would get now, before any transform.
@@ -180,7 +180,7 @@ impl Session {
 
     /// The problems found when the session was opened, one line each.
     pub fn diagnostics(&self) -> Vec<String> {
-        let state = self.whole();
+        let state = self.state_with_history();
         let unreadable = state.tree.unreadable();
         let unreadable = unreadable.map(|id| format!("entry {id}: what it says cannot be read"));
         state.diagnostics.iter().cloned().chain(unreadable).collect()
@@ -207,7 +207,7 @@ impl Session {
 
     /// Sets or removes the label of an entry.
     pub fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
-        let mut state = self.whole();
+        let mut state = self.state_with_history();
         state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
         state.add(
             EntryBody::Label { target: id.into(), label: label.map(str::to_owned) },
@@ -217,7 +217,7 @@ impl Session {
 
     /// The label of an entry.
     pub fn label(&self, id: &str) -> Option<String> {
-        self.whole().tree.label(id)
+        self.state_with_history().tree.label(id)
     }
 
     /// Sets the session's name; blank text removes it.
@@ -228,7 +228,7 @@ impl Session {
 
     /// The session's name.
     pub fn name(&self) -> Option<String> {
-        self.whole().tree.last(|entry| match entry.body() {
+        self.state_with_history().tree.find_last(|entry| match entry.body() {
             EntryBody::SessionInfo(name) => Some(name.clone()),
             _ => None,
         })?
@@ -236,13 +236,14 @@ impl Session {
 
     /// True if a secret was read in this session, by any agent in it. It never becomes false again.
     pub fn has_read_secret(&self) -> bool {
-        if let Some(known) = self.state().choices().secret_read {
+        if let Some(known) = self.state().overrides().secret_read {
             return known;
         }
-        let mut state = self.whole();
-        let read =
-            state.tree.last(|entry| matches!(entry.body(), EntryBody::SecretRead(_)).then_some(()));
-        state.choose().secret_read = Some(read.is_some());
+        let mut state = self.state_with_history();
+        let read = state
+            .tree
+            .find_last(|entry| matches!(entry.body(), EntryBody::SecretRead(_)).then_some(()));
+        state.overrides_mut().secret_read = Some(read.is_some());
         read.is_some()
     }
 
@@ -253,18 +254,18 @@ impl Session {
         }
         {
             let mut state = self.state();
-            state.choose().secret_read = Some(true);
+            state.overrides_mut().secret_read = Some(true);
             // An error is ignored: a session that cannot be written runs nothing either.
             let _ = state.add(EntryBody::SecretRead(what.into()), EntrySource::Others);
         }
-        if let Some(waiting) = self.shared.secret.get() {
+        if let Some(waiting) = self.shared.secret_read_token.get() {
             waiting.cancel();
         }
     }
 
     /// Fires when a secret is read; has already fired if one was read.
     pub(crate) fn until_secret_read(&self) -> &CancellationToken {
-        let waiting = self.shared.secret.get_or_init(CancellationToken::new);
+        let waiting = self.shared.secret_read_token.get_or_init(CancellationToken::new);
         // Checked after the token exists: a mark that is set meanwhile finds the token.
         if self.has_read_secret() {
             waiting.cancel();
@@ -274,18 +275,18 @@ impl Session {
 
     /// The skills that triggers activated.
     pub(crate) fn active_skills(&self) -> Arc<ActiveSkills> {
-        let known = self.state().choices().skills.clone();
-        known.unwrap_or_else(|| self.whole().active_skills())
+        let known = self.state().overrides().skills.clone();
+        known.unwrap_or_else(|| self.state_with_history().active_skills())
     }
 
     /// The person's approvals for the rest of this session, as allow rules.
     pub fn approvals(&self) -> Vec<Rule> {
-        self.state().choices().approvals.clone()
+        self.state().overrides().approvals.clone()
     }
 
     pub(crate) fn approve(&self, rules: Vec<Rule>) {
         let mut state = self.state();
-        let approvals = &mut state.choose().approvals;
+        let approvals = &mut state.overrides_mut().approvals;
         approvals
             .extend(rules.into_iter().filter(|rule| !approvals.contains(rule)).collect::<Vec<_>>());
     }
@@ -293,22 +294,22 @@ impl Session {
     /// Revokes an approval. Returns true if there was one with this text.
     pub fn revoke_approval(&self, rule: &str) -> bool {
         let mut state = self.state();
-        let there = state.choices().approvals.iter().any(|known| known.text() == rule);
+        let there = state.overrides().approvals.iter().any(|known| known.text() == rule);
         if there {
-            state.choose().approvals.retain(|known| known.text() != rule);
+            state.overrides_mut().approvals.retain(|known| known.text() != rule);
         }
         there
     }
 
     /// Replaces the entries before `first_kept` by a summary. Waits for the current run.
     pub async fn store_compaction(&self, compaction: Compaction) -> Result<SmolStr, StoreError> {
-        let _turn = self.shared.turn.lock().await;
+        let _turn = self.shared.run_lock.lock().await;
         self.store(EntryBody::Compaction(Box::new(compaction)))
     }
 
     /// The model that the session last used or was set to.
     pub fn model(&self) -> Option<SmolStr> {
-        self.whole().tree.last(|entry| match entry.body() {
+        self.state_with_history().tree.find_last(|entry| match entry.body() {
             EntryBody::ModelChange(model) => Some(model.clone()),
             EntryBody::Message(Message::Assistant(assistant)) => Some(assistant.model.clone()),
             _ => None,
@@ -317,7 +318,7 @@ impl Session {
 
     /// The thinking level that the session was set to.
     pub fn thinking_level(&self) -> SmolStr {
-        let set = self.whole().tree.last(|entry| match entry.body() {
+        let set = self.state_with_history().tree.find_last(|entry| match entry.body() {
             EntryBody::ThinkingLevel(level) => Some(level.clone()),
             _ => None,
         });
@@ -327,13 +328,13 @@ impl Session {
     /// Moves the leaf to an entry, or before the first entry; the next entry starts a new branch. The
     /// entries left behind stay. Waits for the current run. A move to the current leaf stores nothing.
     pub async fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
-        let _turn = self.shared.turn.lock().await;
+        let _turn = self.shared.run_lock.lock().await;
         self.move_leaf(to)
     }
 
     /// Moves the leaf without waiting; for a caller that has the session to itself.
     pub(crate) fn move_leaf(&self, to: Option<&str>) -> Result<(), StoreError> {
-        let mut state = self.whole();
+        let mut state = self.state_with_history();
         if state.tree.leaf_id().map(SmolStr::as_str) == to {
             return Ok(());
         }
@@ -348,22 +349,22 @@ impl Session {
 
     /// Copies the entries up to here into a new session. The entry ids stay. Waits for the current run.
     pub async fn fork(&self) -> Result<Session, StoreError> {
-        let _turn = self.shared.turn.lock().await;
+        let _turn = self.shared.run_lock.lock().await;
         self.fork_here().await
     }
 
     /// Forks without waiting; for a caller that has the session to itself.
     pub(crate) async fn fork_here(&self) -> Result<Session, StoreError> {
         let (header, path, next_entry) = {
-            let mut state = self.whole();
+            let mut state = self.state_with_history();
             (state.header.clone(), state.tree.path(), state.next_entry)
         };
-        self.agent.forked(&header, &path, next_entry).await
+        self.agent.fork_session(&header, &path, next_entry).await
     }
 
     /// Fires `session.close`, after the current run. The session may be used again.
     pub async fn close(&self) {
-        let _turn = self.shared.turn.lock().await;
+        let _turn = self.shared.run_lock.lock().await;
         let runs = self.state().next_run - 1;
         self.step_cx(SmolStr::default()).fire::<SessionClose>(|| SessionCloseEvent { runs }).await;
     }
@@ -377,12 +378,12 @@ impl Session {
         Cx::new(Arc::new(RunCx {
             session: self.clone(),
             run_id,
-            workspace: self.agent.place_of(&self.shared.id),
+            workspace: self.agent.session_workspace(&self.shared.id),
             step: AtomicU32::new(0),
             cancel,
             budget: Budget::new(self.agent.limits()),
-            started: AtomicU32::new(0),
-            over: OnceLock::new(),
+            nested_count: AtomicU32::new(0),
+            end_token: OnceLock::new(),
             told: Mutex::default(),
         }))
     }
@@ -393,7 +394,7 @@ impl Session {
     }
 
     /// Locks the state and reads the whole history, if only its end was read so far.
-    fn whole(&self) -> MutexGuard<'_, SessionState> {
+    fn state_with_history(&self) -> MutexGuard<'_, SessionState> {
         let mut state = self.state();
         let diagnostics = state.tree.complete();
         state.diagnostics.extend(diagnostics);
@@ -405,6 +406,6 @@ impl Session {
     }
 
     pub(crate) fn store_by(&self, body: EntryBody, by: EntrySource) -> Result<SmolStr, StoreError> {
-        self.whole().add(body, by)
+        self.state_with_history().add(body, by)
     }
 }

@@ -34,23 +34,23 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct StepCx {
     /// The view; it does not change within a step.
-    pub(crate) face: Arc<AgentView>,
+    pub(crate) view: Arc<AgentView>,
     pub(crate) cx: Cx,
 }
 
 impl StepCx {
     /// The step context of a handler context, with the current view.
     pub(crate) fn of(cx: &Cx) -> Self {
-        StepCx { face: cx.session().face(), cx: cx.clone() }
+        StepCx { view: cx.session().view(), cx: cx.clone() }
     }
 
     /// Returns this step context with the newest generation, because a tightening acts at once.
-    pub(crate) fn newest(&self) -> Self {
+    pub(crate) fn with_newest_view(&self) -> Self {
         StepCx::of(&self.cx)
     }
 
     pub(crate) fn generation(&self) -> &Arc<Generation> {
-        &self.face.generation
+        &self.view.generation
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -79,25 +79,25 @@ impl StepCx {
     }
 
     /// The call that this context is in: the tool's own call, or the call that asked for this child.
-    pub(crate) fn within(&self) -> Option<SmolStr> {
-        match &self.cx.speaker {
+    pub(crate) fn parent_call_id(&self) -> Option<SmolStr> {
+        match &self.cx.author {
             NoteAuthor::Tool(calling) => Some(calling.call_id.clone()),
             _ => self.agent().parent().and_then(|parent| parent.call_id.clone()),
         }
     }
 
     /// The owner that acts in this context; `None` for the runtime itself.
-    pub(crate) fn speaker(&self) -> Option<Owner> {
-        match &self.cx.speaker {
+    pub(crate) fn acting_owner(&self) -> Option<Owner> {
+        match &self.cx.author {
             NoteAuthor::Runtime => None,
             NoteAuthor::Hook(id) => self.generation().meta(*id).map(|meta| meta.owner.clone()),
             NoteAuthor::Tool(calling) => Some(calling.owner.clone()),
-            NoteAuthor::Called(by) => Some(by.owner.clone()),
+            NoteAuthor::Named(by) => Some(by.owner.clone()),
         }
     }
 
     /// Sends this run's events to the hooks, in a task of their own.
-    pub(crate) fn watch(&self) {
+    pub(crate) fn forward_events_to_hooks(&self) {
         let hooks = self.generation().hooks.clone();
         if hooks.is_empty() || self.agent().parent().is_some() {
             return;
@@ -106,7 +106,7 @@ impl StepCx {
         tokio::spawn(async move {
             loop {
                 let event = events.next().await;
-                hooks.iter().for_each(|hook| hook.tell(&event));
+                hooks.iter().for_each(|hook| hook.send_event(&event));
                 if event.run_id == run && matches!(event.kind, EventKind::SessionEnd { .. }) {
                     break;
                 }
@@ -115,8 +115,8 @@ impl StepCx {
     }
 
     /// True if the session has listeners.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.hub().is_heard()
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.hub().has_listeners()
     }
 
     /// Fires a point at its handlers. A point without handlers costs a bit test.
@@ -130,9 +130,9 @@ impl StepCx {
         // Boxed, so that the future of a run does not hold space for every point that it may fire.
         let mut decided =
             Box::pin(self.fire_on(self.generation().chain::<P>(), Arc::new(event()))).await;
-        self.store_ran(P::ID, None, std::mem::take(&mut decided.ran));
+        self.stage_hook_runs(P::ID, None, std::mem::take(&mut decided.ran));
         if matches!(P::ID, PointId::SessionEnd | PointId::SessionClose) {
-            self.store_late();
+            self.commit_after_run();
         }
         Some(decided)
     }
@@ -148,7 +148,7 @@ impl StepCx {
         self.state().commit()?;
         let event = Arc::new(event());
         let mut decided = Box::pin(self.fire_on(self.generation().chain::<P>(), event)).await;
-        if self.store_ran(P::ID, None, std::mem::take(&mut decided.ran)) {
+        if self.stage_hook_runs(P::ID, None, std::mem::take(&mut decided.ran)) {
             // Committed now, so that readers of the record see it before the model or a person answers.
             self.state().commit()?;
         }
@@ -157,7 +157,7 @@ impl StepCx {
 
     /// Stages a record of the hooks that ran at a point without a ledger row. Returns true if there is
     /// something to store. In-process hooks are recorded only when they fail; this saves a write per event.
-    pub(crate) fn store_ran(
+    pub(crate) fn stage_hook_runs(
         &self,
         point: PointId,
         call_id: Option<&SmolStr>,
@@ -167,7 +167,7 @@ impl StepCx {
         if ran.is_empty() || self.state().check_writable().is_err() {
             return false;
         }
-        self.store_tables();
+        self.stage_hook_tables();
         self.state().record(Record::HooksRan(HooksRow {
             at: Timestamp::now(),
             run: self.run_id().clone(),
@@ -182,7 +182,7 @@ impl StepCx {
 
     /// Stores the staged lines after the end of a run, when no later commit follows. A session without any
     /// run is not stored by this. An error here is ignored, because the run is over.
-    pub(crate) fn store_late(&self) {
+    pub(crate) fn commit_after_run(&self) {
         let mut state = self.state();
         if state.next_run > 1 {
             let _ = state.commit();
@@ -191,12 +191,12 @@ impl StepCx {
 
     /// Stages the names behind the hook ids, once per generation: this step's generation and the newest
     /// one, because hooks that are asked again are of the newest.
-    pub(crate) fn store_tables(&self) {
+    pub(crate) fn stage_hook_tables(&self) {
         let agent = self.agent();
         let mut state = self.state();
-        if state.table < Some(agent.live().number()) {
-            store_table(&mut state, self.generation());
-            store_table(&mut state, &agent.generation());
+        if state.stored_table < Some(agent.live().number()) {
+            stage_hook_table(&mut state, self.generation());
+            stage_hook_table(&mut state, &agent.generation());
         }
     }
 
@@ -208,15 +208,18 @@ impl StepCx {
     ) -> PointOutcome<P> {
         let cancel = (!P::ID.row().after_the_fact).then_some(&self.cx.run.cancel);
         let decided = dispatch(chain, event, &self.cx, cancel).await;
-        if self.is_heard() {
-            decided.ran.iter().for_each(|ran| self.tell_ran(ran));
+        if self.has_listeners() {
+            decided.ran.iter().for_each(|ran| self.emit_hook_run(ran));
         }
         decided
     }
 
     /// Commits, then sends an event, if there are listeners. So listeners see only stored data.
-    pub(crate) fn tell(&self, kind: impl FnOnce() -> EventKind) -> Result<(), StoreError> {
-        if self.is_heard() {
+    pub(crate) fn commit_and_emit(
+        &self,
+        kind: impl FnOnce() -> EventKind,
+    ) -> Result<(), StoreError> {
+        if self.has_listeners() {
             self.state().commit()?;
             self.emit(kind());
         }
@@ -226,12 +229,12 @@ impl StepCx {
     /// Stores an error as the result of a call without one. A failing store is reported elsewhere.
     pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, words: &str) {
         let entry = self.state().close_call(call, kind, words);
-        let _ = self.tell(|| EventKind::Message { entry });
+        let _ = self.commit_and_emit(|| EventKind::Message { entry });
     }
 
     /// Sends an event to the listeners without a commit.
     pub(crate) fn emit(&self, kind: EventKind) {
-        if !self.is_heard() {
+        if !self.has_listeners() {
             return;
         }
         self.hub().emit(|seq| Event {
@@ -241,12 +244,12 @@ impl StepCx {
             run_id: self.run_id().clone(),
             step: self.cx.step(),
             agent_id: self.agent().id().clone(),
-            parent_call_id: self.within(),
+            parent_call_id: self.parent_call_id(),
             kind,
         });
     }
 
-    fn tell_ran(&self, ran: &HandlerRun) {
+    fn emit_hook_run(&self, ran: &HandlerRun) {
         let Some(meta) = self.generation().meta(ran.handler) else { return };
         #[expect(clippy::cast_precision_loss, reason = "a duration of a hook, for people")]
         let ms = ran.nanos as f64 / 1e6;
@@ -274,16 +277,16 @@ impl Agent {
     /// A detached context in which hooks are told that it is a dry run.
     pub(crate) fn dry_step_cx(&self) -> StepCx {
         let detached = self.detached_step_cx();
-        StepCx { cx: detached.cx.dry(), ..detached }
+        StepCx { cx: detached.cx.for_dry_run(), ..detached }
     }
 }
 
-fn store_table(state: &mut SessionState, generation: &Generation) {
+fn stage_hook_table(state: &mut SessionState, generation: &Generation) {
     let number = generation.number;
-    if state.table >= Some(number) {
+    if state.stored_table >= Some(number) {
         return;
     }
-    state.table = Some(number);
+    state.stored_table = Some(number);
     let hook = |meta: &Arc<HandlerMeta>| HookTableRow {
         id: meta.id.0,
         name: meta.name.clone(),

@@ -64,18 +64,18 @@ pub(crate) struct AgentView {
     pub(crate) sections: Vec<PromptSection>,
     outline: OnceLock<Arc<Outline>>,
     /// The lists of callable names, as they are now.
-    pub(crate) index: Arc<NameListing>,
+    pub(crate) listing: Arc<NameListing>,
     /// The lists that the session's model was first shown, if they differ from `index`.
     pub(crate) shown: Option<Arc<NameListing>>,
     /// The names of the tools for skills and for subagents.
-    invoking: [SmolStr; 2],
+    invoke_tool_names: [SmolStr; 2],
     config: Arc<AgentConfig>,
     /// The tools a session was limited to.
     pub(crate) limited_to: Option<Arc<[SmolStr]>>,
     /// The skills of a session that are at the end of its system prompt.
     skills: Option<Arc<ActiveSkills>>,
     /// The view of the parent.
-    above: Option<Arc<AgentView>>,
+    parent: Option<Arc<AgentView>>,
 }
 
 /// A section of the system prompt.
@@ -84,32 +84,32 @@ pub(crate) struct PromptSection {
     pub(crate) text: String,
     pub(crate) by: SmolStr,
     /// The kind of names that the section lists, if it is a list.
-    pub(crate) lists: Option<NameKind>,
+    pub(crate) listed_kind: Option<NameKind>,
 }
 
 impl PromptSection {
     fn new(by: &SmolStr, text: String) -> Self {
-        PromptSection { text, by: by.clone(), lists: None }
+        PromptSection { text, by: by.clone(), listed_kind: None }
     }
 }
 
 impl Agent {
     /// The current view of this agent.
-    pub(crate) fn face(&self) -> Arc<AgentView> {
-        let above = self.parent().map(|parent| parent.cx.session().face());
+    pub(crate) fn view(&self) -> Arc<AgentView> {
+        let above = self.parent().map(|parent| parent.cx.session().view());
         let number = self.live().number();
         // A child and its parents use one generation, so that the gates fit the tools that are shown.
         let generation =
             || above.as_ref().map_or_else(|| self.generation(), |above| above.generation.clone());
         let is_current = |face: &Arc<AgentView>| {
-            let as_above = match (&face.above, &above) {
+            let as_above = match (&face.parent, &above) {
                 (None, None) => true,
-                (Some(old), Some(new)) => old.is(new),
+                (Some(old), Some(new)) => old.shows_same_as(new),
                 _ => false,
             };
             as_above && face.generation.number == number
         };
-        let slot = self.face_slot();
+        let slot = self.view_slot();
         if let Some(face) = slot.read().unwrap_or_else(PoisonError::into_inner).as_ref()
             && is_current(face)
         {
@@ -125,34 +125,34 @@ impl Agent {
 
 impl Session {
     /// The current view of this session's agent.
-    pub(crate) fn face(&self) -> Arc<AgentView> {
-        let face = self.agent.face();
-        let names = self.state().choices().active_tools.to.clone();
-        let skills = self.skills_shown(&face);
-        let shown = self.index_shown(&face);
+    pub(crate) fn view(&self) -> Arc<AgentView> {
+        let face = self.agent.view();
+        let names = self.state().overrides().active_tools.to.clone();
+        let skills = self.shown_skills(&face);
+        let shown = self.shown_listing(&face);
         match (&names, &skills, &shown) {
             (None, None, None) => face,
-            _ => Arc::new(face.of(names, skills, shown)),
+            _ => Arc::new(face.for_session(names, skills, shown)),
         }
     }
 
     /// The skills at the end of the system prompt. The history is not searched if no skill has a trigger.
-    fn skills_shown(&self, face: &AgentView) -> Option<Arc<ActiveSkills>> {
+    fn shown_skills(&self, face: &AgentView) -> Option<Arc<ActiveSkills>> {
         let there_may_be = !face.generation.triggers.is_empty();
         there_may_be.then(|| self.active_skills()).filter(|active| !active.system.is_empty())
     }
 
     /// True if a view is still current, for this session and its parents.
-    pub(crate) fn still_shows(&self, face: &AgentView) -> bool {
-        let limited = self.state().choices().active_tools.to.as_ref().map(Arc::as_ptr);
-        let skills = self.skills_shown(face);
-        let shown = self.index_shown(face);
+    pub(crate) fn is_view_current(&self, face: &AgentView) -> bool {
+        let limited = self.state().overrides().active_tools.to.as_ref().map(Arc::as_ptr);
+        let skills = self.shown_skills(face);
+        let shown = self.shown_listing(face);
         self.agent.live().number() == face.generation.number
             && skills.as_ref().map(Arc::as_ptr) == face.skills.as_ref().map(Arc::as_ptr)
             && shown.as_ref().map(Arc::as_ptr) == face.shown.as_ref().map(Arc::as_ptr)
             && limited == face.limited_to.as_ref().map(Arc::as_ptr)
-            && match (self.agent.parent(), &face.above) {
-                (Some(parent), Some(above)) => parent.cx.session().still_shows(above),
+            && match (self.agent.parent(), &face.parent) {
+                (Some(parent), Some(above)) => parent.cx.session().is_view_current(above),
                 (None, None) => true,
                 _ => false,
             }
@@ -169,32 +169,32 @@ impl AgentView {
             system: "".into(),
             sections: vec![],
             outline: OnceLock::new(),
-            index: Arc::default(),
+            listing: Arc::default(),
             shown: None,
-            invoking: agent.invoking_tools().clone(),
+            invoke_tool_names: agent.invoke_tool_names().clone(),
             config,
             limited_to: None,
             skills: None,
-            above,
+            parent: above,
         };
         let scope = ToolScope::of(agent, &face.config, &face.generation.hooks);
-        let invoking = agent.invoking_tools();
+        let invoking = agent.invoke_tool_names();
         let own = |row: &&Arc<ToolEntry>| !invoking.contains(&row.spec.name) && scope.allows(row);
-        let own: Vec<_> = face.tools.rows().filter(own).cloned().collect();
+        let own: Vec<_> = face.tools.entries().filter(own).cloned().collect();
         let index = face.invoking(invoking, &scope);
-        let rows = index.iter().map(|tool| face.generation.row_for(tool.clone()));
+        let rows = index.iter().map(|tool| face.generation.make_entry(tool.clone()));
         face.tools = Arc::new(ToolSet::new(own.into_iter().chain(rows).collect()));
-        face.sections = face.compose(agent, &scope.lines);
+        face.sections = face.build_sections(agent, &scope.lines);
         face.system = join(&face.sections);
-        face.index = Arc::new(NameListing::of(&face, index, face.sections.clone()));
+        face.listing = Arc::new(NameListing::of(&face, index, face.sections.clone()));
         face
     }
 
     /// The tools for skills and subagents, if there are any and the agent may call them.
     fn invoking(&self, names: &[SmolStr; 2], scope: &ToolScope<'_>) -> Vec<Arc<dyn Tool>> {
         let shown = |name: &SmolStr, asked_for: bool| {
-            (asked_for || scope.holds(name))
-                && self.above.as_ref().is_none_or(|above| above.tools.row(name).is_some())
+            (asked_for || scope.contains(name))
+                && self.parent.as_ref().is_none_or(|above| above.tools.entry(name).is_some())
         };
         let [skill_tool, subagent_tool] = names;
         let mut tools: Vec<Arc<dyn Tool>> = vec![];
@@ -212,7 +212,7 @@ impl AgentView {
     }
 
     /// Builds the sections in their order: the agent's prompt, then every other part that has text.
-    fn compose(&self, agent: &Agent, scope: &[String]) -> Vec<PromptSection> {
+    fn build_sections(&self, agent: &Agent, scope: &[String]) -> Vec<PromptSection> {
         let block = |name: &str, lines: &[String]| {
             let text = || format!("<{name}>\n{}\n</{name}>", lines.join("\n"));
             (!lines.is_empty()).then(|| PromptSection::new(agent.id(), text()))
@@ -238,7 +238,8 @@ impl AgentView {
             .chain(fragments)
             .chain(sections)
             .chain(
-                resources.map(|section| PromptSection { lists: Some(NameKind::Skill), ..section }),
+                resources
+                    .map(|section| PromptSection { listed_kind: Some(NameKind::Skill), ..section }),
             )
             .chain(block("scope", scope))
             .collect()
@@ -250,9 +251,9 @@ impl AgentView {
     }
 
     /// The kind of names that a tool's description lists, if it is one of the runtime's two tools.
-    pub(crate) fn lists(&self, tool: &str) -> Option<NameKind> {
-        let row = self.tools.row(tool)?;
-        let kinds = [NameKind::Skill, NameKind::Subagent].into_iter().zip(&self.invoking);
+    pub(crate) fn listed_kind(&self, tool: &str) -> Option<NameKind> {
+        let row = self.tools.entry(tool)?;
+        let kinds = [NameKind::Skill, NameKind::Subagent].into_iter().zip(&self.invoke_tool_names);
         let is_own = row.owner.origin == Origin::Kernel;
         kinds.filter(|(_, name)| is_own && *name == tool).map(|(kind, _)| kind).next()
     }
@@ -267,7 +268,7 @@ impl AgentView {
 
     /// The view of one session: with its tools only, with the text of its skills, and with the lists that
     /// its model was shown.
-    fn of(
+    fn for_session(
         &self,
         names: Option<Arc<[SmolStr]>>,
         skills: Option<Arc<ActiveSkills>>,
@@ -275,12 +276,12 @@ impl AgentView {
     ) -> AgentView {
         let tools = match &shown {
             None => self.tools.clone(),
-            Some(shown) => self.showing(shown),
+            Some(shown) => self.tools_as_shown(shown),
         };
         let tools = match &names {
             None => tools,
             Some(names) => {
-                let rows = tools.rows().filter(|row| names.contains(&row.spec.name));
+                let rows = tools.entries().filter(|row| names.contains(&row.spec.name));
                 Arc::new(ToolSet::new(rows.cloned().collect()))
             }
         };
@@ -298,30 +299,30 @@ impl AgentView {
             system,
             sections,
             outline: OnceLock::new(),
-            index: self.index.clone(),
+            listing: self.listing.clone(),
             shown,
-            invoking: self.invoking.clone(),
+            invoke_tool_names: self.invoke_tool_names.clone(),
             config: self.config.clone(),
             limited_to: names,
             skills,
-            above: self.above.clone(),
+            parent: self.parent.clone(),
         }
     }
 
     /// The tools; those for skills and subagents have the descriptions that the model was first shown.
-    fn showing(&self, shown: &NameListing) -> Arc<ToolSet> {
-        let is_own = |row: &&Arc<ToolEntry>| self.lists(&row.spec.name).is_none();
-        let own = self.tools.rows().filter(is_own).cloned();
-        let rows = shown.tools.iter().map(|tool| self.generation.row_for(tool.clone()));
+    fn tools_as_shown(&self, shown: &NameListing) -> Arc<ToolSet> {
+        let is_own = |row: &&Arc<ToolEntry>| self.listed_kind(&row.spec.name).is_none();
+        let own = self.tools.entries().filter(is_own).cloned();
+        let rows = shown.tools.iter().map(|tool| self.generation.make_entry(tool.clone()));
         Arc::new(ToolSet::new(own.chain(rows).collect()))
     }
 
     /// True if both views show the model the same: nothing that they depend on has changed.
-    pub(crate) fn is(&self, other: &AgentView) -> bool {
+    pub(crate) fn shows_same_as(&self, other: &AgentView) -> bool {
         let limited = |face: &AgentView| face.limited_to.as_ref().map(Arc::as_ptr);
-        let above = match (&self.above, &other.above) {
+        let above = match (&self.parent, &other.parent) {
             (None, None) => true,
-            (Some(ours), Some(theirs)) => ours.is(theirs),
+            (Some(ours), Some(theirs)) => ours.shows_same_as(theirs),
             _ => false,
         };
         above
@@ -406,7 +407,7 @@ impl AgentView {
             NameKind::Hook | NameKind::Command => return true,
         };
         (listed.is_empty() || listed.iter().any(|listed| listed == name))
-            && self.above.as_ref().is_none_or(|above| above.allows(kind, name))
+            && self.parent.as_ref().is_none_or(|above| above.allows(kind, name))
     }
 }
 
@@ -420,11 +421,11 @@ fn join(sections: &[PromptSection]) -> Arc<str> {
 struct ToolScope<'a> {
     agent: &'a Agent,
     /// The tools that the config names; `None` for all.
-    named: Option<GlobSet>,
+    allowed: Option<GlobSet>,
     /// The tools that the config excludes.
-    without: Option<GlobSet>,
+    excluded: Option<GlobSet>,
     /// The tools that each hook allows.
-    by_hook: Vec<(Arc<dyn Hook>, Vec<String>)>,
+    allowed_by_hook: Vec<(Arc<dyn Hook>, Vec<String>)>,
     /// The lines that tell the model about the limits.
     lines: Vec<String>,
 }
@@ -447,33 +448,33 @@ impl<'a> ToolScope<'a> {
             .filter_map(|(what, names)| listed(what, names.iter().map(String::as_str).collect()));
         let mut lines: Vec<_> = lines.collect();
         let by_hook = hooks.iter().map(|installed| {
-            let (names, line) = installed.scoped(config);
+            let (names, line) = installed.find_scoped_tools(config);
             lines.extend(line);
             (installed.hook.clone(), names)
         });
-        let by_hook = by_hook.collect();
+        let allowed_by_hook = by_hook.collect();
         // Invalid globs match nothing, so an invalid list of tools allows no tool.
         let compiled = || tool_globs(&config.tools).unwrap_or_else(|_| GlobSet::empty());
-        let named = (!config.tools.is_empty()).then(compiled);
+        let allowed = (!config.tools.is_empty()).then(compiled);
         // An invalid list of excluded tools excludes every tool.
         let all = || tool_globs(&["*".to_owned()]).unwrap_or_else(|_| GlobSet::empty());
         let taken = || tool_globs(&config.without_tools).unwrap_or_else(|_| all());
-        let without = (!config.without_tools.is_empty()).then(taken);
-        ToolScope { agent, named, without, by_hook, lines }
+        let excluded = (!config.without_tools.is_empty()).then(taken);
+        ToolScope { agent, allowed, excluded, allowed_by_hook, lines }
     }
 
-    fn holds(&self, name: &str) -> bool {
+    fn contains(&self, name: &str) -> bool {
         self.agent.scope().is_none_or(|scope| scope.is_match(name))
-            && self.named.as_ref().is_none_or(|named| named.is_match(name))
-            && !self.without.as_ref().is_some_and(|without| without.is_match(name))
+            && self.allowed.as_ref().is_none_or(|named| named.is_match(name))
+            && !self.excluded.as_ref().is_some_and(|without| without.is_match(name))
     }
 
     fn allows(&self, row: &ToolEntry) -> bool {
         let name = row.spec.name.as_str();
         let by_owner = row.hook.as_ref().is_none_or(|owner| {
-            let of_owner = self.by_hook.iter().find(|(hook, _)| Arc::ptr_eq(hook, owner));
+            let of_owner = self.allowed_by_hook.iter().find(|(hook, _)| Arc::ptr_eq(hook, owner));
             of_owner.is_some_and(|(_, names)| names.iter().any(|allowed| allowed == name))
         });
-        by_owner && self.holds(name)
+        by_owner && self.contains(name)
     }
 }

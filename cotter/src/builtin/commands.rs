@@ -85,19 +85,19 @@ async fn tools(cx: CommandCx) -> CommandResult {
 }
 
 async fn skills(cx: CommandCx) -> CommandResult {
-    listed(named(&cx, NameKind::Skill, "/"), "there are no skills")
+    listed(list_named(&cx, NameKind::Skill, "/"), "there are no skills")
 }
 
 async fn agents(cx: CommandCx) -> CommandResult {
-    listed(named(&cx, NameKind::Subagent, "@"), "there are no subagents")
+    listed(list_named(&cx, NameKind::Subagent, "@"), "there are no subagents")
 }
 
 async fn list_commands(cx: CommandCx) -> CommandResult {
-    listed(named(&cx, NameKind::Command, "/"), "there are no commands")
+    listed(list_named(&cx, NameKind::Command, "/"), "there are no commands")
 }
 
 /// Lists the items of a kind that can be called by name, without shadowed ones.
-fn named(cx: &CommandCx, kind: NameKind, mark: &str) -> Vec<String> {
+fn list_named(cx: &CommandCx, kind: NameKind, mark: &str) -> Vec<String> {
     let names = cx.controls.agent().names(kind);
     let found = names.iter().filter(|info: &&NameInfo| info.shadowed_by.is_none());
     found.map(|info| line(mark, &info.name, &info.description)).collect()

@@ -20,7 +20,7 @@ const REVIEWER: &str = "You read what you are pointed at and judge it. You chang
     something to say.";
 
 /// The tools that only read.
-const READING: [&str; 4] = ["read", "list", "glob", "grep"];
+const READ_ONLY_TOOLS: [&str; 4] = ["read", "list", "glob", "grep"];
 
 /// Registers two subagents. `general` works on a task by itself with every tool of the calling agent, but
 /// calls no `general` of its own. `reviewer` reads and judges; it has only the tools `read`, `list`, `glob`
@@ -39,6 +39,6 @@ pub fn subagents(unit: &mut Registry) {
              read and what to look out for.",
         )
         .with_system_prompt(REVIEWER)
-        .with_tools(READING);
+        .with_tools(READ_ONLY_TOOLS);
     unit.define_mention(Subagent::agent(general)).define_mention(Subagent::agent(reviewer));
 }

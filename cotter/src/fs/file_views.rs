@@ -32,8 +32,8 @@ struct FileViewMap {
 pub struct FileStamp {
     file: (u64, u64),
     size: u64,
-    changed: Option<SystemTime>,
-    held: Option<[u8; 32]>,
+    modified_at: Option<SystemTime>,
+    content_hash: Option<[u8; 32]>,
 }
 
 /// The state of a model's view of a file.
@@ -57,18 +57,18 @@ impl FileStamp {
         };
         #[cfg(not(unix))]
         let file = (0, 0);
-        let held = bytes.map(|bytes| Sha256::digest(bytes).into());
-        FileStamp { file, size: about.len(), changed: about.modified().ok(), held }
+        let content_hash = bytes.map(|bytes| Sha256::digest(bytes).into());
+        FileStamp { file, size: about.len(), modified_at: about.modified().ok(), content_hash }
     }
 
     /// True if both stamps are of the same version. If both have a content hash, only the hash counts, so a
     /// touched file is unchanged. Otherwise file, size and modification time must be equal.
     fn is_same(&self, other: &FileStamp) -> bool {
-        match (&self.held, &other.held) {
+        match (&self.content_hash, &other.content_hash) {
             (Some(ours), Some(theirs)) => ours == theirs,
             _ => {
-                let stands = |mark: &FileStamp| (mark.file, mark.size, mark.changed);
-                self.changed.is_some() && stands(self) == stands(other)
+                let stands = |mark: &FileStamp| (mark.file, mark.size, mark.modified_at);
+                self.modified_at.is_some() && stands(self) == stands(other)
             }
         }
     }
@@ -76,20 +76,20 @@ impl FileStamp {
 
 impl FileViews {
     /// Runs `look` on the map, which is created on first use.
-    fn known<R>(&self, look: impl FnOnce(&mut FileViewMap) -> R) -> R {
+    fn with_map<R>(&self, look: impl FnOnce(&mut FileViewMap) -> R) -> R {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         look(known.get_or_insert_default())
     }
 
     /// Records that the model has seen this version of a file. `path` is the path that the decision was
     /// about.
-    pub fn note(&self, path: &Path, mark: FileStamp) {
-        self.known(|known| known.files.insert(path.into(), mark));
+    pub fn record(&self, path: &Path, mark: FileStamp) {
+        self.with_map(|known| known.files.insert(path.into(), mark));
     }
 
     /// Returns the state of the model's view of a file whose current stamp is `mark`.
-    pub fn sight(&self, path: &Path, mark: &FileStamp) -> ViewState {
-        self.known(|known| match known.files.get(path) {
+    pub fn view_state(&self, path: &Path, mark: &FileStamp) -> ViewState {
+        self.with_map(|known| match known.files.get(path) {
             None => ViewState::Never,
             Some(seen) if seen.is_same(mark) => ViewState::Current,
             Some(_) => ViewState::Stale,
@@ -97,14 +97,14 @@ impl FileViews {
     }
 
     /// Records the text that a call wrote to a file. Hooks at `tool.post` may still change the file.
-    pub fn note_written(&self, path: &Path, text: String) {
-        self.known(|known| known.written = Some((path.into(), text)));
+    pub fn record_written(&self, path: &Path, text: String) {
+        self.with_map(|known| known.written = Some((path.into(), text)));
     }
 
     /// Takes the text of the last written file, if that file is `path`. A second call returns `None`.
     pub fn take_written(&self, path: &Path) -> Option<String> {
         let of_this = |(written, _): &mut (PathBuf, String)| written == path;
-        self.known(|known| known.written.take_if(of_this)).map(|(_, text)| text)
+        self.with_map(|known| known.written.take_if(of_this)).map(|(_, text)| text)
     }
 }
 
@@ -127,15 +127,15 @@ mod tests {
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(at)).unwrap();
         };
         write("one", 1);
-        assert_eq!(seen.sight(&path, &mark(true)), ViewState::Never);
-        seen.note(&path, mark(true));
+        assert_eq!(seen.view_state(&path, &mark(true)), ViewState::Never);
+        seen.record(&path, mark(true));
         write("one", 2);
-        assert_eq!(seen.sight(&path, &mark(true)), ViewState::Current, "it was only touched");
+        assert_eq!(seen.view_state(&path, &mark(true)), ViewState::Current, "it was only touched");
         write("two", 1);
-        assert_eq!(seen.sight(&path, &mark(true)), ViewState::Stale, "same size, same time");
-        seen.note(&path, mark(false));
-        assert_eq!(seen.sight(&path, &mark(false)), ViewState::Current);
+        assert_eq!(seen.view_state(&path, &mark(true)), ViewState::Stale, "same size, same time");
+        seen.record(&path, mark(false));
+        assert_eq!(seen.view_state(&path, &mark(false)), ViewState::Current);
         write("two", 2);
-        assert_eq!(seen.sight(&path, &mark(false)), ViewState::Stale);
+        assert_eq!(seen.view_state(&path, &mark(false)), ViewState::Stale);
     }
 }

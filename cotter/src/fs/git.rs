@@ -21,10 +21,10 @@ pub struct Worktree {
 pub fn worktree(folder: &Path) -> Option<Worktree> {
     let dot_git = folder.join(".git");
     dot_git.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
-    let pointer = line(&dot_git)?;
+    let pointer = read_short_file(&dot_git)?;
     let own = folder.join(pointer.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-    let common = own.join(line(&own.join("commondir"))?.trim()).canonicalize().ok()?;
-    let back = own.join(line(&own.join("gitdir"))?.trim());
+    let common = own.join(read_short_file(&own.join("commondir"))?.trim()).canonicalize().ok()?;
+    let back = own.join(read_short_file(&own.join("gitdir"))?.trim());
     let listed = own.parent()? == common.join("worktrees")
         && back.canonicalize().ok()? == dot_git.canonicalize().ok()?;
     listed.then_some(Worktree { own, common })
@@ -44,7 +44,7 @@ pub fn other_checkouts(folder: &Path) -> Vec<PathBuf> {
     let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"));
     let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
     let linked = linked.filter_map(|entry| {
-        let back = entry.path().join(line(&entry.path().join("gitdir"))?.trim());
+        let back = entry.path().join(read_short_file(&entry.path().join("gitdir"))?.trim());
         let checkout = back.parent()?.canonicalize().ok()?;
         (worktree(&checkout)?.common == common).then_some(checkout)
     });
@@ -56,7 +56,7 @@ pub fn other_checkouts(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads one of git's short files, at most 64 KiB.
-fn line(path: &Path) -> Option<String> {
+fn read_short_file(path: &Path) -> Option<String> {
     use std::io::Read;
     const LONGEST: u64 = 64 * 1024;
     // Opening a pipe would block until another process writes to it.

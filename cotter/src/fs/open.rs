@@ -54,12 +54,14 @@ mod unix {
 
         /// Opens a folder inside this folder. A link is an error.
         pub fn folder(&self, name: &OsStr) -> io::Result<Self> {
-            step(self.as_fd(), name, OFlags::RDONLY | OFlags::DIRECTORY).map(Folder).map_err(told)
+            open_name(self.as_fd(), name, OFlags::RDONLY | OFlags::DIRECTORY)
+                .map(Folder)
+                .map_err(to_io_error)
         }
 
         /// Opens a file in this folder for reading. A link is an error.
         pub fn file(&self, name: &OsStr) -> io::Result<File> {
-            step(self.as_fd(), name, READ).map(File::from).map_err(told)
+            open_name(self.as_fd(), name, READ).map(File::from).map_err(to_io_error)
         }
 
         /// Opens a folder inside this folder. A missing folder is created with access for its owner only. A
@@ -67,7 +69,7 @@ mod unix {
         pub fn folder_or_new(&self, name: &OsStr) -> io::Result<Self> {
             match rustix::fs::mkdirat(&self.0, name, Mode::RWXU) {
                 Ok(()) | Err(Errno::EXIST) => self.folder(name),
-                Err(errno) => Err(told(errno)),
+                Err(errno) => Err(to_io_error(errno)),
             }
         }
 
@@ -77,7 +79,7 @@ mod unix {
             let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::NOFOLLOW;
             let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             let opened = openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR);
-            opened.map(File::from).map_err(told)
+            opened.map(File::from).map_err(to_io_error)
         }
 
         /// Reads the target of a link in this folder without following the link.
@@ -148,30 +150,30 @@ mod unix {
             match openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), links) {
                 // The kernel is too old, or a system call filter does not allow `openat2`.
                 Err(Errno::NOSYS | Errno::PERM) => {}
-                opened => return opened.map_err(told),
+                opened => return opened.map_err(to_io_error),
             }
         }
-        name_by_name(path, flags).map_err(told)
+        open_name_by_name(path, flags).map_err(to_io_error)
     }
 
     /// Opens a path name by name, for systems without `openat2`.
-    fn name_by_name(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn open_name_by_name(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut at = openat(CWD, "/", folder, Mode::empty())?;
         let mut names =
             path.components().filter(|name| matches!(name, Component::Normal(_))).peekable();
         while let Some(name) = names.next() {
             let flags = if names.peek().is_none() { flags } else { folder };
-            at = step(at.as_fd(), name.as_os_str(), flags)?;
+            at = open_name(at.as_fd(), name.as_os_str(), flags)?;
         }
         Ok(at)
     }
 
-    fn step(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    fn open_name(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
         openat(folder, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
     }
 
-    fn told(errno: Errno) -> io::Error {
+    fn to_io_error(errno: Errno) -> io::Error {
         match errno {
             Errno::LOOP => {
                 io::Error::other("there is a link in its path that was not there before")
@@ -199,7 +201,11 @@ mod unix {
                 assert_eq!(open(&path, READ).is_ok(), opens, "{path:?}");
                 let absolute = !path.components().any(|name| name == Component::ParentDir);
                 if absolute {
-                    assert_eq!(name_by_name(&path, READ).is_ok(), opens, "{path:?}, name by name");
+                    assert_eq!(
+                        open_name_by_name(&path, READ).is_ok(),
+                        opens,
+                        "{path:?}, name by name"
+                    );
                 }
             };
             check("a/b/file", true);

@@ -9,10 +9,10 @@ use crate::fs::{workspace, workspace::Workspace};
 
 /// Returns the paths that `path` touches: the resolved file first, then the path as written if it differs.
 /// A deny rule matches either path; an allow rule must cover both.
-pub fn touched(path: &str, workspace: &Workspace) -> Vec<PathBuf> {
-    let spelled = spelled(path, workspace);
+pub fn touched_paths(path: &str, workspace: &Workspace) -> Vec<PathBuf> {
+    let spelled = make_absolute(path, workspace);
     // `/dev/stdout` resolves to the output of this process, not to the output of the call.
-    if workspace::is_harmless(&spelled) && !path.contains("..") {
+    if workspace::is_harmless_device(&spelled) && !path.contains("..") {
         return vec![spelled];
     }
     let file = resolve(path, workspace);
@@ -21,7 +21,7 @@ pub fn touched(path: &str, workspace: &Workspace) -> Vec<PathBuf> {
 
 /// Replaces a leading `~` by the home folder, if it is known. `~/x` never means a folder named `~` in the
 /// project.
-pub fn from_home<'a>(path: &'a str, workspace: &Workspace) -> Cow<'a, str> {
+pub fn expand_home<'a>(path: &'a str, workspace: &Workspace) -> Cow<'a, str> {
     let home = workspace.home().and_then(Path::to_str);
     match (path.strip_prefix('~'), home) {
         (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
@@ -32,7 +32,7 @@ pub fn from_home<'a>(path: &'a str, workspace: &Workspace) -> Cow<'a, str> {
 }
 
 /// Makes a path absolute and removes dots. No link is followed.
-fn spelled(path: &str, workspace: &Workspace) -> PathBuf {
+fn make_absolute(path: &str, workspace: &Workspace) -> PathBuf {
     let mut spelled = PathBuf::new();
     for component in workspace.cwd().join(path).components() {
         match component {
@@ -47,11 +47,11 @@ fn spelled(path: &str, workspace: &Workspace) -> PathBuf {
 /// Resolves a path to the file it means. Missing parts are appended to the nearest folder that exists, with
 /// `..` applied literally. A dangling link is followed too, because a write through it creates its target.
 fn resolve(path: &str, workspace: &Workspace) -> PathBuf {
-    follow(&workspace.cwd().join(path), MOST_LINKS)
+    follow(&workspace.cwd().join(path), MAX_LINKS)
 }
 
 /// The limit on links in a row, as in an operating system.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 fn follow(path: &Path, links: usize) -> PathBuf {
     let mut known = PathBuf::new();
@@ -103,8 +103,8 @@ mod tests {
             ("a~/x", "a~/x"),
             ("./~/x", "./~/x"),
         ] {
-            assert_eq!(from_home(path, &workspace), meant);
-            assert_eq!(from_home(path, &nowhere), path);
+            assert_eq!(expand_home(path, &workspace), meant);
+            assert_eq!(expand_home(path, &nowhere), path);
         }
     }
 
@@ -138,8 +138,8 @@ mod tests {
         check("further", PathBuf::from("/nowhere/at/all/b"));
         check("sub/up", inside.join("new"));
         check("round/x", inside.join("round/x"));
-        assert_eq!(touched("/dev/stdout", &workspace), [PathBuf::from("/dev/stdout")]);
-        assert_eq!(touched("/dev/./fd/2", &workspace), [PathBuf::from("/dev/fd/2")]);
-        assert_eq!(touched("dangling", &workspace)[1], inside.join("dangling"));
+        assert_eq!(touched_paths("/dev/stdout", &workspace), [PathBuf::from("/dev/stdout")]);
+        assert_eq!(touched_paths("/dev/./fd/2", &workspace), [PathBuf::from("/dev/fd/2")]);
+        assert_eq!(touched_paths("dangling", &workspace)[1], inside.join("dangling"));
     }
 }

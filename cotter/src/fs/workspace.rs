@@ -23,13 +23,13 @@ struct WorkspaceFolders {
 }
 
 /// System folders, which no call may write.
-const SYSTEM: [&str; 13] = [
+const SYSTEM_FOLDERS: [&str; 13] = [
     "/etc", "/usr", "/sys", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot",
     "/dev", "/proc", "/System",
 ];
 
 /// Devices that are harmless to read and to write.
-const HARMLESS: [&str; 9] = [
+const HARMLESS_DEVICES: [&str; 9] = [
     "/dev/null",
     "/dev/zero",
     "/dev/full",
@@ -127,13 +127,13 @@ impl Workspace {
 
     /// True if calls may read a path. The path must be absolute with links resolved.
     pub fn is_readable(&self, path: &Path) -> bool {
-        is_harmless(path)
+        is_harmless_device(path)
             || !self.is_closed(path) && self.read_roots().any(|root| path.starts_with(root))
     }
 
     /// True if calls may write a path. The path must be absolute with links resolved.
     pub fn is_writable(&self, path: &Path) -> bool {
-        is_harmless(path)
+        is_harmless_device(path)
             || !self.is_closed_to_writes(path)
                 && self.write_roots().any(|root| path.starts_with(root))
     }
@@ -157,13 +157,13 @@ impl Workspace {
 /// True if a path belongs to the operating system. No call may write it.
 pub fn is_system(path: &Path) -> bool {
     path == Path::new("/")
-        || !is_harmless(path) && SYSTEM.iter().any(|folder| path.starts_with(folder))
+        || !is_harmless_device(path) && SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder))
 }
 
 /// True if a path is a device such as `/dev/null`, which may be read and written.
-pub fn is_harmless(path: &Path) -> bool {
+pub fn is_harmless_device(path: &Path) -> bool {
     let is_number = |name: &std::ffi::OsStr| name.as_encoded_bytes().iter().all(u8::is_ascii_digit);
     let is_open_file =
         path.parent() == Some(Path::new("/dev/fd")) && path.file_name().is_some_and(is_number);
-    HARMLESS.iter().any(|device| path == Path::new(device)) || is_open_file
+    HARMLESS_DEVICES.iter().any(|device| path == Path::new(device)) || is_open_file
 }

@@ -19,7 +19,7 @@ pub(crate) struct ChunkedVec<T> {
 /// A block of 64 items that never changes.
 pub struct Chunk<T> {
     items: Vec<T>,
-    kept: Memo,
+    memo: Memo,
 }
 
 impl<T> Chunk<T> {
@@ -29,7 +29,7 @@ impl<T> Chunk<T> {
 
     /// Returns a value derived from this block. The value is computed on first use and cached.
     pub(crate) fn kept<V: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> V) -> &V {
-        self.kept.get_or_make(key, make)
+        self.memo.get_or_make(key, make)
     }
 }
 
@@ -51,7 +51,7 @@ impl<T: Clone> ChunkedVec<T> {
         tail.push(item);
         if tail.len() == BLOCK {
             let items = std::mem::take(tail);
-            let block = Chunk { items, kept: Memo::default() };
+            let block = Chunk { items, memo: Memo::default() };
             Arc::make_mut(&mut self.blocks).push(Arc::new(block));
         }
     }
@@ -83,7 +83,7 @@ impl<T> ChunkedVec<T> {
 
     /// The items after `earlier`, if this list continues it; otherwise `None`. Blocks are compared by
     /// address, so a long common start costs almost nothing.
-    pub(crate) fn after<'a>(
+    pub(crate) fn items_after<'a>(
         &'a self,
         earlier: &ChunkedVec<T>,
         same: impl Fn(&T, &T) -> bool,
@@ -101,7 +101,11 @@ impl<T> ChunkedVec<T> {
     }
 
     /// Counts the equal items at the start of both lists. Shared blocks are skipped without a comparison.
-    pub(crate) fn same_start(&self, other: &ChunkedVec<T>, same: impl Fn(&T, &T) -> bool) -> usize {
+    pub(crate) fn count_same_start(
+        &self,
+        other: &ChunkedVec<T>,
+        same: impl Fn(&T, &T) -> bool,
+    ) -> usize {
         let shared = match Arc::ptr_eq(&self.blocks, &other.blocks) {
             true => self.blocks.len(),
             false => {
@@ -144,7 +148,7 @@ mod tests {
             assert_eq!(clone.iter().copied().collect::<Vec<_>>(), (0..n).collect::<Vec<_>>());
             assert_eq!((clone.len(), clone.get(n)), (n, None));
             let after: Vec<_> =
-                spine.after(clone, usize::eq).expect("it follows").copied().collect();
+                spine.items_after(clone, usize::eq).expect("it follows").copied().collect();
             assert_eq!(after, (n..200).collect::<Vec<_>>());
         }
         assert!((0..200).all(|n| spine.get(n) == Some(&n)));
@@ -161,9 +165,9 @@ mod tests {
             };
             let spine = counted(n);
             for length in [changed, n, n + 70] {
-                let same = spine.same_start(&other(length), usize::eq);
+                let same = spine.count_same_start(&other(length), usize::eq);
                 assert_eq!(same, changed.min(n), "{n} items, others from {changed} to {length}");
-                assert_eq!(other(length).same_start(&spine, usize::eq), same);
+                assert_eq!(other(length).count_same_start(&spine, usize::eq), same);
             }
             let mut longer = spine.clone();
             longer.push(0);
@@ -172,7 +176,7 @@ mod tests {
                 looked_at.set(looked_at.get() + 1);
                 a == b
             };
-            assert_eq!(spine.same_start(&longer, look), n);
+            assert_eq!(spine.count_same_start(&longer, look), n);
             assert_eq!(looked_at.get(), n % BLOCK, "shared blocks are not looked at");
         }
     }
@@ -182,9 +186,9 @@ mod tests {
         for n in [0, 1, 63, 64, 65, 128, 130] {
             let (spine, mut changed) = (counted(n), counted(n));
             changed.push(7);
-            assert!(spine.after(&changed, usize::eq).is_none(), "{n}: it is shorter");
+            assert!(spine.items_after(&changed, usize::eq).is_none(), "{n}: it is shorter");
             if n >= 64 {
-                assert!(changed.after(&spine, usize::eq).is_none(), "{n}: other blocks");
+                assert!(changed.items_after(&spine, usize::eq).is_none(), "{n}: other blocks");
             }
         }
     }

@@ -240,7 +240,7 @@ impl Entry {
     }
 
     #[cfg(feature = "jsonl")]
-    pub(crate) fn lazy(
+    pub(crate) fn from_raw_line(
         id: SmolStr,
         parent_id: Option<SmolStr>,
         kind: EntryKind,
@@ -286,7 +286,7 @@ impl Entry {
     }
 
     /// The message that the entry adds to a context: its own, or a summary.
-    pub(crate) fn in_context(&self) -> Option<&Message> {
+    pub(crate) fn context_message(&self) -> Option<&Message> {
         match self.body() {
             EntryBody::Message(message) => Some(message),
             EntryBody::Compaction(compaction) => Some(&compaction.message),

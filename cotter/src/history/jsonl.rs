@@ -74,8 +74,9 @@ impl JsonlStore {
             (&file).seek(SeekFrom::Start(about.len() - HEAD)).ok()?;
             (&file).take(HEAD).read_to_end(&mut end).ok()?;
         }
-        let name = load::last_name(&end).or_else(|| load::last_name(&rest)).flatten();
-        let title = name.or_else(|| load::first_words(&rest)).unwrap_or_default();
+        let name =
+            load::last_session_name(&end).or_else(|| load::last_session_name(&rest)).flatten();
+        let title = name.or_else(|| load::first_message_text(&rest)).unwrap_or_default();
         let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         Some(SessionSummary {
             id: id.into(),
@@ -114,7 +115,7 @@ impl Store for JsonlStore {
         line.push(b'\n');
         (&file).write_all(&line).map_err(failed)?;
         // The file's name must survive a power cut too, so the folder is synced.
-        self.syncer.behind(&Arc::new(File::open(&self.folder).map_err(failed)?));
+        self.syncer.queue_sync(&Arc::new(File::open(&self.folder).map_err(failed)?));
         let chain = HashChain::of_session(&header.id);
         Ok(Box::new(JsonlLog::new(Arc::new(file), path, chain, &self.syncer)))
     }
@@ -259,7 +260,7 @@ impl Drop for JsonlLog {
 impl Log for JsonlLog {
     fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
         let failed = |cause| StoreError::io(format!("cannot write {}", self.path.display()), cause);
-        if let Some(cause) = self.syncer.failure(&self.file) {
+        if let Some(cause) = self.syncer.take_failure(&self.file) {
             return Err(failed(cause));
         }
         self.buffer.clear();
@@ -295,6 +296,6 @@ impl Log for JsonlLog {
     }
 
     fn sync_behind(&mut self) {
-        self.syncer.behind(&self.file);
+        self.syncer.queue_sync(&self.file);
     }
 }

@@ -71,13 +71,13 @@ pub(crate) struct HandlerRun {
     /// The remark of the hook for the person who maintains it.
     pub(crate) remark: Option<Box<str>>,
     /// True for an external hook.
-    pub(crate) outside: bool,
+    pub(crate) is_external: bool,
 }
 
 impl HandlerRun {
     /// True if an execution that is in no row of a call gets its own row: external hooks and failures do.
     pub(crate) fn should_record(&self) -> bool {
-        self.outside || matches!(self.word, "failed" | "panicked" | "timed_out")
+        self.is_external || matches!(self.word, "failed" | "panicked" | "timed_out")
     }
 }
 

@@ -52,7 +52,7 @@ impl<'a> ObjectWriter<'a> {
         self
     }
 
-    pub(crate) fn opt(&mut self, key: &str, value: Option<impl Serialize>) -> &mut Self {
+    pub(crate) fn put_some(&mut self, key: &str, value: Option<impl Serialize>) -> &mut Self {
         if let Some(value) = value {
             self.put(key, value);
         }
@@ -73,17 +73,17 @@ impl<'a> ObjectWriter<'a> {
         key: &str,
         fill: impl FnOnce(&mut ObjectWriter<'_>),
     ) -> &mut Self {
-        object(self.key(key), fill);
+        write_object(self.key(key), fill);
         self
     }
 
     /// Writes a value with a function.
-    pub(crate) fn with(&mut self, key: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn put_with(&mut self, key: &str, write: impl FnOnce(&mut Vec<u8>)) {
         write(self.key(key));
     }
 
     /// Writes the keys of another object into this one.
-    pub(crate) fn flat(&mut self, value: &impl Serialize) {
+    pub(crate) fn put_fields(&mut self, value: &impl Serialize) {
         if let Ok(Value::Object(fields)) = serde_json::to_value(value) {
             for (key, value) in &fields {
                 self.put(key, value);
@@ -114,14 +114,14 @@ impl<'a> ObjectWriter<'a> {
     }
 }
 
-pub(crate) fn object(out: &mut Vec<u8>, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
+pub(crate) fn write_object(out: &mut Vec<u8>, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
     let mut inner = ObjectWriter::new(out);
     fill(&mut inner);
     inner.end();
 }
 
 pub(crate) fn write_header(out: &mut Vec<u8>, header: &SessionHeader) {
-    object(out, |line| {
+    write_object(out, |line| {
         line.put("type", "session").put("v", header.v).put("id", &header.id);
         line.put("cwd", &header.cwd).plain("createdAt", header.created_at);
         line.put("parent", &header.parent);
@@ -137,8 +137,8 @@ pub(crate) fn read_header(line: &[u8]) -> Option<SessionHeader> {
         v: value["v"].as_u64().unwrap_or(1),
         id: text(&value, "id")?,
         cwd: value["cwd"].as_str().unwrap_or_default().into(),
-        created_at: moment(&value["createdAt"])
-            .or_else(|| moment(&value["timestamp"]))
+        created_at: parse_timestamp(&value["createdAt"])
+            .or_else(|| parse_timestamp(&value["timestamp"]))
             .unwrap_or_default(),
         parent: text(&value, "parent"),
     })
@@ -149,7 +149,7 @@ pub(crate) fn write_entry(out: &mut Vec<u8>, entry: &Entry) {
         out.extend_from_slice(raw.bytes());
         return;
     }
-    object(out, |line| {
+    write_object(out, |line| {
         let kind = match entry.body() {
             EntryBody::Custom(fields) => {
                 fields.get("type").and_then(Value::as_str).unwrap_or("custom")
@@ -207,8 +207,8 @@ pub(crate) fn write_message(object: &mut ObjectWriter<'_>, message: &Message) {
             object.put("toolName", &result.tool_name);
             write_content(object, &result.content);
             object.put("is_error", result.error.is_some());
-            object.opt("errorKind", result.error.map(ToolErrorKind::as_str));
-            object.opt("renderData", result.render_data.as_ref());
+            object.put_some("errorKind", result.error.map(ToolErrorKind::as_str));
+            object.put_some("renderData", result.render_data.as_ref());
         }
     }
 }
@@ -225,7 +225,7 @@ fn write_user(object: &mut ObjectWriter<'_>, user: &UserMessage) {
     if let Some(rewritten) = &user.rewritten {
         object.put("raw", &rewritten.raw);
         object.list("rewrites", &rewritten.rewrites, |out, rewrite| {
-            crate::history::line_format::object(out, |object| {
+            crate::history::line_format::write_object(out, |object| {
                 object.put("by", &rewrite.by).put("text", &rewrite.text);
             });
         });
@@ -235,11 +235,11 @@ fn write_user(object: &mut ObjectWriter<'_>, user: &UserMessage) {
 fn write_assistant(object: &mut ObjectWriter<'_>, assistant: &AssistantMessage) {
     object.put("role", "assistant");
     object.list("content", &assistant.parts, |out, part| {
-        crate::history::line_format::object(out, |object| match part {
+        crate::history::line_format::write_object(out, |object| match part {
             AssistantPart::Text(text) => _ = object.put("type", "text").put("text", text),
             AssistantPart::Thinking { text, signature } => {
                 object.put("type", "thinking").put("thinking", text);
-                object.opt("signature", signature.as_ref());
+                object.put_some("signature", signature.as_ref());
             }
             AssistantPart::ToolCall(call) => {
                 object.put("type", "toolCall").put("id", &call.id);
@@ -254,7 +254,7 @@ fn write_assistant(object: &mut ObjectWriter<'_>, assistant: &AssistantMessage) 
 /// Converts content to JSON as in a session file.
 pub(crate) fn content_to_json(content: &Content) -> Value {
     let mut out = vec![];
-    object(&mut out, |object| write_content(object, content));
+    write_object(&mut out, |object| write_content(object, content));
     let mut object: Value = serde_json::from_slice(&out).unwrap_or_default();
     object["content"].take()
 }
@@ -264,7 +264,7 @@ fn write_content(object: &mut ObjectWriter<'_>, content: &Content) {
         Content::Text(text) => _ = object.put("content", text),
         Content::Parts(parts) => {
             object.list("content", parts, |out, part| {
-                crate::history::line_format::object(out, |object| match part {
+                crate::history::line_format::write_object(out, |object| match part {
                     ContentPart::Text(text) => _ = object.put("type", "text").put("text", text),
                     ContentPart::Data(text) => _ = object.put("type", "data").put("text", text),
                     ContentPart::Image { media_type, data } => {
@@ -278,7 +278,7 @@ fn write_content(object: &mut ObjectWriter<'_>, content: &Content) {
 
 pub(crate) fn write_record(out: &mut Vec<u8>, record: &Record, chain: &mut HashChain) {
     let start = out.len();
-    object(out, |line| {
+    write_object(out, |line| {
         line.put("type", record.kind());
         write_record_body(line, record);
     });
@@ -299,12 +299,12 @@ fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
         Record::Generation(table) => {
             line.put("generation", table.number);
             line.list("hooks", &table.hooks, |out, hook| {
-                object(out, |object| {
+                write_object(out, |object| {
                     object.put("id", hook.id).put("name", &hook.name).put("origin", &hook.origin);
                     object.put("point", hook.point).put("power", hook.power);
-                    object.opt("tools", hook.tools.as_ref());
-                    object.opt("async", hook.detached.then_some(true));
-                    object.opt("enabled", (!hook.enabled).then_some(false));
+                    object.put_some("tools", hook.tools.as_ref());
+                    object.put_some("async", hook.detached.then_some(true));
+                    object.put_some("enabled", (!hook.enabled).then_some(false));
                 });
             });
         }
@@ -315,7 +315,7 @@ fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
                 .put("id", &row.id);
             line.plain("deadline", row.deadline);
             line.list("calls", &row.calls, |out, (call, asks)| {
-                object(out, |object| _ = object.put("callId", call).put("asks", asks));
+                write_object(out, |object| _ = object.put("callId", call).put("asks", asks));
             });
         }
         Record::Answer(row) => {
@@ -324,22 +324,23 @@ fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
                 .put("id", &row.question)
                 .put("by", &row.by);
             line.list("decisions", &row.decisions, |out, (call, yes, words)| {
-                object(out, |object| {
+                write_object(out, |object| {
                     object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
-                    object.opt("words", words.as_ref());
+                    object.put_some("words", words.as_ref());
                 });
             });
         }
         Record::Ledger(row) => write_decision(line, row),
         Record::Outcome(row) => {
             line.put("runId", &row.run).plain("at", row.at).put("callId", &row.call_id);
-            line.put("outcome", row.outcome).opt("errorKind", row.error.map(ToolErrorKind::as_str));
+            line.put("outcome", row.outcome)
+                .put_some("errorKind", row.error.map(ToolErrorKind::as_str));
             line.put("ms", row.ms);
             write_ran(line, &row.ran);
         }
         Record::HooksRan(row) => {
             line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
-            line.put("point", row.point).opt("callId", row.call_id.as_ref());
+            line.put("point", row.point).put_some("callId", row.call_id.as_ref());
             line.put("generation", row.generation);
             write_ran(line, &row.ran);
         }
@@ -348,13 +349,13 @@ fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
 
 fn write_decision(line: &mut ObjectWriter<'_>, row: &DecisionRow) {
     line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
-    line.put("callId", &row.call_id).opt("parentCallId", row.within.as_ref());
+    line.put("callId", &row.call_id).put_some("parentCallId", row.within.as_ref());
     line.put("tool", &row.tool).put("input", &row.input);
-    line.put("verdict", row.verdict).put("by", &row.by).opt("reason", row.reason.as_ref());
-    line.opt("approvedBy", row.approved_by.as_ref()).put("zone", row.zone);
+    line.put("verdict", row.verdict).put("by", &row.by).put_some("reason", row.reason.as_ref());
+    line.put_some("approvedBy", row.approved_by.as_ref()).put("zone", row.zone);
     if !row.rewrites.is_empty() {
         line.list("rewrites", &row.rewrites, |out, (by, before, after)| {
-            object(out, |object| {
+            write_object(out, |object| {
                 object.put("by", by).put("before", before).put("after", after);
             });
         });
@@ -366,16 +367,18 @@ fn write_decision(line: &mut ObjectWriter<'_>, row: &DecisionRow) {
 fn write_ran(line: &mut ObjectWriter<'_>, ran: &[HandlerRun]) {
     if !ran.is_empty() {
         line.list("ran", ran, |out, ran| {
-            object(out, |object| {
+            write_object(out, |object| {
                 object.put("hook", ran.handler.0).put("verdict", ran.word).put("ns", ran.nanos);
-                object.opt("reason", ran.reason.as_ref()).opt("stderr", ran.remark.as_ref());
+                object
+                    .put_some("reason", ran.reason.as_ref())
+                    .put_some("stderr", ran.remark.as_ref());
             });
         });
     }
 }
 
 /// The most levels a value in a line may have. A reader accepts 128, and the line itself uses some of them.
-const LEVELS: usize = 100;
+const MAX_LEVELS: usize = 100;
 
 /// True if a value is nested so deeply that its line could not be read again.
 pub(crate) fn is_too_deep(value: &Value) -> bool {
@@ -387,7 +390,7 @@ pub(crate) fn is_too_deep(value: &Value) -> bool {
             _ => false,
         }
     }
-    exceeds(value, LEVELS)
+    exceeds(value, MAX_LEVELS)
 }
 
 /// Parses an entry's line. A line that cannot be parsed gives `EntryBody::Unreadable`.
@@ -395,7 +398,7 @@ pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, EntryBody) 
     let Ok(Value::Object(fields)) = serde_json::from_slice::<Value>(line) else {
         return (Timestamp::default(), EntryBody::Unreadable);
     };
-    let timestamp = fields.get("timestamp").and_then(moment).unwrap_or_default();
+    let timestamp = fields.get("timestamp").and_then(parse_timestamp).unwrap_or_default();
     let value = Value::Object(fields);
     let body = read_known(kind, &value).unwrap_or_else(|| match value {
         Value::Object(mut fields) if kind == EntryKind::Custom => {
@@ -551,7 +554,7 @@ fn text(value: &Value, key: &str) -> Option<SmolStr> {
 }
 
 /// Parses a time from a text or from milliseconds.
-pub(crate) fn moment(value: &Value) -> Option<Timestamp> {
+pub(crate) fn parse_timestamp(value: &Value) -> Option<Timestamp> {
     match value {
         Value::String(text) => Timestamp::parse(text),
         Value::Number(number) => number.as_u64().map(Timestamp),

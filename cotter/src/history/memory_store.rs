@@ -23,7 +23,7 @@ pub struct MemoryStore(Arc<Mutex<MemorySessions>>);
 
 #[derive(Default)]
 struct MemorySessions {
-    made: u64,
+    created_count: u64,
     by_id: BTreeMap<SmolStr, MemorySession>,
 }
 
@@ -39,7 +39,7 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    fn kept(&self, id: &str) -> Result<MemorySession, StoreError> {
+    fn find_session(&self, id: &str) -> Result<MemorySession, StoreError> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = sessions.by_id.get(id).cloned();
         kept.ok_or_else(|| StoreError::new(format!("there is no session `{id}`")))
@@ -63,7 +63,7 @@ impl Store for MemoryStore {
     }
 
     fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
-        let kept = self.kept(id)?;
+        let kept = self.find_session(id)?;
         // The store and this function hold two references. A third one belongs to an open session.
         if Arc::strong_count(&kept.lines) > 2 {
             return Err(StoreError::new(format!("session `{id}` is open already")));
@@ -83,8 +83,8 @@ impl Store for MemoryStore {
 
     fn new_id(&self) -> SmolStr {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.made += 1;
-        format_smolstr!("s{}", sessions.made)
+        sessions.created_count += 1;
+        format_smolstr!("s{}", sessions.created_count)
     }
 
     fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
@@ -121,7 +121,7 @@ impl Store for MemoryStore {
     }
 
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
-        let kept = self.kept(id)?;
+        let kept = self.find_session(id)?;
         let mut chain = HashChain::of_session(id);
         let mut header = vec![];
         wire::write_header(&mut header, &kept.header);

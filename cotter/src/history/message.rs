@@ -284,7 +284,7 @@ pub struct ToolResultMessage {
 
 impl ToolResultMessage {
     /// Creates the result of a call that has no result of its own.
-    pub(crate) fn closing(call: &ToolCall, kind: ToolErrorKind, words: &str) -> Self {
+    pub(crate) fn new_error(call: &ToolCall, kind: ToolErrorKind, words: &str) -> Self {
         ToolResultMessage {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),

@@ -30,7 +30,7 @@ impl MessageBlock {
     /// Returns a value that an adapter derives from this block. The value is computed on first use and
     /// cached. The key must name every other input of the value, because several models may share a
     /// conversation.
-    pub fn keep<T: Any + Send + Sync>(
+    pub fn memoize<T: Any + Send + Sync>(
         &self,
         key: &str,
         make: impl FnOnce(&MessageBlock) -> T,
@@ -58,16 +58,16 @@ pub struct MessageItem(Arc<Entry>);
 
 impl MessageItem {
     fn message(&self) -> Option<&Message> {
-        self.0.in_context()
+        self.0.context_message()
     }
 
-    fn same(&self, other: &MessageItem) -> bool {
+    fn is_same_entry(&self, other: &MessageItem) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// True if a model reads both messages as equal. The mark, the usage and the render data are ignored.
-    fn reads_as(&self, other: &MessageItem) -> bool {
-        self.same(other)
+    fn reads_same_as(&self, other: &MessageItem) -> bool {
+        self.is_same_entry(other)
             || match (self.message(), other.message()) {
                 (Some(Message::User(ours)), Some(Message::User(theirs))) => {
                     ours.content == theirs.content
@@ -101,7 +101,7 @@ impl MessageList {
     }
 
     /// The messages, each with the id of its entry.
-    pub fn sourced(&self) -> impl DoubleEndedIterator<Item = (Option<&SmolStr>, &Message)> {
+    pub fn iter_with_ids(&self) -> impl DoubleEndedIterator<Item = (Option<&SmolStr>, &Message)> {
         self.0.iter().filter_map(|item| Some((item.0.stored_id(), item.message()?)))
     }
 
@@ -142,7 +142,7 @@ impl MessageList {
         entry: &Arc<Entry>,
         mut change: impl FnMut(Option<&SmolStr>, &Message) -> MessageChange,
     ) {
-        let Some(message) = entry.in_context() else { return };
+        let Some(message) = entry.context_message() else { return };
         match change(entry.stored_id(), message) {
             MessageChange::Keep => self.push_entry(entry.clone()),
             MessageChange::Replace(message) => self.push_as(entry.id(), message),
@@ -160,18 +160,18 @@ impl MessageList {
     }
 
     /// The entries after `earlier`, if this list continues it; otherwise `None`.
-    pub(crate) fn after<'a>(
+    pub(crate) fn entries_after<'a>(
         &'a self,
         earlier: &MessageList,
     ) -> Option<impl Iterator<Item = &'a Arc<Entry>>> {
-        let after = self.0.after(&earlier.0, MessageItem::same)?;
+        let after = self.0.items_after(&earlier.0, MessageItem::is_same_entry)?;
         Some(after.map(|item| &item.0))
     }
 
     /// The index of the first message at which `later` differs; `None` if `later` begins with all of this
     /// list.
-    pub(crate) fn ends_being(&self, later: &MessageList) -> Option<usize> {
-        let same = self.0.same_start(&later.0, MessageItem::reads_as);
+    pub(crate) fn first_difference(&self, later: &MessageList) -> Option<usize> {
+        let same = self.0.count_same_start(&later.0, MessageItem::reads_same_as);
         (same < self.len()).then_some(same)
     }
 }

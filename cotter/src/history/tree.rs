@@ -143,7 +143,7 @@ impl Tree {
     }
 
     /// The entries from the leaf to the root.
-    pub(crate) fn upward(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub(crate) fn iter_to_root(&self) -> impl Iterator<Item = &Arc<Entry>> {
         // A parent always stands before its child, so the iteration ends.
         std::iter::successors(self.leaf, |index| self.nodes[*index].parent)
             .map(|index| &self.nodes[index].entry)
@@ -152,7 +152,7 @@ impl Tree {
     /// The entries from the root to the leaf.
     pub(crate) fn path(&mut self) -> Entries {
         if self.path.is_none() {
-            let mut path: Vec<_> = self.upward().cloned().collect();
+            let mut path: Vec<_> = self.iter_to_root().cloned().collect();
             path.reverse();
             self.path = Some(path.into_iter().collect());
         }
@@ -161,7 +161,7 @@ impl Tree {
 
     /// The label of an entry, if it has one on this branch.
     pub(crate) fn label(&self, id: &str) -> Option<String> {
-        let labels = self.upward().filter(|entry| entry.kind() == EntryKind::Label);
+        let labels = self.iter_to_root().filter(|entry| entry.kind() == EntryKind::Label);
         labels
             .filter_map(|entry| match entry.body() {
                 EntryBody::Label { target, label } if target == id => Some(label.clone()),
@@ -172,13 +172,13 @@ impl Tree {
     }
 
     /// Returns the value from the last entry for which `read` returns one.
-    pub(crate) fn last<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Option<T> {
-        self.upward().find_map(|entry| read(entry))
+    pub(crate) fn find_last<T>(&self, read: impl Fn(&Entry) -> Option<T>) -> Option<T> {
+        self.iter_to_root().find_map(|entry| read(entry))
     }
 
     /// The last reply on this branch.
     pub(crate) fn last_reply(&self) -> Option<(&Arc<Entry>, &AssistantMessage)> {
-        self.upward().find_map(|entry| match entry.message() {
+        self.iter_to_root().find_map(|entry| match entry.message() {
             Some(Message::Assistant(assistant)) => Some((entry, assistant)),
             _ => None,
         })
@@ -228,7 +228,7 @@ impl Tree {
         let mut until: Option<SmolStr> = None;
         let mut summary = None;
         let mut reached = false;
-        for entry in self.upward() {
+        for entry in self.iter_to_root() {
             match entry.kind() {
                 EntryKind::Message => kept.push(entry.clone()),
                 EntryKind::Compaction if summary.is_none() => {

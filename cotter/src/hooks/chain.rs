@@ -37,7 +37,7 @@ pub(crate) struct HandlerMeta {
     pub(crate) id: HandlerId,
     pub(crate) name: SmolStr,
     /// True if the name was given explicitly, not derived from the function.
-    pub(crate) named: bool,
+    pub(crate) has_given_name: bool,
     pub(crate) description: SmolStr,
     /// The behaviour of the handler as its file declares it; empty if the handler is code of the program.
     pub(crate) definition: SmolStr,
@@ -52,9 +52,9 @@ pub(crate) struct HandlerMeta {
     /// True if the answer depends on the event alone and the handler changes nothing.
     pub(crate) pure: bool,
     /// True if the handler is an external hook. Each of its runs is recorded.
-    pub(crate) outside: bool,
+    pub(crate) is_external: bool,
     /// True if a transform runs concurrently with adjacent transforms that set this too.
-    pub(crate) beside: bool,
+    pub(crate) is_concurrent: bool,
 }
 
 impl HandlerMeta {
@@ -63,12 +63,14 @@ impl HandlerMeta {
     }
 
     /// True if both handlers belong to one hook: its transform and its gate.
-    pub(crate) fn is_side_of(&self, other: &HandlerMeta) -> bool {
-        self.point == other.point && self.name == other.name && self.owner.is(&other.owner)
+    pub(crate) fn is_same_hook(&self, other: &HandlerMeta) -> bool {
+        self.point == other.point
+            && self.name == other.name
+            && self.owner.is_same_unit(&other.owner)
     }
 
     /// True if `other` guards at least as much as `self`, judged by the descriptions of both.
-    pub(crate) fn guards_as(&self, other: &HandlerMeta) -> bool {
+    pub(crate) fn is_covered_by(&self, other: &HandlerMeta) -> bool {
         let covers = |ours: &ToolFilter, theirs: &ToolFilter| {
             ours.globs.iter().all(|glob| theirs.globs.contains(glob))
         };

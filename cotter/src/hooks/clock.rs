@@ -16,37 +16,37 @@ use crate::hooks::handler::{AnswerCaveat, CaveatKind};
 /// person, for a model or for a tool that it runs.
 #[derive(Debug)]
 pub(crate) struct HandlerClock {
-    born: Instant,
+    created: Instant,
     /// Nanoseconds paused so far; the next field is the start of the current pause (0: not paused).
     paused: AtomicU64,
-    since: AtomicU64,
+    paused_since: AtomicU64,
     /// The remark of the handler besides its answer.
     remark: Mutex<Option<Box<str>>>,
     /// The caveat about the handler's answer.
-    aside: Mutex<Option<AnswerCaveat>>,
+    caveat: Mutex<Option<AnswerCaveat>>,
 }
 
 impl HandlerClock {
     /// Pauses the clock.
     fn pause(&self) {
-        self.since.store(self.now().max(1), Ordering::Relaxed);
+        self.paused_since.store(self.now().max(1), Ordering::Relaxed);
     }
 
-    fn go_on(&self) {
-        let since = self.since.swap(0, Ordering::Relaxed);
+    fn resume(&self) {
+        let since = self.paused_since.swap(0, Ordering::Relaxed);
         self.paused.fetch_add(self.now().saturating_sub(since), Ordering::Relaxed);
     }
 
     /// Returns the working time of a handler that began at `started`, until `now`, without pauses.
-    pub(crate) fn worked(&self, started: Instant, now: Instant) -> Duration {
-        let since = self.since.load(Ordering::Relaxed);
+    pub(crate) fn working_time(&self, started: Instant, now: Instant) -> Duration {
+        let since = self.paused_since.load(Ordering::Relaxed);
         let standing = if since == 0 { 0 } else { self.now().saturating_sub(since) };
         let paused = self.paused.load(Ordering::Relaxed).saturating_add(standing);
         now.saturating_duration_since(started).saturating_sub(Duration::from_nanos(paused))
     }
 
     fn now(&self) -> u64 {
-        saturating_nanos(self.born.elapsed())
+        saturating_nanos(self.created.elapsed())
     }
 }
 
@@ -60,11 +60,11 @@ pub(crate) struct HandlerClocks {
 impl HandlerClocks {
     pub(crate) fn new(count: usize, born: Instant) -> Self {
         let clock = || HandlerClock {
-            born,
+            created: born,
             paused: AtomicU64::new(0),
-            since: AtomicU64::new(0),
+            paused_since: AtomicU64::new(0),
             remark: Mutex::new(None),
-            aside: Mutex::new(None),
+            caveat: Mutex::new(None),
         };
         HandlerClocks { all: (0..count).map(|_| clock()).collect(), index: 0 }
     }
@@ -91,12 +91,12 @@ impl HandlerClocks {
     /// Stores the caveat about the handler's answer. The last caveat wins.
     pub(crate) fn set_caveat(&self, kind: CaveatKind, words: Box<str>) {
         let aside = AnswerCaveat { kind, words };
-        *self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);
+        *self.clock().caveat.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);
     }
 
     /// Takes the caveat about the handler's answer.
-    pub(crate) fn take_aside(&self) -> Option<AnswerCaveat> {
-        self.clock().aside.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn take_caveat(&self) -> Option<AnswerCaveat> {
+        self.clock().caveat.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Stops this handler's clock until the guard is dropped.
@@ -112,7 +112,7 @@ pub(crate) struct ClockPause(HandlerClocks);
 
 impl Drop for ClockPause {
     fn drop(&mut self) {
-        self.0.clock().go_on();
+        self.0.clock().resume();
     }
 }
 

@@ -47,18 +47,18 @@ pub(crate) struct PointOutcome<P: Point> {
 struct HandlerReport {
     time: Duration,
     remark: Option<Box<str>>,
-    aside: Option<AnswerCaveat>,
+    caveat: Option<AnswerCaveat>,
 }
 
 impl HandlerReport {
     /// Makes the report of a handler that answered.
     fn of(time: Duration, clock: &HandlerClocks) -> Self {
-        HandlerReport { time, remark: clock.take_remark(), aside: clock.take_aside() }
+        HandlerReport { time, remark: clock.take_remark(), caveat: clock.take_caveat() }
     }
 
     /// True if the handler failed, whatever its answer says.
     fn failed(&self) -> bool {
-        self.aside.as_ref().is_some_and(|aside| aside.kind == CaveatKind::Failed)
+        self.caveat.as_ref().is_some_and(|aside| aside.kind == CaveatKind::Failed)
     }
 
     /// Adds the report of a second run of the handler.
@@ -66,7 +66,7 @@ impl HandlerReport {
         HandlerReport {
             time: self.time + again.time,
             remark: again.remark.or(self.remark),
-            aside: again.aside.or(self.aside),
+            caveat: again.caveat.or(self.caveat),
         }
     }
 }
@@ -147,7 +147,7 @@ pub(crate) async fn dispatch<P: Point>(
     decided.ran.reserve_exact(chain.len());
     let mut asking = Dispatcher { cx: cx.clone(), cancel };
 
-    for group in chain.transforms.chunk_by(|a, b| a.meta.beside && b.meta.beside) {
+    for group in chain.transforms.chunk_by(|a, b| a.meta.is_concurrent && b.meta.is_concurrent) {
         if asking.transform(group, &mut decided).await.is_break() {
             return decided;
         }
@@ -278,22 +278,22 @@ impl Dispatcher<'_> {
                 heard(&bound.meta, Err(HandlerFailure::Cancelled), HandlerReport::default())?;
                 continue;
             }
-            self.cx.speaker = NoteAuthor::Hook(bound.meta.id);
+            self.cx.author = NoteAuthor::Hook(bound.meta.id);
             let (answer, clock) = match &*bound.func {
-                HandlerFn::Ready(function) => (guarded(|| function(event, &self.cx)), None),
+                HandlerFn::Ready(function) => (catch_panic(|| function(event, &self.cx)), None),
                 HandlerFn::Later(function) => {
                     let (clocks, waker) = match &mut shared {
                         Some(shared) => shared,
                         None => shared
                             .insert((HandlerClocks::new(bounds.len(), started), waker().await)),
                     };
-                    let cx = self.cx.for_waiting(clocks.at(index));
+                    let cx = self.cx.with_clocks(clocks.at(index));
                     let at = At { event: event.clone(), cx };
                     let clock = || clocks.at(index);
-                    let future = guarded(|| Ok(function(at)));
+                    let future = catch_panic(|| Ok(function(at)));
                     let alone = bound.meta.detached && !self.cx.is_dry_run();
                     let alone = alone.then(|| self.cx.clone());
-                    match begin(bound, alone, started, clock, future, waker) {
+                    match start_handler(bound, alone, started, clock, future, waker) {
                         FirstPoll::Answered(answer) => (answer, Some(clocks.at(index))),
                         FirstPoll::Waits(wait) => {
                             waiting.push(wait);
@@ -313,7 +313,7 @@ impl Dispatcher<'_> {
         if waiting.is_empty() {
             return ControlFlow::Continue(());
         }
-        together(waiting, self.cancel, heard).await
+        wait_for_all(waiting, self.cancel, heard).await
     }
 }
 
@@ -342,7 +342,7 @@ async fn waker() -> Waker {
 }
 
 /// Polls a handler once; most handlers answer then. A detached handler is spawned, and nobody waits for it.
-fn begin<P: Point, R: Send + 'static>(
+fn start_handler<P: Point, R: Send + 'static>(
     bound: &BoundHandler<P, R>,
     alone: Option<Cx>,
     started: Instant,
@@ -357,7 +357,7 @@ fn begin<P: Point, R: Send + 'static>(
     let wait =
         |future| PendingHandler { meta: bound.meta.clone(), started, clock: clock(), future };
     if let Some(cx) = alone {
-        tokio::spawn(wait(future).off_the_path(cx));
+        tokio::spawn(wait(future).run_detached(cx));
         return FirstPoll::Detached;
     }
     match poll_guarded(&mut future, &mut Context::from_waker(waker)) {
@@ -370,14 +370,14 @@ fn poll_guarded<R>(
     future: &mut HandlerFuture<R>,
     task: &mut Context<'_>,
 ) -> Poll<Result<R, HandlerFailure>> {
-    match guarded(|| Ok(future.as_mut().poll(task))) {
+    match catch_panic(|| Ok(future.as_mut().poll(task))) {
         Ok(poll) => poll,
         Err(failure) => Poll::Ready(Err(failure)),
     }
 }
 
 /// Waits for several handlers with one timer.
-async fn together<R>(
+async fn wait_for_all<R>(
     mut waiting: Vec<PendingHandler<R>>,
     cancel: Option<&CancellationToken>,
     mut heard: impl FnMut(
@@ -388,7 +388,7 @@ async fn together<R>(
 ) -> ControlFlow<()> {
     while !waiting.is_empty() {
         let now = Instant::now();
-        let next = waiting.iter().map(|wait| wait.left(now)).min().unwrap_or_default();
+        let next = waiting.iter().map(|wait| wait.remaining_time(now)).min().unwrap_or_default();
         let cancelled = async {
             match cancel {
                 Some(token) => token.cancelled().await,
@@ -399,24 +399,24 @@ async fn together<R>(
             biased;
             () = cancelled => {
                 for wait in waiting.drain(..) {
-                    heard(&wait.meta, Err(HandlerFailure::Cancelled), wait.worked())?;
+                    heard(&wait.meta, Err(HandlerFailure::Cancelled), wait.report())?;
                 }
             }
-            (index, answer) = first(&mut waiting) => {
+            (index, answer) = wait_for_first(&mut waiting) => {
                 let wait = waiting.remove(index);
                 // An answer after the limit is late, even if no timer fired in between.
-                match wait.left(Instant::now()).is_zero() {
-                    true => wait.late(&mut heard)?,
-                    false => heard(&wait.meta, answer, wait.worked())?,
+                match wait.remaining_time(Instant::now()).is_zero() {
+                    true => wait.time_out(&mut heard)?,
+                    false => heard(&wait.meta, answer, wait.report())?,
                 }
             }
             () = sleep(next) => {
                 let now = Instant::now();
                 let (late, still): (Vec<_>, Vec<_>) =
-                    waiting.into_iter().partition(|wait| wait.left(now).is_zero());
+                    waiting.into_iter().partition(|wait| wait.remaining_time(now).is_zero());
                 waiting = still;
                 for wait in late {
-                    wait.late(&mut heard)?;
+                    wait.time_out(&mut heard)?;
                 }
             }
         }
@@ -424,7 +424,9 @@ async fn together<R>(
     ControlFlow::Continue(())
 }
 
-async fn first<R>(waiting: &mut [PendingHandler<R>]) -> (usize, Result<R, HandlerFailure>) {
+async fn wait_for_first<R>(
+    waiting: &mut [PendingHandler<R>],
+) -> (usize, Result<R, HandlerFailure>) {
     poll_fn(|task| {
         for (index, wait) in waiting.iter_mut().enumerate() {
             if let Poll::Ready(answer) = wait.poll(task) {
@@ -449,16 +451,16 @@ impl<R> PendingHandler<R> {
         poll_guarded(&mut self.future, task)
     }
 
-    fn left(&self, now: Instant) -> Duration {
-        self.meta.limit.saturating_sub(self.clock.clock().worked(self.started, now))
+    fn remaining_time(&self, now: Instant) -> Duration {
+        self.meta.limit.saturating_sub(self.clock.clock().working_time(self.started, now))
     }
 
-    fn worked(&self) -> HandlerReport {
-        let time = self.clock.clock().worked(self.started, Instant::now());
+    fn report(&self) -> HandlerReport {
+        let time = self.clock.clock().working_time(self.started, Instant::now());
         HandlerReport::of(time, &self.clock)
     }
 
-    async fn off_the_path(mut self, cx: Cx)
+    async fn run_detached(mut self, cx: Cx)
     where
         R: Send,
     {
@@ -466,20 +468,20 @@ impl<R> PendingHandler<R> {
         let mut store = |meta: &Arc<HandlerMeta>, answer: Result<R, HandlerFailure>, worked| {
             let failure = answer.err();
             let word = failure.as_ref().map_or("seen", HandlerFailure::word);
-            cx.ran_alone(point, HandlerRun::new(meta, worked, word, failure));
+            cx.record_detached_run(point, HandlerRun::new(meta, worked, word, failure));
             ControlFlow::Continue(())
         };
         let limit = self.meta.limit;
         let answer = tokio::time::timeout(limit, poll_fn(|task| self.poll(task))).await;
         let _ = match answer {
-            Ok(answer) => store(&self.meta, answer, self.worked()),
-            Err(_) => self.late(&mut store),
+            Ok(answer) => store(&self.meta, answer, self.report()),
+            Err(_) => self.time_out(&mut store),
         };
     }
 
     /// Ends the handler as timed out. Its remark counts; for an external hook, the remark is quoted in the
     /// failure.
-    fn late(
+    fn time_out(
         self,
         heard: &mut impl FnMut(
             &Arc<HandlerMeta>,
@@ -488,14 +490,14 @@ impl<R> PendingHandler<R> {
         ) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let PendingHandler { meta, started, clock, future } = self;
-        let time = clock.clock().worked(started, Instant::now());
+        let time = clock.clock().working_time(started, Instant::now());
         // The future may store a remark when it is dropped.
         drop(future);
         let remark = clock.take_remark();
-        let words = remark.as_deref().filter(|_| meta.outside);
-        let said = words.map(text::last_words);
+        let words = remark.as_deref().filter(|_| meta.is_external);
+        let said = words.map(text::take_last_lines);
         let failure = HandlerFailure::TimedOut { limit: meta.limit, said };
-        heard(&meta, Err(failure), HandlerReport { time, remark, aside: None })
+        heard(&meta, Err(failure), HandlerReport { time, remark, caveat: None })
     }
 }
 
@@ -508,7 +510,7 @@ impl HandlerRun {
     ) -> Self {
         let mut reason = reason.map(|reason| reason.to_string().into_boxed_str());
         let mut word = word;
-        if let Some(AnswerCaveat { kind, words }) = worked.aside {
+        if let Some(AnswerCaveat { kind, words }) = worked.caveat {
             // The caveat replaces the word of an answer that says nothing. A refusal or a change keeps its
             // word.
             let had_nothing_to_say = matches!(word, "pass" | "keep" | "seen" | "stop");
@@ -518,18 +520,18 @@ impl HandlerRun {
         let nanos = u64::try_from(worked.time.as_nanos()).unwrap_or(u64::MAX);
         // The remark of a command that refuses is already its reason.
         let remark = worked.remark.filter(|remark| reason.as_ref() != Some(remark));
-        HandlerRun { handler: meta.id, nanos, word, reason, remark, outside: meta.outside }
+        HandlerRun { handler: meta.id, nanos, word, reason, remark, is_external: meta.is_external }
     }
 }
 
 /// Runs `call`; a panic counts as the failure of the handler.
-fn guarded<T>(call: impl FnOnce() -> Result<T, HandlerFailure>) -> Result<T, HandlerFailure> {
+fn catch_panic<T>(call: impl FnOnce() -> Result<T, HandlerFailure>) -> Result<T, HandlerFailure> {
     catch_unwind(AssertUnwindSafe(call))
-        .unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_words(&*panic))))
+        .unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_message(&*panic))))
 }
 
 /// Returns the message of a panic, if it has one.
-pub(crate) fn panic_words(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
     words
         .or_else(|| panic.downcast_ref::<String>().cloned())

@@ -39,7 +39,7 @@ use smol_str::SmolStr;
 use crate::{
     history::{
         entry::{Entry, Timestamp},
-        line_format::{ObjectWriter, object, write_entry},
+        line_format::{ObjectWriter, write_entry, write_object},
         outcome::{EndReason, ToolErrorKind},
     },
     hooks::{
@@ -53,7 +53,7 @@ use crate::{
 const JOIN_FROM: usize = 256;
 
 /// The ways in which a session can be opened.
-const HOW: [&str; 3] = ["created", "resumed", "forked"];
+const OPENING_WORDS: [&str; 3] = ["created", "resumed", "forked"];
 
 /// The version of the event format.
 pub const EVENTS_VERSION: u32 = 1;
@@ -303,11 +303,11 @@ impl Event {
     /// Returns the event as one line of JSON, without a newline.
     pub fn to_json(&self) -> String {
         let mut out = vec![];
-        object(&mut out, |line| {
+        write_object(&mut out, |line| {
             line.put("type", self.kind.name()).put("v", EVENTS_VERSION).put("seq", self.seq);
             line.plain("at", self.at).put("sessionId", &self.session_id);
             line.put("runId", &self.run_id).put("step", self.step).put("agentId", &self.agent_id);
-            line.opt("parentCallId", self.parent_call_id.as_ref());
+            line.put_some("parentCallId", self.parent_call_id.as_ref());
             write_kind(line, &self.kind);
         });
         String::from_utf8(out).unwrap_or_default()
@@ -325,7 +325,7 @@ fn write_kind(line: &mut ObjectWriter<'_>, kind: &EventKind) {
         EventKind::TextDelta { text } | EventKind::ThinkingDelta { text } => {
             line.put("text", text);
         }
-        EventKind::Message { entry } => line.with("entry", |out| write_entry(out, entry)),
+        EventKind::Message { entry } => line.put_with("entry", |out| write_entry(out, entry)),
         EventKind::ToolCall { call_id, name, input } => {
             line.put("callId", call_id).put("name", name).put("input", input);
         }
@@ -335,7 +335,7 @@ fn write_kind(line: &mut ObjectWriter<'_>, kind: &EventKind) {
         EventKind::ToolResult { call_id, name, output, error, ms } => {
             line.put("callId", call_id).put("name", name).put("output", output);
             line.put("is_error", error.is_some())
-                .opt("errorKind", error.map(ToolErrorKind::as_str));
+                .put_some("errorKind", error.map(ToolErrorKind::as_str));
             line.put("ms", ms);
         }
         EventKind::ToolRefused { call_id, name, by, reason } => {
@@ -344,7 +344,9 @@ fn write_kind(line: &mut ObjectWriter<'_>, kind: &EventKind) {
         EventKind::Hook { point, name, origin, power, verdict, reason, stderr, ms } => {
             line.put("point", point).put("name", name).put("origin", origin);
             line.put("power", power.as_str()).put("verdict", verdict);
-            line.opt("reason", reason.as_ref()).opt("stderr", stderr.as_ref()).put("ms", ms);
+            line.put_some("reason", reason.as_ref())
+                .put_some("stderr", stderr.as_ref())
+                .put("ms", ms);
         }
         EventKind::Note { owner, text } => _ = line.put("owner", owner).put("text", text),
         EventKind::PermissionRequest { question } => {
@@ -356,7 +358,7 @@ fn write_kind(line: &mut ObjectWriter<'_>, kind: &EventKind) {
         }
         EventKind::Retry { attempt, kind, wait_ms, model } => {
             line.put("attempt", attempt).put("kind", kind).put("waitMs", wait_ms);
-            line.opt("model", model.as_ref());
+            line.put_some("model", model.as_ref());
         }
         EventKind::Skill { name, source } => _ = line.put("name", name).put("source", source),
         EventKind::SubagentStart { name } => _ = line.put("name", name),
@@ -366,19 +368,19 @@ fn write_kind(line: &mut ObjectWriter<'_>, kind: &EventKind) {
         EventKind::CompactionStart { trigger } => _ = line.put("trigger", trigger),
         EventKind::CompactionEnd { status } => _ = line.put("status", status),
         EventKind::CommandResult { name, status } => {
-            line.put("name", name).opt("status", status.as_ref());
+            line.put("name", name).put_some("status", status.as_ref());
         }
         EventKind::UiRequest { method, text } => _ = line.put("method", method).put("text", text),
-        EventKind::ModelPost(replied) => line.flat(replied),
-        EventKind::Error(failed) => line.flat(failed),
+        EventKind::ModelPost(replied) => line.put_fields(replied),
+        EventKind::Error(failed) => line.put_fields(failed),
         EventKind::SessionEnd { reason } => _ = line.put("reason", reason.as_str()),
     }
 }
 
 fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option<String>)) {
-    object(out, |object| {
+    write_object(out, |object| {
         object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
-        object.opt("words", words.as_ref());
+        object.put_some("words", words.as_ref());
     });
 }
 
@@ -386,28 +388,29 @@ fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option
 #[derive(Default)]
 pub(crate) struct EventHub {
     seq: AtomicU64,
-    listening: AtomicUsize,
+    listener_count: AtomicUsize,
     /// The way the session was opened, until a listener gets it: an index into the list above, from 1.
-    opened: AtomicU8,
+    opening: AtomicU8,
     queues: Mutex<Vec<Weak<EventQueue>>>,
 }
 
 impl EventHub {
     /// True if there is a listener. The check costs one atomic load.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.listening.load(Ordering::Relaxed) > 0
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.listener_count.load(Ordering::Relaxed) > 0
     }
 
     /// Stores the way the session was opened, for the first listener.
     pub(crate) fn opened(&self, how: &str) {
-        let index = HOW.iter().position(|known| *known == how).map_or(0, |index| index + 1);
-        self.opened.store(u8::try_from(index).unwrap_or(0), Ordering::Relaxed);
+        let index =
+            OPENING_WORDS.iter().position(|known| *known == how).map_or(0, |index| index + 1);
+        self.opening.store(u8::try_from(index).unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Takes the way the session was opened. Only the first call returns it.
-    pub(crate) fn greet(&self) -> Option<&'static str> {
-        let index = self.opened.swap(0, Ordering::Relaxed).checked_sub(1)?;
-        HOW.get(usize::from(index)).copied()
+    pub(crate) fn take_opening(&self) -> Option<&'static str> {
+        let index = self.opening.swap(0, Ordering::Relaxed).checked_sub(1)?;
+        OPENING_WORDS.get(usize::from(index)).copied()
     }
 
     /// Adds a listener, which gets events from now on.
@@ -416,7 +419,7 @@ impl EventHub {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(Arc::downgrade(&queue));
-        self.listening.fetch_add(1, Ordering::Relaxed);
+        self.listener_count.fetch_add(1, Ordering::Relaxed);
         EventStream { queue, hub: self.clone() }
     }
 
@@ -505,7 +508,7 @@ impl EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        self.hub.listening.fetch_sub(1, Ordering::Relaxed);
+        self.hub.listener_count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -89,7 +89,7 @@ impl ExternalHookSpec {
             definition: self.definition.clone(),
             tools: self.tools.clone(),
             limit: self.limit,
-            outside: true,
+            is_external: true,
             ..HandlerOptions::default()
         }
     }

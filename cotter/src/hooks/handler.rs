@@ -237,7 +237,7 @@ impl<P: Point, R, M, F: IntoHandler<P, R, M>> IntoHandler<P, R, NamedHandler<M>>
 #[derive(Clone, Debug, Default)]
 pub struct HandlerOptions {
     pub(crate) name: Option<SmolStr>,
-    pub(crate) suggested: Option<SmolStr>,
+    pub(crate) suggested_name: Option<SmolStr>,
     pub(crate) description: SmolStr,
     /// The behaviour of the handler as its file declares it.
     pub(crate) definition: SmolStr,
@@ -247,9 +247,9 @@ pub struct HandlerOptions {
     pub(crate) pure: bool,
     pub(crate) quiet: bool,
     /// True if the handler is an external hook: a command, a script.
-    pub(crate) outside: bool,
+    pub(crate) is_external: bool,
     /// True if a transform runs concurrently with adjacent transforms that set this too.
-    pub(crate) beside: bool,
+    pub(crate) is_concurrent: bool,
     /// True if the handler belongs to a hook whose name is already registered.
     pub(crate) second: bool,
 }
@@ -260,7 +260,7 @@ impl HandlerOptions {
         let path = std::any::type_name::<F>();
         let last = path.rsplit("::").next().unwrap_or(path);
         let is_name = last.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        HandlerOptions { suggested: is_name.then(|| last.into()), ..HandlerOptions::default() }
+        HandlerOptions { suggested_name: is_name.then(|| last.into()), ..HandlerOptions::default() }
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) enum NoteAuthor {
     /// A tool at work on a call.
     Tool(Arc<ToolCallRef>),
     /// A hook on a directive, a skill, a subagent or a command.
-    Called(Arc<NamedCaller>),
+    Named(Arc<NamedCaller>),
 }
 
 /// The call that a tool works on.
@@ -58,29 +58,29 @@ pub(crate) struct ToolCallRef {
 /// An item that was called by name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NamedCaller {
-    what: &'static str,
+    kind_word: &'static str,
     name: SmolStr,
     pub(crate) owner: Owner,
 }
 
 impl NoteAuthor {
     pub(crate) fn called(what: &'static str, name: &SmolStr, owner: Owner) -> Self {
-        NoteAuthor::Called(Arc::new(NamedCaller { what, name: name.clone(), owner }))
+        NoteAuthor::Named(Arc::new(NamedCaller { kind_word: what, name: name.clone(), owner }))
     }
 }
 
 /// One note.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    speaker: NoteAuthor,
+    author: NoteAuthor,
     kind: NoteKind,
     text: String,
 }
 
 impl Note {
-    fn left_out() -> Self {
+    fn overflow_notice() -> Self {
         let text = "There were more notes than fit; the rest is left out.".into();
-        Note { speaker: NoteAuthor::Runtime, kind: NoteKind::Context, text }
+        Note { author: NoteAuthor::Runtime, kind: NoteKind::Context, text }
     }
 }
 
@@ -101,25 +101,25 @@ impl NoteQueue {
             return;
         }
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = Note { speaker, kind, text };
+        let note = Note { author: speaker, kind, text };
         // A gate that is asked again repeats its note.
         if notes.contains(&note) {
             return;
         }
         match notes.len() {
             ..CAP_WAITING => notes.push(note),
-            CAP_WAITING => notes.push(Note::left_out()),
+            CAP_WAITING => notes.push(Note::overflow_notice()),
             _ => {}
         }
     }
 
     /// Adds a note of the runtime.
-    pub(crate) fn say(&self, text: String) {
+    pub(crate) fn push_from_runtime(&self, text: String) {
         self.push(NoteAuthor::Runtime, NoteKind::Context, text);
     }
 
     /// Returns the waiting notes. They stay in the queue until they are acknowledged.
-    pub(crate) fn waiting(&self) -> Vec<Note> {
+    pub(crate) fn pending_notes(&self) -> Vec<Note> {
         let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.is_empty() { vec![] } else { notes.clone() }
     }
@@ -163,7 +163,7 @@ pub(crate) fn render<'a>(
 }
 
 /// Returns the text for the model when a hook blocked an action.
-pub(crate) fn blocked_words(name: &str, reason: &str) -> String {
+pub(crate) fn block_message(name: &str, reason: &str) -> String {
     let reason = reason.trim().trim_end_matches('.');
     let reason = if reason.is_empty() { "it gave no reason" } else { reason };
     format!(
@@ -176,15 +176,15 @@ fn introduce<'a>(
     note: &Note,
     find_hook: impl Fn(HandlerId) -> Option<&'a Arc<HandlerMeta>>,
 ) -> (SmolStr, String) {
-    let id = match &note.speaker {
+    let id = match &note.author {
         NoteAuthor::Runtime => return ("cotter".into(), String::new()),
         NoteAuthor::Tool(calling) => {
             let name = calling.tool.clone();
             let lead = format!("From the tool \"{name}\": ");
             return (name, lead);
         }
-        NoteAuthor::Called(by) => {
-            let NamedCaller { what, name, owner } = &**by;
+        NoteAuthor::Named(by) => {
+            let NamedCaller { kind_word: what, name, owner } = &**by;
             return (name.clone(), format!("From the {what} \"{name}\"{}: ", from(&owner.origin)));
         }
         NoteAuthor::Hook(id) => *id,

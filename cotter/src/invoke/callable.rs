@@ -6,7 +6,7 @@ use std::{fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::{dispatch::panic_words, handler::HandlerFailure};
+use crate::hooks::{dispatch::panic_message, handler::HandlerFailure};
 
 /// Any error of a handler.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -39,7 +39,7 @@ impl<C: 'static, R: 'static> Callable<C, R> {
             biased;
             () = cancel.cancelled() => Err(HandlerFailure::Cancelled),
             done = called => {
-                done.unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_words(&*panic))))
+                done.unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_message(&*panic))))
             }
         }
     }

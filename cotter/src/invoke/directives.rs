@@ -80,7 +80,7 @@ pub fn parse_tokens(text: &str, mut is_bound: impl FnMut(&str) -> bool) -> Parse
         }
     });
     if !bound.is_empty() {
-        leave_out_code(text, &mut bound);
+        remove_code_candidates(text, &mut bound);
     }
     if bound.is_empty() {
         return ParsedPrompt { text: Cow::Borrowed(text), tokens: vec![] };
@@ -124,7 +124,7 @@ pub(crate) fn escape_skill_tags(text: &str) -> String {
     escape_tags_of(text, "skill")
 }
 
-fn leave_out_code(text: &str, bound: &mut Vec<Candidate<'_>>) {
+fn remove_code_candidates(text: &str, bound: &mut Vec<Candidate<'_>>) {
     let mut ranges = crate::invoke::directives::code::ranges(text).into_iter().peekable();
     bound.retain(|candidate| {
         while ranges.next_if(|range| range.end <= candidate.slash).is_some() {}
@@ -147,47 +147,56 @@ fn remove<'a>(text: &'a str, bound: &[Candidate<'a>]) -> ParsedPrompt<'a> {
 struct TokenRemover<'a> {
     text: &'a str,
     /// The number of bytes of the text that have been copied or skipped.
-    done: usize,
+    position: usize,
     out: String,
     /// The start of the last line of `out`.
-    line: usize,
+    line_start: usize,
     /// The start of the blanks at the end of `out`. It is tracked and not searched: a search would repeat
     /// for each following token.
-    blanks: usize,
+    blanks_start: usize,
     tokens: Vec<DirectiveToken>,
     /// The number of tokens that have their arguments. The others are in the last line of `out`.
-    complete: usize,
+    complete_count: usize,
 }
 
 impl<'a> TokenRemover<'a> {
     fn new(text: &'a str) -> Self {
         let out = String::with_capacity(text.len());
-        TokenRemover { text, done: 0, out, line: 0, blanks: 0, tokens: vec![], complete: 0 }
+        TokenRemover {
+            text,
+            position: 0,
+            out,
+            line_start: 0,
+            blanks_start: 0,
+            tokens: vec![],
+            complete_count: 0,
+        }
     }
 
     /// Removes the backslash before a slash.
     fn unescape(&mut self, slash: usize) {
         self.copy(slash - 1);
-        self.done = slash;
+        self.position = slash;
     }
 
     fn remove(&mut self, token: &Candidate<'_>) {
         self.copy(token.slash);
         let after = self.text[token.end()..].trim_start_matches(is_blank);
-        let at_start = self.blanks == self.line;
+        let at_start = self.blanks_start == self.line_start;
         let at_end = after.is_empty() || after.starts_with(is_line_break);
         if at_start || at_end {
-            self.out.truncate(self.blanks);
+            self.out.truncate(self.blanks_start);
         }
         let keeps_blanks_after = at_end && !at_start;
-        self.done = if keeps_blanks_after { token.end() } else { self.text.len() - after.len() };
+        self.position =
+            if keeps_blanks_after { token.end() } else { self.text.len() - after.len() };
         self.tokens.push(DirectiveToken { name: token.name.into(), args: SmolStr::default() });
     }
 
     /// Copies the text up to `end`.
     fn copy(&mut self, end: usize) {
-        let part = &self.text[self.done..end];
-        self.done = end;
+        let part = &self.text[self.position..end];
+        self.position = end;
         if let Some(last) = part.rfind(is_line_break) {
             let first = part.find(is_line_break).unwrap_or(last);
             let (ended, more) = part.split_at(first);
@@ -195,8 +204,8 @@ impl<'a> TokenRemover<'a> {
             self.complete_tokens();
             let last_line = part[last..].trim_start_matches(is_line_break);
             self.out.push_str(more);
-            self.line = self.out.len() - last_line.len();
-            self.blanks = self.line;
+            self.line_start = self.out.len() - last_line.len();
+            self.blanks_start = self.line_start;
             self.mark_blanks(last_line);
         } else {
             self.out.push_str(part);
@@ -208,18 +217,18 @@ impl<'a> TokenRemover<'a> {
     fn mark_blanks(&mut self, copied: &str) {
         let said = copied.trim_end_matches(is_blank);
         if !said.is_empty() {
-            self.blanks = self.out.len() - (copied.len() - said.len());
+            self.blanks_start = self.out.len() - (copied.len() - said.len());
         }
     }
 
     /// Sets the arguments of the tokens in the last line, which has ended.
     fn complete_tokens(&mut self) {
-        if self.complete < self.tokens.len() {
-            let args = SmolStr::new(self.out[self.line..].trim_matches(is_space));
-            for token in &mut self.tokens[self.complete..] {
+        if self.complete_count < self.tokens.len() {
+            let args = SmolStr::new(self.out[self.line_start..].trim_matches(is_space));
+            for token in &mut self.tokens[self.complete_count..] {
                 token.args = args.clone();
             }
-            self.complete = self.tokens.len();
+            self.complete_count = self.tokens.len();
         }
     }
 

@@ -55,7 +55,7 @@ pub struct Skill {
     /// The file that the skill was read from.
     pub(crate) file: Option<PathBuf>,
     pub(crate) function: Callable<SkillCx, Content>,
-    written: Option<Arc<SkillTextFn>>,
+    source_text: Option<Arc<SkillTextFn>>,
 }
 
 /// Returns the text of a skill as it was written, before anything is filled in.
@@ -79,7 +79,7 @@ impl Skill {
             tags: vec![],
             file: None,
             function,
-            written: None,
+            source_text: None,
         }
     }
 
@@ -132,7 +132,7 @@ impl Skill {
         mut self,
         written: impl Fn() -> Result<String, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.written = Some(Arc::new(written));
+        self.source_text = Some(Arc::new(written));
         self
     }
 
@@ -164,7 +164,7 @@ pub struct SkillInfo {
     pub tags: Vec<String>,
     /// The file that the skill was read from.
     pub file: Option<PathBuf>,
-    written: Option<Arc<SkillTextFn>>,
+    source_text: Option<Arc<SkillTextFn>>,
 }
 
 impl SkillInfo {
@@ -179,13 +179,13 @@ impl SkillInfo {
             agents: skill.agents.clone(),
             tags: skill.tags.clone(),
             file: skill.file.clone(),
-            written: skill.written.clone(),
+            source_text: skill.source_text.clone(),
         }
     }
 
     /// The skill's text as it was written; `None` if the skill is a function.
     pub fn text(&self) -> Option<Result<String, BoxError>> {
-        self.written.as_ref().map(|written| written())
+        self.source_text.as_ref().map(|written| written())
     }
 }
 
@@ -270,16 +270,16 @@ impl InvokeSkill {
         tool: impl Into<SmolStr>,
         skills: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        InvokeSkill::listing(tool, &list(skills, LIST_BYTES))
+        InvokeSkill::with_list(tool, &list(skills, LIST_BYTES))
     }
 
     /// Builds the tool from names, descriptions and ranks of skills. If the list is too long, skills of a
     /// higher rank keep their descriptions longest.
     pub(crate) fn ranked(tool: impl Into<SmolStr>, skills: Vec<(&str, &str, u8)>) -> Self {
-        InvokeSkill::listing(tool, &ranked_list(skills, LIST_BYTES))
+        InvokeSkill::with_list(tool, &ranked_list(skills, LIST_BYTES))
     }
 
-    fn listing(tool: impl Into<SmolStr>, listed: &str) -> Self {
+    fn with_list(tool: impl Into<SmolStr>, listed: &str) -> Self {
         let description = format!(
             "Calls for a skill: its instructions or content come back as the result and hold for \
              the rest of the conversation. Skills:\n{listed}"

@@ -61,7 +61,7 @@ pub(crate) enum SubagentBody {
 pub(crate) struct RegisteredAgent {
     config: std::sync::RwLock<Arc<AgentConfig>>,
     /// Read-locked by every run of the agent; `true` once the agent is unregistered.
-    gone: RwLock<bool>,
+    is_gone: RwLock<bool>,
 }
 
 impl Subagent {
@@ -91,7 +91,7 @@ impl Subagent {
         Subagent {
             name,
             description,
-            body: SubagentBody::Agent(RegisteredAgent { config, gone: RwLock::new(false) }),
+            body: SubagentBody::Agent(RegisteredAgent { config, is_gone: RwLock::new(false) }),
         }
     }
 
@@ -120,15 +120,15 @@ impl RegisteredAgent {
     }
 
     /// Waits until the agent has no run, and lets no further run begin. Returns true if it was registered.
-    pub(crate) async fn leave(&self) -> bool {
-        !std::mem::replace(&mut *self.gone.write().await, true)
+    pub(crate) async fn wait_and_close(&self) -> bool {
+        !std::mem::replace(&mut *self.is_gone.write().await, true)
     }
 
     /// Keeps the agent registered while the guard is held; `None` if it is leaving or has left.
-    pub(crate) fn stay(&self) -> Option<RwLockReadGuard<'_, bool>> {
+    pub(crate) fn hold_open(&self) -> Option<RwLockReadGuard<'_, bool>> {
         // Never waits: `leave` waits for the agent's runs, and a run that waited here would wait for
         // itself.
-        self.gone.try_read().ok().filter(|gone| !**gone)
+        self.is_gone.try_read().ok().filter(|gone| !**gone)
     }
 }
 

@@ -86,7 +86,7 @@ impl Trigger {
             TriggerKind::Regex => {
                 // Compiled alone first: a pattern that closes the group around it would be valid but
                 // different.
-                compile(pattern).map_err(|why| error(words_of(&why)))?;
+                compile(pattern).map_err(|why| error(error_message(&why)))?;
                 Some(pattern.to_owned())
             }
         };
@@ -95,7 +95,7 @@ impl Trigger {
             MatchScope::Words => format!(r"\b{{start-half}}(?:{regex})\b{{end-half}}"),
         });
         if let Some(regex) = &regex {
-            let compiled = compile(regex).map_err(|why| error(words_of(&why)))?;
+            let compiled = compile(regex).map_err(|why| error(error_message(&why)))?;
             if compiled.is_match("") && kind == TriggerKind::Regex {
                 return Err(error("it matches nothing at all, and so everything".into()));
             }
@@ -129,7 +129,7 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
 }
 
 /// The message of a regex error: its last line. The lines before it draw the position.
-fn words_of(error: &regex::Error) -> String {
+fn error_message(error: &regex::Error) -> String {
     let words = error.to_string();
     let last = words.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
@@ -160,7 +160,7 @@ pub(crate) struct TriggerSet {
 
 struct CompiledTriggers {
     /// The automaton of all plain keywords, and the trigger index of each.
-    letters: Option<(AhoCorasick, Vec<usize>)>,
+    keywords: Option<(AhoCorasick, Vec<usize>)>,
     patterns: RegexPatterns,
     /// The trigger index of each pattern.
     pattern_of: Vec<usize>,
@@ -197,7 +197,7 @@ impl TriggerSet {
             return vec![];
         }
         let compiled = self.compiled.get_or_init(|| CompiledTriggers::new(&self.skills));
-        let hits = compiled.hits(task);
+        let hits = compiled.find_matches(task);
         let mut hits = hits.into_iter();
         let matching = self.skills.iter().filter_map(|skill| {
             let of_it = skill.triggers.iter().zip(hits.by_ref().take(skill.triggers.len()));
@@ -243,7 +243,7 @@ impl CompiledTriggers {
             }
         };
         CompiledTriggers {
-            letters: letters.map(|ac| (ac, letters_of)),
+            keywords: letters.map(|ac| (ac, letters_of)),
             patterns,
             pattern_of,
             count,
@@ -251,9 +251,9 @@ impl CompiledTriggers {
     }
 
     /// For each trigger, true if it matches.
-    fn hits(&self, task: &str) -> Vec<bool> {
+    fn find_matches(&self, task: &str) -> Vec<bool> {
         let mut hits = vec![false; self.count];
-        if let Some((letters, of)) = &self.letters {
+        if let Some((letters, of)) = &self.keywords {
             for found in letters.find_overlapping_iter(task) {
                 hits[of[found.pattern().as_usize()]] = true;
             }

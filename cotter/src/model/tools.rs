@@ -74,7 +74,7 @@ impl std::error::Error for ToolError {}
 #[derive(Default)]
 pub struct ToolList {
     pub(crate) specs: Vec<Arc<ToolSpec>>,
-    pub(crate) kept: Memo,
+    pub(crate) memo: Memo,
 }
 
 impl ToolList {
@@ -90,14 +90,14 @@ impl ToolList {
 
     /// Returns a value that an adapter derives from these tools. The value is computed on first use and
     /// cached. The key must name every other input of the value.
-    pub fn keep<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce(&Self) -> T) -> &T {
-        self.kept.get_or_make(key, || make(self))
+    pub fn memoize<T: Any + Send + Sync>(&self, key: &str, make: impl FnOnce(&Self) -> T) -> &T {
+        self.memo.get_or_make(key, || make(self))
     }
 }
 
 impl FromIterator<ToolSpec> for ToolList {
     fn from_iter<I: IntoIterator<Item = ToolSpec>>(specs: I) -> Self {
-        ToolList { specs: specs.into_iter().map(Arc::new).collect(), kept: Memo::default() }
+        ToolList { specs: specs.into_iter().map(Arc::new).collect(), memo: Memo::default() }
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct CommandPattern(Vec<OneCommand>);
 struct OneCommand {
     words: Vec<OneWord>,
     /// True if the pattern ends in ` *`: any number of further operands matches.
-    more: bool,
+    has_more: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl OneCommand {
             Some(spec) => (spec, true),
             None => (spec, false),
         };
-        let mut words = spec.split_whitespace().map(unquoted).collect::<Result<Vec<_>, _>>()?;
+        let mut words = spec.split_whitespace().map(strip_quotes).collect::<Result<Vec<_>, _>>()?;
         let star = words.len() > 1 && words.last() == Some(&"*");
         if star {
             words.pop();
@@ -68,7 +68,7 @@ impl OneCommand {
             return Err("there is no command on one side of `|`".into());
         }
         let words = words.into_iter().map(OneWord::parse).collect::<Result<_, _>>()?;
-        Ok(OneCommand { words, more: star || colon })
+        Ok(OneCommand { words, has_more: star || colon })
     }
 
     /// True if a command has these operands in this order, then anything, and these options anywhere. A
@@ -103,13 +103,13 @@ impl OneCommand {
             return false;
         };
         let same = self.words.iter().zip(head).all(|(wanted, word)| wanted.covers(word));
-        same && if self.more { rest.iter().all(is_plain) } else { rest.is_empty() }
+        same && if self.has_more { rest.iter().all(is_covered_by_star) } else { rest.is_empty() }
     }
 }
 
 /// Removes the quotes around a word. A quote on one side only is an error, because no command would match
 /// the word.
-fn unquoted(word: &str) -> Result<&str, String> {
+fn strip_quotes(word: &str) -> Result<&str, String> {
     const QUOTES: [char; 2] = ['\'', '"'];
     let inner = QUOTES.iter().find_map(|quote| word.strip_prefix(*quote)?.strip_suffix(*quote));
     match inner {
@@ -136,7 +136,7 @@ impl OneWord {
 
     fn covers(&self, word: &CommandWord) -> bool {
         match &self.globs {
-            Some((glob, _)) => is_plain(word) && glob.is_match(&word.text),
+            Some((glob, _)) => is_covered_by_star(word) && glob.is_match(&word.text),
             None => word.kind != CommandWordKind::Open && word.text == self.text,
         }
     }
@@ -164,7 +164,7 @@ impl OneWord {
 }
 
 /// True if `*` covers a word: an operand, or an option known not to change what the command may do.
-fn is_plain(word: &CommandWord) -> bool {
+fn is_covered_by_star(word: &CommandWord) -> bool {
     matches!(word.kind, CommandWordKind::Operand | CommandWordKind::Option | CommandWordKind::Name)
 }
 

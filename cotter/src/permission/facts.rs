@@ -71,8 +71,8 @@ impl Facts {
     /// gives the zone: inside the roots, elsewhere, or in system folders.
     pub fn of_paths(reads: &[&str], writes: &[&str], workspace: &Workspace) -> Self {
         let touched = |spelled: &[&str]| -> Vec<PathBuf> {
-            let spelled = spelled.iter().map(|path| paths::from_home(path, workspace));
-            spelled.flat_map(|path| paths::touched(&path, workspace)).collect()
+            let spelled = spelled.iter().map(|path| paths::expand_home(path, workspace));
+            spelled.flat_map(|path| paths::touched_paths(&path, workspace)).collect()
         };
         let (reads, writes) = (touched(reads), touched(writes));
         let zones = reads.iter().map(|path| Zone::of_read(path, workspace));

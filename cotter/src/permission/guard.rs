@@ -98,13 +98,13 @@ impl Guard {
         }
         self.fields
             .iter()
-            .find(|(field, regex)| finds(regex, &input[field]))
+            .find(|(field, regex)| matches_anywhere(regex, &input[field]))
             .map(|(field, regex)| format!("`{field}` has what `{}` finds", regex.as_str()))
     }
 
     /// True if `other` rejects everything that this guard rejects. Only the texts of the patterns are
     /// compared.
-    pub(crate) fn is_kept_by(&self, other: &Guard) -> bool {
+    pub(crate) fn is_implied_by(&self, other: &Guard) -> bool {
         let deny = |guard: &Guard| -> Vec<String> {
             let fields = guard.fields.iter().map(|(field, regex)| format!("{field}={regex}"));
             guard.deny.iter().map(|(text, _)| text.clone()).chain(fields).collect()
@@ -120,7 +120,7 @@ impl Guard {
 }
 
 /// True if any text or number in a value matches, at any depth.
-fn finds(regex: &Regex, value: &Value) -> bool {
+fn matches_anywhere(regex: &Regex, value: &Value) -> bool {
     let mut left = vec![value];
     while let Some(value) = left.pop() {
         match value {

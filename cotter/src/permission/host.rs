@@ -50,7 +50,7 @@ pub fn host_address(host: &str) -> Option<IpAddr> {
 }
 
 /// Converts a rule's host to a glob over [`host_name`]s, with a port if the rule has one. Stars stay.
-pub(crate) fn pattern(written: &str) -> String {
+pub(crate) fn host_glob(written: &str) -> String {
     let is_glob = |text: &str| text.contains(['*', '?', '{', '}']);
     let (host, port) = match written.rsplit_once(':') {
         Some((host, port))
@@ -172,7 +172,7 @@ mod tests {
             ("[::ffff:10.0.0.1]", "10.0.0.1"),
             ("host[ef].com", "host[ef].com"),
         ] {
-            assert_eq!(pattern(written), expected, "{written}");
+            assert_eq!(host_glob(written), expected, "{written}");
         }
     }
 }

@@ -106,7 +106,7 @@ impl FromStr for Mode {
     type Err = UnknownWord;
 
     fn from_str(word: &str) -> Result<Mode, UnknownWord> {
-        meaning(word, "mode", Mode::WORDS)
+        parse_word(word, "mode", Mode::WORDS)
     }
 }
 
@@ -114,7 +114,7 @@ impl FromStr for Level {
     type Err = UnknownWord;
 
     fn from_str(word: &str) -> Result<Level, UnknownWord> {
-        meaning(word, "level", Level::WORDS)
+        parse_word(word, "level", Level::WORDS)
     }
 }
 
@@ -152,7 +152,11 @@ impl fmt::Display for UnknownWord {
 
 impl Error for UnknownWord {}
 
-fn meaning<T: Copy>(word: &str, kind: &str, table: &[(&'static str, T)]) -> Result<T, UnknownWord> {
+fn parse_word<T: Copy>(
+    word: &str,
+    kind: &str,
+    table: &[(&'static str, T)],
+) -> Result<T, UnknownWord> {
     if let Some((_, meaning)) = table.iter().find(|(known, _)| *known == word) {
         return Ok(*meaning);
     }

@@ -65,13 +65,13 @@ pub struct Owner {
     /// The owner's name within the origin.
     pub unit: SmolStr,
     /// True if a person granted the power to transform. Always false for a profile.
-    rewrite: bool,
+    may_rewrite: bool,
 }
 
 impl Owner {
     /// Creates an owner without any grant.
     pub fn new(origin: Origin, unit: impl Into<SmolStr>) -> Self {
-        Owner { origin, unit: unit.into(), rewrite: false }
+        Owner { origin, unit: unit.into(), may_rewrite: false }
     }
 
     /// The owner of the runtime's built-in gates and tools.
@@ -87,17 +87,17 @@ impl Owner {
     /// Grants the power to transform. A profile never gets it.
     pub fn with_rewrite(self) -> Self {
         let rewrite = !matches!(self.origin, Origin::Profile(_));
-        Owner { rewrite, ..self }
+        Owner { may_rewrite: rewrite, ..self }
     }
 
     /// True if both are the same unit. Grants are ignored.
-    pub fn is(&self, other: &Owner) -> bool {
+    pub fn is_same_unit(&self, other: &Owner) -> bool {
         (&self.origin, &self.unit) == (&other.origin, &other.unit)
     }
 
     /// True if this owner may register a handler of that power.
     pub fn may(&self, power: Power) -> bool {
-        self.origin.may(power) || (self.rewrite && power == Power::Transform)
+        self.origin.may(power) || (self.may_rewrite && power == Power::Transform)
     }
 }
 

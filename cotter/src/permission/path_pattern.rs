@@ -14,7 +14,7 @@ pub(crate) struct PathPattern {
     globs: [GlobMatcher; 2],
     /// The path, if the pattern forbids and is a single path. Files are then compared by identity too, not
     /// only by name.
-    one: Option<PathBuf>,
+    single_path: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ impl PathPattern {
         Ok(PathPattern {
             base,
             globs: [glob(pattern)?, glob(&format!("{pattern}/**"))?],
-            one: is_one.then(|| plain.into()),
+            single_path: is_one.then(|| plain.into()),
         })
     }
 
@@ -68,7 +68,7 @@ impl PathPattern {
         let relative = path.strip_prefix(base).ok();
         let named = relative.is_some_and(|path| self.globs.iter().any(|glob| glob.is_match(path)));
         let base = if base.as_os_str().is_empty() { workspace.project() } else { base };
-        named || self.one.as_ref().is_some_and(|one| is_same_file(&base.join(one), path))
+        named || self.single_path.as_ref().is_some_and(|one| is_same_file(&base.join(one), path))
     }
 }
 

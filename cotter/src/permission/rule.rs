@@ -55,7 +55,7 @@ pub struct Rule {
     pub kind: RuleKind,
     text: String,
     tool: GlobMatcher,
-    about: RuleSubject,
+    subject: RuleSubject,
 }
 
 /// The subject of a rule.
@@ -80,7 +80,7 @@ enum AccessKind {
 }
 
 /// The kind of access of each of our tools.
-const TOUCHES: [(&str, AccessKind); 5] = [
+const ACCESS_OF_TOOL: [(&str, AccessKind); 5] = [
     ("bash", AccessKind::Runs),
     ("read", AccessKind::Reads),
     ("write", AccessKind::Writes),
@@ -90,7 +90,7 @@ const TOUCHES: [(&str, AccessKind); 5] = [
 
 /// True if the facts of a tool's calls name nothing that a spec could match: skills, subagents and the
 /// tools of MCP servers.
-fn is_blind(tool: &str) -> bool {
+fn names_nothing(tool: &str) -> bool {
     matches!(tool, "invoke_skill" | "invoke_subagent" | "delegate") || tool.starts_with("mcp__")
 }
 
@@ -118,7 +118,7 @@ impl Rule {
         });
         let whole = server.map(|server| format!("mcp__{server}{{,__*}}"));
         let tool = whole.as_deref().unwrap_or(tool);
-        let touch = TOUCHES.iter().find(|(name, _)| *name == tool).map(|(_, touch)| *touch);
+        let touch = ACCESS_OF_TOOL.iter().find(|(name, _)| *name == tool).map(|(_, touch)| *touch);
         let path = |spec: &str| PathPattern::parse(spec, kind != RuleKind::Allow);
         let about = match (spec, touch) {
             (None, touch) => RuleSubject::Calls(touch),
@@ -127,19 +127,27 @@ impl Rule {
             }
             (Some(spec), Some(AccessKind::Fetches)) => {
                 let host = spec.strip_prefix("domain:").unwrap_or(spec);
-                RuleSubject::Hosts(flat(&crate::permission::host::pattern(host)).map_err(error)?)
+                RuleSubject::Hosts(
+                    compile_flat_glob(&crate::permission::host::host_glob(host)).map_err(error)?,
+                )
             }
             (Some(spec), Some(touch)) => RuleSubject::Paths(touch, path(spec).map_err(error)?),
             // The facts of these tools name nothing that the spec could match, so the rule is about every
             // call.
-            (Some(_), None) if kind != RuleKind::Allow && is_blind(tool) => {
+            (Some(_), None) if kind != RuleKind::Allow && names_nothing(tool) => {
                 RuleSubject::Calls(None)
             }
-            (Some(spec), None) => {
-                RuleSubject::Anything(path(spec).map_err(error)?, flat(spec).map_err(error)?)
-            }
+            (Some(spec), None) => RuleSubject::Anything(
+                path(spec).map_err(error)?,
+                compile_flat_glob(spec).map_err(error)?,
+            ),
         };
-        Ok(Rule { kind, text: text.into(), tool: flat(tool).map_err(error)?, about })
+        Ok(Rule {
+            kind,
+            text: text.into(),
+            tool: compile_flat_glob(tool).map_err(error)?,
+            subject: about,
+        })
     }
 
     /// The names that other programs use for our tools. Such a name in a rule means our tool.
@@ -168,7 +176,7 @@ impl Rule {
         if !self.loosens() {
             return self.hits(tool, facts, workspace);
         }
-        let parts = crate::permission::parts(facts, workspace);
+        let parts = crate::permission::split_parts(facts, workspace);
         let covered = || parts.iter().all(|(part, _)| self.covers(part, workspace));
         self.covers_call(tool, facts, workspace) || !parts.is_empty() && covered()
     }
@@ -176,7 +184,7 @@ impl Rule {
     /// True if anything in a call matches. Rules that ask or deny use this check.
     pub(crate) fn hits(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         let path = |pattern: &PathPattern, path: &_| pattern.matches(path, workspace);
-        match &self.about {
+        match &self.subject {
             RuleSubject::Calls(touch) => {
                 self.tool.is_match(tool) || touch.is_some_and(|t| t.is_in(facts))
             }
@@ -185,7 +193,7 @@ impl Rule {
                 facts.reads.iter().any(|p| path(pattern, p))
             }
             RuleSubject::Paths(_, pattern) => facts.writes.iter().any(|p| path(pattern, p)),
-            RuleSubject::Hosts(host) => facts.hosts.iter().any(|h| is_host(host, h)),
+            RuleSubject::Hosts(host) => facts.hosts.iter().any(|h| matches_host(host, h)),
             RuleSubject::Anything(pattern, words) => {
                 self.tool.is_match(tool)
                     && (facts.reads.iter().chain(&facts.writes).any(|p| path(pattern, p))
@@ -196,8 +204,8 @@ impl Rule {
     }
 
     /// True if the rule asks about or denies reading a file that a call finds.
-    pub(crate) fn keeps_back(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
-        match &self.about {
+    pub(crate) fn should_hide_file(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
+        match &self.subject {
             _ if self.loosens() => false,
             RuleSubject::Paths(AccessKind::Reads, pattern) => pattern.matches(path, workspace),
             RuleSubject::Anything(pattern, _) => {
@@ -209,7 +217,7 @@ impl Rule {
 
     /// True if the rule alone covers all of a call.
     pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
-        match &self.about {
+        match &self.subject {
             RuleSubject::Calls(_) => self.tool.is_match(tool),
             RuleSubject::Anything(pattern, words) => {
                 let mut paths = facts.reads.iter().chain(&facts.writes);
@@ -227,7 +235,7 @@ impl Rule {
 
     /// True if the rule covers a part of a call.
     pub(crate) fn covers(&self, part: &CallPart<'_>, workspace: &Workspace) -> bool {
-        match (&self.about, part) {
+        match (&self.subject, part) {
             (RuleSubject::Commands(pattern), CallPart::Command(commands, index)) => {
                 pattern.covers(commands, *index)
             }
@@ -239,7 +247,7 @@ impl Rule {
                 RuleSubject::Paths(AccessKind::Writes, pattern),
                 CallPart::Read(path) | CallPart::Write(path),
             ) => pattern.matches(path, workspace),
-            (RuleSubject::Hosts(host), CallPart::Host(name)) => is_host(host, name),
+            (RuleSubject::Hosts(host), CallPart::Host(name)) => matches_host(host, name),
             _ => false,
         }
     }
@@ -266,13 +274,13 @@ impl AccessKind {
 }
 
 /// Compiles a glob in which `*` matches slashes too.
-fn flat(pattern: &str) -> Result<GlobMatcher, String> {
+fn compile_flat_glob(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(false).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|cause| cause.to_string())
 }
 
 /// True if the host matches with or without its port.
-fn is_host(pattern: &GlobMatcher, host: &str) -> bool {
+fn matches_host(pattern: &GlobMatcher, host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
     pattern.is_match(&host) || name.is_some_and(|(name, _)| pattern.is_match(name))

@@ -15,17 +15,17 @@ use crate::{
 
 /// Returns the allow rules under which this call would run without a question, as narrow as is useful.
 /// Empty if no rule would help.
-pub(crate) fn offer(policy: &Policy, asked: &PolicyInput<'_>) -> Vec<String> {
+pub(crate) fn suggest_rules(policy: &Policy, asked: &PolicyInput<'_>) -> Vec<String> {
     let Some(texts) = candidates(asked) else { return vec![] };
     let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
     match rules.collect::<Result<Vec<_>, _>>() {
-        Ok(rules) if answers(policy, asked, &rules) => texts,
+        Ok(rules) if would_pass(policy, asked, &rules) => texts,
         _ => vec![],
     }
 }
 
 /// True if a call would run without a question under these rules and the rules in force.
-pub(crate) fn answers(policy: &Policy, asked: &PolicyInput<'_>, rules: &[Rule]) -> bool {
+pub(crate) fn would_pass(policy: &Policy, asked: &PolicyInput<'_>, rules: &[Rule]) -> bool {
     let approvals = [asked.approvals, rules].concat();
     policy.decide(&PolicyInput { approvals: &approvals, ..*asked }).verdict == Verdict::Pass
 }
@@ -35,7 +35,7 @@ fn candidates(asked: &PolicyInput<'_>) -> Option<Vec<String>> {
     let PolicyInput { tool, facts, workspace, .. } = *asked;
     let mut texts = vec![];
     for command in facts.commands.iter().filter(|command| command.zone != Zone::Safe) {
-        texts.push(format!("bash({})", pattern(command)?));
+        texts.push(format!("bash({})", rule_pattern(command)?));
     }
     for command in &facts.commands {
         texts.extend(command.writes_to.iter().filter_map(|path| write_rule(path, asked)));
@@ -56,7 +56,7 @@ fn candidates(asked: &PolicyInput<'_>) -> Option<Vec<String>> {
 
 /// Returns the pattern for a command. A subcommand is offered with any operands; any other command as
 /// written.
-fn pattern(command: &SimpleCommand) -> Option<String> {
+fn rule_pattern(command: &SimpleCommand) -> Option<String> {
     let names = command.words.iter().take_while(|word| word.kind == CommandWordKind::Name).count();
     let is_plain = |kind| matches!(kind, CommandWordKind::Operand | CommandWordKind::Option);
     let open = names > 1
@@ -108,7 +108,7 @@ mod tests {
         let (input, approvals) = (&Value::Null, &[][..]);
         let asked =
             PolicyInput { tool: "bash", input, facts: &facts, workspace: &workspace, approvals };
-        offer(&Policy::default(), &asked)
+        suggest_rules(&Policy::default(), &asked)
     }
 
     #[test]

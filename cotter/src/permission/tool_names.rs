@@ -30,12 +30,12 @@ pub fn our_name(theirs: &str) -> Option<&'static str> {
 const VARIANTS: [(&str, &str); 2] = [("bash_background", "bash"), ("delegate", "invoke_subagent")];
 
 /// A tool of another program whose calls none of our tools can make.
-const WITHOUT_EQUAL: &str = "NotebookEdit";
+const UNSUPPORTED_TOOL: &str = "NotebookEdit";
 
 /// Lists our tools that do the work of another program's tool, the nearest first. `cotter-files` uses it if
 /// such a name limits or forbids something.
 pub fn our_tools(theirs: &str) -> Vec<&'static str> {
-    let Some(ours) = our_name(theirs).filter(|_| theirs != WITHOUT_EQUAL) else { return vec![] };
+    let Some(ours) = our_name(theirs).filter(|_| theirs != UNSUPPORTED_TOOL) else { return vec![] };
     let variants = VARIANTS.iter().filter(|(_, of)| *of == ours).map(|(variant, _)| *variant);
     [ours].into_iter().chain(variants).collect()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::fs::workspace::{Workspace, is_harmless, is_system};
+use crate::fs::workspace::{Workspace, is_harmless_device, is_system};
 
 /// The reach of a call's effects, from harmless to forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -47,7 +47,7 @@ impl Zone {
 
     /// The zone of writing a path. The path must be absolute with links resolved.
     pub fn of_write(path: &Path, workspace: &Workspace) -> Self {
-        if is_harmless(path) {
+        if is_harmless_device(path) {
             Zone::Safe
         } else if is_system(path) {
             Zone::Never

@@ -20,7 +20,7 @@ use crate::{
     hooks::{
         chain::HandlerMeta,
         dispatch::PointOutcome,
-        notes::blocked_words,
+        notes::block_message,
         points::{
             ChainStop, RankedAnswer,
             tool_pre::{ToolPre, ToolPreEvent},
@@ -46,17 +46,17 @@ pub(crate) struct CallDecision {
     /// The input as it would run.
     pub(crate) input: Arc<Value>,
     pub(crate) facts: Arc<Facts>,
-    pub(crate) stand: CallState,
+    pub(crate) state: CallState,
     /// The stage, rule or hook that decided.
-    pub(crate) by: SmolStr,
+    pub(crate) decided_by: SmolStr,
     pub(crate) approved_by: Option<SmolStr>,
     /// The questions that were answered with yes.
-    pub(crate) answered: Vec<AskReason>,
+    pub(crate) approved_asks: Vec<AskReason>,
     /// The changes of the input: the hook's name, the input before, the input after.
     pub(crate) rewrites: Vec<(SmolStr, Arc<Value>, Arc<Value>)>,
     /// A transform's answer in place of the tool.
     pub(crate) answer: Option<ToolOutput>,
-    pub(crate) ran: Vec<HandlerRun>,
+    pub(crate) hook_runs: Vec<HandlerRun>,
     /// The generation that was asked last.
     pub(crate) generation: u64,
     /// True if a secret had been read by then.
@@ -88,13 +88,13 @@ impl CallDecision {
             call,
             row: None,
             facts: Arc::new(Facts::unknown()),
-            stand: CallState::Pass,
-            by: SmolStr::default(),
+            state: CallState::Pass,
+            decided_by: SmolStr::default(),
             approved_by: None,
-            answered: vec![],
+            approved_asks: vec![],
             rewrites: vec![],
             answer: None,
-            ran: vec![],
+            hook_runs: vec![],
             generation: 0,
             after_secret: false,
             caller: None,
@@ -120,16 +120,16 @@ impl CallDecision {
         reason: impl Into<String>,
         words: impl Into<String>,
     ) {
-        self.by = by.into();
-        self.stand = CallState::Refused { kind, reason: reason.into(), words: words.into() };
+        self.decided_by = by.into();
+        self.state = CallState::Refused { kind, reason: reason.into(), words: words.into() };
     }
 
-    fn blocked_by(&mut self, meta: &HandlerMeta, reason: &str, step_cx: &StepCx) {
+    fn refuse_by_hook(&mut self, meta: &HandlerMeta, reason: &str, step_cx: &StepCx) {
         if step_cx.is_cancelled() {
             return self.cancel();
         }
         let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
-        let words = blocked_words(&meta.name, reason);
+        let words = block_message(&meta.name, reason);
         self.refuse(meta.name.clone(), ToolErrorKind::Denied, reason, words);
     }
 
@@ -150,8 +150,8 @@ pub(crate) async fn decide_calls(
     calls: Vec<ToolCall>,
     resumed: Option<Vec<SmolStr>>,
 ) -> Result<Vec<CallDecision>, StoreError> {
-    let tools = &step_cx.face.tools;
-    let watched = |call: &ToolCall| tools.row(&call.name).is_some_and(|row| row.watched);
+    let tools = &step_cx.view.tools;
+    let watched = |call: &ToolCall| tools.entry(&call.name).is_some_and(|row| row.has_pre_hooks);
     if calls.iter().any(watched) {
         step_cx.state().commit()?;
     }
@@ -174,7 +174,7 @@ pub(crate) async fn prepare(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -
     let mut decision = begin(step_cx, tools, call);
     let Some(row) = decision.row.clone() else { return decision };
     if check_schema(&mut decision, &row) && compute_facts(&mut decision, &row, step_cx) {
-        if !row.shaping.is_empty() && !transform(&mut decision, &row, step_cx).await {
+        if !row.pre_transforms.is_empty() && !transform(&mut decision, &row, step_cx).await {
             return decision;
         }
         decide(&mut decision, &row, step_cx).await;
@@ -186,17 +186,17 @@ pub(crate) async fn prepare(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -
 pub(crate) fn begin(step_cx: &StepCx, tools: &ToolSet, call: ToolCall) -> CallDecision {
     let mut decision =
         CallDecision { generation: step_cx.generation().number, ..CallDecision::new(call) };
-    decision.row = tools.row(&decision.call.name).cloned();
+    decision.row = tools.entry(&decision.call.name).cloned();
     if decision.row.is_none() {
-        out_of_scope(&mut decision, tools, step_cx.generation());
+        refuse_out_of_scope(&mut decision, tools, step_cx.generation());
     }
     decision
 }
 
 /// Refuses a call of a tool that the model is not shown.
-fn out_of_scope(decision: &mut CallDecision, tools: &ToolSet, generation: &Generation) {
+fn refuse_out_of_scope(decision: &mut CallDecision, tools: &ToolSet, generation: &Generation) {
     let name = text::clip(&text::show_line(&decision.call.name), 80).into_owned();
-    if generation.tools.row(&decision.call.name).is_some() {
+    if generation.tools.entry(&decision.call.name).is_some() {
         let words = format!("The tool `{name}` is not available to this agent.");
         return decision.refuse("scope", ToolErrorKind::Denied, words.clone(), words);
     }
@@ -247,9 +247,9 @@ pub(crate) async fn transform(
     row: &ToolEntry,
     step_cx: &StepCx,
 ) -> bool {
-    let decided = step_cx.fire_on(&row.shaping, decision.event()).await;
+    let decided = step_cx.fire_on(&row.pre_transforms, decision.event()).await;
     let PointOutcome { event, replaced, stop, ran, .. } = decided;
-    decision.ran.extend(ran);
+    decision.hook_runs.extend(ran);
     let after = replaced.iter().skip(1).map(|(_, event)| event).chain([&event]);
     decision.rewrites = replaced
         .iter()
@@ -261,7 +261,7 @@ pub(crate) async fn transform(
     decision.input = event.tool_input.clone();
     match stop {
         Some((meta, ChainStop::Block(reason))) => {
-            decision.blocked_by(&meta, &reason, step_cx);
+            decision.refuse_by_hook(&meta, &reason, step_cx);
             return false;
         }
         Some((_, ChainStop::Answer(output))) => decision.answer = Some(output),
@@ -274,7 +274,7 @@ pub(crate) async fn transform(
 /// Asks the floor and the gates; the strictest verdict wins.
 async fn decide(decision: &mut CallDecision, row: &ToolEntry, step_cx: &StepCx) {
     decision.after_secret = decision.facts.has_effects() && step_cx.cx.has_read_secret();
-    let ruling = rule(decision, step_cx);
+    let ruling = decide_floor(decision, step_cx);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
         return decision.refuse(
@@ -284,23 +284,23 @@ async fn decide(decision: &mut CallDecision, row: &ToolEntry, step_cx: &StepCx) 
             words,
         );
     }
-    let decided: PointOutcome<ToolPre> = step_cx.fire_on(&row.judging, decision.event()).await;
-    decision.ran.extend(decided.ran.iter().cloned());
+    let decided: PointOutcome<ToolPre> = step_cx.fire_on(&row.pre_gates, decision.event()).await;
+    decision.hook_runs.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return decision.blocked_by(meta, reason, step_cx);
+        return decision.refuse_by_hook(meta, reason, step_cx);
     }
-    decision.by = format_smolstr!("{}", ruling.by);
-    let (asks, open) = questions(&ruling, &decided.verdicts);
+    decision.decided_by = format_smolstr!("{}", ruling.by);
+    let (asks, open) = collect_asks(&ruling, &decided.verdicts);
     let Some(first) = asks.first() else { return };
     if step_cx.generation().policy.mode() == Mode::Auto {
         let reason = format!("{}, and mode `auto` asks nobody", first.reason);
         let words = format!("Denied: {reason}. Do not retry this exact call.");
         return decision.refuse(first.by.clone(), ToolErrorKind::Denied, reason, words);
     }
-    decision.stand = CallState::Ask { asks, open };
+    decision.state = CallState::Ask { asks, open };
 }
 
-pub(crate) fn rule(decision: &CallDecision, step_cx: &StepCx) -> Ruling {
+pub(crate) fn decide_floor(decision: &CallDecision, step_cx: &StepCx) -> Ruling {
     let (tool, workspace) = (decision.call.name.as_str(), &step_cx.cx.run.workspace);
     let approvals = &*step_cx.cx.root_session().approvals();
     let (input, facts) = (&decision.input, &decision.facts);
@@ -312,14 +312,17 @@ pub(crate) fn rule(decision: &CallDecision, step_cx: &StepCx) -> Ruling {
         approvals,
     });
     let may = facts.zone == Zone::Safe || matches!(ruling.verdict, Verdict::Block(_));
-    match !may && step_cx.session().agent.only_looks() {
+    match !may && step_cx.session().agent.may_only_look() {
         true => Ruling { verdict: Verdict::block("this agent only looks"), by: Decider::Mode },
         false => ruling,
     }
 }
 
 /// The reasons to ask about a call, and true if only mode or zone ask.
-fn questions(ruling: &Ruling, verdicts: &[(Arc<HandlerMeta>, Verdict)]) -> (Vec<AskReason>, bool) {
+fn collect_asks(
+    ruling: &Ruling,
+    verdicts: &[(Arc<HandlerMeta>, Verdict)],
+) -> (Vec<AskReason>, bool) {
     let floor = match &ruling.verdict {
         Verdict::Ask(reason) => {
             let by = format_smolstr!("{}", ruling.by);
@@ -327,7 +330,7 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<HandlerMeta>, Verdict)]) -> (Vec<
         }
         _ => None,
     };
-    let open = ruling.by.leaves_the_answer_open() && verdicts.is_empty();
+    let open = ruling.by.may_be_answered_by_hook() && verdicts.is_empty();
     let gates = verdicts.iter().map(|(meta, verdict)| AskReason {
         by: meta.name.clone(),
         reason: verdict.reason().unwrap_or_default().to_owned(),
@@ -337,7 +340,7 @@ fn questions(ruling: &Ruling, verdicts: &[(Arc<HandlerMeta>, Verdict)]) -> (Vec<
 }
 
 /// A reason to ask, with the name of its author.
-pub(crate) fn asks(by: &str, verdict: &Verdict) -> AskReason {
+pub(crate) fn ask_reason(by: &str, verdict: &Verdict) -> AskReason {
     let reason = verdict.reason().unwrap_or_default().to_owned();
     AskReason { by: by.into(), reason, hook: None }
 }
@@ -347,7 +350,7 @@ pub(crate) fn asks(by: &str, verdict: &Verdict) -> AskReason {
 pub(crate) async fn recheck(decision: &mut CallDecision, step_cx: &StepCx) {
     decision.generation = step_cx.generation().number;
     decision.after_secret = step_cx.cx.has_read_secret();
-    let Some(row) = step_cx.face.tools.row(&decision.call.name).cloned() else {
+    let Some(row) = step_cx.view.tools.entry(&decision.call.name).cloned() else {
         let words = "The tool is no longer there.";
         return decision.refuse("scope", ToolErrorKind::NotFound, words, words);
     };
@@ -360,7 +363,7 @@ pub(crate) async fn recheck(decision: &mut CallDecision, step_cx: &StepCx) {
         Some(caller) => Arc::new(row.without(caller)),
         None => row,
     };
-    let ruling = rule(decision, step_cx);
+    let ruling = decide_floor(decision, step_cx);
     if let Verdict::Block(reason) = &ruling.verdict {
         let words = format!("Denied: {reason}. Do not retry this exact call.");
         return decision.refuse(
@@ -370,14 +373,14 @@ pub(crate) async fn recheck(decision: &mut CallDecision, step_cx: &StepCx) {
             words,
         );
     }
-    let decided = step_cx.fire_on(&row.judging.gates_only(), decision.event()).await;
-    decision.ran.extend(decided.ran.iter().cloned());
+    let decided = step_cx.fire_on(&row.pre_gates.gates_only(), decision.event()).await;
+    decision.hook_runs.extend(decided.ran.iter().cloned());
     if let Some((meta, Verdict::Block(reason))) = decided.strictest() {
-        return decision.blocked_by(meta, reason, step_cx);
+        return decision.refuse_by_hook(meta, reason, step_cx);
     }
-    let (asks, _) = questions(&ruling, &decided.verdicts);
+    let (asks, _) = collect_asks(&ruling, &decided.verdicts);
     let known = |ask: &&AskReason| {
-        decision.answered.iter().any(|known| known.by == ask.by && known.hook == ask.hook)
+        decision.approved_asks.iter().any(|known| known.by == ask.by && known.hook == ask.hook)
     };
     if let Some(ask) = asks.iter().find(|ask| !known(ask)) {
         let words = format!("Denied: {} asks for it only now: {}.", ask.by, ask.reason);

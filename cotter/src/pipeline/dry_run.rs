@@ -180,7 +180,7 @@ async fn try_hooks(step_cx: StepCx, trial: DryRun) -> DryRunReport {
     let heard = step_cx.session().events();
     let tried =
         points::visit(trial.point, DryRunVisitor { step_cx: &step_cx, trial: &trial }).await;
-    DryRunReport { notes: noted(&step_cx), notices: notices(heard), ..tried }
+    DryRunReport { notes: collect_notes(&step_cx), notices: notices(heard), ..tried }
 }
 
 struct DryRunVisitor<'a> {
@@ -235,7 +235,7 @@ async fn fire<P: ExternalPoint>(step_cx: &StepCx, trial: &DryRun) -> DryRunRepor
         ran.extend(decided.ran.iter().cloned());
     }
     let hooks = rows(&loaded, step_cx, &matches, &ran);
-    DryRunReport { hooks, ..concluded(&decided) }
+    DryRunReport { hooks, ..build_report(&decided) }
 }
 
 /// The facts of a call, as its tool returns them; unknown facts if the tool does not exist.
@@ -245,7 +245,7 @@ fn facts(step_cx: &StepCx, tool: &str, input: &Value) -> Arc<Facts> {
 }
 
 /// Folds the answers of all hooks into a report.
-fn concluded<P: ExternalPoint>(decided: &PointOutcome<P>) -> DryRunReport {
+fn build_report<P: ExternalPoint>(decided: &PointOutcome<P>) -> DryRunReport {
     let said = match (&decided.stop, decided.strictest(), strictest(&decided.answers)) {
         (Some((meta, ChainStop::Block(reason))), ..) => Some((meta, "block", reason.as_str())),
         (Some((meta, ChainStop::Answer(_))), ..) => Some((meta, "answer", "")),
@@ -278,18 +278,18 @@ fn rows<P: ExternalPoint>(
     matches: &impl Fn(&HandlerMeta) -> bool,
     ran: &[HandlerRun],
 ) -> Vec<DryRunRow> {
-    let sides = sides(step_cx.generation().metas().filter(|meta| loaded.has(meta.id)));
+    let sides = group_sides(step_cx.generation().metas().filter(|meta| loaded.has(meta.id)));
     let rows = sides.iter().map(|sides| (sides, row(sides, matches(sides[0]), ran)));
     rows.filter(|(sides, row)| !is_silent(sides, row)).map(|(_, row)| row).collect()
 }
 
 /// Groups the registrations of each hook: a hook that may transform is registered twice.
-pub(crate) fn sides<'a>(
+pub(crate) fn group_sides<'a>(
     metas: impl Iterator<Item = &'a Arc<HandlerMeta>>,
 ) -> Vec<Vec<&'a Arc<HandlerMeta>>> {
     let mut hooks: Vec<Vec<&Arc<HandlerMeta>>> = vec![];
     for meta in metas {
-        match hooks.iter_mut().find(|sides| sides[0].is_side_of(meta)) {
+        match hooks.iter_mut().find(|sides| sides[0].is_same_hook(meta)) {
             Some(sides) => sides.push(meta),
             None => hooks.push(vec![meta]),
         }
@@ -332,8 +332,8 @@ pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]
     }
 }
 
-fn noted(step_cx: &StepCx) -> Vec<DryRunNote> {
-    let waiting = step_cx.session().shared.notes.waiting();
+fn collect_notes(step_cx: &StepCx) -> Vec<DryRunNote> {
+    let waiting = step_cx.session().shared.notes.pending_notes();
     let (_, sent) = notes::render(&waiting, |id| step_cx.generation().meta(id));
     sent.into_iter().map(|sent| DryRunNote { owner: sent.owner, text: sent.text }).collect()
 }

@@ -32,19 +32,19 @@ use crate::{
     registry::generation::ToolEntry,
     tool::{
         cap::Cap,
-        permit::{Permit, spoken_by_tool},
+        permit::{Permit, make_tool_cx},
     },
 };
 
 /// The greatest number of calls of one step that run at the same time.
-const SIDE_BY_SIDE: usize = 32;
+const MAX_PARALLEL_CALLS: usize = 32;
 
 /// Stores a result for every open call, so that every call has exactly one result.
 pub(crate) fn close_open_calls(step_cx: &StepCx) {
     // Providers reject a call without a result.
     let open = step_cx.state().open_calls();
     for call in open {
-        let at_work = step_cx.state().is_at_work(&call.id);
+        let at_work = step_cx.state().is_call_running(&call.id);
         let (kind, words) = if at_work {
             let words = "The outcome is unknown: the run failed while this call ran. \
                          Look before you repeat it.";
@@ -58,7 +58,7 @@ pub(crate) fn close_open_calls(step_cx: &StepCx) {
 
 /// True if a call may run in parallel with others of its step.
 pub(crate) fn runs_beside_others(decision: &CallDecision) -> bool {
-    match (&decision.stand, &decision.row, &decision.answer) {
+    match (&decision.state, &decision.row, &decision.answer) {
         // A tool that panics here runs alone.
         (CallState::Pass, Some(row), None) => {
             catch_unwind(AssertUnwindSafe(|| row.tool.parallel())).unwrap_or(false)
@@ -99,7 +99,7 @@ pub(crate) async fn run_segment(
     let works: Vec<_> = works
         .map(|(index, decision)| async move { (index, finish(step_cx, decision).await) })
         .collect();
-    let mut done = stream::iter(works).buffer_unordered(SIDE_BY_SIDE);
+    let mut done = stream::iter(works).buffer_unordered(MAX_PARALLEL_CALLS);
     let mut told = Ok(());
     while let Some((index, finished)) = done.next().await {
         let (result, said) = finished.store(step_cx);
@@ -112,25 +112,25 @@ pub(crate) async fn run_segment(
 /// Stores a result as a message, and reports it to the listeners.
 pub(crate) fn store_result(step_cx: &StepCx, result: ToolResultMessage) -> Result<(), StoreError> {
     let entry = step_cx.state().append(EntryBody::Message(Message::ToolResult(result)));
-    step_cx.tell(|| EventKind::Message { entry })
+    step_cx.commit_and_emit(|| EventKind::Message { entry })
 }
 
 impl CallDecision {
     /// True if the tool will run.
     fn runs(&self) -> bool {
-        matches!(self.stand, CallState::Pass) && self.answer.is_none()
+        matches!(self.state, CallState::Pass) && self.answer.is_none()
     }
 }
 
 /// Checks a passed call again until nothing changes: an abort or a stricter registry may refuse it.
 async fn recheck_until_stable(decision: &mut CallDecision, step_cx: &StepCx) {
-    while matches!(decision.stand, CallState::Pass) {
+    while matches!(decision.state, CallState::Pass) {
         if step_cx.is_cancelled() {
             *decision = CallDecision::cancelled(decision.call.clone());
         } else if step_cx.agent().live().number() != decision.generation
-            || has_learnt(decision, step_cx)
+            || has_new_secret(decision, step_cx)
         {
-            recheck(decision, &step_cx.newest()).await;
+            recheck(decision, &step_cx.with_newest_view()).await;
         } else {
             return;
         }
@@ -138,13 +138,13 @@ async fn recheck_until_stable(decision: &mut CallDecision, step_cx: &StepCx) {
 }
 
 /// True if another call has read a secret since this call was decided.
-fn has_learnt(decision: &CallDecision, step_cx: &StepCx) -> bool {
+fn has_new_secret(decision: &CallDecision, step_cx: &StepCx) -> bool {
     decision.facts.has_effects() && !decision.after_secret && step_cx.cx.has_read_secret()
 }
 
 /// Builds the ledger row of a call: the decision and, if it passed, the start.
 fn build_row(decision: &mut CallDecision, step_cx: &StepCx) -> Box<DecisionRow> {
-    let (verdict, reason) = match &decision.stand {
+    let (verdict, reason) = match &decision.state {
         CallState::Refused { reason, .. } => ("block", Some(reason.clone())),
         _ if decision.answer.is_some() => ("answer", None),
         _ => ("pass", None),
@@ -157,21 +157,21 @@ fn build_row(decision: &mut CallDecision, step_cx: &StepCx) -> Box<DecisionRow> 
         tool: decision.call.name.clone(),
         input: decision.input.clone(),
         generation: step_cx.generation().number,
-        within: step_cx.within(),
+        within: step_cx.parent_call_id(),
         verdict,
-        by: decision.by.clone(),
+        by: decision.decided_by.clone(),
         reason,
         approved_by: decision.approved_by.clone(),
         zone: decision.facts.zone.as_str(),
         rewrites: decision.rewrites.clone(),
-        ran: std::mem::take(&mut decision.ran),
+        ran: std::mem::take(&mut decision.hook_runs),
     })
 }
 
 /// Stages a ledger row.
 fn store_decision(step_cx: &StepCx, row: Box<DecisionRow>) {
     if !row.ran.is_empty() {
-        step_cx.store_tables();
+        step_cx.stage_hook_tables();
     }
     step_cx.state().record(Record::Ledger(row));
 }
@@ -179,11 +179,11 @@ fn store_decision(step_cx: &StepCx, row: Box<DecisionRow>) {
 /// A call that has ended.
 struct FinishedCall {
     call: ToolCall,
-    told: CallEnd,
+    end: CallEnd,
     result: ToolResultMessage,
     ran: Vec<HandlerRun>,
     /// The second row of a call that was refused after its first row was stored.
-    overtaken: Option<Box<DecisionRow>>,
+    refusal_row: Option<Box<DecisionRow>>,
 }
 
 enum CallEnd {
@@ -195,7 +195,7 @@ enum CallEnd {
 impl FinishedCall {
     /// Stores the outcome and reports it; the result follows in call order.
     fn store(self, step_cx: &StepCx) -> (ToolResultMessage, Result<(), StoreError>) {
-        let FinishedCall { call, told, result, ran, overtaken } = self;
+        let FinishedCall { call, end: told, result, ran, refusal_row: overtaken } = self;
         if let Some(row) = overtaken {
             store_decision(step_cx, row);
         }
@@ -214,7 +214,7 @@ impl FinishedCall {
                     ran,
                 }));
                 let output = || result.content.text().as_ref().into();
-                step_cx.tell(|| EventKind::ToolResult {
+                step_cx.commit_and_emit(|| EventKind::ToolResult {
                     call_id,
                     name,
                     output: output(),
@@ -223,12 +223,12 @@ impl FinishedCall {
                 })
             }
             CallEnd::Refused { by, reason } => {
-                step_cx.tell(|| EventKind::ToolRefused { call_id, name, by, reason })
+                step_cx.commit_and_emit(|| EventKind::ToolRefused { call_id, name, by, reason })
             }
             CallEnd::Answered => {
                 let output = || result.content.text().as_ref().into();
                 let ms = 0;
-                step_cx.tell(|| EventKind::ToolResult {
+                step_cx.commit_and_emit(|| EventKind::ToolResult {
                     call_id,
                     name,
                     output: output(),
@@ -243,48 +243,43 @@ impl FinishedCall {
 
 /// Runs a call that passed; builds the result of a refused one.
 async fn finish(step_cx: &StepCx, mut decision: CallDecision) -> FinishedCall {
-    let passed = matches!(decision.stand, CallState::Pass);
+    let passed = matches!(decision.state, CallState::Pass);
     recheck_until_stable(&mut decision, step_cx).await;
-    let refused = matches!(decision.stand, CallState::Refused { .. });
+    let refused = matches!(decision.state, CallState::Refused { .. });
     let overtaken = (passed && refused).then(|| build_row(&mut decision, step_cx));
     let cap = step_cx.agent().cap(&step_cx.cx);
-    let CallDecision { call, row, input, facts, stand, by, rewrites, answer, .. } = decision;
-    if let CallState::Refused { kind, reason, words } = stand {
-        let refused = refuse(step_cx, call, row, input, by, (kind, reason, words)).await;
-        return FinishedCall { overtaken, ..refused };
+    let CallDecision { call, row, input, facts, state, decided_by, rewrites, answer, .. } =
+        decision;
+    if let CallState::Refused { kind, reason, words } = state {
+        let refused = refuse(step_cx, call, row, input, decided_by, (kind, reason, words)).await;
+        return FinishedCall { refusal_row: overtaken, ..refused };
     }
     let Some(row) = row else {
         let words = "The tool is no longer there.".to_owned();
-        return refuse(
-            step_cx,
-            call,
-            None,
-            input,
-            by,
-            (ToolErrorKind::NotFound, words.clone(), words),
-        )
-        .await;
+        let refusal = (ToolErrorKind::NotFound, words.clone(), words);
+        return refuse(step_cx, call, None, input, decided_by, refusal).await;
     };
     if let Some(output) = answer {
         let result = result_of(&call, Ok(output), &cap);
-        return FinishedCall { call, told: CallEnd::Answered, result, ran: vec![], overtaken };
+        let end = CallEnd::Answered;
+        return FinishedCall { call, end, result, ran: vec![], refusal_row: overtaken };
     }
-    if step_cx.is_heard() {
+    if step_cx.has_listeners() {
         let (call_id, name) = (call.id.clone(), call.name.clone());
         step_cx.emit(EventKind::ToolCall { call_id, name, input: input.clone() });
     }
     let (owner, cx) = (&row.owner, step_cx.cx.clone());
     let permit = Permit::after_ledger_row(&call, input.clone(), facts.clone(), owner, cx);
     let started = Instant::now();
-    let output = work(&row, permit, step_cx).await;
+    let output = run_tool(&row, permit, step_cx).await;
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let original = rewrites.first().map(|(_, before, _)| before.clone());
     let outcome =
         output.as_ref().map_or_else(|error| ToolOutcome::of(error.kind), |_| ToolOutcome::Ok);
-    let told = CallEnd::Ran { outcome, ms };
+    let end = CallEnd::Ran { outcome, ms };
     if row.post.is_empty() {
         let result = result_of(&call, output, &cap);
-        return FinishedCall { call, told, result, ran: vec![], overtaken };
+        return FinishedCall { call, end, result, ran: vec![], refusal_row: overtaken };
     }
     let event = Arc::new(ToolPostEvent {
         call_id: call.id.clone(),
@@ -299,19 +294,23 @@ async fn finish(step_cx: &StepCx, mut decision: CallDecision) -> FinishedCall {
         output: Arc::new(output),
     });
     let decided = step_cx.fire_on::<ToolPost>(&row.post, event).await;
-    settle(&row, &call, &decided.event, step_cx).await;
+    notify_tool_settled(&row, &call, &decided.event, step_cx).await;
     let output = Result::clone(&decided.event.output);
     let result = result_of(&call, output, &cap);
-    FinishedCall { call, told, result, ran: decided.ran, overtaken }
+    FinishedCall { call, end, result, ran: decided.ran, refusal_row: overtaken }
 }
 
 /// Runs the tool. A panic is an error of the tool; an abort drops it.
-async fn work(row: &ToolEntry, permit: Permit, step_cx: &StepCx) -> Result<ToolOutput, ToolError> {
+async fn run_tool(
+    row: &ToolEntry,
+    permit: Permit,
+    step_cx: &StepCx,
+) -> Result<ToolOutput, ToolError> {
     let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
     tokio::select! {
         biased;
         done = work => done.unwrap_or_else(|panic| {
-            let words = crate::hooks::dispatch::panic_words(&*panic);
+            let words = crate::hooks::dispatch::panic_message(&*panic);
             Err(ToolError::failed(format!("the tool panicked: {words}")))
         }),
         () = step_cx.cx.run.cancel.cancelled() => {
@@ -322,8 +321,13 @@ async fn work(row: &ToolEntry, permit: Permit, step_cx: &StepCx) -> Result<ToolO
 
 /// Tells the tool that the hooks at `tool.post` are done; they may have changed its files. A panic is
 /// ignored.
-async fn settle(row: &ToolEntry, call: &ToolCall, ran: &ToolPostEvent, step_cx: &StepCx) {
-    let cx = spoken_by_tool(call, &row.owner, &step_cx.cx);
+async fn notify_tool_settled(
+    row: &ToolEntry,
+    call: &ToolCall,
+    ran: &ToolPostEvent,
+    step_cx: &StepCx,
+) {
+    let cx = make_tool_cx(call, &row.owner, &step_cx.cx);
     let settling = async { row.tool.settled(ran, &cx).await };
     let _ = AssertUnwindSafe(settling).catch_unwind().await;
 }
@@ -349,7 +353,7 @@ async fn refuse(
             Some(row) => step_cx.fire_on(&row.refused, event).await,
             None => step_cx.fire_on(&chain.filtered(|meta| meta.matches(&call.name)), event).await,
         };
-        step_cx.store_ran(PointId::ToolRefused, Some(&call.id), decided.ran);
+        step_cx.stage_hook_runs(PointId::ToolRefused, Some(&call.id), decided.ran);
     }
     let result = ToolResultMessage {
         call_id: call.id.clone(),
@@ -360,10 +364,10 @@ async fn refuse(
     };
     FinishedCall {
         call,
-        told: CallEnd::Refused { by, reason },
+        end: CallEnd::Refused { by, reason },
         result,
         ran: vec![],
-        overtaken: None,
+        refusal_row: None,
     }
 }
 

@@ -110,49 +110,49 @@ enum HookMode {
 /// Decides about a call without asking a person or running anything. Kernel gates and hooks that are marked
 /// pure are asked; other hooks as `hooks` says.
 async fn explain(step_cx: &StepCx, call: ToolCall, hooks: HookMode) -> ExplainReport {
-    let tools = &step_cx.face.tools;
+    let tools = &step_cx.view.tools;
     let mut decision = prepare::begin(step_cx, tools, call);
     let mut considered = vec![];
-    let scope = stage(&decision, "scope", decision.row.is_some());
+    let scope = stage_row(&decision, "scope", decision.row.is_some());
     considered.push(scope);
-    let Some(row) = decision.row.clone() else { return told(decision, considered) };
+    let Some(row) = decision.row.clone() else { return build_report(decision, considered) };
     let fits = prepare::check_schema(&mut decision, &row)
         && prepare::compute_facts(&mut decision, &row, step_cx);
-    considered.push(stage(&decision, "schema", fits));
+    considered.push(stage_row(&decision, "schema", fits));
     if !fits {
-        return told(decision, considered);
+        return build_report(decision, considered);
     }
     if hooks == HookMode::Asked && !prepare::transform(&mut decision, &row, step_cx).await {
-        considered.extend(asked_or_listed(&decision, step_cx, hooks).map(|(_, one)| one));
-        if decision.by == "schema" {
-            considered.push(stage(&decision, "schema", false));
+        considered.extend(hook_rows(&decision, step_cx, hooks).map(|(_, one)| one));
+        if decision.decided_by == "schema" {
+            considered.push(stage_row(&decision, "schema", false));
         }
-        return told(decision, considered);
+        return build_report(decision, considered);
     }
-    let ruling = prepare::rule(&decision, step_cx);
+    let ruling = prepare::decide_floor(&decision, step_cx);
     let mut gates = ask_pure_gates(&decision, &row, step_cx).await;
     let kernel = gates.iter().map(|(meta, said)| {
         ExplainRow::new(kind_of(meta), meta.name.as_str(), &meta.owner.origin, said)
     });
     let kernel: Vec<_> = kernel.collect();
     if hooks == HookMode::Asked {
-        let others = row.judging.gates_only().filtered(|meta| !is_pure(meta));
+        let others = row.pre_gates.gates_only().filtered(|meta| !is_pure(meta));
         let decided = step_cx.fire_on(&others, decision.event()).await;
-        decision.ran.extend(decided.ran);
+        decision.hook_runs.extend(decided.ran);
         gates.extend(decided.verdicts);
     }
-    let (shaping, judging): (Vec<_>, Vec<_>) = asked_or_listed(&decision, step_cx, hooks)
-        .partition(|(power, _)| *power == Power::Transform);
+    let (shaping, judging): (Vec<_>, Vec<_>) =
+        hook_rows(&decision, step_cx, hooks).partition(|(power, _)| *power == Power::Transform);
     considered.extend(shaping.into_iter().map(|(_, one)| one));
     considered.extend(kernel);
     considered.extend(judging.into_iter().map(|(_, one)| one));
-    considered.extend(on_the_floor(&decision, step_cx, &ruling));
+    considered.extend(floor_rows(&decision, step_cx, &ruling));
     settle(&mut decision, step_cx, ruling, &gates);
-    told(decision, considered)
+    build_report(decision, considered)
 }
 
 /// The hooks that may do more than observe, a row each, with the greatest power of each.
-fn asked_or_listed<'a>(
+fn hook_rows<'a>(
     decision: &'a CallDecision,
     step_cx: &'a StepCx,
     hooks: HookMode,
@@ -161,9 +161,9 @@ fn asked_or_listed<'a>(
     let decides = |meta: &HandlerMeta| matches!(meta.power, Power::Transform | Power::Gate);
     let metas = step_cx.generation().metas();
     let metas = metas.filter(move |meta| chain.has(meta.id) && decides(meta) && !is_pure(meta));
-    trial::sides(metas).into_iter().filter_map(move |sides| {
+    trial::group_sides(metas).into_iter().filter_map(move |sides| {
         let matched = sides[0].matches(&decision.call.name);
-        let said = trial::row(&sides, matched, &decision.ran);
+        let said = trial::row(&sides, matched, &decision.hook_runs);
         let verdict = match hooks {
             HookMode::Listed if matched => "would be asked",
             HookMode::Asked if trial::is_silent(&sides, &said) => return None,
@@ -195,7 +195,7 @@ async fn ask_pure_gates(
     row: &ToolEntry,
     step_cx: &StepCx,
 ) -> Vec<(Arc<HandlerMeta>, Verdict)> {
-    let chain = row.judging.gates_only().filtered(is_pure);
+    let chain = row.pre_gates.gates_only().filtered(is_pure);
     let mut said = vec![];
     for gate in &chain.gates {
         let one = chain.filtered(|meta| meta.id == gate.meta.id);
@@ -207,17 +207,17 @@ async fn ask_pure_gates(
 }
 
 /// The rows of rules, approvals, zone and mode.
-fn on_the_floor(decision: &CallDecision, step_cx: &StepCx, ruling: &Ruling) -> Vec<ExplainRow> {
+fn floor_rows(decision: &CallDecision, step_cx: &StepCx, ruling: &Ruling) -> Vec<ExplainRow> {
     let (policy, workspace) = (&step_cx.generation().policy, &step_cx.cx.run.workspace);
     let approvals = step_cx.cx.root_session().approvals();
     let tool = decision.call.name.as_str();
     let (input, facts) = (&decision.input, &decision.facts);
     let asked = PolicyInput { tool, input, facts, workspace, approvals: &approvals };
-    let rules = policy.speaking(&asked).into_iter();
+    let rules = policy.list_applying(&asked).into_iter();
     let mut considered: Vec<_> =
         rules.map(|(text, origin, said)| ExplainRow::new("rule", text, origin, &said)).collect();
     let (zone, mode) = (facts.zone.as_str(), policy.mode());
-    let by_zone = policy.by_zone(facts).verdict;
+    let by_zone = policy.decide_by_zone(facts).verdict;
     let confined = if facts.confined { ", confined" } else { "" };
     let zone = format!("{zone} at level {}{confined}", policy.level().as_str());
     considered.push(ExplainRow::new("zone", zone, &Origin::Kernel, &by_zone));
@@ -238,7 +238,7 @@ fn settle(
     let all: Vec<_> = floor.into_iter().chain(gates).collect();
     let strictest = all.iter().rev().max_by_key(|(_, verdict)| verdict.rank());
     let Some((by, verdict)) = strictest else { return };
-    decision.by = by.into();
+    decision.decided_by = by.into();
     let auto = step_cx.generation().policy.mode() == Mode::Auto;
     match verdict {
         Verdict::Ask(reason) if auto => {
@@ -250,23 +250,23 @@ fn settle(
         }
         Verdict::Ask(_) => {
             let asks = all.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Ask(_)));
-            let asks = asks.map(|(by, verdict)| prepare::asks(by, verdict)).collect();
-            decision.stand = CallState::Ask { asks, open: false };
+            let asks = asks.map(|(by, verdict)| prepare::ask_reason(by, verdict)).collect();
+            decision.state = CallState::Ask { asks, open: false };
         }
         Verdict::Pass => {}
     }
 }
 
-fn stage(decision: &CallDecision, kind: &'static str, passed: bool) -> ExplainRow {
-    let said = match &decision.stand {
+fn stage_row(decision: &CallDecision, kind: &'static str, passed: bool) -> ExplainRow {
+    let said = match &decision.state {
         CallState::Refused { reason, .. } if !passed => Verdict::block(reason.clone()),
         _ => Verdict::Pass,
     };
     ExplainRow::new(kind, kind, &Origin::Kernel, &said)
 }
 
-fn told(decision: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
-    let (verdict, reason) = match decision.stand {
+fn build_report(decision: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
+    let (verdict, reason) = match decision.state {
         CallState::Pass => ("pass", String::new()),
         CallState::Ask { asks, .. } => {
             let reasons: Vec<_> = asks.iter().map(|ask| ask.reason.as_str()).collect();
@@ -276,7 +276,14 @@ fn told(decision: CallDecision, considered: Vec<ExplainRow>) -> ExplainReport {
     };
     let facts = Facts::clone(&decision.facts);
     let input = (!decision.rewrites.is_empty()).then(|| Value::clone(&decision.input));
-    ExplainReport { verdict, reason, decided_by: decision.by.to_string(), facts, input, considered }
+    ExplainReport {
+        verdict,
+        reason,
+        decided_by: decision.decided_by.to_string(),
+        facts,
+        input,
+        considered,
+    }
 }
 
 /// A call as the model would make it.

@@ -8,7 +8,7 @@ use smol_str::format_smolstr;
 
 use crate::{
     agent::{
-        child::{DEEPEST, depth},
+        child::{MAX_DEPTH, depth},
         controls::Controls,
         cx::Cx,
         step_cx::StepCx,
@@ -35,8 +35,8 @@ impl Controls {
 
 /// Takes one call through the pipeline. The result goes to the caller and is no part of the conversation.
 async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
-    if depth(cx) >= DEEPEST {
-        let words = format!("calls are nested {DEEPEST} deep, and may not be deeper");
+    if depth(cx) >= MAX_DEPTH {
+        let words = format!("calls are nested {MAX_DEPTH} deep, and may not be deeper");
         return Err(ToolError::new(ToolErrorKind::Denied, words));
     }
     if cx.is_dry_run() {
@@ -47,8 +47,8 @@ async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<ToolOutput, Too
     }
     let mut step_cx = StepCx::of(cx);
     step_cx.cx.depth += 1;
-    let number = cx.run.next_started();
-    let within = match &cx.speaker {
+    let number = cx.run.next_nested_number();
+    let within = match &cx.author {
         NoteAuthor::Tool(calling) => calling.call_id.clone(),
         _ => step_cx.run_id().clone(),
     };
@@ -64,10 +64,10 @@ async fn take(
     number: u32,
 ) -> Result<Result<ToolOutput, ToolError>, StoreError> {
     // The hooks of the calling owner are not asked about the call.
-    let caller = step_cx.speaker();
-    let own = match (&caller, step_cx.face.tools.row(&call.name)) {
+    let caller = step_cx.acting_owner();
+    let own = match (&caller, step_cx.view.tools.entry(&call.name)) {
         (Some(caller), Some(row)) => ToolSet::new(vec![Arc::new(row.without(caller))]),
-        _ => ToolSet::new(step_cx.face.tools.rows().cloned().collect()),
+        _ => ToolSet::new(step_cx.view.tools.entries().cloned().collect()),
     };
     let decision = prepare(step_cx, &own, call).await;
     let mut decisions = [CallDecision { caller, ..decision }];

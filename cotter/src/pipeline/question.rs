@@ -48,24 +48,24 @@ pub(crate) async fn ask_about_step(
     let limit = step_cx.agent().limits().question;
     let question = Arc::new(Question { id, agent: step_cx.agent().id().clone(), calls, limit });
     store_question(step_cx, &question)?;
-    let mut answers = settle(step_cx, &question, decisions).await?;
+    let mut answers = collect_answers(step_cx, &question, decisions).await?;
     let asking =
-        decisions.iter().filter(|decision| matches!(decision.stand, CallState::Ask { .. }));
+        decisions.iter().filter(|decision| matches!(decision.state, CallState::Ask { .. }));
     for (given, decision) in answers.decisions.iter_mut().zip(asking) {
-        remember(step_cx, decision, given);
+        remember_approval(step_cx, decision, given);
     }
     store_answers(step_cx, &question, &answers)?;
-    let step_cx = step_cx.newest();
+    let step_cx = step_cx.with_newest_view();
     // Matched by order, not by id: each answer belongs to one call, even if call ids repeat.
     let mut given = answers.decisions.iter();
     for decision in decisions.iter_mut() {
-        let CallState::Ask { asks, .. } = &mut decision.stand else { continue };
+        let CallState::Ask { asks, .. } = &mut decision.state else { continue };
         let asks = std::mem::take(asks);
         match given.next() {
             Some(CallAnswer { yes: true, .. }) => {
-                decision.stand = CallState::Pass;
+                decision.state = CallState::Pass;
                 decision.approved_by = Some(answers.by.clone());
-                decision.answered = asks;
+                decision.approved_asks = asks;
                 recheck(decision, &step_cx).await;
             }
             answer => {
@@ -116,7 +116,7 @@ impl StepAnswers {
     }
 }
 
-async fn settle(
+async fn collect_answers(
     step_cx: &StepCx,
     question: &Arc<Question>,
     decisions: &[CallDecision],
@@ -128,8 +128,10 @@ async fn settle(
         }
         let open = decisions
             .iter()
-            .all(|decision| !matches!(decision.stand, CallState::Ask { open: false, .. }));
-        if open && let Some(answers) = by_hook(question, &decided, &step_cx.agent().generation()) {
+            .all(|decision| !matches!(decision.state, CallState::Ask { open: false, .. }));
+        if open
+            && let Some(answers) = hook_answers(question, &decided, &step_cx.agent().generation())
+        {
             return Ok(answers);
         }
     }
@@ -141,7 +143,7 @@ async fn settle(
     Ok(tokio::select! {
         biased;
         () = cancel.cancelled() => StepAnswers::all(question, NOBODY, false, Some("the run was aborted")),
-        answered = ui.ask(question.clone()) => by_person(question, answered),
+        answered = ui.ask(question.clone()) => person_answers(question, answered),
         () = tokio::time::sleep(question.limit) => {
             StepAnswers::all(question, NOBODY, false, Some("nobody answered in time"))
         }
@@ -149,7 +151,7 @@ async fn settle(
 }
 
 /// The strictest answer of the hooks that may still answer.
-fn by_hook(
+fn hook_answers(
     question: &Question,
     decided: &PointOutcome<PermissionAsk>,
     newest: &Generation,
@@ -168,7 +170,7 @@ fn by_hook(
 
 /// Reads a person's answer. It counts only for the question that it names, and for calls as they were
 /// shown.
-fn by_person(question: &Question, answered: Option<QuestionAnswer>) -> StepAnswers {
+fn person_answers(question: &Question, answered: Option<QuestionAnswer>) -> StepAnswers {
     let Some(answered) = answered else {
         return StepAnswers::all(question, NOBODY, false, Some("there was no answer"));
     };
@@ -198,14 +200,14 @@ fn by_person(question: &Question, answered: Option<QuestionAnswer>) -> StepAnswe
 
 /// Remembers an approval that holds for longer than its call. It counts only if its rules would have
 /// answered this question: no rule replaces a gate, an ask rule or the kernel.
-fn remember(step_cx: &StepCx, decision: &CallDecision, given: &mut CallAnswer) {
+fn remember_approval(step_cx: &StepCx, decision: &CallDecision, given: &mut CallAnswer) {
     let Some((lasting, texts)) = given.remember.take() else { return };
     let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
     let Ok(rules) = rules.collect::<Result<Vec<_>, _>>() else { return };
     let session = step_cx.cx.root_session();
     let approvals = session.approvals();
-    let asked = asked(step_cx, decision, &approvals);
-    if !is_open(decision) || !offer::answers(&step_cx.generation().policy, &asked, &rules) {
+    let asked = policy_input(step_cx, decision, &approvals);
+    if !is_open(decision) || !offer::would_pass(&step_cx.generation().policy, &asked, &rules) {
         return;
     }
     let shown = texts.join(", ");
@@ -226,7 +228,7 @@ fn remember(step_cx: &StepCx, decision: &CallDecision, given: &mut CallAnswer) {
     given.words = Some(format!("and {shown} {how}"));
 }
 
-fn asked<'a>(
+fn policy_input<'a>(
     step_cx: &'a StepCx,
     decision: &'a CallDecision,
     approvals: &'a [Rule],
@@ -237,7 +239,7 @@ fn asked<'a>(
 
 /// True if only mode or zone ask.
 fn is_open(decision: &CallDecision) -> bool {
-    matches!(decision.stand, CallState::Ask { open: true, .. })
+    matches!(decision.state, CallState::Ask { open: true, .. })
 }
 
 /// Refuses a call. Without an answer, the reason also names what there was to ask about.
@@ -255,10 +257,13 @@ fn refuse(decision: &mut CallDecision, asks: &[AskReason], by: &SmolStr, words: 
 }
 
 fn asked_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCall> {
-    let CallState::Ask { asks, .. } = &decision.stand else { return None };
+    let CallState::Ask { asks, .. } = &decision.state else { return None };
     let approvals = step_cx.cx.root_session().approvals();
     let offer = match is_open(decision) {
-        true => offer::offer(&step_cx.generation().policy, &asked(step_cx, decision, &approvals)),
+        true => offer::suggest_rules(
+            &step_cx.generation().policy,
+            &policy_input(step_cx, decision, &approvals),
+        ),
         false => vec![],
     };
     Some(QuestionCall {
@@ -268,13 +273,13 @@ fn asked_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCall>
         input: decision.input.clone(),
         asks: asks.clone(),
         offer,
-        own_rule: own_rule(step_cx, decision),
+        own_rule: rule_check(step_cx, decision),
         digest: call_digest(step_cx, decision),
     })
 }
 
 /// A check that tells if a rule would answer this question, under the current policy.
-fn own_rule(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
+fn rule_check(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
     if !is_open(decision) {
         return RuleCheck::default();
     }
@@ -285,7 +290,7 @@ fn own_rule(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
     RuleCheck::new(move |rule| {
         let (input, facts, workspace) = (&input, &facts, &workspace);
         let asked = PolicyInput { tool: &tool, input, facts, workspace, approvals: &approvals };
-        offer::answers(&generation.policy, &asked, std::slice::from_ref(rule))
+        offer::would_pass(&generation.policy, &asked, std::slice::from_ref(rule))
     })
 }
 
@@ -327,9 +332,9 @@ fn store_question(step_cx: &StepCx, question: &Arc<Question>) -> Result<(), Stor
     {
         let mut state = step_cx.state();
         state.record(Record::Question(row));
-        state.commit_behind()?;
+        state.commit_and_start_sync()?;
     }
-    step_cx.tell(|| EventKind::PermissionRequest { question: question.clone() })
+    step_cx.commit_and_emit(|| EventKind::PermissionRequest { question: question.clone() })
 }
 
 fn store_answers(
@@ -342,17 +347,17 @@ fn store_answers(
         run: step_cx.run_id().clone(),
         question: question.id.clone(),
         by: answers.by.clone(),
-        decisions: told(answers),
+        decisions: answer_rows(answers),
     };
     step_cx.state().record(Record::Answer(row));
-    step_cx.tell(|| EventKind::PermissionResponse {
+    step_cx.commit_and_emit(|| EventKind::PermissionResponse {
         id: question.id.clone(),
-        decisions: told(answers),
+        decisions: answer_rows(answers),
         by: answers.by.clone(),
     })
 }
 
-fn told(answers: &StepAnswers) -> Vec<(SmolStr, bool, Option<String>)> {
+fn answer_rows(answers: &StepAnswers) -> Vec<(SmolStr, bool, Option<String>)> {
     let given = answers.decisions.iter();
     given.map(|given| (given.call_id.clone(), given.yes, given.words.clone())).collect()
 }

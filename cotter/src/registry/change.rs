@@ -117,13 +117,13 @@ pub(crate) fn apply(
             Some((at, old)) => (Some(at), old),
             None => (None, vec![]),
         };
-        let others = changed.iter().filter(|(other, _)| !other.owner.is(&new.owner));
+        let others = changed.iter().filter(|(other, _)| !other.owner.is_same_unit(&new.owner));
         let others = others.filter(|(other, _)| other.owner.origin == new.owner.origin);
         let elsewhere: Vec<_> = others.flat_map(|(other, _)| other.items.clone()).collect();
         let next = match is_agreed {
             true => new.clone(),
             false => {
-                let (next, waits) = tightened(old, new.clone(), &elsewhere, agreed_to);
+                let (next, waits) = hold_back_loosening(old, new.clone(), &elsewhere, agreed_to);
                 held.extend((!waits.is_empty()).then(|| new.owner.clone()));
                 looser.extend(waits);
                 next
@@ -136,15 +136,15 @@ pub(crate) fn apply(
         }
         place(units, at, next, &later);
     }
-    wait_for_names(units, &held, &mut looser);
+    hold_taken_names(units, &held, &mut looser);
     hold_modes(units, &agreed, changed, agreed_to, &mut looser);
     looser
 }
 
 /// Removes the units of an owner. Returns their index and their registrations.
 fn take(units: &mut Vec<OwnerUnit>, owner: &Owner) -> Option<(usize, Vec<Registration>)> {
-    let at = units.iter().position(|unit| unit.owner.is(owner))?;
-    let theirs = units.extract_if(.., |unit| unit.owner.is(owner));
+    let at = units.iter().position(|unit| unit.owner.is_same_unit(owner))?;
+    let theirs = units.extract_if(.., |unit| unit.owner.is_same_unit(owner));
     let items = theirs.flat_map(|unit| unit.items).collect();
     Some((at, items))
 }
@@ -157,7 +157,7 @@ fn place(units: &mut Vec<OwnerUnit>, at: Option<usize>, unit: OwnerUnit, later: 
     }
     let is_later = |other: &OwnerUnit| {
         let same = other.owner.origin == unit.owner.origin;
-        same && later.iter().any(|owner| owner.is(&other.owner))
+        same && later.iter().any(|owner| owner.is_same_unit(&other.owner))
     };
     let at = at.or_else(|| units.iter().position(is_later)).unwrap_or(units.len());
     units.insert(at.min(units.len()), unit);
@@ -172,7 +172,8 @@ fn hold_modes(
     agreed_to: &[String],
     looser: &mut Vec<String>,
 ) {
-    let ((mode, level), (before, level_before)) = (settled(units), settled(agreed));
+    let ((mode, level), (before, level_before)) =
+        (resulting_mode_and_level(units), resulting_mode_and_level(agreed));
     let words = [
         (mode < before, format!("new: mode `{}`", mode.as_str())),
         (level < level_before, format!("new: level `{}`", level.as_str())),
@@ -191,16 +192,16 @@ fn hold_modes(
         return;
     }
     for (new, _) in changed.iter().filter(|(_, is_agreed)| !is_agreed) {
-        let old = agreed.iter().find(|unit| unit.owner.is(&new.owner));
+        let old = agreed.iter().find(|unit| unit.owner.is_same_unit(&new.owner));
         let kept = old.iter().flat_map(|unit| &unit.items).filter(|item| is_it(item)).cloned();
         let kept: Vec<_> = kept.collect();
-        match units.iter_mut().find(|unit| unit.owner.is(&new.owner)) {
+        match units.iter_mut().find(|unit| unit.owner.is_same_unit(&new.owner)) {
             Some(unit) => {
                 unit.items.retain(|item| !is_it(item));
                 unit.items.extend(kept);
             }
             None if !kept.is_empty() => {
-                let at = agreed.iter().position(|unit| unit.owner.is(&new.owner));
+                let at = agreed.iter().position(|unit| unit.owner.is_same_unit(&new.owner));
                 place(units, at, OwnerUnit { owner: new.owner.clone(), items: kept }, &[]);
             }
             None => {}
@@ -212,13 +213,13 @@ fn hold_modes(
 /// Returns the registrations of an owner after a change that nobody agreed to, and the held ones. A strict
 /// registration that moved to `elsewhere` is not lost. Modes and levels are not judged here, but all together
 /// later.
-pub(crate) fn tightened(
+pub(crate) fn hold_back_loosening(
     old: Vec<Registration>,
     new: OwnerUnit,
     elsewhere: &[Registration],
     agreed_to: &[String],
 ) -> (OwnerUnit, Vec<String>) {
-    let mut looser = loosened(&old, &new.items, elsewhere);
+    let mut looser = list_loosened(&old, &new.items, elsewhere);
     looser.retain(|line| !agreed_to.contains(line));
     if looser.is_empty() {
         return (new, looser);
@@ -228,19 +229,23 @@ pub(crate) fn tightened(
         |item: &Registration| matches!(item, Registration::Mode(_) | Registration::Level(_));
     // A hook that is enabled again makes the result stricter.
     let stays = |item: &Registration| match item {
-        Registration::Off(_) => has_same(&new, item),
+        Registration::Disabled(_) => has_same(&new, item),
         item => !is_set(item),
     };
     let mut items: Vec<_> = old.into_iter().filter(stays).collect();
     let added = new.into_iter().filter(|item| is_set(item) || tightens(item, &items));
-    let added: Vec<_> = added.map(|item| beside(item, &items)).collect();
+    let added: Vec<_> = added.map(|item| release_name(item, &items)).collect();
     items.extend(added);
     (OwnerUnit { owner, items }, looser)
 }
 
 /// Lists the registrations that a change would loosen: removed gates, transforms, rules and guards, and new
 /// registrations that let more pass.
-fn loosened(old: &[Registration], new: &[Registration], elsewhere: &[Registration]) -> Vec<String> {
+fn list_loosened(
+    old: &[Registration],
+    new: &[Registration],
+    elsewhere: &[Registration],
+) -> Vec<String> {
     let is_gone = |item: &&Registration| !is_kept(item, new) && !is_kept(item, elsewhere);
     let gone = old.iter().filter(is_gone).map(|item| format!("gone: {}", describe(item)));
     let come = new.iter().filter(|item| loosens(item, old));
@@ -265,14 +270,14 @@ fn is_kept(item: &Registration, new: &[Registration]) -> bool {
         }
         Registration::Rule(rule) if rule.loosens() => true,
         Registration::Handler { .. } | Registration::Rule(_) => has_same(new, item),
-        Registration::Guard(guard) => {
-            new.iter().any(|other| matches!(other, Registration::Guard(g) if guard.is_kept_by(g)))
-        }
+        Registration::Guard(guard) => new
+            .iter()
+            .any(|other| matches!(other, Registration::Guard(g) if guard.is_implied_by(g))),
         Registration::Mode(_) | Registration::Level(_) => true,
         Registration::Tool { .. }
-        | Registration::Called(_)
+        | Registration::Named(_)
         | Registration::Section(_)
-        | Registration::Off(_) => true,
+        | Registration::Disabled(_) => true,
         // The registrations of the hook are judged one by one.
         Registration::Hook(_) => true,
     }
@@ -283,7 +288,7 @@ fn loosens(item: &Registration, old: &[Registration]) -> bool {
     match item {
         Registration::Handler { meta, .. } => meta.power == Power::Answer && !has_same(old, item),
         Registration::Rule(rule) => rule.loosens() && !has_same(old, item),
-        Registration::Off(_) => !has_same(old, item),
+        Registration::Disabled(_) => !has_same(old, item),
         _ => false,
     }
 }
@@ -295,19 +300,20 @@ fn tightens(item: &Registration, beside: &[Registration]) -> bool {
         Registration::Rule(rule) => !rule.loosens() && !has_same(beside, item),
         Registration::Guard(guard) => !beside
             .iter()
-            .any(|other| matches!(other, Registration::Guard(known) if guard.is_kept_by(known))),
+            .any(|other| matches!(other, Registration::Guard(known) if guard.is_implied_by(known))),
         _ => false,
     }
 }
 
 /// Returns the registration without a reserved name if the name is still in use. The old and the new gate are
 /// both asked then, and both must pass a call.
-fn beside(item: Registration, others: &[Registration]) -> Registration {
+fn release_name(item: Registration, others: &[Registration]) -> Registration {
     match item {
         Registration::Handler { meta, install }
             if others.iter().any(|other| other.is_hook(&meta.name)) =>
         {
-            let meta = HandlerMeta { named: false, quiet: false, ..HandlerMeta::clone(&meta) };
+            let meta =
+                HandlerMeta { has_given_name: false, quiet: false, ..HandlerMeta::clone(&meta) };
             Registration::Handler { meta: Arc::new(meta), install }
         }
         other => other,
@@ -315,14 +321,14 @@ fn beside(item: Registration, others: &[Registration]) -> Registration {
 }
 
 /// Holds new hooks whose name a held unit of the same origin still uses. A gate is not held but added.
-fn wait_for_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<String>) {
-    let is_held = |unit: &OwnerUnit| held.iter().any(|owner| owner.is(&unit.owner));
+fn hold_taken_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<String>) {
+    let is_held = |unit: &OwnerUnit| held.iter().any(|owner| owner.is_same_unit(&unit.owner));
     let kept: Vec<_> = units.iter().filter(|unit| is_held(unit)).cloned().collect();
     for unit in units.iter_mut().filter(|unit| !is_held(unit)) {
         let others = kept.iter().filter(|kept| kept.owner.origin == unit.owner.origin);
         let others: Vec<_> = others.flat_map(|kept| kept.items.clone()).collect();
         let is_taken = |name: &SmolStr| {
-            let of_name = |item: &Registration| matches!(item, Registration::Handler { meta, .. } if meta.named && meta.name == *name);
+            let of_name = |item: &Registration| matches!(item, Registration::Handler { meta, .. } if meta.has_given_name && meta.name == *name);
             others.iter().any(of_name)
         };
         unit.items = std::mem::take(&mut unit.items)
@@ -330,9 +336,10 @@ fn wait_for_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<Str
             .filter_map(|item| match &item {
                 Registration::Handler { meta, .. } if is_taken(&meta.name) => {
                     if tightens(&item, &others) {
-                        return Some(beside(item, &others));
+                        return Some(release_name(item, &others));
                     }
-                    waiting.extend(meta.named.then(|| format!("new: {}", describe(&item))));
+                    waiting
+                        .extend(meta.has_given_name.then(|| format!("new: {}", describe(&item))));
                     None
                 }
                 _ => Some(item),
@@ -342,7 +349,7 @@ fn wait_for_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<Str
 }
 
 /// Returns the mode and the level that result from all units.
-pub(crate) fn settled(units: &[OwnerUnit]) -> (Mode, Level) {
+pub(crate) fn resulting_mode_and_level(units: &[OwnerUnit]) -> (Mode, Level) {
     let mut policy = Policy::default();
     let mut units: Vec<_> = units.iter().collect();
     units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
@@ -361,10 +368,10 @@ pub(crate) fn settled(units: &[OwnerUnit]) -> (Mode, Level) {
 fn has_same(items: &[Registration], item: &Registration) -> bool {
     items.iter().any(|other| match (item, other) {
         (Registration::Handler { meta, .. }, Registration::Handler { meta: other, .. }) => {
-            meta.guards_as(other)
+            meta.is_covered_by(other)
         }
         (Registration::Rule(rule), Registration::Rule(other)) => rule == other,
-        (Registration::Off(name), Registration::Off(other)) => name == other,
+        (Registration::Disabled(name), Registration::Disabled(other)) => name == other,
         _ => false,
     })
 }
@@ -384,26 +391,26 @@ fn describe(item: &Registration) -> String {
             words
         }
         Registration::Tool { spec, .. } => format!("tool `{}`", spec.name),
-        Registration::Called(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
+        Registration::Named(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
         Registration::Hook(installed) => format!("hook `{}`", installed.name),
         Registration::Section(section) => format!("words of `{}`", section.0),
         Registration::Rule(rule) => format!("rule `{rule}`"),
         Registration::Guard(guard) => guard.to_string(),
         Registration::Mode(mode) => format!("mode `{}`", mode.as_str()),
         Registration::Level(level) => format!("level `{}`", level.as_str()),
-        Registration::Off(name) => format!("hook `{name}` switched off"),
+        Registration::Disabled(name) => format!("hook `{name}` switched off"),
     }
 }
 
 /// Checks the units of a change one by one and returns them.
-pub(crate) fn units(change: RegistryChange) -> Result<Vec<(OwnerUnit, bool)>, RegisterError> {
+pub(crate) fn check_units(change: RegistryChange) -> Result<Vec<(OwnerUnit, bool)>, RegisterError> {
     let mut units: Vec<(OwnerUnit, bool)> = vec![];
     for (registry, agreed) in change.units {
         if let Some(error) = registry.error {
             return Err(error);
         }
         let unit = OwnerUnit { owner: registry.owner, items: registry.items };
-        if units.iter().any(|(known, _)| known.owner.is(&unit.owner)) {
+        if units.iter().any(|(known, _)| known.owner.is_same_unit(&unit.owner)) {
             return Err(RegisterError::new(format!("{} is loaded twice", unit.owner)));
         }
         units.push((unit, agreed));
@@ -412,7 +419,7 @@ pub(crate) fn units(change: RegistryChange) -> Result<Vec<(OwnerUnit, bool)>, Re
 }
 
 /// True if `typed` in a file means the hook `name` of this origin: `lint`, `project/lint`.
-pub(crate) fn is_called(name: &str, origin: &Origin, typed: &str) -> bool {
+pub(crate) fn is_name_of(name: &str, origin: &Origin, typed: &str) -> bool {
     // Hooks with one name at several points are numbered.
     let stem = name.split('#').next().unwrap_or_default();
     [name, stem].iter().any(|own| *own == typed || format!("{origin}/{own}") == typed)

@@ -29,18 +29,24 @@ impl Registry {
         declared: ExternalHookSpec,
         hook: Arc<dyn ExternalHook>,
     ) -> &mut Self {
-        points::visit(point, RegisterVisitor { unit: self, declared, hook, second: false });
+        points::visit(
+            point,
+            RegisterVisitor { unit: self, declared, hook, is_second_handler: false },
+        );
         self
     }
 
     /// Registers another handler of a hook, under the name that the hook already has.
-    pub(crate) fn outside_too(
+    pub(crate) fn register_another_point(
         &mut self,
         point: PointId,
         declared: ExternalHookSpec,
         hook: Arc<dyn ExternalHook>,
     ) -> &mut Self {
-        points::visit(point, RegisterVisitor { unit: self, declared, hook, second: true });
+        points::visit(
+            point,
+            RegisterVisitor { unit: self, declared, hook, is_second_handler: true },
+        );
         self
     }
 }
@@ -50,14 +56,14 @@ struct RegisterVisitor<'a> {
     declared: ExternalHookSpec,
     hook: Arc<dyn ExternalHook>,
     /// True if the name already belongs to another handler of this hook.
-    second: bool,
+    is_second_handler: bool,
 }
 
 impl points::PointVisitor for RegisterVisitor<'_> {
     type Out = ();
 
     fn at<P: ExternalPoint>(self) {
-        let RegisterVisitor { unit, mut declared, hook, second } = self;
+        let RegisterVisitor { unit, mut declared, hook, is_second_handler: second } = self;
         let name = declared.name.clone().unwrap_or_else(|| P::ID.name().into());
         if P::ID == PointId::Context {
             let message = format!("hook `{name}`: `context` is for hooks in Rust and for scripts");
@@ -72,18 +78,18 @@ impl points::PointVisitor for RegisterVisitor<'_> {
         let owner = unit.owner.clone();
         let may =
             |power: Power| power <= most && P::ID.row().powers.contains(&power) && owner.may(power);
-        let hindrance = (!may(Power::Transform)).then(|| why_no_transform(&owner, most));
+        let hindrance = (!may(Power::Transform)).then(|| explain_no_transform(&owner, most));
         let may_change = hindrance.is_none();
         let judges = may(Power::Gate);
         let asker = ExternalBinding::<P>::new(name, hook, hindrance, judges);
         let options = HandlerOptions { second, ..declared.options() };
         if may(Power::Answer) {
-            return unit.bind_answer::<P>(options, asker.answers());
+            return unit.bind_answer::<P>(options, asker.make_answer_handler());
         }
         if may_change {
             unit.bind_transform::<P>(
-                HandlerOptions { beside: true, ..options.clone() },
-                asker.changes(),
+                HandlerOptions { is_concurrent: true, ..options.clone() },
+                asker.make_transform(),
             );
             if judges {
                 let second = HandlerOptions { second: true, quiet: true, ..options };
@@ -95,14 +101,14 @@ impl points::PointVisitor for RegisterVisitor<'_> {
             true => unit.bind_gate::<P>(options, asker.judges()),
             false => unit.bind_observer::<P>(
                 HandlerOptions { detached: declared.detached, ..options },
-                asker.observes(),
+                asker.make_observer(),
             ),
         }
     }
 }
 
 /// Returns the reason why a hook may not change anything.
-fn why_no_transform(owner: &Owner, most: Power) -> &'static str {
+fn explain_no_transform(owner: &Owner, most: Power) -> &'static str {
     match &owner.origin {
         _ if most < Power::Transform => "its entry limits it to less",
         Origin::Profile(_) => "a profile's hooks never do",

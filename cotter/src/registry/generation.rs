@@ -34,7 +34,7 @@ use crate::{
     },
     registry::{
         RegisterError, Registration, Registry,
-        change::{self, ChangeResult, RegistryChange, is_called},
+        change::{self, ChangeResult, RegistryChange, is_name_of},
         names::{NameTable, is_built_in},
         pending_agents::PendingAgents,
         subsystem::{Hook, InstalledHook},
@@ -48,7 +48,7 @@ pub(crate) struct Generation {
     /// Grows by one with every change of this registry.
     pub(crate) number: u64,
     /// The number of the last generation that a program or a person made, not changed files.
-    pub(crate) by_hand: u64,
+    pub(crate) last_manual_number: u64,
     mask: u32,
     chains: Chains,
     /// The tools in force, in the order in which they are shown to the model.
@@ -64,7 +64,7 @@ pub(crate) struct Generation {
     /// The sections of the system prompt: author and text.
     pub(crate) sections: Vec<Arc<(SmolStr, String)>>,
     /// The disabled handlers.
-    off: Vec<HandlerId>,
+    disabled: Vec<HandlerId>,
     units: Vec<OwnerUnit>,
 }
 
@@ -84,11 +84,11 @@ pub(crate) struct ToolEntry {
     /// The subsystem that owns the tool.
     pub(crate) hook: Option<Arc<dyn Hook>>,
     /// The transforms at `tool.pre`. Their result is checked before the gates see it.
-    pub(crate) shaping: Chain<ToolPre>,
+    pub(crate) pre_transforms: Chain<ToolPre>,
     /// The gates and observers at `tool.pre`.
-    pub(crate) judging: Chain<ToolPre>,
+    pub(crate) pre_gates: Chain<ToolPre>,
     /// True if a handler other than the kernel's runs at `tool.pre` for this tool.
-    pub(crate) watched: bool,
+    pub(crate) has_pre_hooks: bool,
     pub(crate) post: Chain<ToolPost>,
     pub(crate) refused: Chain<ToolRefused>,
 }
@@ -118,7 +118,7 @@ pub struct HookInfo {
 impl HookInfo {
     /// True if `typed` is the name of this hook, or its origin and name: `lint`, `project/lint`.
     pub fn is_called(&self, typed: &str) -> bool {
-        is_called(&self.name, &self.owner.origin, typed)
+        is_name_of(&self.name, &self.owner.origin, typed)
     }
 }
 
@@ -148,13 +148,13 @@ impl Generation {
 
     /// True if the handler is enabled.
     pub(crate) fn is_enabled(&self, id: HandlerId) -> bool {
-        !self.off.contains(&id)
+        !self.disabled.contains(&id)
     }
 
     /// Makes the entry of a tool of the runtime, with the handlers that apply to it.
-    pub(crate) fn row_for(&self, tool: Arc<dyn Tool>) -> Arc<ToolEntry> {
+    pub(crate) fn make_entry(&self, tool: Arc<dyn Tool>) -> Arc<ToolEntry> {
         let spec = Arc::new(tool.spec().clone());
-        let schema = Arc::new(ToolSchema::of_our_own(&spec.schema));
+        let schema = Arc::new(ToolSchema::from_object(&spec.schema));
         let item = Registration::Tool { tool, spec, schema, hook: None };
         Arc::new(ToolEntry::new(&self.chains, &item, Owner::kernel()).expect("it is a tool"))
     }
@@ -166,7 +166,7 @@ impl Generation {
         before: Option<&Generation>,
     ) -> Self {
         units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
-        let off = switched_off(&units, off);
+        let disabled = find_disabled(&units, off);
         let mut chains = Chains::default();
         let mut tools = vec![];
         let mut policy = Policy::default();
@@ -174,10 +174,10 @@ impl Generation {
         for unit in &units {
             for item in &unit.items {
                 match item {
-                    Registration::Handler { meta, .. } if off.contains(&meta.id) => {}
+                    Registration::Handler { meta, .. } if disabled.contains(&meta.id) => {}
                     Registration::Handler { meta, install } => install(&mut chains, meta.clone()),
                     Registration::Tool { .. } => tools.push((item, &unit.owner)),
-                    Registration::Called(called) => names.add(&unit.owner, called),
+                    Registration::Named(called) => names.add(&unit.owner, called),
                     Registration::Hook(installed) => hooks.push(installed.clone()),
                     Registration::Section(section) => sections.push(section.clone()),
                     Registration::Rule(rule) => policy.add(Rule::clone(rule), &unit.owner.origin),
@@ -186,18 +186,18 @@ impl Generation {
                     }
                     Registration::Mode(mode) => policy.set_mode(*mode, &unit.owner.origin),
                     Registration::Level(level) => policy.set_level(*level, &unit.owner.origin),
-                    Registration::Off(_) => {}
+                    Registration::Disabled(_) => {}
                 }
             }
         }
         let row = |(item, owner): (_, &Owner)| ToolEntry::new(&chains, item, owner.clone());
         let rows = tools.into_iter().filter_map(row).map(Arc::new);
         let tools = Arc::new(ToolSet::new(rows.collect()));
-        let triggers = triggers_of(&names, before);
+        let triggers = build_triggers(&names, before);
         let mask = chains.mask();
         Generation {
             number,
-            by_hand: number,
+            last_manual_number: number,
             mask,
             chains,
             tools,
@@ -206,7 +206,7 @@ impl Generation {
             triggers,
             hooks,
             sections,
-            off,
+            disabled,
             units,
         }
     }
@@ -214,16 +214,16 @@ impl Generation {
 
 /// Returns the disabled handlers: those with the given numbers and those disabled by name. Kernel gates stay
 /// enabled.
-fn switched_off(units: &[OwnerUnit], numbers: &[HandlerId]) -> Vec<HandlerId> {
+fn find_disabled(units: &[OwnerUnit], numbers: &[HandlerId]) -> Vec<HandlerId> {
     let items = || units.iter().flat_map(|unit| &unit.items);
     let names = items().filter_map(|item| match item {
-        Registration::Off(name) => Some(name),
+        Registration::Disabled(name) => Some(name),
         _ => None,
     });
     let names: Vec<_> = names.collect();
     let is_off = |meta: &HandlerMeta| {
         numbers.contains(&meta.id)
-            || names.iter().any(|name| is_called(&meta.name, &meta.owner.origin, name))
+            || names.iter().any(|name| is_name_of(&meta.name, &meta.owner.origin, name))
     };
     let off = items().filter_map(|item| match item {
         Registration::Handler { meta, .. } if meta.owner.origin != Origin::Kernel => {
@@ -235,7 +235,7 @@ fn switched_off(units: &[OwnerUnit], numbers: &[HandlerId]) -> Vec<HandlerId> {
 }
 
 /// Returns the triggers of the skills in force. The compiled set is reused while no trigger changed.
-fn triggers_of(names: &NameTable, before: Option<&Generation>) -> Arc<TriggerSet> {
+fn build_triggers(names: &NameTable, before: Option<&Generation>) -> Arc<TriggerSet> {
     let skills = names.in_force().filter_map(|(_, called)| match called {
         NamedItem::Skill(skill) => Some(skill),
         _ => None,
@@ -260,9 +260,9 @@ impl ToolEntry {
             schema: schema.clone(),
             owner,
             hook: hook.clone(),
-            watched: !pre.filtered(|meta| meta.owner.origin != Origin::Kernel).is_empty(),
-            shaping: pre.filtered(|meta| meta.power == Power::Transform),
-            judging: pre.filtered(|meta| meta.power != Power::Transform),
+            has_pre_hooks: !pre.filtered(|meta| meta.owner.origin != Origin::Kernel).is_empty(),
+            pre_transforms: pre.filtered(|meta| meta.power == Power::Transform),
+            pre_gates: pre.filtered(|meta| meta.power != Power::Transform),
             post: ToolPost::chain(chains).filtered(|meta| meta.matches(name)),
             refused: ToolRefused::chain(chains).filtered(|meta| meta.matches(name)),
         })
@@ -278,17 +278,18 @@ impl ToolEntry {
 
     /// Returns the entry without the hooks of one owner, for a call that this owner makes. Kernel gates stay.
     pub(crate) fn without(&self, owner: &Owner) -> Self {
-        let kept =
-            |meta: &HandlerMeta| meta.owner.origin == Origin::Kernel || !meta.owner.is(owner);
+        let kept = |meta: &HandlerMeta| {
+            meta.owner.origin == Origin::Kernel || !meta.owner.is_same_unit(owner)
+        };
         ToolEntry {
             tool: self.tool.clone(),
             spec: self.spec.clone(),
             schema: self.schema.clone(),
             owner: self.owner.clone(),
             hook: self.hook.clone(),
-            watched: self.watched,
-            shaping: self.shaping.filtered(kept),
-            judging: self.judging.filtered(kept),
+            has_pre_hooks: self.has_pre_hooks,
+            pre_transforms: self.pre_transforms.filtered(kept),
+            pre_gates: self.pre_gates.filtered(kept),
             post: self.post.filtered(kept),
             refused: self.refused.filtered(kept),
         }
@@ -301,8 +302,8 @@ pub(crate) struct LiveRegistry {
     reserved: Vec<SmolStr>,
     number: AtomicU64,
     current: RwLock<Arc<Generation>>,
-    writing: Mutex<WriterState>,
-    pub(crate) arriving: PendingAgents,
+    writer: Mutex<WriterState>,
+    pub(crate) pending_agents: PendingAgents,
 }
 
 #[derive(Default)]
@@ -317,8 +318,8 @@ impl LiveRegistry {
             reserved,
             number: AtomicU64::new(0),
             current: RwLock::new(Arc::new(Generation::build(0, vec![], &[], None))),
-            writing: Mutex::new(WriterState::default()),
-            arriving: PendingAgents::default(),
+            writer: Mutex::new(WriterState::default()),
+            pending_agents: PendingAgents::default(),
         }
     }
 
@@ -352,7 +353,7 @@ impl LiveRegistry {
     /// person's agreement is held.
     pub(crate) fn apply(&self, change: RegistryChange) -> Result<ChangeResult, RegisterError> {
         let (by_hand, agreed_to) = (!change.of_files, change.agreed_to.clone());
-        let mut changed = change::units(change)?;
+        let mut changed = change::check_units(change)?;
         let looser = self.publish_by(by_hand, |writing, units| {
             for (new, _) in &mut changed {
                 writing.number_handlers(&mut new.items);
@@ -375,9 +376,9 @@ impl LiveRegistry {
     }
 
     /// Removes a named item that the program registered. Returns true if there was one.
-    pub(crate) fn remove_called(&self, kind: NameKind, name: &str) -> bool {
+    pub(crate) fn remove_named(&self, kind: NameKind, name: &str) -> bool {
         self.retain(|owner, item| match item {
-            Registration::Called(called) => {
+            Registration::Named(called) => {
                 owner.origin != Origin::Embedder || called.kind() != kind || called.name() != name
             }
             _ => true,
@@ -416,7 +417,7 @@ impl LiveRegistry {
             power: meta.power,
             owner: meta.owner.clone(),
             tools: meta.tools.as_ref().map(|filter| filter.globs.clone()),
-            enabled: !current.off.contains(&meta.id),
+            enabled: !current.disabled.contains(&meta.id),
         };
         current.metas().map(info).collect()
     }
@@ -469,12 +470,12 @@ impl LiveRegistry {
         // The old generation is dropped after the lock, because its items may use the registry when they are
         // dropped.
         let current;
-        let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writing = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         current = self.current();
         let mut units = current.units.clone();
         let answer = change(&mut writing, &mut units)?;
         let mut next = Generation::build(current.number + 1, units, &writing.off, Some(&current));
-        next.by_hand = if by_hand { next.number } else { current.by_hand };
+        next.last_manual_number = if by_hand { next.number } else { current.last_manual_number };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.number.store(current.number + 1, Ordering::Release);
         Ok(answer)
@@ -508,7 +509,7 @@ fn check_names(units: &[OwnerUnit]) -> Result<(), RegisterError> {
                 Registration::Tool { spec, .. } => tools
                     .insert(spec.name.clone(), &unit.owner)
                     .map(|owner| ("tool", spec.name.clone(), owner)),
-                Registration::Called(called) => {
+                Registration::Named(called) => {
                     let key = (called.kind(), called.name().clone());
                     let by_origin = names.entry(key).or_insert_with(BTreeMap::new);
                     let clash = by_origin.insert(unit.owner.origin.clone(), &unit.owner);
@@ -521,7 +522,7 @@ fn check_names(units: &[OwnerUnit]) -> Result<(), RegisterError> {
                         .or(built_in)
                         .map(|owner| (called.kind().as_str(), called.name().clone(), owner))
                 }
-                Registration::Handler { meta, .. } if meta.named => hooks
+                Registration::Handler { meta, .. } if meta.has_given_name => hooks
                     .insert((unit.owner.origin.clone(), meta.name.clone()), &unit.owner)
                     .map(|owner| ("hook", meta.name.clone(), owner)),
                 _ => None,

@@ -44,7 +44,8 @@ impl NameTable {
     /// Returns the items that are not shadowed, in the order of registration.
     pub(crate) fn in_force(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
         self.all.iter().filter(|(owner, called)| {
-            self.find(called.kind(), called.name()).is_some_and(|(found, _)| found.is(owner))
+            self.find(called.kind(), called.name())
+                .is_some_and(|(found, _)| found.is_same_unit(owner))
         })
     }
 
@@ -67,7 +68,7 @@ impl NameTable {
                     NamedItem::Subagent(_) => true,
                     NamedItem::Hook(_) | NamedItem::Command(_) => false,
                 },
-                shadowed_by: found.filter(|found| !found.is(owner)).cloned(),
+                shadowed_by: found.filter(|found| !found.is_same_unit(owner)).cloned(),
             }
         };
         self.all.iter().filter(|(_, called)| called.kind() == kind).map(info).collect()

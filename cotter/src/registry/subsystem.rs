@@ -66,7 +66,7 @@ use crate::{
     fs::workspace::Workspace,
     history::outcome::ToolErrorKind,
     hooks::{
-        dispatch::panic_words,
+        dispatch::panic_message,
         events::Event,
         points::user_prompt_submit::{UserPromptSubmitChange, UserPromptSubmitEvent},
     },
@@ -181,7 +181,7 @@ pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
     let hook: Arc<dyn Hook> = Arc::new(hook);
     let asked = AssertUnwindSafe(|| (hook.schema(), hook.system_prompt()));
     let (specs, fragment) = catch_unwind(asked).unwrap_or_else(|panic| {
-        let words = panic_words(&*panic);
+        let words = panic_message(&*panic);
         unit.fail(format!("hook `{name}` panicked: {words}"), None);
         Default::default()
     });
@@ -198,7 +198,7 @@ pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
             _ => UserPromptSubmitChange::Keep,
         }
     });
-    unit.installed(InstalledHook { name, hook, fragment });
+    unit.add_installed_hook(InstalledHook { name, hook, fragment });
 }
 
 /// A tool that a hook owns.
@@ -230,12 +230,12 @@ impl Tool for HookTool {
 
 impl InstalledHook {
     /// Returns the tools of this hook that an agent may call. A hook that panics allows none.
-    pub(crate) fn scoped(&self, config: &AgentConfig) -> (Vec<String>, Option<String>) {
+    pub(crate) fn find_scoped_tools(&self, config: &AgentConfig) -> (Vec<String>, Option<String>) {
         catch_unwind(AssertUnwindSafe(|| self.hook.scoped_tools(config))).unwrap_or_default()
     }
 
     /// Passes an event to the hook. A hook that panics misses the event.
-    pub(crate) fn tell(&self, event: &Event) {
+    pub(crate) fn send_event(&self, event: &Event) {
         let _ = catch_unwind(AssertUnwindSafe(|| {
             self.hook.on_event(&event.agent_id, &event.session_id, event);
         }));

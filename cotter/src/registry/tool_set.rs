@@ -22,15 +22,15 @@ impl ToolSet {
         let names = rows.iter().enumerate();
         let by_name = names.map(|(index, row)| (row.spec.name.clone(), index)).collect();
         let specs = rows.iter().map(|row| row.spec.clone()).collect();
-        ToolSet { by_name, shown: Arc::new(ToolList { specs, kept: Memo::default() }), rows }
+        ToolSet { by_name, shown: Arc::new(ToolList { specs, memo: Memo::default() }), rows }
     }
 
     /// Returns the tools with the handlers that apply to them, in order.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
         self.rows.iter()
     }
 
-    pub(crate) fn row(&self, name: &str) -> Option<&Arc<ToolEntry>> {
+    pub(crate) fn entry(&self, name: &str) -> Option<&Arc<ToolEntry>> {
         self.by_name.get(name).map(|index| &self.rows[*index])
     }
 

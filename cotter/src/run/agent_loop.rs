@@ -30,7 +30,7 @@ use crate::{
         store::StoreError,
     },
     hooks::{
-        dispatch::{PointOutcome, panic_words},
+        dispatch::{PointOutcome, panic_message},
         events::EventKind,
         points::{
             Point,
@@ -48,8 +48,8 @@ use crate::{
 };
 
 /// The greatest number of consecutive continuations by a gate, and of consecutive cut-off replies.
-const GO_ON: u32 = 8;
-const CUT_OFF: u32 = 3;
+const MAX_CONTINUATIONS: u32 = 8;
+const MAX_CUT_OFFS: u32 = 3;
 
 /// The beginning of a run.
 pub(crate) enum RunInput {
@@ -72,7 +72,7 @@ pub(crate) fn run(
         {
             return reply;
         }
-        let _turn = session.shared.turn.lock().await;
+        let _turn = session.shared.run_lock.lock().await;
         // Boxed, so that the future of a run stays small enough for the fast path of the allocator.
         let mut turn = Box::new(RunLoop::new(&session, begin, cancel));
         id.get_or_init(|| turn.step_cx.run_id().clone());
@@ -81,7 +81,7 @@ pub(crate) fn run(
             Ok(Ok(never)) => match never {},
             Ok(Err(exit)) => exit,
             Err(panic) => {
-                let words = format!("something panicked: {}", panic_words(&*panic));
+                let words = format!("something panicked: {}", panic_message(&*panic));
                 RunExit::coded(EndReason::Error, "panic", words)
             }
         };
@@ -93,14 +93,14 @@ pub(crate) fn run(
 pub(crate) struct RunLoop {
     pub(crate) step_cx: StepCx,
     /// The input; taken at the start.
-    begin: Option<RunInput>,
+    input: Option<RunInput>,
     /// The models for the next request, in order.
     pub(crate) models: Arc<[Arc<dyn Model>]>,
     /// The models that a fallback replaced in this run. They are not asked again.
     pub(crate) given_up: Vec<SmolStr>,
     step: u32,
     /// The number of times that a gate made the model continue.
-    sent_on: u32,
+    continuation_count: u32,
     /// The calls of a resumed question. The other calls of that step are closed.
     resumed: Option<Vec<SmolStr>>,
     /// True if `session.start` was fired.
@@ -125,7 +125,7 @@ impl RunLoop {
                 self.check_limits()?;
                 self.next_step().await?;
                 let reply = self.request().await?;
-                calls = called_by(&reply);
+                calls = calls_of(&reply);
                 if calls.is_empty() {
                     self.stop_or_go_on(&reply, &mut patience).await?;
                     continue;
@@ -140,29 +140,30 @@ impl RunLoop {
     /// Stores the start and the prompt, or resumes an interrupted step. Returns the calls that are still
     /// open.
     async fn start(&mut self) -> Result<Vec<ToolCall>, RunExit> {
-        match self.begin.take() {
+        match self.input.take() {
             None => Ok(vec![]),
             Some(RunInput::Resume(interrupted)) => {
                 self.step_cx.state().check_writable()?;
                 self.started = true;
                 self.step = interrupted.step;
                 self.step_cx.cx.run.set_step(self.step);
-                self.take_up(&interrupted)
+                self.resume_calls(&interrupted)
             }
             Some(RunInput::Prompt(input)) => {
-                self.close_what_is_open().await?;
+                self.close_earlier_run().await?;
                 let (at, model) = (Timestamp::now(), self.models[0].name().clone());
                 let (run, agent) = (self.step_cx.run_id().clone(), self.agent().id().clone());
                 let record = Record::RunStart { run, at, model: model.clone(), agent };
                 self.step_cx.state().record(record);
-                self.step_cx.tell(|| EventKind::SessionStart { model: model.clone() })?;
+                self.step_cx
+                    .commit_and_emit(|| EventKind::SessionStart { model: model.clone() })?;
                 self.step_cx.fire_stored::<SessionStart>(|| SessionStartEvent { model }).await?;
                 self.started = true;
                 if self.step_cx.is_cancelled() {
                     return Err(RunExit::aborted());
                 }
                 match prompt::stage(&self.step_cx, input).await? {
-                    StagedPrompt::Asked => Ok(vec![]),
+                    StagedPrompt::AskModel => Ok(vec![]),
                     StagedPrompt::Answered(replies) => {
                         self.replies = replies;
                         Err(RunExit::plain(EndReason::ShortCircuit))
@@ -181,19 +182,19 @@ impl RunLoop {
             let mut state = self.step_cx.state();
             (state.add_pending_entries(), state.take_steering())
         };
-        if !self.step_cx.session().still_shows(&self.step_cx.face) {
-            self.step_cx = self.step_cx.newest();
+        if !self.step_cx.session().is_view_current(&self.step_cx.view) {
+            self.step_cx = self.step_cx.with_newest_view();
         }
         self.models = self.step_cx.session().models();
         let is_left = |model: &&Arc<dyn Model>| !self.given_up.contains(model.name());
         if !self.given_up.is_empty() && self.models.iter().any(|model| is_left(&model)) {
             self.models = self.models.iter().filter(is_left).cloned().collect();
         }
-        if let Some(news) = self.step_cx.session().news(&self.step_cx.face) {
-            self.step_cx.session().shared.notes.say(news);
+        if let Some(news) = self.step_cx.session().take_listing_changes(&self.step_cx.view) {
+            self.step_cx.session().shared.notes.push_from_runtime(news);
         }
         for entry in settled {
-            self.step_cx.tell(|| EventKind::Message { entry })?;
+            self.step_cx.commit_and_emit(|| EventKind::Message { entry })?;
         }
         for content in steering {
             Box::pin(prompt::steer(&self.step_cx, content)).await?;
@@ -210,7 +211,7 @@ impl RunLoop {
             let message = format!("the run took as many steps as it may: {}", self.step);
             return Err(RunExit::failed(EndReason::MaxTurns, message));
         }
-        match budget::exhausted(&self.step_cx.cx) {
+        match budget::exhaustion_reason(&self.step_cx.cx) {
             Some(why) => Err(RunExit::failed(EndReason::BudgetExceeded, why)),
             None => Ok(()),
         }
@@ -226,15 +227,15 @@ impl RunLoop {
         match reply.stop_reason {
             StopReason::Refusal => return Err(RunExit::plain(EndReason::Refusal)),
             StopReason::Aborted => return Err(RunExit::aborted()),
-            StopReason::MaxTokens if patience.cut_off < CUT_OFF => {
-                patience.cut_off += 1;
+            StopReason::MaxTokens if patience.cut_offs < MAX_CUT_OFFS => {
+                patience.cut_offs += 1;
                 for call in reply.calls() {
                     let words = "Not run: the reply reached its length limit; send complete \
                                  arguments, smaller if they were cut off.";
                     self.step_cx.close_call(call, ToolErrorKind::InvalidArgs, words);
                 }
                 let words = "Your reply was cut off at its length limit. Go on where it stopped.";
-                self.say(words.into());
+                self.add_runtime_note(words.into());
                 return Ok(());
             }
             StopReason::MaxTokens => {
@@ -243,23 +244,23 @@ impl RunLoop {
             }
             StopReason::EndTurn | StopReason::ToolUse => {}
         }
-        if self.step_cx.state().is_steered() {
+        if self.step_cx.state().has_steering() {
             return Ok(());
         }
-        let gone_on = patience.gone_on;
-        let sent_on = self.sent_on;
+        let gone_on = patience.continuations;
+        let sent_on = self.continuation_count;
         let text = || TurnEndEvent { text: reply.text(), gone_on, sent_on };
         let decided = self.step_cx.fire_stored::<TurnEnd>(text).await?;
         match decided.as_ref().and_then(PointOutcome::strictest) {
-            Some((meta, TurnEndVerdict::GoOn(why))) if gone_on < GO_ON => {
-                patience.gone_on += 1;
-                self.sent_on += 1;
-                self.say(format!("Hook \"{}\" asks you to go on: {why}", meta.name));
+            Some((meta, TurnEndVerdict::GoOn(why))) if gone_on < MAX_CONTINUATIONS => {
+                patience.continuations += 1;
+                self.continuation_count += 1;
+                self.add_runtime_note(format!("Hook \"{}\" asks you to go on: {why}", meta.name));
                 Ok(())
             }
             _ if self.step_cx.is_cancelled() => Err(RunExit::aborted()),
             // A handler that was just asked may have added a steering text.
-            _ if self.step_cx.state().is_steered() => Ok(()),
+            _ if self.step_cx.state().has_steering() => Ok(()),
             _ => Err(RunExit::plain(EndReason::EndTurn)),
         }
     }
@@ -267,14 +268,14 @@ impl RunLoop {
     /// Ends the run. This is the single exit.
     async fn end(mut self: Box<Self>, mut exit: RunExit) -> Reply {
         let is_aborted = exit.reason == EndReason::Aborted;
-        if let (true, Some(why)) = (is_aborted, self.step_cx.state().ended()) {
+        if let (true, Some(why)) = (is_aborted, self.step_cx.state().end_reason()) {
             exit = RunExit::failed(EndReason::Blocked, why);
         }
         // Every call gets a result, whatever happened.
         pipeline::close_open_calls(&self.step_cx);
         let (run, at) = (self.step_cx.run_id().clone(), Timestamp::now());
         let Spending { usage, cost, .. } = self.step_cx.cx.run.budget.spent();
-        let gone = self.step_cx.state().take_gone_models();
+        let gone = self.step_cx.state().take_unused_models();
         drop(gone);
         let (reason, steps) = (exit.reason, self.step);
         let stored = self.step_cx.state().finish_run(|| Record::RunEnd {
@@ -293,8 +294,8 @@ impl RunLoop {
             Err(error) => exit = RunExit::from(error),
         }
         let reason = exit.reason;
-        self.tell_end(reason, exit.failed.as_ref()).await;
-        self.send_on(is_aborted);
+        self.report_end(reason, exit.failed.as_ref()).await;
+        self.send_late_steering(is_aborted);
         self.step_cx.cx.run.end();
         Reply {
             session_id: self.step_cx.session().id().clone(),
@@ -313,7 +314,7 @@ impl RunLoop {
 impl RunLoop {
     /// Sends steering texts that came too late for this run as the next prompts. After an abort they are
     /// dropped.
-    fn send_on(&self, is_aborted: bool) {
+    fn send_late_steering(&self, is_aborted: bool) {
         let late = self.step_cx.state().take_steering();
         if !is_aborted {
             late.into_iter().for_each(|text| self.step_cx.session().prompt_plain(text).detach());
@@ -322,9 +323,9 @@ impl RunLoop {
 
     /// Reports the end, even if nothing can be stored any more. Hooks are told only if they were told of
     /// the start.
-    async fn tell_end(&mut self, reason: EndReason, failed: Option<&RunFailure>) {
+    async fn report_end(&mut self, reason: EndReason, failed: Option<&RunFailure>) {
         let step_cx = &self.step_cx;
-        let heard = step_cx.is_heard();
+        let heard = step_cx.has_listeners();
         let points = [Error::ID, SessionEnd::ID];
         if !heard && !points.iter().any(|point| step_cx.generation().has(*point)) {
             return;
@@ -345,12 +346,12 @@ impl RunLoop {
 /// The counts of continued and cut-off replies since the last tool call.
 #[derive(Default)]
 struct StallCounts {
-    gone_on: u32,
-    cut_off: u32,
+    continuations: u32,
+    cut_offs: u32,
 }
 
 /// The calls of a reply, in order.
-fn called_by(reply: &Entry) -> Vec<ToolCall> {
+fn calls_of(reply: &Entry) -> Vec<ToolCall> {
     match reply.message() {
         // If a reply was cut off or refused, its calls may be incomplete.
         Some(Message::Assistant(reply)) => match reply.stop_reason {
@@ -373,15 +374,15 @@ impl RunLoop {
         session.state().begin_run(cancel.clone());
         let models = session.models();
         let step_cx = StepCx::of(&session.cx(run_id, cancel));
-        step_cx.watch();
-        let begin = Some(begin);
+        step_cx.forward_events_to_hooks();
+        let input = Some(begin);
         RunLoop {
             step_cx,
-            begin,
+            input,
             models,
             given_up: vec![],
             step: 0,
-            sent_on: 0,
+            continuation_count: 0,
             resumed: None,
             started: false,
             replies: vec![],
@@ -390,13 +391,13 @@ impl RunLoop {
 
     /// Closes the open parts of an earlier run: a question that waited for its answer, and calls whose
     /// results are on another branch after a move of the leaf.
-    async fn close_what_is_open(&mut self) -> Result<(), StoreError> {
+    async fn close_earlier_run(&mut self) -> Result<(), StoreError> {
         let (pending, open) = {
             let mut state = self.step_cx.state();
             state.check_writable()?;
-            let pending = state.pending.take();
+            let pending = state.interrupted.take();
             if let Some(interrupted) = &pending {
-                state.abandon(interrupted);
+                state.close_interrupted(interrupted);
                 state.commit()?;
             }
             (pending, state.open_calls())
@@ -413,7 +414,7 @@ impl RunLoop {
     }
 
     /// Resumes the calls of an interrupted step: those of the question continue, the others are closed.
-    fn take_up(&mut self, interrupted: &InterruptedRun) -> Result<Vec<ToolCall>, RunExit> {
+    fn resume_calls(&mut self, interrupted: &InterruptedRun) -> Result<Vec<ToolCall>, RunExit> {
         let open = self.step_cx.state().open_calls();
         let asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
         if Timestamp::now() >= interrupted.deadline || !open.iter().any(asked) {
@@ -427,8 +428,8 @@ impl RunLoop {
         self.step_cx.agent()
     }
 
-    fn say(&self, words: String) {
-        self.step_cx.session().shared.notes.say(words);
+    fn add_runtime_note(&self, words: String) {
+        self.step_cx.session().shared.notes.push_from_runtime(words);
     }
 }
 
@@ -437,7 +438,7 @@ impl Session {
     fn next_run_id(&self) -> SmolStr {
         if let Some(parent) = self.agent.parent() {
             let run = &parent.cx.run;
-            return format_smolstr!("{}/{}", run.run_id, run.next_started());
+            return format_smolstr!("{}/{}", run.run_id, run.next_nested_number());
         }
         let mut state = self.state();
         state.next_run += 1;

@@ -39,10 +39,10 @@ use crate::{
 impl RunLoop {
     /// Gets the next reply of the model and stores it.
     pub(crate) async fn request(&mut self) -> Result<Arc<Entry>, RunExit> {
-        if let Some(cause) = compact::due(&self.step_cx, &self.models[0]) {
+        if let Some(cause) = compact::find_due_compaction(&self.step_cx, &self.models[0]) {
             Box::pin(compact::before_request(&self.step_cx, cause)).await?;
         }
-        let mut error = match self.ask(OverflowPolicy::ToTheCaller).await? {
+        let mut error = match self.ask(OverflowPolicy::ReturnError).await? {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
@@ -53,7 +53,7 @@ impl RunLoop {
             ))
             .await?
         {
-            error = match Box::pin(self.ask(OverflowPolicy::ToTheNext)).await? {
+            error = match Box::pin(self.ask(OverflowPolicy::TryNextModel)).await? {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -73,7 +73,7 @@ impl RunLoop {
                     self.given_up.extend(tries.given_up().cloned());
                     return Ok(Ok(reply));
                 }
-                Err(error) => match tries.after(error) {
+                Err(error) => match tries.plan_retry(error) {
                     Ok(wait) => Box::pin(self.step_cx.wait_before_retry(&mut tries, wait)).await?,
                     Err(error) => return Ok(Err(error)),
                 },
@@ -88,48 +88,48 @@ impl RunLoop {
     ) -> Result<Result<Arc<Entry>, ModelError>, RunExit> {
         let (model, attempt) = (tries.model(), tries.number);
         let step_cx = &self.step_cx;
-        let BuiltContext { mut messages, shaped } = step_cx.context().await?;
+        let BuiltContext { mut messages, transforms: shaped } = step_cx.build_context().await?;
         let message_count = messages.len();
         let name = || model.name().clone();
         let pre = || ModelPreEvent { model: name(), message_count, attempt };
         step_cx.fire_stored::<ModelPre>(pre).await?;
         // No hook runs while the slot is held: a hook that asks a model would wait for its own run.
-        let leave = step_cx.leave(model).await?;
-        let notes = self.notes();
+        let leave = step_cx.acquire_slot(model).await?;
+        let notes = self.render_notes();
         if let Some(notes) = &notes {
             messages.push(notes.message.clone());
         }
-        let is_told = step_cx.is_told_of_replies();
+        let is_told = step_cx.has_reply_observers();
         let (thinking, limited) = {
             // The prompt and everything before it is stored before a paid request is sent.
             let mut state = step_cx.state();
             state.commit()?;
             if !is_told {
-                state.forget_sent();
+                state.clear_request_log();
             }
-            (state.choices().thinking, state.choices().active_tools.clone())
+            (state.overrides().thinking, state.overrides().active_tools.clone())
         };
         let request = Request {
-            system: step_cx.face.system.clone(),
+            system: step_cx.view.system.clone(),
             messages,
             notes: usize::from(notes.is_some()),
-            tools: step_cx.face.tools.shown().clone(),
+            tools: step_cx.view.tools.shown().clone(),
             thinking,
             max_tokens: None,
         };
         let sent = is_told.then(|| {
-            Box::new(AnsweredRequest::new(model, request.clone(), &step_cx.face, limited, shaped))
+            Box::new(AnsweredRequest::new(model, request.clone(), &step_cx.view, limited, shaped))
         });
-        let mut hearing = StreamReader::new(step_cx.is_heard().then_some(step_cx));
+        let mut hearing = StreamReader::new(step_cx.has_listeners().then_some(step_cx));
         match hearing.listen(model.stream(request), &step_cx.cx.run.cancel).await {
             StreamEnd::Failed(error) => {
-                hearing.settle_broken(leave, model);
+                hearing.book_broken(leave, model);
                 return Ok(Err(error));
             }
             StreamEnd::Cancelled => {
-                hearing.settle_broken(leave, model);
+                hearing.book_broken(leave, model);
                 let parts = hearing.parts;
-                return Err(self.keep_partial(model, parts));
+                return Err(self.store_partial_reply(model, parts));
             }
             StreamEnd::Whole => {}
         }
@@ -138,24 +138,28 @@ impl RunLoop {
         leave.settle(reply.usage, cost);
         self.acknowledge(notes)?;
         let entry = self.store_reply(reply)?;
-        let broken = sent.and_then(|sent| self.note_sent(*sent, model));
+        let broken = sent.and_then(|sent| self.remember_request(*sent, model));
         if let Some(Message::Assistant(reply)) = entry.message() {
-            self.step_cx.tell_reply(reply, cost, broken).await?;
+            self.step_cx.report_reply(reply, cost, broken).await?;
         }
         Ok(Ok(entry))
     }
 
     /// Remembers the sent request. Returns the cache break, if this request caused one.
-    fn note_sent(&self, sent: AnsweredRequest, model: &Arc<dyn Model>) -> Option<CacheBreak> {
-        let before = self.step_cx.state().choose().sent.take(sent.model());
-        let broken = before.and_then(|before| sent.broken_since(&before, model));
-        self.step_cx.state().choose().sent.remember(sent);
+    fn remember_request(
+        &self,
+        sent: AnsweredRequest,
+        model: &Arc<dyn Model>,
+    ) -> Option<CacheBreak> {
+        let before = self.step_cx.state().overrides_mut().request_log.take(sent.model());
+        let broken = before.and_then(|before| sent.find_cache_break(&before, model));
+        self.step_cx.state().overrides_mut().request_log.remember(sent);
         broken
     }
 
     /// Renders the waiting notes as the next message. They stay in the queue.
-    fn notes(&self) -> Option<Box<RenderedNotes>> {
-        let waiting = self.step_cx.session().shared.notes.waiting();
+    fn render_notes(&self) -> Option<Box<RenderedNotes>> {
+        let waiting = self.step_cx.session().shared.notes.pending_notes();
         if waiting.is_empty() {
             return None;
         }
@@ -172,20 +176,24 @@ impl RunLoop {
         let entry = self.step_cx.state().append(EntryBody::Message(message));
         self.step_cx.session().shared.notes.acknowledge(count);
         for SentNote { owner, text } in sent {
-            self.step_cx.tell(|| EventKind::Note { owner, text })?;
+            self.step_cx.commit_and_emit(|| EventKind::Note { owner, text })?;
         }
-        Ok(self.step_cx.tell(|| EventKind::Message { entry })?)
+        Ok(self.step_cx.commit_and_emit(|| EventKind::Message { entry })?)
     }
 
     fn store_reply(&mut self, reply: AssistantMessage) -> Result<Arc<Entry>, RunExit> {
         let entry = self.step_cx.state().append(EntryBody::Message(Message::Assistant(reply)));
         self.replies.push(entry.clone());
-        self.step_cx.tell(|| EventKind::Message { entry: entry.clone() })?;
+        self.step_cx.commit_and_emit(|| EventKind::Message { entry: entry.clone() })?;
         Ok(entry)
     }
 
     /// Stores the text that the model had sent before an abort. Incomplete tool calls are dropped.
-    fn keep_partial(&mut self, model: &Arc<dyn Model>, parts: Vec<AssistantPart>) -> RunExit {
+    fn store_partial_reply(
+        &mut self,
+        model: &Arc<dyn Model>,
+        parts: Vec<AssistantPart>,
+    ) -> RunExit {
         let said =
             |part: &AssistantPart| matches!(part, AssistantPart::Text(text) if !text.is_empty());
         let parts: Vec<_> = parts.into_iter().filter(said).collect();
@@ -212,11 +220,11 @@ struct RenderedNotes {
 
 impl StepCx {
     /// Builds the context: the session's messages after the transforms.
-    pub(crate) async fn context(&self) -> Result<BuiltContext, RunExit> {
+    pub(crate) async fn build_context(&self) -> Result<BuiltContext, RunExit> {
         let messages = self.state().tree.messages().clone();
         let event = || ContextEvent::new(messages.clone(), self.session().clone());
         let Some(decided) = self.fire_stored::<Context>(event).await? else {
-            return Ok(BuiltContext { messages, shaped: vec![] });
+            return Ok(BuiltContext { messages, transforms: vec![] });
         };
         if let Some((meta, ChainStop::Block(reason))) = &decided.stop {
             if self.is_cancelled() {
@@ -227,6 +235,6 @@ impl StepCx {
         }
         let shaped = decided.replaced.iter();
         let shaped = shaped.map(|(meta, before)| (meta.name.clone(), before.messages.clone()));
-        Ok(BuiltContext { messages: decided.event.messages.clone(), shaped: shaped.collect() })
+        Ok(BuiltContext { messages: decided.event.messages.clone(), transforms: shaped.collect() })
     }
 }

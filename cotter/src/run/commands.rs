@@ -24,7 +24,7 @@ impl Session {
         name: &str,
         args_raw: &str,
     ) -> Option<Result<CommandResult, HandlerFailure>> {
-        let face = self.agent.face();
+        let face = self.agent.view();
         let (owner, command) = face.command(name)?;
         let cancel = self.agent.new_cancel();
         let given = CommandArgs { owner, args_raw: args_raw.into(), attachments: vec![] };
@@ -52,7 +52,7 @@ pub(crate) fn find_leading_command(
         },
     };
     let leading = leading_command(text)?;
-    let face = session.agent.face();
+    let face = session.agent.view();
     let (owner, command) = face.command(leading.name)?;
     let args_raw = leading.args_raw.to_owned();
     Some((command.clone(), CommandArgs { owner, args_raw, attachments: attachments.to_vec() }))
@@ -65,10 +65,10 @@ pub(crate) async fn invoke(
     CommandArgs { owner, args_raw, attachments }: CommandArgs,
     cancel: &CancellationToken,
 ) -> Result<CommandResult, HandlerFailure> {
-    let _turn = session.shared.turn.try_lock();
+    let _turn = session.shared.run_lock.try_lock();
     let step_cx = StepCx::of(&session.cx(SmolStr::default(), cancel.clone()));
     let speaker = NoteAuthor::called("command", &command.name, owner);
-    let controls = step_cx.cx.spoken_by(speaker).controls();
+    let controls = step_cx.cx.with_author(speaker).controls();
     let name = command.name.clone();
     let args = split_args(&args_raw);
     let told = CommandCx { name: name.clone(), args, args_raw, attachments, controls };

@@ -43,7 +43,7 @@ const SKILL_BYTES: usize = 64 * 1024;
 /// The greatest size of one tool result in the text to summarise, in bytes.
 const RESULT_BYTES: usize = 4 * 1024;
 
-const SUMMARISE: &str = "You sum up conversations between a person and an agent so that the agent \
+const SUMMARY_PROMPT: &str = "You sum up conversations between a person and an agent so that the agent \
     can go on from your summary alone. Keep what was asked, what was decided and why, what was done \
     (files, commands, results that still matter), what is under way and what is left to do. Leave \
     out what no longer matters. Write plain text, no preamble.";
@@ -55,31 +55,34 @@ const SUMMARY_END: &str = "[End of the summary; the conversation goes on from he
 /// The cause of a compaction, and instructions for the author of the summary.
 pub(crate) struct CompactionCause {
     trigger: &'static str,
-    words: String,
+    instructions: String,
 }
 
 impl CompactionCause {
     /// A compaction that was asked for, with or without instructions.
     pub(crate) fn forced(words: &str) -> Self {
-        CompactionCause { trigger: FORCED, words: words.trim().to_owned() }
+        CompactionCause { trigger: FORCED, instructions: words.trim().to_owned() }
     }
 
     /// A compaction after a request that did not fit.
     pub(crate) fn overflow() -> Self {
-        CompactionCause { trigger: OVERFLOW, words: String::new() }
+        CompactionCause { trigger: OVERFLOW, instructions: String::new() }
     }
 }
 
 /// The cause of a compaction before the next request, if one is due.
-pub(crate) fn due(step_cx: &StepCx, model: &Arc<dyn Model>) -> Option<CompactionCause> {
-    if let Some(words) = step_cx.state().take_compact() {
+pub(crate) fn find_due_compaction(
+    step_cx: &StepCx,
+    model: &Arc<dyn Model>,
+) -> Option<CompactionCause> {
+    if let Some(words) = step_cx.state().take_compact_request() {
         return Some(CompactionCause::forced(&words));
     }
-    is_near_the_end(step_cx, model)
-        .then(|| CompactionCause { trigger: THRESHOLD, words: String::new() })
+    is_window_nearly_full(step_cx, model)
+        .then(|| CompactionCause { trigger: THRESHOLD, instructions: String::new() })
 }
 
-fn is_near_the_end(step_cx: &StepCx, model: &Arc<dyn Model>) -> bool {
+fn is_window_nearly_full(step_cx: &StepCx, model: &Arc<dyn Model>) -> bool {
     let agent = step_cx.agent();
     let Some(share) = agent.limits().compact_at else { return false };
     let Some(window) = model.context_window() else { return false };
@@ -92,11 +95,11 @@ fn is_near_the_end(step_cx: &StepCx, model: &Arc<dyn Model>) -> bool {
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
     let tokens = step_cx.session().context_tokens();
     let is_near = tokens > limit;
-    let last = step_cx.state().choices().summed_up;
+    let last = step_cx.state().overrides().size_after_compaction;
     match last {
         None => is_near,
         Some(SizeAfterCompaction::Unknown) => {
-            step_cx.state().choose().summed_up =
+            step_cx.state().overrides_mut().size_after_compaction =
                 is_near.then_some(SizeAfterCompaction::TooMuch(tokens));
             if is_near {
                 step_cx
@@ -135,29 +138,29 @@ pub(crate) async fn before_request(
 
 /// Compacts the conversation. Nothing changes unless all of it succeeds.
 pub(crate) async fn compact(step_cx: &StepCx, cause: CompactionCause) -> Result<(), RunExit> {
-    step_cx.tell(|| EventKind::CompactionStart { trigger: cause.trigger })?;
-    let done = Box::pin(summed_up(step_cx, cause)).await;
+    step_cx.commit_and_emit(|| EventKind::CompactionStart { trigger: cause.trigger })?;
+    let done = Box::pin(summarise(step_cx, cause)).await;
     let status = match &done {
         Ok(_) => "success",
         Err(exit) if exit.reason == EndReason::Blocked => "refused",
         Err(exit) if exit.reason == EndReason::Aborted => "cancelled",
         Err(_) => "failed",
     };
-    step_cx.tell(|| EventKind::CompactionEnd { status })?;
+    step_cx.commit_and_emit(|| EventKind::CompactionEnd { status })?;
     let compacted = done?;
-    step_cx.state().choose().summed_up = Some(SizeAfterCompaction::Unknown);
+    step_cx.state().overrides_mut().size_after_compaction = Some(SizeAfterCompaction::Unknown);
     step_cx.fire_stored::<CompactPost>(|| compacted).await?;
     Ok(())
 }
 
-async fn summed_up(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPostEvent, RunExit> {
-    let CompactionCause { trigger, words } = cause;
-    let context = step_cx.context().await?.messages;
+async fn summarise(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPostEvent, RunExit> {
+    let CompactionCause { trigger, instructions: words } = cause;
+    let context = step_cx.build_context().await?.messages;
     let tokens_before = step_cx.session().context_tokens();
     let keep =
         step_cx.session().models()[0].context_window().map_or(KEEP_TOKENS, |window| window / 4);
     let HistorySplit { messages, first_kept_id } =
-        cut(&context, keep.min(KEEP_TOKENS), trigger).ok_or_else(nothing_to_compact)?;
+        split_history(&context, keep.min(KEEP_TOKENS), trigger).ok_or_else(nothing_to_compact)?;
     let event =
         || CompactPreEvent { trigger, tokens_before, messages, first_kept_id, summary: None };
     let (event, by) = ask_hooks(step_cx, event()).await?;
@@ -168,8 +171,8 @@ async fn summed_up(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPo
     if step_cx.is_cancelled() {
         return Err(RunExit::aborted());
     }
-    let attached = active_skills(&event.messages, &step_cx.agent().invoking_tools()[0]);
-    let summary = plain_words(summary.trim());
+    let attached = active_skills(&event.messages, &step_cx.agent().invoke_tool_names()[0]);
+    let summary = escape_summary(summary.trim());
     let attached = crate::text::tags::escape(&attached);
     let stored = format!("{SUMMARY_START}\n\n{summary}\n\n{SUMMARY_END}{attached}");
     let compaction =
@@ -182,7 +185,7 @@ async fn summed_up(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPo
         state.shown = None;
         entry
     };
-    step_cx.tell(|| EventKind::Message { entry })?;
+    step_cx.commit_and_emit(|| EventKind::Message { entry })?;
     let first_kept_id = event.first_kept_id.clone();
     Ok(CompactPostEvent {
         trigger,
@@ -200,7 +203,7 @@ fn nothing_to_compact() -> RunExit {
 
 /// Escapes a summary, so that it contains no end of the summary, no skill and no note. Its author has read
 /// untrusted tool results.
-fn plain_words(summary: &str) -> String {
+fn escape_summary(summary: &str) -> String {
     let words = summary.replace(SUMMARY_END, "[End of a summary]");
     crate::text::tags::escape(&escape_skill_tags(&words))
 }
@@ -243,7 +246,7 @@ async fn ask_model(
         ask += &format!(" Mind this above all: {words}");
     }
     let request = Request {
-        system: SUMMARISE.into(),
+        system: SUMMARY_PROMPT.into(),
         messages: std::iter::once(Message::user(ask)).collect(),
         notes: 0,
         tools: Arc::default(),
@@ -274,7 +277,7 @@ struct HistorySplit {
 /// with its results. If all messages are recent, a forced compaction takes everything; otherwise `keep` is
 /// halved until something is left to summarise, and the newest message stays. The window may be full for
 /// other reasons than the conversation.
-fn cut(context: &MessageList, keep: u64, trigger: &'static str) -> Option<HistorySplit> {
+fn split_history(context: &MessageList, keep: u64, trigger: &'static str) -> Option<HistorySplit> {
     let forced = trigger == FORCED;
     let entries: Vec<_> = context.entries().collect();
     let is_summary = |entry: &&Arc<Entry>| matches!(entry.body(), EntryBody::Compaction(_));
@@ -304,7 +307,7 @@ fn first_kept(entries: &[&Arc<Entry>], keep: u64, trigger: &'static str) -> usiz
     let mut kept = 0;
     let mut first = entries.len();
     for (index, entry) in entries.iter().enumerate().rev() {
-        let Some(message) = entry.in_context() else { continue };
+        let Some(message) = entry.context_message() else { continue };
         kept += message_tokens(message);
         if trigger == OVERFLOW && kept > keep && first < entries.len() {
             break;
@@ -380,7 +383,7 @@ fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
             vec![content.text().into_owned()]
         }
         Message::User(UserMessage { mark: UserMessageKind::Compaction, content, .. }) => {
-            attached_to(&content.text())
+            parse_attached_skills(&content.text())
         }
         Message::ToolResult(result) if result.tool_name == invoking => {
             let shaped: Value = serde_json::from_str(&result.content.text()).unwrap_or_default();
@@ -393,7 +396,7 @@ fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
 }
 
 /// The skills attached to a summary. The text of a skill cannot contain its own end tag.
-fn attached_to(summary: &str) -> Vec<String> {
+fn parse_attached_skills(summary: &str) -> Vec<String> {
     let Some((_, attached)) = summary.split_once(&format!("{SUMMARY_END}\n\n")) else {
         return vec![];
     };

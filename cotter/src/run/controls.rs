@@ -18,15 +18,15 @@ impl Controls {
     /// itself. Within a `context` handler it is an error.
     pub async fn rebuild_context(&self) -> Result<MessageList, ControlError> {
         let _paused = self.cx().pause();
-        let step_cx = self.aside()?;
-        if let NoteAuthor::Hook(id) = &self.cx().speaker {
+        let step_cx = self.nested_step_cx()?;
+        if let NoteAuthor::Hook(id) = &self.cx().author {
             let meta = step_cx.generation().meta(*id);
             if meta.is_some_and(|meta| meta.point == PointId::Context) {
                 let message = "the context cannot be rebuilt while it is being built".into();
                 return Err(ControlError { code: "context".into(), message });
             }
         }
-        Ok(step_cx.context().await?.messages)
+        Ok(step_cx.build_context().await?.messages)
     }
 
     /// Compacts the conversation now, whatever its length. From a tool or a hook at a point, the compaction
@@ -38,11 +38,11 @@ impl Controls {
     /// Compacts the conversation now, with instructions for the model that writes the summary.
     pub async fn force_compaction_minding(&self, words: &str) -> Result<(), ControlError> {
         if self.is_within_a_step() {
-            self.session().state().choose().compact = Some(words.to_owned());
+            self.session().state().overrides_mut().compact_request = Some(words.to_owned());
             return Ok(());
         }
         let _paused = self.cx().pause();
-        Ok(compaction::compact(&self.aside()?, CompactionCause::forced(words)).await?)
+        Ok(compaction::compact(&self.nested_step_cx()?, CompactionCause::forced(words)).await?)
     }
 
     /// Asks a model outside the conversation. The request fires `model.pre` and `model.post`, counts
@@ -61,7 +61,7 @@ impl Controls {
             thinking: Thinking::Off,
             max_tokens: completion.max_tokens,
         };
-        match self.aside()?.ask_aside(models, request).await? {
+        match self.nested_step_cx()?.ask_aside(models, request).await? {
             Ok(reply) => Ok(CompletionResult { text: reply.text(), usage: reply.usage }),
             Err(error) => {
                 Err(ControlError { code: error.kind.as_str().into(), message: error.message })
@@ -78,7 +78,7 @@ impl Controls {
         if when == SendTime::Steer {
             let mut state = session.state();
             if state.is_busy() {
-                return state.steer(content, self.by());
+                return state.steer(content, self.entry_source());
             }
         }
         session.prompt_plain(content).detach();

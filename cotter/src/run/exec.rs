@@ -33,9 +33,9 @@ impl Controls {
             return Err(ToolError::new(ToolErrorKind::InvalidArgs, "a program has a name"));
         }
         let mut command =
-            if KEYWORDS.contains(&program) { quoted(program) } else { word(program)? };
+            if KEYWORDS.contains(&program) { quote(program) } else { quote_word(program)? };
         for arg in args {
-            command = format!("{command} {}", word(arg.as_ref())?);
+            command = format!("{command} {}", quote_word(arg.as_ref())?);
         }
         let mut input = json!({"command": command});
         if let Some(cwd) = options.cwd {
@@ -50,7 +50,7 @@ impl Controls {
             let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
             input["timeout_ms"] = millis.max(1).into();
         }
-        read(&self.run_tool(SHELL, input).await?)
+        parse_output(&self.run_tool(SHELL, input).await?)
     }
 }
 
@@ -61,21 +61,21 @@ const KEYWORDS: [&str; 17] = [
 ];
 
 /// Quotes a word, so that the shell expands nothing in it and sees no assignment or pattern.
-fn word(text: &str) -> Result<String, ToolError> {
+fn quote_word(text: &str) -> Result<String, ToolError> {
     if text.contains('\0') {
         let words = format!("{text:?} has a zero byte, which no program can be given");
         return Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
     let is_plain = !text.is_empty() && text.chars().all(is_plain);
-    Ok(if is_plain { text.to_owned() } else { quoted(text) })
+    Ok(if is_plain { text.to_owned() } else { quote(text) })
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-fn read(output: &ToolOutput) -> Result<ExecResult, ToolError> {
+fn parse_output(output: &ToolOutput) -> Result<ExecResult, ToolError> {
     let untold = || ToolError::failed(format!("`{SHELL}` did not say what came of the program"));
     let data = output.render_data.as_ref().and_then(Value::as_object).ok_or_else(untold)?;
     let text = |key: &str| data.get(key).and_then(Value::as_str).map(str::to_owned);

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The size in bytes from which a text is also kept for renderers.
-const LONG: usize = 16 * 1024;
+const RENDER_DATA_BYTES: usize = 16 * 1024;
 
 /// The error of a skill or subagent that failed.
 pub(crate) fn format_failure(failure: &HandlerFailure) -> ToolError {
@@ -33,7 +33,7 @@ pub(crate) fn format_success(what: &str, name: &str, content: Content) -> ToolOu
     let data = json!({"status": "success", "data": {what: name, "content": text}});
     let render_data = match &content {
         // A long text may be cut for the model; renderers get the whole text.
-        Content::Text(text) if text.len() > LONG => {
+        Content::Text(text) if text.len() > RENDER_DATA_BYTES => {
             Some(json!({what: name, "parts": [{"type": "text", "text": text}]}))
         }
         Content::Text(_) => None,

@@ -43,7 +43,7 @@ use crate::{
         Reply,
         agent_loop::RunExit,
         commands,
-        request::with_ids,
+        request::assign_call_ids,
         skills::{self, TriggeredSkill},
     },
 };
@@ -59,7 +59,7 @@ pub(crate) enum PromptInput {
 /// The result of staging a prompt.
 pub(crate) enum StagedPrompt {
     /// The prompt is stored, and the model must be asked.
-    Asked,
+    AskModel,
     /// The prompt is stored with an answer that replaces the model's.
     Answered(Vec<Arc<Entry>>),
 }
@@ -110,15 +110,15 @@ pub(crate) async fn stage(step_cx: &StepCx, input: PromptInput) -> Result<Staged
         PromptInput::Typed(content) if step_cx.has_directives() => {
             Box::pin(stage_typed(step_cx, content)).await
         }
-        PromptInput::Plain(content) if step_cx.is_given_tasks() => {
-            Box::pin(stage_task(step_cx, content)).await.map(|()| StagedPrompt::Asked)
+        PromptInput::Plain(content) if step_cx.may_trigger_skills() => {
+            Box::pin(stage_task(step_cx, content)).await.map(|()| StagedPrompt::AskModel)
         }
         PromptInput::Typed(content) | PromptInput::Plain(content) => {
-            stage_plain(step_cx, content).await.map(|()| StagedPrompt::Asked)
+            stage_plain(step_cx, content).await.map(|()| StagedPrompt::AskModel)
         }
     };
     if staged.is_err() {
-        step_cx.state().forget_prompt();
+        step_cx.state().drop_prompt();
     }
     staged
 }
@@ -145,7 +145,7 @@ async fn stage_task(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
     let mut message = UserMessage::new(content);
     let task = typed_text(&message.content).into_owned();
     admit(step_cx, &mut message).await?;
-    let mut stored = triggered(step_cx, &task, &[]).await;
+    let mut stored = build_triggered_entries(step_cx, &task, &[]).await;
     if step_cx.is_cancelled() {
         return Err(RunExit::aborted());
     }
@@ -155,7 +155,7 @@ async fn stage_task(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
 
 impl StepCx {
     /// True if a prompt is a task of a child that may trigger skills.
-    fn is_given_tasks(&self) -> bool {
+    fn may_trigger_skills(&self) -> bool {
         self.agent().parent().is_some() && !self.generation().triggers.is_empty()
     }
 
@@ -172,7 +172,7 @@ impl StepCx {
 async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt, RunExit> {
     let raw = typed_text(&content).into_owned();
     let parsed = parse_tokens(&raw, |name| {
-        step_cx.face.find(NameKind::Hook, name).is_some() || step_cx.face.skill(name).is_some()
+        step_cx.view.find(NameKind::Hook, name).is_some() || step_cx.view.skill(name).is_some()
     });
     let mention = called_mention(step_cx, &parsed.text);
     let mut message = UserMessage::new(content);
@@ -186,15 +186,15 @@ async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt,
     let task = may_trigger.then(|| typed_text(&message.content).into_owned());
     admit(step_cx, &mut message).await?;
     if let Some(answer) = answer {
-        return answered(step_cx, message, answer);
+        return store_answer(step_cx, message, answer);
     }
     let text = typed_text(&message.content).into_owned();
     let mut stored = vec![];
     if let Some(task) = task {
-        stored = triggered(step_cx, &task, &parsed.tokens).await;
+        stored = build_triggered_entries(step_cx, &task, &parsed.tokens).await;
     }
     for DirectiveToken { name, .. } in &parsed.tokens {
-        if step_cx.face.find(NameKind::Hook, name).is_some() {
+        if step_cx.view.find(NameKind::Hook, name).is_some() {
             continue;
         }
         match skills::materialise(step_cx, name, &text).await {
@@ -208,21 +208,25 @@ async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt,
     }
     // Data parts are a part of the subagent's task.
     let called = mention.map(|name| {
-        let prompt = prompt_for(&name, &message.content.text()).to_owned();
+        let prompt = strip_mention(&name, &message.content.text()).to_owned();
         (name, prompt)
     });
     stored.push(EntryBody::Message(Message::User(message)));
     match called {
-        None => store(step_cx, stored).map(|_| StagedPrompt::Asked),
+        None => store(step_cx, stored).map(|_| StagedPrompt::AskModel),
         Some((name, prompt)) => dispatch_mention(step_cx, stored, &name, &prompt).await,
     }
 }
 
 /// The entries of the skills that a task triggers. Before the first message, their text goes to the end of
 /// the system prompt; later it is added as messages, so that the provider's cache stays valid.
-async fn triggered(step_cx: &StepCx, task: &str, tokens: &[DirectiveToken]) -> Vec<EntryBody> {
+async fn build_triggered_entries(
+    step_cx: &StepCx,
+    task: &str,
+    tokens: &[DirectiveToken],
+) -> Vec<EntryBody> {
     let named: Vec<_> = tokens.iter().map(|token| token.name.clone()).collect();
-    let brought = skills::triggered(step_cx, task, &named).await;
+    let brought = skills::collect_triggered_skills(step_cx, task, &named).await;
     let is_first = step_cx.state().tree.messages().is_empty();
     let mut stored = vec![];
     for TriggeredSkill { name, content } in brought {
@@ -276,10 +280,10 @@ async fn run_hooks(
     message: &mut UserMessage,
 ) -> Result<Option<ShortCircuit>, RunExit> {
     for DirectiveToken { name, args } in tokens {
-        let Some(NamedItem::Hook(hook)) = step_cx.face.find(NameKind::Hook, name) else { continue };
-        let owner = step_cx.face.owner_of(NameKind::Hook, name);
+        let Some(NamedItem::Hook(hook)) = step_cx.view.find(NameKind::Hook, name) else { continue };
+        let owner = step_cx.view.owner_of(NameKind::Hook, name);
         let origin = owner.origin.to_string();
-        let cx = step_cx.cx.spoken_by(NoteAuthor::called("hook", name, owner.clone()));
+        let cx = step_cx.cx.with_author(NoteAuthor::called("hook", name, owner.clone()));
         let told = HookCx {
             name: name.clone(),
             raw_text: raw.to_owned(),
@@ -289,7 +293,7 @@ async fn run_hooks(
         };
         let started = Instant::now();
         let done = hook.function.call(told, &step_cx.cx.run.cancel).await;
-        let done = done.and_then(|result| within_its_power(result, &owner));
+        let done = done.and_then(|result| check_power(result, &owner));
         let (verdict, reason) = match &done {
             Ok(HookResult { short_circuit: Some(_), .. }) => ("short_circuit", None),
             Ok(HookResult { rewrite: Some(_), .. }) => ("rewrite", None),
@@ -309,7 +313,7 @@ async fn run_hooks(
         let HookResult { rewrite, short_circuit } =
             done.map_err(|failure| failed(step_cx, "hook", name, &failure))?;
         if let Some(text) = rewrite {
-            rewritten(message, raw, name.clone(), &text);
+            record_rewrite(message, raw, name.clone(), &text);
             replace_typed(message, text);
         }
         if short_circuit.is_some() {
@@ -321,7 +325,7 @@ async fn run_hooks(
 
 /// Rejects a change or an answer from an owner that may not transform. Such an owner may do everything
 /// else.
-fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, HandlerFailure> {
+fn check_power(result: HookResult, owner: &Owner) -> Result<HookResult, HandlerFailure> {
     let changes = result.rewrite.is_some() || result.short_circuit.is_some();
     if changes && !owner.may(Power::Transform) {
         return Err(HandlerFailure::Error(format!("{owner} may not change or answer a prompt")));
@@ -330,7 +334,7 @@ fn within_its_power(result: HookResult, owner: &Owner) -> Result<HookResult, Han
 }
 
 /// Keeps the raw text beside the rewritten one, with the name of the hook.
-fn rewritten(message: &mut UserMessage, raw: &str, by: SmolStr, text: &str) {
+fn record_rewrite(message: &mut UserMessage, raw: &str, by: SmolStr, text: &str) {
     let kept = message
         .rewritten
         .get_or_insert_with(|| Box::new(RewriteLog { raw: raw.to_owned(), rewrites: vec![] }));
@@ -356,7 +360,7 @@ async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExi
     let Some(decided) = step_cx.fire_stored::<UserPromptSubmit>(event).await? else {
         return Ok(());
     };
-    if let Some((name, reason)) = refused(&decided) {
+    if let Some((name, reason)) = find_refusal(&decided) {
         if step_cx.is_cancelled() {
             return Err(RunExit::aborted());
         }
@@ -368,7 +372,7 @@ async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExi
     }
     let after = decided.replaced.iter().skip(1).map(|(_, event)| event).chain([&decided.event]);
     for ((meta, _), event) in decided.replaced.iter().zip(after) {
-        rewritten(message, &event.raw_prompt, meta.name.clone(), &event.prompt);
+        record_rewrite(message, &event.raw_prompt, meta.name.clone(), &event.prompt);
     }
     let parts = match std::mem::replace(&mut message.content, Content::Text(String::new())) {
         Content::Text(_) => vec![],
@@ -386,7 +390,7 @@ async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExi
     Ok(())
 }
 
-fn refused(decided: &PointOutcome<UserPromptSubmit>) -> Option<(&str, &str)> {
+fn find_refusal(decided: &PointOutcome<UserPromptSubmit>) -> Option<(&str, &str)> {
     if let Some((meta, ChainStop::Block(reason))) = &decided.stop {
         return Some((&meta.name, reason));
     }
@@ -408,20 +412,20 @@ fn store(
         settled.into_iter().chain(stored).collect()
     };
     for entry in &entries {
-        step_cx.tell(|| EventKind::Message { entry: entry.clone() })?;
+        step_cx.commit_and_emit(|| EventKind::Message { entry: entry.clone() })?;
     }
     Ok(entries)
 }
 
 /// Stores the prompt with a hook's answer.
-fn answered(
+fn store_answer(
     step_cx: &StepCx,
     message: UserMessage,
     answer: ShortCircuit,
 ) -> Result<StagedPrompt, RunExit> {
     crate::agent::session::budget::book(&step_cx.cx, answer.usage, Some(0.0));
     let numbered = (0..).zip(answer.messages);
-    let replies = numbered.flat_map(|(number, reply)| paired(step_cx, number, reply));
+    let replies = numbered.flat_map(|(number, reply)| pair_with_results(step_cx, number, reply));
     let replies: Vec<_> = replies.collect();
     let count = replies.len();
     let bodies = std::iter::once(Message::User(message)).chain(replies).map(EntryBody::Message);
@@ -432,11 +436,11 @@ fn answered(
 }
 
 /// A hook's reply, with a result for each call in it: these calls are not run.
-fn paired(step_cx: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
-    reply.parts = with_ids(reply.parts, step_cx, number);
+fn pair_with_results(step_cx: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
+    reply.parts = assign_call_ids(reply.parts, step_cx, number);
     let words = "Not run: it was part of a hook's answer.";
     let results = reply.calls().map(|call| {
-        Message::ToolResult(ToolResultMessage::closing(call, ToolErrorKind::Cancelled, words))
+        Message::ToolResult(ToolResultMessage::new_error(call, ToolErrorKind::Cancelled, words))
     });
     let results: Vec<_> = results.collect();
     std::iter::once(Message::Assistant(reply)).chain(results).collect()
@@ -448,12 +452,12 @@ fn called_mention(step_cx: &StepCx, text: &str) -> Option<SmolStr> {
         return None;
     }
     let (name, _) = leading_mention(text)?;
-    step_cx.face.subagent(name)?;
+    step_cx.view.subagent(name)?;
     Some(name.into())
 }
 
 /// The prompt of a subagent that `@name` calls: the stored prompt, without the name.
-fn prompt_for<'a>(name: &str, text: &'a str) -> &'a str {
+fn strip_mention<'a>(name: &str, text: &'a str) -> &'a str {
     match leading_mention(text) {
         Some((led, prompt)) if led == name => prompt,
         _ => text,
@@ -469,7 +473,7 @@ async fn dispatch_mention(
 ) -> Result<StagedPrompt, RunExit> {
     let call = ToolCall {
         id: format_smolstr!("mention_{}", step_cx.run_id()),
-        name: step_cx.agent().invoking_tools()[1].clone(),
+        name: step_cx.agent().invoke_tool_names()[1].clone(),
         input: Arc::new(json!({"name": name, "prompt": prompt})),
     };
     let reply = |part, stop_reason| {

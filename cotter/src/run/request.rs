@@ -29,27 +29,30 @@ use crate::{
 };
 
 /// The longest wait before a retry. If a provider asks for more, there is no retry.
-const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const MAX_RETRY_WAIT: Duration = Duration::from_secs(600);
 
 /// The handling of a conversation that does not fit a model: the caller may compact it, or the next model
 /// is tried.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum OverflowPolicy {
-    ToTheCaller,
-    ToTheNext,
+    ReturnError,
+    TryNextModel,
 }
 
 impl StepCx {
     /// Waits for a slot to send a request to a model.
-    pub(crate) async fn leave(&self, model: &Arc<dyn Model>) -> Result<RequestSlot, RunExit> {
-        match budget::free_leave(&self.cx) {
+    pub(crate) async fn acquire_slot(
+        &self,
+        model: &Arc<dyn Model>,
+    ) -> Result<RequestSlot, RunExit> {
+        match budget::slot_without_limits(&self.cx) {
             Some(leave) => Ok(leave),
-            None => Box::pin(self.wait_for_leave(model)).await,
+            None => Box::pin(self.wait_for_slot(model)).await,
         }
     }
 
-    async fn wait_for_leave(&self, model: &Arc<dyn Model>) -> Result<RequestSlot, RunExit> {
-        let asked = budget::leave(&self.cx, model);
+    async fn wait_for_slot(&self, model: &Arc<dyn Model>) -> Result<RequestSlot, RunExit> {
+        let asked = budget::wait_for_slot(&self.cx, model);
         let leave = tokio::select! {
             biased;
             () = self.cx.run.cancel.cancelled() => return Err(RunExit::aborted()),
@@ -66,8 +69,8 @@ impl StepCx {
     ) -> Result<(), RunExit> {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let (attempt, kind) = (tries.number, tries.last.kind.as_str());
-        let model = tries.has_moved_on.then(|| tries.model().name().clone());
-        self.tell(|| EventKind::Retry { attempt, kind, wait_ms, model })?;
+        let model = tries.has_changed_model.then(|| tries.model().name().clone());
+        self.commit_and_emit(|| EventKind::Retry { attempt, kind, wait_ms, model })?;
         tries.number += 1;
         tokio::select! {
             () = tokio::time::sleep(wait) => Ok(()),
@@ -76,22 +79,22 @@ impl StepCx {
     }
 
     /// True if a listener or a handler at `model.post` gets replies.
-    pub(crate) fn is_told_of_replies(&self) -> bool {
-        self.is_heard() || self.generation().has(ModelPost::ID)
+    pub(crate) fn has_reply_observers(&self) -> bool {
+        self.has_listeners() || self.generation().has(ModelPost::ID)
     }
 
     /// Reports a booked reply to the listeners and to the hooks at `model.post`.
-    pub(crate) async fn tell_reply(
+    pub(crate) async fn report_reply(
         &self,
         reply: &AssistantMessage,
         cost: Option<f64>,
         cache_break: Option<CacheBreak>,
     ) -> Result<(), RunExit> {
-        if !self.is_told_of_replies() {
+        if !self.has_reply_observers() {
             return Ok(());
         }
         let replied = Box::new(ModelPostEvent { cache_break, ..ModelPostEvent::of(reply, cost) });
-        self.tell(|| EventKind::ModelPost(ModelPostEvent::clone(&replied)))?;
+        self.commit_and_emit(|| EventKind::ModelPost(ModelPostEvent::clone(&replied)))?;
         self.fire_stored::<ModelPost>(|| *replied).await?;
         Ok(())
     }
@@ -103,11 +106,11 @@ impl StepCx {
         models: Arc<[Arc<dyn Model>]>,
         request: Request,
     ) -> Result<Result<AssistantMessage, ModelError>, RunExit> {
-        let mut tries = RetryPlan::new(models, self.agent().limits(), OverflowPolicy::ToTheNext);
+        let mut tries = RetryPlan::new(models, self.agent().limits(), OverflowPolicy::TryNextModel);
         loop {
             match self.try_aside(&tries, request.clone()).await? {
                 Ok(reply) => return Ok(Ok(reply)),
-                Err(error) => match tries.after(error) {
+                Err(error) => match tries.plan_retry(error) {
                     Ok(wait) => self.wait_before_retry(&mut tries, wait).await?,
                     Err(error) => return Ok(Err(error)),
                 },
@@ -124,16 +127,16 @@ impl StepCx {
         let message_count = request.messages.len();
         let pre = || ModelPreEvent { model: model.name().clone(), message_count, attempt };
         self.fire_stored::<ModelPre>(pre).await?;
-        let leave = self.leave(model).await?;
+        let leave = self.acquire_slot(model).await?;
         self.state().commit()?;
         let mut hearing = StreamReader::new(None);
         match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
             StreamEnd::Failed(error) => {
-                hearing.settle_broken(leave, model);
+                hearing.book_broken(leave, model);
                 return Ok(Err(error));
             }
             StreamEnd::Cancelled => {
-                hearing.settle_broken(leave, model);
+                hearing.book_broken(leave, model);
                 return Err(RunExit::aborted());
             }
             StreamEnd::Whole => {}
@@ -141,7 +144,7 @@ impl StepCx {
         let reply = hearing.reply(model, self);
         let cost = budget::cost_of(model, &reply.usage);
         leave.settle(reply.usage, cost);
-        self.tell_reply(&reply, cost, None).await?;
+        self.report_reply(&reply, cost, None).await?;
         Ok(Ok(reply))
     }
 }
@@ -158,7 +161,7 @@ pub(crate) struct RetryPlan {
     pub(crate) number: u32,
     last: ModelError,
     /// True if the next attempt uses another model than the last.
-    has_moved_on: bool,
+    has_changed_model: bool,
 }
 
 impl RetryPlan {
@@ -179,7 +182,7 @@ impl RetryPlan {
             retry: 0,
             number: 1,
             last,
-            has_moved_on: false,
+            has_changed_model: false,
         }
     }
 
@@ -193,23 +196,23 @@ impl RetryPlan {
     }
 
     /// The wait before the next attempt after an error, or the error if there is no further attempt.
-    pub(crate) fn after(&mut self, error: ModelError) -> Result<Duration, ModelError> {
+    pub(crate) fn plan_retry(&mut self, error: ModelError) -> Result<Duration, ModelError> {
         self.last = error.clone();
-        self.has_moved_on = false;
+        self.has_changed_model = false;
         let doubled = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
         let wait = error.retry_after.unwrap_or_else(doubled);
         // If the provider asks for a longer wait than allowed, a shorter wait would fail too.
-        let may_wait = wait <= LONGEST_WAIT && self.retry < self.retries;
-        let wait = if error.kind.is_passing() && may_wait {
+        let may_wait = wait <= MAX_RETRY_WAIT && self.retry < self.retries;
+        let wait = if error.kind.is_temporary() && may_wait {
             self.retry += 1;
             wait
         } else {
             let does_not_fit = error.kind == ModelErrorKind::ContextOverflow;
-            let is_callers = does_not_fit && self.overflow == OverflowPolicy::ToTheCaller;
+            let is_callers = does_not_fit && self.overflow == OverflowPolicy::ReturnError;
             if is_callers || self.index + 1 >= self.models.len() {
                 return Err(error);
             }
-            (self.index, self.retry, self.has_moved_on) = (self.index + 1, 0, true);
+            (self.index, self.retry, self.has_changed_model) = (self.index + 1, 0, true);
             Duration::ZERO
         };
         Ok(wait)
@@ -236,7 +239,7 @@ impl ModelPostEvent {
 
 /// Gives every call a unique id and an input that can be read again. Some providers repeat ids in every
 /// reply, and others reject a conversation with a repeated id.
-pub(crate) fn with_ids(
+pub(crate) fn assign_call_ids(
     mut parts: Vec<AssistantPart>,
     step_cx: &StepCx,
     step: u32,
@@ -268,11 +271,11 @@ pub(crate) enum StreamEnd {
 /// A reply in progress. At most one of text and thinking is open at a time.
 pub(crate) struct StreamReader<'a> {
     /// The context to report parts to, if there are listeners.
-    heard: Option<&'a StepCx>,
+    listener: Option<&'a StepCx>,
     pub(crate) parts: Vec<AssistantPart>,
     done: Option<(StopReason, Usage)>,
     /// The usage so far, as reported by the provider.
-    counted: Usage,
+    usage_so_far: Usage,
     open: Option<OpenPart>,
 }
 
@@ -283,21 +286,27 @@ enum OpenPart {
 }
 
 impl<'a> StreamReader<'a> {
-    pub(crate) fn new(heard: Option<&'a StepCx>) -> Self {
-        StreamReader { heard, parts: vec![], done: None, counted: Usage::default(), open: None }
+    pub(crate) fn new(listener: Option<&'a StepCx>) -> Self {
+        StreamReader {
+            listener,
+            parts: vec![],
+            done: None,
+            usage_so_far: Usage::default(),
+            open: None,
+        }
     }
 
     /// The complete reply.
     pub(crate) fn reply(self, model: &Arc<dyn Model>, step_cx: &StepCx) -> AssistantMessage {
         let (stop_reason, usage) = self.done.unwrap_or((StopReason::EndTurn, Usage::default()));
-        let parts = with_ids(self.parts, step_cx, step_cx.cx.step());
+        let parts = assign_call_ids(self.parts, step_cx, step_cx.cx.step());
         AssistantMessage { parts, model: model.name().clone(), usage, stop_reason }
     }
 
     /// Books the known usage of a stream that broke off.
-    pub(crate) fn settle_broken(&self, leave: RequestSlot, model: &Arc<dyn Model>) {
-        if self.counted != Usage::default() {
-            leave.settle(self.counted, model.cost_usd(&self.counted));
+    pub(crate) fn book_broken(&self, leave: RequestSlot, model: &Arc<dyn Model>) {
+        if self.usage_so_far != Usage::default() {
+            leave.settle(self.usage_so_far, model.cost_usd(&self.usage_so_far));
         }
     }
 
@@ -370,7 +379,7 @@ impl<'a> StreamReader<'a> {
                 let input = Arc::new(input);
                 self.parts.push(AssistantPart::ToolCall(ToolCall { id, name, input }));
             }
-            Delta::Counted(usage) => self.counted = usage,
+            Delta::Counted(usage) => self.usage_so_far = usage,
             Delta::Done { stop_reason, usage } => self.done = Some((stop_reason, usage)),
         }
     }
@@ -396,7 +405,7 @@ impl<'a> StreamReader<'a> {
     }
 
     fn tell(&self, kind: impl FnOnce() -> EventKind) {
-        if let Some(step_cx) = self.heard {
+        if let Some(step_cx) = self.listener {
             step_cx.emit(kind());
         }
     }

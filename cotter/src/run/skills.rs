@@ -28,7 +28,7 @@ const INJECTED_BYTES: usize = 1024 * 1024;
 
 /// The greatest size of one triggered skill, and of all triggered skills in a session, in bytes. A
 /// compaction keeps as much.
-const TRIGGERED_EACH: usize = 32 * 1024;
+const TRIGGERED_SKILL_BYTES: usize = 32 * 1024;
 const TRIGGERED_BYTES: usize = 64 * 1024;
 
 /// Turns a skill that a person named into the message before the person's own.
@@ -37,8 +37,9 @@ pub(crate) async fn materialise(
     name: &str,
     parsed_text: &str,
 ) -> Option<Result<UserMessage, HandlerFailure>> {
-    let skill = step_cx.face.skill(name)?.clone();
-    let content = bring(&skill, step_cx, parsed_text.to_owned(), None, SkillCaller::User).await;
+    let skill = step_cx.view.skill(name)?.clone();
+    let content =
+        load_skill_text(&skill, step_cx, parsed_text.to_owned(), None, SkillCaller::User).await;
     Some(content.map(|content| injection(name, content)))
 }
 
@@ -65,7 +66,7 @@ fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
 /// Collects the skills that a person's task triggers, besides the skills that the person named. Each is
 /// added once per session, with its text. A skill that fails or does not fit is skipped, and the person is
 /// told.
-pub(crate) async fn triggered(
+pub(crate) async fn collect_triggered_skills(
     step_cx: &StepCx,
     task: &str,
     named: &[SmolStr],
@@ -80,7 +81,7 @@ pub(crate) async fn triggered(
     let mut brought = vec![];
     for (skill, _) in matching {
         let name = &skill.name;
-        let is_ours = step_cx.face.skill(name).is_some_and(|ours| Arc::ptr_eq(ours, skill));
+        let is_ours = step_cx.view.skill(name).is_some_and(|ours| Arc::ptr_eq(ours, skill));
         if !is_ours || !skill.is_for(step_cx.agent().id()) || active.names.contains(name) {
             continue;
         }
@@ -88,9 +89,9 @@ pub(crate) async fn triggered(
             brought.push(TriggeredSkill { name: name.clone(), content: None });
             continue;
         }
-        match bring(skill, step_cx, task.to_owned(), None, SkillCaller::Trigger).await {
+        match load_skill_text(skill, step_cx, task.to_owned(), None, SkillCaller::Trigger).await {
             Ok(content) => {
-                let message = injection_of(name, content, TRIGGERED_EACH);
+                let message = injection_of(name, content, TRIGGERED_SKILL_BYTES);
                 let length = message.content.text().len();
                 if length > room {
                     step_cx.cx.notify(&format!("skill \"{name}\" was left out: no room is left"));
@@ -113,15 +114,15 @@ pub(crate) struct TriggeredSkill {
     pub(crate) content: Option<UserMessage>,
 }
 
-async fn bring(
+async fn load_skill_text(
     skill: &Arc<Skill>,
     step_cx: &StepCx,
     parsed_text: String,
     args: Option<String>,
     source: SkillCaller,
 ) -> Result<Content, HandlerFailure> {
-    let owner = step_cx.face.owner_of(NameKind::Skill, &skill.name);
-    let cx = step_cx.cx.spoken_by(NoteAuthor::called("skill", &skill.name, owner));
+    let owner = step_cx.view.owner_of(NameKind::Skill, &skill.name);
+    let cx = step_cx.cx.with_author(NoteAuthor::called("skill", &skill.name, owner));
     let controls = cx.controls();
     let name = skill.name.clone();
     let told = SkillCx { name: name.clone(), parsed_text, args, source, controls };
@@ -154,13 +155,13 @@ impl Tool for InvokeSkill {
 
 async fn invoke(cx: &Cx, name: &str, args: Option<&str>) -> Result<ToolOutput, ToolError> {
     let step_cx = StepCx::of(cx);
-    let Some(skill) = step_cx.face.skill(name).filter(|skill| skill.exposed).cloned() else {
-        let known = step_cx.face.exposed_skills().map(|skill| skill.name.as_str());
+    let Some(skill) = step_cx.view.skill(name).filter(|skill| skill.exposed).cloned() else {
+        let known = step_cx.view.exposed_skills().map(|skill| skill.name.as_str());
         return Err(format_unavailable("Skill", name, "is not available", known));
     };
     let args = args.map(str::to_owned);
     let parsed_text = args.clone().unwrap_or_default();
-    match bring(&skill, &step_cx, parsed_text, args, SkillCaller::Agent).await {
+    match load_skill_text(&skill, &step_cx, parsed_text, args, SkillCaller::Agent).await {
         Ok(content) => Ok(format_success("skill", &skill.name, content)),
         Err(failure) => Err(format_failure(&failure)),
     }

@@ -37,7 +37,7 @@ impl Controls {
     /// Gives a task to a subagent: [`Controls::run_tool`] with `invoke_subagent`, under the name that this
     /// agent gives the tool.
     pub async fn invoke_subagent(&self, name: &str, prompt: &str) -> Result<ToolOutput, ToolError> {
-        let [_, invoking] = self.agent().invoking_tools();
+        let [_, invoking] = self.agent().invoke_tool_names();
         self.run_tool(invoking, json!({"name": name, "prompt": prompt})).await
     }
 }
@@ -72,19 +72,19 @@ impl Tool for InvokeSubagent {
 
 async fn invoke(step_cx: StepCx, started: SubagentStartEvent) -> Result<ToolOutput, ToolError> {
     let name = started.name.clone();
-    let Some(mention) = step_cx.face.subagent(&name).cloned() else {
-        let known = step_cx.face.subagents().map(|mention| mention.name.as_str());
+    let Some(mention) = step_cx.view.subagent(&name).cloned() else {
+        let known = step_cx.view.subagents().map(|mention| mention.name.as_str());
         return Err(format_unavailable("Subagent", &name, "is not registered", known));
     };
     let decided = step_cx.fire::<SubagentStart>(|| started.clone()).await;
     let verdict = decided.as_ref().and_then(|decided| decided.strictest());
     if let Some((meta, Admission::Block(reason))) = verdict {
-        let words = crate::hooks::notes::blocked_words(&meta.name, reason);
+        let words = crate::hooks::notes::block_message(&meta.name, reason);
         return Err(format_error(&words, ToolErrorKind::Denied));
     }
     step_cx.emit(EventKind::SubagentStart { name: name.clone() });
-    let owner = step_cx.face.owner_of(NameKind::Subagent, &name);
-    let cx = step_cx.cx.spoken_by(match &step_cx.cx.speaker {
+    let owner = step_cx.view.owner_of(NameKind::Subagent, &name);
+    let cx = step_cx.cx.with_author(match &step_cx.cx.author {
         // The tool call identifies the work; the rights are those of the subagent's owner.
         NoteAuthor::Tool(calling) => {
             let (tool, call_id) = (calling.tool.clone(), calling.call_id.clone());
@@ -162,7 +162,7 @@ async fn run_agent(
     registered: &RegisteredAgent,
     cx: SubagentCx,
 ) -> Result<Content, HandlerFailure> {
-    let Some(_there) = registered.stay() else {
+    let Some(_there) = registered.hold_open() else {
         return Err(HandlerFailure::Error(format!("subagent `{}` is no longer there", cx.name)));
     };
     let agent =

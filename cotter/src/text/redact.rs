@@ -293,7 +293,7 @@ fn token(
     if !starts_word(text.as_bytes(), start) {
         return None;
     }
-    let mut body = run(text, end, alphabet);
+    let mut body = longest_run(text, end, alphabet);
     // A full stop after the token ends the sentence and is not part of the token.
     while body.ends_with(['.', '-']) {
         body = &body[..body.len() - 1];
@@ -322,7 +322,7 @@ fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
     if !starts_word(text.as_bytes(), start) {
         return None;
     }
-    let mut body = run(text, start, is_dotted);
+    let mut body = longest_run(text, start, is_dotted);
     while body.ends_with(['.', '-']) {
         body = &body[..body.len() - 1];
     }
@@ -336,7 +336,9 @@ fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
 fn bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let rest = text[end..].trim_start_matches(' ');
     let from = text.len() - rest.len();
-    let body = run(text, from, |byte| is_dotted(byte) || matches!(byte, b'~' | b'+' | b'/' | b'='));
+    let body = longest_run(text, from, |byte| {
+        is_dotted(byte) || matches!(byte, b'~' | b'+' | b'/' | b'=')
+    });
     let digit = body.bytes().any(|byte| byte.is_ascii_digit());
     let fits = body.len() >= 24 || (body.len() >= 12 && digit);
     (fits && starts_word(text.as_bytes(), start)).then(|| from..from + body.len())
@@ -345,7 +347,7 @@ fn bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
 /// Matches the password in `scheme://name:password@host`.
 fn url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let after_scheme = text[..start].ends_with(|char: char| char.is_ascii_alphanumeric());
-    let authority = run(text, end, |byte| {
+    let authority = longest_run(text, end, |byte| {
         byte > b' '
             && !matches!(byte, b'/' | b'?' | b'#' | b'"' | b'\'' | b'<' | b'>' | b'\\' | b'`')
     });
@@ -358,7 +360,7 @@ fn url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
 
 /// Matches a PEM or PGP private key, also if it is truncated, quoted, in a diff or inside a JSON string.
 fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
-    let label = run(text, end, |byte| byte == b' ' || is_alphanumeric(byte));
+    let label = longest_run(text, end, |byte| byte == b' ' || is_alphanumeric(byte));
     let is_private = label.ends_with("PRIVATE KEY") || label.ends_with("PRIVATE KEY BLOCK");
     let mut at = end + label.len();
     if !is_private || !text[at..].starts_with("-----") {
@@ -371,8 +373,9 @@ fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
         if let Some(close) = closing_line(text, at) {
             return secret_end.map(|_| start..close);
         }
-        let line =
-            run(text, at, |byte| is_alphanumeric(byte) || matches!(byte, b'+' | b'/' | b'='));
+        let line = longest_run(text, at, |byte| {
+            is_alphanumeric(byte) || matches!(byte, b'+' | b'/' | b'=')
+        });
         at += line.len();
         match line.len() {
             16.. => secret_end = Some(at),
@@ -422,13 +425,13 @@ fn skip_line_break(text: &str, from: usize) -> usize {
 fn closing_line(text: &str, at: usize) -> Option<usize> {
     let label = text[at..].strip_prefix("-----END ")?;
     let from = text.len() - label.len();
-    let end = from + run(text, from, |byte| byte == b' ' || is_alphanumeric(byte)).len();
+    let end = from + longest_run(text, from, |byte| byte == b' ' || is_alphanumeric(byte)).len();
     Some(if text[end..].starts_with("-----") { end + 5 } else { end })
 }
 
 /// Returns the longest run of bytes from `from` that `alphabet` accepts. `alphabet` must give the same
 /// result for all bytes of a character.
-fn run(text: &str, from: usize, alphabet: impl Fn(u8) -> bool) -> &str {
+fn longest_run(text: &str, from: usize, alphabet: impl Fn(u8) -> bool) -> &str {
     let rest = &text[from..];
     let length = rest.bytes().position(|byte| !alphabet(byte)).unwrap_or(rest.len());
     &rest[..length]

@@ -31,7 +31,7 @@ impl Permit {
         cx: Cx,
     ) -> Self {
         let (tool, call_id) = (call.name.clone(), call.id.clone());
-        Permit { call_id, tool, input, facts, cx: spoken_by_tool(call, owner, &cx) }
+        Permit { call_id, tool, input, facts, cx: make_tool_cx(call, owner, &cx) }
     }
 
     /// Returns the id that the model gave the call.
@@ -73,9 +73,9 @@ impl Permit {
 }
 
 /// Returns a context whose notes come from the tool of a call.
-pub(crate) fn spoken_by_tool(call: &ToolCall, owner: &Owner, cx: &Cx) -> Cx {
+pub(crate) fn make_tool_cx(call: &ToolCall, owner: &Owner, cx: &Cx) -> Cx {
     let (tool, call_id) = (call.name.clone(), call.id.clone());
-    cx.spoken_by(NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner: owner.clone(), call_id })))
+    cx.with_author(NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner: owner.clone(), call_id })))
 }
 
 impl fmt::Debug for Permit {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{history::line_format::is_too_deep, text};
 
 /// The number of faults that one message lists at most.
-const FAULTS: usize = 4;
+const MAX_FAULTS: usize = 4;
 
 /// The schema of a tool's input.
 pub(crate) struct ToolSchema {
@@ -21,20 +21,20 @@ pub(crate) struct ToolSchema {
 struct CompiledSchema {
     validator: Validator,
     /// True if a check may take more time than the size of schema and input suggests.
-    repeats: bool,
+    needs_cost_check: bool,
 }
 
 impl ToolSchema {
     /// Makes a schema from a value that must have the type `object`. Nothing else is checked yet.
     pub(crate) fn new(schema: &Value) -> Result<Self, &'static str> {
         match schema.get("type").and_then(Value::as_str) {
-            Some("object") => Ok(ToolSchema::of_our_own(schema)),
+            Some("object") => Ok(ToolSchema::from_object(schema)),
             _ => Err("its schema must have \"type\": \"object\""),
         }
     }
 
     /// Makes the schema of a tool of this library, which is known to have the type `object`.
-    pub(crate) fn of_our_own(schema: &Value) -> Self {
+    pub(crate) fn from_object(schema: &Value) -> Self {
         ToolSchema { schema: schema.clone(), compiled: OnceLock::new() }
     }
 
@@ -51,30 +51,31 @@ impl ToolSchema {
         }
         let broken = |cause: &String| format!("the tool's own schema is broken: {cause}");
         let compiled = self.compiled.get_or_init(|| compile(&self.schema));
-        let CompiledSchema { validator, repeats } = compiled.as_ref().map_err(broken)?;
+        let CompiledSchema { validator, needs_cost_check: repeats } =
+            compiled.as_ref().map_err(broken)?;
         if *repeats {
-            crate::tool::schema::cost::bounded(&self.schema, input)
+            crate::tool::schema::cost::check_cost(&self.schema, input)
                 .map_err(|cause| broken(&cause))?;
         }
         if validator.is_valid(input) {
             return Ok(());
         }
-        let faults = validator.iter_errors(input).take(FAULTS).map(|error| {
+        let faults = validator.iter_errors(input).take(MAX_FAULTS).map(|error| {
             let place = error.instance_path().to_string();
             let what = text::clip(&error.to_string(), 300).into_owned();
             if place.is_empty() { what } else { format!("{place}: {what}") }
         });
-        Err(faults.chain(self.misspelt(input)).collect::<Vec<_>>().join("; "))
+        Err(faults.chain(self.suggest_keys(input)).collect::<Vec<_>>().join("; "))
     }
 
     /// Returns hints for input keys that are not in the schema but similar to a missing key.
-    fn misspelt(&self, input: &Value) -> impl Iterator<Item = String> {
+    fn suggest_keys(&self, input: &Value) -> impl Iterator<Item = String> {
         let names = |value: &Value| -> Vec<String> {
             value.as_object().into_iter().flat_map(|members| members.keys().cloned()).collect()
         };
         let (given, known) = (names(input), names(&self.schema["properties"]));
         let free: Vec<_> = known.iter().filter(|name| !given.contains(name)).cloned().collect();
-        let unknown = given.into_iter().filter(move |name| !known.contains(name)).take(FAULTS);
+        let unknown = given.into_iter().filter(move |name| !known.contains(name)).take(MAX_FAULTS);
         unknown.filter_map(move |name| {
             let near = text::nearest(&name, free.iter().map(String::as_str))?;
             let shown = text::show_line(&name);
@@ -84,7 +85,7 @@ impl ToolSchema {
 }
 
 /// Keywords whose meaning depends on the draft, or that only some drafts have.
-const NEWER: [&str; 10] = [
+const DRAFT_KEYWORDS: [&str; 10] = [
     "$schema",
     "$dynamicRef",
     "$recursiveRef",
@@ -102,9 +103,12 @@ const NEWER: [&str; 10] = [
 fn compile(schema: &Value) -> Result<CompiledSchema, String> {
     let options = jsonschema::options().should_validate_formats(false);
     let options =
-        if mentions(schema, &NEWER) { options } else { options.with_draft(Draft::Draft7) };
+        if mentions(schema, &DRAFT_KEYWORDS) { options } else { options.with_draft(Draft::Draft7) };
     let validator = options.build(schema).map_err(|cause| cause.to_string())?;
-    Ok(CompiledSchema { validator, repeats: mentions(schema, &crate::tool::schema::cost::REPEATS) })
+    Ok(CompiledSchema {
+        validator,
+        needs_cost_check: mentions(schema, &crate::tool::schema::cost::REPEATING_KEYWORDS),
+    })
 }
 
 fn mentions(schema: &Value, words: &[&str]) -> bool {

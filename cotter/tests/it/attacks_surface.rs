@@ -41,7 +41,7 @@ fn sub_call(name: &str) -> Step {
 }
 
 /// Runs work that may deadlock. A deadlock fails the test.
-fn comes_back<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
+fn check_no_deadlock<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
     let (done, finished) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -104,7 +104,7 @@ impl Drop for Nosy {
 /// G17: no lock is held while a model is asked for its name, window or price, or while it is dropped.
 #[test]
 fn g17_a_model_may_look_at_the_session_that_asks_it() {
-    comes_back(|| async {
+    check_no_deadlock(|| async {
         let slot: Arc<Mutex<Option<Controls>>> = Arc::default();
         let kept = slot.clone();
         let set = move |cx: CommandCx| {
@@ -167,7 +167,7 @@ impl Drop for Parting {
 /// R4: no lock is held while a registration is dropped.
 #[test]
 fn r4_what_is_dropped_with_its_handler_may_use_the_registry() {
-    comes_back(|| async {
+    check_no_deadlock(|| async {
         let diary = Diary::default();
         let slot: Arc<Mutex<Option<Agent>>> = Arc::default();
         let agent = Agent::builder(Scripted::new([Step::text("a"), Step::text("b")]));
@@ -281,7 +281,7 @@ async fn g16_tools_a_parent_loses_are_lost_to_its_child_under_way() {
 /// R4: an agent that is being unregistered is called from within its own run. The call fails, and both end.
 #[test]
 fn r4_an_agent_that_calls_itself_while_it_leaves_does_not_wait_for_itself() {
-    comes_back(|| async {
+    check_no_deadlock(|| async {
         let slot: Arc<Mutex<Option<Agent>>> = Arc::default();
         let kept = slot.clone();
         let leave = FnTool::new(spec("leave"), move |_| {

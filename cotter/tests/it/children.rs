@@ -574,7 +574,7 @@ async fn p8_a_tool_that_awaits_its_own_session_is_freed_by_an_abort() {
 /// The environment variable of the worker of the test below: its folder, and the moment to stop at.
 const CRASH: &str = "COTTER_CHILD_CRASH";
 
-fn crew(home: &Path, doom: &'static str) -> AgentBuilder {
+fn crash_agent(home: &Path, doom: &'static str) -> AgentBuilder {
     let file = home.join("effects");
     let write = FnTool::new(spec("write"), move |permit| {
         let file = file.clone();
@@ -605,7 +605,7 @@ fn crew(home: &Path, doom: &'static str) -> AgentBuilder {
         })
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     // The test harness may have left an unfinished line.
     out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
@@ -613,7 +613,7 @@ fn say(line: &str) {
 }
 
 fn stand_still() -> ! {
-    say("now");
+    print_line("now");
     loop {
         std::thread::park();
     }
@@ -636,11 +636,11 @@ fn a_crew_that_nobody_kills_finishes_its_work() {
         Some((doom, home)) => (Path::new(home), *DOOMS.iter().find(|d| **d == *doom).unwrap()),
         None => (folder.path(), ""),
     };
-    let agent = crew(home, doom).build().expect("it is sound");
+    let agent = crash_agent(home, doom).build().expect("it is sound");
     block_on(async {
         let session = fresh(&agent).await;
         if told.is_some() {
-            say(&format!("session {}", session.id()));
+            print_line(&format!("session {}", session.id()));
         }
         assert_eq!(ending(&session.prompt("go").await), "end_turn");
     });

@@ -690,7 +690,7 @@ fn b11_every_case_of_our_areas_holds() {
             How::Elsewhere(file, test) | How::Row(file, test) => {
                 count.run += 1;
                 let row = matches!(case.how, How::Row(..)).then_some(case.id);
-                match is_there(file, test, row) {
+                match has_test(file, test, row) {
                     true => count.passed += 1,
                     false => wrong.push(format!("{}: it is not in `{test}` of {file}", case.id)),
                 }
@@ -746,7 +746,7 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// True if another crate has a test of that name, and a row of that id if one is given. The other crate
 /// runs it.
-fn is_there(file: &str, test: &str, row: Option<&str>) -> bool {
+fn has_test(file: &str, test: &str, row: Option<&str>) -> bool {
     let path = format!("{}/../{file}", env!("CARGO_MANIFEST_DIR"));
     fs::read_to_string(path).is_ok_and(|text| {
         let has_row = row.is_none_or(|id| text.contains(&format!("(\"{id}\"")));

@@ -103,7 +103,7 @@ async fn p5_entries_messages_and_where_each_comes_from() {
     let writes = diary.clone();
     let shape = |build: &ContextEvent| {
         let mut messages = MessageList::default();
-        for (id, message) in build.messages.sourced() {
+        for (id, message) in build.messages.iter_with_ids() {
             match (id, message.text()) {
                 (_, text) if text.contains("secret") => {}
                 (Some(id), text) => messages.push_as(id, Message::user(text.to_uppercase())),
@@ -117,7 +117,7 @@ async fn p5_entries_messages_and_where_each_comes_from() {
         for entry in build.entries().iter() {
             writes.add(format!("entry {} {}", entry.id(), entry.to_json()["type"]));
         }
-        for (id, message) in build.messages.sourced() {
+        for (id, message) in build.messages.iter_with_ids() {
             writes.add(format!("{id:?} {}", message.text()));
         }
         ContextChange::Keep

@@ -51,7 +51,7 @@ const STEPS: usize = 4;
 /// S26, L6, P10, B1: the process dies at every moment of a run, once each.
 #[test]
 fn s26_a_kill_at_any_moment_leaves_a_session_that_goes_on() {
-    let moments = rehearse();
+    let moments = count_moments();
     assert!(moments > 60, "a run has many moments, not {moments}");
     for at in 1..=moments {
         let home = tempfile::tempdir().expect("there is room for a folder");
@@ -235,7 +235,7 @@ impl Worker {
 }
 
 /// Counts the moments of a run.
-fn rehearse() -> u64 {
+fn count_moments() -> u64 {
     let home = tempfile::tempdir().expect("there is room for a folder");
     let count = Arc::new(AtomicU64::new(0));
     let counter = count.clone();
@@ -265,26 +265,26 @@ fn work(plan: &Value) {
             Some(id) => agent.session(id).await.expect("the session opens again"),
             None => fresh(&agent).await,
         };
-        say(&format!("session {}", session.id()));
+        print_line(&format!("session {}", session.id()));
         loop {
             let prompt = if plan["question"].is_null() { "go" } else { "ask" };
-            tell(&session, prompt).await;
+            run_and_report(&session, prompt).await;
         }
     });
 }
 
 /// Runs a prompt and prints every reported entry.
-async fn tell(session: &Session, prompt: &str) {
+async fn run_and_report(session: &Session, prompt: &str) {
     let mut run = session.prompt(prompt);
     while let Some(event) = run.next().await {
         if let EventKind::Message { entry } = &event.kind {
-            say(&format!("ack {}", entry.to_json()));
+            print_line(&format!("ack {}", entry.to_json()));
         }
     }
     assert_eq!(ending(&run.reply().await), "end_turn");
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     let mut out = std::io::stdout().lock();
     // The test harness may have left an unfinished line.
     out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
@@ -292,7 +292,7 @@ fn say(line: &str) {
 }
 
 fn stand_still() -> ! {
-    say("now");
+    print_line("now");
     loop {
         thread::park();
     }

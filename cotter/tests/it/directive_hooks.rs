@@ -797,7 +797,7 @@ fn misbehaving(way: &'static str, waits: &Arc<Notify>, builder: cotter::AgentBui
         .unwrap()
 }
 
-async fn come_to_nothing(session: &Session, prompt: &str, way: &str, waits: &Notify) -> String {
+async fn run_failing(session: &Session, prompt: &str, way: &str, waits: &Notify) -> String {
     let mut run = session.prompt(prompt);
     match way {
         "hangs" => {
@@ -853,7 +853,7 @@ async fn g6_g11_what_comes_to_nothing_leaves_nothing_half_stored() {
             for prompt in prompts {
                 let before =
                     (kept(&agent, &session), session.messages().len(), session.entries().len());
-                let ended = come_to_nothing(&session, prompt, way, &waits).await;
+                let ended = run_failing(&session, prompt, way, &waits).await;
                 let wanted =
                     ["failed: no luck", "panicked: no luck", "aborted", "aborted", "dropped"]
                         [index];

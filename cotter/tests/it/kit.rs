@@ -180,11 +180,11 @@ pub(crate) fn plain_lines(store: &dyn Store, id: &str) -> Vec<Value> {
     let lines = store.lines(id).expect("the session is there");
     let read = |line: &Vec<u8>| serde_json::from_slice(line).expect("every line is JSON");
     let mut values: Vec<Value> = lines.iter().map(read).collect();
-    values.iter_mut().for_each(without_chance);
+    values.iter_mut().for_each(remove_random_values);
     values
 }
 
-fn without_chance(value: &mut Value) {
+fn remove_random_values(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             let header = fields.get("type").is_some_and(|kind| kind == "session");
@@ -195,9 +195,9 @@ fn without_chance(value: &mut Value) {
                 fields.shift_remove("id");
                 fields.shift_remove("parent");
             }
-            fields.values_mut().for_each(without_chance);
+            fields.values_mut().for_each(remove_random_values);
         }
-        Value::Array(items) => items.iter_mut().for_each(without_chance),
+        Value::Array(items) => items.iter_mut().for_each(remove_random_values),
         _ => {}
     }
 }

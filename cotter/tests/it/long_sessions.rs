@@ -109,11 +109,11 @@ proptest! {
             let mut all = String::new();
             for block in blocks {
                 asked.insert((Arc::as_ptr(block), key));
-                all += block.keep(key, |block| {
+                all += block.memoize(key, |block| {
                     made.set(made.get() + 1);
                     rendered(block.iter(), key)
                 });
-                let length: &usize = block.keep(key, |block| block.iter().count());
+                let length: &usize = block.memoize(key, |block| block.iter().count());
                 prop_assert_eq!(*length, 64);
             }
             all += &rendered(tail, key);

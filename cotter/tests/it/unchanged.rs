@@ -214,7 +214,7 @@ fn wire(system: &str, messages: &MessageList) -> Vec<u8> {
     let (blocks, tail) = messages.blocks();
     for block in blocks {
         let make = |block: &cotter::MessageBlock| block.iter().map(one).collect::<String>();
-        bytes.extend_from_slice(block.keep("test", make).as_bytes());
+        bytes.extend_from_slice(block.memoize("test", make).as_bytes());
     }
     tail.for_each(|message| bytes.extend(one(message).into_bytes()));
     bytes

@@ -5,7 +5,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
 /// The schema of the payload at a point, without the fields that all points have.
-pub(super) fn at(point: PointId, generator: &mut SchemaGenerator) -> Schema {
+pub(super) fn payload_at(point: PointId, generator: &mut SchemaGenerator) -> Schema {
     match point {
         PointId::SessionOpen => SessionOpen::json_schema(generator),
         PointId::SessionStart => SessionStart::json_schema(generator),

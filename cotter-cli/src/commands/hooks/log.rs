@@ -26,10 +26,10 @@ use crate::{
 };
 
 /// The interval between two looks at the files.
-const EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The maximum number of sessions that are followed at a time. The newest are kept.
-const FOLLOWED: usize = 16;
+const MAX_FOLLOWED: usize = 16;
 
 /// `cotter hooks log [SESSION]`.
 pub(crate) fn log(args: &HooksLogArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
@@ -38,11 +38,11 @@ pub(crate) fn log(args: &HooksLogArgs, when: ColorChoice) -> Result<ExitCode, Cl
     let telling = HookLogPrinter::new(args, Style::on_stdout(when));
     if args.follow {
         let follow = LogFollower::new(sessions, place.cwd(), args.session.as_deref(), telling)?;
-        return block_on(follow.go())?;
+        return block_on(follow.follow())?;
     }
     let id = sessions.find_or_last(args.session.as_deref())?;
     let mut one = FollowedSession::new(&sessions, id, telling)?;
-    match one.tell_more(&mut io::stdout().lock())? {
+    match one.print_new(&mut io::stdout().lock())? {
         PrintResult::Nothing if !args.json => {
             Ok(say(&format!("no hook ran in session {}\n", one.id)))
         }
@@ -60,7 +60,7 @@ pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value
         let telling = HookLogPrinter::new(&args, Style::on_stdout(ColorChoice::Never));
         let mut one = FollowedSession::new(&sessions, session.id, telling)?;
         let mut out = vec![];
-        one.tell_more(&mut out)?;
+        one.print_new(&mut out)?;
         let lines = out.split(|byte| *byte == b'\n');
         rows.extend(lines.filter_map(|line| serde_json::from_slice(line).ok()));
     }
@@ -73,50 +73,50 @@ enum PrintResult {
     Nothing,
     Something,
     /// The reader closed the pipe, which is no error.
-    ToNobody,
+    ReaderGone,
 }
 
 /// A session whose log is printed.
 struct FollowedSession {
     id: SmolStr,
     tail: Tail,
-    telling: HookLogPrinter,
+    printer: HookLogPrinter,
 }
 
 impl FollowedSession {
     fn new(sessions: &Sessions, id: SmolStr, telling: HookLogPrinter) -> Result<Self, CliError> {
         let tail = Tail::new(sessions.store.path(&id)?);
-        Ok(FollowedSession { telling: telling.of(&id), id, tail })
+        Ok(FollowedSession { printer: telling.for_session(&id), id, tail })
     }
 
     /// Reads the existing lines without printing them. The tables of hooks in them are kept.
-    fn pass_over(&mut self, length: u64) -> Result<(), CliError> {
-        let FollowedSession { tail, telling, .. } = self;
+    fn skip_to(&mut self, length: u64) -> Result<(), CliError> {
+        let FollowedSession { tail, printer: telling, .. } = self;
         let path = tail.path().display().to_string();
         while tail
-            .more_until(length, |line| telling.line(line))
+            .read_lines_until(length, |line| telling.line(line))
             .map_err(|cause| CliError::new(format!("cannot read {path}")).with_cause(cause))?
         {
         }
-        telling.take();
+        telling.take_output();
         Ok(())
     }
 
     /// Prints the lines that were added since the last call.
-    fn tell_more(&mut self, out: &mut impl Write) -> Result<PrintResult, CliError> {
-        let FollowedSession { tail, telling, .. } = self;
+    fn print_new(&mut self, out: &mut impl Write) -> Result<PrintResult, CliError> {
+        let FollowedSession { tail, printer: telling, .. } = self;
         let mut said = PrintResult::Nothing;
         loop {
             let path = tail.path().display().to_string();
             let more = tail
-                .more(|line| telling.line(line))
+                .read_lines(|line| telling.line(line))
                 .map_err(|cause| CliError::new(format!("cannot read {path}")).with_cause(cause))?;
-            let words = telling.take();
+            let words = telling.take_output();
             if !words.is_empty() {
                 said = PrintResult::Something;
                 match out.write_all(words.as_bytes()).and_then(|()| out.flush()) {
                     Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
-                        return Ok(PrintResult::ToNobody);
+                        return Ok(PrintResult::ReaderGone);
                     }
                     done => done.map_err(|cause| {
                         CliError::new("the log cannot be written").with_cause(cause)
@@ -135,7 +135,7 @@ struct LogFollower {
     sessions: Sessions,
     /// The folder whose new sessions are followed too. `None` if a session was named.
     folder: Option<String>,
-    telling: HookLogPrinter,
+    printer: HookLogPrinter,
     followed: Vec<FollowedSession>,
     /// The other sessions, by the length of their files at the last look. `None` for a session of another
     /// folder.
@@ -157,21 +157,21 @@ impl LogFollower {
             Some(typed) => Some(sessions.find(typed).or_else(|failure| {
                 // The session may begin later.
                 sessions.store.path(typed).map_err(|_| failure)?;
-                waiting(&format!("there is no session {} yet", text::show_line(typed)), "it");
+                print_waiting(&format!("there is no session {} yet", text::show_line(typed)), "it");
                 Ok::<_, CliError>(typed.into())
             })?),
             None => {
                 let all = cotter::history::store::Store::list(&sessions.store)?;
                 let here = all.into_iter().find(|session| session.cwd == cwd);
                 if here.is_none() {
-                    waiting("no session was started in this folder yet", "one");
+                    print_waiting("no session was started in this folder yet", "one");
                 }
                 here.map(|session| session.id)
             }
         };
         let folder = named.is_none().then(|| cwd.display().to_string());
         let mut follow =
-            LogFollower { sessions, folder, telling, followed: vec![], known, last: None };
+            LogFollower { sessions, folder, printer: telling, followed: vec![], known, last: None };
         if let Some(id) = first {
             follow.add(id, 0)?;
         }
@@ -180,23 +180,23 @@ impl LogFollower {
 
     /// Follows a session from this position on.
     fn add(&mut self, id: SmolStr, from: u64) -> Result<(), CliError> {
-        let mut one = FollowedSession::new(&self.sessions, id, self.telling.clone())?;
-        one.pass_over(from)?;
+        let mut one = FollowedSession::new(&self.sessions, id, self.printer.clone())?;
+        one.skip_to(from)?;
         self.followed.push(one);
-        let over = self.followed.len().saturating_sub(FOLLOWED);
+        let over = self.followed.len().saturating_sub(MAX_FOLLOWED);
         let left = self.followed.drain(..over).map(|one| (one.id, Some(one.tail.read())));
         self.known.extend(left);
         Ok(())
     }
 
     /// Follows the sessions until a signal ends the command.
-    async fn go(mut self) -> Result<ExitCode, CliError> {
+    async fn follow(mut self) -> Result<ExitCode, CliError> {
         let ended = CancellationToken::new();
         let signals = tokio::spawn(abort_on_signal(ended.clone())?);
-        while self.look_round()? {
+        while self.print_new()? {
             tokio::select! {
                 () = ended.cancelled() => break,
-                () = tokio::time::sleep(EVERY) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
         signals.abort();
@@ -204,24 +204,24 @@ impl LogFollower {
     }
 
     /// Prints the lines that were added. Returns false if the reader closed the pipe.
-    fn look_round(&mut self) -> Result<bool, CliError> {
-        self.look_for_new()?;
+    fn print_new(&mut self) -> Result<bool, CliError> {
+        self.follow_new()?;
         let mut out = io::stdout().lock();
         for one in &mut self.followed {
             if self.last.as_ref() != Some(&one.id) {
-                one.telling.say_which();
+                one.printer.repeat_session();
             }
-            match one.tell_more(&mut out)? {
+            match one.print_new(&mut out)? {
                 PrintResult::Nothing => {}
                 PrintResult::Something => self.last = Some(one.id.clone()),
-                PrintResult::ToNobody => return Ok(false),
+                PrintResult::ReaderGone => return Ok(false),
             }
         }
         Ok(true)
     }
 
     /// Follows the sessions of the folder that began or continued since the last look.
-    fn look_for_new(&mut self) -> Result<(), CliError> {
+    fn follow_new(&mut self) -> Result<(), CliError> {
         let Some(folder) = self.folder.clone() else { return Ok(()) };
         for (id, length) in self.sessions.lengths() {
             let before = match self.known.get(&id) {
@@ -244,6 +244,6 @@ impl LogFollower {
     }
 }
 
-fn waiting(words: &str, what: &str) {
-    screen::tell(&format!("{words}; waiting for {what}"));
+fn print_waiting(words: &str, what: &str) {
+    screen::print_notice(&format!("{words}; waiting for {what}"));
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::{args::HooksLogArgs, models::credentials::redactor, terminal::style::Style};
 
 /// The maximum number of hook tables in memory. A call may belong to an older table than the last.
-const TABLES: usize = 16;
+const MAX_TABLES: usize = 16;
 
 /// The verdict of a hook whose failure passes.
 const FAILED: &str = "failed_passed";
@@ -26,14 +26,14 @@ pub(crate) struct HookLogPrinter {
     redactor: Redactor,
     session: String,
     /// True if the name of the session was printed.
-    named: bool,
+    is_named: bool,
     /// The tables of hooks, by generation, and the number of the last.
     tables: HashMap<u64, Arc<Vec<LoggedHook>>>,
     last: u64,
     /// The calls in progress: step, tool and generation.
     calls: HashMap<String, (Value, String, u64)>,
     /// The header of a run that began, until a line of it is printed.
-    began: Option<String>,
+    pending_run: Option<String>,
     out: String,
 }
 
@@ -73,7 +73,7 @@ struct HookLogRow<'a> {
     matched: bool,
     verdict: &'a str,
     /// True if the hook was asked about the same call before. Gates are asked again after an answer.
-    again: bool,
+    is_repeated: bool,
     /// The reason why the hook did not run.
     why_not: Option<String>,
     ms: f64,
@@ -89,28 +89,28 @@ impl HookLogPrinter {
             style,
             redactor: redactor(),
             session: String::new(),
-            named: false,
+            is_named: false,
             tables: HashMap::new(),
             last: 0,
             calls: HashMap::new(),
-            began: None,
+            pending_run: None,
             out: String::new(),
         }
     }
 
     /// Sets the session.
-    pub(crate) fn of(self, session: &str) -> Self {
+    pub(crate) fn for_session(self, session: &str) -> Self {
         HookLogPrinter { session: session.into(), ..self }
     }
 
     /// Prints the name of the session again before the next line, because another session was printed
     /// meanwhile.
-    pub(crate) fn say_which(&mut self) {
-        self.named = false;
+    pub(crate) fn repeat_session(&mut self) {
+        self.is_named = false;
     }
 
     /// Takes the text that was rendered so far.
-    pub(crate) fn take(&mut self) -> String {
+    pub(crate) fn take_output(&mut self) -> String {
         std::mem::take(&mut self.out)
     }
 
@@ -130,12 +130,12 @@ impl HookLogPrinter {
             "run.start" => {
                 let (run, at) = (text_of(&record, "runId"), text_of(&record, "at"));
                 let model = text_of(&record, "model");
-                self.began = Some(format!("run {run} began {at} with {model}"));
+                self.pending_run = Some(format!("run {run} began {at} with {model}"));
             }
             "generation" => self.table(&record),
             "ledger" => self.decision(&record),
             "outcome" => self.outcome(&record),
-            _ => self.elsewhere(&record),
+            _ => self.print_other_points(&record),
         }
     }
 
@@ -171,7 +171,7 @@ impl HookLogPrinter {
         }
         self.last = record["generation"].as_u64().unwrap_or_default();
         self.tables.insert(self.last, Arc::new(hooks));
-        if self.tables.len() > TABLES
+        if self.tables.len() > MAX_TABLES
             && let Some(oldest) = self.tables.keys().copied().min()
         {
             self.tables.remove(&oldest);
@@ -185,28 +185,31 @@ impl HookLogPrinter {
         self.calls.insert(text_of(record, "callId").to_owned(), call);
         let step = &record["step"];
         let moment = HookMoment { record, step, point: "tool.pre", tool: Some(tool), generation };
-        self.moment(&moment, text_of(record, "verdict") == "block");
+        self.print_moment(&moment, text_of(record, "verdict") == "block");
     }
 
     fn outcome(&mut self, record: &Value) {
         let call = self.calls.remove(text_of(record, "callId"));
         let (step, tool, generation) = call.unwrap_or((Value::Null, String::new(), self.last));
         let (step, tool) = (&step, Some(tool.as_str()));
-        self.moment(&HookMoment { record, step, point: "tool.post", tool, generation }, false);
+        self.print_moment(
+            &HookMoment { record, step, point: "tool.post", tool, generation },
+            false,
+        );
     }
 
-    fn elsewhere(&mut self, record: &Value) {
+    fn print_other_points(&mut self, record: &Value) {
         let call = self.calls.get(text_of(record, "callId"));
         let tool = call.map(|(_, tool, _)| tool.clone());
         let generation = record["generation"].as_u64().unwrap_or_default();
         let (step, point, tool) = (&record["step"], text_of(record, "point"), tool.as_deref());
         let is_stop = |ran: &Value| matches!(text_of(ran, "verdict"), "block" | "no");
         let blocked = list(record, "ran").any(is_stop);
-        self.moment(&HookMoment { record, step, point, tool, generation }, blocked);
+        self.print_moment(&HookMoment { record, step, point, tool, generation }, blocked);
     }
 
     /// Prints every hook that ran, in order, then the hooks of the point that did not run, with the reason.
-    fn moment(&mut self, moment: &HookMoment<'_>, blocked: bool) {
+    fn print_moment(&mut self, moment: &HookMoment<'_>, blocked: bool) {
         let table = self.tables.get(&moment.generation).or(self.tables.get(&self.last));
         let table = table.cloned().unwrap_or_default();
         let (mut seen, mut before): (Vec<usize>, Vec<(u64, &str, &str)>) = (vec![], vec![]);
@@ -236,13 +239,13 @@ impl HookLogPrinter {
                     hook,
                     matched: true,
                     verdict,
-                    again,
+                    is_repeated: again,
                     why_not: None,
                     ms: ran["ns"].as_f64().unwrap_or_default() / 1e6,
                     reason: ran["reason"].as_str(),
                     stderr: ran["stderr"].as_str(),
                 };
-                self.tell(moment, &told);
+                self.print_row(moment, &told);
             }
         }
         // An async hook has a record of its own, without the other hooks.
@@ -253,25 +256,25 @@ impl HookLogPrinter {
             hook.point == moment.point && hook.is_loaded() && !seen.contains(index)
         });
         for (_, hook) in others {
-            if let Some(told) = missing(hook, moment, blocked) {
-                self.tell(moment, &told);
+            if let Some(told) = not_run_row(hook, moment, blocked) {
+                self.print_row(moment, &told);
             }
         }
     }
 
-    fn tell(&mut self, moment: &HookMoment<'_>, told: &HookLogRow<'_>) {
+    fn print_row(&mut self, moment: &HookMoment<'_>, told: &HookLogRow<'_>) {
         if self.json {
             let row = self.json_row(moment, told);
             self.out += &format!("{row}\n");
             return;
         }
-        if !self.named {
-            self.named = true;
+        if !self.is_named {
+            self.is_named = true;
             let line = format!("session {}", self.session);
-            self.put(&line, Style::strong);
+            self.print_line(&line, Style::strong);
         }
-        if let Some(began) = self.began.take() {
-            self.put(&began, Style::strong);
+        if let Some(began) = self.pending_run.take() {
+            self.print_line(&began, Style::strong);
         }
         let run = text_of(moment.record, "runId");
         let place = match (run, moment.step.as_u64()) {
@@ -287,7 +290,7 @@ impl HookLogPrinter {
             None => {
                 let verdict =
                     if told.verdict == FAILED { "failed and passed" } else { told.verdict };
-                let again = if told.again { "asked again: " } else { "" };
+                let again = if told.is_repeated { "asked again: " } else { "" };
                 format!("{again}{verdict} in {:.1} ms", told.ms)
             }
             Some(why) => why.clone(),
@@ -296,18 +299,18 @@ impl HookLogPrinter {
         let line =
             format!("{at}  {place}{}{tool}  {name} ({origin})  {said}{reason}", moment.point);
         match told.verdict {
-            _ if told.why_not.is_some() => self.put(&line, Style::muted),
-            "pass" | "seen" | "keep" | "stop" | "not_run" => self.put(&line, Style::muted),
-            "replace" | "answer" | "go_on" | "yes" => self.put(&line, |_, line| line.into()),
-            _ => self.put(&line, Style::warning),
+            _ if told.why_not.is_some() => self.print_line(&line, Style::muted),
+            "pass" | "seen" | "keep" | "stop" | "not_run" => self.print_line(&line, Style::muted),
+            "replace" | "answer" | "go_on" | "yes" => self.print_line(&line, |_, line| line.into()),
+            _ => self.print_line(&line, Style::warning),
         }
         for line in told.stderr.into_iter().flat_map(str::lines) {
-            self.put(&format!("  stderr: {line}"), |_, line| line.into());
+            self.print_line(&format!("  stderr: {line}"), |_, line| line.into());
         }
     }
 
     /// Prints one line. Names and reasons are sanitized, so that no text can look like a row.
-    fn put(&mut self, line: &str, paint: impl Fn(Style, &str) -> String) {
+    fn print_line(&mut self, line: &str, paint: impl Fn(Style, &str) -> String) {
         let shown = self.redactor.redact(line);
         self.out += &paint(self.style, &text::show_line(&shown));
         self.out.push('\n');
@@ -332,7 +335,7 @@ impl HookLogPrinter {
         put("matched", json!(told.matched));
         put("verdict", json!(told.verdict));
         put("ms", json!(told.ms));
-        if told.again {
+        if told.is_repeated {
             put("again", json!(true));
         }
         for (key, words) in [("reason", told.reason), ("stderr", told.stderr)] {
@@ -362,7 +365,7 @@ impl LoggedHook {
 }
 
 /// Returns a row with the reason why a hook did not run. `None` if the hook ran without a record.
-fn missing<'a>(
+fn not_run_row<'a>(
     hook: &'a LoggedHook,
     moment: &HookMoment<'a>,
     blocked: bool,
@@ -383,7 +386,16 @@ fn missing<'a>(
     };
     let why_not = Some(why);
     let again = false;
-    Some(HookLogRow { hook, matched, verdict, again, why_not, ms: 0.0, reason: None, stderr: None })
+    Some(HookLogRow {
+        hook,
+        matched,
+        verdict,
+        is_repeated: again,
+        why_not,
+        ms: 0.0,
+        reason: None,
+        stderr: None,
+    })
 }
 
 fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -41,12 +41,12 @@ impl Tail {
     /// Passes complete lines to `line`, one chunk of the file at a time. Returns true if there may be more. A
     /// missing file has no lines. If a failed write was truncated, the position moves back and the partial
     /// line is dropped.
-    pub(crate) fn more(&mut self, line: impl FnMut(&[u8])) -> io::Result<bool> {
-        self.more_until(u64::MAX, line)
+    pub(crate) fn read_lines(&mut self, line: impl FnMut(&[u8])) -> io::Result<bool> {
+        self.read_lines_until(u64::MAX, line)
     }
 
-    /// Works like [`Tail::more`], for the first `most` bytes of the file.
-    pub(crate) fn more_until(
+    /// Works like [`Tail::read_lines`], for the first `most` bytes of the file.
+    pub(crate) fn read_lines_until(
         &mut self,
         most: u64,
         mut line: impl FnMut(&[u8]),
@@ -105,7 +105,10 @@ mod tests {
 
     fn lines(tail: &mut Tail) -> Vec<String> {
         let mut lines = vec![];
-        while tail.more(|line| lines.push(String::from_utf8_lossy(line).into_owned())).unwrap() {}
+        while tail
+            .read_lines(|line| lines.push(String::from_utf8_lossy(line).into_owned()))
+            .unwrap()
+        {}
         lines
     }
 

@@ -31,15 +31,15 @@ const INPUT_BYTES: u64 = 64 * 1024 * 1024;
 /// `cotter hooks test POINT`.
 pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
     let point = point_of(&args.point)?;
-    fits(point, args)?;
+    check_options(point, args)?;
     let workspace = paths::find_workspace(None)?;
     // A person who tests a hook that is not trusted would look for an error in it, so skipped sources are
     // reported.
     for words in setup::standings_for(&workspace, &args.shape).skipped() {
-        screen::tell(&format!("warning: {}", text::show_line(&words)));
+        screen::print_notice(&format!("warning: {}", text::show_line(&words)));
     }
-    let agent = setup::shown(workspace, &args.shape)?;
-    let (trial, about) = trial_of(point, args, &agent)?;
+    let agent = setup::build_preview(workspace, &args.shape)?;
+    let (trial, about) = build_dry_run(point, args, &agent)?;
     // The agent moves into the future, so that resident programs are ended while the runtime exists.
     let tried = explain::block_on(async move {
         or_abort_on_signal(async { Ok(agent.try_hooks(trial).await) }, explain::HOOKS_ENDED).await
@@ -73,7 +73,7 @@ fn point_of(typed: &str) -> Result<PointId, CliError> {
 }
 
 /// Checks that the options fit the point, and that none is missing.
-fn fits(point: PointId, args: &HooksTestArgs) -> Result<(), CliError> {
+fn check_options(point: PointId, args: &HooksTestArgs) -> Result<(), CliError> {
     let about_tools = point.row().is_about_tools();
     let takes = [
         ("tool", args.tool.is_some(), about_tools || point == PointId::PermissionAsk),
@@ -100,7 +100,7 @@ fn fits(point: PointId, args: &HooksTestArgs) -> Result<(), CliError> {
 }
 
 /// Returns the dry run, and a short description of it.
-fn trial_of(
+fn build_dry_run(
     point: PointId,
     args: &HooksTestArgs,
     agent: &cotter::Agent,
@@ -108,13 +108,13 @@ fn trial_of(
     let mut about = point.name().to_owned();
     let mut trial = DryRun::at(point);
     if let Some(tool) = &args.tool {
-        if let Some(hint) = explain::called_otherwise(&agent.tools(), tool) {
+        if let Some(hint) = explain::claude_name_hint(&agent.tools(), tool) {
             let shown = text::show_line(tool);
-            screen::tell(&format!("warning: there is no tool `{shown}`: {hint}"));
+            screen::print_notice(&format!("warning: there is no tool `{shown}`: {hint}"));
         }
         let input = match &args.input {
             None => Value::Object(serde_json::Map::new()),
-            Some(typed) => explain::object(agent, tool, &read(typed)?)?,
+            Some(typed) => explain::parse_object(agent, tool, &read(typed)?)?,
         };
         about += &format!(" {tool} {input}");
         trial = trial.with_call(tool.as_str(), input);
@@ -199,7 +199,7 @@ fn rows(hooks: &[&DryRunRow], style: Style) -> String {
     let (names, origins) = (width(&name), width(&origin));
     let mut out = String::from("\n");
     for hook in hooks {
-        let said = said(hook);
+        let said = describe_verdict(hook);
         let (name, origin, power) = (name(hook), origin(hook), hook.power.as_str());
         let line = format!("  {name:<names$}  {origin:<origins$}  {power:<9}  {said}");
         out += &match hook.verdict {
@@ -216,7 +216,7 @@ fn rows(hooks: &[&DryRunRow], style: Style) -> String {
 }
 
 /// Describes in words the verdict of a hook and its duration, or the reason why it was not asked.
-fn said(hook: &DryRunRow) -> String {
+fn describe_verdict(hook: &DryRunRow) -> String {
     if !hook.matched {
         let globs = hook.tools.as_ref().map(|globs| globs.join(", ")).unwrap_or_default();
         return format!("did not match: it is for {}", text::show_line(&globs));

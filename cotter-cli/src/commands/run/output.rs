@@ -32,10 +32,10 @@ pub(crate) struct RunOutput {
     spinner: Spinner,
     screen: Screen,
     /// The way in which questions are answered.
-    asks: QuestionMode,
+    question_mode: QuestionMode,
     /// The calls with an open question, by call id: the preview and the hooks that ask. Filled only if no
     /// person sees the question.
-    asked: HashMap<SmolStr, (String, String)>,
+    open_questions: HashMap<SmolStr, (String, String)>,
     /// The origins of the hooks that blocked or asked, by name.
     origins: HashMap<SmolStr, String>,
 }
@@ -64,15 +64,15 @@ impl RunOutput {
             style,
             spinner,
             screen,
-            asks: QuestionMode::Unwanted,
-            asked: HashMap::new(),
+            question_mode: QuestionMode::Unwanted,
+            open_questions: HashMap::new(),
             origins: HashMap::new(),
         }
     }
 
     /// Sets the way in which questions are answered.
     pub(crate) fn set_asks(&mut self, asks: QuestionMode) {
-        self.asks = asks;
+        self.question_mode = asks;
     }
 
     /// Returns the screen of the run, on which questions appear too.
@@ -82,7 +82,7 @@ impl RunOutput {
 
     /// Prints a warning to the person.
     pub(crate) fn warn(&mut self, words: &str) {
-        self.screen.tell(format!("{} {}", self.style.warning("warning:"), text::show(words)));
+        self.screen.print_line(format!("{} {}", self.style.warning("warning:"), text::show(words)));
     }
 
     /// Prints the model that answers, if the person may not expect it.
@@ -92,13 +92,13 @@ impl RunOutput {
     }
 
     /// Writes the event for the opening of a session, which comes before any run.
-    pub(crate) fn opened(&mut self, session: &Session) -> Result<(), CliError> {
+    pub(crate) fn write_opening(&mut self, session: &Session) -> Result<(), CliError> {
         let opening = match self.format {
             Format::StreamJson => session.events().try_next(),
             _ => None,
         };
         let written = opening.map(|event| write_line(&event.to_json()));
-        finished(written.unwrap_or(Ok(())))
+        check_written(written.unwrap_or(Ok(())))
     }
 
     /// Prints the events of a run. If the reader closes the pipe, the run is aborted, because the rest has no
@@ -114,7 +114,7 @@ impl RunOutput {
                     Some(event) => self.event(&event, cancel),
                     None => break,
                 },
-                () = screen.let_ask() => {}
+                () = screen.let_question_proceed() => {}
                 () = self.spinner.tick() => {}
             }
         }
@@ -126,10 +126,10 @@ impl RunOutput {
             Format::Json | Format::StreamJson => write_line(&result(reply).to_string()),
             Format::Text => answer(&reply.text()),
         };
-        if let (Format::Text, Some(failure)) = (self.format, told(reply)) {
+        if let (Format::Text, Some(failure)) = (self.format, end_error(reply)) {
             hint.into_iter().fold(failure, CliError::with_hint).report(self.style);
         }
-        finished(written)
+        check_written(written)
     }
 
     fn event(&mut self, event: &Event, cancel: &CancellationToken) {
@@ -140,12 +140,12 @@ impl RunOutput {
                     cancel.cancel();
                 }
             }
-            Format::Text => self.aside(&event.kind),
+            Format::Text => self.print_side_event(&event.kind),
         }
     }
 
     /// Returns a name, with its origin if it is a hook of a project, space, profile or operator.
-    fn whose(&self, name: &SmolStr) -> String {
+    fn name_with_origin(&self, name: &SmolStr) -> String {
         // An answer to a question names its hook with this prefix.
         let own = name.strip_prefix("hook ").unwrap_or(name);
         match self.origins.get(own).map(String::as_str) {
@@ -155,14 +155,16 @@ impl RunOutput {
     }
 
     /// Prints the events that a person should know besides the answer.
-    fn aside(&mut self, kind: &EventKind) {
+    fn print_side_event(&mut self, kind: &EventKind) {
         match kind {
-            EventKind::PermissionRequest { question } if self.asks != QuestionMode::OnTerminal => {
+            EventKind::PermissionRequest { question }
+                if self.question_mode != QuestionMode::OnTerminal =>
+            {
                 for call in &question.calls {
                     let hooks = call.asks.iter().filter(|ask| self.origins.contains_key(&ask.by));
-                    let hooks: Vec<_> = hooks.map(|ask| self.whose(&ask.by)).collect();
+                    let hooks: Vec<_> = hooks.map(|ask| self.name_with_origin(&ask.by)).collect();
                     let shown = (call.preview.clone(), hooks.join("; "));
-                    self.asked.insert(call.call_id.clone(), shown);
+                    self.open_questions.insert(call.call_id.clone(), shown);
                 }
             }
             // A gate that fails blocks as well.
@@ -177,14 +179,15 @@ impl RunOutput {
             }
             EventKind::ToolRefused { call_id, name, by, reason } => {
                 let label = self.style.warning("refused:");
-                let asked = self.asked.remove(call_id).filter(|_| by == "nobody");
-                let hint = match (&asked, self.asks) {
+                let asked = self.open_questions.remove(call_id).filter(|_| by == "nobody");
+                let hint = match (&asked, self.question_mode) {
                     (Some(_), QuestionMode::Unwanted) => {
                         "; with `--ask` it is put to you on the terminal"
                     }
                     _ => "",
                 };
-                let (call, by) = asked.unwrap_or_else(|| (name.to_string(), self.whose(by)));
+                let (call, by) =
+                    asked.unwrap_or_else(|| (name.to_string(), self.name_with_origin(by)));
                 let call = text::clip(&call, CALL_CHARS);
                 // The reason already names the rule, zone or mode.
                 let by = if by.is_empty() { by } else { format!(" ({by})") };
@@ -198,9 +201,11 @@ impl RunOutput {
                 };
                 self.note(&label, &format!("the model failed ({kind}); {next}"));
             }
-            EventKind::ToolCall { name, input, .. } => self.spinner.say(&format!("{name} {input}")),
+            EventKind::ToolCall { name, input, .. } => {
+                self.spinner.set_activity(&format!("{name} {input}"))
+            }
             EventKind::ToolResult { .. } | EventKind::PermissionResponse { .. } => {
-                self.spinner.say("thinking");
+                self.spinner.set_activity("thinking");
             }
             _ => {}
         }
@@ -208,7 +213,7 @@ impl RunOutput {
 
     /// Prints a labelled text on a line of its own.
     fn note(&mut self, label: &str, words: &str) {
-        self.screen.tell(format!("{label} {}", text::show_line(words)));
+        self.screen.print_line(format!("{label} {}", text::show_line(words)));
     }
 }
 
@@ -225,7 +230,7 @@ fn answer(said: &str) -> io::Result<()> {
 }
 
 /// Converts the result of a write. A closed pipe is no error; a full disk is.
-fn finished(written: io::Result<()>) -> Result<(), CliError> {
+fn check_written(written: io::Result<()>) -> Result<(), CliError> {
     match written {
         Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
             Err(CliError::new("the answer could not be written").with_cause(cause))
@@ -268,7 +273,7 @@ fn duration(ms: u64) -> String {
 }
 
 /// Returns the error and hint for a run that ended without a complete answer.
-fn told(reply: &Reply) -> Option<CliError> {
+fn end_error(reply: &Reply) -> Option<CliError> {
     let words = reply.error.as_ref().map(|failed| failed.message.clone());
     let failure = |plain: &str| CliError::new(words.clone().unwrap_or_else(|| plain.into()));
     Some(match reply.reason {

@@ -34,7 +34,7 @@ fn shown(plugin: Result<Plugin, Diagnostic>) -> String {
         let mut said = document.unwrap_or_else(|_| text.as_str().into());
         let servers = said.get_mut("mcpServers").and_then(Value::as_object_mut);
         for (_, server) in servers.into_iter().flatten() {
-            *server = plugin.filled_in(server.take());
+            *server = plugin.fill_server(server.take());
         }
         out += &format!("servers {} {said}\n", path.display());
     }

@@ -32,7 +32,7 @@ fn shown(root: &Path, read: Result<HookFiles, HookFileErrors>) -> String {
     let diagnostics = match read {
         Ok(HookFiles { files, diagnostics }) => {
             for HookFile { hook, path, enabled } in files {
-                let CommandHook { name, point, declared, command, dialect, .. } = hook;
+                let CommandHook { name, point, spec: declared, command, dialect, .. } = hook;
                 let ExternalHookSpec { tools, limit, power, description, .. } = declared;
                 assert_eq!(dialect, Dialect::Space);
                 let off = if enabled { "" } else { ", off" };

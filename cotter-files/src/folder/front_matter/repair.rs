@@ -80,7 +80,7 @@ fn closes_at_end(value: &str, open: char, close: char) -> bool {
 }
 
 /// Reads lines `key: value`, with the lists and texts below them. A nested value becomes `Unread`.
-pub(crate) fn by_line(front: &str, after: usize) -> Result<YamlFields, FieldError> {
+pub(crate) fn read_lines(front: &str, after: usize) -> Result<YamlFields, FieldError> {
     let mut fields: Vec<YamlField> = vec![];
     let mut below: Vec<(usize, &str)> = vec![];
     for (number, line) in (after + 1..).zip(front.lines()) {
@@ -100,31 +100,35 @@ pub(crate) fn by_line(front: &str, after: usize) -> Result<YamlFields, FieldErro
         if fields.iter().any(|field| field.key == key) {
             return Err(FieldError::new(number, format!("the key `{key}` is there twice")));
         }
-        finish(&mut fields, std::mem::take(&mut below));
-        fields.push(YamlField { key: key.to_owned(), line: number, value: inline(value, number) });
+        append_lines(&mut fields, std::mem::take(&mut below));
+        fields.push(YamlField {
+            key: key.to_owned(),
+            line: number,
+            value: read_inline(value, number),
+        });
     }
-    finish(&mut fields, below);
+    append_lines(&mut fields, below);
     Ok(YamlFields(fields))
 }
 
 /// Reads a value on the line of its key.
-fn inline(value: &str, line: usize) -> YamlValue {
+fn read_inline(value: &str, line: usize) -> YamlValue {
     match value {
         "" => YamlValue::Empty,
         "true" => YamlValue::Flag(true),
         "false" => YamlValue::Flag(false),
         _ => match value.strip_prefix('[').and_then(|list| list.strip_suffix(']')) {
             Some(list) if !list.contains(['[', '{']) => {
-                let words = list.split(',').map(unquoted).filter(|word| !word.is_empty());
+                let words = list.split(',').map(unquote).filter(|word| !word.is_empty());
                 YamlValue::List(words.map(|word| (line, YamlValue::Text(word))).collect())
             }
             _ if value.starts_with(['[', '{']) && !value.starts_with("{{") => YamlValue::Unread,
-            _ => YamlValue::Text(unquoted(value)),
+            _ => YamlValue::Text(unquote(value)),
         },
     }
 }
 
-fn unquoted(value: &str) -> String {
+fn unquote(value: &str) -> String {
     let value = value.trim();
     let within = |mark: char| {
         value.strip_prefix(mark).and_then(|rest| rest.strip_suffix(mark)).map(str::to_owned)
@@ -133,14 +137,14 @@ fn unquoted(value: &str) -> String {
 }
 
 /// Adds the lines below a key to the value of the last field.
-fn finish(fields: &mut [YamlField], below: Vec<(usize, &str)>) {
+fn append_lines(fields: &mut [YamlField], below: Vec<(usize, &str)>) {
     let Some(field) = fields.last_mut() else { return };
     let said: Vec<_> = below.iter().filter(|(_, line)| !line.is_empty()).collect();
     if said.is_empty() {
         return;
     }
     field.value = match &field.value {
-        YamlValue::Empty => listed(&said),
+        YamlValue::Empty => read_list(&said),
         YamlValue::Text(mark) if mark.starts_with(['|', '>']) && mark.len() <= 3 => {
             let lines: Vec<_> = said.iter().map(|(_, line)| line.trim()).collect();
             YamlValue::Text(lines.join(if mark.starts_with('|') { "\n" } else { " " }))
@@ -156,11 +160,11 @@ fn finish(fields: &mut [YamlField], below: Vec<(usize, &str)>) {
 }
 
 /// Reads lines as a list of plain texts; anything else becomes `Unread`.
-fn listed(said: &[&(usize, &str)]) -> YamlValue {
+fn read_list(said: &[&(usize, &str)]) -> YamlValue {
     let item = |(number, line): &&(usize, &str)| {
         let text = line.trim().strip_prefix("- ")?.trim();
         let is_plain = split_key(text).is_none() && !text.starts_with(['[', '{', '-']);
-        is_plain.then(|| (*number, YamlValue::Text(unquoted(text))))
+        is_plain.then(|| (*number, YamlValue::Text(unquote(text))))
     };
     said.iter().map(item).collect::<Option<Vec<_>>>().map_or(YamlValue::Unread, YamlValue::List)
 }

@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 
 use crate::{
     agent::Agent,
-    hooks::dispatch::panic_words,
+    hooks::dispatch::panic_message,
     invoke::{
         agent_config::AgentConfig,
         named_item::{NameKind, NamedItem},
@@ -28,7 +28,7 @@ impl Agent {
     /// Registers an agent. Hooks may change its config and prepare for it; then the agent can be called.
     pub async fn register_agent(&self, config: AgentConfig) -> Result<(), RegisterError> {
         let agent = self.clone();
-        to_the_end(async move { agent.register(config).await }).await
+        run_to_completion(async move { agent.register(config).await }).await
     }
 
     async fn register(&self, config: AgentConfig) -> Result<(), RegisterError> {
@@ -36,19 +36,19 @@ impl Agent {
         let name = config.name.clone();
         // Checked before hooks are notified: a refused duplicate would otherwise drop the hooks' state of
         // the first agent.
-        let Some(_arrival) = self.live().arriving.begin(&name) else {
+        let Some(_arrival) = self.live().pending_agents.begin(&name) else {
             return Err(RegisterError::new(format!("subagent `{name}` is being registered")));
         };
         let generation = self.generation();
         let taken = generation.names.find(NameKind::Subagent, &name);
-        if taken.is_some_and(|(owner, _)| owner.is(&Owner::embedder())) {
+        if taken.is_some_and(|(owner, _)| owner.is_same_unit(&Owner::embedder())) {
             return Err(RegisterError::new(format!("subagent `{name}` is already registered")));
         }
-        let config = build(&generation.hooks, config).await?;
-        enter(&generation.hooks, &config).await?;
+        let config = build_config(&generation.hooks, config).await?;
+        notify_registered(&generation.hooks, &config).await?;
         let defined = self.define_mention(Subagent::agent(config));
         if defined.is_err() {
-            depart(&generation.hooks, &name).await;
+            notify_unregistered(&generation.hooks, &name).await;
         }
         defined
     }
@@ -57,7 +57,7 @@ impl Agent {
     /// agent must not await this: it would wait for itself.
     pub async fn unregister_agent(&self, name: &str) -> bool {
         let (agent, name) = (self.clone(), name.to_owned());
-        to_the_end(async move { agent.unregister(&name).await }).await
+        run_to_completion(async move { agent.unregister(&name).await }).await
     }
 
     async fn unregister(&self, name: &str) -> bool {
@@ -68,10 +68,10 @@ impl Agent {
             return false;
         };
         let Some(registered) = mention.registered() else { return self.undefine_mention(name) };
-        if !registered.leave().await {
+        if !registered.wait_and_close().await {
             return false;
         }
-        depart(&self.generation().hooks, name).await;
+        notify_unregistered(&self.generation().hooks, name).await;
         self.undefine_mention(name)
     }
 
@@ -80,7 +80,7 @@ impl Agent {
     /// changed.
     pub async fn hook(&self, hook: impl Hook) -> Result<(), RegisterError> {
         let agent = self.clone();
-        to_the_end(async move { agent.install(hook).await }).await
+        run_to_completion(async move { agent.install(hook).await }).await
     }
 
     async fn install(&self, hook: impl Hook) -> Result<(), RegisterError> {
@@ -88,7 +88,7 @@ impl Agent {
         let mut unit = Registry::new(Owner::embedder());
         unit.hook(hook);
         let new = unit.hooks();
-        let changed = tell_of_all(&new, AgentRef::of(self)).await?;
+        let changed = notify_of_agents(&new, AgentRef::of(self)).await?;
         let before: Vec<_> = changed.iter().map(|(agent, _)| agent.config()).collect();
         for (agent, config) in &changed {
             agent.set_config(config.clone());
@@ -96,7 +96,7 @@ impl Agent {
         let Err(error) = self.live().commit(unit) else { return Ok(()) };
         for ((agent, config), before) in changed.iter().zip(before).rev() {
             agent.set_config(AgentConfig::clone(&before));
-            depart(&new, &config.name).await;
+            notify_unregistered(&new, &config.name).await;
         }
         Err(error)
     }
@@ -106,15 +106,15 @@ impl Agent {
         if self.parent().is_some() {
             return Ok(());
         }
-        self.tell_once().get_or_try_init(|| self.tell_all()).await.copied()
+        self.hooks_notified().get_or_try_init(|| self.notify_hooks_of_agents()).await.copied()
     }
 
-    async fn tell_all(&self) -> Result<(), RegisterError> {
+    async fn notify_hooks_of_agents(&self) -> Result<(), RegisterError> {
         let generation = self.generation();
         if generation.hooks.is_empty() {
             return Ok(());
         }
-        for (agent, config) in tell_of_all(&generation.hooks, AgentRef::of(self)).await? {
+        for (agent, config) in notify_of_agents(&generation.hooks, AgentRef::of(self)).await? {
             agent.set_config(config);
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Agent {
 }
 
 /// Completes the work even if its caller stops waiting, so that no agent is half registered.
-async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+async fn run_to_completion<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
@@ -135,21 +135,21 @@ async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 's
 
 /// Builds the agents' configs and notifies the hooks of each agent. Returns the agents with their configs.
 /// If one fails, the hooks are notified that the earlier agents are removed.
-async fn tell_of_all<'a>(
+async fn notify_of_agents<'a>(
     hooks: &[Arc<InstalledHook>],
     agents: Vec<AgentRef<'a>>,
 ) -> Result<Vec<(AgentRef<'a>, AgentConfig)>, RegisterError> {
     let mut told: Vec<(AgentRef<'a>, AgentConfig)> = vec![];
     for agent in agents {
         let entered = async {
-            let config = build(hooks, AgentConfig::clone(&agent.config())).await?;
-            enter(hooks, &config).await.map(|()| config)
+            let config = build_config(hooks, AgentConfig::clone(&agent.config())).await?;
+            notify_registered(hooks, &config).await.map(|()| config)
         };
         match entered.await {
             Ok(config) => told.push((agent, config)),
             Err(error) => {
                 for (_, config) in told.iter().rev() {
-                    depart(hooks, &config.name).await;
+                    notify_unregistered(hooks, &config.name).await;
                 }
                 return Err(error);
             }
@@ -198,14 +198,14 @@ impl<'a> AgentRef<'a> {
 }
 
 /// Lets hooks change a config, one after the other. The name stays.
-async fn build(
+async fn build_config(
     hooks: &[Arc<InstalledHook>],
     mut config: AgentConfig,
 ) -> Result<AgentConfig, RegisterError> {
     let name = config.name.clone();
     for installed in hooks {
         let building = AssertUnwindSafe(async { installed.hook.on_build_agent(config).await });
-        config = building.catch_unwind().await.map_err(|panic| panicked(installed, &*panic))?;
+        config = building.catch_unwind().await.map_err(|panic| panic_error(installed, &*panic))?;
         config.name = name.clone();
     }
     Ok(config)
@@ -213,21 +213,24 @@ async fn build(
 
 /// Notifies hooks of a new agent before it is registered. If a hook fails, the hooks before it are notified
 /// of the removal.
-async fn enter(hooks: &[Arc<InstalledHook>], config: &AgentConfig) -> Result<(), RegisterError> {
+async fn notify_registered(
+    hooks: &[Arc<InstalledHook>],
+    config: &AgentConfig,
+) -> Result<(), RegisterError> {
     for (index, installed) in hooks.iter().enumerate() {
         let telling = AssertUnwindSafe(async {
             installed.hook.on_register_agent(&config.name, config).await;
         });
         if let Err(panic) = telling.catch_unwind().await {
-            depart(&hooks[..index], &config.name).await;
-            return Err(panicked(installed, &*panic));
+            notify_unregistered(&hooks[..index], &config.name).await;
+            return Err(panic_error(installed, &*panic));
         }
     }
     Ok(())
 }
 
 /// Notifies hooks that an agent is about to be removed, in reverse order.
-async fn depart(hooks: &[Arc<InstalledHook>], name: &str) {
+async fn notify_unregistered(hooks: &[Arc<InstalledHook>], name: &str) {
     for installed in hooks.iter().rev() {
         // A hook that panics here has dropped as much as it could.
         let telling = AssertUnwindSafe(async { installed.hook.on_unregister_agent(name).await });
@@ -235,6 +238,6 @@ async fn depart(hooks: &[Arc<InstalledHook>], name: &str) {
     }
 }
 
-fn panicked(installed: &InstalledHook, panic: &(dyn std::any::Any + Send)) -> RegisterError {
-    RegisterError::new(format!("hook `{}` panicked: {}", installed.name, panic_words(panic)))
+fn panic_error(installed: &InstalledHook, panic: &(dyn std::any::Any + Send)) -> RegisterError {
+    RegisterError::new(format!("hook `{}` panicked: {}", installed.name, panic_message(panic)))
 }

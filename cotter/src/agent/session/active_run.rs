@@ -30,11 +30,11 @@ use crate::{
 pub(crate) struct ActiveRun {
     cancel: CancellationToken,
     /// The calls that were permitted to run last. The outcome of such a call without a result is unknown.
-    at_work: Vec<SmolStr>,
+    running_calls: Vec<SmolStr>,
     /// Entries of others, until the run's next safe moment.
-    waiting: Vec<PendingEntry>,
+    pending_entries: Vec<PendingEntry>,
     /// The reason of a hook that ended the run.
-    ended: Option<String>,
+    end_reason: Option<String>,
 }
 
 /// An entry that waits for a safe moment of the current run.
@@ -64,17 +64,17 @@ pub(crate) struct SessionOverrides {
     /// The tools that the session is limited to, by name.
     pub(crate) active_tools: ToolLimit,
     /// A request to compact before the next request to the model, with instructions for the summary.
-    pub(crate) compact: Option<String>,
+    pub(crate) compact_request: Option<String>,
     /// The steering texts for the current run.
     steering: Vec<(EntrySource, Content)>,
     /// The overrides before the prompt that is being staged changed them.
-    before_prompt: Option<Box<OverrideBackup>>,
+    prompt_backup: Option<Box<OverrideBackup>>,
     /// The estimated size of the conversation, for providers that do not count.
     estimate: Option<Box<TokenEstimate>>,
     /// The size of the conversation after its last compaction.
-    pub(crate) summed_up: Option<SizeAfterCompaction>,
+    pub(crate) size_after_compaction: Option<SizeAfterCompaction>,
     /// The last requests, kept while a handler or a listener looks at replies.
-    pub(crate) sent: RequestLog,
+    pub(crate) request_log: RequestLog,
     /// The person's approvals for the rest of the session, as allow rules.
     pub(crate) approvals: Vec<Rule>,
     /// True if a secret was read; `None` until the first check.
@@ -84,7 +84,7 @@ pub(crate) struct SessionOverrides {
     /// The lists that the model was last told of, if it is still shown older ones.
     pub(crate) told: Option<Arc<NameListing>>,
     /// Models that are no longer used.
-    gone: Vec<Arc<dyn Model>>,
+    unused_models: Vec<Arc<dyn Model>>,
 }
 
 /// The skills that triggers activated in a session, on the path to its leaf.
@@ -136,33 +136,34 @@ struct OverrideBackup {
 impl SessionOverrides {
     /// Estimates the tokens of the messages.
     pub(crate) fn estimate(&mut self, messages: MessageList) -> u64 {
-        self.estimate.get_or_insert_default().take(messages)
+        self.estimate.get_or_insert_default().update(messages)
     }
 }
 
-static NOTHING_CHOSEN: SessionOverrides = SessionOverrides {
+static NO_OVERRIDES: SessionOverrides = SessionOverrides {
     turn_model: None,
     model: None,
     thinking: Thinking::Off,
-    active_tools: ToolLimit::NOT,
-    compact: None,
+    active_tools: ToolLimit::NONE,
+    compact_request: None,
     steering: Vec::new(),
-    before_prompt: None,
+    prompt_backup: None,
     estimate: None,
-    summed_up: None,
-    sent: RequestLog::NOTHING,
+    size_after_compaction: None,
+    request_log: RequestLog::EMPTY,
     approvals: Vec::new(),
     secret_read: None,
     skills: None,
     told: None,
-    gone: Vec::new(),
+    unused_models: Vec::new(),
 };
 
 impl SessionState {
     /// Begins a run. From now on, entries of others wait for its safe moments.
     pub(crate) fn begin_run(&mut self, cancel: CancellationToken) {
-        let run = ActiveRun { cancel, at_work: vec![], waiting: vec![], ended: None };
-        self.under_way = Some(Box::new(run));
+        let run =
+            ActiveRun { cancel, running_calls: vec![], pending_entries: vec![], end_reason: None };
+        self.active_run = Some(Box::new(run));
     }
 
     /// Ends the run and adds the waiting entries. Returns these entries.
@@ -172,46 +173,46 @@ impl SessionState {
     ) -> Result<Vec<Arc<Entry>>, StoreError> {
         let writable = self.check_writable().is_ok();
         let settled = if writable { self.add_pending_entries() } else { vec![] };
-        self.under_way = None;
+        self.active_run = None;
         if writable {
             self.record(end());
-            self.commit_behind()?;
+            self.commit_and_start_sync()?;
         }
         Ok(settled)
     }
 
     /// Takes the model that was set for the run alone, and other unused models. The caller drops them
     /// outside the lock, because the drop of a model may call the session.
-    pub(crate) fn take_gone_models(&mut self) -> Vec<Arc<dyn Model>> {
-        let Some(chosen) = &mut self.chosen else { return vec![] };
-        let gone = std::mem::take(&mut chosen.gone);
+    pub(crate) fn take_unused_models(&mut self) -> Vec<Arc<dyn Model>> {
+        let Some(chosen) = &mut self.overrides else { return vec![] };
+        let gone = std::mem::take(&mut chosen.unused_models);
         gone.into_iter().chain(chosen.turn_model.take()).collect()
     }
 
     /// True during a run.
     pub(crate) fn is_busy(&self) -> bool {
-        self.under_way.is_some()
+        self.active_run.is_some()
     }
 
     /// Aborts the current run. Returns true if there was one.
     pub(crate) fn abort(&self) -> bool {
-        self.under_way.as_ref().inspect(|run| run.cancel.cancel()).is_some()
+        self.active_run.as_ref().inspect(|run| run.cancel.cancel()).is_some()
     }
 
     /// Ends the current run with a reason, which its end reports. Returns true if there was a run. The
     /// first reason counts; after an abort, none does.
     pub(crate) fn end_run(&mut self, why: String) -> bool {
-        let Some(run) = &mut self.under_way else { return false };
+        let Some(run) = &mut self.active_run else { return false };
         if !run.cancel.is_cancelled() {
-            run.ended = Some(why);
+            run.end_reason = Some(why);
             run.cancel.cancel();
         }
         true
     }
 
     /// The reason of a hook that ended the current run, if one did.
-    pub(crate) fn ended(&self) -> Option<String> {
-        self.under_way.as_ref()?.ended.clone()
+    pub(crate) fn end_reason(&self) -> Option<String> {
+        self.active_run.as_ref()?.end_reason.clone()
     }
 
     /// Adds an entry: at once, or at the next safe moment of the current run. Returns its id.
@@ -219,13 +220,13 @@ impl SessionState {
         self.check_writable()?;
         if self.is_busy() {
             let id = self.next_id();
-            if let Some(run) = &mut self.under_way {
-                run.waiting.push(PendingEntry { id: id.clone(), body, by });
+            if let Some(run) = &mut self.active_run {
+                run.pending_entries.push(PendingEntry { id: id.clone(), body, by });
             }
             return Ok(id);
         }
         let entry = self.append(body);
-        self.commit_behind()?;
+        self.commit_and_start_sync()?;
         Ok(entry.id().clone())
     }
 
@@ -257,75 +258,80 @@ impl SessionState {
 
     /// Adds the waiting entries at a safe moment. Returns these entries.
     pub(crate) fn add_pending_entries(&mut self) -> Vec<Arc<Entry>> {
-        if let Some(chosen) = &mut self.chosen {
-            chosen.gone.extend(chosen.before_prompt.take().and_then(|before| before.model));
+        if let Some(chosen) = &mut self.overrides {
+            chosen
+                .unused_models
+                .extend(chosen.prompt_backup.take().and_then(|before| before.model));
         }
-        let waiting = self.under_way.as_mut().map(|run| std::mem::take(&mut run.waiting));
+        let waiting = self.active_run.as_mut().map(|run| std::mem::take(&mut run.pending_entries));
         let waiting = waiting.unwrap_or_default();
-        waiting.into_iter().map(|PendingEntry { id, body, .. }| self.append_as(id, body)).collect()
+        waiting
+            .into_iter()
+            .map(|PendingEntry { id, body, .. }| self.append_with_id(id, body))
+            .collect()
     }
 
     /// Drops the entries and settings of a prompt that is dropped.
-    pub(crate) fn forget_prompt(&mut self) {
-        if let Some(run) = &mut self.under_way {
-            run.waiting.retain(|waiting| waiting.by != EntrySource::Prompt);
+    pub(crate) fn drop_prompt(&mut self) {
+        if let Some(run) = &mut self.active_run {
+            run.pending_entries.retain(|waiting| waiting.by != EntrySource::Prompt);
         }
-        if let Some(chosen) = &mut self.chosen
-            && let Some(before) = chosen.before_prompt.take()
+        if let Some(chosen) = &mut self.overrides
+            && let Some(before) = chosen.prompt_backup.take()
         {
             let OverrideBackup { model, thinking, active_tools } = *before;
-            chosen.gone.extend(std::mem::replace(&mut chosen.model, model));
+            chosen.unused_models.extend(std::mem::replace(&mut chosen.model, model));
             (chosen.thinking, chosen.active_tools) = (thinking, active_tools);
         }
-        if let Some(chosen) = &mut self.chosen {
+        if let Some(chosen) = &mut self.overrides {
             chosen.steering.retain(|(by, _)| *by != EntrySource::Prompt);
         }
     }
 
     /// Marks calls as running, besides those that already run.
     pub(crate) fn mark_calls_running(&mut self, calls: impl Iterator<Item = SmolStr>) {
-        if let Some(run) = &mut self.under_way {
-            run.at_work.extend(calls);
+        if let Some(run) = &mut self.active_run {
+            run.running_calls.extend(calls);
         }
     }
 
     /// Marks that no call of the run is running any more.
-    pub(crate) fn rest(&mut self) {
-        if let Some(run) = &mut self.under_way {
-            run.at_work.clear();
+    pub(crate) fn clear_running_calls(&mut self) {
+        if let Some(run) = &mut self.active_run {
+            run.running_calls.clear();
         }
     }
 
     /// True if a call was permitted to run.
-    pub(crate) fn is_at_work(&self, call: &SmolStr) -> bool {
-        self.under_way.as_ref().is_some_and(|run| run.at_work.contains(call))
+    pub(crate) fn is_call_running(&self, call: &SmolStr) -> bool {
+        self.active_run.as_ref().is_some_and(|run| run.running_calls.contains(call))
     }
 
     /// The skills that triggers activated.
     pub(crate) fn active_skills(&mut self) -> Arc<ActiveSkills> {
-        if let Some(known) = &self.choices().skills {
+        if let Some(known) = &self.overrides().skills {
             return known.clone();
         }
         let active = Arc::new(ActiveSkills::of(&self.tree.path()));
-        self.choose().skills = Some(active.clone());
+        self.overrides_mut().skills = Some(active.clone());
         active
     }
 
     /// The overrides of this session.
-    pub(crate) fn choices(&self) -> &SessionOverrides {
-        self.chosen.as_deref().unwrap_or(&NOTHING_CHOSEN)
+    pub(crate) fn overrides(&self) -> &SessionOverrides {
+        self.overrides.as_deref().unwrap_or(&NO_OVERRIDES)
     }
 
     /// The overrides of this session, to be changed.
-    pub(crate) fn choose(&mut self) -> &mut SessionOverrides {
-        self.chosen.get_or_insert_default()
+    pub(crate) fn overrides_mut(&mut self) -> &mut SessionOverrides {
+        self.overrides.get_or_insert_default()
     }
 
     /// The overrides, to be changed by a source. A backup is made first if the source is the prompt.
-    pub(crate) fn choose_by(&mut self, by: EntrySource) -> &mut SessionOverrides {
-        let chosen = self.choose();
-        if by == EntrySource::Prompt && chosen.before_prompt.is_none() {
-            chosen.before_prompt = Some(Box::new(OverrideBackup {
+    pub(crate) fn overrides_mut_by(&mut self, by: EntrySource) -> &mut SessionOverrides {
+        let chosen = self.overrides_mut();
+        if by == EntrySource::Prompt && chosen.prompt_backup.is_none() {
+            chosen.prompt_backup = Some(Box::new(OverrideBackup {
                 model: chosen.model.clone(),
                 thinking: chosen.thinking,
                 active_tools: chosen.active_tools.clone(),
@@ -335,30 +341,30 @@ impl SessionState {
     }
 
     /// Forgets the last requests: no handler or listener looks at replies any more.
-    pub(crate) fn forget_sent(&mut self) {
-        if let Some(chosen) = &mut self.chosen {
-            chosen.sent = RequestLog::NOTHING;
+    pub(crate) fn clear_request_log(&mut self) {
+        if let Some(chosen) = &mut self.overrides {
+            chosen.request_log = RequestLog::EMPTY;
         }
     }
 
     /// Takes the steering texts for the current run.
     pub(crate) fn take_steering(&mut self) -> Vec<Content> {
-        let steering = self.chosen.as_mut().map(|chosen| std::mem::take(&mut chosen.steering));
+        let steering = self.overrides.as_mut().map(|chosen| std::mem::take(&mut chosen.steering));
         steering.unwrap_or_default().into_iter().map(|(_, content)| content).collect()
     }
 
     /// Adds a steering text for the current run.
     pub(crate) fn steer(&mut self, content: Content, by: EntrySource) {
-        self.choose().steering.push((by, content));
+        self.overrides_mut().steering.push((by, content));
     }
 
     /// True if the current run has steering texts.
-    pub(crate) fn is_steered(&self) -> bool {
-        !self.choices().steering.is_empty()
+    pub(crate) fn has_steering(&self) -> bool {
+        !self.overrides().steering.is_empty()
     }
 
     /// Takes the request for a compaction, with its instructions.
-    pub(crate) fn take_compact(&mut self) -> Option<String> {
-        self.chosen.as_mut()?.compact.take()
+    pub(crate) fn take_compact_request(&mut self) -> Option<String> {
+        self.overrides.as_mut()?.compact_request.take()
     }
 }

@@ -29,12 +29,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Budget {
     /// The owner of the budget, in words.
-    whose: &'static str,
+    owner_word: &'static str,
     pub(crate) max_usd: Option<f64>,
     pub(crate) max_tokens: Option<u64>,
     spent: Mutex<Spending>,
     /// Notified when a slot is given back.
-    pub(crate) settled: Notify,
+    pub(crate) slot_released: Notify,
 }
 
 /// The spending so far.
@@ -44,12 +44,12 @@ pub(crate) struct Spending {
     /// `None` once a price was unknown.
     pub(crate) cost: Option<f64>,
     /// The number of requests in progress.
-    out: u32,
+    requests_in_progress: u32,
     /// The dearest reply so far, from which the cost of a request in progress is estimated.
     dearest_usd: f64,
     largest_tokens: u64,
     /// The reserved amount that is not spent yet.
-    pub(crate) aside: Amount,
+    pub(crate) reserved: Amount,
 }
 
 /// Money and tokens.
@@ -60,14 +60,14 @@ pub(crate) struct Amount {
 }
 
 impl Amount {
-    pub(crate) fn less(self, part: Amount) -> Amount {
+    pub(crate) fn minus(self, part: Amount) -> Amount {
         Amount {
             usd: (self.usd - part.usd).max(0.0),
             tokens: self.tokens.saturating_sub(part.tokens),
         }
     }
 
-    pub(crate) fn and(self, more: Amount) -> Amount {
+    pub(crate) fn plus(self, more: Amount) -> Amount {
         Amount { usd: self.usd + more.usd, tokens: self.tokens.saturating_add(more.tokens) }
     }
 }
@@ -76,9 +76,9 @@ impl Amount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FundedBy {
     /// A reservation. The request spends no more than the reserved amount, which is available for it.
-    FromShare,
+    Reserved,
     /// The part of the budget that is not reserved.
-    FromRest,
+    Unreserved,
 }
 
 impl Budget {
@@ -86,16 +86,26 @@ impl Budget {
         Budget::of("run", limits.max_budget_usd, limits.max_tokens)
     }
 
-    pub(crate) fn of(whose: &'static str, max_usd: Option<f64>, max_tokens: Option<u64>) -> Self {
+    pub(crate) fn of(
+        owner_word: &'static str,
+        max_usd: Option<f64>,
+        max_tokens: Option<u64>,
+    ) -> Self {
         let spent = Spending {
             usage: Usage::default(),
             cost: Some(0.0),
-            out: 0,
+            requests_in_progress: 0,
             dearest_usd: 0.0,
             largest_tokens: 0,
-            aside: Amount::default(),
+            reserved: Amount::default(),
         };
-        Budget { whose, max_usd, max_tokens, spent: Mutex::new(spent), settled: Notify::new() }
+        Budget {
+            owner_word,
+            max_usd,
+            max_tokens,
+            spent: Mutex::new(spent),
+            slot_released: Notify::new(),
+        }
     }
 
     pub(crate) fn spent(&self) -> Spending {
@@ -119,12 +129,12 @@ impl Budget {
         spent.cost = spent.cost.zip(cost).map(|(so_far, more)| so_far + more);
         spent.dearest_usd = spent.dearest_usd.max(cost.unwrap_or(0.0));
         spent.largest_tokens = spent.largest_tokens.max(usage.total());
-        spent.aside = spent.aside.less(was_aside);
+        spent.reserved = spent.reserved.minus(was_aside);
     }
 
     /// The reason why no further request may be sent; `None` if one may.
-    pub(crate) fn exhausted(&self, spent: &Spending, paid: FundedBy) -> Option<String> {
-        let (whose, aside) = (self.whose, spent.aside_for_others(paid));
+    pub(crate) fn exhaustion_reason(&self, spent: &Spending, paid: FundedBy) -> Option<String> {
+        let (whose, aside) = (self.owner_word, spent.reserved_for_others(paid));
         let tokens = spent.usage.total();
         if let Some(max) = self.max_tokens.filter(|max| tokens.saturating_add(aside.tokens) >= *max)
         {
@@ -152,25 +162,26 @@ impl Budget {
     /// the dearest reply so far. Until a reply has cost something, the estimate is unknown, and any request
     /// in progress makes this true.
     fn is_tight(&self, spent: &Spending, paid: FundedBy) -> bool {
-        let aside = spent.aside_for_others(paid);
-        let tokens = spent.largest_tokens.saturating_mul(2 * u64::from(spent.out));
-        let usd = spent.dearest_usd * 2.0 * f64::from(spent.out);
+        let aside = spent.reserved_for_others(paid);
+        let tokens = spent.largest_tokens.saturating_mul(2 * u64::from(spent.requests_in_progress));
+        let usd = spent.dearest_usd * 2.0 * f64::from(spent.requests_in_progress);
         let used = spent.usage.total().saturating_add(aside.tokens);
         let over = |max: u64| tokens == 0 || used.saturating_add(tokens) >= max;
         let dear = |max: f64| usd <= 0.0 || spent.cost.unwrap_or(max) + aside.usd + usd >= max;
-        spent.out > 0 && (self.max_tokens.is_some_and(over) || self.max_usd.is_some_and(dear))
+        spent.requests_in_progress > 0
+            && (self.max_tokens.is_some_and(over) || self.max_usd.is_some_and(dear))
     }
 
-    async fn take(&self, paid: FundedBy) -> Result<(), String> {
+    async fn acquire_slot(&self, paid: FundedBy) -> Result<(), String> {
         loop {
-            let settled = self.settled.notified();
+            let settled = self.slot_released.notified();
             {
                 let mut spent = self.lock();
-                if let Some(why) = self.exhausted(&spent, paid) {
+                if let Some(why) = self.exhaustion_reason(&spent, paid) {
                     return Err(why);
                 }
                 if !self.is_tight(&spent, paid) {
-                    spent.out += 1;
+                    spent.requests_in_progress += 1;
                     return Ok(());
                 }
             }
@@ -178,17 +189,17 @@ impl Budget {
         }
     }
 
-    fn give_back(&self) {
-        self.lock().out -= 1;
-        self.settled.notify_waiters();
+    fn release_slot(&self) {
+        self.lock().requests_in_progress -= 1;
+        self.slot_released.notify_waiters();
     }
 }
 
 impl Spending {
-    fn aside_for_others(&self, paid: FundedBy) -> Amount {
+    fn reserved_for_others(&self, paid: FundedBy) -> Amount {
         match paid {
-            FundedBy::FromShare => Amount::default(),
-            FundedBy::FromRest => self.aside,
+            FundedBy::Reserved => Amount::default(),
+            FundedBy::Unreserved => self.reserved,
         }
     }
 }
@@ -216,16 +227,16 @@ impl BudgetScope {
 
 /// Every budget that spending in this context is charged to, the nearest first: its reservations, its run,
 /// then those of its parents. Each comes with the source of the money for a request from here.
-pub(crate) fn purses(cx: &Cx) -> impl Iterator<Item = (BudgetScope, FundedBy)> {
-    let mut paid = FundedBy::FromRest;
+pub(crate) fn charged_budgets(cx: &Cx) -> impl Iterator<Item = (BudgetScope, FundedBy)> {
+    let mut paid = FundedBy::Unreserved;
     let all = cx.lineage().flat_map(|cx| {
-        let shares = cx.shares().map(|share| BudgetScope::Share(share.clone()));
+        let shares = cx.reservations().map(|share| BudgetScope::Share(share.clone()));
         shares.chain(iter::once_with(|| BudgetScope::Run(cx.run.clone())))
     });
     all.map(move |purse| {
         let below = paid;
         if matches!(purse, BudgetScope::Share(_)) {
-            paid = FundedBy::FromShare;
+            paid = FundedBy::Reserved;
         }
         (purse, below)
     })
@@ -233,7 +244,7 @@ pub(crate) fn purses(cx: &Cx) -> impl Iterator<Item = (BudgetScope, FundedBy)> {
 
 /// True if any budget that this context is charged to has a limit.
 fn is_limited(cx: &Cx) -> bool {
-    let shares = |cx: &Cx| cx.shares().any(|share| share.budget.is_limited());
+    let shares = |cx: &Cx| cx.reservations().any(|share| share.budget.is_limited());
     cx.lineage().any(|cx| cx.run.budget.is_limited() || shares(cx))
 }
 
@@ -255,29 +266,30 @@ impl RequestSlot {
 
 impl Drop for RequestSlot {
     fn drop(&mut self) {
-        self.limited.iter().for_each(|purse| purse.budget().give_back());
+        self.limited.iter().for_each(|purse| purse.budget().release_slot());
     }
 }
 
 /// The reason why this run or a parent may send no further request; `None` if they may.
-pub(crate) fn exhausted(cx: &Cx) -> Option<String> {
+pub(crate) fn exhaustion_reason(cx: &Cx) -> Option<String> {
     if !is_limited(cx) {
         return None;
     }
-    purses(cx).find_map(|(purse, paid)| {
+    charged_budgets(cx).find_map(|(purse, paid)| {
         let budget = purse.budget();
-        budget.exhausted(&budget.lock(), paid)
+        budget.exhaustion_reason(&budget.lock(), paid)
     })
 }
 
 /// A slot without waiting, if no budget has a limit.
-pub(crate) fn free_leave(cx: &Cx) -> Option<RequestSlot> {
+pub(crate) fn slot_without_limits(cx: &Cx) -> Option<RequestSlot> {
     (!is_limited(cx)).then(|| RequestSlot { cx: cx.clone(), limited: vec![] })
 }
 
 /// Waits for a slot, or returns the reason why there is none. The topmost parent's budget is asked first.
-pub(crate) async fn leave(cx: &Cx, model: &Arc<dyn Model>) -> Result<RequestSlot, String> {
-    let mut limited: Vec<_> = purses(cx).filter(|(purse, _)| purse.budget().is_limited()).collect();
+pub(crate) async fn wait_for_slot(cx: &Cx, model: &Arc<dyn Model>) -> Result<RequestSlot, String> {
+    let mut limited: Vec<_> =
+        charged_budgets(cx).filter(|(purse, _)| purse.budget().is_limited()).collect();
     let has_price = || model.cost_usd(&Usage::default()).is_some();
     if limited.iter().any(|(purse, _)| purse.budget().max_usd.is_some()) && !has_price() {
         let name = model.name();
@@ -286,7 +298,7 @@ pub(crate) async fn leave(cx: &Cx, model: &Arc<dyn Model>) -> Result<RequestSlot
     limited.reverse();
     let mut leave = RequestSlot { cx: cx.clone(), limited: Vec::with_capacity(limited.len()) };
     for (purse, paid) in limited {
-        purse.budget().take(paid).await?;
+        purse.budget().acquire_slot(paid).await?;
         leave.limited.push(purse);
     }
     Ok(leave)
@@ -307,9 +319,9 @@ pub(crate) fn book(cx: &Cx, usage: Usage, cost: Option<f64>) {
     // The amount that the reservation below had set aside, for every budget up to the next reservation.
     let mut aside = Amount::default();
     for cx in cx.lineage() {
-        for share in cx.shares() {
+        for share in cx.reservations() {
             share.budget.add(usage, cost, aside);
-            aside = share.use_up(Amount { usd: cost.unwrap_or(0.0), tokens: usage.total() });
+            aside = share.deduct(Amount { usd: cost.unwrap_or(0.0), tokens: usage.total() });
         }
         cx.run.budget.add(usage, cost, aside);
     }

@@ -27,7 +27,7 @@ pub(crate) struct AnsweredRequest {
     outline: Arc<Outline>,
     limited: ToolLimit,
     /// The transforms that made its messages, each with its input.
-    shaped: Vec<(SmolStr, MessageList)>,
+    transforms: Vec<(SmolStr, MessageList)>,
 }
 
 /// The last answered request of each model; each model has its own cache.
@@ -35,10 +35,10 @@ pub(crate) struct AnsweredRequest {
 pub(crate) struct RequestLog(Vec<AnsweredRequest>);
 
 /// The number of models whose last request is kept.
-const MODELS: usize = 4;
+const MAX_MODELS: usize = 4;
 
 impl RequestLog {
-    pub(crate) const NOTHING: RequestLog = RequestLog(Vec::new());
+    pub(crate) const EMPTY: RequestLog = RequestLog(Vec::new());
 
     /// Takes the last answered request of this model.
     pub(crate) fn take(&mut self, model: &str) -> Option<AnsweredRequest> {
@@ -47,7 +47,7 @@ impl RequestLog {
     }
 
     pub(crate) fn remember(&mut self, answered: AnsweredRequest) {
-        if self.0.len() == MODELS {
+        if self.0.len() == MAX_MODELS {
             self.0.remove(0);
         }
         self.0.push(answered);
@@ -62,7 +62,7 @@ pub(crate) struct ToolLimit {
 }
 
 impl ToolLimit {
-    pub(crate) const NOT: ToolLimit = ToolLimit { to: None, by: SmolStr::new_static("") };
+    pub(crate) const NONE: ToolLimit = ToolLimit { to: None, by: SmolStr::new_static("") };
 
     fn hides(&self, tool: &str) -> bool {
         self.to.as_ref().is_some_and(|names| !names.iter().any(|name| name == tool))
@@ -72,7 +72,7 @@ impl ToolLimit {
 /// Messages as they were built, and the input of each transform that changed them.
 pub(crate) struct BuiltContext {
     pub(crate) messages: MessageList,
-    pub(crate) shaped: Vec<(SmolStr, MessageList)>,
+    pub(crate) transforms: Vec<(SmolStr, MessageList)>,
 }
 
 /// The parts before the conversation, in the order in which providers read them.
@@ -102,7 +102,7 @@ impl OutlinePart {
         OutlinePart { part: "system", tool: None, by: by.to_smolstr(), hash: hash(words) }
     }
 
-    fn says_the_same(&self, other: &OutlinePart) -> bool {
+    fn is_equal(&self, other: &OutlinePart) -> bool {
         self.hash == other.hash && self.part == other.part
     }
 }
@@ -115,23 +115,23 @@ fn hash(words: impl Hash) -> u64 {
 
 /// Builds the outline of a view.
 pub(crate) fn outline(face: &AgentView) -> Arc<Outline> {
-    let index = face.shown.as_ref().unwrap_or(&face.index);
-    let tools = face.tools.rows().flat_map(|row| {
+    let index = face.shown.as_ref().unwrap_or(&face.listing);
+    let tools = face.tools.entries().flat_map(|row| {
         let ToolSpec { name, description, schema } = &*row.spec;
         let schema = schema.to_string();
-        match face.lists(name) {
+        match face.listed_kind(name) {
             None => vec![OutlinePart::of_tool(name, &row.owner, (name, description, schema))],
             // The tool lists names; each name belongs to its own owner.
             Some(kind) => {
                 let own = OutlinePart::of_tool(name, &row.owner, (name, schema));
-                let listed = index
-                    .listed(kind)
-                    .map(|one| OutlinePart::of_tool(name, &one.owner, (&*one.name, &*one.words)));
+                let listed = index.listed(kind).map(|one| {
+                    OutlinePart::of_tool(name, &one.owner, (&*one.name, &*one.description))
+                });
                 listed.chain([own]).collect()
             }
         }
     });
-    let system = face.sections.iter().flat_map(|section| match section.lists {
+    let system = face.sections.iter().flat_map(|section| match section.listed_kind {
         None => vec![OutlinePart::of_system(&section.by, &section.text)],
         Some(kind) => {
             let names = index.listed(kind);
@@ -147,14 +147,14 @@ impl AnsweredRequest {
         request: Request,
         face: &AgentView,
         limited: ToolLimit,
-        shaped: Vec<(SmolStr, MessageList)>,
+        transforms: Vec<(SmolStr, MessageList)>,
     ) -> Self {
         AnsweredRequest {
             model: model.name().clone(),
             request,
             outline: face.outline(),
             limited,
-            shaped,
+            transforms,
         }
     }
 
@@ -163,27 +163,27 @@ impl AnsweredRequest {
     }
 
     /// The cache break that this request causes after the one before it, if it causes one.
-    pub(crate) fn broken_since(
+    pub(crate) fn find_cache_break(
         &self,
         before: &AnsweredRequest,
         model: &Arc<dyn Model>,
     ) -> Option<CacheBreak> {
-        let (part, by) = self.changer(before).or_else(|| {
-            let at = before.request.messages.ends_being(&self.request.messages)?;
-            Some(("messages", self.shaper(before, at)))
+        let (part, by) = self.find_prefix_change(before).or_else(|| {
+            let at = before.request.messages.first_difference(&self.request.messages)?;
+            Some(("messages", self.find_message_change(before, at)))
         })?;
         Some(CacheBreak { by, part, byte: model.break_at(&before.request, &self.request) })
     }
 
     /// The part before the conversation that changed, and the owner of the change.
-    fn changer(&self, before: &AnsweredRequest) -> Option<(&'static str, SmolStr)> {
+    fn find_prefix_change(&self, before: &AnsweredRequest) -> Option<(&'static str, SmolStr)> {
         let (then, now) = (&before.outline, &self.outline);
-        let is_same = |(then, now): &(&OutlinePart, &OutlinePart)| then.says_the_same(now);
+        let is_same = |(then, now): &(&OutlinePart, &OutlinePart)| then.is_equal(now);
         let same = then.iter().zip(now.iter()).take_while(is_same).count();
         let (then, now) = (&then[same..], &now[same..]);
         let (piece, limited) = match (then.first(), now.first()) {
             // The new part was further down before: a part in front of it is gone.
-            (Some(gone), Some(new)) if then.iter().any(|piece| piece.says_the_same(new)) => {
+            (Some(gone), Some(new)) if then.iter().any(|piece| piece.is_equal(new)) => {
                 (gone, &self.limited)
             }
             (_, Some(new)) => (new, &before.limited),
@@ -197,16 +197,16 @@ impl AnsweredRequest {
 
     /// The cause of a changed message at an index: the last transform that changed it on equal input, or
     /// the history itself.
-    fn shaper(&self, before: &AnsweredRequest, mut at: usize) -> SmolStr {
+    fn find_message_change(&self, before: &AnsweredRequest, mut at: usize) -> SmolStr {
         let stages = self.stages(before);
         for stage in stages.iter().rev() {
-            match stage.inherited(at) {
+            match stage.inherited_index(at) {
                 Some(given) => at = given,
                 None => return stage.name.clone(),
             }
         }
         let history = stages.first().map_or(&self.request.messages, |stage| stage.given.1);
-        match history.entries().nth(at).and_then(|entry| entry.in_context()) {
+        match history.entries().nth(at).and_then(|entry| entry.context_message()) {
             Some(Message::User(UserMessage { mark: UserMessageKind::Compaction, .. })) => {
                 "compaction".into()
             }
@@ -217,7 +217,7 @@ impl AnsweredRequest {
     /// The transforms of both requests, in order. A transform that changed nothing in one request has its
     /// input as its output there.
     fn stages<'a>(&'a self, before: &'a AnsweredRequest) -> Vec<TransformStage<'a>> {
-        let (mut then, mut now) = (before.shaped.as_slice(), self.shaped.as_slice());
+        let (mut then, mut now) = (before.transforms.as_slice(), self.transforms.as_slice());
         let mut stages: Vec<TransformStage<'a>> = vec![];
         loop {
             let has = |shaped: &[(SmolStr, MessageList)], name: &SmolStr| {
@@ -250,8 +250,8 @@ struct TransformStage<'a> {
 
 impl TransformStage<'_> {
     /// The index at which the inputs differ, if that difference explains the difference at `at`.
-    fn inherited(&self, at: usize) -> Option<usize> {
-        let differs = self.given.0.ends_being(self.given.1)?;
+    fn inherited_index(&self, at: usize) -> Option<usize> {
+        let differs = self.given.0.first_difference(self.given.1)?;
         let source = |given: &MessageList, made: &MessageList| {
             let entry = made.entries().nth(at)?;
             given.entries().position(|given| given.is_source_of(entry))

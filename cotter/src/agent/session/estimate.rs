@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The number of messages that are searched for a counted reply.
-const RECENT: usize = 256;
+const RECENT_MESSAGES: usize = 256;
 
 /// The size of a conversation after its compaction.
 #[derive(Clone, Copy)]
@@ -31,12 +31,12 @@ pub(crate) struct TokenEstimate {
 }
 
 impl TokenEstimate {
-    pub(crate) fn take(&mut self, messages: MessageList) -> u64 {
-        if messages.after(&self.of).is_none() {
+    pub(crate) fn update(&mut self, messages: MessageList) -> u64 {
+        if messages.entries_after(&self.of).is_none() {
             *self = TokenEstimate::default();
         }
-        let added = messages.after(&self.of).into_iter().flatten();
-        let added = added.filter_map(|entry| entry.in_context()).map(message_tokens);
+        let added = messages.entries_after(&self.of).into_iter().flatten();
+        let added = added.filter_map(|entry| entry.context_message()).map(message_tokens);
         self.tokens += added.sum::<u64>();
         self.of = messages;
         self.tokens
@@ -48,16 +48,17 @@ impl Session {
     /// messages, or an estimate of all messages.
     pub(crate) fn context_tokens(&self) -> u64 {
         let messages = self.messages();
-        counted(&messages).unwrap_or_else(|| self.state().choose().estimate(messages))
+        count_from_reply(&messages)
+            .unwrap_or_else(|| self.state().overrides_mut().estimate(messages))
     }
 }
 
 /// The provider's count of the last reply plus an estimate of the later messages. A reply from before a
-/// summary does not count. `None` if none of the last [`RECENT`] messages has a count.
-fn counted(messages: &MessageList) -> Option<u64> {
+/// summary does not count. `None` if none of the last [`RECENT_MESSAGES`] messages has a count.
+fn count_from_reply(messages: &MessageList) -> Option<u64> {
     let mut after = 0;
-    for entry in messages.entries().rev().take(RECENT) {
-        match entry.in_context() {
+    for entry in messages.entries().rev().take(RECENT_MESSAGES) {
+        match entry.context_message() {
             Some(Message::Assistant(reply))
                 if reply.usage.total() > 0 && !is_before_summary(messages, entry) =>
             {

@@ -37,7 +37,7 @@ pub(crate) fn recover(
     if last.ended {
         close_calls(state, &last);
     } else if let Some(interrupted) = last.interrupted(Timestamp::now()) {
-        state.pending = Some(Box::new(interrupted));
+        state.interrupted = Some(Box::new(interrupted));
         return Ok(());
     } else {
         close_inner_calls(state, &last);
@@ -47,14 +47,14 @@ pub(crate) fn recover(
             state.end_crashed(run.clone());
         }
         state.end_crashed(last.run.clone());
-        state.crashed = Some(last.run);
+        state.crashed_run = Some(last.run);
     }
-    state.commit_behind()
+    state.commit_and_start_sync()
 }
 
 impl SessionState {
     /// Gives up a question that could still be answered: its calls and its run are closed.
-    pub(crate) fn abandon(&mut self, interrupted: &InterruptedRun) {
+    pub(crate) fn close_interrupted(&mut self, interrupted: &InterruptedRun) {
         let last = LastRun { run: interrupted.run.clone(), ..LastRun::default() };
         close_calls(self, &last);
         self.end_crashed(interrupted.run.clone());
@@ -72,7 +72,7 @@ impl SessionState {
         if assistant.calls().next().is_none() {
             return vec![];
         }
-        let after = self.tree.upward().take_while(|entry| entry.id() != reply.id());
+        let after = self.tree.iter_to_root().take_while(|entry| entry.id() != reply.id());
         let answered: HashSet<_> = after
             .filter_map(|entry| match entry.message() {
                 Some(Message::ToolResult(result)) => Some(result.call_id.clone()),
@@ -89,13 +89,13 @@ impl SessionState {
         kind: ToolErrorKind,
         words: &str,
     ) -> Arc<Entry> {
-        let result = ToolResultMessage::closing(call, kind, words);
+        let result = ToolResultMessage::new_error(call, kind, words);
         self.append(EntryBody::Message(Message::ToolResult(result)))
     }
 }
 
 /// The outcome of a call that had started when the process died.
-fn unknown(run: &SmolStr, call: &SmolStr) -> Record {
+fn unknown_outcome(run: &SmolStr, call: &SmolStr) -> Record {
     Record::Outcome(OutcomeRow {
         at: Timestamp::now(),
         run: run.clone(),
@@ -114,15 +114,17 @@ fn close_inner_calls(state: &mut SessionState, last: &LastRun) {
     let is_models = |run: &SmolStr, call: &SmolStr| {
         *run == last.run && open.iter().any(|open| open.id == *call)
     };
-    for (run, call) in last.adrift.iter().rev().filter(|(run, call)| !is_models(run, call)) {
-        state.record(unknown(run, call));
+    for (run, call) in
+        last.calls_without_outcome.iter().rev().filter(|(run, call)| !is_models(run, call))
+    {
+        state.record(unknown_outcome(run, call));
     }
 }
 
 fn close_calls(state: &mut SessionState, last: &LastRun) {
     for call in state.open_calls() {
         if last.started.contains(&call.id) && !last.finished.contains(&call.id) {
-            state.record(unknown(&last.run, &call.id));
+            state.record(unknown_outcome(&last.run, &call.id));
             let words = "The outcome is unknown: the process ended while this call ran. \
                          It was not run again. Look before you repeat it.";
             state.close_call(&call, ToolErrorKind::Unavailable, words);
@@ -151,7 +153,7 @@ struct LastRun {
     /// The children's runs that have no end.
     nested: Vec<SmolStr>,
     /// Every call that had started and has no outcome, with its run.
-    adrift: Vec<(SmolStr, SmolStr)>,
+    calls_without_outcome: Vec<(SmolStr, SmolStr)>,
 }
 
 /// True if a run is a child's.
@@ -186,9 +188,9 @@ impl LastRun {
             let run = text(&value, "runId");
             if matches!(record.kind(), "ledger" | "outcome") {
                 let call = (run.clone(), text(&value, "callId"));
-                last.adrift.retain(|adrift| *adrift != call);
+                last.calls_without_outcome.retain(|adrift| *adrift != call);
                 if value["verdict"] == "pass" {
-                    last.adrift.push(call);
+                    last.calls_without_outcome.push(call);
                 }
             }
             match record.kind() {

@@ -7,7 +7,7 @@ use std::{
 
 use crate::agent::{
     cx::Cx,
-    session::budget::{Amount, Budget, BudgetScope, FundedBy, purses},
+    session::budget::{Amount, Budget, BudgetScope, FundedBy, charged_budgets},
 };
 
 /// The allowance of one task. Without a value, a task gets a fair part of the rest.
@@ -55,29 +55,29 @@ pub(crate) struct Reservation {
     pub(crate) budget: Budget,
     pub(crate) max_turns: Option<u32>,
     /// The reservation that this one is a part of.
-    pub(crate) within: Option<Arc<Reservation>>,
+    pub(crate) parent: Option<Arc<Reservation>>,
     /// The reserved amount that is not spent yet; equal in each budget of `at`.
-    rest: Mutex<Amount>,
-    at: Vec<BudgetScope>,
+    remaining: Mutex<Amount>,
+    budgets: Vec<BudgetScope>,
 }
 
 impl Reservation {
     /// Takes the usage of a reply out of the reserved amount. Returns the part of it that was reserved.
-    pub(crate) fn use_up(&self, used: Amount) -> Amount {
-        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_aside = rest.less(rest.less(used));
-        *rest = rest.less(used);
+    pub(crate) fn deduct(&self, used: Amount) -> Amount {
+        let mut rest = self.remaining.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_aside = rest.minus(rest.minus(used));
+        *rest = rest.minus(used);
         was_aside
     }
 
     /// Gives back the unspent amount.
     fn close(&self) {
-        let rest = self.use_up(Amount { usd: f64::INFINITY, tokens: u64::MAX });
-        for purse in &self.at {
+        let rest = self.deduct(Amount { usd: f64::INFINITY, tokens: u64::MAX });
+        for purse in &self.budgets {
             let mut spent = purse.budget().lock();
-            spent.aside = spent.aside.less(rest);
+            spent.reserved = spent.reserved.minus(rest);
             drop(spent);
-            purse.budget().settled.notify_waiters();
+            purse.budget().slot_released.notify_waiters();
         }
     }
 }
@@ -92,7 +92,7 @@ pub(crate) fn reserve(cx: &Cx, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShar
     // The budgets beyond a share already hold its amount as reserved. A share has every limit that the
     // budgets above it have.
     let mut is_within = true;
-    let near = purses(cx).take_while(|(purse, _)| {
+    let near = charged_budgets(cx).take_while(|(purse, _)| {
         let is_next = is_within;
         is_within = !matches!(purse, BudgetScope::Share(_));
         is_next
@@ -103,23 +103,29 @@ pub(crate) fn reserve(cx: &Cx, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShar
     let mut left = RemainingBudget::default();
     for (purse, spent) in at.iter().zip(&locked) {
         let budget = purse.budget();
-        if let Some(why) = budget.exhausted(spent, FundedBy::FromRest) {
+        if let Some(why) = budget.exhaustion_reason(spent, FundedBy::Unreserved) {
             return Err(why);
         }
-        let spent_usd = spent.cost.unwrap_or(f64::INFINITY) + spent.aside.usd;
-        let spent_tokens = spent.usage.total().saturating_add(spent.aside.tokens);
+        let spent_usd = spent.cost.unwrap_or(f64::INFINITY) + spent.reserved.usd;
+        let spent_tokens = spent.usage.total().saturating_add(spent.reserved.tokens);
         left.cap_usd(budget.max_usd.map(|max| max - spent_usd));
         left.cap_tokens(budget.max_tokens.map(|max| max.saturating_sub(spent_tokens)));
     }
-    let parts = left.parts(tasks)?;
+    let parts = left.split(tasks)?;
     for spent in &mut locked {
-        spent.aside = parts.iter().fold(spent.aside, |all, (_, part)| all.and(*part));
+        spent.reserved = parts.iter().fold(spent.reserved, |all, (_, part)| all.plus(*part));
     }
     drop(locked);
     let share = |(allowance, (budget, part)): (&TaskAllowance, (Budget, Amount))| {
         let rest = Mutex::new(part);
-        let (max_turns, within) = (allowance.max_turns, cx.share.clone());
-        BudgetShare(Arc::new(Reservation { budget, max_turns, within, rest, at: at.clone() }))
+        let (max_turns, within) = (allowance.max_turns, cx.reservation.clone());
+        BudgetShare(Arc::new(Reservation {
+            budget,
+            max_turns,
+            parent: within,
+            remaining: rest,
+            budgets: at.clone(),
+        }))
     };
     Ok(tasks.iter().zip(parts).map(share).collect())
 }
@@ -141,7 +147,7 @@ impl RemainingBudget {
     }
 
     /// The budget of each task, with the amount to reserve for it.
-    fn parts(&self, tasks: &[TaskAllowance]) -> Result<Vec<(Budget, Amount)>, String> {
+    fn split(&self, tasks: &[TaskAllowance]) -> Result<Vec<(Budget, Amount)>, String> {
         let named: f64 = tasks.iter().filter_map(|task| task.max_budget_usd).sum();
         let unnamed = tasks.iter().filter(|task| task.max_budget_usd.is_none()).count();
         let fair_usd = match self.usd {
@@ -155,7 +161,7 @@ impl RemainingBudget {
             Some(usd) if unnamed > 0 && usd - named <= 0.0 => {
                 return Err("the tasks with a sum of their own want all that is left".into());
             }
-            usd => usd.map(|usd| (usd - named) / count(unnamed + 1)),
+            usd => usd.map(|usd| (usd - named) / count_as_f64(unnamed + 1)),
         };
         let shares = u64::try_from(tasks.len()).unwrap_or(u64::MAX).saturating_add(1);
         let fair_tokens = self.tokens.map(|tokens| tokens / shares);
@@ -169,6 +175,6 @@ impl RemainingBudget {
     }
 }
 
-fn count(tasks: usize) -> f64 {
+fn count_as_f64(tasks: usize) -> f64 {
     f64::from(u32::try_from(tasks).unwrap_or(u32::MAX))
 }

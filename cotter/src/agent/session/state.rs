@@ -15,7 +15,7 @@ use crate::{
     history::{
         entry::{Entries, Entry, EntryBody, SessionHeader, Timestamp},
         ledger::Record,
-        line_format::moment,
+        line_format::parse_timestamp,
         store::{LineKind, Log, NoLog, Store, StoreError, StoreLine, SyncFuture},
         tree::Tree,
     },
@@ -33,30 +33,30 @@ pub(crate) struct SessionState {
     pub(super) next_entry: u64,
     pub(crate) next_run: u32,
     /// The generation whose table of hooks was stored last.
-    pub(crate) table: Option<u64>,
-    pub(crate) pending: Option<Box<InterruptedRun>>,
+    pub(crate) stored_table: Option<u64>,
+    pub(crate) interrupted: Option<Box<InterruptedRun>>,
     /// The run that was given its missing end when the session was opened.
-    pub(crate) crashed: Option<SmolStr>,
+    pub(crate) crashed_run: Option<SmolStr>,
     pub(crate) diagnostics: Vec<String>,
     read_only: Option<String>,
-    pub(super) under_way: Option<Box<ActiveRun>>,
+    pub(super) active_run: Option<Box<ActiveRun>>,
     /// The lists that the model was shown.
     pub(crate) shown: Option<Arc<NameListing>>,
-    pub(super) chosen: Option<Box<SessionOverrides>>,
+    pub(super) overrides: Option<Box<SessionOverrides>>,
 }
 
 impl SessionState {
     pub(crate) fn create(store: &dyn Store, header: SessionHeader) -> Result<Self, StoreError> {
         let log = store.create(&header)?;
-        Ok(SessionState::with(header, log))
+        Ok(SessionState::new(header, log))
     }
 
     /// A session that is not stored.
     pub(crate) fn unstored(header: SessionHeader) -> Self {
-        SessionState::with(header, Box::new(NoLog))
+        SessionState::new(header, Box::new(NoLog))
     }
 
-    fn with(header: SessionHeader, log: Box<dyn Log>) -> Self {
+    fn new(header: SessionHeader, log: Box<dyn Log>) -> Self {
         SessionState {
             header,
             tree: Tree::default(),
@@ -65,21 +65,21 @@ impl SessionState {
             unsynced: false,
             next_entry: 1,
             next_run: 1,
-            table: None,
-            pending: None,
-            crashed: None,
+            stored_table: None,
+            interrupted: None,
+            crashed_run: None,
             diagnostics: vec![],
             read_only: None,
-            under_way: None,
+            active_run: None,
             shown: None,
-            chosen: None,
+            overrides: None,
         }
     }
 
     /// Opens a stored session. Calls and runs that a killed process left open are closed.
     pub(crate) fn open(store: &dyn Store, id: &str) -> Result<Self, StoreError> {
         let opened = store.open(id)?;
-        let mut state = SessionState::with(opened.header, opened.log);
+        let mut state = SessionState::new(opened.header, opened.log);
         state.diagnostics = opened.diagnostics;
         state.read_only = opened.read_only;
         state.next_entry = next_id(&opened.entries);
@@ -112,7 +112,7 @@ impl SessionState {
     /// Adds an entry after the leaf. The next commit stores it.
     pub(crate) fn append(&mut self, body: EntryBody) -> Arc<Entry> {
         let id = self.next_id();
-        self.append_as(id, body)
+        self.append_with_id(id, body)
     }
 
     pub(super) fn next_id(&mut self) -> SmolStr {
@@ -120,9 +120,9 @@ impl SessionState {
         entry_id(self.next_entry - 1)
     }
 
-    pub(super) fn append_as(&mut self, id: SmolStr, body: EntryBody) -> Arc<Entry> {
+    pub(super) fn append_with_id(&mut self, id: SmolStr, body: EntryBody) -> Arc<Entry> {
         let given = match &body {
-            EntryBody::Custom(fields) => fields.get("timestamp").and_then(moment),
+            EntryBody::Custom(fields) => fields.get("timestamp").and_then(parse_timestamp),
             _ => None,
         };
         let at = given.unwrap_or_else(Timestamp::now);
@@ -130,7 +130,7 @@ impl SessionState {
         self.staged.push(StoreLine(LineKind::Entry(entry.clone())));
         self.tree.append(entry.clone());
         if matches!(entry.body(), EntryBody::SkillActive { .. } | EntryBody::Leaf(_))
-            && let Some(chosen) = &mut self.chosen
+            && let Some(chosen) = &mut self.overrides
         {
             chosen.skills = None;
         }
@@ -172,7 +172,7 @@ impl SessionState {
     }
 
     /// Stores the staged lines and starts a sync without waiting for it.
-    pub(crate) fn commit_behind(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn commit_and_start_sync(&mut self) -> Result<(), StoreError> {
         self.commit()?;
         if std::mem::take(&mut self.unsynced) {
             self.log.sync_behind();

@@ -31,28 +31,28 @@ fn own_files(call: &ToolPreEvent, cx: &Cx) -> Verdict {
         return Verdict::block(format!("{} is closed to every call", path.display()));
     }
     let mut named = facts.reads.iter().chain(&facts.writes);
-    match named.find(|path| is_another_name(path, workspace)) {
+    match named.find(|path| is_hard_link_to_closed(path, workspace)) {
         Some(path) => {
             let shown = crate::fs::paths::shown(path, workspace);
             Verdict::block(format!("{shown} is another name of what is closed to every call"))
         }
-        None => above(call, workspace),
+        None => check_parent_folders(call, workspace),
     }
 }
 
 /// The limit of files that are compared in the search for a hard link.
-const MOST: usize = 20_000;
+const MAX_COMPARED_FILES: usize = 20_000;
 
 /// True if a file with several names (hard links) is one of the closed files.
 #[cfg(unix)]
-fn is_another_name(path: &Path, workspace: &Workspace) -> bool {
+fn is_hard_link_to_closed(path: &Path, workspace: &Workspace) -> bool {
     use std::{fs, os::unix::fs::MetadataExt};
     let Ok(about) = fs::metadata(path) else { return false };
     if !about.is_file() || about.nlink() < 2 {
         return false;
     }
     let mut left: Vec<_> = workspace.closed().map(Path::to_owned).collect();
-    for _ in 0..MOST {
+    for _ in 0..MAX_COMPARED_FILES {
         let Some(path) = left.pop() else { return false };
         match fs::symlink_metadata(&path) {
             Ok(found) if found.is_dir() => {
@@ -74,7 +74,7 @@ fn is_another_name(_: &Path, _: &Workspace) -> bool {
 
 /// Asks if a call could move a folder that contains a closed file. Also asks if an unconfined command could
 /// read such a folder, its working folder included.
-fn above(call: &ToolPreEvent, workspace: &Workspace) -> Verdict {
+fn check_parent_folders(call: &ToolPreEvent, workspace: &Workspace) -> Verdict {
     let facts = &call.facts;
     let holds = |path: &Path| workspace.closed().any(|closed| closed.starts_with(path));
     let is_root = |path: &Path| workspace.write_roots().any(|root| root == path);

@@ -25,7 +25,7 @@ const DEFAULT_LINES: usize = 2000;
 /// The length limit of a shown line, in characters.
 const LINE_CHARS: usize = 2000;
 /// The space reserved for the line that says how to continue, in bytes.
-const GO_ON_BYTES: usize = 80;
+const CONTINUE_LINE_BYTES: usize = 80;
 /// The size limit of a picture, in bytes.
 const PICTURE_BYTES: u64 = 5 * 1024 * 1024;
 
@@ -105,10 +105,10 @@ impl ReadRequest {
             return refused(format!("{shown} is a folder; `list` shows what is in it"));
         }
         if !about.is_file() {
-            return refused(format!("{shown} is {}, not a file", other_kind(&about)));
+            return refused(format!("{shown} is {}, not a file", describe_special_file(&about)));
         }
         // The stamp describes the file as it was shown, even if the file changes meanwhile.
-        let note = |held: Option<&[u8]>| seen.note(&self.path, FileStamp::of(&about, held));
+        let note = |held: Option<&[u8]>| seen.record(&self.path, FileStamp::of(&about, held));
         if let Some(media_type) = picture(&self.path) {
             let output = show_picture(file, about.len(), media_type, shown)?;
             note(None);
@@ -119,7 +119,7 @@ impl ReadRequest {
         let head = if is_long { HEAD_BYTES } else { COMPARED_BYTES };
         (&file).take(head).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
         note((!is_long).then_some(&*bytes));
-        if let Some(kind) = not_text(&bytes) {
+        if let Some(kind) = detect_binary(&bytes) {
             return refused(format!("{shown} is not text: {kind}, {} bytes", about.len()));
         }
         if is_long {
@@ -164,7 +164,8 @@ impl ReadRequest {
             let words = String::from_utf8_lossy(line.trim_ascii_end());
             let line = format!("{number:>6}\t{}\n", crate::text::clip(&words, LINE_CHARS));
             // A page has at least one line; otherwise the model could not continue.
-            let is_full = !text.is_empty() && text.len() + line.len() + GO_ON_BYTES > self.bytes;
+            let is_full =
+                !text.is_empty() && text.len() + line.len() + CONTINUE_LINE_BYTES > self.bytes;
             if is_full || number >= self.offset.saturating_add(self.limit) {
                 text.push_str(&format!("… more follows; go on with offset {number}\n"));
                 return Ok(text.into());
@@ -187,7 +188,7 @@ impl ReadRequest {
 const HEAD_BYTES: u64 = 8 * 1024;
 
 /// The first bytes of known file types, with a description.
-const KINDS: [(&[u8], &str); 16] = [
+const FILE_SIGNATURES: [(&[u8], &str); 16] = [
     (b"\x7fELF", "a program"),
     (b"MZ", "a program"),
     (b"\xcf\xfa\xed\xfe", "a program"),
@@ -207,17 +208,17 @@ const KINDS: [(&[u8], &str); 16] = [
 ];
 
 /// Returns the type of a file that begins with `start`; `None` if it is text.
-fn not_text(start: &[u8]) -> Option<&'static str> {
+fn detect_binary(start: &[u8]) -> Option<&'static str> {
     let head = &start[..start.len().min(HEAD_BYTES as usize)];
     if !head.contains(&0) && !head.starts_with(b"%PDF-") {
         return None;
     }
-    let known = KINDS.iter().find(|(start, _)| head.starts_with(start));
+    let known = FILE_SIGNATURES.iter().find(|(start, _)| head.starts_with(start));
     Some(known.map_or("binary data", |(_, kind)| kind))
 }
 
 /// Returns the type of a path that is neither a file nor a folder.
-fn other_kind(about: &Metadata) -> &'static str {
+fn describe_special_file(about: &Metadata) -> &'static str {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;

@@ -57,7 +57,7 @@ fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSess
             // parsed as JSON.
             let ended = end < file.len();
             let text = all_text || std::str::from_utf8(line).is_ok();
-            let taken = if text { loaded.take(line, raw, ended) } else { Err("not UTF-8") };
+            let taken = if text { loaded.add_line(line, raw, ended) } else { Err("not UTF-8") };
             if let Err(what) = taken {
                 let torn = if ended { "" } else { " (the file ends within it)" };
                 loaded.diagnostics.push(format!("{number}: {what}{torn}"));
@@ -69,7 +69,7 @@ fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSess
 }
 
 /// Returns the text of the first message in the first lines of a file.
-pub(crate) fn first_words(bytes: &[u8]) -> Option<String> {
+pub(crate) fn first_message_text(bytes: &[u8]) -> Option<String> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let messages = lines.filter(|line| line.starts_with(b"{\"type\":\"message\""));
     let texts = messages.filter_map(|line| match wire::read_body(EntryKind::Message, line).1 {
@@ -80,7 +80,7 @@ pub(crate) fn first_words(bytes: &[u8]) -> Option<String> {
 }
 
 /// Returns the last session name in some lines; `Some(None)` if the name was removed.
-pub(crate) fn last_name(bytes: &[u8]) -> Option<Option<String>> {
+pub(crate) fn last_session_name(bytes: &[u8]) -> Option<Option<String>> {
     let lines = bytes.rsplit(|byte| *byte == b'\n');
     let mut names = lines.filter(|line| line.starts_with(b"{\"type\":\"session_info\""));
     names.find_map(|line| match wire::read_body(EntryKind::SessionInfo, line).1 {
@@ -95,33 +95,38 @@ impl LoadedSession {
         Tree::load(self.entries.clone(), |_| {}).path()
     }
 
-    fn take(&mut self, line: &[u8], raw: RawLine, ended: bool) -> Result<(), &'static str> {
+    fn add_line(&mut self, line: &[u8], raw: RawLine, ended: bool) -> Result<(), &'static str> {
         let head = if ended { head_by_position(line) } else { None };
-        let Some(head) = head else { return self.take_slowly(line, raw) };
+        let Some(head) = head else { return self.add_parsed_line(line, raw) };
         match head {
             LineHead::Entry { kind, id, parent } => {
-                self.entries.push(Arc::new(Entry::lazy(id, parent, kind, raw)));
+                self.entries.push(Arc::new(Entry::from_raw_line(id, parent, kind, raw)));
             }
-            LineHead::Record(kind) => self.record(kind, line, raw),
+            LineHead::Record(kind) => self.add_record(kind, line, raw),
         }
         Ok(())
     }
 
     /// Reads a line whose keys are not in the fixed order, or that is not JSON.
-    fn take_slowly(&mut self, line: &[u8], raw: RawLine) -> Result<(), &'static str> {
+    fn add_parsed_line(&mut self, line: &[u8], raw: RawLine) -> Result<(), &'static str> {
         let value: Value = serde_json::from_slice(line).map_err(|_| "not a line of JSON")?;
         let kind = value["type"].as_str().ok_or("it has no `type`")?;
         if let Some(kind) = Record::KINDS.iter().find(|known| **known == kind) {
-            self.record(kind, line, raw);
+            self.add_record(kind, line, raw);
             return Ok(());
         }
         let id = value["id"].as_str().ok_or("it has no `id`")?;
         let parent = value["parentId"].as_str().map(SmolStr::from);
-        self.entries.push(Arc::new(Entry::lazy(id.into(), parent, EntryKind::parse(kind), raw)));
+        self.entries.push(Arc::new(Entry::from_raw_line(
+            id.into(),
+            parent,
+            EntryKind::parse(kind),
+            raw,
+        )));
         Ok(())
     }
 
-    fn record(&mut self, kind: &'static str, line: &[u8], raw: RawLine) {
+    fn add_record(&mut self, kind: &'static str, line: &[u8], raw: RawLine) {
         if let Some((_, hash)) = split_hash(line) {
             self.last_hash = Some(hash.into());
         }
@@ -137,15 +142,15 @@ enum LineHead {
 /// Reads the envelope of a line with the keys in the fixed order. A truncated line gives `None`.
 fn head_by_position(line: &[u8]) -> Option<LineHead> {
     let line = line.strip_suffix(b"}")?;
-    let (kind, rest) = plain_text(line.strip_prefix(b"{\"type\":\"")?)?;
+    let (kind, rest) = read_plain_string(line.strip_prefix(b"{\"type\":\"")?)?;
     if let Some(kind) = Record::KINDS.iter().find(|known| **known == kind) {
-        return split_hash_inside(rest).then_some(LineHead::Record(kind));
+        return ends_in_quote(rest).then_some(LineHead::Record(kind));
     }
-    let (id, rest) = plain_text(rest.strip_prefix(b",\"id\":\"")?)?;
+    let (id, rest) = read_plain_string(rest.strip_prefix(b",\"id\":\"")?)?;
     let rest = rest.strip_prefix(b",\"parentId\":")?;
     let (parent, rest) = match rest.strip_prefix(b"\"") {
         Some(rest) => {
-            let (parent, rest) = plain_text(rest)?;
+            let (parent, rest) = read_plain_string(rest)?;
             (Some(parent.into()), rest)
         }
         None => (None, rest.strip_prefix(b"null")?),
@@ -157,12 +162,12 @@ fn head_by_position(line: &[u8]) -> Option<LineHead> {
     whole.then(|| LineHead::Entry { kind: EntryKind::parse(kind), id: id.into(), parent })
 }
 
-fn split_hash_inside(rest: &[u8]) -> bool {
+fn ends_in_quote(rest: &[u8]) -> bool {
     rest.last() == Some(&b'"')
 }
 
 /// Reads a JSON string without escapes, after its opening quote. Returns the string and the rest after it.
-fn plain_text(bytes: &[u8]) -> Option<(&str, &[u8])> {
+fn read_plain_string(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let end = memchr::memchr2(b'"', b'\\', bytes)?;
     let (text, rest) = bytes.split_at(end);
     Some((std::str::from_utf8(text).ok()?, rest.strip_prefix(b"\"")?))

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::oneshot;
 
 /// The delay before a background sync, so that a burst of short steps costs one sync.
-const GATHER: Duration = Duration::from_millis(5);
+const SYNC_DELAY: Duration = Duration::from_millis(5);
 
 /// Syncs files in the background, or while the writer waits.
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct SyncJob {
 
 impl Syncer {
     /// Queues a sync of the file and returns at once.
-    pub(crate) fn behind(&self, file: &Arc<File>) {
+    pub(crate) fn queue_sync(&self, file: &Arc<File>) {
         self.add(file, None);
     }
 
@@ -58,7 +58,7 @@ impl Syncer {
     }
 
     /// Takes the error of an earlier background sync. A second call returns `None`.
-    pub(crate) fn failure(&self, file: &Arc<File>) -> Option<io::Error> {
+    pub(crate) fn take_failure(&self, file: &Arc<File>) -> Option<io::Error> {
         let mut queue = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let index = queue.failed.iter().position(|(failed, _)| Arc::ptr_eq(failed, file))?;
         Some(queue.failed.swap_remove(index).1.into())
@@ -112,7 +112,7 @@ impl SyncerShared {
             }
             if !queue.is_urgent() {
                 let gathering = |queue: &mut SyncQueue| !queue.is_urgent();
-                let waited = self.work.wait_timeout_while(queue, GATHER, gathering);
+                let waited = self.work.wait_timeout_while(queue, SYNC_DELAY, gathering);
                 queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             let jobs = std::mem::take(&mut queue.jobs);
@@ -120,7 +120,7 @@ impl SyncerShared {
             let done: Vec<_> = jobs.into_iter().map(|job| (job.file.sync_data(), job)).collect();
             queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
             for (result, job) in done {
-                job.tell(result.map_err(|cause| cause.kind()), &mut queue);
+                job.notify_waiters(result.map_err(|cause| cause.kind()), &mut queue);
             }
         }
     }
@@ -129,10 +129,10 @@ impl SyncerShared {
 impl SyncJob {
     fn run(self, queue: &mut SyncQueue) {
         let result = self.file.sync_data().map_err(|cause| cause.kind());
-        self.tell(result, queue);
+        self.notify_waiters(result, queue);
     }
 
-    fn tell(self, result: Result<(), io::ErrorKind>, queue: &mut SyncQueue) {
+    fn notify_waiters(self, result: Result<(), io::ErrorKind>, queue: &mut SyncQueue) {
         if let (Err(kind), true) = (result, self.waiters.is_empty()) {
             queue.failed.push((self.file, kind));
         }

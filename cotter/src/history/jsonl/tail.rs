@@ -11,18 +11,18 @@ use crate::history::{
 };
 
 /// Files up to this size are read whole.
-const SHORT: u64 = 1 << 20;
+const MAX_WHOLE_READ: u64 = 1 << 20;
 /// The number of bytes searched at a time.
 const CHUNK: u64 = 1 << 18;
-const HEADER: usize = 1 << 16;
+const MAX_HEADER: usize = 1 << 16;
 /// The beginning of a compaction's line.
-const COMPACTION: &[u8] = b"\n{\"type\":\"compaction\"";
+const COMPACTION_LINE_START: &[u8] = b"\n{\"type\":\"compaction\"";
 
 /// Loads a session file from the last compaction's first kept entry on, and returns a function that loads
 /// the rest. `None` if the tail is not enough: then the file must be read whole.
 pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(LoadedSession, EarlierEntries)>> {
     let size = file.metadata()?.len();
-    if size <= SHORT {
+    if size <= MAX_WHOLE_READ {
         return Ok(None);
     }
     let Some(mut wanted) = last_compaction(file, size)? else { return Ok(None) };
@@ -33,8 +33,8 @@ pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(LoadedSession, E
         let Some(first) = memchr::memchr(b'\n', &bytes) else { return Ok(None) };
         bytes.drain(..=first);
         let part = load_part(bytes);
-        if let Some(kept) = enough(&part) {
-            return tail_of(file, part, kept, start + first as u64 + 1);
+        if let Some(kept) = find_first_kept(&part) {
+            return build_tail(file, part, kept, start + first as u64 + 1);
         }
         wanted *= 2;
     }
@@ -43,13 +43,17 @@ pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(LoadedSession, E
 
 /// Searches the last quarter of the file for a compaction. Returns the distance of its chunk from the end.
 fn last_compaction(file: &File, size: u64) -> io::Result<Option<u64>> {
-    let finder = memchr::memmem::Finder::new(COMPACTION);
+    let finder = memchr::memmem::Finder::new(COMPACTION_LINE_START);
     let mut from_end = 0;
     while from_end < size / 4 {
         from_end += CHUNK;
         // A line that starts at the border of two chunks is found in the earlier chunk.
-        let bytes = read_at(file, size - from_end, CHUNK.min(from_end) + COMPACTION.len() as u64)
-            .or_else(|_| read_at(file, size - from_end, CHUNK))?;
+        let bytes = read_at(
+            file,
+            size - from_end,
+            CHUNK.min(from_end) + COMPACTION_LINE_START.len() as u64,
+        )
+        .or_else(|_| read_at(file, size - from_end, CHUNK))?;
         if finder.find(&bytes).is_some() {
             return Ok(Some(from_end));
         }
@@ -59,7 +63,7 @@ fn last_compaction(file: &File, size: u64) -> io::Result<Option<u64>> {
 
 /// Returns the index of the first kept entry if the part is enough to continue the session: it must have a
 /// compaction with all entries it kept, no branches, and the whole last run.
-fn enough(part: &LoadedSession) -> Option<usize> {
+fn find_first_kept(part: &LoadedSession) -> Option<usize> {
     let whole_run = part.records.iter().any(|record| record.kind() == "run.start");
     let ours = part.entries.last().is_some_and(|entry| u64::from_str_radix(entry.id(), 16).is_ok());
     if !whole_run || !ours || !part.diagnostics.is_empty() {
@@ -74,14 +78,14 @@ fn enough(part: &LoadedSession) -> Option<usize> {
     (kept.windows(2).all(straight) && !kept.iter().any(branches)).then_some(first)
 }
 
-fn tail_of(
+fn build_tail(
     file: &Arc<File>,
     mut part: LoadedSession,
     kept: usize,
     start: u64,
 ) -> io::Result<Option<(LoadedSession, EarlierEntries)>> {
-    let mut head = vec![0; HEADER];
-    let length = read_some(file, &mut head)?;
+    let mut head = vec![0; MAX_HEADER];
+    let length = read_start(file, &mut head)?;
     let line = head[..length].split(|byte| *byte == b'\n').next().unwrap_or_default();
     part.header = wire::read_header(line);
     if part.header.is_none() {
@@ -112,7 +116,7 @@ fn read_at(file: &File, start: u64, length: u64) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(unix)]
-fn read_some(file: &File, into: &mut [u8]) -> io::Result<usize> {
+fn read_start(file: &File, into: &mut [u8]) -> io::Result<usize> {
     use std::os::unix::fs::FileExt;
     file.read_at(into, 0)
 }

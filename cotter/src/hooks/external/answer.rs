@@ -56,7 +56,7 @@ impl HookAnswer {
     /// Reads the JSON object of a hook's answer. Unknown keys are ignored. A refusal or an ask counts even if
     /// it is badly written. A change or a decision must be well formed, or the whole answer is an error.
     pub fn read(point: PointId, object: &Map<String, Value>) -> Result<Self, String> {
-        let text = |key: &str| object.get(key).map(plain).filter(|text| !text.is_empty());
+        let text = |key: &str| object.get(key).map(to_text).filter(|text| !text.is_empty());
         let reason = text("reason");
         let decision = decision(point, object)?;
         let gives_no = decision == Some(HookDecision::No) && reason.is_some();
@@ -77,7 +77,7 @@ impl HookAnswer {
     }
 
     /// Sends the output and the additional context to the model as notes.
-    pub(crate) fn speak(&self, cx: &Cx) {
+    pub(crate) fn send_notes(&self, cx: &Cx) {
         self.output.iter().for_each(|text| cx.output(text.as_str()));
         self.additional_context.iter().for_each(|text| cx.note(text.as_str()));
     }
@@ -115,7 +115,7 @@ fn decision(point: PointId, object: &Map<String, Value>) -> Result<Option<HookDe
 }
 
 /// Returns a string as it is and any other value as JSON.
-fn plain(value: &Value) -> String {
+fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

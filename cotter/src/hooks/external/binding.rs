@@ -22,13 +22,13 @@ pub(crate) struct ExternalBinding<P: ExternalPoint> {
     name: SmolStr,
     hook: Arc<dyn ExternalHook>,
     /// The reason why the hook may not change anything; `None` if it may.
-    hindrance: Option<&'static str>,
+    change_refusal: Option<&'static str>,
     /// True if the hook is registered as a gate too.
-    judges: bool,
+    is_gate: bool,
     /// The author of the hook's notes, shared by its transform and its gate, so that equal notes are sent
     /// once.
     speaker: OnceLock<NoteAuthor>,
-    seen: Mutex<Vec<CachedAnswer<P>>>,
+    cached_answers: Mutex<Vec<CachedAnswer<P>>>,
 }
 
 /// A cached answer, and the event it was given for.
@@ -39,17 +39,17 @@ struct CachedAnswer<P: Point> {
     event: Arc<P::Event>,
     answer: HookAnswer,
     /// True if the verdict was used. A cached verdict is used once.
-    taken: bool,
+    is_used: bool,
 }
 
 impl<P: Point> CachedAnswer<P> {
-    fn is_of(&self, cx: &Cx) -> bool {
+    fn is_from_step(&self, cx: &Cx) -> bool {
         self.session == cx.session_id() && self.run == cx.run_id() && self.step == cx.step()
     }
 }
 
 /// The limit of cached answers. A chain that ends before its gates leaves unused answers.
-const WAITING: usize = 64;
+const MAX_CACHED_ANSWERS: usize = 64;
 
 impl<P: ExternalPoint> ExternalBinding<P> {
     pub(crate) fn new(
@@ -59,30 +59,37 @@ impl<P: ExternalPoint> ExternalBinding<P> {
         judges: bool,
     ) -> Arc<Self> {
         let (speaker, seen) = (OnceLock::new(), Mutex::default());
-        Arc::new(ExternalBinding { name, hook, hindrance, judges, speaker, seen })
+        Arc::new(ExternalBinding {
+            name,
+            hook,
+            change_refusal: hindrance,
+            is_gate: judges,
+            speaker,
+            cached_answers: seen,
+        })
     }
 
-    pub(crate) fn answers(self: &Arc<Self>) -> HandlerFn<P, P::Answer> {
-        self.asked(|_, answer, _| P::answer(answer).ok_or_else(senseless::<P>))
+    pub(crate) fn make_answer_handler(self: &Arc<Self>) -> HandlerFn<P, P::Answer> {
+        self.make_handler(|_, answer, _| P::answer(answer).ok_or_else(meaningless_answer::<P>))
     }
 
-    pub(crate) fn changes(self: &Arc<Self>) -> HandlerFn<P, P::Change> {
-        self.asked(|asker, answer, at| {
+    pub(crate) fn make_transform(self: &Arc<Self>) -> HandlerFn<P, P::Change> {
+        self.make_handler(|asker, answer, at| {
             let change = P::change(answer).map_err(HandlerFailure::Error)?;
             P::warn(answer, at.cx());
-            if asker.judges {
-                asker.keep(answer, at);
+            if asker.is_gate {
+                asker.cache_answer(answer, at);
             }
             Ok(change)
         })
     }
 
     /// Caches an answer for the gate. Answers from other steps of the session are removed.
-    fn keep(&self, answer: &HookAnswer, at: &At<P>) {
+    fn cache_answer(&self, answer: &HookAnswer, at: &At<P>) {
         let cx = at.cx();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|seen| seen.session != cx.session_id() || seen.is_of(cx));
-        if seen.len() >= WAITING {
+        let mut seen = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|seen| seen.session != cx.session_id() || seen.is_from_step(cx));
+        if seen.len() >= MAX_CACHED_ANSWERS {
             seen.remove(0);
         }
         seen.push(CachedAnswer {
@@ -91,15 +98,15 @@ impl<P: ExternalPoint> ExternalBinding<P> {
             step: cx.step(),
             event: at.event.clone(),
             answer: answer.clone(),
-            taken: false,
+            is_used: false,
         });
     }
 
     /// Makes the gate. It uses the cached answer for an equal event, or asks the hook.
     pub(crate) fn judges(self: &Arc<Self>) -> HandlerFn<P, P::Verdict> {
         let asker = self.clone();
-        let asked = self.asked(|asker, answer, at| {
-            let blocked = match (&answer.change, asker.hindrance) {
+        let asked = self.make_handler(|asker, answer, at| {
+            let blocked = match (&answer.change, asker.change_refusal) {
                 (Some(change), _) if asker.changes_nothing(change, at) => None,
                 (Some(_), None) => {
                     Some("it would change again what was changed after it".to_owned())
@@ -108,21 +115,23 @@ impl<P: ExternalPoint> ExternalBinding<P> {
                 (None, _) => None,
             };
             let blocked = blocked.map(HookAnswer::blocked);
-            P::verdict(blocked.as_ref().unwrap_or(answer)).ok_or_else(senseless::<P>)
+            P::verdict(blocked.as_ref().unwrap_or(answer)).ok_or_else(meaningless_answer::<P>)
         });
         HandlerFn::Later(Box::new(move |at: At<P>| match (asker.take_cached_answer(&at), &asked) {
             (Some(answer), _) => {
-                let verdict = P::verdict(&answer).ok_or_else(senseless::<P>);
+                let verdict = P::verdict(&answer).ok_or_else(meaningless_answer::<P>);
                 Box::pin(std::future::ready(verdict))
             }
             (None, HandlerFn::Later(ask)) => ask(at),
-            (None, HandlerFn::Ready(_)) => Box::pin(std::future::ready(Err(senseless::<P>()))),
+            (None, HandlerFn::Ready(_)) => {
+                Box::pin(std::future::ready(Err(meaningless_answer::<P>())))
+            }
         }))
     }
 
-    pub(crate) fn observes(self: &Arc<Self>) -> HandlerFn<P, ()> {
-        self.asked(|asker, answer, at| {
-            if let (Some(_), Some(why)) = (&answer.change, asker.hindrance) {
+    pub(crate) fn make_observer(self: &Arc<Self>) -> HandlerFn<P, ()> {
+        self.make_handler(|asker, answer, at| {
+            if let (Some(_), Some(why)) = (&answer.change, asker.change_refusal) {
                 let ExternalBinding { name, .. } = asker;
                 at.cx().notify(&format!(
                     "hook `{name}` would change something at `{}`, which it may not: {why}",
@@ -136,33 +145,34 @@ impl<P: ExternalPoint> ExternalBinding<P> {
 
     /// Takes the cached answer for an equal event, or for the event that this hook's own change produced.
     fn take_cached_answer(&self, at: &At<P>) -> Option<HookAnswer> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
         // The newest answer wins, because the hook may have been asked twice.
-        let mut kept = seen.iter_mut().rev().filter(|seen| !seen.taken && seen.is_of(at.cx()));
+        let mut kept =
+            seen.iter_mut().rev().filter(|seen| !seen.is_used && seen.is_from_step(at.cx()));
         let found = kept.find(|seen| match &seen.answer.change {
-            Some(change) => P::is_made_of(&seen.event, change, &at.event),
+            Some(change) => P::is_result_of(&seen.event, change, &at.event),
             None => P::is_same(&seen.event, &at.event),
         })?;
-        found.taken = true;
+        found.is_used = true;
         Some(HookAnswer { change: None, ..found.answer.clone() })
     }
 
     /// True if a change has no effect: the event already has the value, or this same change was already
     /// applied.
     fn changes_nothing(&self, change: &HookChange, at: &At<P>) -> bool {
-        if P::leaves(&at.event, change) {
+        if P::has_no_effect(&at.event, change) {
             return true;
         }
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = seen.iter().filter(|seen| seen.taken && seen.is_of(at.cx()));
+        let seen = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = seen.iter().filter(|seen| seen.is_used && seen.is_from_step(at.cx()));
         kept.any(|seen| {
             seen.answer.change.as_ref() == Some(change)
-                && P::is_made_of(&seen.event, change, &at.event)
+                && P::is_result_of(&seen.event, change, &at.event)
         })
     }
 
     /// Makes a handler that asks the hook, sends its notes and converts its answer with `make`.
-    fn asked<R: Send + 'static>(
+    fn make_handler<R: Send + 'static>(
         self: &Arc<Self>,
         make: impl Fn(&Self, &HookAnswer, &At<P>) -> Result<R, HandlerFailure>
         + Copy
@@ -177,15 +187,15 @@ impl<P: ExternalPoint> ExternalBinding<P> {
                 let (payload, event) = (payload(&at)?, at.event.clone());
                 let asked = HookRequest { point: P::ID, payload, cx: at.cx().clone(), event };
                 let answer = asker.hook.ask(asked).await.map_err(HandlerFailure::Error)?;
-                let speaker = asker.speaker.get_or_init(|| at.cx().speaker.clone());
-                answer.speak(&at.cx().spoken_by(speaker.clone()));
+                let speaker = asker.speaker.get_or_init(|| at.cx().author.clone());
+                answer.send_notes(&at.cx().with_author(speaker.clone()));
                 make(&asker, &answer, &at)
             })
         }))
     }
 }
 
-fn senseless<P: Point>() -> HandlerFailure {
+fn meaningless_answer<P: Point>() -> HandlerFailure {
     HandlerFailure::Error(format!("its answer makes no sense at `{}`", P::ID))
 }
 

@@ -51,12 +51,12 @@ pub(crate) trait ExternalPoint: Point + SampleEvent {
     }
 
     /// True if `now` is the result of applying the change to `then`.
-    fn is_made_of(_then: &Self::Event, _: &HookChange, _now: &Self::Event) -> bool {
+    fn is_result_of(_then: &Self::Event, _: &HookChange, _now: &Self::Event) -> bool {
         false
     }
 
     /// True if the change would leave the event unchanged.
-    fn leaves(_: &Self::Event, _: &HookChange) -> bool {
+    fn has_no_effect(_: &Self::Event, _: &HookChange) -> bool {
         false
     }
 
@@ -65,14 +65,14 @@ pub(crate) trait ExternalPoint: Point + SampleEvent {
 }
 
 /// Returns the verdict at points whose gates only pass or block.
-fn admitted(answer: &HookAnswer) -> Admission {
+fn to_admission(answer: &HookAnswer) -> Admission {
     match answer.block.as_ref().or(answer.ask.as_ref()) {
         Some(reason) => Admission::block(reason),
         None => Admission::Pass,
     }
 }
 
-fn warned(answer: &HookAnswer, cx: &Cx) {
+fn add_warning(answer: &HookAnswer, cx: &Cx) {
     if let Some(reason) = answer.block.as_ref().or(answer.ask.as_ref()) {
         let reason = if reason.trim().is_empty() { "it gave no reason" } else { reason };
         cx.note(format!("Warning: {reason}"));
@@ -106,7 +106,7 @@ impl ExternalPoint for ToolPre {
             && then.tool_input == now.tool_input
     }
 
-    fn is_made_of(then: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
+    fn is_result_of(then: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
         match change {
             HookChange::Input(input) => then.call_id == now.call_id && *input == *now.tool_input,
             // An answer for the tool leaves the call unchanged.
@@ -115,18 +115,18 @@ impl ExternalPoint for ToolPre {
         }
     }
 
-    fn leaves(now: &Self::Event, change: &HookChange) -> bool {
+    fn has_no_effect(now: &Self::Event, change: &HookChange) -> bool {
         matches!(change, HookChange::Input(input) if *input == *now.tool_input)
     }
 }
 
 impl ExternalPoint for UserPromptSubmit {
     fn verdict(answer: &HookAnswer) -> Option<Admission> {
-        Some(admitted(answer))
+        Some(to_admission(answer))
     }
 
     fn change(answer: &HookAnswer) -> Result<UserPromptSubmitChange, String> {
-        Ok(match (admitted(answer), &answer.change) {
+        Ok(match (to_admission(answer), &answer.change) {
             (Admission::Block(reason), _) => UserPromptSubmitChange::Block(reason),
             (Admission::Pass, Some(HookChange::Prompt(prompt))) => {
                 UserPromptSubmitChange::Prompt(prompt.clone())
@@ -139,22 +139,22 @@ impl ExternalPoint for UserPromptSubmit {
         then.prompt == now.prompt
     }
 
-    fn is_made_of(_: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
-        Self::leaves(now, change)
+    fn is_result_of(_: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
+        Self::has_no_effect(now, change)
     }
 
-    fn leaves(now: &Self::Event, change: &HookChange) -> bool {
+    fn has_no_effect(now: &Self::Event, change: &HookChange) -> bool {
         matches!(change, HookChange::Prompt(prompt) if *prompt == now.prompt)
     }
 }
 
 impl ExternalPoint for CompactPre {
     fn verdict(answer: &HookAnswer) -> Option<Admission> {
-        Some(admitted(answer))
+        Some(to_admission(answer))
     }
 
     fn change(answer: &HookAnswer) -> Result<CompactPreChange, String> {
-        Ok(match (admitted(answer), &answer.change) {
+        Ok(match (to_admission(answer), &answer.change) {
             (Admission::Block(reason), _) => CompactPreChange::Block(reason),
             (Admission::Pass, Some(HookChange::Summary(text))) => {
                 CompactPreChange::Summary(text.clone())
@@ -167,11 +167,11 @@ impl ExternalPoint for CompactPre {
         then.summary == now.summary && then.first_kept_id == now.first_kept_id
     }
 
-    fn is_made_of(_: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
-        Self::leaves(now, change)
+    fn is_result_of(_: &Self::Event, change: &HookChange, now: &Self::Event) -> bool {
+        Self::has_no_effect(now, change)
     }
 
-    fn leaves(now: &Self::Event, change: &HookChange) -> bool {
+    fn has_no_effect(now: &Self::Event, change: &HookChange) -> bool {
         matches!(change, HookChange::Summary(text) if now.summary.as_ref() == Some(text))
     }
 }
@@ -187,19 +187,19 @@ impl ExternalPoint for ToolPost {
     }
 
     fn warn(answer: &HookAnswer, cx: &Cx) {
-        warned(answer, cx);
+        add_warning(answer, cx);
     }
 }
 
 impl ExternalPoint for SessionStart {
     fn warn(answer: &HookAnswer, cx: &Cx) {
-        warned(answer, cx);
+        add_warning(answer, cx);
     }
 }
 
 impl ExternalPoint for SubagentStart {
     fn verdict(answer: &HookAnswer) -> Option<Admission> {
-        Some(admitted(answer))
+        Some(to_admission(answer))
     }
 }
 

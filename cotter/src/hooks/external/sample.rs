@@ -79,12 +79,12 @@ pub(crate) trait SampleEvent: Point {
 }
 
 /// The id of the sample call.
-const CALL: SmolStr = SmolStr::new_static("trial");
+const SAMPLE_CALL_ID: SmolStr = SmolStr::new_static("trial");
 
 impl SampleEvent for ToolPre {
     fn make(source: &SampleSource<'_>) -> ToolPreEvent {
         ToolPreEvent {
-            call_id: CALL,
+            call_id: SAMPLE_CALL_ID,
             tool_name: source.tool.clone(),
             tool_input: source.input.clone(),
             facts: (source.facts)(source.tool, source.input),
@@ -104,7 +104,7 @@ impl SampleEvent for ToolPre {
 impl SampleEvent for ToolPost {
     fn make(source: &SampleSource<'_>) -> ToolPostEvent {
         ToolPostEvent {
-            call_id: CALL,
+            call_id: SAMPLE_CALL_ID,
             tool_name: source.tool.clone(),
             tool_input: source.input.clone(),
             original_input: None,
@@ -129,7 +129,7 @@ impl SampleEvent for ToolPost {
 impl SampleEvent for ToolRefused {
     fn make(source: &SampleSource<'_>) -> ToolRefusedEvent {
         ToolRefusedEvent {
-            call_id: CALL,
+            call_id: SAMPLE_CALL_ID,
             tool_name: source.tool.clone(),
             tool_input: source.input.clone(),
             by: "trial".into(),
@@ -146,7 +146,7 @@ impl SampleEvent for PermissionAsk {
     fn make(source: &SampleSource<'_>) -> Question {
         let ask = AskReason { by: "trial".into(), reason: "hooks are tried".into(), hook: None };
         let call = QuestionCall {
-            call_id: CALL,
+            call_id: SAMPLE_CALL_ID,
             name: source.tool.clone(),
             preview: source.input.to_string(),
             input: source.input.clone(),
@@ -156,7 +156,7 @@ impl SampleEvent for PermissionAsk {
             digest: SmolStr::default(),
         };
         let (agent, limit) = (source.agent_id.clone(), source.question_limit);
-        Question { id: CALL, agent, calls: vec![call], limit }
+        Question { id: SAMPLE_CALL_ID, agent, calls: vec![call], limit }
     }
 
     fn input(event: &Question) -> Option<Arc<Value>> {
@@ -235,14 +235,18 @@ impl SampleEvent for ModelPost {
 
 impl SampleEvent for SubagentStart {
     fn make(source: &SampleSource<'_>) -> SubagentStartEvent {
-        SubagentStartEvent { call_id: CALL, name: "trial".into(), prompt: source.prompt.to_owned() }
+        SubagentStartEvent {
+            call_id: SAMPLE_CALL_ID,
+            name: "trial".into(),
+            prompt: source.prompt.to_owned(),
+        }
     }
 }
 
 impl SampleEvent for SubagentEnd {
     fn make(source: &SampleSource<'_>) -> SubagentEndEvent {
         let text = source.result.to_owned();
-        SubagentEndEvent { call_id: CALL, name: "trial".into(), status: "success", text }
+        SubagentEndEvent { call_id: SAMPLE_CALL_ID, name: "trial".into(), status: "success", text }
     }
 }
 

@@ -62,7 +62,7 @@ impl ContextChange {
 }
 
 /// The number of sessions that a per-message transform caches.
-const REMEMBERED: usize = 64;
+const MAX_MEMOS: usize = 64;
 
 /// Makes a context transform from a function that looks at one message at a time. The function must always
 /// return the same change for the same message.
@@ -107,7 +107,7 @@ pub fn each_message(
         known.take(&build.messages, &change);
         let after = known.after.clone();
         remembered.push_front(known);
-        remembered.truncate(REMEMBERED);
+        remembered.truncate(MAX_MEMOS);
         ContextChange::Messages(after)
     }
 }
@@ -127,10 +127,10 @@ impl MessageMemo {
     }
 
     fn take(&mut self, messages: &MessageList, change: impl Fn(&Message) -> MessageChange) {
-        if messages.after(&self.before).is_none() {
+        if messages.entries_after(&self.before).is_none() {
             (self.before, self.after) = Default::default();
         }
-        for entry in messages.after(&self.before).into_iter().flatten() {
+        for entry in messages.entries_after(&self.before).into_iter().flatten() {
             self.after.push_changed(entry, |_, message| change(message));
         }
         self.before = messages.clone();

@@ -13,7 +13,7 @@ use cotter::{
 use cotter_test::{Scripted, Step};
 use futures_util::FutureExt;
 
-use super::kit::{Log, Stage, any_object, call, holds, safe, tool};
+use super::kit::{Log, Stage, any_object, assert_contains, call, safe, tool};
 
 /// A command that logs its arguments.
 fn command(log: &Log, name: &'static str) -> Command {
@@ -54,7 +54,7 @@ pub(super) async fn the_first_command_of_a_name_stays() {
     let stage = Stage::new([Step::text("ok")], |agent| agent.define_command(first));
     let second = Command::new("review", |_| async { "a prompt" });
     let refused = stage.agent.define_command(second).expect_err("the name is taken");
-    holds(&refused.to_string(), "command `review` is already registered");
+    assert_contains(&refused.to_string(), "command `review` is already registered");
     assert_eq!(stage.agent.commands().len(), 1);
     stage.say("/review z").await;
     assert_eq!(log.lines(), [r#"review "z""#]);
@@ -72,7 +72,7 @@ pub(super) async fn a_unit_with_two_commands_of_a_name_is_refused() {
         unit.define_command(command(&log, "x"));
     });
     let error = loaded.expect_err("one name, two commands");
-    holds(&error.to_string(), "command `x` is already registered");
+    assert_contains(&error.to_string(), "command `x` is already registered");
     assert!(agent.commands().is_empty(), "a unit loads whole or not at all");
 }
 
@@ -184,7 +184,7 @@ pub(super) async fn a_failing_rewrite_refuses_the_prompt() {
     assert_eq!((played.reason(), played.transcript.as_str()), ("blocked", ""));
     let told = played.reply.error.as_ref().map(|failed| failed.message.as_str());
     assert_eq!(told, Some("hook \"fails\" refused the prompt: boom"));
-    let heard = played.heard(&["hook user.prompt.submit"]);
+    let heard = played.find_events(&["hook user.prompt.submit"]);
     assert_eq!(heard, ["hook user.prompt.submit fails transform failed"]);
     assert!(played.requests.is_empty());
 }

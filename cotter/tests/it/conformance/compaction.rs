@@ -23,7 +23,7 @@ use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;
 use smol_str::SmolStr;
 
-use super::kit::{Log, Played, Stage, holds};
+use super::kit::{Log, Played, Stage, assert_contains};
 
 /// A scripted model with a known window.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ fn tool_call(id: &str) -> AssistantPart {
 }
 
 /// Fills the main session with these messages through a command.
-async fn holding(agent: &Agent, messages: Vec<Message>) -> Session {
+async fn filled_session(agent: &Agent, messages: Vec<Message>) -> Session {
     agent
         .define_command(Command::new("fill", move |cx: CommandCx| {
             for message in messages.clone() {
@@ -100,16 +100,16 @@ async fn holding(agent: &Agent, messages: Vec<Message>) -> Session {
 }
 
 /// Returns the estimated tokens of a context of one message.
-async fn counted(message: Message) -> u64 {
-    counted_all(vec![message]).await
+async fn count_tokens(message: Message) -> u64 {
+    count_all_tokens(vec![message]).await
 }
 
-async fn counted_all(messages: Vec<Message>) -> u64 {
+async fn count_all_tokens(messages: Vec<Message>) -> u64 {
     let count = Command::new("count", |cx: CommandCx| async move {
         CommandResult::status(cx.controls.counts().context_tokens.to_string())
     });
     let (agent, _) = windowed(1000, [], |agent| agent.define_command(count));
-    let session = holding(&agent, messages).await;
+    let session = filled_session(&agent, messages).await;
     session.prompt("/count").await.expect("it counts").text().parse().expect("a number")
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn all_tokens_of_a_reply_count() {
     let Message::Assistant(said) = reply(vec![AssistantPart::Text("a".into())], 0) else {
         unreachable!("it is a reply")
     };
-    assert_eq!(counted(Message::Assistant(AssistantMessage { usage, ..said })).await, 1800);
+    assert_eq!(count_tokens(Message::Assistant(AssistantMessage { usage, ..said })).await, 1800);
 }
 
 pub(super) async fn tokens_are_estimated() {
@@ -131,12 +131,12 @@ pub(super) async fn tokens_are_estimated() {
     let Message::User(summary) = Compaction::new("12345678", "".into(), 0).message else {
         unreachable!("a summary stands in the person's place")
     };
-    assert_eq!(counted(Message::user("12345")).await, 2);
-    assert_eq!(counted(reply(parts, 0)).await, 6);
+    assert_eq!(count_tokens(Message::user("12345")).await, 2);
+    assert_eq!(count_tokens(reply(parts, 0)).await, 6);
     let call = reply(vec![tool_call("1")], 0);
     let pair = vec![call.clone(), result("1", Content::Parts(vec![picture]))];
-    assert_eq!(counted_all(pair).await - counted(call).await, 1200);
-    assert_eq!(counted(Message::User(summary)).await, 2);
+    assert_eq!(count_all_tokens(pair).await - count_tokens(call).await, 1200);
+    assert_eq!(count_tokens(Message::User(summary)).await, 2);
 }
 
 /// True if a prompt triggers a compaction when the context has that many tokens with it.
@@ -147,7 +147,7 @@ async fn is_due(tokens: u64, compact_at: Option<f64>) -> bool {
     let said = vec![AssistantPart::Text("a".into())];
     // Recent messages are kept after a summary, so an older message is needed.
     let older = Message::user("u".repeat(100_000));
-    let session = holding(&agent, vec![older, reply(said, tokens - 1)]).await;
+    let session = filled_session(&agent, vec![older, reply(said, tokens - 1)]).await;
     session.prompt("q").await.expect("a reply");
     model.requests().len() == 2
 }
@@ -175,7 +175,7 @@ pub(super) async fn cuts(keep: u64, first_kept: usize) {
         reply(vec![AssistantPart::Text(text), tool_call(id)], 0)
     };
     let turn = |id: &str| [Message::user(words()), calling(id), result(id, words().into())];
-    let session = holding(&agent, [turn("1"), turn("2")].concat()).await;
+    let session = filled_session(&agent, [turn("1"), turn("2")].concat()).await;
     session.prompt("/compact").await.expect("it is summed up");
     let entries = session.entries();
     let Some(EntryBody::Compaction(made)) = entries.last().map(|entry| entry.body()) else {
@@ -193,7 +193,7 @@ pub(super) async fn a_long_result_is_cut_for_the_summary() {
         result("1", "x".repeat(5000).into()),
         Message::user("y".repeat(400)),
     ];
-    let session = holding(&agent, messages).await;
+    let session = filled_session(&agent, messages).await;
     session.prompt("/compact").await.expect("it is summed up");
     let asked =
         model.requests()[0].messages.iter().map(|m| m.text().into_owned()).collect::<String>();
@@ -221,7 +221,7 @@ async fn compacted(build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> (Played,
 }
 
 /// Returns the transcript of a session whose first turn was compacted.
-fn summed_up(summary: &str) -> String {
+fn compacted_transcript(summary: &str) -> String {
     format!(
         "user: hello\nassistant: first\ncompaction: [Summary of the conversation so far]\n\n\
          {summary}\n\n[End of the summary; the conversation goes on from here]\n"
@@ -272,11 +272,11 @@ pub(super) async fn summaries(
     })
     .await;
     // The script has no reply for the prompt after it; the summary is stored all the same.
-    holds(&played.transcript, &summed_up(summary));
+    assert_contains(&played.transcript, &compacted_transcript(summary));
     let by = hooks.iter().rposition(|says| matches!(says, Ok(Some(_))));
     let by = by.map_or("the model".into(), |index| format!("hook-{index}"));
     assert_eq!(log.lines(), [format!("forced by {by}")]);
-    let failures = played.heard(&["hook compact.pre"]);
+    let failures = played.find_events(&["hook compact.pre"]);
     let failures: Vec<_> = failures.iter().filter(|line| line.ends_with(" failed")).collect();
     assert_eq!(failures, failed);
     let asked = stage.model.requests().iter().any(|r| r.system.starts_with("You sum up"));
@@ -294,7 +294,7 @@ pub(super) async fn there_has_to_be_something_to_sum_up() {
 pub(super) async fn a_reply_from_before_a_summary_does_not_count() {
     let (agent, model) = windowed(200_000, [Step::text("ok")], |agent| agent);
     let said = vec![AssistantPart::Text("a".into())];
-    let session = holding(&agent, vec![Message::user("u"), reply(said, 610_000)]).await;
+    let session = filled_session(&agent, vec![Message::user("u"), reply(said, 610_000)]).await;
     let kept = session.entries()[0].id().clone();
     session.store_compaction(Compaction::new("S", kept, 610_000)).await.expect("it is stored");
     session.prompt("q").await.expect("a reply");
@@ -313,7 +313,10 @@ pub(super) async fn a_forced_compaction_comes_before_the_prompt() {
     });
     stage.say("hello").await;
     let played = stage.say("/compact next?").await;
-    assert_eq!(played.transcript, summed_up("SUMMARY") + "user: next?\nassistant: after\n");
+    assert_eq!(
+        played.transcript,
+        compacted_transcript("SUMMARY") + "user: next?\nassistant: after\n"
+    );
     assert_eq!(
         stage.model.shown(),
         "user: hello\n--\n\

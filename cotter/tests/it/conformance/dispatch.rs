@@ -291,7 +291,7 @@ pub(super) async fn a_mention_stays_in_the_text() {
     assert_eq!(played.transcript, "user: @weather  NYC a@b.com\nassistant: ok\n");
     assert_eq!(played.sent(1), ["user: @weather  NYC a@b.com"]);
     assert_eq!(returned(&played), ["ok"]);
-    assert!(played.heard(&["subagent"]).is_empty());
+    assert!(played.find_events(&["subagent"]).is_empty());
     // Without subagents the tool for subagents is missing too.
     let bare = play([Step::text("ok")], |agent| agent).await;
     assert_eq!(

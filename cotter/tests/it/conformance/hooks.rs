@@ -17,7 +17,7 @@ use cotter::{
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
 
-use super::kit::{Log, Played, call, holds, play, safe, tool, touching};
+use super::kit::{Log, Played, assert_contains, call, play, safe, tool, touching};
 
 /// A gate that logs each call.
 fn gate(log: &Log, name: &str, verdict: Verdict) -> impl Fn(&ToolPreEvent) -> Verdict + use<> {
@@ -37,7 +37,7 @@ fn warns(words: &'static str) -> impl Fn(&ToolPreEvent, &Cx) -> Verdict {
 }
 
 /// An agent whose hooks are called without a run.
-fn asked(build: impl FnOnce(cotter::AgentBuilder) -> cotter::AgentBuilder) -> Agent {
+fn build_agent(build: impl FnOnce(cotter::AgentBuilder) -> cotter::AgentBuilder) -> Agent {
     build(Agent::builder(Scripted::new([]))).build().expect("the case is well formed")
 }
 
@@ -51,8 +51,11 @@ pub(super) async fn a_block_is_told_with_its_reason() {
     .await;
     assert!(log.lines().is_empty());
     assert_eq!(played.requests.len(), 2);
-    holds(played.results()[0], "c1.1 (denied): ");
-    holds(played.sent(2).last().map_or("", String::as_str), "destructive command refused");
+    assert_contains(played.results()[0], "c1.1 (denied): ");
+    assert_contains(
+        played.sent(2).last().map_or("", String::as_str),
+        "destructive command refused",
+    );
 }
 
 pub(super) async fn no_hook_is_asked_about_an_unknown_tool() {
@@ -95,7 +98,7 @@ pub(super) async fn nothing_follows_a_tool_that_did_not_run() {
     })
     .await;
     assert_eq!(log.lines(), ["refused"]);
-    holds(played.results()[0], "c1.1 (denied): ");
+    assert_contains(played.results()[0], "c1.1 (denied): ");
 }
 
 pub(super) async fn words_before_a_request_ride_on_it() {
@@ -149,7 +152,7 @@ pub(super) async fn transforms_run_by_origin_and_registration() {
             ToolPreChange::Keep
         })
     };
-    let agent = asked(|agent| agent);
+    let agent = build_agent(|agent| agent);
     let user = Owner::new(Origin::User, "settings");
     let late = noting("user's, first");
     agent.extend(user, |unit| _ = unit.transform(ToolPre, late)).expect("the user may");
@@ -168,7 +171,7 @@ pub(super) async fn rewrites_of_an_input_chain() {
         })
     };
     let agent =
-        asked(|agent| agent.tool_hook(adds("added")).tool_hook(adds("also").tools(["test"])));
+        build_agent(|agent| agent.tool_hook(adds("added")).tool_hook(adds("also").tools(["test"])));
     let said = agent.run_pre("test", json!({"original": true})).await;
     assert_eq!(said.verdict, "pass");
     assert_eq!(said.input, json!({"original": true, "added": true, "also": true}));
@@ -177,7 +180,7 @@ pub(super) async fn rewrites_of_an_input_chain() {
 pub(super) async fn a_block_ends_the_chain_of_transforms() {
     let log = Log::default();
     let (first, second) = (log.clone(), log.clone());
-    let agent = asked(|agent| {
+    let agent = build_agent(|agent| {
         agent
             .tool_hook(ToolHook::pre("first", move |_, _| {
                 first.add("first");
@@ -199,7 +202,7 @@ pub(super) async fn rewrites_of_a_result_chain() {
             ToolPostChange::Result(Ok(ToolOutput::from(format!("{}{words}", ran.result))))
         }
     };
-    let agent = asked(|agent| {
+    let agent = build_agent(|agent| {
         agent
             .transform(ToolPost, adds(" +global"))
             .transform(ToolPost, named("specific", adds(" +specific")).tools(["test"]))
@@ -210,7 +213,7 @@ pub(super) async fn rewrites_of_a_result_chain() {
 
 pub(super) async fn a_removed_hook_is_gone_once() {
     let log = Log::default();
-    let agent = asked(|agent| agent);
+    let agent = build_agent(|agent| agent);
     let id = agent.on(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
     assert!(agent.remove(id));
     assert!(!agent.remove(id));
@@ -230,7 +233,7 @@ pub(super) async fn an_invalid_input_meets_no_hook() {
         agent.tool(strict).observe(ToolPost, move |_: &ToolPostEvent| post.add("post"))
     })
     .await;
-    holds(played.results()[0], "c1.1 (invalid_args): ");
+    assert_contains(played.results()[0], "c1.1 (invalid_args): ");
     assert!(log.lines().is_empty());
 }
 
@@ -261,10 +264,12 @@ pub(super) async fn what_is_approved_is_what_runs() {
 }
 
 pub(super) async fn a_failing_gate_blocks_with_its_words() {
-    let agent = asked(|agent| agent.on(ToolPre, |_: &ToolPreEvent| Err::<Verdict, _>("nope")));
+    let agent =
+        build_agent(|agent| agent.on(ToolPre, |_: &ToolPreEvent| Err::<Verdict, _>("nope")));
     let said = agent.run_pre("test", json!({})).await;
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("nope")));
-    let agent = asked(|agent| agent.on(ToolPre, |_: &ToolPreEvent| -> Verdict { panic!("nope") }));
+    let agent =
+        build_agent(|agent| agent.on(ToolPre, |_: &ToolPreEvent| -> Verdict { panic!("nope") }));
     let said = agent.run_pre("test", json!({})).await;
     assert_eq!((said.verdict, said.reason.as_deref()), ("block", Some("it panicked: nope")));
 }
@@ -277,8 +282,11 @@ pub(super) async fn a_failing_gate_blocks_and_is_named() {
         agent.tool(tool("t", &log, Ok("ok"))).on(ToolPre, fails)
     })
     .await;
-    holds(played.results()[0], "c1.1 (denied): Hook \"fails\" blocked the action: gate down.");
-    assert_eq!(played.heard(&["hook tool.pre fails"]), ["hook tool.pre fails gate failed"]);
+    assert_contains(
+        played.results()[0],
+        "c1.1 (denied): Hook \"fails\" blocked the action: gate down.",
+    );
+    assert_eq!(played.find_events(&["hook tool.pre fails"]), ["hook tool.pre fails gate failed"]);
     assert!(log.lines().is_empty());
 }
 
@@ -293,13 +301,13 @@ pub(super) async fn no_hook_starts_after_an_abort() {
     .await;
     assert!(log.lines().is_empty());
     assert_eq!(played.results().len(), 1);
-    holds(played.results()[0], "cancelled");
+    assert_contains(played.results()[0], "cancelled");
     assert_eq!(played.reason(), "aborted");
 }
 
 pub(super) async fn a_block_ends_the_chain_of_gates() {
     let log = Log::default();
-    let agent = asked(|agent| {
+    let agent = build_agent(|agent| {
         agent
             .on(ToolPre, named("blocker", gate(&log, "blocker", Verdict::block("no shell"))))
             .on(ToolPre, named("second", gate(&log, "second", Verdict::Pass)))
@@ -311,7 +319,7 @@ pub(super) async fn a_block_ends_the_chain_of_gates() {
 }
 
 pub(super) async fn nothing_said_is_a_pass() {
-    let agent = asked(|agent| {
+    let agent = build_agent(|agent| {
         agent
             .observe(ToolPre, |_: &ToolPreEvent| ())
             .on(ToolPre, |_: &ToolPreEvent| Verdict::Pass)
@@ -329,7 +337,7 @@ pub(super) async fn a_block_without_a_reason_says_so() {
             .on(ToolPre, named("mute", |_: &ToolPreEvent| Verdict::block(" ")))
     })
     .await;
-    holds(played.results()[0], "Hook \"mute\" blocked the action: it gave no reason.");
+    assert_contains(played.results()[0], "Hook \"mute\" blocked the action: it gave no reason.");
 }
 
 pub(super) async fn a_slow_gate_blocks() {
@@ -345,8 +353,8 @@ pub(super) async fn a_slow_gate_blocks() {
     })
     .await;
     assert!(log.lines().is_empty());
-    holds(played.results()[0], "c1.1 (denied): Hook \"slow\" blocked the action");
-    holds(played.results()[0], "timed out after 25ms");
+    assert_contains(played.results()[0], "c1.1 (denied): Hook \"slow\" blocked the action");
+    assert_contains(played.results()[0], "timed out after 25ms");
 }
 
 pub(super) async fn a_filtered_hook_speaks_for_its_tools(called: &str, notes: &[&str]) {
@@ -370,7 +378,7 @@ pub(super) async fn checks(
     expected: &[&str],
 ) {
     let log = Log::default();
-    let agent = asked(|agent| {
+    let agent = build_agent(|agent| {
         checks.iter().copied().fold(agent, |agent, (id, blocks)| {
             let log = log.clone();
             agent.tool_hook(ToolHook::pre(id, move |_, _| {
@@ -412,7 +420,7 @@ pub(super) async fn a_warning_before_a_block_reaches_the_model() {
     .await;
     assert_eq!(log.lines(), ["b"]);
     assert_eq!(played.notes(2), ["Output of hook \"a\": warnA"]);
-    holds(played.results()[0], "Hook \"b\" blocked the action: no.");
+    assert_contains(played.results()[0], "Hook \"b\" blocked the action: no.");
 }
 
 pub(super) async fn a_failing_transform_refuses_the_call() {
@@ -424,8 +432,8 @@ pub(super) async fn a_failing_transform_refuses_the_call() {
     })
     .await;
     assert!(log.lines().is_empty());
-    holds(played.results()[0], "c1.1 (denied): ");
-    holds(played.results()[0], "boom");
+    assert_contains(played.results()[0], "c1.1 (denied): ");
+    assert_contains(played.results()[0], "boom");
 }
 
 pub(super) async fn a_failing_observer_leaves_the_result() {
@@ -436,12 +444,12 @@ pub(super) async fn a_failing_observer_leaves_the_result() {
     })
     .await;
     assert_eq!(played.results(), ["c1.1: out"]);
-    assert_eq!(played.heard(&["hook tool.post"]), ["hook tool.post h observe failed"]);
+    assert_eq!(played.find_events(&["hook tool.post"]), ["hook tool.post h observe failed"]);
 }
 
 pub(super) async fn a_hook_is_switched_off_by_its_number() {
     let log = Log::default();
-    let agent = asked(|agent| agent);
+    let agent = build_agent(|agent| agent);
     let id = agent.on(ToolPre, gate(&log, "asked", Verdict::Pass)).expect("it registers");
     assert!(agent.set_enabled(id, false));
     agent.run_pre("t", json!({})).await;
@@ -455,16 +463,19 @@ pub(super) async fn a_hook_is_switched_off_by_its_number() {
 
 pub(super) async fn the_second_hook_of_a_name_is_refused() {
     let log = Log::default();
-    let agent = asked(|agent| agent.on(ToolPre, named("x", gate(&log, "1", Verdict::Pass))));
+    let agent = build_agent(|agent| agent.on(ToolPre, named("x", gate(&log, "1", Verdict::Pass))));
     let again = agent.on(ToolPre, named("x", gate(&log, "2", Verdict::Pass)));
-    holds(&again.expect_err("the name is taken").to_string(), "hook `x` is already registered");
+    assert_contains(
+        &again.expect_err("the name is taken").to_string(),
+        "hook `x` is already registered",
+    );
     agent.run_pre("t", json!({})).await;
     assert_eq!(log.lines(), ["1"]);
 }
 
 pub(super) async fn filter(glob: &str, called: &str, matches: bool) {
     let blocks = ToolHook::pre("h", |_: &str, _: &Value| ToolCheck::Block("matched".into()));
-    let agent = asked(|agent| agent.tool_hook(blocks.tools([glob])));
+    let agent = build_agent(|agent| agent.tool_hook(blocks.tools([glob])));
     let said = agent.run_pre(called, json!({})).await;
     assert_eq!(said.verdict == "block", matches);
 }
@@ -490,7 +501,7 @@ pub(super) async fn output_and_context_are_two_notes() {
     })
     .await;
     assert_eq!(played.notes(2), ["Output of hook \"h\": OUT", "From hook \"h\": CTX"]);
-    assert_eq!(played.heard(&["note"]).len(), 2);
+    assert_eq!(played.find_events(&["note"]).len(), 2);
 }
 
 pub(super) async fn a_note_is_delivered_once() {
@@ -523,8 +534,8 @@ pub(super) async fn a_flood_of_notes_hides_no_block() {
             .on(ToolPre, |_: &ToolPreEvent| Verdict::block("still told"))
     })
     .await;
-    holds(played.results()[0], "still told");
-    holds(played.notes(2).last().map_or("", String::as_str), "the rest is left out");
+    assert_contains(played.results()[0], "still told");
+    assert_contains(played.notes(2).last().map_or("", String::as_str), "the rest is left out");
     assert!(played.sent(2).iter().any(|line| line.contains("still told")));
 }
 

@@ -156,7 +156,7 @@ impl Played {
     }
 
     /// The events whose text begins with one of these words.
-    pub(super) fn heard(&self, words: &[&str]) -> Vec<String> {
+    pub(super) fn find_events(&self, words: &[&str]) -> Vec<String> {
         let shown = self.events.iter().map(|event| shown_event(event));
         shown.filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
     }
@@ -187,6 +187,6 @@ pub(super) fn shown(message: &Message) -> String {
 
 /// Asserts that a text contains a part; on failure it shows both.
 #[track_caller]
-pub(super) fn holds(text: &str, part: &str) {
+pub(super) fn assert_contains(text: &str, part: &str) {
     assert!(text.contains(part), "{text:?} does not hold {part:?}");
 }

@@ -17,16 +17,17 @@ use cotter::{
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 use serde_json::{Value, json};
 
-use super::kit::{Log, any_object, call, holds, play, safe, tool, touching};
+use super::kit::{Log, any_object, assert_contains, call, play, safe, tool, touching};
 
 /// Returns the result for a call of `t` in that zone: `pass`, `ask` or `block`.
-async fn decided(zone: Zone, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> &'static str {
+async fn decide_call(zone: Zone, build: impl FnOnce(AgentBuilder) -> AgentBuilder) -> &'static str {
     let log = Log::default();
     let played = play([call("t"), Step::text("done")], |agent| {
         build(agent.tool(touching("t", &log, zone)).ui(ScriptedUi::new([Said::Yes])))
     })
     .await;
-    let (asked, ran) = (!played.heard(&["permission.request"]).is_empty(), !log.lines().is_empty());
+    let (asked, ran) =
+        (!played.find_events(&["permission.request"]).is_empty(), !log.lines().is_empty());
     match (asked, ran) {
         (false, true) => "pass",
         (true, true) => "ask",
@@ -52,9 +53,9 @@ pub(super) async fn nobody_is_there_to_be_asked() {
         )
     })
     .await;
-    holds(played.results()[0], "c1.1 (not_found): Unknown tool: ask_user.");
-    holds(played.results()[1], "c1.2 (denied): ");
-    holds(played.results()[1], "nobody is there to be asked");
+    assert_contains(played.results()[0], "c1.1 (not_found): Unknown tool: ask_user.");
+    assert_contains(played.results()[1], "c1.2 (denied): ");
+    assert_contains(played.results()[1], "nobody is there to be asked");
     assert_eq!(log.lines(), ["has ui: false"]);
 }
 
@@ -65,7 +66,7 @@ pub(super) async fn silence_is_a_no() {
         agent.tool(touching("t", &log, Zone::External)).ui(ScriptedUi::new([Said::Silence]))
     })
     .await;
-    holds(
+    assert_contains(
         played.results()[0],
         "c1.1 (denied): Permission denied for `t`: zone `external` asks at level `standard`, and nobody answered in time",
     );
@@ -80,7 +81,7 @@ pub(super) async fn an_input_that_is_none_is_not_asked_about(input: Value) {
         agent.tool(touching("t", &log, Zone::External)).ui(ui.clone())
     })
     .await;
-    holds(played.results()[0], "c1.1 (invalid_args): ");
+    assert_contains(played.results()[0], "c1.1 (invalid_args): ");
     assert_eq!((ui.questions().len(), log.lines().len()), (0, 0));
 }
 
@@ -125,7 +126,7 @@ pub(super) async fn modes_where_no_rule_speaks() {
         (Mode::Auto, "block"),
     ];
     for (mode, expected) in modes {
-        let got = decided(Zone::External, |agent| agent.mode(mode)).await;
+        let got = decide_call(Zone::External, |agent| agent.mode(mode)).await;
         assert_eq!(got, expected, "{mode}");
     }
 }
@@ -139,7 +140,7 @@ pub(super) async fn no_mode_lets_an_asked_call_pass() {
     ];
     for (mode, expected) in modes {
         let asks = rule(RuleKind::Ask, "t");
-        let got = decided(Zone::Safe, |agent| agent.mode(mode).rule(asks)).await;
+        let got = decide_call(Zone::Safe, |agent| agent.mode(mode).rule(asks)).await;
         assert_eq!(got, expected, "{mode}");
     }
 }
@@ -149,7 +150,7 @@ pub(super) async fn deny_then_ask_then_allow_then_zone() {
     let table: [(&[RuleKind], &str); 4] =
         [(&[Allow, Ask, Deny], "block"), (&[Allow, Ask], "ask"), (&[Allow], "pass"), (&[], "ask")];
     for (kinds, expected) in table {
-        let got = decided(Zone::Machine, |agent| {
+        let got = decide_call(Zone::Machine, |agent| {
             kinds.iter().fold(agent, |agent, kind| agent.rule(rule(*kind, "t")))
         })
         .await;
@@ -177,7 +178,7 @@ impl Tool for Confused {
 pub(super) async fn a_check_that_fails_refuses() {
     let confused = Confused(ToolSpec::new("t", "for a test", any_object()));
     let played = play([call("t"), Step::text("done")], |agent| agent.tool(confused)).await;
-    holds(played.results()[0], "c1.1 (denied): ");
+    assert_contains(played.results()[0], "c1.1 (denied): ");
     assert_eq!(played.reason(), "end_turn");
 
     let log = Log::default();
@@ -186,7 +187,7 @@ pub(super) async fn a_check_that_fails_refuses() {
         agent.tool(tool("t", &log, Ok("ran"))).on(ToolPre, fails)
     })
     .await;
-    holds(played.results()[0], "the classifier is ill");
+    assert_contains(played.results()[0], "the classifier is ill");
     assert_eq!((log.lines().len(), played.reason()), (0, "end_turn"));
 }
 
@@ -204,7 +205,7 @@ pub(super) async fn a_no_is_told_with_its_words() {
         ]
     );
     assert_eq!(
-        played.heard(&["permission.response", "tool.refused"]),
+        played.find_events(&["permission.response", "tool.refused"]),
         ["permission.response c1.1=false by test", "tool.refused c1.1 test: use the other file"]
     );
     assert!(log.lines().is_empty());
@@ -232,8 +233,8 @@ pub(super) async fn a_call_within_a_call_is_judged_for_itself() {
         ui.shown(),
         format!("space_run_action {args} <- zone: zone `external` asks at level `standard`\n")
     );
-    holds(played.results()[0], "c1.1 (denied): ");
-    holds(played.results()[0], "not her");
+    assert_contains(played.results()[0], "c1.1 (denied): ");
+    assert_contains(played.results()[0], "not her");
     assert!(log.lines().is_empty());
 }
 
@@ -311,7 +312,7 @@ pub(super) async fn a_yes_for_the_session_covers_what_was_shown() {
     assert_eq!(ui.questions().len(), 2);
     assert_eq!(ui.questions()[0].calls[0].offer, ["write(./1)"]);
     assert_eq!(log.lines(), [r#"{"p":"1"}"#, r#"{"p":"1"}"#]);
-    holds(played.results()[2], "c3.1 (denied): Permission denied for `w`: not that one.");
+    assert_contains(played.results()[2], "c3.1 (denied): Permission denied for `w`: not that one.");
 }
 
 /// An approval that was never given cannot be revoked, and an approval is revoked once.
@@ -360,7 +361,7 @@ pub(super) async fn a_guard_rejects_and_is_named() {
         ]
     );
     assert_eq!(
-        played.heard(&["tool.refused"]),
+        played.find_events(&["tool.refused"]),
         [
             "tool.refused c1.1 policy no-prod: the policy no-prod rejects it: `url` has what `prod` finds"
         ]

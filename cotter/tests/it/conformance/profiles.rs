@@ -22,7 +22,7 @@ use cotter_files::{
 };
 use cotter_test::{Said, Scripted, ScriptedUi, Step};
 
-use super::kit::{Log, call, holds, tool};
+use super::kit::{Log, assert_contains, call, tool};
 
 /// A host that starts no programs.
 struct Nobody;
@@ -70,8 +70,7 @@ fn read(text: &str, commands: bool) -> Result<Profile, SettingsError> {
 
 fn means(folder: &Path, posts: &Post) -> ActionHost {
     let folder = folder.canonicalize().expect("the folder is there");
-    let commands =
-        HookLocation { folder: folder.clone(), confined: true, starts: Arc::new(Nobody) };
+    let commands = HookLocation { folder: folder.clone(), confined: true, host: Arc::new(Nobody) };
     ActionHost {
         folder,
         commands,
@@ -109,12 +108,12 @@ pub(super) async fn switched_off_observers_go_and_gates_do_not_start() {
         r#"{"hooks": {"onStart": [{"action": "log"}], "onToolCall": [{"action": "approve"}]}}"#;
     assert_eq!(hooks(watches, Some(DisabledHooks::Observers)), Ok(vec![]));
     let refused = hooks(asks, Some(DisabledHooks::Observers)).expect_err("a gate is not lost");
-    holds(&refused, "has the gate `onToolCall.approve`, which decides");
+    assert_contains(&refused, "has the gate `onToolCall.approve`, which decides");
     assert_eq!(hooks(asks, Some(DisabledHooks::All)), Ok(vec![]));
 }
 
 pub(super) async fn seven_buckets_are_bound() {
-    let buckets = cotter_files::profile::read::BUCKETS.iter();
+    let buckets = cotter_files::profile::read::MOMENTS.iter();
     let lists = buckets.map(|(name, _)| format!(r#""{name}": [{{"action": "log"}}]"#));
     let text = format!(r#"{{"hooks": {{{}}}}}"#, lists.collect::<Vec<_>>().join(", "));
     let mut bound = hooks(&text, None).expect("all are bound");
@@ -135,7 +134,7 @@ pub(super) async fn seven_buckets_are_bound() {
 pub(super) async fn refused(action: &'static str, bucket: &'static str, why: &'static str) {
     let text = format!(r#"{{"hooks": {{"{bucket}": [{action}]}}}}"#);
     let error = read(&text, !action.contains("check.sh")).expect_err(action);
-    holds(&error.to_string(), why);
+    assert_contains(&error.to_string(), why);
 }
 
 /// Checks that several files are refused.
@@ -168,11 +167,11 @@ pub(super) async fn two_events_are_two_lines() {
     assert_eq!(events, ["tool.pre", "tool.post"]);
     let posted = posts.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert_eq!(posted.len(), 1);
-    holds(&posted[0], r#""profile":"audit","event":"session.end""#);
+    assert_contains(&posted[0], r#""profile":"audit","event":"session.end""#);
 }
 
 /// Runs calls of these tools with this person. Returns the tools that ran and the transcript.
-async fn approved(
+async fn run_with_approval(
     tools: &str,
     calls: &[&'static str],
     person: Option<impl Ui>,
@@ -199,34 +198,34 @@ async fn approved(
 
 pub(super) async fn a_yes_lets_it_run() {
     let person = ScriptedUi::new([Said::Yes]);
-    let (ran, _) = approved("", &["send_email"], Some(person.clone())).await;
+    let (ran, _) = run_with_approval("", &["send_email"], Some(person.clone())).await;
     assert_eq!(ran, ["send_email"]);
-    holds(&person.shown(), "the profile `audit` wants a person to approve this");
+    assert_contains(&person.shown(), "the profile `audit` wants a person to approve this");
 }
 
 pub(super) async fn a_no_blocks_with_its_reason() {
     let person = ScriptedUi::new([Said::No("not today".into())]);
-    let (ran, told) = approved("", &["send_email"], Some(person)).await;
+    let (ran, told) = run_with_approval("", &["send_email"], Some(person)).await;
     assert!(ran.is_empty());
-    holds(&told, "not today");
+    assert_contains(&told, "not today");
 }
 
 pub(super) async fn only_its_tools_are_asked_about() {
     let person = ScriptedUi::new([Said::Yes, Said::Yes]);
     let tools = r#", "tools": ["send_*", "shell_execute"]"#;
     let calls = ["readFile", "send_email", "shell_execute"];
-    let (ran, _) = approved(tools, &calls, Some(person.clone())).await;
+    let (ran, _) = run_with_approval(tools, &calls, Some(person.clone())).await;
     assert_eq!(ran, calls);
     assert_eq!(person.questions().len(), 2);
 }
 
 pub(super) async fn a_question_that_gets_nowhere_is_a_no() {
     let person = ScriptedUi::new([Said::Nothing]);
-    let (ran, _) = approved("", &["send_email"], Some(person)).await;
+    let (ran, _) = run_with_approval("", &["send_email"], Some(person)).await;
     assert!(ran.is_empty());
-    let (ran, told) = approved("", &["send_email"], None::<ScriptedUi>).await;
+    let (ran, told) = run_with_approval("", &["send_email"], None::<ScriptedUi>).await;
     assert!(ran.is_empty());
-    holds(&told, "nobody is there to be asked");
+    assert_contains(&told, "nobody is there to be asked");
 }
 
 /// A person who answers late.
@@ -247,6 +246,6 @@ impl Ui for Late {
 
 pub(super) async fn a_late_answer_is_waited_for() {
     let person = Late(ScriptedUi::new([Said::Yes]));
-    let (ran, _) = approved("", &["send_email"], Some(person)).await;
+    let (ran, _) = run_with_approval("", &["send_email"], Some(person)).await;
     assert_eq!(ran, ["send_email"]);
 }

@@ -22,7 +22,7 @@ use futures_util::stream;
 use serde_json::json;
 use smol_str::SmolStr;
 
-use super::kit::{Log, Played, Stage, call, holds, play, tool, touching};
+use super::kit::{Log, Played, Stage, assert_contains, call, play, tool, touching};
 
 /// Logs every `session.end` with its reason.
 fn ends(log: &Log) -> impl Fn(&SessionEndEvent) + use<> {
@@ -79,7 +79,7 @@ pub(super) async fn a_failing_observer_changes_no_end() {
     })
     .await;
     assert_eq!(log.lines(), ["session.end end_turn"]);
-    assert_eq!(played.heard(&["session.end"]), ["session.end end_turn"]);
+    assert_eq!(played.find_events(&["session.end"]), ["session.end end_turn"]);
 }
 
 pub(super) async fn an_abort_while_text_streams_keeps_it() {
@@ -169,7 +169,7 @@ pub(super) async fn a_gate_at_the_turns_end_sends_the_model_on() {
     let played = play(steps, |agent| agent.on(TurnEnd, once("AGAIN"))).await;
     assert_eq!(played.requests.len(), 2);
     assert_eq!(played.sent(2)[..2], ["user: go", "assistant: one"]);
-    holds(&played.sent(2)[2], "AGAIN");
+    assert_contains(&played.sent(2)[2], "AGAIN");
     assert_eq!(played.reply.text(), "two");
 }
 
@@ -184,8 +184,8 @@ pub(super) async fn what_context_leaves_out_stays_in_history() {
     })
     .await;
     assert_eq!((played.sent(2).len(), played.sent(2)[0].as_str()), (2, "user: go"));
-    holds(&played.sent(2)[1], "AGAIN");
-    holds(&played.transcript, "assistant: one\n");
+    assert_contains(&played.sent(2)[1], "AGAIN");
+    assert_contains(&played.transcript, "assistant: one\n");
 }
 
 pub(super) async fn going_on_always_leaves_something_to_answer() {
@@ -207,7 +207,7 @@ pub(super) async fn a_failing_gate_at_the_turns_end_changes_nothing() {
     let played = play([Step::text("one"), Step::text("two")], |a| a.on(TurnEnd, fails)).await;
     assert_eq!((played.requests.len(), played.reason()), (1, "end_turn"));
     assert_eq!(played.transcript, "user: go\nassistant: one\n");
-    assert_eq!(played.heard(&["hook turn.end"]), ["hook turn.end edits gate failed"]);
+    assert_eq!(played.find_events(&["hook turn.end"]), ["hook turn.end edits gate failed"]);
 }
 
 pub(super) async fn going_on_stays_within_one_run() {
@@ -244,7 +244,7 @@ pub(super) async fn an_abort_interrupts_a_hanging_gate() {
     assert_eq!(run.await.expect("an abort is no failure").reason.as_str(), "aborted");
     assert!(began.elapsed() < Duration::from_secs(1));
     let session = stage.agent.main_session().await.expect("a session is made");
-    holds(&transcript(&session), "result c1.1 (cancelled): Cancelled");
+    assert_contains(&transcript(&session), "result c1.1 (cancelled): Cancelled");
     assert!(log.lines().is_empty());
 }
 
@@ -287,7 +287,7 @@ pub(super) async fn a_call_is_told_before_its_result() {
     let played =
         play([call("t"), Step::text("done")], |agent| agent.tool(tool("t", &log, Ok("ok")))).await;
     assert_eq!(
-        played.heard(&["message call", "tool.", "message result", "session.end"]),
+        played.find_events(&["message call", "tool.", "message result", "session.end"]),
         [
             "message call c1.1: t {}",
             "tool.call c1.1 t {}",
@@ -302,7 +302,7 @@ pub(super) async fn a_call_is_told_before_its_result() {
 pub(super) async fn thinking_closes_before_text_opens() {
     let played = play([Step::text("said").and_thinking("thought")], |agent| agent).await;
     assert_eq!(
-        played.heard(&["text.", "thinking."]),
+        played.find_events(&["text.", "thinking."]),
         [
             "thinking.start",
             "thinking.delta \"thought\"",
@@ -358,7 +358,7 @@ pub(super) async fn text_closes_before_a_call() {
     let steps = [Step::text("look").and_call("t", json!({})), Step::text("done")];
     let played = play(steps, |agent| agent.tool(tool("t", &log, Ok("ok")))).await;
     assert_eq!(
-        played.heard(&["text.", "tool.call"]),
+        played.find_events(&["text.", "tool.call"]),
         [
             "text.start",
             "text.delta \"look\"",
@@ -378,7 +378,7 @@ pub(super) async fn events_end_with_the_end_and_the_reply_agrees() {
         matches!(last, Some(EventKind::SessionEnd { reason }) if *reason == played.reply.reason)
     );
     assert_eq!(
-        played.heard(&["message assistant"]),
+        played.find_events(&["message assistant"]),
         [format!("message assistant: {}", played.reply.text())]
     );
     assert!(played.events.iter().all(|event| event.run_id == played.reply.run_id));
@@ -427,7 +427,7 @@ fn replies(played: &Played) -> Vec<u32> {
 pub(super) async fn a_retry_is_no_step() {
     let steps = [Step::error(ModelErrorKind::RateLimited), Step::text("done")];
     let played = play(steps, |agent| agent).await;
-    assert_eq!(played.heard(&["retry"]), ["retry 1 rate_limited 500ms"]);
+    assert_eq!(played.find_events(&["retry"]), ["retry 1 rate_limited 500ms"]);
     assert_eq!((replies(&played), played.reply.steps), (vec![1], 1));
 }
 
@@ -452,7 +452,7 @@ pub(super) async fn a_question_is_told_once_and_so_is_its_answer() {
         })
         .await;
         assert_eq!(
-            played.heard(&["permission."]),
+            played.find_events(&["permission."]),
             [
                 "permission.request r1.1 c1.1".to_owned(),
                 format!("permission.response c1.1={yes} by test"),
@@ -467,7 +467,7 @@ pub(super) async fn a_broken_stream_still_ends_the_run() {
     let played = play([broken], |agent| agent).await;
     assert_eq!(played.reason(), "error");
     assert_eq!(
-        played.heard(&["error", "session.end"]),
+        played.find_events(&["error", "session.end"]),
         ["error other: the script says so", "session.end error"]
     );
     assert_eq!(played.events.last().map(|event| event.kind.name()), Some("session.end"));

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use smol_str::SmolStr;
 use tempfile::TempDir;
 
-use super::kit::{holds, shown};
+use super::kit::{assert_contains, shown};
 
 /// A folder with one session file, and an agent that uses it.
 struct Files {
@@ -118,7 +118,7 @@ pub(super) async fn an_empty_file_has_no_entries() {
 pub(super) async fn a_file_that_is_no_session_stays_as_it_is() {
     let files = Files::new("garbage\n");
     let error = files.agent.session("s").await.expect_err("it is no session");
-    holds(&error.to_string(), "s.jsonl:1: not a session");
+    assert_contains(&error.to_string(), "s.jsonl:1: not a session");
     assert_eq!(files.text(), "garbage\n");
 }
 
@@ -306,7 +306,7 @@ pub(super) async fn a_compaction_may_keep_nothing() {
 
 pub(super) async fn a_transform_edits_messages_by_entry() {
     let edits = |build: &ContextEvent| {
-        let edited = build.messages.sourced().filter_map(|(entry, message)| {
+        let edited = build.messages.iter_with_ids().filter_map(|(entry, message)| {
             match entry.map(SmolStr::as_str) {
                 Some("1") => None,
                 Some("2") => Some(Message::user("NEW")),
@@ -377,7 +377,7 @@ pub(super) async fn navigating_stores_the_leaf_alone() {
 pub(super) async fn a_navigation_that_does_not_happen() {
     let (session, ids) = talk::<2>().await;
     let error = session.navigate(Some("nowhere")).await.expect_err("there is no such entry");
-    holds(&error.to_string(), "there is no entry `nowhere`");
+    assert_contains(&error.to_string(), "there is no entry `nowhere`");
     assert_eq!(leaf(&session).await.as_ref(), ids.last());
     drop(session.navigate(Some(&ids[0])));
     assert_eq!(leaf(&session).await.as_ref(), ids.last());

@@ -15,7 +15,7 @@ use cotter_files::extensions::{self, LoadContext, Severity};
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};
 
-use super::kit::{Log, Played, Stage, any_object, call, holds, play, tool};
+use super::kit::{Log, Played, Stage, any_object, assert_contains, call, play, tool};
 
 /// The answer of a skill or subagent.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ fn subagent(log: &Log, name: &'static str, says: Says) -> Subagent {
 }
 
 /// Calls `invoke_skill`; `n` is exposed and `h` is not. Returns the run and the log.
-async fn invoked(n: Says, input: Value) -> (Played, Log) {
+async fn invoke_skill(n: Says, input: Value) -> (Played, Log) {
     let log = Log::default();
     let step = Step::call("invoke_skill", input);
     let played = play([step, Step::text("done")], |agent| {
@@ -75,7 +75,7 @@ async fn invoked(n: Says, input: Value) -> (Played, Log) {
 
 /// Checks that the model calls a skill: the complete result and the skill's input.
 pub(super) async fn invokes_skill(says: Says, input: Value, result: &str, told: &[&str]) {
-    let (played, log) = invoked(says, input).await;
+    let (played, log) = invoke_skill(says, input).await;
     assert_eq!(played.results(), [format!("c1.1{result}")]);
     assert_eq!(log.lines(), told);
     let described = "Calls for a skill: its instructions or content come back as the result and \
@@ -88,7 +88,7 @@ pub(super) async fn invokes_skill(says: Says, input: Value, result: &str, told: 
 
 /// For a skill that is a picture the model gets a placeholder, and renderers get the picture.
 pub(super) async fn a_picture_is_kept_for_renderers() {
-    let (played, _) = invoked(Says::Picture, json!({"name": "n"})).await;
+    let (played, _) = invoke_skill(Says::Picture, json!({"name": "n"})).await;
     let content = "[non-text skill content]";
     let told = json!({"status": "success", "data": {"skill": "n", "content": content}});
     assert_eq!(played.results(), [format!("c1.1: {told}")]);
@@ -110,7 +110,7 @@ pub(super) async fn invalid_invocation(tool: &str, input: Value, part: &str) {
     .await;
     let refused = format!("c1.1 (invalid_args): Invalid arguments for `{tool}`: ");
     assert!(played.results()[0].starts_with(&refused), "{:?}", played.results());
-    holds(played.results()[0], part);
+    assert_contains(played.results()[0], part);
     assert_eq!((log.lines().len(), played.reply.text().as_str()), (0, "done"));
 }
 
@@ -156,7 +156,7 @@ pub(super) async fn two_subagents_of_one_step() {
 }
 
 /// Returns the list of skills in the description of the tool `invoke_skill`.
-fn listed(skills: &[(&str, &str)]) -> String {
+fn list_skills(skills: &[(&str, &str)]) -> String {
     let tool = create_skill_invoke_tool(skills.iter().copied());
     let (_, list) = tool.spec().description.split_once("Skills:\n").expect("there is a list");
     list.to_owned()
@@ -169,23 +169,26 @@ pub(super) async fn a_skill_that_is_not_exposed_is_not_shown() {
     })
     .await;
     assert_eq!((&*played.requests[0].system, played.requests[0].tools.is_empty()), ("BASE", true));
-    holds(played.results()[0], "c1.1 (not_found): Unknown tool: invoke_skill.");
+    assert_contains(played.results()[0], "c1.1 (not_found): Unknown tool: invoke_skill.");
     assert!(log.lines().is_empty());
 }
 
 pub(super) async fn long_descriptions_give_way_to_names() {
     let (x, y) = ("x".repeat(9000), "y".repeat(9000));
-    assert_eq!(listed(&[("aa", &x), ("bb", "short"), ("cc", &y)]), "- aa\n- bb: short\n- cc");
+    assert_eq!(list_skills(&[("aa", &x), ("bb", "short"), ("cc", &y)]), "- aa\n- bb: short\n- cc");
     // A description never takes the space of a name after it.
     let most = "z".repeat(8150);
     let short = [("aa", most.as_str()), ("bb", "short"), ("cc", &most), ("dd", "")];
-    assert_eq!(listed(&short), format!("- aa: {most}\n- bb: short\n- cc\n- dd"));
+    assert_eq!(list_skills(&short), format!("- aa: {most}\n- bb: short\n- cc\n- dd"));
 }
 
 pub(super) async fn skills_that_do_not_fit_are_counted() {
     let names: Vec<_> = (0..3).map(|n| format!("{}{n}", "n".repeat(5000))).collect();
     let skills: Vec<_> = names.iter().map(|name| (name.as_str(), "d")).collect();
-    assert_eq!(listed(&skills), format!("- {}: d\n- and 2 more, to be called by name", names[0]));
+    assert_eq!(
+        list_skills(&skills),
+        format!("- {}: d\n- and 2 more, to be called by name", names[0])
+    );
 }
 
 /// Two percent of a window of 100,000 tokens are 2,000 tokens: 8 KiB of text.
@@ -193,7 +196,7 @@ pub(super) async fn the_list_has_a_budget() {
     let names: Vec<_> = (0..300).map(|n| format!("skill-{n}")).collect();
     let words = "w".repeat(100);
     let skills: Vec<_> = names.iter().map(|name| (name.as_str(), words.as_str())).collect();
-    let list = listed(&skills);
+    let list = list_skills(&skills);
     assert!((8000..=8192).contains(&list.len()), "{}", list.len());
     let described = list.lines().filter(|line| line.contains(": ")).count();
     assert_eq!((list.lines().count(), described > 30), (300, true));

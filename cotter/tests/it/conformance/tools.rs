@@ -15,7 +15,7 @@ use cotter::{
 use cotter_test::{Scripted, Step};
 use serde_json::{Value, json};
 
-use super::kit::{Log, Stage, any_object, call, holds, play, safe, slow, tool};
+use super::kit::{Log, Stage, any_object, assert_contains, call, play, safe, slow, tool};
 
 pub(super) async fn an_extension_loads_once() {
     let log = Log::default();
@@ -26,7 +26,7 @@ pub(super) async fn an_extension_loads_once() {
     };
     let agent = Agent::builder(Scripted::new([])).extend(four).build().expect("four tools");
     let error = agent.extend(Owner::embedder(), four).expect_err("the same four again");
-    holds(&error.to_string(), "tool `a` is already registered");
+    assert_contains(&error.to_string(), "tool `a` is already registered");
     assert_eq!(agent.tools().specs().count(), 4);
 }
 
@@ -36,7 +36,10 @@ pub(super) async fn the_first_tool_of_a_name_stays(second: Owner) {
         agent.tool(tool("t", &log, Ok("the first")))
     });
     let again = stage.agent.extend(second, |unit| _ = unit.tool(tool("t", &log, Ok("the second"))));
-    holds(&again.expect_err("the name is taken").to_string(), "tool `t` is already registered");
+    assert_contains(
+        &again.expect_err("the name is taken").to_string(),
+        "tool `t` is already registered",
+    );
     assert_eq!(stage.agent.tools().specs().count(), 1);
     assert_eq!(stage.play().await.results(), ["c1.1: the first"]);
 }
@@ -46,7 +49,7 @@ pub(super) async fn a_unit_with_two_tools_of_a_name_is_refused() {
     let agent = Agent::builder(Scripted::new([]));
     let built = agent.tool(tool("t", &log, Ok("1"))).tool(tool("t", &log, Ok("2"))).build();
     let error = built.err().expect("one name, two tools");
-    holds(&error.to_string(), "tool `t` is already registered");
+    assert_contains(&error.to_string(), "tool `t` is already registered");
 }
 
 /// A call of a missing tool gets one result, and the run continues.
@@ -57,8 +60,8 @@ pub(super) async fn unknown_tool(there: &[&str], called: &str, hint: &str) {
     })
     .await;
     assert_eq!(played.results().len(), 1);
-    holds(played.results()[0], &format!("c1.1 (not_found): Unknown tool: {called}."));
-    holds(played.results()[0], hint);
+    assert_contains(played.results()[0], &format!("c1.1 (not_found): Unknown tool: {called}."));
+    assert_contains(played.results()[0], hint);
     assert_eq!((log.lines().len(), played.requests.len()), (0, 2));
 }
 
@@ -76,7 +79,7 @@ pub(super) async fn invalid_input(name: &str, fields: &[&str], input: Value, par
     let played = play([Step::call(name, input), Step::text("done")], |a| a.tool(strict)).await;
     let refused = format!("c1.1 (invalid_args): Invalid arguments for `{name}`: ");
     assert!(played.results()[0].starts_with(&refused), "{:?}", played.results());
-    holds(played.results()[0], part);
+    assert_contains(played.results()[0], part);
     assert_eq!((log.lines().len(), played.reason()), (0, "end_turn"));
 }
 
@@ -171,7 +174,10 @@ pub(super) async fn an_error_is_told_word_for_word() {
     let log = Log::default();
     let failing = tool("bash", &log, Err("bash blew up"));
     let played = play([call("bash"), Step::text("done")], |agent| agent.tool(failing)).await;
-    assert_eq!(played.heard(&["tool.result"]), [r#"tool.result c1.1 (failed) "bash blew up""#]);
+    assert_eq!(
+        played.find_events(&["tool.result"]),
+        [r#"tool.result c1.1 (failed) "bash blew up""#]
+    );
     assert_eq!(played.results(), ["c1.1 (failed): bash blew up"]);
     assert_eq!(played.reply.text(), "done");
 }
@@ -184,8 +190,8 @@ pub(super) async fn unparsable_arguments_are_answered() {
     })
     .await;
     assert_eq!(played.results().len(), 1);
-    holds(played.results()[0], "c1.1 (invalid_args)");
-    holds(played.results()[0], "send complete arguments, smaller if they were cut off");
+    assert_contains(played.results()[0], "c1.1 (invalid_args)");
+    assert_contains(played.results()[0], "send complete arguments, smaller if they were cut off");
     assert_eq!((log.lines().len(), played.reason()), (0, "end_turn"));
 }
 
@@ -222,7 +228,7 @@ pub(super) async fn results_stand_in_call_order() {
     .await;
     assert_eq!(played.results(), ["c1.1: slow", "c1.2: med", "c1.3: fast"]);
     assert_eq!(
-        played.heard(&["tool.result"]),
+        played.find_events(&["tool.result"]),
         [r#"tool.result c1.3 "fast""#, r#"tool.result c1.2 "med""#, r#"tool.result c1.1 "slow""#,]
     );
 }
@@ -286,7 +292,7 @@ pub(super) async fn a_failed_call_on_the_wire() {
     // The model gets the head and the tail, cut between characters, with a mark for the missing part.
     let stored = played.transcript.lines().filter(|line| line.contains("é")).collect::<String>();
     assert!((1024..2100).contains(&stored.len()), "{}", stored.len());
-    holds(&played.transcript, "bytes left out");
+    assert_contains(&played.transcript, "bytes left out");
 }
 
 /// Transforms run one after the other on the result. After one fails, the result is withheld from the later
@@ -318,7 +324,7 @@ pub(super) async fn a_failed_transform_withholds_the_result() {
             )
     })
     .await;
-    let heard = played.heard(&["hook tool.post"]);
+    let heard = played.find_events(&["hook tool.post"]);
     let heard: Vec<_> = heard.iter().map(String::as_str).collect();
     assert_eq!(
         heard,
@@ -365,7 +371,7 @@ pub(super) async fn a_built_in_tool_is_replaced_explicitly() {
     let steps = [Step::call("read", json!({"path": "x"})), Step::text("done")];
     let stage = Stage::new(steps, |agent| agent.tool(Read::default()));
     let refused = stage.agent.tool(tool("read", &log, Ok("mine"))).expect_err("it is taken");
-    holds(&refused.to_string(), "tool `read` is already registered");
+    assert_contains(&refused.to_string(), "tool `read` is already registered");
     assert!(stage.agent.undefine_tool("read"));
     stage.agent.tool(tool("read", &log, Ok("mine"))).expect("the name is free");
     assert_eq!(stage.play().await.results(), ["c1.1: mine"]);
