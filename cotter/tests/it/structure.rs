@@ -96,6 +96,31 @@ fn r12_the_loop_and_the_pipeline_name_no_subsystem() {
     assert!(told.contains("skill") && told.contains("mcp"), "the test itself sees: {told:?}");
 }
 
+/// The Rust files of a folder and of the folders in it.
+fn all_sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = sources(folder);
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("it can be read").path();
+        if path.is_dir() {
+            found.extend(all_sources(&path));
+        }
+    }
+    found
+}
+
+/// B1: a `Permit` is built in one place, after the ledger row.
+#[test]
+fn b1_only_the_pipeline_makes_permits() {
+    let source = package().join("src");
+    let mut users: Vec<_> = all_sources(&source)
+        .into_iter()
+        .filter(|file| read(file).contains("after_ledger_row"))
+        .map(|file| file.strip_prefix(&source).expect("below src").display().to_string())
+        .collect();
+    users.sort();
+    assert_eq!(users, ["pipeline/execute.rs", "tool/permit.rs"]);
+}
+
 #[test]
 fn the_loop_is_one_screen() {
     let source = read(&package().join("src/run/agent_loop.rs"));
