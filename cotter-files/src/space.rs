@@ -15,7 +15,7 @@
 //! # use cotter::Agent; use cotter_files::{command_hook::HookHost, space::{self, Space}, trust::store::{TrustState, TrustStore}};
 //! # fn go(agent: &Agent, starts: Arc<dyn HookHost>) -> Result<(), Box<dyn std::error::Error>> {
 //! let folder = Path::new("/srv/spaces/deploy");
-//! if let TrustState::Trusted { copy, grants, .. } = TrustStore::open("/srv/trust").look(folder)? {
+//! if let TrustState::Trusted { copy, grants, .. } = TrustStore::open("/srv/trust").read_state(folder)? {
 //!     let space = Space::read(&copy)?.found_at(folder).with_grants(grants);
 //!     space.load(agent, starts)?;
 //!     space::unload(agent, "deploy");

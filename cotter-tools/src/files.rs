@@ -21,7 +21,7 @@
 //!     json!({"path": "notes/tea.txt", "edits": [{"old": "four", "new": "five"}]}),
 //! );
 //! let agent = Agent::builder(Scripted::new([write, edit, Step::text("Tea is at five.")]))
-//!     .place(Workspace::new(&project))
+//!     .workspace(Workspace::new(&project))
 //!     .extend(cotter_tools::files::tools)
 //!     .build()?;
 //! agent.process_request("Plan tea.").await?;

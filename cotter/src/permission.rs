@@ -25,7 +25,7 @@
 //!     .and_call("read", json!({"path": "notes.txt"}))
 //!     .and_call("read", json!({"path": "/etc/passwd"}));
 //! let agent = Agent::builder(Scripted::new([step, Step::text("Tea at four.")]))
-//!     .place(Workspace::new(project))
+//!     .workspace(Workspace::new(project))
 //!     .tool(Read::default())
 //!     .rule(Rule::parse(RuleKind::Deny, "read(.env*)")?)
 //!     .mode(Mode::Plan)

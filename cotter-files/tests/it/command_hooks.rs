@@ -299,7 +299,7 @@ fn l19_entries_are_read_strictly() {
     check_entry(
         r#"{"tool.pre": [{"command": "./check.sh --fast"}]}"#,
         expect![[r#"
-            CommandHook { name: "check", point: ToolPre, declared: ExternalHookSpec { name: Some("check"), description: "", definition: "", tools: None, limit: None, power: None, detached: false }, command: Words(["./check.sh", "--fast"]), env: [], serve: false, on_failure: Block, dialect: Cotter }
+            CommandHook { name: "check", point: ToolPre, spec: ExternalHookSpec { name: Some("check"), description: "", definition: "", tools: None, limit: None, power: None, detached: false }, command: Words(["./check.sh", "--fast"]), env: [], is_resident: false, on_failure: Block, dialect: Cotter }
         "#]],
     );
     check_entry(
@@ -307,7 +307,7 @@ fn l19_entries_are_read_strictly() {
             "timeoutMs": 7, "power": "observe", "async": true, "serve": true, "env": ["A_1"],
             "onFailure": "pass"}]}"#,
         expect![[r#"
-            CommandHook { name: "n", point: ToolPost, declared: ExternalHookSpec { name: Some("n"), description: "d", definition: "", tools: Some(["a*"]), limit: Some(7ms), power: Some(Observe), detached: true }, command: Words(["x", ""]), env: ["A_1"], serve: true, on_failure: Pass, dialect: Cotter }
+            CommandHook { name: "n", point: ToolPost, spec: ExternalHookSpec { name: Some("n"), description: "d", definition: "", tools: Some(["a*"]), limit: Some(7ms), power: Some(Observe), detached: true }, command: Words(["x", ""]), env: ["A_1"], is_resident: true, on_failure: Pass, dialect: Cotter }
         "#]],
     );
     let wrong = [

@@ -375,7 +375,7 @@ cases! {
     "CX-001" "runner" not_applicable "L21: runs are limited by steps, budget and abort";
     "CX-003" "runner" elsewhere (
         "cotter-models/tests/it/anthropic.rs",
-        "ids_and_names_of_others_are_put_in_letters_that_are_taken",
+        "foreign_ids_and_names_get_allowed_characters",
     );
     "CX-004" "runner" run tools::out_of_scope_unknown_and_invalid_are_told_apart();
     "CX-006" "runner" run tools::the_first_tool_of_a_name_stays(Owner::new(Origin::User, "servers"));
@@ -643,7 +643,7 @@ cases! {
 
     "GT-001" "mcp-bridge" elsewhere (
         "cotter-tools/src/mcp/result.rs",
-        "r11_gt_001_the_model_gets_the_data_and_renderers_what_was_written",
+        "r11_gt_001_model_gets_data_and_renderers_get_content",
     );
 
     "LM-120" "agent.json" run profiles::no_hooks_register_nothing();
