@@ -111,7 +111,7 @@ impl RunningProcess {
         for (stream, pipe) in
             [(Stream::Stdout, &mut self.stdout), (Stream::Stderr, &mut self.stderr)]
         {
-            if let Some(bytes) = read_available(pipe) {
+            if let Some(bytes) = read_remaining(pipe) {
                 return Some(Chunk { stream, bytes });
             }
         }
@@ -203,19 +203,26 @@ impl MinderHandle {
 
 /// Waits for bytes from a pipe; forever if the pipe is at its end.
 async fn read_pipe(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
-    match pipe {
-        None => std::future::pending().await,
-        Some(open) => {
-            let _ = open.readable().await;
-            read_available(pipe)
-        }
-    }
+    let Some(open) = pipe else { return std::future::pending().await };
+    let _ = open.readable().await;
+    read_with(pipe, |open, bytes| open.try_read(bytes))
 }
 
-/// Reads the bytes that are in a pipe. Closes a pipe that is at its end.
-fn read_available(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
+/// Reads the bytes that are in a pipe, without waiting. It asks the kernel: `try_read` finds nothing
+/// until the runtime has noticed that the pipe is readable, and the last output would be lost.
+fn read_remaining(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
+    read_with(pipe, |open, bytes| {
+        rustix::io::retry_on_intr(|| rustix::io::read(open, &mut *bytes)).map_err(io::Error::from)
+    })
+}
+
+/// Reads the next bytes of a pipe. Closes a pipe that is at its end.
+fn read_with(
+    pipe: &mut Option<Receiver>,
+    read: impl FnOnce(&Receiver, &mut [u8]) -> io::Result<usize>,
+) -> Option<Vec<u8>> {
     let mut bytes = vec![0; CHUNK];
-    match pipe.as_ref()?.try_read(&mut bytes) {
+    match read(pipe.as_ref()?, &mut bytes) {
         Ok(0) => *pipe = None,
         Ok(length) => {
             bytes.truncate(length);
@@ -225,4 +232,24 @@ fn read_available(pipe: &mut Option<Receiver>) -> Option<Vec<u8>> {
         Err(_) => *pipe = None,
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn b3_output_is_read_before_the_runtime_has_noticed_it() {
+        let (read_end, mut write_end) = io::pipe().unwrap();
+        let mut pipe = Some(Receiver::from_owned_fd(read_end.into()).unwrap());
+        write_end.write_all(b"blocked").unwrap();
+        assert_eq!(read_remaining(&mut pipe).as_deref(), Some(&b"blocked"[..]));
+        assert_eq!(read_remaining(&mut pipe), None);
+        assert!(pipe.is_some(), "the other end is still open");
+        drop(write_end);
+        assert_eq!(read_remaining(&mut pipe), None);
+        assert!(pipe.is_none(), "the pipe is at its end");
+    }
 }
