@@ -4,7 +4,10 @@ use std::{
     collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -28,8 +31,8 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 ///
 /// Editors write a file in several steps, and a checkout changes many files. So a change is reported after a
 /// tenth of a second without events, or after one second in any case. It is reported only if the contents
-/// differ from those of the last report. The first event is always reported. Dropping the watcher ends the
-/// watch.
+/// differ from those of the last report. The first event is always reported, except a new folder on the path
+/// to a target that is still missing. Dropping the watcher ends the watch.
 pub struct FileWatcher {
     /// The user's own targets: links in them and on the way to them are followed.
     own: Vec<PathBuf>,
@@ -41,6 +44,10 @@ pub struct FileWatcher {
     /// The watched folders, each without its subfolders.
     watched_folders: BTreeSet<PathBuf>,
     last_contents: Option<Vec<ContentState>>,
+    /// The targets that did not exist at the start.
+    missing_at_start: Vec<PathBuf>,
+    /// True if an event was more than a new folder on the path to a target.
+    may_have_changed: Arc<AtomicBool>,
     /// True if an event has not been processed yet.
     has_pending_event: bool,
 }
@@ -67,18 +74,26 @@ impl FileWatcher {
     ) -> io::Result<Self> {
         let events = Arc::new(Notify::new());
         let about = Arc::new(Mutex::new(vec![]));
-        let (told, targets) = (events.clone(), about.clone());
-        let told = move |event: notify::Result<Event>| {
+        let may_have_changed = Arc::new(AtomicBool::new(false));
+        let (notify, targets, changed) = (events.clone(), about.clone(), may_have_changed.clone());
+        let on_event = move |event: notify::Result<Event>| {
             let targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
-            if event.map_or(true, |event| is_about(&event, &targets)) {
-                told.notify_one();
+            if event.as_ref().map_or(true, |event| is_about(event, &targets)) {
+                if !event.is_ok_and(|event| is_new_folder_above(&event, &targets)) {
+                    changed.store(true, Ordering::Release);
+                }
+                notify.notify_one();
             }
         };
         let config = Config::default().with_follow_symlinks(false);
-        let watcher = RecommendedWatcher::new(told, config).map_err(io::Error::other)?;
+        let watcher = RecommendedWatcher::new(on_event, config).map_err(io::Error::other)?;
+        let (own, foreign): (Vec<_>, Vec<_>) =
+            (own.into_iter().collect(), brought.into_iter().collect());
         let mut watch = FileWatcher {
-            own: own.into_iter().collect(),
-            foreign: brought.into_iter().collect(),
+            missing_at_start: own.iter().chain(&foreign).filter(is_missing).cloned().collect(),
+            own,
+            foreign,
+            may_have_changed,
             watcher,
             events,
             watched_paths: about,
@@ -103,6 +118,10 @@ impl FileWatcher {
             }
             // New folders are watched before the contents are read, so that a later change causes an event.
             let armed = self.update_watches();
+            if armed.is_ok() && self.is_first_event_without_change() {
+                self.has_pending_event = false;
+                continue;
+            }
             let (own, brought) = (self.own.clone(), self.foreign.clone());
             let held =
                 tokio::task::spawn_blocking(move || read_contents(&own, &brought)).await.ok();
@@ -114,6 +133,14 @@ impl FileWatcher {
             self.last_contents = held;
             return;
         }
+    }
+
+    /// True until the first event that can have changed a target: so far there were new folders on the path to
+    /// targets that are still missing.
+    fn is_first_event_without_change(&self) -> bool {
+        self.last_contents.is_none()
+            && !self.may_have_changed.load(Ordering::Acquire)
+            && self.missing_at_start.iter().all(|target| is_missing(&target))
     }
 
     /// Watches each existing target with its subfolders, and every folder on the path to it, because any of
@@ -208,6 +235,16 @@ fn is_about(event: &Event, targets: &[PathBuf]) -> bool {
         || (!is_read && (event.paths.is_empty() || event.paths.iter().any(concerns)))
 }
 
+/// True if an event tells only that something was created on the path to a target.
+fn is_new_folder_above(event: &Event, targets: &[PathBuf]) -> bool {
+    let is_target = |path: &PathBuf| targets.iter().any(|target| path.starts_with(target));
+    event.kind.is_create() && !event.need_rescan() && !event.paths.iter().any(is_target)
+}
+
+fn is_missing(target: &&PathBuf) -> bool {
+    target.symlink_metadata().is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,7 +268,6 @@ mod tests {
         let mut watch = FileWatcher::new([file.clone()], [extensions.clone()]).unwrap();
         // A folder on the path is created, then the file in it.
         fs::create_dir(root.join("home")).unwrap();
-        expect_change(&mut watch).await;
         fs::write(&file, "1").unwrap();
         expect_change(&mut watch).await;
         // The file is replaced by a rename, as editors do.
@@ -267,6 +303,20 @@ mod tests {
         assert_eq!(fs::read(&file).unwrap(), b"1");
         assert!(is_quiet(&mut watch).await);
         fs::write(&file, "2").unwrap();
+        expect_change(&mut watch).await;
+    }
+
+    #[tokio::test]
+    async fn hot_reload_ignores_a_new_folder_without_the_target() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::write(root.join("settings.json"), "1").unwrap();
+        let trust = root.join("data/cotter/trust.json");
+        let mut watch = FileWatcher::new([root.join("settings.json"), trust.clone()], []).unwrap();
+        fs::create_dir_all(trust.parent().unwrap()).unwrap();
+        fs::create_dir(root.join("data/cotter/sessions")).unwrap();
+        assert!(is_quiet(&mut watch).await);
+        fs::write(&trust, "1").unwrap();
         expect_change(&mut watch).await;
     }
 
