@@ -97,7 +97,7 @@ impl Log for FaultyLog {
         }
     }
 
-    fn sync_behind(&mut self) {
-        self.log.sync_behind();
+    fn start_sync(&mut self) {
+        self.log.start_sync();
     }
 }

@@ -160,7 +160,8 @@ pub(crate) fn job(permit: &Permit, runner: &Runner) -> Result<Job, ToolError> {
     let cwd = folder(permit.input(), workspace);
     let workspace = &workspace.clone().with_cwd(&cwd);
     if !cwd.is_dir() {
-        let message = format!("{} is not a folder", cotter::fs::paths::shown(&cwd, workspace));
+        let message =
+            format!("{} is not a folder", cotter::fs::paths::format_path(&cwd, workspace));
         return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
     }
     let no_temp = |cause: std::io::Error| ToolError::failed(format!("no temp folder: {cause}"));

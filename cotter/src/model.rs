@@ -9,7 +9,7 @@
 //! use futures_util::stream;
 //! use smol_str::SmolStr;
 //!
-//! /// Says again what it was told last.
+//! /// Repeats the last message.
 //! struct Echo(SmolStr);
 //!
 //! impl Model for Echo {
@@ -75,16 +75,15 @@ pub trait Model: Send + Sync + 'static {
         None
     }
 
-    /// The offset in the body of `now` at which it stops being a continuation of `before`. From that byte
-    /// on the provider's cache is useless. Called only if the requests differ; `None` if the offset is not
-    /// known.
+    /// The offset of the first byte at which the body of `now` no longer continues the body of `before`.
+    /// From that byte on the provider's cache is useless. Called only if the requests differ; `None` if the
+    /// offset is not known.
     fn break_at(&self, before: &Request, now: &Request) -> Option<u64> {
         let _ = (before, now);
         None
     }
 }
 
-/// A shared model is a model too.
 impl<M: Model + ?Sized> Model for Arc<M> {
     fn name(&self) -> &SmolStr {
         (**self).name()
@@ -127,7 +126,7 @@ pub trait ModelDirectory: Send + Sync + 'static {
 impl ModelDirectory for () {
     fn find(&self, name: &str) -> Result<Arc<dyn Model>, ModelError> {
         let name = text::clip(&text::show_line(name), 80).into_owned();
-        let message = format!("model `{name}` is not known here");
+        let message = format!("model `{name}` not found");
         Err(ModelError::new(ModelErrorKind::BadRequest, message))
     }
 
@@ -179,9 +178,9 @@ impl Price {
     #[expect(clippy::cast_precision_loss, reason = "tokens of a reply, for a sum of money")]
     pub fn of(&self, usage: &Usage) -> f64 {
         let Usage { input_tokens, output_tokens, cache_read, cache_write } = *usage;
-        let dear = input_tokens as f64 * self.input + output_tokens as f64 * self.output;
-        let kept = cache_read as f64 * self.cache_read + cache_write as f64 * self.cache_write;
-        (dear + kept) / 1e6
+        let base = input_tokens as f64 * self.input + output_tokens as f64 * self.output;
+        let cached = cache_read as f64 * self.cache_read + cache_write as f64 * self.cache_write;
+        (base + cached) / 1e6
     }
 }
 
@@ -251,9 +250,9 @@ pub enum Delta {
     /// thinking it represents thinking that is not shown. An empty signature is ignored. Only the adapter
     /// that produced a signature understands it.
     Signature(String),
-    /// The usage so far, if a provider reports it before the end. Each one replaces the one before. It
-    /// counts even if the reply breaks off afterwards.
-    Counted(Usage),
+    /// The usage so far, if a provider reports it before the end. Each report replaces the one before. The
+    /// last report counts even if the reply breaks off.
+    Usage(Usage),
     /// A complete tool call.
     Call {
         /// The provider's id; empty if the provider gives none.

@@ -6,8 +6,8 @@
 //! rule answers only the zone's question. Gates run in addition to the floor, and the strictest verdict
 //! wins.
 //!
-//! This room holds the words of decisions (zones, verdicts, powers, origins) and the rules. It asks nobody
-//! and runs nothing.
+//! This room holds the types of decisions (zones, verdicts, powers, origins) and the rules. It asks no
+//! person and runs nothing.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -33,8 +33,8 @@
 //! agent.process_request("What is planned?").await?;
 //! let shown = transcript(&agent.main_session().await?);
 //! assert!(shown.contains("c1.1 (denied): Denied: the rule `deny read(.env*)` denies it."));
-//! assert!(shown.contains("tea at four"), "what is safe runs unasked");
-//! assert!(shown.contains("c1.3 (denied): Denied: mode `plan` only looks"));
+//! assert!(shown.contains("tea at four"), "a safe call runs without a question");
+//! assert!(shown.contains("c1.3 (denied): Denied: mode `plan` allows only safe calls"));
 //! # Ok(())
 //! # }
 //! ```
@@ -143,7 +143,7 @@ pub struct PolicyInput<'a> {
     pub approvals: &'a [Rule],
 }
 
-/// The rules, guards, mode and level in force.
+/// The current rules, guards, mode and level.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     rules: Vec<(Rule, Origin)>,
@@ -176,12 +176,12 @@ impl<T: Ord + Copy + Default> BoundSetting<T> {
 }
 
 impl Policy {
-    /// The mode in force.
+    /// The current mode.
     pub fn mode(&self) -> Mode {
         self.mode.get()
     }
 
-    /// The level in force.
+    /// The current level.
     pub fn level(&self) -> Level {
         self.level.get()
     }
@@ -203,51 +203,52 @@ impl Policy {
     }
 
     /// Returns the ruling about one call. The only I/O is to resolve file names.
-    pub fn decide(&self, asked: &PolicyInput<'_>) -> Ruling {
-        let PolicyInput { tool, input, facts, workspace, .. } = *asked;
-        let hit = |kind: RuleKind| {
+    pub fn decide(&self, call: &PolicyInput<'_>) -> Ruling {
+        let PolicyInput { tool, input, facts, workspace, .. } = *call;
+        let find_rule = |kind: RuleKind| {
             let mut rules = self.rules.iter().map(|(rule, _)| rule);
             rules.find(|rule| rule.kind == kind && rule.hits(tool, facts, workspace))
         };
-        let ruled = |verdict, rule: &Rule| Ruling { verdict, by: Decider::Rule(rule.to_string()) };
-        if let Some(rule) = hit(RuleKind::Deny) {
-            return ruled(Verdict::block(format!("the rule `{rule}` denies it")), rule);
+        let ruling_of =
+            |verdict, rule: &Rule| Ruling { verdict, by: Decider::Rule(rule.to_string()) };
+        if let Some(rule) = find_rule(RuleKind::Deny) {
+            return ruling_of(Verdict::block(format!("the rule `{rule}` denies it")), rule);
         }
-        let rejects =
+        let find_rejection =
             |(guard, _): &(Guard, _)| Some((guard.to_string(), guard.rejects(tool, input, facts)?));
-        if let Some((name, why)) = self.guards.iter().find_map(rejects) {
-            let verdict = Verdict::block(format!("the {name} rejects it: {why}"));
+        if let Some((name, reason)) = self.guards.iter().find_map(find_rejection) {
+            let verdict = Verdict::block(format!("the {name} rejects it: {reason}"));
             return Ruling { verdict, by: Decider::Guard(name) };
         }
         if facts.zone == Zone::Never {
             return self.decide_by_zone(facts);
         }
         if self.mode() == Mode::Plan && facts.zone != Zone::Safe {
-            let verdict = Verdict::block("mode `plan` only looks");
+            let verdict = Verdict::block("mode `plan` allows only safe calls");
             return Ruling { verdict, by: Decider::Mode };
         }
-        let asks = hit(RuleKind::Ask)
-            .map(|rule| ruled(Verdict::ask(format!("the rule `{rule}` asks")), rule));
-        let plain = asks
-            .or_else(|| self.find_allowing(asked).map(|by| Ruling { verdict: Verdict::Pass, by }))
+        let asks = find_rule(RuleKind::Ask)
+            .map(|rule| ruling_of(Verdict::ask(format!("the rule `{rule}` asks")), rule));
+        let ruling = asks
+            .or_else(|| self.find_allowing(call).map(|by| Ruling { verdict: Verdict::Pass, by }))
             .unwrap_or_else(|| self.decide_by_zone(facts));
-        match (self.mode(), &plain.verdict) {
+        match (self.mode(), &ruling.verdict) {
             (Mode::Auto, Verdict::Ask(reason)) => Ruling {
                 verdict: Verdict::block(format!("{reason}, and mode `auto` asks nobody")),
                 by: Decider::Mode,
             },
-            _ => plain,
+            _ => ruling,
         }
     }
 
     /// Returns the rule or approval that allows a call. Every part of the call must be covered by a rule or
     /// approval, or run by its own zone. The first one that covers a part is returned.
-    fn find_allowing(&self, asked: &PolicyInput<'_>) -> Option<Decider> {
-        let PolicyInput { tool, facts, workspace, approvals, .. } = *asked;
+    fn find_allowing(&self, call: &PolicyInput<'_>) -> Option<Decider> {
+        let PolicyInput { tool, facts, workspace, approvals, .. } = *call;
         let rules = self.rules.iter().map(|(rule, _)| rule).filter(|rule| rule.loosens());
         let rules = rules.map(|rule| (rule, Decider::Rule(rule.to_string())));
-        let said = approvals.iter().map(|rule| (rule, Decider::Approval(rule.text().into())));
-        let all: Vec<_> = rules.chain(said).collect();
+        let approvals = approvals.iter().map(|rule| (rule, Decider::Approval(rule.text().into())));
+        let all: Vec<_> = rules.chain(approvals).collect();
         if let Some((_, by)) = all.iter().find(|(rule, _)| rule.covers_call(tool, facts, workspace))
         {
             return Some(by.clone());
@@ -256,7 +257,7 @@ impl Policy {
         for (part, zone) in split_parts(facts, workspace) {
             let covering = all.iter().find(|(rule, _)| rule.covers(&part, workspace));
             match covering {
-                Some((_, covered)) => _ = by.get_or_insert(covered),
+                Some((_, decider)) => _ = by.get_or_insert(decider),
                 None if self.runs_without_question(zone, facts) => {}
                 None => return None,
             }
@@ -279,7 +280,7 @@ impl Policy {
     pub(crate) fn decide_by_zone(&self, facts: &Facts) -> Ruling {
         let (zone, level) = (facts.zone, self.level());
         if zone == Zone::Never {
-            let verdict = Verdict::block("it touches what nothing may touch");
+            let verdict = Verdict::block("zone `never` is forbidden for every call");
             return Ruling { verdict, by: Decider::Zone };
         }
         let by_mode = self.mode() == Mode::AcceptEdits && zone == Zone::Workspace;
@@ -292,17 +293,17 @@ impl Policy {
         Ruling { verdict, by: Decider::Zone }
     }
 
-    /// True if a tool must skip a file that it finds: the file is a secret by its name, or a rule asks
-    /// about or denies reading it.
+    /// True if a tool must skip a file that it finds. The name of such a file is a secret's name, or a rule
+    /// asks about or denies reading it.
     pub(crate) fn should_hide_file(&self, tool: &str, path: &Path, workspace: &Workspace) -> bool {
         is_secret(path)
             || self.rules.iter().any(|(rule, _)| rule.should_hide_file(tool, path, workspace))
     }
 
     /// Lists every rule and guard that applies to a call, with its origin and its own verdict.
-    pub(crate) fn list_applying(&self, asked: &PolicyInput<'_>) -> Vec<(String, &Origin, Verdict)> {
-        let PolicyInput { tool, input, facts, workspace, .. } = *asked;
-        let speaks = |rule: &Rule| match rule.kind {
+    pub(crate) fn list_applying(&self, call: &PolicyInput<'_>) -> Vec<(String, &Origin, Verdict)> {
+        let PolicyInput { tool, input, facts, workspace, .. } = *call;
+        let applies = |rule: &Rule| match rule.kind {
             RuleKind::Allow => {
                 let covers = |(part, _): (CallPart<'_>, Zone)| rule.covers(&part, workspace);
                 rule.covers_call(tool, facts, workspace)
@@ -310,16 +311,16 @@ impl Policy {
             }
             RuleKind::Ask | RuleKind::Deny => rule.hits(tool, facts, workspace),
         };
-        let says = |rule: &Rule| match rule.kind {
+        let verdict_of = |rule: &Rule| match rule.kind {
             RuleKind::Allow => Verdict::Pass,
-            RuleKind::Ask => Verdict::ask("it asks"),
-            RuleKind::Deny => Verdict::block("it denies"),
+            RuleKind::Ask => Verdict::ask("the rule asks"),
+            RuleKind::Deny => Verdict::block("the rule denies"),
         };
-        let rules = self.rules.iter().filter(|(rule, _)| speaks(rule));
-        let rules = rules.map(|(rule, origin)| (rule.to_string(), origin, says(rule)));
+        let rules = self.rules.iter().filter(|(rule, _)| applies(rule));
+        let rules = rules.map(|(rule, origin)| (rule.to_string(), origin, verdict_of(rule)));
         let guards = self.guards.iter().filter_map(|(guard, origin)| {
-            let why = guard.rejects(tool, input, facts)?;
-            Some((guard.to_string(), origin, Verdict::block(why)))
+            let reason = guard.rejects(tool, input, facts)?;
+            Some((guard.to_string(), origin, Verdict::block(reason)))
         });
         rules.chain(guards).collect()
     }
@@ -415,13 +416,13 @@ mod tests {
     fn modes_only_fill_in_where_no_rule_speaks() {
         let safe = || Facts::zone(Zone::Safe);
         let write = || Facts::zone(Zone::Workspace);
-        let go = |mode, facts| word(&check(&[], mode, Level::Strict, ("t", facts))).to_owned();
-        assert_eq!(go(Mode::AcceptEdits, write()), "pass");
-        assert_eq!(go(Mode::Plan, safe()), "pass");
-        assert_eq!(go(Mode::Plan, write()), "block");
-        assert_eq!(go(Mode::Auto, write()), "block");
+        let decide = |mode, facts| word(&check(&[], mode, Level::Strict, ("t", facts))).to_owned();
+        assert_eq!(decide(Mode::AcceptEdits, write()), "pass");
+        assert_eq!(decide(Mode::Plan, safe()), "pass");
+        assert_eq!(decide(Mode::Plan, write()), "block");
+        assert_eq!(decide(Mode::Auto, write()), "block");
         let ruling = check(&[(RuleKind::Ask, "t")], Mode::Auto, Level::Standard, ("t", safe()));
-        assert_eq!(word(&ruling), "block", "auto asks nobody, not even for an ask rule");
+        assert_eq!(word(&ruling), "block", "mode `auto` does not ask, not even for an ask rule");
     }
 
     #[test]

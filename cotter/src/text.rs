@@ -2,11 +2,11 @@
 //! characters visible. [`tags`] escapes the runtime's own tags, [`redact`] removes secrets. Nothing here
 //! does I/O.
 //!
-//! Text from a model, a tool, a file or a hook goes through [`show`] (many lines), [`show_line`] (one line)
-//! or [`show_bytes`] before a person sees it. A character that is hidden, or that moves its neighbours,
-//! becomes `\u{…}` with its code point in lower-case hex without leading zeros (`\u{1b}`, `\u{202e}`). A
-//! byte that is not UTF-8 becomes `\xff`. A backslash stays as it is, so the result cannot be converted
-//! back.
+//! Text from a model, a tool, a file or a hook is foreign. Before a person sees it, it goes through [`show`]
+//! (many lines), [`show_line`] (one line) or [`show_bytes`]. A character that is hidden, or that moves its
+//! neighbours, becomes `\u{…}` with its code point in lower-case hex without leading zeros (`\u{1b}`,
+//! `\u{202e}`). A byte that is not UTF-8 becomes `\xff`. A backslash stays as it is, so the result cannot be
+//! converted back.
 
 pub mod tags;
 pub mod redact;
@@ -15,11 +15,14 @@ use std::{borrow::Cow, fmt::Write};
 
 /// Shows text of many lines: newlines and tabs stay, every other hidden character becomes `\u{…}`.
 ///
-/// Hidden are the C0 controls (carriage return and ESC among them), DEL, the C1 controls, bidi controls,
-/// zero-width and tag characters, the byte order mark, line and paragraph separators, fillers, variation
-/// selectors, noncharacters and every other default-ignorable or invisible format character. One
-/// presentation selector directly after an emoji or a symbol stays, because pairs such as `⚠️` are common
-/// and harmless.
+/// Hidden are these characters:
+/// - C0 controls (carriage return and ESC among them), DEL and C1 controls;
+/// - bidi controls, zero-width and tag characters, the byte order mark;
+/// - line and paragraph separators, fillers, variation selectors, noncharacters;
+/// - every other default-ignorable or invisible format character.
+///
+/// One presentation selector directly after an emoji or a symbol stays, because pairs such as `⚠️` are
+/// common and harmless.
 ///
 /// Text without hidden characters is borrowed. The scan skips plain ASCII in blocks.
 pub fn show(text: &str) -> Cow<'_, str> {
@@ -46,53 +49,53 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Escapes the tags of note blocks: every `<` of such a tag becomes `&lt;`, however the tag is spelled.
-/// Tool output is always escaped; call this for other foreign text that reaches the model.
+/// Escapes the tags of note blocks, in any spelling: every `<` of such a tag becomes `&lt;`. Tool output is
+/// always escaped; call this for other foreign text that reaches the model.
 pub fn escape_note_tags(text: &str) -> String {
     crate::text::tags::escape(text)
 }
 
-/// Cuts text to at most `room` bytes and appends the number of bytes left out. The appended text is not
-/// counted.
-pub fn cut(text: &str, room: usize) -> String {
-    if text.len() <= room {
+/// Cuts text to at most `max_bytes` bytes and appends the number of bytes left out. The appended text is
+/// not counted.
+pub fn cut(text: &str, max_bytes: usize) -> String {
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(room);
+    let end = text.floor_char_boundary(max_bytes);
     format!("{}… [{} bytes left out]", &text[..end], text.len() - end)
 }
 
 /// Cuts text to at most `max_chars` characters. Cut text ends in `…`, which counts as one character.
 pub fn clip(text: &str, max_chars: usize) -> Cow<'_, str> {
-    // Text with at most this many bytes has at most this many characters.
+    // Text of at most `max_chars` bytes has at most `max_chars` characters.
     if text.len() <= max_chars || text.chars().nth(max_chars).is_none() {
         return Cow::Borrowed(text);
     }
-    let Some(kept) = max_chars.checked_sub(1) else {
+    let Some(kept_chars) = max_chars.checked_sub(1) else {
         return Cow::Borrowed("");
     };
-    let end = text.char_indices().nth(kept).map_or(text.len(), |(at, _)| at);
+    let end = text.char_indices().nth(kept_chars).map_or(text.len(), |(at, _)| at);
     Cow::Owned(format!("{}…", &text[..end]))
 }
 
-/// Returns the end of a text, at most `max_chars` characters. Cut text begins with `…`, which counts as
-/// one.
-pub(crate) fn ending(text: &str, max_chars: usize) -> Cow<'_, str> {
+/// Cuts the start of a text so that at most `max_chars` characters remain. Cut text begins with `…`, which
+/// counts as one character.
+pub(crate) fn clip_start(text: &str, max_chars: usize) -> Cow<'_, str> {
     if text.len() <= max_chars || text.chars().nth(max_chars).is_none() {
         return Cow::Borrowed(text);
     }
-    let kept = max_chars.saturating_sub(2);
-    let at = text.char_indices().rev().nth(kept).map_or(0, |(at, _)| at);
+    let kept_chars = max_chars.saturating_sub(2);
+    let at = text.char_indices().rev().nth(kept_chars).map_or(0, |(at, _)| at);
     Cow::Owned(format!("…{}", &text[at..]))
 }
 
-/// Returns the last 5 lines of a text, at most 500 characters: they show how far its author got.
+/// Returns the last 5 lines of a text, at most 500 characters.
 pub fn take_last_lines(text: &str) -> String {
     const LINES: usize = 5;
     const CHARS: usize = 500;
     let text = text.trim();
     let at = text.rmatch_indices('\n').nth(LINES - 1).map_or(0, |(at, _)| at + 1);
-    ending(&text[at..], CHARS).into_owned()
+    clip_start(&text[at..], CHARS).into_owned()
 }
 
 /// Cuts a line from [`show_line`] into pieces of at most `columns` columns, at spaces if there are any.
@@ -101,14 +104,14 @@ pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     let (mut pieces, mut start) = (vec![], 0);
     let (mut width, mut space) = (0, None);
     for (at, char) in line.char_indices() {
-        let wide = if char.is_ascii() { 1 } else { 2 };
-        if width + wide > columns && at > start {
+        let char_width = if char.is_ascii() { 1 } else { 2 };
+        if width + char_width > columns && at > start {
             let end = space.take().filter(|space| *space > start).unwrap_or(at);
             pieces.push(&line[start..end]);
             start = end;
             width = line[start..at].chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum();
         }
-        width += wide;
+        width += char_width;
         if char == ' ' {
             space = Some(at + 1);
         }
@@ -180,21 +183,21 @@ fn next_hidden(text: &str, from: usize, lines: Lines) -> Option<(usize, char)> {
     loop {
         at += plain_ascii(&text.as_bytes()[at..]);
         // This loop handles a run of characters that are not plain ASCII, such as Chinese prose.
-        let mut before = text[..at].chars().next_back();
+        let mut previous = text[..at].chars().next_back();
         for char in text[at..].chars() {
             if is_plain(char) {
                 break;
             }
-            let kept = match char {
+            let is_shown = match char {
                 '\n' | '\t' => lines == Lines::Keep,
-                '\u{fe0e}' | '\u{fe0f}' => before.is_some_and(is_pictograph),
+                '\u{fe0e}' | '\u{fe0f}' => previous.is_some_and(is_pictograph),
                 _ => !is_hidden(char),
             };
-            if !kept {
+            if !is_shown {
                 return Some((at, char));
             }
             at += char.len_utf8();
-            before = Some(char);
+            previous = Some(char);
         }
         if at == text.len() {
             return None;

@@ -152,9 +152,9 @@ impl Log for LazyLog {
         }
     }
 
-    fn sync_behind(&mut self) {
+    fn start_sync(&mut self) {
         if let Some(log) = &mut self.log {
-            log.sync_behind();
+            log.start_sync();
         }
     }
 }

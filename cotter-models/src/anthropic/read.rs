@@ -136,7 +136,7 @@ impl Reader for AnthropicReader {
             Event::MessageStart { message } => {
                 self.count(message.usage);
                 if self.usage != Usage::default() {
-                    out.push_back(Delta::Counted(self.usage));
+                    out.push_back(Delta::Usage(self.usage));
                 }
             }
             Event::ContentBlockStart { content_block } => self.begin(content_block, out),

@@ -179,7 +179,7 @@ pub(crate) fn shown(deltas: &[Result<Delta, ModelError>]) -> String {
         Ok(Delta::Text(text)) => format!("text {text:?}\n"),
         Ok(Delta::Thinking(text)) => format!("thinking {text:?}\n"),
         Ok(Delta::Signature(signature)) => format!("signature {signature}\n"),
-        Ok(Delta::Counted(usage)) => format!("counted {}\n", usage.total()),
+        Ok(Delta::Usage(usage)) => format!("counted {}\n", usage.total()),
         Ok(Delta::Call { id, name, input }) => format!("call {id:?} {name} {input}\n"),
         Ok(Delta::Done { stop_reason, usage }) => {
             let Usage { input_tokens, output_tokens, cache_read, cache_write } = usage;

@@ -111,7 +111,7 @@ impl Confinement {
             .flat_map(|line| paths_in(line, workspace))
             .find(|path| is_not_executable(path));
         if let (ProcessExit::Code(126), Some(path)) = (exit, not_executable) {
-            let shown = paths::shown(&path, workspace);
+            let shown = paths::format_path(&path, workspace);
             return vec![format!("{shown} is not executable: `chmod +x` makes it so")];
         }
         let remarks = self.refusals(output, workspace);
@@ -125,13 +125,13 @@ impl Confinement {
     /// The reason why we refused a path; `None` if we did not.
     fn why_refused(&self, path: &Path, workspace: &Workspace) -> Option<String> {
         let below = |roots: &[PathBuf]| roots.iter().any(|root| path.starts_with(root));
-        let shown = paths::shown(path, workspace);
+        let shown = paths::format_path(path, workspace);
         if workspace.is_closed(path) {
             return Some(format!("{shown} is closed to commands"));
         }
         if let Some(protected) = self.protected.iter().find(|protected| path.starts_with(protected))
         {
-            let shown = paths::shown(protected, workspace);
+            let shown = paths::format_path(protected, workspace);
             return Some(format!(
                 "writing to {shown} was refused: it decides what runs later, and this call was not \
                  approved for it"

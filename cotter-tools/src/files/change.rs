@@ -34,7 +34,7 @@ pub(crate) struct Target<'a> {
 impl<'a> Target<'a> {
     pub(crate) fn of(permit: &'a Permit) -> Result<Self, ToolError> {
         let path = permit.facts().writes.first().cloned().unwrap_or_default();
-        let shown = paths::shown(&path, permit.cx().workspace());
+        let shown = paths::format_path(&path, permit.cx().workspace());
         if path.as_os_str().as_encoded_bytes().contains(&0) {
             return Err(refused(format!("{shown:?}: a path cannot hold a zero byte")));
         }
@@ -138,7 +138,7 @@ fn recheck_file(path: &Path, cx: &Cx) {
         return;
     }
     cx.seen().record(path, file.stamp());
-    let shown = paths::shown(path, cx.workspace());
+    let shown = paths::format_path(path, cx.workspace());
     let now = file.bytes.as_deref().and_then(|bytes| str::from_utf8(bytes).ok());
     let message = match (written, now) {
         (Some(written), Some(now)) if now.len() <= MAX_DIFF_BYTES => {

@@ -65,7 +65,7 @@ fn glob(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let pattern = Pattern::parse(permit.input()["pattern"].as_str().unwrap_or_default())?;
     let walk = FileWalk::new(&root, workspace, Some(&pattern), permit.cx().cancel());
     let mut walk =
-        walk.map_err(|cause| cannot("look into", &paths::shown(&root, workspace), &cause))?;
+        walk.map_err(|cause| cannot("look into", &paths::format_path(&root, workspace), &cause))?;
     let (mut paths_found, mut more) = (vec![], 0);
     while let Some(found) = walk.next() {
         let is_file = matches!(found.kind, FileType::RegularFile | FileType::Symlink);
@@ -73,7 +73,7 @@ fn glob(permit: &Permit) -> Result<ToolOutput, ToolError> {
             continue;
         }
         if paths_found.len() < MAX_PATHS {
-            paths_found.push(paths::shown(&found.path, workspace));
+            paths_found.push(paths::format_path(&found.path, workspace));
         } else {
             more += 1;
         }

@@ -86,7 +86,7 @@ impl Tool for Grep {
 fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
     let (input, cx) = (permit.input(), permit.cx());
     let root = permit.facts().reads.first().cloned().unwrap_or_default();
-    let shown = paths::shown(&root, cx.workspace());
+    let shown = paths::format_path(&root, cx.workspace());
     let pattern = input["glob"].as_str().map(Pattern::parse).transpose()?;
     let mut search = Search::new(input, cx.cancel())?;
     let opened = open::file(&root).map_err(|cause| cannot("search", &shown, &cause))?;
@@ -111,7 +111,7 @@ fn grep(permit: &Permit) -> Result<ToolOutput, ToolError> {
         }
         // Skip a file that cannot be opened, or that is a link by now.
         if let Ok(file) = open_plain(&found.path) {
-            search.file(file, &paths::shown(&found.path, cx.workspace()));
+            search.file(file, &paths::format_path(&found.path, cx.workspace()));
         }
         if search.is_full() {
             break;

@@ -94,7 +94,7 @@ fn tools<const N: usize>(names: [&str; N]) -> Value {
 /// The tools shown to the model, and the diagnostics for a person.
 fn offered(mcp: &Mcp) -> String {
     let line = |spec: &cotter::ToolSpec| {
-        let facts = mcp.effects(&spec.name, &Value::Null, &Workspace::nowhere());
+        let facts = mcp.effects(&spec.name, &Value::Null, &Workspace::empty());
         let beside = if mcp.parallel(&spec.name) { " beside others" } else { "" };
         let doubts: Vec<_> = facts.doubts.iter().map(|doubt| format!(" {doubt:?}")).collect();
         format!("{} {}{beside}{}\n", spec.name, facts.zone.as_str(), doubts.concat())
@@ -783,7 +783,7 @@ async fn r11_a_server_at_an_address_is_called() {
         mcp__fake__progress external
     "#]]
     .assert_eq(&offered(&mcp));
-    let facts = mcp.effects("mcp__fake__echo", &Value::Null, &Workspace::nowhere());
+    let facts = mcp.effects("mcp__fake__echo", &Value::Null, &Workspace::empty());
     assert_eq!(facts.hosts, ["127.0.0.1"]);
     expect![[r#"
         result c1.1: {}

@@ -67,7 +67,7 @@ impl AgentBuilder {
             environment: None,
             mention_mode: MentionMode::default(),
             prefix: SmolStr::default(),
-            workspace: Workspace::nowhere(),
+            workspace: Workspace::empty(),
             limits: Limits::default(),
             scope: None,
             spill: None,

@@ -173,7 +173,7 @@ impl Log for ParentLog {
         }
     }
 
-    fn sync_behind(&mut self) {
+    fn start_sync(&mut self) {
         // The next append reports a failed sync.
         let _ = self.0.state().commit_and_start_sync();
     }

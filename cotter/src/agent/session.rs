@@ -396,7 +396,7 @@ impl Session {
     /// Locks the state and reads the whole history, if only its end was read so far.
     fn state_with_history(&self) -> MutexGuard<'_, SessionState> {
         let mut state = self.state();
-        let diagnostics = state.tree.complete();
+        let diagnostics = state.tree.load_earlier();
         state.diagnostics.extend(diagnostics);
         state
     }

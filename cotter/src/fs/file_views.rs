@@ -30,6 +30,7 @@ struct FileViewMap {
 /// The identity, size, modification time and content hash of a file when it was read or written.
 #[derive(Clone, Debug)]
 pub struct FileStamp {
+    /// The device and the inode.
     file: (u64, u64),
     size: u64,
     modified_at: Option<SystemTime>,
@@ -49,16 +50,21 @@ pub enum ViewState {
 
 impl FileStamp {
     /// Creates the stamp of a file from its metadata, and from its bytes if they were read.
-    pub fn of(about: &Metadata, bytes: Option<&[u8]>) -> Self {
+    pub fn of(metadata: &Metadata, bytes: Option<&[u8]>) -> Self {
         #[cfg(unix)]
         let file = {
             use std::os::unix::fs::MetadataExt;
-            (about.dev(), about.ino())
+            (metadata.dev(), metadata.ino())
         };
         #[cfg(not(unix))]
         let file = (0, 0);
         let content_hash = bytes.map(|bytes| Sha256::digest(bytes).into());
-        FileStamp { file, size: about.len(), modified_at: about.modified().ok(), content_hash }
+        FileStamp {
+            file,
+            size: metadata.len(),
+            modified_at: metadata.modified().ok(),
+            content_hash,
+        }
     }
 
     /// True if both stamps are of the same version. If both have a content hash, only the hash counts, so a
@@ -67,44 +73,44 @@ impl FileStamp {
         match (&self.content_hash, &other.content_hash) {
             (Some(ours), Some(theirs)) => ours == theirs,
             _ => {
-                let stands = |mark: &FileStamp| (mark.file, mark.size, mark.modified_at);
-                self.modified_at.is_some() && stands(self) == stands(other)
+                let identity = |stamp: &FileStamp| (stamp.file, stamp.size, stamp.modified_at);
+                self.modified_at.is_some() && identity(self) == identity(other)
             }
         }
     }
 }
 
 impl FileViews {
-    /// Runs `look` on the map, which is created on first use.
-    fn with_map<R>(&self, look: impl FnOnce(&mut FileViewMap) -> R) -> R {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        look(known.get_or_insert_default())
+    /// Runs `action` on the map, which is created on first use.
+    fn with_map<R>(&self, action: impl FnOnce(&mut FileViewMap) -> R) -> R {
+        let mut views = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        action(views.get_or_insert_default())
     }
 
     /// Records that the model has seen this version of a file. `path` is the path that the decision was
     /// about.
-    pub fn record(&self, path: &Path, mark: FileStamp) {
-        self.with_map(|known| known.files.insert(path.into(), mark));
+    pub fn record(&self, path: &Path, stamp: FileStamp) {
+        self.with_map(|views| views.files.insert(path.into(), stamp));
     }
 
-    /// Returns the state of the model's view of a file whose current stamp is `mark`.
-    pub fn view_state(&self, path: &Path, mark: &FileStamp) -> ViewState {
-        self.with_map(|known| match known.files.get(path) {
+    /// Returns the state of the model's view of a file whose current stamp is `stamp`.
+    pub fn view_state(&self, path: &Path, stamp: &FileStamp) -> ViewState {
+        self.with_map(|views| match views.files.get(path) {
             None => ViewState::Never,
-            Some(seen) if seen.is_same(mark) => ViewState::Current,
+            Some(recorded) if recorded.is_same(stamp) => ViewState::Current,
             Some(_) => ViewState::Stale,
         })
     }
 
     /// Records the text that a call wrote to a file. Hooks at `tool.post` may still change the file.
     pub fn record_written(&self, path: &Path, text: String) {
-        self.with_map(|known| known.written = Some((path.into(), text)));
+        self.with_map(|views| views.written = Some((path.into(), text)));
     }
 
     /// Takes the text of the last written file, if that file is `path`. A second call returns `None`.
     pub fn take_written(&self, path: &Path) -> Option<String> {
-        let of_this = |(written, _): &mut (PathBuf, String)| written == path;
-        self.with_map(|known| known.written.take_if(of_this)).map(|(_, text)| text)
+        let is_this_file = |(written, _): &mut (PathBuf, String)| written == path;
+        self.with_map(|views| views.written.take_if(is_this_file)).map(|(_, text)| text)
     }
 }
 
@@ -116,8 +122,8 @@ mod tests {
     fn what_a_file_holds_decides_and_else_how_it_stands() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        let seen = FileViews::default();
-        let mark = |whole: bool| {
+        let views = FileViews::default();
+        let stamp = |whole: bool| {
             let bytes = std::fs::read(&path).unwrap();
             FileStamp::of(&std::fs::metadata(&path).unwrap(), whole.then_some(&*bytes))
         };
@@ -127,15 +133,19 @@ mod tests {
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(at)).unwrap();
         };
         write("one", 1);
-        assert_eq!(seen.view_state(&path, &mark(true)), ViewState::Never);
-        seen.record(&path, mark(true));
+        assert_eq!(views.view_state(&path, &stamp(true)), ViewState::Never);
+        views.record(&path, stamp(true));
         write("one", 2);
-        assert_eq!(seen.view_state(&path, &mark(true)), ViewState::Current, "it was only touched");
+        assert_eq!(
+            views.view_state(&path, &stamp(true)),
+            ViewState::Current,
+            "it was only touched"
+        );
         write("two", 1);
-        assert_eq!(seen.view_state(&path, &mark(true)), ViewState::Stale, "same size, same time");
-        seen.record(&path, mark(false));
-        assert_eq!(seen.view_state(&path, &mark(false)), ViewState::Current);
+        assert_eq!(views.view_state(&path, &stamp(true)), ViewState::Stale, "same size, same time");
+        views.record(&path, stamp(false));
+        assert_eq!(views.view_state(&path, &stamp(false)), ViewState::Current);
         write("two", 2);
-        assert_eq!(seen.view_state(&path, &mark(false)), ViewState::Stale);
+        assert_eq!(views.view_state(&path, &stamp(false)), ViewState::Stale);
     }
 }

@@ -16,7 +16,7 @@ pub struct Worktree {
 }
 
 /// Finds the repository of a linked worktree. Its `.git` is a file that names a folder in the repository,
-/// and that folder must name the `.git` file in return. A `.git` file alone proves nothing: anybody can
+/// and that folder must name the `.git` file. A `.git` file alone is no proof, because any process can
 /// write one.
 pub fn worktree(folder: &Path) -> Option<Worktree> {
     let dot_git = folder.join(".git");
@@ -24,10 +24,10 @@ pub fn worktree(folder: &Path) -> Option<Worktree> {
     let pointer = read_short_file(&dot_git)?;
     let own = folder.join(pointer.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
     let common = own.join(read_short_file(&own.join("commondir"))?.trim()).canonicalize().ok()?;
-    let back = own.join(read_short_file(&own.join("gitdir"))?.trim());
-    let listed = own.parent()? == common.join("worktrees")
-        && back.canonicalize().ok()? == dot_git.canonicalize().ok()?;
-    listed.then_some(Worktree { own, common })
+    let pointer_back = own.join(read_short_file(&own.join("gitdir"))?.trim());
+    let is_listed = own.parent()? == common.join("worktrees")
+        && pointer_back.canonicalize().ok()? == dot_git.canonicalize().ok()?;
+    is_listed.then_some(Worktree { own, common })
 }
 
 /// Lists the other folders in which a folder's repository is checked out, as git lists them: the main
@@ -37,15 +37,15 @@ pub fn other_checkouts(folder: &Path) -> Vec<PathBuf> {
     let common = match worktree(&folder) {
         Some(git) => git.common,
         None => match folder.join(".git") {
-            git if git.symlink_metadata().is_ok_and(|about| about.is_dir()) => git,
+            git if git.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) => git,
             _ => return vec![],
         },
     };
     let main = common.parent().filter(|_| common.file_name().is_some_and(|name| name == ".git"));
     let linked = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
     let linked = linked.filter_map(|entry| {
-        let back = entry.path().join(read_short_file(&entry.path().join("gitdir"))?.trim());
-        let checkout = back.parent()?.canonicalize().ok()?;
+        let dot_git = entry.path().join(read_short_file(&entry.path().join("gitdir"))?.trim());
+        let checkout = dot_git.parent()?.canonicalize().ok()?;
         (worktree(&checkout)?.common == common).then_some(checkout)
     });
     let mut all: Vec<_> = main.map(Path::to_path_buf).into_iter().chain(linked).collect();

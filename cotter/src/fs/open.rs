@@ -1,9 +1,8 @@
-//! Opens files so that the open is the check.
+//! Opens files without following links, so that the opened file is the file that was decided about.
 //!
 //! A decision is about paths in which every link is resolved ([`Facts`](crate::permission::facts::Facts)).
-//! This module opens such a path without following any link in it. If a link appears after the decision,
-//! the open fails. Opening a pipe does not wait. The opened object may still be a folder or a device; the
-//! caller checks.
+//! If a link appears in such a path after the decision, the open fails. Opening a pipe does not wait. The
+//! opened object may still be a folder or a device; the caller checks.
 
 use std::{fs::File, io, path::Path};
 
@@ -20,7 +19,7 @@ pub fn file(path: &Path) -> io::Result<File> {
         let file = File::open(path)?;
         match std::fs::canonicalize(path)? == path {
             true => Ok(file),
-            false => Err(io::Error::other("it was replaced by a link")),
+            false => Err(io::Error::other("the file was replaced by a link")),
         }
     }
 }
@@ -91,8 +90,8 @@ mod unix {
 
         /// Returns the file type of a name in this folder. A link is reported as a link.
         pub fn kind(&self, name: &OsStr) -> io::Result<FileType> {
-            let about = statat(&self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
-            Ok(FileType::from_raw_mode(about.st_mode))
+            let stat = statat(&self.0, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(FileType::from_raw_mode(stat.st_mode))
         }
 
         /// Lists the names in this folder with their file types, in no order.
@@ -100,13 +99,10 @@ mod unix {
             self.entries_at_most(usize::MAX).map(Option::unwrap_or_default)
         }
 
-        /// Lists the names in this folder if there are at most `most`; `None` if there are more.
-        pub fn entries_at_most(
-            &self,
-            most: usize,
-        ) -> io::Result<Option<Vec<(OsString, FileType)>>> {
+        /// Lists the names in this folder if there are at most `max`; `None` if there are more.
+        pub fn entries_at_most(&self, max: usize) -> io::Result<Option<Vec<(OsString, FileType)>>> {
             use std::os::unix::ffi::OsStrExt;
-            let mut found = vec![];
+            let mut entries = vec![];
             for entry in Dir::read_from(&self.0)? {
                 let entry = entry?;
                 let name = OsStr::from_bytes(entry.file_name().to_bytes());
@@ -117,12 +113,12 @@ mod unix {
                     FileType::Unknown => self.kind(name).unwrap_or(FileType::Unknown),
                     kind => kind,
                 };
-                if found.len() == most {
+                if entries.len() == max {
                     return Ok(None);
                 }
-                found.push((name.to_owned(), kind));
+                entries.push((name.to_owned(), kind));
             }
-            Ok(Some(found))
+            Ok(Some(entries))
         }
     }
 
@@ -135,7 +131,10 @@ mod unix {
     /// Opens an absolute path in which no name may be a link.
     pub(crate) fn open(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         if !path.is_absolute() || path.components().any(|name| name == Component::ParentDir) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is not resolved"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the path is not absolute, or it contains `..`",
+            ));
         }
         if path.as_os_str().as_encoded_bytes().contains(&0) {
             return Err(io::Error::new(
@@ -146,8 +145,8 @@ mod unix {
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::{ResolveFlags, openat2};
-            let links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-            match openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), links) {
+            let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            match openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), no_links) {
                 // The kernel is too old, or a system call filter does not allow `openat2`.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 opened => return opened.map_err(to_io_error),
@@ -159,14 +158,14 @@ mod unix {
     /// Opens a path name by name, for systems without `openat2`.
     fn open_name_by_name(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut at = openat(CWD, "/", folder, Mode::empty())?;
+        let mut opened = openat(CWD, "/", folder, Mode::empty())?;
         let mut names =
             path.components().filter(|name| matches!(name, Component::Normal(_))).peekable();
         while let Some(name) = names.next() {
             let flags = if names.peek().is_none() { flags } else { folder };
-            at = open_name(at.as_fd(), name.as_os_str(), flags)?;
+            opened = open_name(opened.as_fd(), name.as_os_str(), flags)?;
         }
-        Ok(at)
+        Ok(opened)
     }
 
     fn open_name(folder: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
@@ -175,9 +174,7 @@ mod unix {
 
     fn to_io_error(errno: Errno) -> io::Error {
         match errno {
-            Errno::LOOP => {
-                io::Error::other("there is a link in its path that was not there before")
-            }
+            Errno::LOOP => io::Error::other("the path contains a link, and links are not followed"),
             errno => errno.into(),
         }
     }

@@ -10,13 +10,13 @@ use crate::fs::{workspace, workspace::Workspace};
 /// Returns the paths that `path` touches: the resolved file first, then the path as written if it differs.
 /// A deny rule matches either path; an allow rule must cover both.
 pub fn touched_paths(path: &str, workspace: &Workspace) -> Vec<PathBuf> {
-    let spelled = make_absolute(path, workspace);
+    let as_written = make_absolute(path, workspace);
     // `/dev/stdout` resolves to the output of this process, not to the output of the call.
-    if workspace::is_harmless_device(&spelled) && !path.contains("..") {
-        return vec![spelled];
+    if workspace::is_harmless_device(&as_written) && !path.contains("..") {
+        return vec![as_written];
     }
     let file = resolve(path, workspace);
-    if file == spelled { vec![file] } else { vec![file, spelled] }
+    if file == as_written { vec![file] } else { vec![file, as_written] }
 }
 
 /// Replaces a leading `~` by the home folder, if it is known. `~/x` never means a folder named `~` in the
@@ -33,15 +33,15 @@ pub fn expand_home<'a>(path: &'a str, workspace: &Workspace) -> Cow<'a, str> {
 
 /// Makes a path absolute and removes dots. No link is followed.
 fn make_absolute(path: &str, workspace: &Workspace) -> PathBuf {
-    let mut spelled = PathBuf::new();
+    let mut absolute = PathBuf::new();
     for component in workspace.cwd().join(path).components() {
         match component {
-            Component::ParentDir => _ = spelled.pop(),
+            Component::ParentDir => _ = absolute.pop(),
             Component::CurDir => {}
-            _ => spelled.push(component),
+            _ => absolute.push(component),
         }
     }
-    spelled
+    absolute
 }
 
 /// Resolves a path to the file it means. Missing parts are appended to the nearest folder that exists, with
@@ -53,34 +53,35 @@ fn resolve(path: &str, workspace: &Workspace) -> PathBuf {
 /// The limit on links in a row, as in an operating system.
 const MAX_LINKS: usize = 40;
 
+/// Resolves the links of a path, at most `links` of them in a row.
 fn follow(path: &Path, links: usize) -> PathBuf {
-    let mut known = PathBuf::new();
-    let mut unknown = PathBuf::new();
+    let mut resolved = PathBuf::new();
+    let mut missing = PathBuf::new();
     let mut links = links;
     for component in path.components() {
         match component {
-            Component::ParentDir if unknown.as_os_str().is_empty() => _ = known.pop(),
-            Component::ParentDir => _ = unknown.pop(),
+            Component::ParentDir if missing.as_os_str().is_empty() => _ = resolved.pop(),
+            Component::ParentDir => _ = missing.pop(),
             Component::CurDir => {}
-            _ if !unknown.as_os_str().is_empty() => unknown.push(component),
+            _ if !missing.as_os_str().is_empty() => missing.push(component),
             _ => {
-                let next = known.join(component);
+                let next = resolved.join(component);
                 if let Ok(real) = std::fs::canonicalize(&next) {
-                    known = real;
+                    resolved = real;
                 } else if let Some(target) = std::fs::read_link(&next).ok().filter(|_| links > 0) {
                     links -= 1;
-                    known = follow(&known.join(target), links);
+                    resolved = follow(&resolved.join(target), links);
                 } else {
-                    unknown.push(component);
+                    missing.push(component);
                 }
             }
         }
     }
-    if unknown.as_os_str().is_empty() { known } else { known.join(unknown) }
+    if missing.as_os_str().is_empty() { resolved } else { resolved.join(missing) }
 }
 
 /// Formats a path for people: relative to the project if the path is below it.
-pub fn shown(path: &Path, workspace: &Workspace) -> String {
+pub fn format_path(path: &Path, workspace: &Workspace) -> String {
     match path.strip_prefix(workspace.project()) {
         Ok(inside) if inside.as_os_str().is_empty() => ".".into(),
         Ok(inside) => inside.display().to_string(),
@@ -94,17 +95,17 @@ mod tests {
 
     #[test]
     fn c6_a_tilde_is_the_home_folder_where_it_is_known() {
-        let nowhere = Workspace::new(Path::new("/work"));
-        let workspace = nowhere.clone().with_home("/home/u");
-        for (path, meant) in [
+        let without_home = Workspace::new(Path::new("/work"));
+        let workspace = without_home.clone().with_home("/home/u");
+        for (path, expected) in [
             ("~/x", "/home/u/x"),
             ("~", "/home/u"),
             ("~u/x", "~u/x"),
             ("a~/x", "a~/x"),
             ("./~/x", "./~/x"),
         ] {
-            assert_eq!(expand_home(path, &workspace), meant);
-            assert_eq!(expand_home(path, &nowhere), path);
+            assert_eq!(expand_home(path, &workspace), expected);
+            assert_eq!(expand_home(path, &without_home), path);
         }
     }
 

@@ -55,7 +55,7 @@ impl Workspace {
     }
 
     /// Creates a workspace without folders: no path lies inside it.
-    pub fn nowhere() -> Self {
+    pub fn empty() -> Self {
         Workspace::new(Path::new("/dev/null"))
     }
 
@@ -84,12 +84,12 @@ impl Workspace {
         self.with(|folders| folders.read.extend(roots))
     }
 
-    /// Adds folders or files that no call may read or write, wherever they lie.
+    /// Adds folders or files that no call may read or write, even inside an open folder.
     pub fn with_closed(self, closed: impl IntoIterator<Item = PathBuf>) -> Self {
         self.with(|folders| folders.closed.extend(closed))
     }
 
-    /// Sets the person's home folder, which `~` stands for.
+    /// Sets the person's home folder: the folder that `~` means.
     pub fn with_home(self, home: impl Into<PathBuf>) -> Self {
         self.with(|folders| folders.home = Some(home.into()))
     }
@@ -145,12 +145,12 @@ impl Workspace {
 
     /// True if a path is closed: in a closed folder and not in a read root inside that folder.
     pub fn is_closed(&self, path: &Path) -> bool {
-        let opened = |closed: &Path| {
-            let mut within =
+        let is_reopened = |closed: &Path| {
+            let mut inner_roots =
                 self.read_roots().filter(|root| root.starts_with(closed) && *root != closed);
-            within.any(|root| path.starts_with(root))
+            inner_roots.any(|root| path.starts_with(root))
         };
-        self.closed().any(|closed| path.starts_with(closed) && !opened(closed))
+        self.closed().any(|closed| path.starts_with(closed) && !is_reopened(closed))
     }
 }
 

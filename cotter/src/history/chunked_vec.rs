@@ -1,5 +1,5 @@
-//! A list that is cheap to clone and to extend, however long it is. Full blocks are shared and never
-//! change; only the last, growing block is ever copied.
+//! A list that is cheap to clone and to extend at any length. Full blocks are shared and never change. Only
+//! the last, growing block is ever copied.
 
 use std::{any::Any, sync::Arc};
 
@@ -28,7 +28,11 @@ impl<T> Chunk<T> {
     }
 
     /// Returns a value derived from this block. The value is computed on first use and cached.
-    pub(crate) fn kept<V: Any + Send + Sync>(&self, key: &str, make: impl FnOnce() -> V) -> &V {
+    pub(crate) fn get_or_make<V: Any + Send + Sync>(
+        &self,
+        key: &str,
+        make: impl FnOnce() -> V,
+    ) -> &V {
         self.memo.get_or_make(key, make)
     }
 }
@@ -89,15 +93,15 @@ impl<T> ChunkedVec<T> {
         same: impl Fn(&T, &T) -> bool,
     ) -> Option<impl Iterator<Item = &'a T>> {
         let shared = earlier.blocks.len();
-        let as_before = Arc::ptr_eq(&self.blocks, &earlier.blocks)
+        let has_same_blocks = Arc::ptr_eq(&self.blocks, &earlier.blocks)
             || self.blocks.get(..shared).is_some_and(|blocks| {
                 blocks.iter().zip(earlier.blocks.iter()).all(|(a, b)| Arc::ptr_eq(a, b))
             });
-        let rest = || self.from(shared * BLOCK);
-        let tail_as_before = as_before
+        let rest = || self.iter_from(shared * BLOCK);
+        let is_continuation = has_same_blocks
             && self.len() >= earlier.len()
             && rest().zip(earlier.tail.iter()).all(|(a, b)| same(a, b));
-        tail_as_before.then(|| self.from(earlier.len()))
+        is_continuation.then(|| self.iter_from(earlier.len()))
     }
 
     /// Counts the equal items at the start of both lists. Shared blocks are skipped without a comparison.
@@ -114,11 +118,11 @@ impl<T> ChunkedVec<T> {
             }
         };
         let shared = shared * BLOCK;
-        let rest = self.from(shared).zip(other.from(shared));
+        let rest = self.iter_from(shared).zip(other.iter_from(shared));
         shared + rest.take_while(|(a, b)| same(a, b)).count()
     }
 
-    fn from(&self, index: usize) -> impl Iterator<Item = &T> {
+    fn iter_from(&self, index: usize) -> impl Iterator<Item = &T> {
         let (block, within) = (index / BLOCK, index % BLOCK);
         let blocks = self.blocks.get(block..).unwrap_or_default();
         let skipped = if blocks.is_empty() { index - self.blocks.len() * BLOCK } else { within };
@@ -130,65 +134,68 @@ impl<T> ChunkedVec<T> {
 mod tests {
     use super::*;
 
-    fn counted(n: usize) -> ChunkedVec<usize> {
-        let mut spine = ChunkedVec::default();
-        (0..n).for_each(|n| spine.push(n));
-        spine
+    fn numbers(n: usize) -> ChunkedVec<usize> {
+        let mut list = ChunkedVec::default();
+        (0..n).for_each(|n| list.push(n));
+        list
     }
 
     #[test]
     fn a_clone_keeps_what_it_had_while_the_original_grows() {
-        let mut spine = ChunkedVec::default();
+        let mut list = ChunkedVec::default();
         let mut clones = vec![];
         for n in 0..200 {
-            clones.push(spine.clone());
-            spine.push(n);
+            clones.push(list.clone());
+            list.push(n);
         }
         for (n, clone) in clones.iter().enumerate() {
             assert_eq!(clone.iter().copied().collect::<Vec<_>>(), (0..n).collect::<Vec<_>>());
             assert_eq!((clone.len(), clone.get(n)), (n, None));
-            let after: Vec<_> =
-                spine.items_after(clone, usize::eq).expect("it follows").copied().collect();
+            let after: Vec<_> = list
+                .items_after(clone, usize::eq)
+                .expect("the list continues its clone")
+                .copied()
+                .collect();
             assert_eq!(after, (n..200).collect::<Vec<_>>());
         }
-        assert!((0..200).all(|n| spine.get(n) == Some(&n)));
-        assert!(Arc::ptr_eq(&spine.blocks[0], &clones[199].blocks[0]));
+        assert!((0..200).all(|n| list.get(n) == Some(&n)));
+        assert!(Arc::ptr_eq(&list.blocks[0], &clones[199].blocks[0]));
     }
 
     #[test]
     fn the_same_start_is_as_long_as_it_is() {
         for (n, changed) in [(0, 0), (1, 0), (64, 63), (64, 64), (130, 0), (130, 70), (200, 199)] {
             let other = |n: usize| {
-                let mut spine = counted(changed.min(n));
-                (changed..n).for_each(|_| spine.push(usize::MAX));
-                spine
+                let mut list = numbers(changed.min(n));
+                (changed..n).for_each(|_| list.push(usize::MAX));
+                list
             };
-            let spine = counted(n);
+            let list = numbers(n);
             for length in [changed, n, n + 70] {
-                let same = spine.count_same_start(&other(length), usize::eq);
+                let same = list.count_same_start(&other(length), usize::eq);
                 assert_eq!(same, changed.min(n), "{n} items, others from {changed} to {length}");
-                assert_eq!(other(length).count_same_start(&spine, usize::eq), same);
+                assert_eq!(other(length).count_same_start(&list, usize::eq), same);
             }
-            let mut longer = spine.clone();
+            let mut longer = list.clone();
             longer.push(0);
-            let looked_at = std::cell::Cell::new(0);
-            let look = |a: &usize, b: &usize| {
-                looked_at.set(looked_at.get() + 1);
+            let comparisons = std::cell::Cell::new(0);
+            let compare = |a: &usize, b: &usize| {
+                comparisons.set(comparisons.get() + 1);
                 a == b
             };
-            assert_eq!(spine.count_same_start(&longer, look), n);
-            assert_eq!(looked_at.get(), n % BLOCK, "shared blocks are not looked at");
+            assert_eq!(list.count_same_start(&longer, compare), n);
+            assert_eq!(comparisons.get(), n % BLOCK, "shared blocks are not compared");
         }
     }
 
     #[test]
     fn another_list_does_not_follow() {
         for n in [0, 1, 63, 64, 65, 128, 130] {
-            let (spine, mut changed) = (counted(n), counted(n));
+            let (list, mut changed) = (numbers(n), numbers(n));
             changed.push(7);
-            assert!(spine.items_after(&changed, usize::eq).is_none(), "{n}: it is shorter");
+            assert!(list.items_after(&changed, usize::eq).is_none(), "{n}: it is shorter");
             if n >= 64 {
-                assert!(changed.items_after(&spine, usize::eq).is_none(), "{n}: other blocks");
+                assert!(changed.items_after(&list, usize::eq).is_none(), "{n}: other blocks");
             }
         }
     }

@@ -12,7 +12,7 @@ use smol_str::SmolStr;
 
 use crate::history::{
     chunked_vec::ChunkedVec,
-    line_format as wire,
+    line_format,
     message::{Content, Message, UserMessage, UserMessageKind},
 };
 
@@ -130,10 +130,10 @@ impl EntryKind {
         (EntryKind::SkillActive, "skill_active"),
     ];
 
-    /// Parses a type name. A name that is not the core's is a custom kind.
+    /// Parses a type name. A name that is not in the table is a custom kind.
     pub(crate) fn parse(word: &str) -> Self {
-        let known = Self::WORDS.iter().find(|(_, known)| *known == word);
-        known.map_or(EntryKind::Custom, |(kind, _)| *kind)
+        let row = Self::WORDS.iter().find(|(_, name)| *name == word);
+        row.map_or(EntryKind::Custom, |(kind, _)| *kind)
     }
 
     pub(crate) fn word(self) -> &'static str {
@@ -308,7 +308,7 @@ impl Entry {
         let mut line = vec![];
         match &self.raw {
             Some(raw) => line.extend_from_slice(raw.bytes()),
-            None => wire::write_entry(&mut line, self),
+            None => line_format::write_entry(&mut line, self),
         }
         serde_json::from_slice(&line).unwrap_or(Value::Null)
     }
@@ -316,7 +316,7 @@ impl Entry {
     fn parsed(&self) -> &ParsedEntry {
         self.parsed.get_or_init(|| {
             let bytes = self.raw.as_ref().map_or(&[][..], RawLine::bytes);
-            let (timestamp, body) = wire::read_body(self.kind, bytes);
+            let (timestamp, body) = line_format::read_body(self.kind, bytes);
             Box::new(ParsedEntry { timestamp, body })
         })
     }

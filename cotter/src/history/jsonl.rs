@@ -26,7 +26,7 @@ use crate::history::{
     entry::{SessionHeader, Timestamp, VERSION},
     jsonl::syncer::Syncer,
     ledger::HashChain,
-    line_format as wire,
+    line_format,
     store::{
         EarlierEntries, Log, SessionSummary, Store, StoreError, StoreLine, StoredSession,
         SyncFuture,
@@ -48,10 +48,12 @@ impl JsonlStore {
     /// Returns the path of a session's file. An id with other characters than letters, digits, `-` and `_`
     /// is an error.
     pub fn path(&self, id: &str) -> Result<PathBuf, StoreError> {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
-        if id.is_empty() || id.len() > 128 || !id.bytes().all(plain) {
-            let shown = crate::text::clip(id, 40).into_owned();
-            return Err(StoreError::new(format!("`{shown}` is not a session's id")));
+        let is_allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+        if id.is_empty() || id.len() > 128 || !id.bytes().all(is_allowed) {
+            let id = crate::text::clip(id, 40);
+            return Err(StoreError::new(format!(
+                "`{id}` is not a session id: expected letters, digits, `-` and `_`"
+            )));
         }
         Ok(self.folder.join(format!("{id}.jsonl")))
     }
@@ -62,60 +64,60 @@ impl JsonlStore {
         // The file name is the session's id, as in `open`.
         let id = path.file_stem()?.to_str().filter(|id| self.path(id).is_ok())?;
         let file = File::open(path).ok()?;
-        let about = file.metadata().ok()?;
+        let metadata = file.metadata().ok()?;
         let mut head = BufReader::new((&file).take(HEAD));
         let mut line = vec![];
         head.read_until(b'\n', &mut line).ok()?;
-        let header = wire::read_header(&line)?;
+        let header = line_format::read_header(&line)?;
         let mut rest = vec![];
         head.read_to_end(&mut rest).ok()?;
         let mut end = vec![];
-        if about.len() > HEAD {
-            (&file).seek(SeekFrom::Start(about.len() - HEAD)).ok()?;
+        if metadata.len() > HEAD {
+            (&file).seek(SeekFrom::Start(metadata.len() - HEAD)).ok()?;
             (&file).take(HEAD).read_to_end(&mut end).ok()?;
         }
         let name =
             load::last_session_name(&end).or_else(|| load::last_session_name(&rest)).flatten();
         let title = name.or_else(|| load::first_message_text(&rest)).unwrap_or_default();
-        let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+        let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
         Some(SessionSummary {
             id: id.into(),
             cwd: header.cwd,
             created_at: header.created_at,
             modified_at: Timestamp(u64::try_from(since.as_millis()).ok()?),
             title,
-            bytes: about.len(),
+            bytes: metadata.len(),
         })
     }
 
-    fn make_folder(&self) -> Result<(), StoreError> {
+    fn create_folder(&self) -> Result<(), StoreError> {
         let mut builder = DirBuilder::new();
         builder.recursive(true);
         #[cfg(unix)]
         builder.mode(0o700);
         builder.create(&self.folder).map_err(|cause| {
-            StoreError::io(format!("cannot make {}", self.folder.display()), cause)
+            StoreError::io(format!("cannot create {}", self.folder.display()), cause)
         })
     }
 }
 
 impl Store for JsonlStore {
     fn create(&self, header: &SessionHeader) -> Result<Box<dyn Log>, StoreError> {
-        self.make_folder()?;
+        self.create_folder()?;
         let path = self.path(&header.id)?;
-        let failed = |cause| StoreError::io(format!("cannot make {}", path.display()), cause);
+        let to_error = |cause| StoreError::io(format!("cannot create {}", path.display()), cause);
         let mut options = OpenOptions::new();
         options.read(true).append(true).create_new(true);
         #[cfg(unix)]
         options.mode(0o600);
-        let file = options.open(&path).map_err(failed)?;
+        let file = options.open(&path).map_err(to_error)?;
         lock(&file, &path)?;
         let mut line = vec![];
-        wire::write_header(&mut line, header);
+        line_format::write_header(&mut line, header);
         line.push(b'\n');
-        (&file).write_all(&line).map_err(failed)?;
+        (&file).write_all(&line).map_err(to_error)?;
         // The file's name must survive a power cut too, so the folder is synced.
-        self.syncer.queue_sync(&Arc::new(File::open(&self.folder).map_err(failed)?));
+        self.syncer.queue_sync(&Arc::new(File::open(&self.folder).map_err(to_error)?));
         let chain = HashChain::of_session(&header.id);
         Ok(Box::new(JsonlLog::new(Arc::new(file), path, chain, &self.syncer)))
     }
@@ -123,11 +125,11 @@ impl Store for JsonlStore {
     fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
         let path = self.path(id)?;
         let file = OpenOptions::new().read(true).append(true).open(&path);
-        let file = file.map_err(|cause| cannot_open(id, &path, cause))?;
+        let file = file.map_err(|cause| open_error(id, &path, cause))?;
         lock(&file, &path)?;
         let file = Arc::new(file);
-        let unreadable = |cause| StoreError::io(format!("cannot read {}", path.display()), cause);
-        let (mut loaded, earlier) = read(&file).map_err(unreadable)?;
+        let to_error = |cause| StoreError::io(format!("cannot read {}", path.display()), cause);
+        let (mut loaded, earlier) = read(&file).map_err(to_error)?;
         let Some(mut header) = loaded.header.take() else {
             let message = format!(
                 "{}:1: not a session: expected a line with \"type\":\"session\"",
@@ -137,13 +139,16 @@ impl Store for JsonlStore {
         };
         if header.id != id {
             // The file name gives the id. The id inside the file is untrusted: it may even be a path.
-            let said = crate::text::show_line(&header.id);
-            let said = crate::text::clip(&said, 40);
-            loaded.diagnostics.push(format!("1: it says it is session `{said}`"));
+            let header_id = crate::text::show_line(&header.id);
+            let header_id = crate::text::clip(&header_id, 40);
+            loaded.diagnostics.push(format!("1: the header names another session, `{header_id}`"));
             header.id = id.into();
         }
         let read_only = (header.v > VERSION).then(|| {
-            format!("a newer version wrote it (format {}, this one knows {VERSION})", header.v)
+            format!(
+                "a newer version wrote it (format {}; this version reads up to {VERSION})",
+                header.v
+            )
         });
         let chain = match &loaded.last_hash {
             Some(hash) => HashChain::after(hash),
@@ -151,8 +156,8 @@ impl Store for JsonlStore {
         };
         let mut log = JsonlLog::new(file, path.clone(), chain, &self.syncer);
         log.torn = loaded.torn;
-        let located = |diagnostic: &String| format!("{}:{diagnostic}", path.display());
-        let diagnostics = loaded.diagnostics.iter().map(located).collect();
+        let with_path = |diagnostic: &String| format!("{}:{diagnostic}", path.display());
+        let diagnostics = loaded.diagnostics.iter().map(with_path).collect();
         let LoadedSession { entries, records, .. } = loaded;
         let log = Box::new(log);
         Ok(StoredSession { header, entries, earlier, records, log, diagnostics, read_only })
@@ -181,7 +186,7 @@ impl Store for JsonlStore {
         };
         let paths = files.filter_map(|file| Some(file.ok()?.path()));
         let sessions =
-            paths.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+            paths.filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
         let mut all: Vec<_> = sessions.filter_map(|path| self.summary(&path)).collect();
         all.sort_by(|a, b| b.modified_at.cmp(&a.modified_at).then_with(|| a.id.cmp(&b.id)));
         Ok(all)
@@ -193,13 +198,13 @@ impl Store for JsonlStore {
 
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
         let path = self.path(id)?;
-        let bytes = fs::read(&path).map_err(|cause| cannot_open(id, &path, cause))?;
-        let whole = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-        Ok(whole.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
+        let bytes = fs::read(&path).map_err(|cause| open_error(id, &path, cause))?;
+        let text = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        Ok(text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
     }
 }
 
-fn cannot_open(id: &str, path: &Path, cause: std::io::Error) -> StoreError {
+fn open_error(id: &str, path: &Path, cause: std::io::Error) -> StoreError {
     if cause.kind() == std::io::ErrorKind::NotFound {
         return StoreError::new(format!("there is no session `{id}`"));
     }
@@ -220,7 +225,7 @@ fn lock(file: &File, path: &Path) -> Result<(), StoreError> {
     file.try_lock().map_err(|cause| match cause {
         TryLockError::WouldBlock => {
             StoreError::new(format!("{} is in use by another process", path.display()))
-                .with_hint("wait for it, or start a session of your own")
+                .with_hint("wait until that process ends, or start a new session")
         }
         TryLockError::Error(cause) => {
             StoreError::io(format!("cannot lock {}", path.display()), cause)
@@ -244,7 +249,7 @@ struct JsonlLog {
 impl JsonlLog {
     fn new(file: Arc<File>, path: PathBuf, chain: HashChain, syncer: &Arc<Syncer>) -> Self {
         let syncer = syncer.clone();
-        let length = file.metadata().ok().map(|about| about.len());
+        let length = file.metadata().ok().map(|metadata| metadata.len());
         JsonlLog { file, path, chain, syncer, buffer: vec![], torn: false, length }
     }
 }
@@ -259,15 +264,16 @@ impl Drop for JsonlLog {
 
 impl Log for JsonlLog {
     fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
-        let failed = |cause| StoreError::io(format!("cannot write {}", self.path.display()), cause);
+        let to_error =
+            |cause| StoreError::io(format!("cannot write {}", self.path.display()), cause);
         if let Some(cause) = self.syncer.take_failure(&self.file) {
-            return Err(failed(cause));
+            return Err(to_error(cause));
         }
         self.buffer.clear();
         if self.torn {
             self.buffer.push(b'\n');
         }
-        let before = self.chain.clone();
+        let chain_before = self.chain.clone();
         for line in lines {
             line.write(&mut self.buffer, &mut self.chain);
             self.buffer.push(b'\n');
@@ -275,10 +281,11 @@ impl Log for JsonlLog {
         if let Err(cause) = (&*self.file).write_all(&self.buffer) {
             // An append is all or nothing, but part of the bytes may be written. If they cannot be removed,
             // the next append starts on a new line.
-            let taken_back = self.length.is_some_and(|length| self.file.set_len(length).is_ok());
-            self.torn |= !taken_back;
-            self.chain = before;
-            return Err(failed(cause));
+            let is_rolled_back =
+                self.length.is_some_and(|length| self.file.set_len(length).is_ok());
+            self.torn |= !is_rolled_back;
+            self.chain = chain_before;
+            return Err(to_error(cause));
         }
         self.torn = false;
         self.length = self.length.map(|length| length + self.buffer.len() as u64);
@@ -295,7 +302,7 @@ impl Log for JsonlLog {
         })
     }
 
-    fn sync_behind(&mut self) {
+    fn start_sync(&mut self) {
         self.syncer.queue_sync(&self.file);
     }
 }

@@ -1,9 +1,10 @@
 //! The ledger: the record of every decision about every tool call, and of every run.
 //!
-//! A call is asked about, answered, started and finished. The ledger row marks the start: it is stored
-//! before the permit. The `outcome` row is stored after the call. Rows form a hash chain: each row carries
-//! a hash over its own line and the hash of the row before. The chain shows order and gaps. It proves more
-//! only if a copy of the last hash is kept elsewhere.
+//! Up to four rows are about a call: question, answer, decision and outcome. The decision is the `ledger`
+//! row. It is stored before the permit is given, so it also marks the start. The `outcome` row is stored
+//! after the call. Rows form a hash chain: each row carries a hash over its own line and the hash of the row
+//! before. The chain shows order and gaps. It does not reveal a rewrite of the whole file, unless a copy of
+//! the last hash is stored elsewhere.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -75,7 +76,7 @@ pub(crate) struct HandlerRun {
 }
 
 impl HandlerRun {
-    /// True if an execution that is in no row of a call gets its own row: external hooks and failures do.
+    /// True if an execution outside a call's rows gets its own row: external hooks and failures do.
     pub(crate) fn should_record(&self) -> bool {
         self.is_external || matches!(self.word, "failed" | "panicked" | "timed_out")
     }
@@ -99,8 +100,8 @@ pub(crate) enum Record {
         cost: Option<f64>,
     },
     Generation(HookTable),
-    Question(AskedRow),
-    Answer(AnsweredRow),
+    Question(QuestionRow),
+    Answer(AnswerRow),
     Ledger(Box<DecisionRow>),
     Outcome(OutcomeRow),
     HooksRan(HooksRow),
@@ -154,7 +155,7 @@ pub(crate) struct HookTableRow {
 
 /// The record that a question was put to a person.
 #[derive(Clone, Debug)]
-pub(crate) struct AskedRow {
+pub(crate) struct QuestionRow {
     pub(crate) at: Timestamp,
     pub(crate) run: SmolStr,
     pub(crate) step: u32,
@@ -163,9 +164,9 @@ pub(crate) struct AskedRow {
     pub(crate) calls: Vec<(SmolStr, Vec<AskReason>)>,
 }
 
-/// The record of the answer to a question, by a person, a hook or nobody.
+/// The record of the answer to a question. `by` is the person, a hook, or `nobody` without an answer.
 #[derive(Clone, Debug)]
-pub(crate) struct AnsweredRow {
+pub(crate) struct AnswerRow {
     pub(crate) at: Timestamp,
     pub(crate) run: SmolStr,
     pub(crate) question: SmolStr,
@@ -183,8 +184,8 @@ pub(crate) struct DecisionRow {
     pub(crate) tool: SmolStr,
     pub(crate) input: Arc<Value>,
     pub(crate) generation: u64,
-    /// The call within which this call was made.
-    pub(crate) within: Option<SmolStr>,
+    /// The call whose tool or hook made this call.
+    pub(crate) parent_call_id: Option<SmolStr>,
     pub(crate) verdict: &'static str,
     pub(crate) by: SmolStr,
     pub(crate) reason: Option<String>,

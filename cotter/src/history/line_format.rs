@@ -1,6 +1,6 @@
 //! Session lines as bytes: the only place that writes and parses them.
 //!
-//! The keys of an envelope have a fixed order (`type`, `id`, `parentId`, `timestamp`), so a long file can
+//! The keys of an envelope have a fixed order: `type`, `id`, `parentId`, `timestamp`. A long file can thus
 //! be indexed by position without parsing whole lines.
 
 use std::{fmt::Display, io::Write};
@@ -60,7 +60,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Writes a value whose text needs no escaping.
-    pub(crate) fn plain(&mut self, key: &str, value: impl Display) -> &mut Self {
+    pub(crate) fn put_plain(&mut self, key: &str, value: impl Display) -> &mut Self {
         let out = self.key(key);
         out.push(b'"');
         let _ = write!(out, "{value}");
@@ -123,7 +123,7 @@ pub(crate) fn write_object(out: &mut Vec<u8>, fill: impl FnOnce(&mut ObjectWrite
 pub(crate) fn write_header(out: &mut Vec<u8>, header: &SessionHeader) {
     write_object(out, |line| {
         line.put("type", "session").put("v", header.v).put("id", &header.id);
-        line.put("cwd", &header.cwd).plain("createdAt", header.created_at);
+        line.put("cwd", &header.cwd).put_plain("createdAt", header.created_at);
         line.put("parent", &header.parent);
     });
 }
@@ -135,12 +135,12 @@ pub(crate) fn read_header(line: &[u8]) -> Option<SessionHeader> {
     Some(SessionHeader {
         // Files of other systems name this key `version` and may omit it.
         v: value["v"].as_u64().unwrap_or(1),
-        id: text(&value, "id")?,
+        id: get_text(&value, "id")?,
         cwd: value["cwd"].as_str().unwrap_or_default().into(),
         created_at: parse_timestamp(&value["createdAt"])
             .or_else(|| parse_timestamp(&value["timestamp"]))
             .unwrap_or_default(),
-        parent: text(&value, "parent"),
+        parent: get_text(&value, "parent"),
     })
 }
 
@@ -157,13 +157,13 @@ pub(crate) fn write_entry(out: &mut Vec<u8>, entry: &Entry) {
             _ => entry.kind().word(),
         };
         line.put("type", kind).put("id", entry.id()).put("parentId", entry.parent_id());
-        let given = match entry.body() {
+        let own_timestamp = match entry.body() {
             EntryBody::Custom(fields) => fields.get("timestamp"),
             _ => None,
         };
-        match given {
+        match own_timestamp {
             Some(timestamp) => line.put("timestamp", timestamp),
-            None => line.plain("timestamp", entry.timestamp()),
+            None => line.put_plain("timestamp", entry.timestamp()),
         };
         write_body(line, entry.body());
     });
@@ -225,7 +225,7 @@ fn write_user(object: &mut ObjectWriter<'_>, user: &UserMessage) {
     if let Some(rewritten) = &user.rewritten {
         object.put("raw", &rewritten.raw);
         object.list("rewrites", &rewritten.rewrites, |out, rewrite| {
-            crate::history::line_format::write_object(out, |object| {
+            write_object(out, |object| {
                 object.put("by", &rewrite.by).put("text", &rewrite.text);
             });
         });
@@ -235,7 +235,7 @@ fn write_user(object: &mut ObjectWriter<'_>, user: &UserMessage) {
 fn write_assistant(object: &mut ObjectWriter<'_>, assistant: &AssistantMessage) {
     object.put("role", "assistant");
     object.list("content", &assistant.parts, |out, part| {
-        crate::history::line_format::write_object(out, |object| match part {
+        write_object(out, |object| match part {
             AssistantPart::Text(text) => _ = object.put("type", "text").put("text", text),
             AssistantPart::Thinking { text, signature } => {
                 object.put("type", "thinking").put("thinking", text);
@@ -264,7 +264,7 @@ fn write_content(object: &mut ObjectWriter<'_>, content: &Content) {
         Content::Text(text) => _ = object.put("content", text),
         Content::Parts(parts) => {
             object.list("content", parts, |out, part| {
-                crate::history::line_format::write_object(out, |object| match part {
+                write_object(out, |object| match part {
                     ContentPart::Text(text) => _ = object.put("type", "text").put("text", text),
                     ContentPart::Data(text) => _ = object.put("type", "data").put("text", text),
                     ContentPart::Image { media_type, data } => {
@@ -290,10 +290,10 @@ pub(crate) fn write_record(out: &mut Vec<u8>, record: &Record, chain: &mut HashC
 fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
     match record {
         Record::RunStart { run, at, model, agent } => {
-            line.put("runId", run).plain("at", at).put("model", model).put("agentId", agent);
+            line.put("runId", run).put_plain("at", at).put("model", model).put("agentId", agent);
         }
         Record::RunEnd { run, at, reason, steps, usage, cost } => {
-            line.put("runId", run).plain("at", at).put("reason", reason.as_str());
+            line.put("runId", run).put_plain("at", at).put("reason", reason.as_str());
             line.put("steps", steps).put("usage", usage).put("costUsd", cost);
         }
         Record::Generation(table) => {
@@ -310,46 +310,46 @@ fn write_record_body(line: &mut ObjectWriter<'_>, record: &Record) {
         }
         Record::Question(row) => {
             line.put("runId", &row.run)
-                .plain("at", row.at)
+                .put_plain("at", row.at)
                 .put("step", row.step)
                 .put("id", &row.id);
-            line.plain("deadline", row.deadline);
+            line.put_plain("deadline", row.deadline);
             line.list("calls", &row.calls, |out, (call, asks)| {
                 write_object(out, |object| _ = object.put("callId", call).put("asks", asks));
             });
         }
         Record::Answer(row) => {
             line.put("runId", &row.run)
-                .plain("at", row.at)
+                .put_plain("at", row.at)
                 .put("id", &row.question)
                 .put("by", &row.by);
-            line.list("decisions", &row.decisions, |out, (call, yes, words)| {
+            line.list("decisions", &row.decisions, |out, (call, is_yes, comment)| {
                 write_object(out, |object| {
-                    object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
-                    object.put_some("words", words.as_ref());
+                    object.put("callId", call).put("answer", if *is_yes { "yes" } else { "no" });
+                    object.put_some("words", comment.as_ref());
                 });
             });
         }
         Record::Ledger(row) => write_decision(line, row),
         Record::Outcome(row) => {
-            line.put("runId", &row.run).plain("at", row.at).put("callId", &row.call_id);
+            line.put("runId", &row.run).put_plain("at", row.at).put("callId", &row.call_id);
             line.put("outcome", row.outcome)
                 .put_some("errorKind", row.error.map(ToolErrorKind::as_str));
             line.put("ms", row.ms);
-            write_ran(line, &row.ran);
+            write_hook_runs(line, &row.ran);
         }
         Record::HooksRan(row) => {
-            line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
+            line.put("runId", &row.run).put_plain("at", row.at).put("step", row.step);
             line.put("point", row.point).put_some("callId", row.call_id.as_ref());
             line.put("generation", row.generation);
-            write_ran(line, &row.ran);
+            write_hook_runs(line, &row.ran);
         }
     }
 }
 
 fn write_decision(line: &mut ObjectWriter<'_>, row: &DecisionRow) {
-    line.put("runId", &row.run).plain("at", row.at).put("step", row.step);
-    line.put("callId", &row.call_id).put_some("parentCallId", row.within.as_ref());
+    line.put("runId", &row.run).put_plain("at", row.at).put("step", row.step);
+    line.put("callId", &row.call_id).put_some("parentCallId", row.parent_call_id.as_ref());
     line.put("tool", &row.tool).put("input", &row.input);
     line.put("verdict", row.verdict).put("by", &row.by).put_some("reason", row.reason.as_ref());
     line.put_some("approvedBy", row.approved_by.as_ref()).put("zone", row.zone);
@@ -361,23 +361,23 @@ fn write_decision(line: &mut ObjectWriter<'_>, row: &DecisionRow) {
         });
     }
     line.put("generation", row.generation);
-    write_ran(line, &row.ran);
+    write_hook_runs(line, &row.ran);
 }
 
-fn write_ran(line: &mut ObjectWriter<'_>, ran: &[HandlerRun]) {
-    if !ran.is_empty() {
-        line.list("ran", ran, |out, ran| {
+fn write_hook_runs(line: &mut ObjectWriter<'_>, runs: &[HandlerRun]) {
+    if !runs.is_empty() {
+        line.list("ran", runs, |out, run| {
             write_object(out, |object| {
-                object.put("hook", ran.handler.0).put("verdict", ran.word).put("ns", ran.nanos);
+                object.put("hook", run.handler.0).put("verdict", run.word).put("ns", run.nanos);
                 object
-                    .put_some("reason", ran.reason.as_ref())
-                    .put_some("stderr", ran.remark.as_ref());
+                    .put_some("reason", run.reason.as_ref())
+                    .put_some("stderr", run.remark.as_ref());
             });
         });
     }
 }
 
-/// The most levels a value in a line may have. A reader accepts 128, and the line itself uses some of them.
+/// The maximum nesting of a value in a line. A reader accepts 128 levels, and the line itself uses some.
 const MAX_LEVELS: usize = 100;
 
 /// True if a value is nested so deeply that its line could not be read again.
@@ -400,7 +400,7 @@ pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, EntryBody) 
     };
     let timestamp = fields.get("timestamp").and_then(parse_timestamp).unwrap_or_default();
     let value = Value::Object(fields);
-    let body = read_known(kind, &value).unwrap_or_else(|| match value {
+    let body = read_core_body(kind, &value).unwrap_or_else(|| match value {
         Value::Object(mut fields) if kind == EntryKind::Custom => {
             fields.shift_remove("id");
             fields.shift_remove("parentId");
@@ -411,11 +411,12 @@ pub(crate) fn read_body(kind: EntryKind, line: &[u8]) -> (Timestamp, EntryBody) 
     (timestamp, body)
 }
 
-fn read_known(kind: EntryKind, line: &Value) -> Option<EntryBody> {
+fn read_core_body(kind: EntryKind, line: &Value) -> Option<EntryBody> {
     Some(match kind {
         EntryKind::Message => EntryBody::Message(read_message(&line["message"])?),
         EntryKind::Compaction => {
-            let first = text(line, "firstKeptId").or_else(|| text(line, "firstKeptEntryId"));
+            let first =
+                get_text(line, "firstKeptId").or_else(|| get_text(line, "firstKeptEntryId"));
             let tokens = line["tokensBefore"].as_u64().unwrap_or(0);
             let summary = line["summary"].as_str()?;
             EntryBody::Compaction(Box::new(Compaction::new(
@@ -424,22 +425,24 @@ fn read_known(kind: EntryKind, line: &Value) -> Option<EntryBody> {
                 tokens,
             )))
         }
-        EntryKind::ModelChange => EntryBody::ModelChange(text(line, "model").or_else(|| {
-            let (provider, id) = (line["provider"].as_str()?, line["modelId"].as_str()?);
-            Some(format!("{provider}/{id}").into())
-        })?),
-        EntryKind::ThinkingLevel => EntryBody::ThinkingLevel(text(line, "thinkingLevel")?),
+        EntryKind::ModelChange => {
+            EntryBody::ModelChange(get_text(line, "model").or_else(|| {
+                let (provider, id) = (line["provider"].as_str()?, line["modelId"].as_str()?);
+                Some(format!("{provider}/{id}").into())
+            })?)
+        }
+        EntryKind::ThinkingLevel => EntryBody::ThinkingLevel(get_text(line, "thinkingLevel")?),
         EntryKind::Label => {
             let label = line["label"].as_str().map(str::to_owned);
-            EntryBody::Label { target: text(line, "targetId")?, label }
+            EntryBody::Label { target: get_text(line, "targetId")?, label }
         }
         EntryKind::SessionInfo => EntryBody::SessionInfo(line["name"].as_str().map(str::to_owned)),
         EntryKind::SecretRead => {
             EntryBody::SecretRead(line["path"].as_str().unwrap_or_default().into())
         }
-        EntryKind::Leaf => EntryBody::Leaf(text(line, "leafId")),
+        EntryKind::Leaf => EntryBody::Leaf(get_text(line, "leafId")),
         EntryKind::SkillActive => EntryBody::SkillActive {
-            name: text(line, "name")?,
+            name: get_text(line, "name")?,
             text: line["text"].as_str().unwrap_or_default().into(),
         },
         EntryKind::Custom => return None,
@@ -455,8 +458,8 @@ fn read_message(value: &Value) -> Option<Message> {
             let kind =
                 value["errorKind"].as_str().map_or(ToolErrorKind::Failed, ToolErrorKind::parse);
             Some(Message::ToolResult(ToolResultMessage {
-                call_id: text(value, "toolCallId")?,
-                tool_name: text(value, "toolName").unwrap_or_default(),
+                call_id: get_text(value, "toolCallId")?,
+                tool_name: get_text(value, "toolName").unwrap_or_default(),
                 content: read_content(&value["content"])?,
                 error: failed.then_some(kind),
                 render_data: value.get("renderData").cloned(),
@@ -479,16 +482,19 @@ fn read_user(value: &Value) -> Option<UserMessage> {
     };
     let rewritten = value["raw"].as_str().map(|raw| {
         let rewrites = value["rewrites"].as_array().into_iter().flatten();
-        let rewrite = |value: &Value| {
-            Some(Rewrite { by: text(value, "by")?, text: value["text"].as_str()?.into() })
+        let read_rewrite = |value: &Value| {
+            Some(Rewrite { by: get_text(value, "by")?, text: value["text"].as_str()?.into() })
         };
-        Box::new(RewriteLog { raw: raw.into(), rewrites: rewrites.filter_map(rewrite).collect() })
+        Box::new(RewriteLog {
+            raw: raw.into(),
+            rewrites: rewrites.filter_map(read_rewrite).collect(),
+        })
     });
     Some(UserMessage { content: read_content(&value["content"])?, mark, rewritten })
 }
 
 fn read_assistant(value: &Value) -> AssistantMessage {
-    let part = |part: &Value| {
+    let read_part = |part: &Value| {
         Some(match part["type"].as_str()? {
             "text" => AssistantPart::Text(part["text"].as_str()?.into()),
             "thinking" => AssistantPart::Thinking {
@@ -496,19 +502,19 @@ fn read_assistant(value: &Value) -> AssistantMessage {
                 signature: part["signature"].as_str().map(str::to_owned),
             },
             "toolCall" => AssistantPart::ToolCall(ToolCall {
-                id: text(part, "id")?,
-                name: text(part, "name")?,
+                id: get_text(part, "id")?,
+                name: get_text(part, "name")?,
                 input: part.get("input").or(part.get("arguments"))?.clone().into(),
             }),
             _ => return None,
         })
     };
-    let model = text(value, "model").unwrap_or_default();
+    let model = get_text(value, "model").unwrap_or_default();
     let usage = &value["usage"];
     AssistantMessage {
         parts: match &value["content"] {
             Value::String(text) => vec![AssistantPart::Text(text.clone())],
-            content => content.as_array().into_iter().flatten().filter_map(part).collect(),
+            content => content.as_array().into_iter().flatten().filter_map(read_part).collect(),
         },
         // Files of other systems store provider and model separately.
         model: match value["provider"].as_str() {
@@ -529,7 +535,7 @@ fn read_content(value: &Value) -> Option<Content> {
     match value {
         Value::String(text) => Some(Content::Text(text.clone())),
         Value::Array(parts) => {
-            let part = |part: &Value| {
+            let read_part = |part: &Value| {
                 Some(match part["type"].as_str()? {
                     "text" => ContentPart::Text(part["text"].as_str()?.into()),
                     "data" => ContentPart::Data(part["text"].as_str()?.into()),
@@ -543,13 +549,13 @@ fn read_content(value: &Value) -> Option<Content> {
                     _ => return None,
                 })
             };
-            Some(Content::Parts(parts.iter().filter_map(part).collect()))
+            Some(Content::Parts(parts.iter().filter_map(read_part).collect()))
         }
         _ => None,
     }
 }
 
-fn text(value: &Value, key: &str) -> Option<SmolStr> {
+fn get_text(value: &Value, key: &str) -> Option<SmolStr> {
     value.get(key)?.as_str().map(SmolStr::from)
 }
 
@@ -562,21 +568,23 @@ pub(crate) fn parse_timestamp(value: &Value) -> Option<Timestamp> {
     }
 }
 
-/// Checks the fields of an extension's own entry: it needs a type, and may not use a name of the core.
+/// Checks the fields of an extension's own entry. It needs a type. The core's types and keys are reserved.
 pub(crate) fn check_custom(fields: &Map<String, Value>) -> Result<(), String> {
     let kind = match fields.get("type") {
         Some(Value::String(kind)) if !kind.is_empty() => kind,
         _ => return Err("Entry must have type".into()),
     };
-    let core = kind == "session" || EntryKind::parse(kind) != EntryKind::Custom;
-    if core || Record::KINDS.contains(&kind.as_str()) {
-        return Err(format!("entry type `{kind}` belongs to the core"));
+    let is_core = kind == "session" || EntryKind::parse(kind) != EntryKind::Custom;
+    if is_core || Record::KINDS.contains(&kind.as_str()) {
+        return Err(format!("entry type `{kind}` is reserved"));
     }
     if fields.values().any(is_too_deep) {
-        return Err(format!("entry of type `{kind}` is nested too deep to be read again"));
+        return Err(format!(
+            "entry of type `{kind}` is nested too deeply: at most {MAX_LEVELS} levels"
+        ));
     }
     match ["id", "parentId"].into_iter().find(|key| fields.contains_key(*key)) {
-        Some(key) => Err(format!("entry key `{key}` belongs to the core")),
+        Some(key) => Err(format!("entry key `{key}` is reserved")),
         None => Ok(()),
     }
 }

@@ -24,10 +24,10 @@ impl Memo {
         make: impl FnOnce() -> T,
     ) -> &T {
         let mut make = Some(make);
-        let mut kept = self;
+        let mut memo = self;
         loop {
-            let cell = kept.0.get_or_init(|| {
-                let make = make.take().expect("the first cell made here is the one looked for");
+            let cell = memo.0.get_or_init(|| {
+                let make = make.take().expect("the loop ends at the first cell that it creates");
                 Box::new(MemoCell {
                     key: key.into(),
                     value: Box::new(make()),
@@ -36,7 +36,7 @@ impl Memo {
             });
             match cell.value.downcast_ref() {
                 Some(value) if cell.key == key => return value,
-                _ => kept = &cell.next,
+                _ => memo = &cell.next,
             }
         }
     }
@@ -48,25 +48,25 @@ mod tests {
 
     #[test]
     fn each_key_and_type_has_its_own_made_once() {
-        let kept = Memo::default();
-        assert_eq!(*kept.get_or_make("a", || 1), 1);
-        assert_eq!(*kept.get_or_make("b", || 2), 2);
-        assert_eq!(*kept.get_or_make("a", || "text"), "text");
-        assert_eq!(*kept.get_or_make("a", || 3), 1);
-        assert_eq!(*kept.get_or_make("b", || 3), 2);
-        assert_eq!(*kept.get_or_make("a", || "other"), "text");
+        let memo = Memo::default();
+        assert_eq!(*memo.get_or_make("a", || 1), 1);
+        assert_eq!(*memo.get_or_make("b", || 2), 2);
+        assert_eq!(*memo.get_or_make("a", || "text"), "text");
+        assert_eq!(*memo.get_or_make("a", || 3), 1);
+        assert_eq!(*memo.get_or_make("b", || 3), 2);
+        assert_eq!(*memo.get_or_make("a", || "other"), "text");
     }
 
     #[test]
     fn what_several_threads_make_at_once_is_the_same_for_all() {
-        let kept = Memo::default();
-        let seen: Vec<(usize, usize)> = std::thread::scope(|scope| {
-            let ask = |n: usize| (n % 4, *kept.get_or_make(&(n % 4).to_string(), || n));
-            let asked: Vec<_> = (0..32).map(|n| scope.spawn(move || ask(n))).collect();
-            asked.into_iter().map(|asked| asked.join().expect("it does not panic")).collect()
+        let memo = Memo::default();
+        let results: Vec<(usize, usize)> = std::thread::scope(|scope| {
+            let get = |n: usize| (n % 4, *memo.get_or_make(&(n % 4).to_string(), || n));
+            let threads: Vec<_> = (0..32).map(|n| scope.spawn(move || get(n))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
         });
-        for (key, value) in seen {
-            assert_eq!(*kept.get_or_make(&key.to_string(), || usize::MAX), value);
+        for (key, value) in results {
+            assert_eq!(*memo.get_or_make(&key.to_string(), || usize::MAX), value);
         }
     }
 }

@@ -10,7 +10,7 @@ use smol_str::{SmolStr, format_smolstr};
 use crate::history::{
     entry::{EntryBody, SessionHeader},
     ledger::HashChain,
-    line_format as wire,
+    line_format,
     store::{
         LineKind, Log, SessionSummary, Store, StoreError, StoreLine, StoredRecord, StoredSession,
         SyncFuture,
@@ -41,8 +41,8 @@ impl MemoryStore {
 
     fn find_session(&self, id: &str) -> Result<MemorySession, StoreError> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = sessions.by_id.get(id).cloned();
-        kept.ok_or_else(|| StoreError::new(format!("there is no session `{id}`")))
+        let session = sessions.by_id.get(id).cloned();
+        session.ok_or_else(|| StoreError::new(format!("there is no session `{id}`")))
     }
 }
 
@@ -57,26 +57,26 @@ impl Store for MemoryStore {
             return Err(StoreError::new(format!("session `{}` exists already", header.id)));
         }
         let lines = Arc::new(Mutex::new(vec![]));
-        let kept = MemorySession { header: header.clone(), lines: lines.clone() };
-        sessions.by_id.insert(header.id.clone(), kept);
+        let session = MemorySession { header: header.clone(), lines: lines.clone() };
+        sessions.by_id.insert(header.id.clone(), session);
         Ok(Box::new(MemoryLog { lines }))
     }
 
     fn open(&self, id: &str) -> Result<StoredSession, StoreError> {
-        let kept = self.find_session(id)?;
+        let session = self.find_session(id)?;
         // The store and this function hold two references. A third one belongs to an open session.
-        if Arc::strong_count(&kept.lines) > 2 {
+        if Arc::strong_count(&session.lines) > 2 {
             return Err(StoreError::new(format!("session `{id}` is open already")));
         }
         let (mut entries, mut records) = (vec![], vec![]);
-        for line in kept.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for line in session.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             match &line.0 {
                 LineKind::Entry(entry) => entries.push(entry.clone()),
                 LineKind::Record(record) => records.push(StoredRecord::Typed(record.clone())),
             }
         }
-        let log = Box::new(MemoryLog { lines: kept.lines });
-        let header = kept.header;
+        let log = Box::new(MemoryLog { lines: session.lines });
+        let header = session.header;
         let (diagnostics, earlier, read_only) = (vec![], None, None);
         Ok(StoredSession { header, entries, earlier, records, log, diagnostics, read_only })
     }
@@ -89,9 +89,9 @@ impl Store for MemoryStore {
 
     fn list(&self) -> Result<Vec<SessionSummary>, StoreError> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let summary = |kept: &MemorySession| {
-            let header = &kept.header;
-            let lines = kept.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let summary = |session: &MemorySession| {
+            let header = &session.header;
+            let lines = session.lines.lock().unwrap_or_else(PoisonError::into_inner);
             let first = lines.iter().find_map(|line| match &line.0 {
                 LineKind::Entry(entry) => {
                     entry.message().map(|message| message.text().into_owned())
@@ -121,12 +121,12 @@ impl Store for MemoryStore {
     }
 
     fn lines(&self, id: &str) -> Result<Vec<Vec<u8>>, StoreError> {
-        let kept = self.find_session(id)?;
+        let session = self.find_session(id)?;
         let mut chain = HashChain::of_session(id);
         let mut header = vec![];
-        wire::write_header(&mut header, &kept.header);
+        line_format::write_header(&mut header, &session.header);
         let mut all = vec![header];
-        for line in kept.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for line in session.lines.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let mut bytes = vec![];
             line.write(&mut bytes, &mut chain);
             all.push(bytes);
@@ -137,8 +137,8 @@ impl Store for MemoryStore {
 
 impl Log for MemoryLog {
     fn append(&mut self, lines: &[StoreLine]) -> Result<(), StoreError> {
-        let mut kept = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(lines);
+        let mut stored = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.extend_from_slice(lines);
         Ok(())
     }
 

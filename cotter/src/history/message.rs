@@ -283,12 +283,12 @@ pub struct ToolResultMessage {
 }
 
 impl ToolResultMessage {
-    /// Creates the result of a call that has no result of its own.
-    pub(crate) fn new_error(call: &ToolCall, kind: ToolErrorKind, words: &str) -> Self {
+    /// Creates an error result for a call that returned no result.
+    pub(crate) fn new_error(call: &ToolCall, kind: ToolErrorKind, message: &str) -> Self {
         ToolResultMessage {
             call_id: call.id.clone(),
             tool_name: call.name.clone(),
-            content: Content::Text(words.into()),
+            content: Content::Text(message.into()),
             error: Some(kind),
             render_data: None,
         }

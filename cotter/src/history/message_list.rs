@@ -1,5 +1,4 @@
-//! The messages of a request. The list is shared: a clone copies a few pointers, however long the session
-//! is.
+//! The messages of a request. The list is shared: a clone copies a few pointers, also in a long session.
 //!
 //! Full blocks of 64 messages never change, so an adapter may cache bytes per block. Only the last, growing
 //! block is ever copied.
@@ -35,7 +34,7 @@ impl MessageBlock {
         key: &str,
         make: impl FnOnce(&MessageBlock) -> T,
     ) -> &T {
-        self.kept(key, || make(self))
+        self.get_or_make(key, || make(self))
     }
 }
 
@@ -65,7 +64,8 @@ impl MessageItem {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// True if a model reads both messages as equal. The mark, the usage and the render data are ignored.
+    /// True if both messages are equal for a model. The kind of a user message, the usage and the render
+    /// data are ignored.
     fn reads_same_as(&self, other: &MessageItem) -> bool {
         self.is_same_entry(other)
             || match (self.message(), other.message()) {
@@ -76,8 +76,9 @@ impl MessageItem {
                     (&ours.model, &ours.parts) == (&theirs.model, &theirs.parts)
                 }
                 (Some(Message::ToolResult(ours)), Some(Message::ToolResult(theirs))) => {
-                    let read = |result: &ToolResultMessage| (result.call_id.clone(), result.error);
-                    read(ours) == read(theirs) && ours.content == theirs.content
+                    let identity =
+                        |result: &ToolResultMessage| (result.call_id.clone(), result.error);
+                    identity(ours) == identity(theirs) && ours.content == theirs.content
                 }
                 (ours, theirs) => ours.is_none() && theirs.is_none(),
             }
@@ -121,7 +122,7 @@ impl MessageList {
         self.push_entry(Arc::new(Entry::unstored(message)));
     }
 
-    /// Adds a message that replaces an entry's message and keeps the entry's id.
+    /// Adds a message that replaces the message of an entry and has the entry's id.
     pub fn push_as(&mut self, entry_id: &SmolStr, message: Message) {
         self.push_entry(Arc::new(Entry::in_place_of(entry_id, message)));
     }

@@ -122,7 +122,7 @@ impl ToolErrorKind {
 
     /// Parses a word. An unknown word becomes `Failed`.
     pub fn parse(word: &str) -> Self {
-        let known = Self::WORDS.iter().find(|(_, known)| *known == word);
-        known.map_or(ToolErrorKind::Failed, |(kind, _)| *kind)
+        let row = Self::WORDS.iter().find(|(_, name)| *name == word);
+        row.map_or(ToolErrorKind::Failed, |(kind, _)| *kind)
     }
 }

@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use crate::history::{
     entry::{Entry, SessionHeader, Timestamp},
     ledger::{HashChain, Record},
-    line_format as wire,
+    line_format,
 };
 
 pub use crate::history::memory_store::MemoryStore;
@@ -51,7 +51,7 @@ pub trait Log: Send {
     fn sync(&mut self) -> SyncFuture;
 
     /// Starts to sync all appended lines to the disk and returns at once.
-    fn sync_behind(&mut self) {}
+    fn start_sync(&mut self) {}
 }
 
 /// A log that stores nothing.
@@ -81,13 +81,13 @@ impl StoreLine {
     /// Writes the line as in a file, without a newline.
     pub(crate) fn write(&self, out: &mut Vec<u8>, chain: &mut HashChain) {
         match &self.0 {
-            LineKind::Entry(entry) => wire::write_entry(out, entry),
-            LineKind::Record(record) => wire::write_record(out, record, chain),
+            LineKind::Entry(entry) => line_format::write_entry(out, entry),
+            LineKind::Record(record) => line_format::write_record(out, record, chain),
         }
     }
 }
 
-/// Reads the entries before those already read. Returns them and the diagnostics.
+/// A function that reads the entries before those already read. Returns them and the diagnostics.
 pub(crate) type EarlierEntries = Box<dyn FnOnce() -> (Vec<Arc<Entry>>, Vec<String>) + Send>;
 
 /// A session as stored.
@@ -133,7 +133,7 @@ impl StoredRecord {
         match self {
             StoredRecord::Typed(record) => {
                 let mut line = vec![];
-                wire::write_record(&mut line, record, &mut HashChain::after(""));
+                line_format::write_record(&mut line, record, &mut HashChain::after(""));
                 serde_json::from_slice(&line).unwrap_or_default()
             }
             #[cfg(feature = "jsonl")]

@@ -68,7 +68,7 @@ impl Tree {
                         let found = tree.find(id);
                         if found.is_none() {
                             report(format!(
-                                "entry {}: its parent {id} does not come before it",
+                                "entry `{}`: its parent `{id}` is missing or comes later",
                                 entry.id()
                             ));
                         }
@@ -82,7 +82,7 @@ impl Tree {
         tree
     }
 
-    /// Builds the tree of the end of a long session; `complete` reads the rest.
+    /// Builds the tree of the end of a long session; `load_earlier` reads the rest.
     pub(crate) fn load_end(entries: Vec<Arc<Entry>>, earlier: Option<EarlierEntries>) -> Self {
         let mut tree = Tree { earlier, ..Tree::default() };
         for (index, entry) in entries.into_iter().enumerate() {
@@ -93,11 +93,11 @@ impl Tree {
     }
 
     /// Reads the entries that were skipped when the session was opened. Returns the diagnostics.
-    pub(crate) fn complete(&mut self) -> Vec<String> {
+    pub(crate) fn load_earlier(&mut self) -> Vec<String> {
         let Some(earlier) = self.earlier.take() else { return vec![] };
         let (mut entries, mut diagnostics) = earlier();
         entries.extend(self.nodes.drain(..).map(|node| node.entry));
-        *self = Tree::load(entries, |what| diagnostics.push(what));
+        *self = Tree::load(entries, |diagnostic| diagnostics.push(diagnostic));
         diagnostics
     }
 
@@ -115,7 +115,7 @@ impl Tree {
         }
         self.add(entry, parent);
         if matches!(kind, EntryKind::Compaction | EntryKind::Leaf) {
-            self.complete();
+            self.load_earlier();
             self.rebuild();
         }
     }
@@ -144,7 +144,7 @@ impl Tree {
 
     /// The entries from the leaf to the root.
     pub(crate) fn iter_to_root(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        // A parent always stands before its child, so the iteration ends.
+        // A parent always has a lower index than its child, so the iteration ends.
         std::iter::successors(self.leaf, |index| self.nodes[*index].parent)
             .map(|index| &self.nodes[index].entry)
     }
@@ -224,35 +224,35 @@ impl Tree {
     /// Rebuilds the messages from the last compaction on, or all of them.
     fn rebuild(&mut self) {
         (self.path, self.calls) = (None, None);
-        let mut kept = vec![];
-        let mut until: Option<SmolStr> = None;
+        let mut messages = vec![];
+        let mut first_kept: Option<SmolStr> = None;
         let mut summary = None;
         let mut reached = false;
         for entry in self.iter_to_root() {
             match entry.kind() {
-                EntryKind::Message => kept.push(entry.clone()),
+                EntryKind::Message => messages.push(entry.clone()),
                 EntryKind::Compaction if summary.is_none() => {
                     if let EntryBody::Compaction(compaction) = entry.body() {
-                        until = Some(compaction.first_kept.clone());
-                        summary = Some((entry.clone(), kept.len()));
+                        first_kept = Some(compaction.first_kept.clone());
+                        summary = Some((entry.clone(), messages.len()));
                     }
                 }
                 _ => {}
             }
-            reached = until.as_ref() == Some(entry.id());
+            reached = first_kept.as_ref() == Some(entry.id());
             if reached {
                 break;
             }
         }
         self.messages = MessageList::default();
-        if let Some((entry, after)) = summary {
+        if let Some((entry, count_after_summary)) = summary {
             if !reached {
                 // If the first kept entry is not on this branch, no entry before the summary is kept.
-                kept.truncate(after);
+                messages.truncate(count_after_summary);
             }
             self.messages.push_entry(entry);
         }
-        for entry in kept.into_iter().rev() {
+        for entry in messages.into_iter().rev() {
             self.messages.push_entry(entry);
         }
     }

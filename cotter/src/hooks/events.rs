@@ -305,7 +305,7 @@ impl Event {
         let mut out = vec![];
         write_object(&mut out, |line| {
             line.put("type", self.kind.name()).put("v", EVENTS_VERSION).put("seq", self.seq);
-            line.plain("at", self.at).put("sessionId", &self.session_id);
+            line.put_plain("at", self.at).put("sessionId", &self.session_id);
             line.put("runId", &self.run_id).put("step", self.step).put("agentId", &self.agent_id);
             line.put_some("parentCallId", self.parent_call_id.as_ref());
             write_kind(line, &self.kind);

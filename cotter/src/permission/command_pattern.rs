@@ -6,17 +6,17 @@ use crate::permission::facts::{CommandWord, CommandWordKind, SimpleCommand};
 
 /// A pattern over one command or over a pipeline.
 #[derive(Clone, Debug)]
-pub(crate) struct CommandPattern(Vec<OneCommand>);
+pub(crate) struct CommandPattern(Vec<SingleCommandPattern>);
 
 #[derive(Clone, Debug)]
-struct OneCommand {
-    words: Vec<OneWord>,
+struct SingleCommandPattern {
+    words: Vec<WordPattern>,
     /// True if the pattern ends in ` *`: any number of further operands matches.
-    has_more: bool,
+    allows_more: bool,
 }
 
 #[derive(Clone, Debug)]
-struct OneWord {
+struct WordPattern {
     text: String,
     /// The globs of the word, if it is a glob: the first for `covers`, the second for `hits`.
     globs: Option<(GlobMatcher, GlobMatcher)>,
@@ -24,13 +24,14 @@ struct OneWord {
 
 impl CommandPattern {
     pub(crate) fn parse(spec: &str) -> Result<Self, String> {
-        let commands = spec.split(" | ").map(OneCommand::parse).collect::<Result<_, _>>()?;
+        let commands =
+            spec.split(" | ").map(SingleCommandPattern::parse).collect::<Result<_, _>>()?;
         Ok(CommandPattern(commands))
     }
 
     /// True if a command of the call matches the pattern. The order of options and the case of letters are
     /// ignored. The commands of a pipeline pattern must occur in order in one pipeline; other commands may
-    /// stand between them.
+    /// come between them.
     pub(crate) fn hits(&self, commands: &[SimpleCommand]) -> bool {
         let first = &self.0[0];
         commands.iter().enumerate().any(|(at, command)| {
@@ -47,28 +48,28 @@ impl CommandPattern {
         let pipeline = commands[index].pipeline;
         let all: Vec<_> = commands.iter().filter(|c| c.pipeline == pipeline).collect();
         all.len() == self.0.len()
-            && self.0.iter().zip(all).all(|(one, command)| one.covers(command))
+            && self.0.iter().zip(all).all(|(pattern, command)| pattern.covers(command))
     }
 }
 
-impl OneCommand {
+impl SingleCommandPattern {
     fn parse(spec: &str) -> Result<Self, String> {
         let spec = spec.trim();
         // Other programs end a prefix with `:*`.
-        let (spec, colon) = match spec.strip_suffix(":*") {
+        let (spec, has_colon_star) = match spec.strip_suffix(":*") {
             Some(spec) => (spec, true),
             None => (spec, false),
         };
         let mut words = spec.split_whitespace().map(strip_quotes).collect::<Result<Vec<_>, _>>()?;
-        let star = words.len() > 1 && words.last() == Some(&"*");
-        if star {
+        let ends_in_star = words.len() > 1 && words.last() == Some(&"*");
+        if ends_in_star {
             words.pop();
         }
         if words.is_empty() {
             return Err("there is no command on one side of `|`".into());
         }
-        let words = words.into_iter().map(OneWord::parse).collect::<Result<_, _>>()?;
-        Ok(OneCommand { words, has_more: star || colon })
+        let words = words.into_iter().map(WordPattern::parse).collect::<Result<_, _>>()?;
+        Ok(SingleCommandPattern { words, allows_more: ends_in_star || has_colon_star })
     }
 
     /// True if a command has these operands in this order, then anything, and these options anywhere. A
@@ -77,9 +78,10 @@ impl OneCommand {
         let is_option = |text: &str| text.len() > 1 && text.starts_with('-');
         let (options, operands): (Vec<_>, Vec<_>) =
             self.words.iter().partition(|word| is_option(&word.text));
-        let has = |option: &&OneWord| command.words.iter().any(|word| option.is_option_in(word));
+        let has_option =
+            |option: &&WordPattern| command.words.iter().any(|word| option.is_option_in(word));
         let mut words = command.words.iter().enumerate();
-        let mut follows = |wanted: &&OneWord| {
+        let mut operand_follows = |wanted: &&WordPattern| {
             let mut may_be_value = false;
             for (at, word) in words.by_ref() {
                 if is_option(&word.text) {
@@ -95,15 +97,16 @@ impl OneCommand {
             }
             false
         };
-        operands.iter().all(&mut follows) && options.iter().all(has)
+        operands.iter().all(&mut operand_follows) && options.iter().all(has_option)
     }
 
     fn covers(&self, command: &SimpleCommand) -> bool {
         let Some((head, rest)) = command.words.split_at_checked(self.words.len()) else {
             return false;
         };
-        let same = self.words.iter().zip(head).all(|(wanted, word)| wanted.covers(word));
-        same && if self.has_more { rest.iter().all(is_covered_by_star) } else { rest.is_empty() }
+        let start_matches = self.words.iter().zip(head).all(|(wanted, word)| wanted.covers(word));
+        start_matches
+            && if self.allows_more { rest.iter().all(is_covered_by_star) } else { rest.is_empty() }
     }
 }
 
@@ -116,22 +119,24 @@ fn strip_quotes(word: &str) -> Result<&str, String> {
         Some(inner) if !inner.is_empty() => Ok(inner),
         None if !word.starts_with(QUOTES) && !word.ends_with(QUOTES) => Ok(word),
         _ => Err(format!(
-            "`{word}` is no whole word in quotes: patterns are words with spaces between them, and `?` \
-             stands for a space inside of one"
+            "`{word}` is not a whole word in quotes: spaces separate the words of a pattern, and `?` \
+             matches a space inside a word"
         )),
     }
 }
 
-impl OneWord {
+impl WordPattern {
     fn parse(text: &str) -> Result<Self, String> {
-        let glob = |fold: bool| {
-            let glob =
-                GlobBuilder::new(text).literal_separator(false).case_insensitive(fold).build();
+        let glob = |ignore_case: bool| {
+            let glob = GlobBuilder::new(text)
+                .literal_separator(false)
+                .case_insensitive(ignore_case)
+                .build();
             glob.map(|glob| glob.compile_matcher()).map_err(|cause| cause.to_string())
         };
         let is_glob = text.contains(['*', '?']);
         let globs = if is_glob { Some((glob(false)?, glob(true)?)) } else { None };
-        Ok(OneWord { text: text.into(), globs })
+        Ok(WordPattern { text: text.into(), globs })
     }
 
     fn covers(&self, word: &CommandWord) -> bool {
@@ -155,8 +160,8 @@ impl OneWord {
             return true;
         }
         let is_letter = self.text.len() == 2 && !self.text.starts_with("--");
-        let bundle = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
-        match bundle {
+        let letter_group = word.text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+        match letter_group {
             Some(letters) if is_letter => letters.contains(&self.text[1..]),
             _ => word.text.strip_prefix(&self.text).is_some_and(|rest| rest.starts_with('=')),
         }
@@ -254,7 +259,7 @@ mod tests {
         assert_eq!(check("rm a?b", "rm a-b"), (true, true));
         for spec in ["'", "rm 'a b'", "rm \"a'", "ls ''"] {
             let cause = CommandPattern::parse(spec).unwrap_err();
-            assert!(cause.contains("is no whole word in quotes"), "{spec}: {cause}");
+            assert!(cause.contains("is not a whole word in quotes"), "{spec}: {cause}");
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct Facts {
     /// Hosts contacted.
     pub hosts: Vec<String>,
     /// Commands run, one simple command each, including nested commands.
-    #[serde(serialize_with = "as_lines")]
+    #[serde(serialize_with = "serialize_as_lines")]
     pub commands: Vec<SimpleCommand>,
     /// The most serious zone of the whole call.
     pub zone: Zone,
@@ -29,7 +29,7 @@ pub struct Facts {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
     /// True if the operating system will restrict the call's writes and its network.
-    #[serde(skip_serializing_if = "is_not")]
+    #[serde(skip_serializing_if = "is_false")]
     pub confined: bool,
     /// The reason why the tool would reject this input, if known in advance. Such a call does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,8 +58,8 @@ impl Facts {
 
     /// Creates facts for a call that touches nothing, because the tool would reject its input for this
     /// reason.
-    pub fn invalid(why: impl Into<String>) -> Self {
-        Facts { invalid: Some(why.into()), ..Facts::zone(Zone::Safe) }
+    pub fn invalid(reason: impl Into<String>) -> Self {
+        Facts { invalid: Some(reason.into()), ..Facts::zone(Zone::Safe) }
     }
 
     /// Creates facts for a call that reads files and changes nothing.
@@ -70,11 +70,11 @@ impl Facts {
     /// Creates facts from paths as a model writes them; `~/` is the home folder. The location of the paths
     /// gives the zone: inside the roots, elsewhere, or in system folders.
     pub fn of_paths(reads: &[&str], writes: &[&str], workspace: &Workspace) -> Self {
-        let touched = |spelled: &[&str]| -> Vec<PathBuf> {
-            let spelled = spelled.iter().map(|path| paths::expand_home(path, workspace));
-            spelled.flat_map(|path| paths::touched_paths(&path, workspace)).collect()
+        let resolve = |texts: &[&str]| -> Vec<PathBuf> {
+            let expanded = texts.iter().map(|path| paths::expand_home(path, workspace));
+            expanded.flat_map(|path| paths::touched_paths(&path, workspace)).collect()
         };
-        let (reads, writes) = (touched(reads), touched(writes));
+        let (reads, writes) = (resolve(reads), resolve(writes));
         let zones = reads.iter().map(|path| Zone::of_read(path, workspace));
         let zones = zones.chain(writes.iter().map(|path| Zone::of_write(path, workspace)));
         Facts { zone: zones.max().unwrap_or(Zone::Safe), reads, writes, ..Facts::unknown() }
@@ -101,7 +101,7 @@ pub struct SimpleCommand {
     pub zone: Zone,
     /// The files to which output is redirected, resolved like [`Facts::writes`], which includes them.
     pub writes_to: Vec<PathBuf>,
-    /// The number of the command's pipeline. The commands of one pipeline stand in its order.
+    /// The number of the command's pipeline. The commands of one pipeline are listed in its order.
     pub pipeline: u32,
 }
 
@@ -156,9 +156,9 @@ impl fmt::Display for SimpleCommand {
 /// Writes a word as it could be typed, with quotes if needed.
 impl fmt::Display for CommandWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+~^".contains(c);
+        let needs_no_quotes = |c: char| c.is_alphanumeric() || "-_./=:,@%+~^".contains(c);
         if self.kind == CommandWordKind::Open
-            || (!self.text.is_empty() && self.text.chars().all(plain))
+            || (!self.text.is_empty() && self.text.chars().all(needs_no_quotes))
         {
             f.write_str(&self.text)
         } else {
@@ -167,8 +167,11 @@ impl fmt::Display for CommandWord {
     }
 }
 
-fn as_lines<S: Serializer>(commands: &[SimpleCommand], to: S) -> Result<S::Ok, S::Error> {
-    let mut lines = to.serialize_seq(Some(commands.len()))?;
+fn serialize_as_lines<S: Serializer>(
+    commands: &[SimpleCommand],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let mut lines = serializer.serialize_seq(Some(commands.len()))?;
     for command in commands {
         lines.serialize_element(&command.to_string())?;
     }
@@ -176,6 +179,6 @@ fn as_lines<S: Serializer>(commands: &[SimpleCommand], to: S) -> Result<S::Ok, S
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_not(confined: &bool) -> bool {
-    !confined
+fn is_false(value: &bool) -> bool {
+    !value
 }

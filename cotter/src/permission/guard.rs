@@ -43,7 +43,7 @@ impl Guard {
     ) -> Result<Self, String> {
         let globs: Vec<String> = tools.into_iter().map(Into::into).collect();
         if globs.is_empty() || globs.iter().any(String::is_empty) {
-            return Err("must be a non-empty pattern over tools' names".into());
+            return Err("expected at least one tool name or glob, none of them empty".into());
         }
         let tools = tool_globs(&globs).map_err(|cause| cause.to_string())?;
         let name = name.into();
@@ -68,8 +68,8 @@ impl Guard {
         let regex = built.map_err(|cause| {
             // The last line is the error; the lines before it repeat the pattern.
             let cause = cause.to_string();
-            let what = cause.lines().last().unwrap_or_default();
-            format!("invalid regex: {}", what.strip_prefix("error: ").unwrap_or(what))
+            let error = cause.lines().last().unwrap_or_default();
+            format!("invalid regex: {}", error.strip_prefix("error: ").unwrap_or(error))
         })?;
         self.fields.push((field.into(), regex));
         Ok(self)
@@ -84,22 +84,24 @@ impl Guard {
         {
             return Some(format!("`{text}` is denied"));
         }
-        let listed = |index: usize| {
+        let is_listed = |index: usize| {
             self.allow.iter().any(|(_, pattern)| pattern.covers(&facts.commands, index))
         };
-        let unlisted = (0..facts.commands.len()).find(|index| !listed(*index));
+        let unlisted = (0..facts.commands.len()).find(|index| !is_listed(*index));
         if !self.allow.is_empty() {
             if let Some(index) = unlisted {
                 return Some(format!("`{}` is not on its allowlist", facts.commands[index]));
             }
             if !facts.doubts.is_empty() {
-                return Some("not all of it is understood, and only what is listed passes".into());
+                return Some(
+                    "part of the call is not understood, and only listed commands pass".into(),
+                );
             }
         }
         self.fields
             .iter()
             .find(|(field, regex)| matches_anywhere(regex, &input[field]))
-            .map(|(field, regex)| format!("`{field}` has what `{}` finds", regex.as_str()))
+            .map(|(field, regex)| format!("`{field}` matches `{}`", regex.as_str()))
     }
 
     /// True if `other` rejects everything that this guard rejects. Only the texts of the patterns are
@@ -121,13 +123,13 @@ impl Guard {
 
 /// True if any text or number in a value matches, at any depth.
 fn matches_anywhere(regex: &Regex, value: &Value) -> bool {
-    let mut left = vec![value];
-    while let Some(value) = left.pop() {
+    let mut stack = vec![value];
+    while let Some(value) = stack.pop() {
         match value {
             Value::String(text) if regex.is_match(text) => return true,
             Value::Number(number) if regex.is_match(&number.to_string()) => return true,
-            Value::Array(items) => left.extend(items),
-            Value::Object(fields) => left.extend(fields.values()),
+            Value::Array(items) => stack.extend(items),
+            Value::Object(fields) => stack.extend(fields.values()),
             _ => {}
         }
     }

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Normalizes a host to the spelling that facts use and rules compare: lower case, without a final dot,
-/// non-ASCII labels in Punycode, numbers as an address. An IPv6 address gets brackets; an IPv4-mapped IPv6
-/// address becomes the IPv4 address. The port is not part of the host.
+/// Normalizes a host to the spelling that facts use and rules compare. The result is in lower case, without
+/// a final dot, with non-ASCII labels in Punycode and with numbers as an address. An IPv6 address gets
+/// brackets; an IPv4-mapped IPv6 address becomes the IPv4 address. The port is not part of the host.
 ///
 /// ```
 /// use cotter::permission::host::host_name;
@@ -20,7 +20,7 @@ pub fn host_name(host: &str) -> String {
     match host_address(&host) {
         Some(IpAddr::V4(v4)) => v4.to_string(),
         Some(IpAddr::V6(v6)) => format!("[{v6}]"),
-        None => host.split('.').map(label).collect::<Vec<_>>().join("."),
+        None => host.split('.').map(to_ascii_label).collect::<Vec<_>>().join("."),
     }
 }
 
@@ -31,7 +31,7 @@ pub fn host_address(host: &str) -> Option<IpAddr> {
     if let Ok(v6) = inner.split('%').next().unwrap_or_default().parse::<Ipv6Addr>() {
         return Some(v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4));
     }
-    let number = |part: &str| -> Option<u32> {
+    let parse_number = |part: &str| -> Option<u32> {
         let (digits, radix) = match part {
             _ if part.starts_with("0x") || part.starts_with("0X") => (&part[2..], 16),
             _ if part.len() > 1 && part.starts_with('0') => (&part[1..], 8),
@@ -39,20 +39,23 @@ pub fn host_address(host: &str) -> Option<IpAddr> {
         };
         u32::from_str_radix(digits, radix).ok()
     };
-    let parts: Vec<u32> = host.split('.').map(number).collect::<Option<_>>()?;
+    let parts: Vec<u32> = host.split('.').map(parse_number).collect::<Option<_>>()?;
     let (last, first) = parts.split_last()?;
-    let room = 32u32.checked_sub(8 * u32::try_from(first.len()).ok()?).filter(|room| *room > 0)?;
-    if first.iter().any(|&part| part > 255) || u64::from(*last) >> room != 0 {
+    let bits_left = 32u32
+        .checked_sub(8 * u32::try_from(first.len()).ok()?)
+        .filter(|bits_left| *bits_left > 0)?;
+    if first.iter().any(|&part| part > 255) || u64::from(*last) >> bits_left != 0 {
         return None;
     }
-    let high = first.iter().enumerate().fold(0u32, |sum, (at, part)| sum | part << (24 - 8 * at));
+    let high =
+        first.iter().enumerate().fold(0u32, |sum, (index, part)| sum | part << (24 - 8 * index));
     Some(IpAddr::V4(Ipv4Addr::from(high | last)))
 }
 
 /// Converts a rule's host to a glob over [`host_name`]s, with a port if the rule has one. Stars stay.
-pub(crate) fn host_glob(written: &str) -> String {
+pub(crate) fn host_glob(pattern: &str) -> String {
     let is_glob = |text: &str| text.contains(['*', '?', '{', '}']);
-    let (host, port) = match written.rsplit_once(':') {
+    let (host, port) = match pattern.rsplit_once(':') {
         Some((host, port))
             if !port.is_empty()
                 && port.chars().all(|c| c.is_ascii_digit() || c == '*')
@@ -60,16 +63,16 @@ pub(crate) fn host_glob(written: &str) -> String {
         {
             (host, format!(":{port}"))
         }
-        _ => (written, String::new()),
+        _ => (pattern, String::new()),
     };
     let host = match host_address(host) {
         Some(IpAddr::V6(_)) => globset::escape(&host_name(host)),
         Some(_) => host_name(host),
         None if is_glob(host) || host.contains('[') => {
             let labels = host.to_lowercase();
-            let plain = |part: &str| !is_glob(part) && !part.contains(['[', ']']);
-            let labels = labels.split('.').map(|part| match plain(part) {
-                true => label(part),
+            let is_label = |part: &str| !is_glob(part) && !part.contains(['[', ']']);
+            let labels = labels.split('.').map(|part| match is_label(part) {
+                true => to_ascii_label(part),
                 false => part.to_owned(),
             });
             labels.collect::<Vec<_>>().join(".")
@@ -80,7 +83,7 @@ pub(crate) fn host_glob(written: &str) -> String {
 }
 
 /// Converts one label of a name to its ASCII form.
-fn label(part: &str) -> String {
+fn to_ascii_label(part: &str) -> String {
     if part.is_ascii() { part.to_owned() } else { format!("xn--{}", punycode(part)) }
 }
 
@@ -93,36 +96,40 @@ fn punycode(part: &str) -> String {
     if basic > 0 {
         out.push('-');
     }
-    let (mut at, mut delta, mut bias, mut done) = (128u32, 0u32, 72u32, basic);
-    while let Some(next) = letters.iter().copied().filter(|&letter| letter >= at).min() {
-        delta = delta.wrapping_add((next - at).wrapping_mul(done + 1));
-        at = next;
+    let (mut code_point, mut delta, mut bias, mut handled) = (128u32, 0u32, 72u32, basic);
+    while let Some(next) = letters.iter().copied().filter(|&letter| letter >= code_point).min() {
+        delta = delta.wrapping_add((next - code_point).wrapping_mul(handled + 1));
+        code_point = next;
         for &letter in &letters {
-            delta = delta.wrapping_add(u32::from(letter < at));
-            if letter != at {
+            delta = delta.wrapping_add(u32::from(letter < code_point));
+            if letter != code_point {
                 continue;
             }
             let (mut rest, mut step) = (delta, 36u32);
             loop {
-                let least = step.saturating_sub(bias).clamp(1, 26);
-                let digit = if rest < least { rest } else { least + (rest - least) % (36 - least) };
+                let threshold = step.saturating_sub(bias).clamp(1, 26);
+                let digit = if rest < threshold {
+                    rest
+                } else {
+                    threshold + (rest - threshold) % (36 - threshold)
+                };
                 out.push(char::from(DIGITS[digit as usize]));
-                if rest < least {
+                if rest < threshold {
                     break;
                 }
-                (rest, step) = ((rest - least) / (36 - least), step + 36);
+                (rest, step) = ((rest - threshold) / (36 - threshold), step + 36);
             }
-            bias = adapt(delta, done + 1, done == basic);
-            (delta, done) = (0, done + 1);
+            bias = adapt_bias(delta, handled + 1, handled == basic);
+            (delta, handled) = (0, handled + 1);
         }
-        (delta, at) = (delta.wrapping_add(1), at + 1);
+        (delta, code_point) = (delta.wrapping_add(1), code_point + 1);
     }
     out
 }
 
-fn adapt(delta: u32, done: u32, first: bool) -> u32 {
-    let mut delta = if first { delta / 700 } else { delta / 2 };
-    delta += delta / done;
+fn adapt_bias(delta: u32, handled: u32, is_first: bool) -> u32 {
+    let mut delta = if is_first { delta / 700 } else { delta / 2 };
+    delta += delta / handled;
     let mut bias = 0;
     while delta > 455 {
         delta /= 35;

@@ -12,8 +12,7 @@ pub(crate) struct PathPattern {
     base: PatternBase,
     /// The globs for the path itself and for everything below it.
     globs: [GlobMatcher; 2],
-    /// The path, if the pattern forbids and is a single path. Files are then compared by identity too, not
-    /// only by name.
+    /// The path, if the pattern forbids a single path. Such a path is compared by name and by file identity.
     single_path: Option<PathBuf>,
 }
 
@@ -48,12 +47,12 @@ impl PathPattern {
                 .map(|glob| glob.compile_matcher())
                 .map_err(|cause| cause.to_string())
         };
-        let plain = pattern.strip_prefix("**/").unwrap_or(pattern);
-        let is_one = forbids && !plain.contains(['*', '?', '[', '{']);
+        let path = pattern.strip_prefix("**/").unwrap_or(pattern);
+        let is_single = forbids && !path.contains(['*', '?', '[', '{']);
         Ok(PathPattern {
             base,
             globs: [glob(pattern)?, glob(&format!("{pattern}/**"))?],
-            single_path: is_one.then(|| plain.into()),
+            single_path: is_single.then(|| path.into()),
         })
     }
 
@@ -66,9 +65,14 @@ impl PathPattern {
         };
         let Some(base) = base else { return false };
         let relative = path.strip_prefix(base).ok();
-        let named = relative.is_some_and(|path| self.globs.iter().any(|glob| glob.is_match(path)));
+        let matches_glob =
+            relative.is_some_and(|path| self.globs.iter().any(|glob| glob.is_match(path)));
         let base = if base.as_os_str().is_empty() { workspace.project() } else { base };
-        named || self.single_path.as_ref().is_some_and(|one| is_same_file(&base.join(one), path))
+        matches_glob
+            || self
+                .single_path
+                .as_ref()
+                .is_some_and(|single| is_same_file(&base.join(single), path))
     }
 }
 
@@ -76,11 +80,11 @@ impl PathPattern {
 #[cfg(unix)]
 fn is_same_file(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let what = |path: &Path| {
-        let about = std::fs::metadata(path).ok()?;
-        about.is_file().then(|| (about.dev(), about.ino()))
+    let file_id = |path: &Path| {
+        let metadata = std::fs::metadata(path).ok()?;
+        metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
     };
-    what(other).is_some_and(|other| what(one) == Some(other))
+    file_id(other).is_some_and(|other| file_id(one) == Some(other))
 }
 
 #[cfg(not(unix))]

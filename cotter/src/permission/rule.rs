@@ -39,10 +39,16 @@ impl RuleKind {
 
 /// A rule of the permission floor.
 ///
-/// A rule without a spec is about the calls of a tool. A rule with a spec is about what a call touches,
-/// whatever the name of its tool: `bash(…)` about commands, `read(…)` about files read, `write(…)` and
-/// `edit(…)` about files written (including redirections), `fetch(…)` about hosts. For any other tool the
-/// spec is about everything that calls of the tool touch.
+/// A rule without a spec is about the calls of a tool. A rule with a spec is about what calls of any tool
+/// touch:
+///
+/// | rule | about |
+/// |---|---|
+/// | `bash(…)` | commands |
+/// | `read(…)` | files read |
+/// | `write(…)`, `edit(…)` | files written, including redirections |
+/// | `fetch(…)` | hosts |
+/// | any other tool | everything that calls of this tool touch |
 ///
 /// In a spec over commands `*` is any operand, and at the end any number of operands. Paths work as in an
 /// ignore file: `./` is the project, `~/` the home folder, `//` the root of the file system, no slash any
@@ -88,9 +94,9 @@ const ACCESS_OF_TOOL: [(&str, AccessKind); 5] = [
     ("fetch", AccessKind::Fetches),
 ];
 
-/// True if the facts of a tool's calls name nothing that a spec could match: skills, subagents and the
-/// tools of MCP servers.
-fn names_nothing(tool: &str) -> bool {
+/// True if the facts of a tool's calls name no path, command or host that a spec could match. This holds
+/// for skills, subagents and the tools of MCP servers.
+fn has_unnamed_effects(tool: &str) -> bool {
     matches!(tool, "invoke_skill" | "invoke_subagent" | "delegate") || tool.starts_with("mcp__")
 }
 
@@ -112,16 +118,17 @@ impl Rule {
             return Err(error("expected a tool's name, or a glob over names".into()));
         }
         let tool = our_name(tool).unwrap_or(tool);
-        // A server's name stands for all tools of the server.
+        // A server's name means all tools of the server.
         let server = tool.strip_prefix("mcp__").filter(|server| {
             !server.is_empty() && !server.contains("__") && !server.contains(['*', '?', '[', '{'])
         });
-        let whole = server.map(|server| format!("mcp__{server}{{,__*}}"));
-        let tool = whole.as_deref().unwrap_or(tool);
-        let touch = ACCESS_OF_TOOL.iter().find(|(name, _)| *name == tool).map(|(_, touch)| *touch);
+        let server_glob = server.map(|server| format!("mcp__{server}{{,__*}}"));
+        let tool = server_glob.as_deref().unwrap_or(tool);
+        let access =
+            ACCESS_OF_TOOL.iter().find(|(name, _)| *name == tool).map(|(_, access)| *access);
         let path = |spec: &str| PathPattern::parse(spec, kind != RuleKind::Allow);
-        let about = match (spec, touch) {
-            (None, touch) => RuleSubject::Calls(touch),
+        let subject = match (spec, access) {
+            (None, access) => RuleSubject::Calls(access),
             (Some(spec), Some(AccessKind::Runs)) => {
                 RuleSubject::Commands(CommandPattern::parse(spec).map_err(error)?)
             }
@@ -131,10 +138,10 @@ impl Rule {
                     compile_flat_glob(&crate::permission::host::host_glob(host)).map_err(error)?,
                 )
             }
-            (Some(spec), Some(touch)) => RuleSubject::Paths(touch, path(spec).map_err(error)?),
+            (Some(spec), Some(access)) => RuleSubject::Paths(access, path(spec).map_err(error)?),
             // The facts of these tools name nothing that the spec could match, so the rule is about every
             // call.
-            (Some(_), None) if kind != RuleKind::Allow && names_nothing(tool) => {
+            (Some(_), None) if kind != RuleKind::Allow && has_unnamed_effects(tool) => {
                 RuleSubject::Calls(None)
             }
             (Some(spec), None) => RuleSubject::Anything(
@@ -142,12 +149,7 @@ impl Rule {
                 compile_flat_glob(spec).map_err(error)?,
             ),
         };
-        Ok(Rule {
-            kind,
-            text: text.into(),
-            tool: compile_flat_glob(tool).map_err(error)?,
-            subject: about,
-        })
+        Ok(Rule { kind, text: text.into(), tool: compile_flat_glob(tool).map_err(error)?, subject })
     }
 
     /// The names that other programs use for our tools. Such a name in a rule means our tool.
@@ -170,8 +172,8 @@ impl Rule {
         &self.text
     }
 
-    /// True if the rule applies to a call: an ask or deny rule if anything in the call matches, an allow
-    /// rule if it covers all of the call.
+    /// True if the rule applies to a call. An ask or deny rule applies if anything in the call matches. An
+    /// allow rule applies if it covers all of the call.
     pub fn matches(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         if !self.loosens() {
             return self.hits(tool, facts, workspace);
@@ -185,8 +187,8 @@ impl Rule {
     pub(crate) fn hits(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         let path = |pattern: &PathPattern, path: &_| pattern.matches(path, workspace);
         match &self.subject {
-            RuleSubject::Calls(touch) => {
-                self.tool.is_match(tool) || touch.is_some_and(|t| t.is_in(facts))
+            RuleSubject::Calls(access) => {
+                self.tool.is_match(tool) || access.is_some_and(|access| access.is_in(facts))
             }
             RuleSubject::Commands(pattern) => pattern.hits(&facts.commands),
             RuleSubject::Paths(AccessKind::Reads, pattern) => {
@@ -194,11 +196,11 @@ impl Rule {
             }
             RuleSubject::Paths(_, pattern) => facts.writes.iter().any(|p| path(pattern, p)),
             RuleSubject::Hosts(host) => facts.hosts.iter().any(|h| matches_host(host, h)),
-            RuleSubject::Anything(pattern, words) => {
+            RuleSubject::Anything(pattern, glob) => {
                 self.tool.is_match(tool)
                     && (facts.reads.iter().chain(&facts.writes).any(|p| path(pattern, p))
-                        || facts.hosts.iter().any(|host| words.is_match(host))
-                        || facts.commands.iter().any(|line| words.is_match(line.to_string())))
+                        || facts.hosts.iter().any(|host| glob.is_match(host))
+                        || facts.commands.iter().any(|line| glob.is_match(line.to_string())))
             }
         }
     }
@@ -219,15 +221,15 @@ impl Rule {
     pub(crate) fn covers_call(&self, tool: &str, facts: &Facts, workspace: &Workspace) -> bool {
         match &self.subject {
             RuleSubject::Calls(_) => self.tool.is_match(tool),
-            RuleSubject::Anything(pattern, words) => {
+            RuleSubject::Anything(pattern, glob) => {
                 let mut paths = facts.reads.iter().chain(&facts.writes);
                 let mut lines = facts.commands.iter().map(ToString::to_string);
-                let named = paths.clone().count() + facts.hosts.len() + facts.commands.len();
+                let count = paths.clone().count() + facts.hosts.len() + facts.commands.len();
                 self.tool.is_match(tool)
-                    && named > 0
+                    && count > 0
                     && paths.all(|path| pattern.matches(path, workspace))
-                    && facts.hosts.iter().all(|host| words.is_match(host))
-                    && lines.all(|line| words.is_match(line))
+                    && facts.hosts.iter().all(|host| glob.is_match(host))
+                    && lines.all(|line| glob.is_match(line))
             }
             _ => false,
         }
@@ -263,6 +265,7 @@ pub(crate) enum CallPart<'a> {
 }
 
 impl AccessKind {
+    /// True if the facts have access of this kind.
     fn is_in(self, facts: &Facts) -> bool {
         match self {
             AccessKind::Runs => !facts.commands.is_empty(),

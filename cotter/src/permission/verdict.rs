@@ -34,7 +34,7 @@ pub enum Verdict {
     Pass,
     /// A person must approve the call first, for this reason.
     Ask(String),
-    /// The call does not run, for this reason. The model is told.
+    /// The call does not run, for this reason. The model gets the reason.
     Block(String),
 }
 

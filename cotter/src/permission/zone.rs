@@ -40,6 +40,7 @@ impl Zone {
             Zone::Never => "never",
         }
     }
+
     /// The zone of reading a path. The path must be absolute with links resolved.
     pub fn of_read(path: &Path, workspace: &Workspace) -> Self {
         if workspace.is_readable(path) { Zone::Safe } else { Zone::Machine }

@@ -157,7 +157,7 @@ fn build_row(decision: &mut CallDecision, step_cx: &StepCx) -> Box<DecisionRow> 
         tool: decision.call.name.clone(),
         input: decision.input.clone(),
         generation: step_cx.generation().number,
-        within: step_cx.parent_call_id(),
+        parent_call_id: step_cx.parent_call_id(),
         verdict,
         by: decision.decided_by.clone(),
         reason,

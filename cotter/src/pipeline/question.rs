@@ -9,7 +9,7 @@ use crate::{
     agent::step_cx::StepCx,
     history::{
         entry::Timestamp,
-        ledger::{AnsweredRow, AskReason, AskedRow, Record, digest},
+        ledger::{AnswerRow, AskReason, QuestionRow, Record, digest},
         outcome::ToolErrorKind,
         store::StoreError,
     },
@@ -321,7 +321,7 @@ fn store_question(step_cx: &StepCx, question: &Arc<Question>) -> Result<(), Stor
     let at = Timestamp::now();
     let millis = u64::try_from(question.limit.as_millis()).unwrap_or(u64::MAX);
     let ask = |call: &QuestionCall| (call.call_id.clone(), call.asks.clone());
-    let row = AskedRow {
+    let row = QuestionRow {
         at,
         run: step_cx.run_id().clone(),
         step: step_cx.cx.step(),
@@ -342,7 +342,7 @@ fn store_answers(
     question: &Question,
     answers: &StepAnswers,
 ) -> Result<(), StoreError> {
-    let row = AnsweredRow {
+    let row = AnswerRow {
         at: Timestamp::now(),
         run: step_cx.run_id().clone(),
         question: question.id.clone(),

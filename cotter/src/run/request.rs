@@ -379,7 +379,7 @@ impl<'a> StreamReader<'a> {
                 let input = Arc::new(input);
                 self.parts.push(AssistantPart::ToolCall(ToolCall { id, name, input }));
             }
-            Delta::Counted(usage) => self.usage_so_far = usage,
+            Delta::Usage(usage) => self.usage_so_far = usage,
             Delta::Done { stop_reason, usage } => self.done = Some((stop_reason, usage)),
         }
     }

@@ -46,7 +46,7 @@ impl Redactor {
         }
         let name = text::show_line(name);
         let replacement = format!("[redacted {}]", text::clip(&name, 64));
-        let in_json = json_escaped(value);
+        let in_json = escape_json(value);
         if in_json != value {
             self.secrets.push(Secret { value: in_json, replacement: replacement.clone() });
         }
@@ -70,24 +70,24 @@ impl Redactor {
         match value {
             Value::Null | Value::Bool(_) => {}
             Value::Number(number) => {
-                let written = number.to_string();
-                let scrubbed = self.redact(&written);
-                if scrubbed != written {
-                    *value = scrubbed.into_owned().into();
+                let digits = number.to_string();
+                let redacted = self.redact(&digits);
+                if redacted != digits {
+                    *value = redacted.into_owned().into();
                 }
             }
-            Value::String(words) => {
-                if let Cow::Owned(scrubbed) = self.redact(words) {
-                    *words = scrubbed;
+            Value::String(text) => {
+                if let Cow::Owned(redacted) = self.redact(text) {
+                    *text = redacted;
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.redact_json(item)),
             Value::Object(members) => {
-                let scrubbed = std::mem::take(members).into_iter().map(|(key, mut value)| {
+                let redacted = std::mem::take(members).into_iter().map(|(key, mut value)| {
                     self.redact_json(&mut value);
                     (self.redact(&key).into_owned(), value)
                 });
-                *members = scrubbed.collect();
+                *members = redacted.collect();
             }
         }
     }
@@ -97,7 +97,7 @@ impl Redactor {
             return Cow::Borrowed(text);
         }
         let values =
-            self.values.get_or_init(|| finder(self.secrets.iter().map(|s| s.value.as_str())));
+            self.values.get_or_init(|| build_finder(self.secrets.iter().map(|s| s.value.as_str())));
         let mut edit = Edit::new(text);
         for found in values.find_iter(text) {
             let secret = &self.secrets[found.pattern().as_usize()];
@@ -124,20 +124,22 @@ pub fn is_secret_name(name: &str) -> bool {
     const LAST_WORD: &[&str] =
         &["KEY", "TOKEN", "PWD", "PASS", "PAT", "AUTH", "COOKIE", "ACCESSKEY", "AUTHTOKEN", "JWT"];
 
-    let words = words(name);
+    let words = split_words(name);
     let joined = words.concat();
     if ANYWHERE.iter().any(|part| joined.contains(part)) {
         return true;
     }
-    let public = words.iter().any(|word| word == "PUBLIC");
+    let is_public = words.iter().any(|word| word == "PUBLIC");
     // `PWD` alone is the working folder. `PATH` and similar names never get here.
-    let names_alone =
+    let is_harmless_alone =
         matches!(words.as_slice(), [only] if only == "PWD" || only == "PASS" || only == "PAT");
-    !public && !names_alone && words.last().is_some_and(|last| LAST_WORD.contains(&last.as_str()))
+    !is_public
+        && !is_harmless_alone
+        && words.last().is_some_and(|last| LAST_WORD.contains(&last.as_str()))
 }
 
 /// Splits a variable's name into words in upper case: `apiKey` and `API_KEY` both give `API`, `KEY`.
-fn words(name: &str) -> Vec<String> {
+fn split_words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_lower = false;
     for char in name.chars() {
@@ -156,7 +158,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The way to measure a secret after its prefix was found.
+/// The form of a secret: how its end is found after its prefix.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     /// Characters of this alphabet, at least this many.
@@ -206,7 +208,7 @@ const SHAPES: &[(&str, Shape)] = &[
 
 fn redact_shapes(text: &str) -> Cow<'_, str> {
     static PREFIXES: LazyLock<AhoCorasick> =
-        LazyLock::new(|| finder(SHAPES.iter().map(|(prefix, _)| *prefix)));
+        LazyLock::new(|| build_finder(SHAPES.iter().map(|(prefix, _)| *prefix)));
 
     let mut edit = Edit::new(text);
     let mut at = 0;
@@ -229,7 +231,7 @@ fn redact_shapes(text: &str) -> Cow<'_, str> {
     edit.finish()
 }
 
-fn finder<'a>(patterns: impl Iterator<Item = &'a str>) -> AhoCorasick {
+fn build_finder<'a>(patterns: impl Iterator<Item = &'a str>) -> AhoCorasick {
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostLongest)
         .kind(Some(AhoCorasickKind::ContiguousNFA))
@@ -270,26 +272,25 @@ impl Shape {
     fn measure(self, text: &str, prefix: Range<usize>) -> Option<Range<usize>> {
         let Range { start, end } = prefix;
         match self {
-            Shape::Token(alphabet, min) => token(text, start, end, alphabet, min),
-            Shape::Fixed(alphabet, length) => fixed(text, start, end, alphabet, length),
-            Shape::WebToken => web_token(text, start),
-            Shape::Bearer => bearer(text, start, end),
-            Shape::PrivateKey => private_key(text, start, end),
-            Shape::UrlPassword => url_password(text, start, end),
+            Shape::Token(alphabet, min) => match_token(text, start, end, alphabet, min),
+            Shape::Fixed(alphabet, length) => match_fixed(text, start, end, alphabet, length),
+            Shape::WebToken => match_web_token(text, start),
+            Shape::Bearer => match_bearer(text, start, end),
+            Shape::PrivateKey => match_private_key(text, start, end),
+            Shape::UrlPassword => match_url_password(text, start, end),
         }
     }
 }
 
 /// Matches a prefix at a word's start and at least `min` characters of its alphabet that look random.
-fn token(
+fn match_token(
     text: &str,
     start: usize,
     end: usize,
     alphabet: fn(u8) -> bool,
     min: usize,
 ) -> Option<Range<usize>> {
-    // Only a word's start counts, so a run of characters is measured once, however many prefixes it
-    // contains.
+    // Only a word's start counts, so a run of characters with many prefixes is measured once.
     if !starts_word(text.as_bytes(), start) {
         return None;
     }
@@ -302,7 +303,7 @@ fn token(
 }
 
 /// Matches a prefix at a word's start and exactly `length` characters of its alphabet.
-fn fixed(
+fn match_fixed(
     text: &str,
     start: usize,
     end: usize,
@@ -318,7 +319,7 @@ fn fixed(
 }
 
 /// Matches three or more base64url parts with dots between; the first part is a JSON object.
-fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
+fn match_web_token(text: &str, start: usize) -> Option<Range<usize>> {
     if !starts_word(text.as_bytes(), start) {
         return None;
     }
@@ -327,25 +328,25 @@ fn web_token(text: &str, start: usize) -> Option<Range<usize>> {
         body = &body[..body.len() - 1];
     }
     let mut parts = body.split('.');
-    let long = |part: Option<&str>| part.is_some_and(|part| part.len() >= 8);
-    let fits = long(parts.next()) && long(parts.next()) && long(parts.next());
+    let is_long = |part: Option<&str>| part.is_some_and(|part| part.len() >= 8);
+    let fits = is_long(parts.next()) && is_long(parts.next()) && is_long(parts.next());
     fits.then(|| start..start + body.len())
 }
 
 /// Matches the credentials after `Bearer`: 12 characters with a digit among them, or 24 of any kind.
-fn bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+fn match_bearer(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let rest = text[end..].trim_start_matches(' ');
     let from = text.len() - rest.len();
     let body = longest_run(text, from, |byte| {
         is_dotted(byte) || matches!(byte, b'~' | b'+' | b'/' | b'=')
     });
-    let digit = body.bytes().any(|byte| byte.is_ascii_digit());
-    let fits = body.len() >= 24 || (body.len() >= 12 && digit);
+    let has_digit = body.bytes().any(|byte| byte.is_ascii_digit());
+    let fits = body.len() >= 24 || (body.len() >= 12 && has_digit);
     (fits && starts_word(text.as_bytes(), start)).then(|| from..from + body.len())
 }
 
 /// Matches the password in `scheme://name:password@host`.
-fn url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+fn match_url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let after_scheme = text[..start].ends_with(|char: char| char.is_ascii_alphanumeric());
     let authority = longest_run(text, end, |byte| {
         byte > b' '
@@ -359,7 +360,7 @@ fn url_password(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
 }
 
 /// Matches a PEM or PGP private key, also if it is truncated, quoted, in a diff or inside a JSON string.
-fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
+fn match_private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let label = longest_run(text, end, |byte| byte == b' ' || is_alphanumeric(byte));
     let is_private = label.ends_with("PRIVATE KEY") || label.ends_with("PRIVATE KEY BLOCK");
     let mut at = end + label.len();
@@ -370,7 +371,7 @@ fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
     let (mut secret_end, mut short_lines, mut header_lines) = (None, 0, 0);
     loop {
         at = skip_line_break(text, at);
-        if let Some(close) = closing_line(text, at) {
+        if let Some(close) = find_closing_line_end(text, at) {
             return secret_end.map(|_| start..close);
         }
         let line = longest_run(text, at, |byte| {
@@ -379,13 +380,13 @@ fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
         at += line.len();
         match line.len() {
             16.. => secret_end = Some(at),
-            // A header such as `Proc-Type: 4,ENCRYPTED` stands before the key itself.
+            // A header such as `Proc-Type: 4,ENCRYPTED` comes before the key itself.
             1.. if header_lines < 4
                 && secret_end.is_none()
                 && text[at..].starts_with(['-', ':']) =>
             {
                 header_lines += 1;
-                at += header_line(text, at);
+                at += header_line_length(text, at);
             }
             // The key's last line and its checksum are short. They count only before the closing line.
             1.. if short_lines < 2 => short_lines += 1,
@@ -396,7 +397,7 @@ fn private_key(text: &str, start: usize, end: usize) -> Option<Range<usize>> {
 
 /// Returns the length of the rest of a header line, at most 120. The limit keeps the time linear in the
 /// text.
-fn header_line(text: &str, at: usize) -> usize {
+fn header_line_length(text: &str, at: usize) -> usize {
     let rest = &text.as_bytes()[at..];
     let printable = |byte: &&u8| matches!(**byte, b' '..=b'~') && **byte != b'\\';
     rest.iter().take(120).take_while(printable).count()
@@ -422,7 +423,7 @@ fn skip_line_break(text: &str, from: usize) -> usize {
 }
 
 /// Returns the end of `-----END …-----` if it starts at `at`.
-fn closing_line(text: &str, at: usize) -> Option<usize> {
+fn find_closing_line_end(text: &str, at: usize) -> Option<usize> {
     let label = text[at..].strip_prefix("-----END ")?;
     let from = text.len() - label.len();
     let end = from + longest_run(text, from, |byte| byte == b' ' || is_alphanumeric(byte)).len();
@@ -437,8 +438,8 @@ fn longest_run(text: &str, from: usize, alphabet: impl Fn(u8) -> bool) -> &str {
     &rest[..length]
 }
 
-/// True if a word starts at `at`: not inside `task-force`, but after `\n` in JSON, after `%20` in a URL and
-/// after a terminal's colour sequence.
+/// True if a word starts at `at`. A word starts after `\n` in JSON, after `%20` in a URL and after a
+/// terminal's colour sequence, but not inside `task-force`.
 fn starts_word(text: &[u8], at: usize) -> bool {
     let before = &text[..at];
     match before {
@@ -486,7 +487,7 @@ fn is_dotted(byte: u8) -> bool {
 }
 
 /// Escapes a value as JSON does inside a string, for values with quotes, backslashes or line breaks.
-fn json_escaped(value: &str) -> String {
+fn escape_json(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     for char in value.chars() {
         match char {

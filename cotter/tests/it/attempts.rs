@@ -141,7 +141,7 @@ impl Model for Breaking {
             true => Err(ModelError::new(ModelErrorKind::Network, "it broke off")),
             false => Ok(Delta::Done { stop_reason: StopReason::EndTurn, usage }),
         };
-        Box::pin(stream::iter([Ok(Delta::Counted(usage)), Ok(Delta::Text("well".into())), last]))
+        Box::pin(stream::iter([Ok(Delta::Usage(usage)), Ok(Delta::Text("well".into())), last]))
     }
 
     fn cost_usd(&self, usage: &Usage) -> Option<f64> {

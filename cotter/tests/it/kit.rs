@@ -317,8 +317,8 @@ impl Log for SpyLog {
         })
     }
 
-    fn sync_behind(&mut self) {
-        self.log.sync_behind();
+    fn start_sync(&mut self) {
+        self.log.start_sync();
     }
 }
 

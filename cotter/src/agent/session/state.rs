@@ -175,7 +175,7 @@ impl SessionState {
     pub(crate) fn commit_and_start_sync(&mut self) -> Result<(), StoreError> {
         self.commit()?;
         if std::mem::take(&mut self.unsynced) {
-            self.log.sync_behind();
+            self.log.start_sync();
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ fn own_files(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let mut named = facts.reads.iter().chain(&facts.writes);
     match named.find(|path| is_hard_link_to_closed(path, workspace)) {
         Some(path) => {
-            let shown = crate::fs::paths::shown(path, workspace);
+            let shown = crate::fs::paths::format_path(path, workspace);
             Verdict::block(format!("{shown} is another name of what is closed to every call"))
         }
         None => check_parent_folders(call, workspace),
@@ -84,7 +84,7 @@ fn check_parent_folders(call: &ToolPreEvent, workspace: &Workspace) -> Verdict {
     let read = || facts.reads.iter().map(|path| path.as_path()).chain([workspace.cwd()]);
     match moved.or_else(|| read().find(|path| free && holds(path))) {
         Some(path) => {
-            let shown = crate::fs::paths::shown(path, workspace);
+            let shown = crate::fs::paths::format_path(path, workspace);
             Verdict::ask(format!("{shown} holds what is closed to every call"))
         }
         None => Verdict::Pass,

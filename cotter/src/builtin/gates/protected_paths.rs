@@ -73,7 +73,7 @@ fn protected_paths(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let workspace = cx.workspace();
     match call.facts.writes.iter().find(|path| is_protected(path, workspace)) {
         Some(path) => {
-            let shown = crate::fs::paths::shown(path, workspace);
+            let shown = crate::fs::paths::format_path(path, workspace);
             Verdict::ask(format!("{shown} decides what runs later"))
         }
         None => Verdict::Pass,

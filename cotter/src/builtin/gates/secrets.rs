@@ -27,7 +27,7 @@ fn secret_then_network(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let reads_one = facts.reads.iter().find(|path| is_secret(path));
     match reads_one {
         Some(path) if reaches_out => {
-            let shown = paths::shown(path, cx.workspace());
+            let shown = paths::format_path(path, cx.workspace());
             Verdict::ask(format!("it reads {shown}, a secret, and may reach beyond this machine"))
         }
         _ if reaches_out && cx.has_read_secret() => Verdict::ask(
@@ -40,7 +40,7 @@ fn secret_then_network(call: &ToolPreEvent, cx: &Cx) -> Verdict {
 /// Remembers the read of a secret. Runs after the gates, so a call that is blocked at once does not count.
 fn remember_secret(call: &ToolPreEvent, cx: &Cx) {
     if let Some(path) = call.facts.reads.iter().find(|path| is_secret(path)) {
-        cx.mark_secret_read(&paths::shown(path, cx.workspace()));
+        cx.mark_secret_read(&paths::format_path(path, cx.workspace()));
     }
 }
 

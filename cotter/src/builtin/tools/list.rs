@@ -48,7 +48,7 @@ impl Tool for List {
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let folder = permit.facts().reads.first().cloned().unwrap_or_default();
-            let shown = paths::shown(&folder, permit.cx().workspace());
+            let shown = paths::format_path(&folder, permit.cx().workspace());
             let done = tokio::task::spawn_blocking(move || list(&folder, &shown)).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })

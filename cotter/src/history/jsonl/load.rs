@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 use crate::history::{
     entry::{Entries, Entry, EntryBody, EntryKind, RawLine, SessionHeader},
     ledger::{Record, split_hash},
-    line_format as wire,
+    line_format,
     store::StoredRecord,
     tree::Tree,
 };
@@ -32,7 +32,7 @@ pub struct LoadedSession {
 /// Reads the bytes of a session file. Never fails: unreadable lines are skipped and reported.
 pub fn load(bytes: Vec<u8>) -> LoadedSession {
     let end = memchr::memchr(b'\n', &bytes).unwrap_or(bytes.len());
-    let header = wire::read_header(&bytes[..end]);
+    let header = line_format::read_header(&bytes[..end]);
     LoadedSession { header, ..load_lines(bytes, end + 1, 1) }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn load_part(bytes: Vec<u8>) -> LoadedSession {
 fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSession {
     let file = Arc::new(bytes);
     // One check of the whole file is faster than a check per line.
-    let all_text = std::str::from_utf8(&file).is_ok();
+    let all_utf8 = std::str::from_utf8(&file).is_ok();
     let torn = !file.is_empty() && !file.ends_with(b"\n");
     let mut loaded = LoadedSession { torn, ..LoadedSession::default() };
     while start < file.len() {
@@ -55,12 +55,16 @@ fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSess
             let raw = RawLine { file: file.clone(), start, end };
             // A terminated line was written whole and is read by position. An unterminated last line is
             // parsed as JSON.
-            let ended = end < file.len();
-            let text = all_text || std::str::from_utf8(line).is_ok();
-            let taken = if text { loaded.add_line(line, raw, ended) } else { Err("not UTF-8") };
-            if let Err(what) = taken {
-                let torn = if ended { "" } else { " (the file ends within it)" };
-                loaded.diagnostics.push(format!("{number}: {what}{torn}"));
+            let is_terminated = end < file.len();
+            let is_utf8 = all_utf8 || std::str::from_utf8(line).is_ok();
+            let result = if is_utf8 {
+                loaded.add_line(line, raw, is_terminated)
+            } else {
+                Err("the line is not UTF-8")
+            };
+            if let Err(error) = result {
+                let suffix = if is_terminated { "" } else { " (the file ends within this line)" };
+                loaded.diagnostics.push(format!("{number}: {error}{suffix}"));
             }
         }
         start = end + 1;
@@ -72,10 +76,11 @@ fn load_lines(bytes: Vec<u8>, mut start: usize, mut number: usize) -> LoadedSess
 pub(crate) fn first_message_text(bytes: &[u8]) -> Option<String> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let messages = lines.filter(|line| line.starts_with(b"{\"type\":\"message\""));
-    let texts = messages.filter_map(|line| match wire::read_body(EntryKind::Message, line).1 {
-        EntryBody::Message(message) => Some(message.text().into_owned()),
-        _ => None,
-    });
+    let texts =
+        messages.filter_map(|line| match line_format::read_body(EntryKind::Message, line).1 {
+            EntryBody::Message(message) => Some(message.text().into_owned()),
+            _ => None,
+        });
     texts.take(1).next()
 }
 
@@ -83,20 +88,25 @@ pub(crate) fn first_message_text(bytes: &[u8]) -> Option<String> {
 pub(crate) fn last_session_name(bytes: &[u8]) -> Option<Option<String>> {
     let lines = bytes.rsplit(|byte| *byte == b'\n');
     let mut names = lines.filter(|line| line.starts_with(b"{\"type\":\"session_info\""));
-    names.find_map(|line| match wire::read_body(EntryKind::SessionInfo, line).1 {
+    names.find_map(|line| match line_format::read_body(EntryKind::SessionInfo, line).1 {
         EntryBody::SessionInfo(name) => Some(name),
         _ => None,
     })
 }
 
 impl LoadedSession {
-    /// The entries from the root to the leaf, oldest first.
+    /// Returns the entries from the root to the leaf, oldest first.
     pub fn path(&self) -> Entries {
         Tree::load(self.entries.clone(), |_| {}).path()
     }
 
-    fn add_line(&mut self, line: &[u8], raw: RawLine, ended: bool) -> Result<(), &'static str> {
-        let head = if ended { head_by_position(line) } else { None };
+    fn add_line(
+        &mut self,
+        line: &[u8],
+        raw: RawLine,
+        is_terminated: bool,
+    ) -> Result<(), &'static str> {
+        let head = if is_terminated { head_by_position(line) } else { None };
         let Some(head) = head else { return self.add_parsed_line(line, raw) };
         match head {
             LineHead::Entry { kind, id, parent } => {
@@ -109,13 +119,13 @@ impl LoadedSession {
 
     /// Reads a line whose keys are not in the fixed order, or that is not JSON.
     fn add_parsed_line(&mut self, line: &[u8], raw: RawLine) -> Result<(), &'static str> {
-        let value: Value = serde_json::from_slice(line).map_err(|_| "not a line of JSON")?;
-        let kind = value["type"].as_str().ok_or("it has no `type`")?;
+        let value: Value = serde_json::from_slice(line).map_err(|_| "the line is not JSON")?;
+        let kind = value["type"].as_str().ok_or("the line has no `type`")?;
         if let Some(kind) = Record::KINDS.iter().find(|known| **known == kind) {
             self.add_record(kind, line, raw);
             return Ok(());
         }
-        let id = value["id"].as_str().ok_or("it has no `id`")?;
+        let id = value["id"].as_str().ok_or("the line has no `id`")?;
         let parent = value["parentId"].as_str().map(SmolStr::from);
         self.entries.push(Arc::new(Entry::from_raw_line(
             id.into(),
@@ -158,8 +168,8 @@ fn head_by_position(line: &[u8]) -> Option<LineHead> {
     rest.strip_prefix(b",\"timestamp\":")?;
     // Bodies written by the core end in an object or a plain value. A line that was cut inside a string has
     // another last byte and is parsed as JSON.
-    let whole = matches!(rest.last(), Some(b'}' | b'"' | b']' | b'0'..=b'9' | b'l' | b'e'));
-    whole.then(|| LineHead::Entry { kind: EntryKind::parse(kind), id: id.into(), parent })
+    let is_complete = matches!(rest.last(), Some(b'}' | b'"' | b']' | b'0'..=b'9' | b'l' | b'e'));
+    is_complete.then(|| LineHead::Entry { kind: EntryKind::parse(kind), id: id.into(), parent })
 }
 
 fn ends_in_quote(rest: &[u8]) -> bool {

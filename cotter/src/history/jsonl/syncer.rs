@@ -49,11 +49,11 @@ impl Syncer {
 
     /// Returns a future that completes when the file is on the disk.
     pub(crate) fn wait(&self, file: &Arc<File>) -> impl Future<Output = io::Result<()>> + use<> {
-        let (tell, told) = oneshot::channel();
-        self.add(file, Some(tell));
+        let (sender, receiver) = oneshot::channel();
+        self.add(file, Some(sender));
         async move {
-            let gone = || Err(io::ErrorKind::BrokenPipe);
-            told.await.unwrap_or_else(|_| gone()).map_err(io::Error::from)
+            let thread_ended = || Err(io::ErrorKind::BrokenPipe);
+            receiver.await.unwrap_or_else(|_| thread_ended()).map_err(io::Error::from)
         }
     }
 
@@ -111,15 +111,15 @@ impl SyncerShared {
                 queue.idle = false;
             }
             if !queue.is_urgent() {
-                let gathering = |queue: &mut SyncQueue| !queue.is_urgent();
-                let waited = self.work.wait_timeout_while(queue, SYNC_DELAY, gathering);
+                let may_wait = |queue: &mut SyncQueue| !queue.is_urgent();
+                let waited = self.work.wait_timeout_while(queue, SYNC_DELAY, may_wait);
                 queue = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             let jobs = std::mem::take(&mut queue.jobs);
             drop(queue);
-            let done: Vec<_> = jobs.into_iter().map(|job| (job.file.sync_data(), job)).collect();
+            let results: Vec<_> = jobs.into_iter().map(|job| (job.file.sync_data(), job)).collect();
             queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            for (result, job) in done {
+            for (result, job) in results {
                 job.notify_waiters(result.map_err(|cause| cause.kind()), &mut queue);
             }
         }

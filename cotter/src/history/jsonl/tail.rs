@@ -6,7 +6,7 @@ use std::{fs::File, io, sync::Arc};
 use crate::history::{
     entry::{Entry, EntryBody, EntryKind},
     jsonl::load::{LoadedSession, load, load_part},
-    line_format as wire,
+    line_format,
     store::EarlierEntries,
 };
 
@@ -25,18 +25,18 @@ pub(crate) fn load_tail(file: &Arc<File>) -> io::Result<Option<(LoadedSession, E
     if size <= MAX_WHOLE_READ {
         return Ok(None);
     }
-    let Some(mut wanted) = last_compaction(file, size)? else { return Ok(None) };
-    while wanted < size / 2 {
-        let start = size - wanted;
-        let mut bytes = read_at(file, start, wanted)?;
+    let Some(mut tail_length) = last_compaction(file, size)? else { return Ok(None) };
+    while tail_length < size / 2 {
+        let start = size - tail_length;
+        let mut bytes = read_at(file, start, tail_length)?;
         // The first line is probably incomplete.
-        let Some(first) = memchr::memchr(b'\n', &bytes) else { return Ok(None) };
-        bytes.drain(..=first);
+        let Some(first_newline) = memchr::memchr(b'\n', &bytes) else { return Ok(None) };
+        bytes.drain(..=first_newline);
         let part = load_part(bytes);
-        if let Some(kept) = find_first_kept(&part) {
-            return build_tail(file, part, kept, start + first as u64 + 1);
+        if let Some(first_kept) = find_first_kept(&part) {
+            return build_tail(file, part, first_kept, start + first_newline as u64 + 1);
         }
-        wanted *= 2;
+        tail_length *= 2;
     }
     Ok(None)
 }
@@ -61,48 +61,49 @@ fn last_compaction(file: &File, size: u64) -> io::Result<Option<u64>> {
     Ok(None)
 }
 
-/// Returns the index of the first kept entry if the part is enough to continue the session: it must have a
-/// compaction with all entries it kept, no branches, and the whole last run.
+/// Returns the index of the first kept entry if the part is enough to continue the session. The part must
+/// have the last run, a compaction and all entries that it kept, without branches.
 fn find_first_kept(part: &LoadedSession) -> Option<usize> {
-    let whole_run = part.records.iter().any(|record| record.kind() == "run.start");
-    let ours = part.entries.last().is_some_and(|entry| u64::from_str_radix(entry.id(), 16).is_ok());
-    if !whole_run || !ours || !part.diagnostics.is_empty() {
+    let has_run_start = part.records.iter().any(|record| record.kind() == "run.start");
+    let has_our_ids =
+        part.entries.last().is_some_and(|entry| u64::from_str_radix(entry.id(), 16).is_ok());
+    if !has_run_start || !has_our_ids || !part.diagnostics.is_empty() {
         return None;
     }
     let last = part.entries.iter().rfind(|entry| entry.kind() == EntryKind::Compaction)?;
     let EntryBody::Compaction(compaction) = last.body() else { return None };
     let first = part.entries.iter().position(|entry| *entry.id() == compaction.first_kept)?;
-    let straight = |pair: &[Arc<Entry>]| pair[1].parent_id() == Some(pair[0].id());
-    let branches = |entry: &Arc<Entry>| entry.kind() == EntryKind::Leaf;
+    let is_parent_and_child = |pair: &[Arc<Entry>]| pair[1].parent_id() == Some(pair[0].id());
+    let moves_leaf = |entry: &Arc<Entry>| entry.kind() == EntryKind::Leaf;
     let kept = &part.entries[first..];
-    (kept.windows(2).all(straight) && !kept.iter().any(branches)).then_some(first)
+    (kept.windows(2).all(is_parent_and_child) && !kept.iter().any(moves_leaf)).then_some(first)
 }
 
 fn build_tail(
     file: &Arc<File>,
     mut part: LoadedSession,
-    kept: usize,
+    first_kept: usize,
     start: u64,
 ) -> io::Result<Option<(LoadedSession, EarlierEntries)>> {
     let mut head = vec![0; MAX_HEADER];
     let length = read_start(file, &mut head)?;
     let line = head[..length].split(|byte| *byte == b'\n').next().unwrap_or_default();
-    part.header = wire::read_header(line);
+    part.header = line_format::read_header(line);
     if part.header.is_none() {
         return Ok(None);
     }
-    let before: Vec<_> = part.entries.drain(..kept).collect();
+    let before: Vec<_> = part.entries.drain(..first_kept).collect();
     let file = file.clone();
     let earlier: EarlierEntries = Box::new(move || {
-        let mut whole = match read_at(&file, 0, start) {
+        let mut loaded = match read_at(&file, 0, start) {
             Ok(bytes) => load(bytes),
             Err(cause) => {
-                let diagnostics = vec![format!("the beginning cannot be read: {cause}")];
+                let diagnostics = vec![format!("cannot read the beginning of the file: {cause}")];
                 LoadedSession { diagnostics, ..LoadedSession::default() }
             }
         };
-        whole.entries.extend(before);
-        (whole.entries, whole.diagnostics)
+        loaded.entries.extend(before);
+        (loaded.entries, loaded.diagnostics)
     });
     Ok(Some((part, earlier)))
 }

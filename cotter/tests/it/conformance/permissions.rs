@@ -357,14 +357,12 @@ pub(super) async fn a_guard_rejects_and_is_named() {
     assert_eq!(
         played.results(),
         [
-            "c1.1 (denied): Denied: the policy no-prod rejects it: `url` has what `prod` finds. Do not retry this exact call."
+            "c1.1 (denied): Denied: the policy no-prod rejects it: `url` matches `prod`. Do not retry this exact call."
         ]
     );
     assert_eq!(
         played.find_events(&["tool.refused"]),
-        [
-            "tool.refused c1.1 policy no-prod: the policy no-prod rejects it: `url` has what `prod` finds"
-        ]
+        ["tool.refused c1.1 policy no-prod: the policy no-prod rejects it: `url` matches `prod`"]
     );
     assert_eq!((ui.questions().len(), log.lines().len()), (0, 0), "a guard rejects, it never asks");
 }

@@ -236,7 +236,7 @@ pub(super) async fn a_cycle_of_parents_is_cut() {
     let session = Files::with(&[user("a", Some("b"), "a"), user("b", Some("a"), "b")]).open().await;
     assert_eq!(context(&session).await, ["user: a", "user: b"]);
     let told = session.diagnostics();
-    assert_eq!(told, ["entry a: its parent b does not come before it"]);
+    assert_eq!(told, ["entry `a`: its parent `b` is missing or comes later"]);
 }
 
 pub(super) async fn a_plain_conversation() {
@@ -284,7 +284,7 @@ pub(super) async fn an_orphan_is_kept_and_reported() {
     assert_eq!(context(&session).await.last().map(String::as_str), Some("assistant: orphan"));
     assert_eq!(session.model().as_deref(), Some("maker/m-1"));
     let told = session.diagnostics();
-    assert_eq!(told, ["entry 2: its parent missing does not come before it"]);
+    assert_eq!(told, ["entry `2`: its parent `missing` is missing or comes later"]);
 }
 
 pub(super) async fn a_leaf_before_the_first_entry() {
