@@ -161,7 +161,7 @@ pub struct CompletionResult {
 pub struct ControlError {
     /// The kind of the error, one word.
     pub code: SmolStr,
-    /// The error in words.
+    /// The error message.
     pub message: String,
 }
 
@@ -227,7 +227,7 @@ impl Controls {
         self.step_cx().view.system.clone()
     }
 
-    /// The tools in force.
+    /// The tools that the model may call now.
     pub fn tools(&self) -> Arc<ToolSet> {
         self.step_cx().view.tools.clone()
     }
@@ -243,10 +243,11 @@ impl Controls {
         self.limit_tools(None);
     }
 
-    fn limit_tools(&self, to: Option<Arc<[SmolStr]>>) {
-        let by = self.step_cx().acting_owner().map_or("session".into(), |owner| owner.to_smolstr());
+    fn limit_tools(&self, names: Option<Arc<[SmolStr]>>) {
+        let set_by =
+            self.step_cx().acting_owner().map_or("session".into(), |owner| owner.to_smolstr());
         self.session().state().overrides_mut_by(self.entry_source()).active_tools =
-            ToolLimit { to, by };
+            ToolLimit { names, set_by };
     }
 
     /// The model that the next request goes to.
@@ -332,7 +333,7 @@ impl Controls {
 
     fn check_idle(&self) -> Result<(), StoreError> {
         match self.session().state().is_busy() {
-            true => Err(StoreError::new("a run is under way in this session")),
+            true => Err(StoreError::new("a run is in progress in this session")),
             false => Ok(()),
         }
     }
@@ -354,10 +355,10 @@ impl Controls {
 
     /// The names of the subagents that may be called here.
     pub fn subagents(&self) -> Vec<SmolStr> {
-        let [_, invoking] = self.agent().invoke_tool_names();
-        let face = self.step_cx().view;
-        match face.tools.entry(invoking) {
-            Some(_) => face.subagents().map(|mention| mention.name.clone()).collect(),
+        let [_, subagent_tool] = self.agent().invoke_tool_names();
+        let view = self.step_cx().view;
+        match view.tools.entry(subagent_tool) {
+            Some(_) => view.subagents().map(|subagent| subagent.name.clone()).collect(),
             None => vec![],
         }
     }
@@ -381,9 +382,9 @@ impl Controls {
         self.cx.child()
     }
 
-    /// The source of added entries: the prompt that is being staged, or others.
+    /// The source of added entries: the prompt that is being staged, or another source.
     pub(crate) fn entry_source(&self) -> EntrySource {
-        if self.is_staging() { EntrySource::Prompt } else { EntrySource::Others }
+        if self.is_staging() { EntrySource::Prompt } else { EntrySource::Other }
     }
 
     /// True if the run of this handle has not sent its first request. A handle may outlive its run.
@@ -398,12 +399,12 @@ impl Controls {
     /// The context in which hooks are asked for a handler's own action. Fails if such actions are nested
     /// too deep: a hook whose action asks the same hook again must end.
     pub(crate) fn nested_step_cx(&self) -> Result<StepCx, ControlError> {
-        if self.cx.aside_depth >= MAX_DEPTH {
-            let message = format!("hooks are nested {MAX_DEPTH} deep, and may not be deeper");
+        if self.cx.action_depth >= MAX_DEPTH {
+            let message = format!("hooks are nested too deep (the limit is {MAX_DEPTH})");
             return Err(ControlError { code: "nested".into(), message });
         }
         let mut cx = self.cx.clone();
-        cx.aside_depth += 1;
+        cx.action_depth += 1;
         Ok(StepCx::of(&cx))
     }
 
