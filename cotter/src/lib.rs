@@ -366,9 +366,9 @@
 //!
 //! # Controls
 //!
-//! [`Controls`] is the handle through which every handler acts: messages and entries, tools and model,
-//! compaction, a request outside the conversation, a further prompt, a tool call, a child. See
-//! [`agent::controls`].
+//! [`Controls`] is the handle through which every handler acts. It adds messages and entries, changes tools
+//! and model, and compacts. It sends a request outside the conversation, or a further prompt; it calls a
+//! tool and builds a child. See [`agent::controls`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -11,7 +11,7 @@
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::Map;
 //!
-//! // An observer that keeps something of its own in the session.
+//! // An observer that stores its own entry in the session.
 //! let keep = |reply: &ModelPostEvent, cx: &Cx| {
 //!     let fields = [("type", "meter".into()), ("tokens", reply.output_tokens.into())];
 //!     let fields = fields.map(|(key, value)| (key.to_owned(), value));
@@ -58,7 +58,7 @@ use crate::{
 /// The handle through which a handler acts.
 ///
 /// Reads always return the newest state. Entries added during a run are stored at the run's next safe
-/// moment, in the order in which they were added: with the prompt that is being staged, or after the
+/// moment, in the order of the calls. A safe moment is when the staged prompt is stored, or after the
 /// results of the current step. If a prompt is dropped, the additions and settings of its own hooks and
 /// skills are dropped too. A command that has the session to itself stores at once.
 #[derive(Clone)]
@@ -193,8 +193,8 @@ impl Controls {
         &self.session().agent
     }
 
-    /// The session. Within a run, and in a command that has the session to itself, do not await its runs or
-    /// `idle`, `navigate`, `fork`, `close` and `store_compaction`: the caller would wait for itself.
+    /// The session. Do not await its runs or its `idle`, `navigate`, `fork`, `close` and `store_compaction`
+    /// within a run, or in a command that has the session to itself. The caller would wait for itself.
     pub fn session(&self) -> &Session {
         self.cx.session()
     }
@@ -372,8 +372,8 @@ impl Controls {
         budget::reserve(&self.cx, tasks).map_err(|message| ControlError { code, message })
     }
 
-    /// Returns a handle that spends from a share: its requests, calls and agents do.
-    pub fn spending(&self, share: &BudgetShare) -> Controls {
+    /// Returns a handle whose requests, calls and agents spend from a share.
+    pub fn with_budget_share(&self, share: &BudgetShare) -> Controls {
         Controls::new(self.cx.with_reservation(share.0.clone()))
     }
 

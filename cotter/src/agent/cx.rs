@@ -247,9 +247,9 @@ impl Cx {
         self.root_session().mark_secret_read(what);
     }
 
-    /// Fires when a secret is read in this session; has already fired if one was read.
-    pub fn until_secret_read(&self) -> &CancellationToken {
-        self.root_session().until_secret_read()
+    /// A token that fires when a secret is read in this session; it has already fired if one was read.
+    pub fn secret_read_token(&self) -> &CancellationToken {
+        self.root_session().secret_read_token()
     }
 
     /// The parts of files that the model has seen in this session.

@@ -188,8 +188,8 @@ impl Session {
     }
 
     /// Stores an extension's own entry and returns its id. Any type but the core's own is allowed; the core
-    /// keeps the entry and ignores it. During a run, the entry is stored at the run's next safe moment:
-    /// never in the middle of a prompt, never between a call and its result.
+    /// keeps the entry and ignores it. During a run, the entry is stored at the run's next safe moment.
+    /// No safe moment is in the middle of a prompt, or between a call and its result.
     pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
         self.save_entry_by(fields, EntrySource::Other)
     }
@@ -264,8 +264,8 @@ impl Session {
         }
     }
 
-    /// Fires when a secret is read; has already fired if one was read.
-    pub(crate) fn until_secret_read(&self) -> &CancellationToken {
+    /// A token that fires when a secret is read; it has already fired if one was read.
+    pub(crate) fn secret_read_token(&self) -> &CancellationToken {
         let token = self.shared.secret_read_token.get_or_init(CancellationToken::new);
         // Checked after the token exists: a mark that is set meanwhile finds the token.
         if self.has_read_secret() {

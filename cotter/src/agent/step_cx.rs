@@ -189,8 +189,8 @@ impl StepCx {
         }
     }
 
-    /// Stages the names behind the hook ids, once per generation: this step's generation and the newest
-    /// one, because hooks that are asked again are from the newest.
+    /// Stages the names behind the hook ids, once per generation. It stages this step's generation and the
+    /// newest one, because hooks that are asked again are from the newest.
     pub(crate) fn stage_hook_tables(&self) {
         let agent = self.agent();
         let mut state = self.state();

@@ -38,7 +38,7 @@ mod tests {
             let covered: Vec<_> = segments.iter().cloned().flatten().collect();
             prop_assert_eq!(covered, (0..parallel.len()).collect::<Vec<_>>());
             for segment in &segments {
-                let barriers = parallel[segment.clone()].iter().filter(|parallel| !**parallel).count();
+                let barriers = parallel[segment.clone()].iter().filter(|p| !**p).count();
                 prop_assert!(barriers == 0 || segment.len() == 1);
             }
             // The number is minimal: no two neighbours could be one segment.

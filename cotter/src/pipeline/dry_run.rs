@@ -3,7 +3,7 @@
 //!
 //! There is no scope, no schema and no floor here, and kernel gates are not asked. For the decision about a
 //! whole call use [`Agent::explain`](crate::agent::Agent::explain). Hooks run through the same dispatch as
-//! in a run, with two differences: [`Cx::is_dry_run`](crate::agent::cx::Cx::is_dry_run) is true (`dryRun`
+//! in a run, with two differences. [`Cx::is_dry_run`](crate::agent::cx::Cx::is_dry_run) is true (`dryRun`
 //! in a payload), and detached hooks are awaited.
 //!
 //! ```

@@ -90,8 +90,8 @@ pub(crate) async fn run_segment(
         .map(|decision| decision.call.id.clone());
     step_cx.state().mark_calls_running(running);
     if decisions.len() == 1 {
-        let only = decisions.remove(0);
-        let (result, stored) = finish(step_cx, only).await.store(step_cx);
+        let decision = decisions.remove(0);
+        let (result, stored) = finish(step_cx, decision).await.store(step_cx);
         return Ok((vec![result], stored));
     }
     let mut results: Vec<Option<ToolResultMessage>> = decisions.iter().map(|_| None).collect();
@@ -99,9 +99,9 @@ pub(crate) async fn run_segment(
     let futures: Vec<_> = futures
         .map(|(index, decision)| async move { (index, finish(step_cx, decision).await) })
         .collect();
-    let mut done = stream::iter(futures).buffer_unordered(MAX_PARALLEL_CALLS);
+    let mut finished_calls = stream::iter(futures).buffer_unordered(MAX_PARALLEL_CALLS);
     let mut stored = Ok(());
-    while let Some((index, finished)) = done.next().await {
+    while let Some((index, finished)) = finished_calls.next().await {
         let (result, this_stored) = finished.store(step_cx);
         results[index] = Some(result);
         stored = stored.and(this_stored);

@@ -25,8 +25,8 @@ use crate::{
 };
 
 impl Controls {
-    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's own, as
-    /// part of the call or hook that it is made from. Hooks of the same owner are not asked.
+    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's own. It is
+    /// part of the call or hook that makes it. Hooks of the same owner are not asked.
     pub async fn run_tool(&self, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
         let _paused = self.cx().pause();
         run_nested(self.cx(), name, input).await

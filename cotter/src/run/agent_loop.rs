@@ -1,6 +1,6 @@
 //! The loop of a run. [`RunLoop::run_to_exit`] is its body: prompt, then request, tools, request, and so
-//! on, until the model stops, a limit is reached or the run is aborted. The loop has one entrance and one
-//! exit.
+//! on. It ends when the model stops, a limit is reached or the run is aborted. The loop has one entrance
+//! and one exit.
 
 use std::{
     future::Future,
@@ -391,8 +391,8 @@ impl RunLoop {
         }
     }
 
-    /// Closes the open parts of an earlier run: a question that waited for its answer, and calls whose
-    /// results are on another branch after a move of the leaf.
+    /// Closes the open parts of an earlier run: a question without an answer, and calls without a result on
+    /// this branch. The leaf may have moved away from their results.
     async fn close_earlier_run(&mut self) -> Result<(), StoreError> {
         let (interrupted, open) = {
             let mut state = self.step_cx.state();

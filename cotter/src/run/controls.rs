@@ -22,7 +22,7 @@ impl Controls {
         if let NoteAuthor::Hook(id) = &self.cx().author {
             let meta = step_cx.generation().meta(*id);
             if meta.is_some_and(|meta| meta.point == PointId::Context) {
-                let message = "the context cannot be rebuilt while it is being built".into();
+                let message = "cannot rebuild the context while it is being built".into();
                 return Err(ControlError { code: "context".into(), message });
             }
         }

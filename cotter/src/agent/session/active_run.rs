@@ -268,9 +268,9 @@ impl SessionState {
                 .unused_models
                 .extend(overrides.prompt_backup.take().and_then(|before| before.model));
         }
-        let waiting = self.active_run.as_mut().map(|run| std::mem::take(&mut run.pending_entries));
-        let waiting = waiting.unwrap_or_default();
-        waiting
+        let pending = self.active_run.as_mut().map(|run| std::mem::take(&mut run.pending_entries));
+        let pending = pending.unwrap_or_default();
+        pending
             .into_iter()
             .map(|PendingEntry { id, body, .. }| self.append_with_id(id, body))
             .collect()

@@ -2,8 +2,8 @@
 //! children.
 //!
 //! A request is sent only with a [`RequestSlot`]. Near the end of a budget, slots are given one at a time.
-//! So many children together overspend no more than one agent: by the last request only, unless a reply
-//! costs more than twice any reply before it.
+//! So many children together overspend no more than one agent: by the last request only. The exception is a
+//! reply that costs more than twice any reply before it.
 //!
 //! A part of a budget may be reserved ([`Reservation`]). Spending from it also counts for the run, and no
 //! one else can spend it meanwhile.

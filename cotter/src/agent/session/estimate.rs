@@ -45,7 +45,7 @@ impl TokenEstimate {
 
 impl Session {
     /// The tokens of the context: the provider's count of a recent reply plus an estimate of the later
-    /// messages, or an estimate of all messages.
+    /// messages. Without such a count, an estimate of all messages.
     pub(crate) fn context_tokens(&self) -> u64 {
         let messages = self.messages();
         count_from_reply(&messages)
