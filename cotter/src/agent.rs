@@ -121,14 +121,14 @@ impl Agent {
 
     /// The session that `process_request` uses. The first call creates it.
     pub async fn main_session(&self) -> Result<Session, StoreError> {
-        let made = async || Ok(self.new_session().await?.shared);
-        let shared = self.0.main.get_or_try_init(made).await?.clone();
+        let create = async || Ok(self.new_session().await?.shared);
+        let shared = self.0.main.get_or_try_init(create).await?.clone();
         Ok(Session { agent: self.clone(), shared })
     }
 
     /// Creates a session.
     pub async fn new_session(&self) -> Result<Session, StoreError> {
-        self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
+        self.notify_hooks_once().await.map_err(|error| StoreError::new(error.to_string()))?;
         let header = SessionHeader::new(self.0.store.new_id(), self.workspace().cwd());
         let state = SessionState::create(&*self.0.store, header)?;
         Ok(self.open_session(state, "created").await)
@@ -136,7 +136,7 @@ impl Agent {
 
     /// Opens an existing session. Calls and runs that a killed process left open are closed.
     pub async fn session(&self, id: &str) -> Result<Session, StoreError> {
-        self.told().await.map_err(|error| StoreError::new(error.to_string()))?;
+        self.notify_hooks_once().await.map_err(|error| StoreError::new(error.to_string()))?;
         let state = SessionState::open(&*self.0.store, id)?;
         Ok(self.open_session(state, "resumed").await)
     }
@@ -154,16 +154,16 @@ impl Agent {
     }
 
     async fn open_session(&self, mut state: SessionState, how: &'static str) -> Session {
-        let crashed = state.crashed_run.take();
+        let crashed_run = state.crashed_run.take();
         let session = Session::new(self.clone(), state);
         // The parent's run reports a child to the listeners.
         if self.parent().is_none() {
             session.shared.hub.opened(how);
         }
         session.step_cx(SmolStr::default()).fire::<SessionOpen>(|| SessionOpenEvent { how }).await;
-        if let Some(run) = crashed {
-            let ended = || SessionEndEvent { reason: EndReason::Crashed };
-            session.step_cx(run).fire::<SessionEnd>(ended).await;
+        if let Some(run) = crashed_run {
+            let event = || SessionEndEvent { reason: EndReason::Crashed };
+            session.step_cx(run).fire::<SessionEnd>(event).await;
         }
         session
     }
@@ -212,7 +212,7 @@ impl Agent {
         self.0.live.hooks()
     }
 
-    /// The permission floor in force.
+    /// The current permission floor.
     pub fn policy(&self) -> Policy {
         self.generation().policy.clone()
     }
@@ -220,12 +220,12 @@ impl Agent {
     /// The facts of a call, as its tool returns them; `None` if the tool does not exist or panics.
     pub fn facts(&self, tool: &str, input: &Value) -> Option<Facts> {
         let tools = self.tools();
-        let row = tools.entry(tool)?;
-        let effects = || row.tool.effects(input, self.workspace());
+        let entry = tools.entry(tool)?;
+        let effects = || entry.tool.effects(input, self.workspace());
         catch_unwind(AssertUnwindSafe(effects)).ok()
     }
 
-    /// The tools in force for this agent.
+    /// The tools that this agent may call now.
     pub fn tools(&self) -> Arc<ToolSet> {
         self.view().tools.clone()
     }
@@ -242,25 +242,26 @@ impl Agent {
 
     /// Completions of a command's arguments, given the part typed so far.
     pub fn complete_command(&self, name: &str, typed: &str) -> Vec<String> {
-        let face = self.view();
-        face.command(name).map_or_else(Vec::new, |(_, command)| command.complete(typed))
+        let view = self.view();
+        view.command(name).map_or_else(Vec::new, |(_, command)| command.complete(typed))
     }
 
     /// Every skill, in the order of registration, including shadowed skills.
     pub fn skills(&self) -> Vec<SkillInfo> {
         let generation = self.generation();
-        let all = generation.names.every().filter_map(|(owner, called)| match called {
+        let all = generation.names.every().filter_map(|(owner, item)| match item {
             NamedItem::Skill(skill) => {
                 let found = generation.names.find(NameKind::Skill, &skill.name);
-                let by = found.map(|(found, _)| found).filter(|found| !found.is_same_unit(owner));
-                Some(SkillInfo::new(skill, owner, by))
+                let shadowed_by =
+                    found.map(|(found, _)| found).filter(|found| !found.is_same_unit(owner));
+                Some(SkillInfo::new(skill, owner, shadowed_by))
             }
             _ => None,
         });
         all.collect()
     }
 
-    /// The skill that a name stands for.
+    /// The skill of that name.
     pub fn skill(&self, name: &str) -> Option<SkillInfo> {
         match self.generation().names.find(NameKind::Skill, name)? {
             (owner, NamedItem::Skill(skill)) => Some(SkillInfo::new(skill, owner, None)),
@@ -270,21 +271,21 @@ impl Agent {
 
     /// Matches a task with every skill that has triggers and is not shadowed. No skill is activated.
     pub fn match_skills(&self, task: &str) -> Vec<SkillMatch> {
-        let face = self.view();
-        let matching = face.generation.triggers.matching(task);
-        let all = face.generation.names.in_force().filter_map(|(owner, called)| match called {
+        let view = self.view();
+        let matching = view.generation.triggers.matching(task);
+        let skills = view.generation.names.in_force().filter_map(|(owner, item)| match item {
             NamedItem::Skill(skill) if !skill.triggers.is_empty() => Some((owner, skill)),
             _ => None,
         });
-        let told = |(owner, skill): (&Owner, &Arc<Skill>)| {
-            let of_it = matching.iter().find(|(other, _)| Arc::ptr_eq(other, skill));
-            let matched = of_it.into_iter().flat_map(|(_, triggers)| triggers);
+        let to_match = |(owner, skill): (&Owner, &Arc<Skill>)| {
+            let found = matching.iter().find(|(other, _)| Arc::ptr_eq(other, skill));
+            let matched = found.into_iter().flat_map(|(_, triggers)| triggers);
             let matched: Vec<_> = matched.map(|trigger| Trigger::clone(trigger)).collect();
-            let fits = skill.is_for(self.id()) && face.skill(&skill.name).is_some();
+            let fits = skill.is_for(self.id()) && view.skill(&skill.name).is_some();
             let skill = SkillInfo::new(skill, owner, None);
             SkillMatch { fires: fits && !matched.is_empty(), skill, matched, fits }
         };
-        all.map(told).collect()
+        skills.map(to_match).collect()
     }
 }
 
@@ -317,11 +318,11 @@ impl Agent {
         self.0.scope.as_ref()
     }
 
-    /// True if this agent, or an agent that it works for, may only look, as in plan mode.
+    /// True if this agent, or a parent, may only read, as in plan mode.
     pub(crate) fn may_only_look(&self) -> bool {
-        let above =
+        let parent_may_only_look =
             || self.parent().is_some_and(|parent| parent.cx.session().agent.may_only_look());
-        self.config().looks_only || above()
+        self.config().looks_only || parent_may_only_look()
     }
 
     pub(crate) fn parent(&self) -> Option<&ParentRun> {
@@ -383,26 +384,26 @@ impl Agent {
     ) -> Result<Self, RegisterError> {
         tool_globs(&config.tools).map_err(|cause| RegisterError::new(format!("tools: {cause}")))?;
         let session = parent.cx.session().clone();
-        let above = &session.agent.0;
+        let parent_agent = &session.agent.0;
         let models = match model {
             Some(model) => Arc::from([model]),
             None => session.models(),
         };
         Ok(Agent(Arc::new(AgentInner {
             id: config.name.clone(),
-            live: above.live.clone(),
+            live: parent_agent.live.clone(),
             models: RwLock::new(models),
-            directory: above.directory.clone(),
+            directory: parent_agent.directory.clone(),
             store: Arc::new(ParentStore(session.clone())),
-            ui: above.ui.clone(),
+            ui: parent_agent.ui.clone(),
             config: RwLock::new(Arc::new(config)),
-            environment: above.environment.clone(),
+            environment: parent_agent.environment.clone(),
             mention_mode: MentionMode::Model,
-            invoke_tool_names: above.invoke_tool_names.clone(),
-            workspace: above.workspace.clone(),
+            invoke_tool_names: parent_agent.invoke_tool_names.clone(),
+            workspace: parent_agent.workspace.clone(),
             limits,
             scope: None,
-            spill: above.spill.clone(),
+            spill: parent_agent.spill.clone(),
             main: OnceCell::new(),
             hooks_notified: OnceCell::new(),
             view: RwLock::default(),

@@ -11,9 +11,9 @@ use crate::{
         Agent,
         cx::{Cx, REMARK_CHARS},
     },
-    hooks::handler::CaveatKind,
     hooks::{
         external::{ExternalHook, ExternalHookSpec, HookRequest},
+        handler::CaveatKind,
         points::{Point, PointId},
     },
     invoke::{agent_config::AgentConfig, named_item::NameKind},
@@ -29,15 +29,15 @@ pub use crate::{
 /// Returns the event of a hook request as in-process handlers see it; `None` at a point other than `P`.
 ///
 /// Used by `cotter-files` for data that a payload omits: facts, questions, the end of a turn.
-pub fn event<P: Point>(asked: &HookRequest) -> Option<&P::Event> {
-    asked.event::<P>()
+pub fn event<P: Point>(request: &HookRequest) -> Option<&P::Event> {
+    request.event::<P>()
 }
 
-/// Records a caveat about an answer that does not show by itself how it came about. The last call wins.
+/// Records a caveat about a hook's answer, for a failure that the answer does not show. The last call wins.
 ///
-/// Used by `cotter-files` for hooks that failed and pass, were not started, or were only partly heard.
-pub fn set_caveat(cx: &Cx, kind: CaveatKind, words: &str) {
-    cx.set_caveat(kind, words);
+/// Used by `cotter-files` for hooks that failed and pass, were not started, or whose answer was used in part.
+pub fn set_caveat(cx: &Cx, kind: CaveatKind, message: &str) {
+    cx.set_caveat(kind, message);
 }
 
 /// Takes the last remark of this handler ([`Cx::remark`]).
@@ -47,18 +47,18 @@ pub fn take_remark(cx: &Cx) -> Option<Box<str>> {
     cx.take_remark()
 }
 
-/// Remarks the end of a long text. [`Cx::remark`] would keep its beginning.
+/// Keeps the end of a long text as the remark of this handler. [`Cx::remark`] would keep its beginning.
 ///
-/// Used by `cotter-files` for the standard error of a program that was ended.
-pub fn remark_end(cx: &Cx, words: &str) {
-    cx.remark(&text::clip_start(words.trim(), REMARK_CHARS));
+/// Used by `cotter-files` for the standard error of a program that was killed.
+pub fn remark_end(cx: &Cx, remark: &str) {
+    cx.remark(&text::clip_start(remark.trim(), REMARK_CHARS));
 }
 
 /// Shows a message to the person, at most once per step for one subject and text.
 ///
 /// Used by `cotter-files` for hooks that are asked again about the same call.
-pub fn notify_once(cx: &Cx, subject: String, words: &str) {
-    cx.notify_once(subject, words);
+pub fn notify_once(cx: &Cx, subject: String, message: &str) {
+    cx.notify_once(subject, message);
 }
 
 /// Returns the id of the session at the root of a tree of subagents: the person's own session.
@@ -96,10 +96,10 @@ pub fn end_run(cx: &Cx, reason: String) -> bool {
 pub fn register_another_point(
     unit: &mut Registry,
     point: PointId,
-    declared: ExternalHookSpec,
+    spec: ExternalHookSpec,
     hook: Arc<dyn ExternalHook>,
 ) {
-    unit.register_another_point(point, declared, hook);
+    unit.register_another_point(point, spec, hook);
 }
 
 /// Returns the current configuration of an agent.

@@ -15,7 +15,7 @@
 //! use cotter_test::{Scripted, Step};
 //! use serde_json::json;
 //!
-//! // A model that says what it was told to say. Any `Model` will do.
+//! // A model with scripted replies. Any `Model` works here.
 //! let model = Scripted::new([
 //!     Step::call("tide", json!({"port": "Oban"})),
 //!     Step::text("High water is at noon."),
@@ -149,8 +149,8 @@
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
-//! let hide = |ran: &ToolPostEvent| {
-//!     ToolPostChange::Result(Ok(format!("{} bytes, not shown", ran.result.len()).into()))
+//! let hide = |event: &ToolPostEvent| {
+//!     ToolPostChange::Result(Ok(format!("{} bytes, not shown", event.result.len()).into()))
 //! };
 //! let model = Scripted::new([Step::call("list", json!({})), Step::text("I see.")]);
 //! let agent = Agent::builder(model).tool(List::default()).transform(ToolPost, hide).build()?;
@@ -173,7 +173,7 @@
 //! use serde_json::json;
 //!
 //! let spec = ToolSpec::new("build", "Builds.", json!({"type": "object"}));
-//! let build = FnTool::new(spec, |_| async { Ok("built".into()) }); // Not said to be safe: it asks.
+//! let build = FnTool::new(spec, |_| async { Ok("built".into()) }); // Without facts, a call asks.
 //! let one_by_one = |question: &Question| match question.calls.len() {
 //!     1 => PermissionAnswer::Yes,
 //!     _ => PermissionAnswer::No("one at a time".into()),
@@ -277,7 +277,7 @@
 //!     .with_tools(["read", "list"]);
 //! let model = Scripted::new([
 //!     Step::call("invoke_subagent", json!({"name": "reviewer", "prompt": "Look at lib.rs."})),
-//!     Step::text("It is fine."), // What the reviewer's own request gets.
+//!     Step::text("It is fine."), // The reply to the reviewer's own request.
 //!     Step::text("The reviewer is content."),
 //! ]);
 //! let agent = Agent::builder(model).define_mention(Subagent::agent(reviewer)).build()?;
@@ -349,7 +349,9 @@
 //! use cotter::{Agent, HookCx, hooks::points::{CompactPreChange, CompactPre, CompactPreEvent}};
 //! use cotter_test::{Recording, Scripted, Step};
 //!
-//! let short = |it: &CompactPreEvent| CompactPreChange::Summary(format!("{} messages", it.messages.len()));
+//! let short = |event: &CompactPreEvent| {
+//!     CompactPreChange::Summary(format!("{} messages", event.messages.len()))
+//! };
 //! let model = Recording::new(Scripted::new([Step::text("Hello."), Step::text("Yes.")]));
 //! let agent = Agent::builder(model.clone())
 //!     .transform(CompactPre, short)
@@ -364,9 +366,9 @@
 //!
 //! # Controls
 //!
-//! [`Controls`] is the handle through which every handler acts: messages and entries, tools and model,
-//! compaction, a request outside the conversation, a further prompt, a tool call, a child. See
-//! [`agent::controls`].
+//! [`Controls`] is the handle through which every handler acts. It adds messages and entries, changes tools
+//! and model, and compacts. It sends a request outside the conversation, or a further prompt; it calls a
+//! tool and builds a child. See [`agent::controls`].
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -433,7 +435,7 @@
 //! let agent = Agent::builder(Scripted::new([Step::text("Tea."), Step::text("Coffee.")])).build()?;
 //! let session = agent.new_session().await?;
 //! session.prompt("What do I drink?").await?;
-//! session.navigate(None).await?; // Back to the start: what follows is a new branch.
+//! session.navigate(None).await?; // Back to the start: the next prompt starts a new branch.
 //! session.prompt("And now?").await?;
 //! assert_eq!(transcript(&session), "user: And now?\nassistant: Coffee.\n");
 //! # Ok(())

@@ -23,7 +23,7 @@ use crate::{
     pipeline::{
         batch::segments,
         decide::decide_calls,
-        execute::{run_segment, runs_beside_others, store_result},
+        execute::{may_run_in_parallel, run_segment, store_result},
         question::ask_about_step,
     },
 };
@@ -38,15 +38,15 @@ pub(crate) async fn run_step(
     let mut decisions = decide_calls(step_cx, calls, resumed).await?;
     let question = format_smolstr!("{}.{}", step_cx.run_id(), step_cx.cx.step());
     ask_about_step(step_cx, &mut decisions, question).await?;
-    let parallel: Vec<_> = decisions.iter().map(runs_beside_others).collect();
+    let parallel: Vec<_> = decisions.iter().map(may_run_in_parallel).collect();
     let mut decisions = decisions.into_iter();
     for segment in segments(&parallel) {
-        let together = decisions.by_ref().take(segment.len()).collect();
+        let batch = decisions.by_ref().take(segment.len()).collect();
         step_cx.state().clear_running_calls();
-        let (results, told) = run_segment(step_cx, together).await?;
+        let (results, outcomes_stored) = run_segment(step_cx, batch).await?;
         // A call that ran gets its result, also if the store failed meanwhile.
-        let stored = results.into_iter().map(|result| store_result(step_cx, result));
-        stored.fold(told, Result::and)?;
+        let results_stored = results.into_iter().map(|result| store_result(step_cx, result));
+        results_stored.fold(outcomes_stored, Result::and)?;
     }
     step_cx.state().commit_and_start_sync()?;
     if step_cx.is_cancelled() { Err(StepEnd::Aborted) } else { Ok(()) }

@@ -74,8 +74,8 @@ impl Session {
     /// Resumes the run that waited for a person when the process died, unless the time to answer is over.
     /// The run continues from its question.
     pub async fn resume(&self) -> Option<Run> {
-        let pending = self.state().interrupted.take()?;
-        Some(Run::resumed(self.clone(), *pending))
+        let interrupted = self.state().interrupted.take()?;
+        Some(Run::resumed(self.clone(), *interrupted))
     }
 }
 
@@ -133,7 +133,7 @@ impl Reply {
 pub struct RunError {
     /// The kind of failure, one word.
     pub code: SmolStr,
-    /// The failure in words.
+    /// The error message.
     pub message: String,
     /// The result up to the failure.
     pub reply: Box<Reply>,
@@ -142,18 +142,18 @@ pub struct RunError {
 impl RunError {
     /// The error of a run that has no session.
     fn without_session(error: &StoreError) -> Self {
-        let failed = RunExit::from(error);
+        let exit = RunExit::from(error);
         let reply = Reply::without_a_run(SmolStr::default(), EndReason::Error);
-        let reply = Reply { error: failed.failed, ..reply };
+        let reply = Reply { error: exit.failure, ..reply };
         RunError::of(reply)
     }
 
     fn of(reply: Reply) -> Self {
-        let failed = reply.error.clone().unwrap_or_else(|| RunFailure {
+        let failure = reply.error.clone().unwrap_or_else(|| RunFailure {
             code: reply.reason.as_str().into(),
             message: reply.reason.as_str().into(),
         });
-        RunError { code: failed.code, message: failed.message, reply: Box::new(reply) }
+        RunError { code: failure.code, message: failure.message, reply: Box::new(reply) }
     }
 }
 
@@ -166,12 +166,12 @@ impl fmt::Display for RunError {
 impl std::error::Error for RunError {}
 
 /// True if an event belongs to a run, to a child of it, or to the command before it.
-fn belongs_to_run(run: Option<&SmolStr>, led: bool, event: &Event) -> bool {
-    let below = |run: &str| {
+fn belongs_to_run(run: Option<&SmolStr>, may_be_command: bool, event: &Event) -> bool {
+    let is_within = |run: &str| {
         let rest = event.run_id.strip_prefix(run);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    run.is_some_and(|run| below(run)) || (led && below(""))
+    run.is_some_and(|run| is_within(run)) || (may_be_command && is_within(""))
 }
 
 type RunFuture = Pin<Box<dyn Future<Output = Reply> + Send>>;
@@ -211,14 +211,14 @@ impl Run {
         Run::begin(session, RunInput::Resume(interrupted))
     }
 
-    fn begin(session: Session, begin: RunInput) -> Self {
+    fn begin(session: Session, input: RunInput) -> Self {
         let (cancel, id) = (session.agent.new_cancel(), Arc::default());
-        let (is_unstarted, may_lead_with_command) = match &begin {
-            RunInput::Prompt(input) => (true, prompt::may_be_command(input)),
+        let (is_unstarted, may_lead_with_command) = match &input {
+            RunInput::Prompt(prompt) => (true, prompt::may_be_command(prompt)),
             RunInput::Resume(_) => (false, false),
         };
         let running =
-            Box::pin(agent_loop::run(session.clone(), begin, cancel.clone(), Arc::clone(&id)));
+            Box::pin(agent_loop::run(session.clone(), input, cancel.clone(), Arc::clone(&id)));
         let running: Option<RunFuture> = Some(running);
         Run {
             session,
@@ -260,8 +260,8 @@ impl Run {
                 Poll::Ready(event)
                     if !belongs_to_run(self.id.get(), self.may_lead_with_command, &event) => {}
                 Poll::Ready(event) => {
-                    let own = self.id.get() == Some(&event.run_id);
-                    if own && matches!(event.kind, EventKind::SessionEnd { .. }) {
+                    let is_own = self.id.get() == Some(&event.run_id);
+                    if is_own && matches!(event.kind, EventKind::SessionEnd { .. }) {
                         self.events = None;
                     }
                     return Poll::Ready(Some(event));

@@ -267,7 +267,7 @@ fn p11_what_nobody_is_there_to_see_is_an_event_and_a_line_on_stderr() {
     );
     let output = world.output(&["-p", "--output-format", "stream-json", "--script", &script, "go"]);
     let shown = String::from_utf8(output.stdout).unwrap();
-    let told = r#""method":"notify","text":"there is nothing to sum up""#;
+    let told = r#""method":"notify","text":"there is nothing to compact""#;
     assert!(shown.contains(told), "{shown}");
 }
 

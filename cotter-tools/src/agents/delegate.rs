@@ -159,7 +159,7 @@ fn read(input: &Value, subagents: &[SmolStr]) -> Result<Vec<DelegateTask>, ToolE
 
 impl DelegateTask {
     async fn work(self, controls: &Controls, share: BudgetShare) -> TaskResult {
-        let controls = controls.spending(&share);
+        let controls = controls.with_budget_share(&share);
         let done = controls.invoke_subagent(&self.agent, &self.prompt).await;
         // The result of `invoke_subagent` is JSON; a hook may have replaced it by other text.
         let answer = match done {

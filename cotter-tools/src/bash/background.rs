@@ -243,7 +243,7 @@ impl Background {
         let log =
             self.new_log(&session, &name).map_err(|cause| ToolError::failed(cause.to_string()))?;
         // A process started after a secret was read was approved with this in mind.
-        let secret = permit.cx().until_secret_read();
+        let secret = permit.cx().secret_read_token();
         let ends = permit.facts().reaches_out() && !secret.is_cancelled();
         let secret = ends.then(|| secret.clone());
         let process = BackgroundProcess::start(command, log, job, (&self.runner, secret)).await?;

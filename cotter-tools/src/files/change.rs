@@ -67,7 +67,7 @@ impl<'a> Target<'a> {
         if let Some(why) = &file.why_read_only {
             return Err(ToolError::failed(format!("cannot change {shown}: {why}")));
         }
-        match self.permit.cx().seen().view_state(&self.path, &file.stamp()) {
+        match self.permit.cx().file_views().view_state(&self.path, &file.stamp()) {
             ViewState::Current => Ok(Some(file)),
             ViewState::Never => Err(ToolError::failed(format!(
                 "{shown} exists and was not read yet; read it first, so that nothing in it is lost"
@@ -90,9 +90,9 @@ impl<'a> Target<'a> {
         let mark = write_target
             .replace(before, text.as_bytes(), go_on)
             .map_err(|cause| self.cannot("write", &cause))?;
-        cx.seen().record(&self.path, mark);
+        cx.file_views().record(&self.path, mark);
         if text.len() <= MAX_DIFF_BYTES {
-            cx.seen().record_written(&self.path, text.into());
+            cx.file_views().record_written(&self.path, text.into());
         }
         Ok(())
     }
@@ -131,13 +131,13 @@ pub(crate) fn report_hook_changes<'a>(event: &'a ToolPostEvent, cx: &'a Cx) -> S
 }
 
 fn recheck_file(path: &Path, cx: &Cx) {
-    let written = cx.seen().take_written(path);
+    let written = cx.file_views().take_written(path);
     let state = WriteTarget::find(path).and_then(|write_target| write_target.state());
     let Ok(FileState::File(file)) = state else { return };
-    if cx.seen().view_state(path, &file.stamp()) != ViewState::Stale {
+    if cx.file_views().view_state(path, &file.stamp()) != ViewState::Stale {
         return;
     }
-    cx.seen().record(path, file.stamp());
+    cx.file_views().record(path, file.stamp());
     let shown = paths::format_path(path, cx.workspace());
     let now = file.bytes.as_deref().and_then(|bytes| str::from_utf8(bytes).ok());
     let message = match (written, now) {

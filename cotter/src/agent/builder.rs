@@ -273,9 +273,9 @@ impl AgentBuilder {
 
     /// Builds the agent, or returns the first registration error.
     pub fn build(self) -> Result<Agent, RegisterError> {
-        let invoking = ["invoke_skill", "invoke_subagent"]
+        let invoke_tool_names = ["invoke_skill", "invoke_subagent"]
             .map(|name| format_smolstr!("{}{name}", self.prefix));
-        let live = LiveRegistry::new(invoking.to_vec());
+        let live = LiveRegistry::new(invoke_tool_names.to_vec());
         let mut kernel = Registry::new(Owner::kernel());
         builtin::register(&mut kernel);
         live.commit(kernel)?;
@@ -295,7 +295,7 @@ impl AgentBuilder {
             config: RwLock::new(Arc::new(self.config)),
             environment: self.environment,
             mention_mode: self.mention_mode,
-            invoke_tool_names: invoking,
+            invoke_tool_names,
             workspace: self.workspace,
             limits: self.limits,
             scope: scope.map_err(|cause| RegisterError::new(format!("scope: {cause}")))?,

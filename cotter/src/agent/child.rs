@@ -36,8 +36,8 @@ pub(crate) struct ParentRun {
 
 /// The depth of a context: nested calls, and agents that work for agents.
 pub(crate) fn depth(cx: &Cx) -> u8 {
-    let above = cx.session().agent.parent().map_or(0, |parent| depth(&parent.cx) + 1);
-    cx.depth.saturating_add(above)
+    let parent_depth = cx.session().agent.parent().map_or(0, |parent| depth(&parent.cx) + 1);
+    cx.depth.saturating_add(parent_depth)
 }
 
 /// A builder of a child.
@@ -105,15 +105,15 @@ impl ChildBuilder {
     /// Builds the agent. Fails if agents are nested too deep, or the model is unknown.
     pub fn build(self) -> Result<Agent, RegisterError> {
         if depth(&self.cx) >= MAX_DEPTH {
-            let why =
-                format!("agents and calls are nested {MAX_DEPTH} deep, and may not be deeper");
-            return Err(RegisterError::new(why));
+            let message =
+                format!("agents and calls are nested too deep (the limit is {MAX_DEPTH})");
+            return Err(RegisterError::new(message));
         }
         if self.cx.is_dry_run() {
-            return Err(RegisterError::new("hooks are only tried here: nobody works for them"));
+            return Err(RegisterError::new("cannot build a child agent in a dry run"));
         }
         let call_id = match &self.cx.author {
-            NoteAuthor::Tool(calling) => Some(calling.call_id.clone()),
+            NoteAuthor::Tool(call) => Some(call.call_id.clone()),
             _ => None,
         };
         let model = match (&self.model, &self.config.model) {
@@ -135,7 +135,7 @@ impl Store for ParentStore {
     }
 
     fn open(&self, _: &str) -> Result<StoredSession, StoreError> {
-        Err(StoreError::new("an agent that works for a run keeps no session of its own"))
+        Err(StoreError::new("cannot open a session of a child agent: it stores none"))
     }
 
     fn new_id(&self) -> SmolStr {

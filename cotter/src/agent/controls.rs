@@ -11,7 +11,7 @@
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::Map;
 //!
-//! // An observer that keeps something of its own in the session.
+//! // An observer that stores its own entry in the session.
 //! let keep = |reply: &ModelPostEvent, cx: &Cx| {
 //!     let fields = [("type", "meter".into()), ("tokens", reply.output_tokens.into())];
 //!     let fields = fields.map(|(key, value)| (key.to_owned(), value));
@@ -58,7 +58,7 @@ use crate::{
 /// The handle through which a handler acts.
 ///
 /// Reads always return the newest state. Entries added during a run are stored at the run's next safe
-/// moment, in the order in which they were added: with the prompt that is being staged, or after the
+/// moment, in the order of the calls. A safe moment is when the staged prompt is stored, or after the
 /// results of the current step. If a prompt is dropped, the additions and settings of its own hooks and
 /// skills are dropped too. A command that has the session to itself stores at once.
 #[derive(Clone)]
@@ -161,7 +161,7 @@ pub struct CompletionResult {
 pub struct ControlError {
     /// The kind of the error, one word.
     pub code: SmolStr,
-    /// The error in words.
+    /// The error message.
     pub message: String,
 }
 
@@ -193,8 +193,8 @@ impl Controls {
         &self.session().agent
     }
 
-    /// The session. Within a run, and in a command that has the session to itself, do not await its runs or
-    /// `idle`, `navigate`, `fork`, `close` and `store_compaction`: the caller would wait for itself.
+    /// The session. Do not await its runs or its `idle`, `navigate`, `fork`, `close` and `store_compaction`
+    /// within a run, or in a command that has the session to itself. The caller would wait for itself.
     pub fn session(&self) -> &Session {
         self.cx.session()
     }
@@ -227,7 +227,7 @@ impl Controls {
         self.step_cx().view.system.clone()
     }
 
-    /// The tools in force.
+    /// The tools that the model may call now.
     pub fn tools(&self) -> Arc<ToolSet> {
         self.step_cx().view.tools.clone()
     }
@@ -243,10 +243,11 @@ impl Controls {
         self.limit_tools(None);
     }
 
-    fn limit_tools(&self, to: Option<Arc<[SmolStr]>>) {
-        let by = self.step_cx().acting_owner().map_or("session".into(), |owner| owner.to_smolstr());
+    fn limit_tools(&self, names: Option<Arc<[SmolStr]>>) {
+        let set_by =
+            self.step_cx().acting_owner().map_or("session".into(), |owner| owner.to_smolstr());
         self.session().state().overrides_mut_by(self.entry_source()).active_tools =
-            ToolLimit { to, by };
+            ToolLimit { names, set_by };
     }
 
     /// The model that the next request goes to.
@@ -332,7 +333,7 @@ impl Controls {
 
     fn check_idle(&self) -> Result<(), StoreError> {
         match self.session().state().is_busy() {
-            true => Err(StoreError::new("a run is under way in this session")),
+            true => Err(StoreError::new("a run is in progress in this session")),
             false => Ok(()),
         }
     }
@@ -354,10 +355,10 @@ impl Controls {
 
     /// The names of the subagents that may be called here.
     pub fn subagents(&self) -> Vec<SmolStr> {
-        let [_, invoking] = self.agent().invoke_tool_names();
-        let face = self.step_cx().view;
-        match face.tools.entry(invoking) {
-            Some(_) => face.subagents().map(|mention| mention.name.clone()).collect(),
+        let [_, subagent_tool] = self.agent().invoke_tool_names();
+        let view = self.step_cx().view;
+        match view.tools.entry(subagent_tool) {
+            Some(_) => view.subagents().map(|subagent| subagent.name.clone()).collect(),
             None => vec![],
         }
     }
@@ -371,8 +372,8 @@ impl Controls {
         budget::reserve(&self.cx, tasks).map_err(|message| ControlError { code, message })
     }
 
-    /// Returns a handle that spends from a share: its requests, calls and agents do.
-    pub fn spending(&self, share: &BudgetShare) -> Controls {
+    /// Returns a handle whose requests, calls and agents spend from a share.
+    pub fn with_budget_share(&self, share: &BudgetShare) -> Controls {
         Controls::new(self.cx.with_reservation(share.0.clone()))
     }
 
@@ -381,9 +382,9 @@ impl Controls {
         self.cx.child()
     }
 
-    /// The source of added entries: the prompt that is being staged, or others.
+    /// The source of added entries: the prompt that is being staged, or another source.
     pub(crate) fn entry_source(&self) -> EntrySource {
-        if self.is_staging() { EntrySource::Prompt } else { EntrySource::Others }
+        if self.is_staging() { EntrySource::Prompt } else { EntrySource::Other }
     }
 
     /// True if the run of this handle has not sent its first request. A handle may outlive its run.
@@ -398,12 +399,12 @@ impl Controls {
     /// The context in which hooks are asked for a handler's own action. Fails if such actions are nested
     /// too deep: a hook whose action asks the same hook again must end.
     pub(crate) fn nested_step_cx(&self) -> Result<StepCx, ControlError> {
-        if self.cx.aside_depth >= MAX_DEPTH {
-            let message = format!("hooks are nested {MAX_DEPTH} deep, and may not be deeper");
+        if self.cx.action_depth >= MAX_DEPTH {
+            let message = format!("hooks are nested too deep (the limit is {MAX_DEPTH})");
             return Err(ControlError { code: "nested".into(), message });
         }
         let mut cx = self.cx.clone();
-        cx.aside_depth += 1;
+        cx.action_depth += 1;
         Ok(StepCx::of(&cx))
     }
 

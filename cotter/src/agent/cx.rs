@@ -63,11 +63,11 @@ pub struct Cx {
     /// The number of tool calls that this context is nested in.
     pub(crate) depth: u8,
     /// The number of handlers' own requests, builds and compactions that this context is nested in.
-    pub(crate) aside_depth: u8,
+    pub(crate) action_depth: u8,
     /// The reservation that pays for this context, if there is one.
     pub(crate) reservation: Option<Arc<Reservation>>,
     clock: Option<HandlerClocks>,
-    /// True if hooks are only tried.
+    /// True in a dry run.
     dry_run: bool,
 }
 
@@ -83,8 +83,8 @@ pub(crate) struct RunCx {
     pub(crate) nested_count: AtomicU32,
     /// Fires when the run is aborted or over; created for the run's first child.
     pub(crate) end_token: OnceLock<CancellationToken>,
-    /// The messages that the person was told once in a step: the step, the subject and the text.
-    pub(crate) told: Mutex<Vec<(u32, String, String)>>,
+    /// The messages of [`Cx::notify_once`] in the current step: the step, the subject and the text.
+    pub(crate) notified: Mutex<Vec<(u32, String, String)>>,
 }
 
 /// The greatest length of a hook's remark; the rest is cut.
@@ -92,9 +92,9 @@ pub(crate) const REMARK_CHARS: usize = 4000;
 
 /// The token for a child that starts after the end of its run: it has already fired.
 static ENDED_TOKEN: LazyLock<CancellationToken> = LazyLock::new(|| {
-    let over = CancellationToken::new();
-    over.cancel();
-    over
+    let token = CancellationToken::new();
+    token.cancel();
+    token
 });
 
 impl RunCx {
@@ -129,14 +129,14 @@ impl Cx {
             run,
             author: NoteAuthor::Runtime,
             depth: 0,
-            aside_depth: 0,
+            action_depth: 0,
             reservation: None,
             clock: None,
             dry_run: false,
         }
     }
 
-    /// Returns this context for a dry run: hooks are only tried.
+    /// Returns this context for a dry run.
     pub(crate) fn for_dry_run(self) -> Self {
         Cx { dry_run: true, ..self }
     }
@@ -146,8 +146,8 @@ impl Cx {
     }
 
     /// Returns this context with another author.
-    pub(crate) fn with_author(&self, speaker: NoteAuthor) -> Self {
-        Cx { author: speaker, ..self.clone() }
+    pub(crate) fn with_author(&self, author: NoteAuthor) -> Self {
+        Cx { author, ..self.clone() }
     }
 
     /// Returns this context, paid from a reservation.
@@ -177,18 +177,18 @@ impl Cx {
     /// Keeps a remark of an `async` hook besides its answer, such as the standard error of a command. The
     /// last remark counts. It is reported with the hook's answer. The model sees it only if an external
     /// hook took too long. A remark that is too long is cut.
-    pub fn remark(&self, words: &str) {
-        let words = text::clip(words.trim(), REMARK_CHARS);
-        if let Some(clock) = self.clock.as_ref().filter(|_| !words.is_empty()) {
-            clock.remark(words.into_owned().into());
+    pub fn remark(&self, remark: &str) {
+        let remark = text::clip(remark.trim(), REMARK_CHARS);
+        if let Some(clock) = self.clock.as_ref().filter(|_| !remark.is_empty()) {
+            clock.remark(remark.into_owned().into());
         }
     }
 
-    /// Keeps a caveat about a hook's answer, for an answer that does not show how it came about.
-    pub(crate) fn set_caveat(&self, kind: CaveatKind, words: &str) {
-        let words = text::clip(words.trim(), REMARK_CHARS).into_owned().into();
+    /// Keeps a caveat about a hook's answer, for a failure that the answer does not show.
+    pub(crate) fn set_caveat(&self, kind: CaveatKind, message: &str) {
+        let message = text::clip(message.trim(), REMARK_CHARS).into_owned().into();
         if let Some(clock) = &self.clock {
-            clock.set_caveat(kind, words);
+            clock.set_caveat(kind, message);
         }
     }
 
@@ -199,9 +199,9 @@ impl Cx {
 
     /// Records the result of a hook that the run did not wait for. It is stored with the next commit; after
     /// the end of a run, at once.
-    pub(crate) fn record_detached_run(&self, point: PointId, ran: HandlerRun) {
+    pub(crate) fn record_detached_run(&self, point: PointId, hook_run: HandlerRun) {
         let step_cx = StepCx::of(self);
-        if step_cx.stage_hook_runs(point, None, vec![ran]) && self.run.is_over() {
+        if step_cx.stage_hook_runs(point, None, vec![hook_run]) && self.run.is_over() {
             step_cx.commit_after_run();
         }
     }
@@ -247,14 +247,14 @@ impl Cx {
         self.root_session().mark_secret_read(what);
     }
 
-    /// Fires when a secret is read in this session; has already fired if one was read.
-    pub fn until_secret_read(&self) -> &CancellationToken {
-        self.root_session().until_secret_read()
+    /// A token that fires when a secret is read in this session; it has already fired if one was read.
+    pub fn secret_read_token(&self) -> &CancellationToken {
+        self.root_session().secret_read_token()
     }
 
     /// The parts of files that the model has seen in this session.
-    pub fn seen(&self) -> &FileViews {
-        &self.session().shared.seen
+    pub fn file_views(&self) -> &FileViews {
+        &self.session().shared.file_views
     }
 
     /// The session's id.
@@ -316,7 +316,7 @@ impl Cx {
         self.notes().push(self.author.clone(), NoteKind::Output, text.into());
     }
 
-    /// Shows the person a message. No person is no error.
+    /// Shows the person a message. It is no error if no person can be reached.
     pub fn notify(&self, text: &str) {
         self.ui().notify(text);
         StepCx::of(self).emit(EventKind::UiRequest { method: "notify", text: text.into() });
@@ -324,15 +324,15 @@ impl Cx {
 
     /// Shows the person a message, at most once per step and subject. A handler that is asked again about
     /// the same subject does not repeat the message.
-    pub(crate) fn notify_once(&self, about: String, text: &str) {
-        let said = (self.step(), about, text.to_owned());
+    pub(crate) fn notify_once(&self, subject: String, text: &str) {
+        let message = (self.step(), subject, text.to_owned());
         {
-            let mut told = self.run.told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.retain(|(step, ..)| *step == said.0);
-            if told.contains(&said) {
+            let mut notified = self.run.notified.lock().unwrap_or_else(PoisonError::into_inner);
+            notified.retain(|(step, ..)| *step == message.0);
+            if notified.contains(&message) {
                 return;
             }
-            told.push(said);
+            notified.push(message);
         }
         self.notify(text);
     }
@@ -365,10 +365,10 @@ impl Cx {
         self.await_answer(self.ui().input(title)).await.flatten()
     }
 
-    async fn await_answer<T>(&self, asking: impl Future<Output = T>) -> Option<T> {
+    async fn await_answer<T>(&self, question: impl Future<Output = T>) -> Option<T> {
         let _paused = self.pause();
         tokio::select! {
-            answer = asking => Some(answer),
+            answer = question => Some(answer),
             () = self.run.cancel.cancelled() => None,
         }
     }

@@ -20,7 +20,7 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct NameListing {
     /// The last generation that a program or a person made.
-    by_hand: u64,
+    manual_generation: u64,
     /// The tools for skills and subagents, if they are shown.
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) sections: Vec<PromptSection>,
@@ -38,22 +38,22 @@ pub(crate) struct ListedName {
 
 impl NameListing {
     pub(crate) fn of(
-        face: &AgentView,
+        view: &AgentView,
         tools: Vec<Arc<dyn Tool>>,
         sections: Vec<PromptSection>,
     ) -> Self {
         let kinds = [NameKind::Skill, NameKind::Subagent].into_iter();
         let listed = kinds.flat_map(|kind| {
-            let owned = move |(name, words): (&str, &str)| ListedName {
+            let to_listed_name = move |(name, description): (&str, &str)| ListedName {
                 kind,
                 name: name.into(),
-                description: words.into(),
-                owner: face.owner_of(kind, name),
+                description: description.into(),
+                owner: view.owner_of(kind, name),
             };
-            face.listed(kind).map(owned).collect::<Vec<_>>()
+            view.listed(kind).map(to_listed_name).collect::<Vec<_>>()
         });
         NameListing {
-            by_hand: face.generation.last_manual_number,
+            manual_generation: view.generation.last_manual_number,
             tools,
             sections,
             listed: listed.collect(),
@@ -67,61 +67,62 @@ impl NameListing {
 
     /// True if a model would see no difference.
     fn looks_equal_to(&self, other: &NameListing) -> bool {
-        let specs = |index: &NameListing| -> Vec<_> {
-            index.tools.iter().map(|tool| tool.spec().clone()).collect()
+        let specs = |listing: &NameListing| -> Vec<_> {
+            listing.tools.iter().map(|tool| tool.spec().clone()).collect()
         };
-        let texts =
-            |index: &NameListing| index.sections.iter().map(|s| s.text.clone()).collect::<Vec<_>>();
+        let texts = |listing: &NameListing| {
+            listing.sections.iter().map(|s| s.text.clone()).collect::<Vec<_>>()
+        };
         specs(self) == specs(other) && texts(self) == texts(other)
     }
 
     /// The text that tells the model the changes since another listing.
     fn describe_changes_since(&self, before: &NameListing) -> String {
-        let mut news = String::from("What can be called for has changed.");
-        for (kind, what) in [(NameKind::Skill, "skill"), (NameKind::Subagent, "subagent")] {
+        let mut text = String::from("The available skills and subagents have changed.");
+        for (kind, kind_word) in [(NameKind::Skill, "skill"), (NameKind::Subagent, "subagent")] {
             let is_new = |listed: &&ListedName| {
                 !before
                     .listed(kind)
                     .any(|old| old.name == listed.name && old.description == listed.description)
             };
-            for ListedName { name, description: words, .. } in self.listed(kind).filter(is_new) {
-                let _ = write!(news, "\nThere is the {what} `{name}`: {words}");
+            for ListedName { name, description, .. } in self.listed(kind).filter(is_new) {
+                let _ = write!(text, "\nAvailable now: {kind_word} `{name}`: {description}");
             }
             let is_gone =
                 |listed: &&ListedName| !self.listed(kind).any(|new| new.name == listed.name);
             for ListedName { name, .. } in before.listed(kind).filter(is_gone) {
-                let _ = write!(news, "\nThe {what} `{name}` is gone.");
+                let _ = write!(text, "\nRemoved: {kind_word} `{name}`.");
             }
         }
-        news
+        text
     }
 }
 
 impl Session {
     /// The listing that this session's model is shown, if it differs from the listing of a view.
-    pub(crate) fn shown_listing(&self, face: &AgentView) -> Option<Arc<NameListing>> {
+    pub(crate) fn shown_listing(&self, view: &AgentView) -> Option<Arc<NameListing>> {
         let mut state = self.state();
-        match &state.shown {
-            Some(shown) if Arc::ptr_eq(shown, &face.listing) => None,
-            Some(shown) if shown.by_hand == face.listing.by_hand => {
-                (!shown.looks_equal_to(&face.listing)).then(|| shown.clone())
+        match &state.shown_listing {
+            Some(shown) if Arc::ptr_eq(shown, &view.listing) => None,
+            Some(shown) if shown.manual_generation == view.listing.manual_generation => {
+                (!shown.looks_equal_to(&view.listing)).then(|| shown.clone())
             }
             _ => {
-                state.shown = Some(face.listing.clone());
+                state.shown_listing = Some(view.listing.clone());
                 None
             }
         }
     }
 
     /// The text about changed lists for a model that is shown the old ones. Returns each text once.
-    pub(crate) fn take_listing_changes(&self, face: &AgentView) -> Option<String> {
-        let shown = face.shown.as_ref()?;
+    pub(crate) fn take_listing_changes(&self, view: &AgentView) -> Option<String> {
+        let shown = view.shown_listing.as_ref()?;
         let mut state = self.state();
-        let told = state.overrides().told.clone();
-        if told.as_ref().is_some_and(|told| Arc::ptr_eq(told, &face.listing)) {
+        let told_listing = state.overrides().told_listing.clone();
+        if told_listing.as_ref().is_some_and(|told| Arc::ptr_eq(told, &view.listing)) {
             return None;
         }
-        state.overrides_mut().told = Some(face.listing.clone());
-        Some(face.listing.describe_changes_since(told.as_ref().unwrap_or(shown)))
+        state.overrides_mut().told_listing = Some(view.listing.clone());
+        Some(view.listing.describe_changes_since(told_listing.as_ref().unwrap_or(shown)))
     }
 }

@@ -225,18 +225,16 @@ impl Deref for RemovalGuard<'_> {
 
 impl Drop for RemovalGuard<'_> {
     fn drop(&mut self) {
-        let shown = self.0.view.write().unwrap_or_else(PoisonError::into_inner).take();
+        let old_view = self.0.view.write().unwrap_or_else(PoisonError::into_inner).take();
         // Dropped outside the lock: items that only the old generation held may call the agent on drop.
-        drop(shown);
+        drop(old_view);
     }
 }
 
 /// Rejects the kernel as an owner: kernel gates are built in, and none can be added or replaced.
 fn reject_kernel(owner: Owner) -> Result<Owner, RegisterError> {
     if owner.origin == Origin::Kernel {
-        return Err(RegisterError::new(format!(
-            "{owner} is built in, and nobody else's to register as"
-        )));
+        return Err(RegisterError::new(format!("cannot register as {owner}: it is built in")));
     }
     Ok(owner)
 }

@@ -15,14 +15,14 @@
 //! let here = session.entries().last().map(|entry| entry.id().clone());
 //! session.prompt("What do I like?").await?;
 //!
-//! // Back to where we were: what follows is a new branch, and the old one stays in the file.
+//! // Back to the first answer: the next prompt starts a new branch, and the old one stays in the file.
 //! session.navigate(here.as_deref()).await?;
 //! session.prompt("Make that coffee. What do I like?").await?;
 //! let shown = transcript(&session);
 //! assert!(shown.ends_with("user: Make that coffee. What do I like?\nassistant: Coffee.\n"));
 //! assert!(!shown.contains("Tea."));
 //!
-//! // Another process finds it as it was.
+//! // Another process opens the same session.
 //! let id = session.id().clone();
 //! drop((session, agent));
 //! let agent = Agent::builder(Scripted::new([])).store(JsonlStore::new(folder)).build()?;
@@ -99,7 +99,8 @@ pub(crate) struct SessionShared {
     state: Mutex<SessionState>,
     pub(crate) hub: Arc<EventHub>,
     pub(crate) notes: Arc<NoteQueue>,
-    pub(crate) seen: FileViews,
+    /// The parts of files that the model has seen.
+    pub(crate) file_views: FileViews,
     /// Fires when a secret is read; created on first use.
     secret_read_token: OnceLock<CancellationToken>,
 }
@@ -114,7 +115,7 @@ impl Session {
             state: Mutex::new(state),
             hub: hub.unwrap_or_default(),
             notes: Arc::default(),
-            seen: FileViews::default(),
+            file_views: FileViews::default(),
             secret_read_token: OnceLock::new(),
         };
         Session { agent, shared: Arc::new(shared) }
@@ -141,19 +142,19 @@ impl Session {
     }
 
     /// Ends the current run with a reason, which its end reports. Returns true if there was a run.
-    pub(crate) fn end_run(&self, why: String) -> bool {
-        self.state().end_run(why)
+    pub(crate) fn end_run(&self, reason: String) -> bool {
+        self.state().end_run(reason)
     }
 
     /// The models for the next request, in order.
     pub(crate) fn models(&self) -> Arc<[Arc<dyn Model>]> {
-        let chosen = {
+        let own_model = {
             let state = self.state();
-            let choices = state.overrides();
-            choices.turn_model.clone().or_else(|| choices.model.clone())
+            let overrides = state.overrides();
+            overrides.turn_model.clone().or_else(|| overrides.model.clone())
         };
         let models = self.agent.models();
-        match chosen {
+        match own_model {
             None => models,
             Some(model) => std::iter::once(model).chain(models.iter().skip(1).cloned()).collect(),
         }
@@ -182,36 +183,36 @@ impl Session {
     pub fn diagnostics(&self) -> Vec<String> {
         let state = self.state_with_history();
         let unreadable = state.tree.unreadable();
-        let unreadable = unreadable.map(|id| format!("entry {id}: what it says cannot be read"));
+        let unreadable = unreadable.map(|id| format!("entry {id}: cannot read its contents"));
         state.diagnostics.iter().cloned().chain(unreadable).collect()
     }
 
     /// Stores an extension's own entry and returns its id. Any type but the core's own is allowed; the core
-    /// keeps the entry and ignores it. During a run, the entry is stored at the run's next safe moment:
-    /// never in the middle of a prompt, never between a call and its result.
+    /// keeps the entry and ignores it. During a run, the entry is stored at the run's next safe moment.
+    /// No safe moment is in the middle of a prompt, or between a call and its result.
     pub fn save_entry(&self, fields: Map<String, Value>) -> Result<SmolStr, StoreError> {
-        self.save_entry_by(fields, EntrySource::Others)
+        self.save_entry_by(fields, EntrySource::Other)
     }
 
     pub(crate) fn save_entry_by(
         &self,
         mut fields: Map<String, Value>,
-        by: EntrySource,
+        source: EntrySource,
     ) -> Result<SmolStr, StoreError> {
         crate::history::line_format::check_custom(&fields).map_err(StoreError::new)?;
         if !fields.contains_key("timestamp") {
             fields.shift_insert(1, "timestamp".into(), Timestamp::now().to_string().into());
         }
-        self.store_by(EntryBody::Custom(fields), by)
+        self.store_by(EntryBody::Custom(fields), source)
     }
 
     /// Sets or removes the label of an entry.
     pub fn set_label(&self, id: &str, label: Option<&str>) -> Result<SmolStr, StoreError> {
         let mut state = self.state_with_history();
-        state.tree.get(id).ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
+        state.tree.get(id).ok_or_else(|| StoreError::new(format!("entry `{id}` not found")))?;
         state.add(
             EntryBody::Label { target: id.into(), label: label.map(str::to_owned) },
-            EntrySource::Others,
+            EntrySource::Other,
         )
     }
 
@@ -222,8 +223,8 @@ impl Session {
 
     /// Sets the session's name; blank text removes it.
     pub fn set_name(&self, name: &str) -> Result<SmolStr, StoreError> {
-        let words = name.split_whitespace().collect::<Vec<_>>().join(" ");
-        self.store(EntryBody::SessionInfo((!words.is_empty()).then_some(words)))
+        let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+        self.store(EntryBody::SessionInfo((!name.is_empty()).then_some(name)))
     }
 
     /// The session's name.
@@ -236,8 +237,8 @@ impl Session {
 
     /// True if a secret was read in this session, by any agent in it. It never becomes false again.
     pub fn has_read_secret(&self) -> bool {
-        if let Some(known) = self.state().overrides().secret_read {
-            return known;
+        if let Some(cached) = self.state().overrides().secret_read {
+            return cached;
         }
         let mut state = self.state_with_history();
         let read = state
@@ -256,27 +257,27 @@ impl Session {
             let mut state = self.state();
             state.overrides_mut().secret_read = Some(true);
             // An error is ignored: a session that cannot be written runs nothing either.
-            let _ = state.add(EntryBody::SecretRead(what.into()), EntrySource::Others);
+            let _ = state.add(EntryBody::SecretRead(what.into()), EntrySource::Other);
         }
-        if let Some(waiting) = self.shared.secret_read_token.get() {
-            waiting.cancel();
+        if let Some(token) = self.shared.secret_read_token.get() {
+            token.cancel();
         }
     }
 
-    /// Fires when a secret is read; has already fired if one was read.
-    pub(crate) fn until_secret_read(&self) -> &CancellationToken {
-        let waiting = self.shared.secret_read_token.get_or_init(CancellationToken::new);
+    /// A token that fires when a secret is read; it has already fired if one was read.
+    pub(crate) fn secret_read_token(&self) -> &CancellationToken {
+        let token = self.shared.secret_read_token.get_or_init(CancellationToken::new);
         // Checked after the token exists: a mark that is set meanwhile finds the token.
         if self.has_read_secret() {
-            waiting.cancel();
+            token.cancel();
         }
-        waiting
+        token
     }
 
     /// The skills that triggers activated.
     pub(crate) fn active_skills(&self) -> Arc<ActiveSkills> {
-        let known = self.state().overrides().skills.clone();
-        known.unwrap_or_else(|| self.state_with_history().active_skills())
+        let cached = self.state().overrides().skills.clone();
+        cached.unwrap_or_else(|| self.state_with_history().active_skills())
     }
 
     /// The person's approvals for the rest of this session, as allow rules.
@@ -294,16 +295,16 @@ impl Session {
     /// Revokes an approval. Returns true if there was one with this text.
     pub fn revoke_approval(&self, rule: &str) -> bool {
         let mut state = self.state();
-        let there = state.overrides().approvals.iter().any(|known| known.text() == rule);
-        if there {
-            state.overrides_mut().approvals.retain(|known| known.text() != rule);
+        let exists = state.overrides().approvals.iter().any(|approval| approval.text() == rule);
+        if exists {
+            state.overrides_mut().approvals.retain(|approval| approval.text() != rule);
         }
-        there
+        exists
     }
 
     /// Replaces the entries before `first_kept` by a summary. Waits for the current run.
     pub async fn store_compaction(&self, compaction: Compaction) -> Result<SmolStr, StoreError> {
-        let _turn = self.shared.run_lock.lock().await;
+        let _lock = self.shared.run_lock.lock().await;
         self.store(EntryBody::Compaction(Box::new(compaction)))
     }
 
@@ -318,17 +319,17 @@ impl Session {
 
     /// The thinking level that the session was set to.
     pub fn thinking_level(&self) -> SmolStr {
-        let set = self.state_with_history().tree.find_last(|entry| match entry.body() {
+        let level = self.state_with_history().tree.find_last(|entry| match entry.body() {
             EntryBody::ThinkingLevel(level) => Some(level.clone()),
             _ => None,
         });
-        set.unwrap_or_else(|| "off".into())
+        level.unwrap_or_else(|| "off".into())
     }
 
     /// Moves the leaf to an entry, or before the first entry; the next entry starts a new branch. The
     /// entries left behind stay. Waits for the current run. A move to the current leaf stores nothing.
     pub async fn navigate(&self, to: Option<&str>) -> Result<(), StoreError> {
-        let _turn = self.shared.run_lock.lock().await;
+        let _lock = self.shared.run_lock.lock().await;
         self.move_leaf(to)
     }
 
@@ -339,17 +340,14 @@ impl Session {
             return Ok(());
         }
         if let Some(id) = to {
-            state
-                .tree
-                .get(id)
-                .ok_or_else(|| StoreError::new(format!("there is no entry `{id}`")))?;
+            state.tree.get(id).ok_or_else(|| StoreError::new(format!("entry `{id}` not found")))?;
         }
-        state.add(EntryBody::Leaf(to.map(SmolStr::from)), EntrySource::Others).map(drop)
+        state.add(EntryBody::Leaf(to.map(SmolStr::from)), EntrySource::Other).map(drop)
     }
 
     /// Copies the entries up to here into a new session. The entry ids stay. Waits for the current run.
     pub async fn fork(&self) -> Result<Session, StoreError> {
-        let _turn = self.shared.run_lock.lock().await;
+        let _lock = self.shared.run_lock.lock().await;
         self.fork_here().await
     }
 
@@ -364,7 +362,7 @@ impl Session {
 
     /// Fires `session.close`, after the current run. The session may be used again.
     pub async fn close(&self) {
-        let _turn = self.shared.run_lock.lock().await;
+        let _lock = self.shared.run_lock.lock().await;
         let runs = self.state().next_run - 1;
         self.step_cx(SmolStr::default()).fire::<SessionClose>(|| SessionCloseEvent { runs }).await;
     }
@@ -384,7 +382,7 @@ impl Session {
             budget: Budget::new(self.agent.limits()),
             nested_count: AtomicU32::new(0),
             end_token: OnceLock::new(),
-            told: Mutex::default(),
+            notified: Mutex::default(),
         }))
     }
 
@@ -402,10 +400,14 @@ impl Session {
     }
 
     pub(crate) fn store(&self, body: EntryBody) -> Result<SmolStr, StoreError> {
-        self.store_by(body, EntrySource::Others)
+        self.store_by(body, EntrySource::Other)
     }
 
-    pub(crate) fn store_by(&self, body: EntryBody, by: EntrySource) -> Result<SmolStr, StoreError> {
-        self.state_with_history().add(body, by)
+    pub(crate) fn store_by(
+        &self,
+        body: EntryBody,
+        source: EntrySource,
+    ) -> Result<SmolStr, StoreError> {
+        self.state_with_history().add(body, source)
     }
 }

@@ -81,7 +81,7 @@ impl StepCx {
     /// The call that this context is in: the tool's own call, or the call that asked for this child.
     pub(crate) fn parent_call_id(&self) -> Option<SmolStr> {
         match &self.cx.author {
-            NoteAuthor::Tool(calling) => Some(calling.call_id.clone()),
+            NoteAuthor::Tool(call) => Some(call.call_id.clone()),
             _ => self.agent().parent().and_then(|parent| parent.call_id.clone()),
         }
     }
@@ -91,8 +91,8 @@ impl StepCx {
         match &self.cx.author {
             NoteAuthor::Runtime => None,
             NoteAuthor::Hook(id) => self.generation().meta(*id).map(|meta| meta.owner.clone()),
-            NoteAuthor::Tool(calling) => Some(calling.owner.clone()),
-            NoteAuthor::Named(by) => Some(by.owner.clone()),
+            NoteAuthor::Tool(call) => Some(call.owner.clone()),
+            NoteAuthor::Named(caller) => Some(caller.owner.clone()),
         }
     }
 
@@ -128,13 +128,13 @@ impl StepCx {
             return None;
         }
         // Boxed, so that the future of a run does not hold space for every point that it may fire.
-        let mut decided =
+        let mut outcome =
             Box::pin(self.fire_on(self.generation().chain::<P>(), Arc::new(event()))).await;
-        self.stage_hook_runs(P::ID, None, std::mem::take(&mut decided.ran));
+        self.stage_hook_runs(P::ID, None, std::mem::take(&mut outcome.ran));
         if matches!(P::ID, PointId::SessionEnd | PointId::SessionClose) {
             self.commit_after_run();
         }
-        Some(decided)
+        Some(outcome)
     }
 
     /// Fires a point after everything that its handlers see has been stored.
@@ -147,12 +147,12 @@ impl StepCx {
         }
         self.state().commit()?;
         let event = Arc::new(event());
-        let mut decided = Box::pin(self.fire_on(self.generation().chain::<P>(), event)).await;
-        if self.stage_hook_runs(P::ID, None, std::mem::take(&mut decided.ran)) {
+        let mut outcome = Box::pin(self.fire_on(self.generation().chain::<P>(), event)).await;
+        if self.stage_hook_runs(P::ID, None, std::mem::take(&mut outcome.ran)) {
             // Committed now, so that readers of the record see it before the model or a person answers.
             self.state().commit()?;
         }
-        Ok(Some(decided))
+        Ok(Some(outcome))
     }
 
     /// Stages a record of the hooks that ran at a point without a ledger row. Returns true if there is
@@ -161,9 +161,9 @@ impl StepCx {
         &self,
         point: PointId,
         call_id: Option<&SmolStr>,
-        ran: Vec<HandlerRun>,
+        hook_runs: Vec<HandlerRun>,
     ) -> bool {
-        let ran: Vec<_> = ran.into_iter().filter(HandlerRun::should_record).collect();
+        let ran: Vec<_> = hook_runs.into_iter().filter(HandlerRun::should_record).collect();
         if ran.is_empty() || self.state().check_writable().is_err() {
             return false;
         }
@@ -189,8 +189,8 @@ impl StepCx {
         }
     }
 
-    /// Stages the names behind the hook ids, once per generation: this step's generation and the newest
-    /// one, because hooks that are asked again are of the newest.
+    /// Stages the names behind the hook ids, once per generation. It stages this step's generation and the
+    /// newest one, because hooks that are asked again are from the newest.
     pub(crate) fn stage_hook_tables(&self) {
         let agent = self.agent();
         let mut state = self.state();
@@ -207,11 +207,11 @@ impl StepCx {
         event: Arc<P::Event>,
     ) -> PointOutcome<P> {
         let cancel = (!P::ID.row().after_the_fact).then_some(&self.cx.run.cancel);
-        let decided = dispatch(chain, event, &self.cx, cancel).await;
+        let outcome = dispatch(chain, event, &self.cx, cancel).await;
         if self.has_listeners() {
-            decided.ran.iter().for_each(|ran| self.emit_hook_run(ran));
+            outcome.ran.iter().for_each(|hook_run| self.emit_hook_run(hook_run));
         }
-        decided
+        outcome
     }
 
     /// Commits, then sends an event, if there are listeners. So listeners see only stored data.
@@ -227,8 +227,8 @@ impl StepCx {
     }
 
     /// Stores an error as the result of a call without one. A failing store is reported elsewhere.
-    pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, words: &str) {
-        let entry = self.state().close_call(call, kind, words);
+    pub(crate) fn close_call(&self, call: &ToolCall, kind: ToolErrorKind, message: &str) {
+        let entry = self.state().close_call(call, kind, message);
         let _ = self.commit_and_emit(|| EventKind::Message { entry });
     }
 
@@ -249,18 +249,18 @@ impl StepCx {
         });
     }
 
-    fn emit_hook_run(&self, ran: &HandlerRun) {
-        let Some(meta) = self.generation().meta(ran.handler) else { return };
+    fn emit_hook_run(&self, hook_run: &HandlerRun) {
+        let Some(meta) = self.generation().meta(hook_run.handler) else { return };
         #[expect(clippy::cast_precision_loss, reason = "a duration of a hook, for people")]
-        let ms = ran.nanos as f64 / 1e6;
+        let ms = hook_run.nanos as f64 / 1e6;
         self.emit(EventKind::Hook {
             point: meta.point.name(),
             name: meta.name.clone(),
             origin: meta.owner.origin.to_string(),
             power: meta.power,
-            verdict: ran.word,
-            reason: ran.reason.as_deref().map(str::to_owned),
-            stderr: ran.remark.as_deref().map(str::to_owned),
+            verdict: hook_run.word,
+            reason: hook_run.reason.as_deref().map(str::to_owned),
+            stderr: hook_run.remark.as_deref().map(str::to_owned),
             ms,
         });
     }
@@ -274,7 +274,7 @@ impl Agent {
         session.step_cx(SmolStr::default())
     }
 
-    /// A detached context in which hooks are told that it is a dry run.
+    /// A detached context for a dry run; [`Cx::is_dry_run`] is true in it.
     pub(crate) fn dry_step_cx(&self) -> StepCx {
         let detached = self.detached_step_cx();
         StepCx { cx: detached.cx.for_dry_run(), ..detached }

@@ -11,7 +11,7 @@ use crate::{
     agent::{
         Agent,
         listing::NameListing,
-        session::{Session, active_run::ActiveSkills, cache_break as prefix, cache_break::Outline},
+        session::{Session, active_run::ActiveSkills, cache_break, cache_break::Outline},
     },
     invoke::{
         agent_config::AgentConfig,
@@ -65,8 +65,8 @@ pub(crate) struct AgentView {
     outline: OnceLock<Arc<Outline>>,
     /// The lists of callable names, as they are now.
     pub(crate) listing: Arc<NameListing>,
-    /// The lists that the session's model was first shown, if they differ from `index`.
-    pub(crate) shown: Option<Arc<NameListing>>,
+    /// The lists that the session's model was first shown, if they differ from `listing`.
+    pub(crate) shown_listing: Option<Arc<NameListing>>,
     /// The names of the tools for skills and for subagents.
     invoke_tool_names: [SmolStr; 2],
     config: Arc<AgentConfig>,
@@ -82,77 +82,84 @@ pub(crate) struct AgentView {
 #[derive(Clone)]
 pub(crate) struct PromptSection {
     pub(crate) text: String,
-    pub(crate) by: SmolStr,
+    /// The agent, hook or extension that the section comes from.
+    pub(crate) source: SmolStr,
     /// The kind of names that the section lists, if it is a list.
     pub(crate) listed_kind: Option<NameKind>,
 }
 
 impl PromptSection {
-    fn new(by: &SmolStr, text: String) -> Self {
-        PromptSection { text, by: by.clone(), listed_kind: None }
+    fn new(source: &SmolStr, text: String) -> Self {
+        PromptSection { text, source: source.clone(), listed_kind: None }
     }
 }
 
 impl Agent {
     /// The current view of this agent.
     pub(crate) fn view(&self) -> Arc<AgentView> {
-        let above = self.parent().map(|parent| parent.cx.session().view());
+        let parent_view = self.parent().map(|parent| parent.cx.session().view());
         let number = self.live().number();
         // A child and its parents use one generation, so that the gates fit the tools that are shown.
-        let generation =
-            || above.as_ref().map_or_else(|| self.generation(), |above| above.generation.clone());
-        let is_current = |face: &Arc<AgentView>| {
-            let as_above = match (&face.parent, &above) {
+        let generation = || {
+            parent_view
+                .as_ref()
+                .map_or_else(|| self.generation(), |parent_view| parent_view.generation.clone())
+        };
+        let is_current = |view: &Arc<AgentView>| {
+            let has_same_parent = match (&view.parent, &parent_view) {
                 (None, None) => true,
                 (Some(old), Some(new)) => old.shows_same_as(new),
                 _ => false,
             };
-            as_above && face.generation.number == number
+            has_same_parent && view.generation.number == number
         };
         let slot = self.view_slot();
-        if let Some(face) = slot.read().unwrap_or_else(PoisonError::into_inner).as_ref()
-            && is_current(face)
+        if let Some(view) = slot.read().unwrap_or_else(PoisonError::into_inner).as_ref()
+            && is_current(view)
         {
-            return face.clone();
+            return view.clone();
         }
-        let face = Arc::new(AgentView::build(self, generation(), above));
-        let old = slot.write().unwrap_or_else(PoisonError::into_inner).replace(face.clone());
+        let view = Arc::new(AgentView::build(self, generation(), parent_view));
+        let old = slot.write().unwrap_or_else(PoisonError::into_inner).replace(view.clone());
         // Dropped outside the lock: items that only the old generation held may call the agent on drop.
         drop(old);
-        face
+        view
     }
 }
 
 impl Session {
     /// The current view of this session's agent.
     pub(crate) fn view(&self) -> Arc<AgentView> {
-        let face = self.agent.view();
-        let names = self.state().overrides().active_tools.to.clone();
-        let skills = self.shown_skills(&face);
-        let shown = self.shown_listing(&face);
-        match (&names, &skills, &shown) {
-            (None, None, None) => face,
-            _ => Arc::new(face.for_session(names, skills, shown)),
+        let view = self.agent.view();
+        let names = self.state().overrides().active_tools.names.clone();
+        let skills = self.shown_skills(&view);
+        let shown_listing = self.shown_listing(&view);
+        match (&names, &skills, &shown_listing) {
+            (None, None, None) => view,
+            _ => Arc::new(view.for_session(names, skills, shown_listing)),
         }
     }
 
     /// The skills at the end of the system prompt. The history is not searched if no skill has a trigger.
-    fn shown_skills(&self, face: &AgentView) -> Option<Arc<ActiveSkills>> {
-        let there_may_be = !face.generation.triggers.is_empty();
-        there_may_be.then(|| self.active_skills()).filter(|active| !active.system.is_empty())
+    fn shown_skills(&self, view: &AgentView) -> Option<Arc<ActiveSkills>> {
+        let has_triggers = !view.generation.triggers.is_empty();
+        has_triggers.then(|| self.active_skills()).filter(|active| !active.system.is_empty())
     }
 
     /// True if a view is still current, for this session and its parents.
-    pub(crate) fn is_view_current(&self, face: &AgentView) -> bool {
-        let limited = self.state().overrides().active_tools.to.as_ref().map(Arc::as_ptr);
-        let skills = self.shown_skills(face);
-        let shown = self.shown_listing(face);
-        self.agent.live().number() == face.generation.number
-            && skills.as_ref().map(Arc::as_ptr) == face.skills.as_ref().map(Arc::as_ptr)
-            && shown.as_ref().map(Arc::as_ptr) == face.shown.as_ref().map(Arc::as_ptr)
-            && limited == face.limited_to.as_ref().map(Arc::as_ptr)
-            && match (self.agent.parent(), &face.parent) {
-                (Some(parent), Some(above)) => parent.cx.session().is_view_current(above),
+    pub(crate) fn is_view_current(&self, view: &AgentView) -> bool {
+        let limited = self.state().overrides().active_tools.names.as_ref().map(Arc::as_ptr);
+        let skills = self.shown_skills(view);
+        let shown_listing = self.shown_listing(view);
+        self.agent.live().number() == view.generation.number
+            && skills.as_ref().map(Arc::as_ptr) == view.skills.as_ref().map(Arc::as_ptr)
+            && shown_listing.as_ref().map(Arc::as_ptr)
+                == view.shown_listing.as_ref().map(Arc::as_ptr)
+            && limited == view.limited_to.as_ref().map(Arc::as_ptr)
+            && match (self.agent.parent(), &view.parent) {
+                (Some(parent), Some(parent_view)) => {
+                    parent.cx.session().is_view_current(parent_view)
+                }
                 (None, None) => true,
                 _ => false,
             }
@@ -160,52 +167,63 @@ impl Session {
 }
 
 impl AgentView {
-    fn build(agent: &Agent, generation: Arc<Generation>, above: Option<Arc<AgentView>>) -> Self {
+    fn build(
+        agent: &Agent,
+        generation: Arc<Generation>,
+        parent_view: Option<Arc<AgentView>>,
+    ) -> Self {
         let config = agent.config();
-        let tools = above.as_ref().map_or(&generation.tools, |above| &above.tools).clone();
-        let mut face = AgentView {
+        let tools = parent_view
+            .as_ref()
+            .map_or(&generation.tools, |parent_view| &parent_view.tools)
+            .clone();
+        let mut view = AgentView {
             generation,
             tools,
             system: "".into(),
             sections: vec![],
             outline: OnceLock::new(),
             listing: Arc::default(),
-            shown: None,
+            shown_listing: None,
             invoke_tool_names: agent.invoke_tool_names().clone(),
             config,
             limited_to: None,
             skills: None,
-            parent: above,
+            parent: parent_view,
         };
-        let scope = ToolScope::of(agent, &face.config, &face.generation.hooks);
-        let invoking = agent.invoke_tool_names();
-        let own = |row: &&Arc<ToolEntry>| !invoking.contains(&row.spec.name) && scope.allows(row);
-        let own: Vec<_> = face.tools.entries().filter(own).cloned().collect();
-        let index = face.invoking(invoking, &scope);
-        let rows = index.iter().map(|tool| face.generation.make_entry(tool.clone()));
-        face.tools = Arc::new(ToolSet::new(own.into_iter().chain(rows).collect()));
-        face.sections = face.build_sections(agent, &scope.lines);
-        face.system = join(&face.sections);
-        face.listing = Arc::new(NameListing::of(&face, index, face.sections.clone()));
-        face
+        let scope = ToolScope::of(agent, &view.config, &view.generation.hooks);
+        let names = agent.invoke_tool_names();
+        let is_own =
+            |entry: &&Arc<ToolEntry>| !names.contains(&entry.spec.name) && scope.allows(entry);
+        let own: Vec<_> = view.tools.entries().filter(is_own).cloned().collect();
+        let invoke_tools = view.invoke_tools(names, &scope);
+        let entries = invoke_tools.iter().map(|tool| view.generation.make_entry(tool.clone()));
+        view.tools = Arc::new(ToolSet::new(own.into_iter().chain(entries).collect()));
+        view.sections = view.build_sections(agent, &scope.lines);
+        view.system = join(&view.sections);
+        view.listing = Arc::new(NameListing::of(&view, invoke_tools, view.sections.clone()));
+        view
     }
 
     /// The tools for skills and subagents, if there are any and the agent may call them.
-    fn invoking(&self, names: &[SmolStr; 2], scope: &ToolScope<'_>) -> Vec<Arc<dyn Tool>> {
-        let shown = |name: &SmolStr, asked_for: bool| {
-            (asked_for || scope.contains(name))
-                && self.parent.as_ref().is_none_or(|above| above.tools.entry(name).is_some())
+    fn invoke_tools(&self, names: &[SmolStr; 2], scope: &ToolScope<'_>) -> Vec<Arc<dyn Tool>> {
+        let is_shown = |name: &SmolStr, is_configured: bool| {
+            (is_configured || scope.contains(name))
+                && self
+                    .parent
+                    .as_ref()
+                    .is_none_or(|parent_view| parent_view.tools.entry(name).is_some())
         };
         let [skill_tool, subagent_tool] = names;
         let mut tools: Vec<Arc<dyn Tool>> = vec![];
         let has_skills = self.exposed_skills().next().is_some();
-        if has_skills && shown(skill_tool, !self.config.skills.is_empty()) {
+        if has_skills && is_shown(skill_tool, !self.config.skills.is_empty()) {
             tools.push(Arc::new(self.invoke_skill(skill_tool)));
         }
         let subagents: Vec<_> = self.subagents().collect();
-        if !subagents.is_empty() && shown(subagent_tool, !self.config.agents.is_empty()) {
+        if !subagents.is_empty() && is_shown(subagent_tool, !self.config.agents.is_empty()) {
             let listed =
-                subagents.iter().map(|mention| (&*mention.name, mention.description.as_str()));
+                subagents.iter().map(|subagent| (&*subagent.name, subagent.description.as_str()));
             tools.push(Arc::new(InvokeSubagent::new(subagent_tool.clone(), listed)));
         }
         tools
@@ -247,14 +265,14 @@ impl AgentView {
 
     /// The parts of this view with their owners. Built on first use.
     pub(crate) fn outline(&self) -> Arc<Outline> {
-        self.outline.get_or_init(|| prefix::outline(self)).clone()
+        self.outline.get_or_init(|| cache_break::outline(self)).clone()
     }
 
     /// The kind of names that a tool's description lists, if it is one of the runtime's two tools.
     pub(crate) fn listed_kind(&self, tool: &str) -> Option<NameKind> {
-        let row = self.tools.entry(tool)?;
+        let entry = self.tools.entry(tool)?;
         let kinds = [NameKind::Skill, NameKind::Subagent].into_iter().zip(&self.invoke_tool_names);
-        let is_own = row.owner.origin == Origin::Kernel;
+        let is_own = entry.owner.origin == Origin::Kernel;
         kinds.filter(|(_, name)| is_own && *name == tool).map(|(kind, _)| kind).next()
     }
 
@@ -272,24 +290,25 @@ impl AgentView {
         &self,
         names: Option<Arc<[SmolStr]>>,
         skills: Option<Arc<ActiveSkills>>,
-        shown: Option<Arc<NameListing>>,
+        shown_listing: Option<Arc<NameListing>>,
     ) -> AgentView {
-        let tools = match &shown {
+        let tools = match &shown_listing {
             None => self.tools.clone(),
-            Some(shown) => self.tools_as_shown(shown),
+            Some(listing) => self.tools_as_shown(listing),
         };
         let tools = match &names {
             None => tools,
             Some(names) => {
-                let rows = tools.entries().filter(|row| names.contains(&row.spec.name));
-                Arc::new(ToolSet::new(rows.cloned().collect()))
+                let entries = tools.entries().filter(|entry| names.contains(&entry.spec.name));
+                Arc::new(ToolSet::new(entries.cloned().collect()))
             }
         };
-        let said = skills.iter().flat_map(|skills| &skills.system);
-        let said = said.map(|(name, text)| PromptSection::new(name, text.clone()));
-        let sections = shown.as_ref().map_or(&self.sections, |shown| &shown.sections);
-        let sections: Vec<_> = sections.iter().cloned().chain(said).collect();
-        let system = match (&skills, &shown) {
+        let skill_sections = skills.iter().flat_map(|skills| &skills.system);
+        let skill_sections =
+            skill_sections.map(|(name, text)| PromptSection::new(name, text.clone()));
+        let sections = shown_listing.as_ref().map_or(&self.sections, |listing| &listing.sections);
+        let sections: Vec<_> = sections.iter().cloned().chain(skill_sections).collect();
+        let system = match (&skills, &shown_listing) {
             (None, None) => self.system.clone(),
             _ => join(&sections),
         };
@@ -300,7 +319,7 @@ impl AgentView {
             sections,
             outline: OnceLock::new(),
             listing: self.listing.clone(),
-            shown,
+            shown_listing,
             invoke_tool_names: self.invoke_tool_names.clone(),
             config: self.config.clone(),
             limited_to: names,
@@ -310,22 +329,22 @@ impl AgentView {
     }
 
     /// The tools; those for skills and subagents have the descriptions that the model was first shown.
-    fn tools_as_shown(&self, shown: &NameListing) -> Arc<ToolSet> {
-        let is_own = |row: &&Arc<ToolEntry>| self.listed_kind(&row.spec.name).is_none();
-        let own = self.tools.entries().filter(is_own).cloned();
-        let rows = shown.tools.iter().map(|tool| self.generation.make_entry(tool.clone()));
-        Arc::new(ToolSet::new(own.chain(rows).collect()))
+    fn tools_as_shown(&self, listing: &NameListing) -> Arc<ToolSet> {
+        let is_other = |entry: &&Arc<ToolEntry>| self.listed_kind(&entry.spec.name).is_none();
+        let others = self.tools.entries().filter(is_other).cloned();
+        let entries = listing.tools.iter().map(|tool| self.generation.make_entry(tool.clone()));
+        Arc::new(ToolSet::new(others.chain(entries).collect()))
     }
 
     /// True if both views show the model the same: nothing that they depend on has changed.
     pub(crate) fn shows_same_as(&self, other: &AgentView) -> bool {
-        let limited = |face: &AgentView| face.limited_to.as_ref().map(Arc::as_ptr);
-        let above = match (&self.parent, &other.parent) {
+        let limited = |view: &AgentView| view.limited_to.as_ref().map(Arc::as_ptr);
+        let has_same_parent = match (&self.parent, &other.parent) {
             (None, None) => true,
             (Some(ours), Some(theirs)) => ours.shows_same_as(theirs),
             _ => false,
         };
-        above
+        has_same_parent
             && self.generation.number == other.generation.number
             && Arc::ptr_eq(&self.config, &other.config)
             && limited(self) == limited(other)
@@ -333,8 +352,8 @@ impl AgentView {
 
     /// The item with a name of this kind, if this agent may use it.
     pub(crate) fn find(&self, kind: NameKind, name: &str) -> Option<&NamedItem> {
-        let (_, called) = self.generation.names.find(kind, name)?;
-        self.allows(kind, name).then_some(called)
+        let (_, item) = self.generation.names.find(kind, name)?;
+        self.allows(kind, name).then_some(item)
     }
 
     /// The command of that name, with its owner.
@@ -355,7 +374,7 @@ impl AgentView {
 
     /// The skills that this agent's model may call.
     pub(crate) fn exposed_skills(&self) -> impl Iterator<Item = &Arc<Skill>> {
-        self.in_force(NameKind::Skill).filter_map(|called| match called {
+        self.usable_items(NameKind::Skill).filter_map(|item| match item {
             NamedItem::Skill(skill) if skill.exposed => Some(skill),
             _ => None,
         })
@@ -374,30 +393,30 @@ impl AgentView {
     /// The subagent of that name, if this agent may call it.
     pub(crate) fn subagent(&self, name: &str) -> Option<&Arc<Subagent>> {
         match self.find(NameKind::Subagent, name)? {
-            NamedItem::Subagent(mention) => Some(mention),
+            NamedItem::Subagent(subagent) => Some(subagent),
             _ => None,
         }
     }
 
     /// The subagents that this agent's model may call.
     pub(crate) fn subagents(&self) -> impl Iterator<Item = &Arc<Subagent>> {
-        self.in_force(NameKind::Subagent).filter_map(|called| match called {
-            NamedItem::Subagent(mention) => Some(mention),
+        self.usable_items(NameKind::Subagent).filter_map(|item| match item {
+            NamedItem::Subagent(subagent) => Some(subagent),
             _ => None,
         })
     }
 
     /// The items of a kind that this agent may use.
-    pub(crate) fn in_force(&self, kind: NameKind) -> impl Iterator<Item = &NamedItem> {
-        let all = self.generation.names.in_force().map(|(_, called)| called);
-        all.filter(move |called| called.kind() == kind && self.allows(kind, called.name()))
+    pub(crate) fn usable_items(&self, kind: NameKind) -> impl Iterator<Item = &NamedItem> {
+        let all = self.generation.names.in_force().map(|(_, item)| item);
+        all.filter(move |item| item.kind() == kind && self.allows(kind, item.name()))
     }
 
     /// The owner of a name. For an unknown name, an owner with the fewest rights and no hooks.
     pub(crate) fn owner_of(&self, kind: NameKind, name: &str) -> Owner {
         let found = self.generation.names.find(kind, name);
-        let nobody = || Owner::new(Origin::Profile(SmolStr::default()), "");
-        found.map_or_else(nobody, |(owner, _)| owner.clone())
+        let unknown_owner = || Owner::new(Origin::Profile(SmolStr::default()), "");
+        found.map_or_else(unknown_owner, |(owner, _)| owner.clone())
     }
 
     fn allows(&self, kind: NameKind, name: &str) -> bool {
@@ -407,7 +426,7 @@ impl AgentView {
             NameKind::Hook | NameKind::Command => return true,
         };
         (listed.is_empty() || listed.iter().any(|listed| listed == name))
-            && self.parent.as_ref().is_none_or(|above| above.allows(kind, name))
+            && self.parent.as_ref().is_none_or(|parent_view| parent_view.allows(kind, name))
     }
 }
 
@@ -432,20 +451,21 @@ struct ToolScope<'a> {
 
 impl<'a> ToolScope<'a> {
     fn of(agent: &'a Agent, config: &AgentConfig, hooks: &[Arc<InstalledHook>]) -> Self {
-        let listed = |what: &str, names: Vec<&str>| {
-            (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+        let format_line = |label: &str, names: Vec<&str>| {
+            (!names.is_empty()).then(|| format!("{label}: {}", names.join(", ")))
         };
-        let words = |names: &'_ [SmolStr]| names.iter().map(SmolStr::to_string).collect::<Vec<_>>();
+        let to_strings =
+            |names: &'_ [SmolStr]| names.iter().map(SmolStr::to_string).collect::<Vec<_>>();
         let all = [
             ("tools", config.tools.clone()),
             ("without tools", config.without_tools.clone()),
-            ("skills", words(&config.skills)),
-            ("mcps", words(&config.mcps)),
-            ("agents", words(&config.agents)),
+            ("skills", to_strings(&config.skills)),
+            ("mcps", to_strings(&config.mcps)),
+            ("agents", to_strings(&config.agents)),
         ];
-        let lines = all
-            .iter()
-            .filter_map(|(what, names)| listed(what, names.iter().map(String::as_str).collect()));
+        let lines = all.iter().filter_map(|(label, names)| {
+            format_line(label, names.iter().map(String::as_str).collect())
+        });
         let mut lines: Vec<_> = lines.collect();
         let by_hook = hooks.iter().map(|installed| {
             let (names, line) = installed.find_scoped_tools(config);
@@ -454,12 +474,13 @@ impl<'a> ToolScope<'a> {
         });
         let allowed_by_hook = by_hook.collect();
         // Invalid globs match nothing, so an invalid list of tools allows no tool.
-        let compiled = || tool_globs(&config.tools).unwrap_or_else(|_| GlobSet::empty());
-        let allowed = (!config.tools.is_empty()).then(compiled);
+        let compile_allowed = || tool_globs(&config.tools).unwrap_or_else(|_| GlobSet::empty());
+        let allowed = (!config.tools.is_empty()).then(compile_allowed);
         // An invalid list of excluded tools excludes every tool.
-        let all = || tool_globs(&["*".to_owned()]).unwrap_or_else(|_| GlobSet::empty());
-        let taken = || tool_globs(&config.without_tools).unwrap_or_else(|_| all());
-        let excluded = (!config.without_tools.is_empty()).then(taken);
+        let every_tool = || tool_globs(&["*".to_owned()]).unwrap_or_else(|_| GlobSet::empty());
+        let compile_excluded =
+            || tool_globs(&config.without_tools).unwrap_or_else(|_| every_tool());
+        let excluded = (!config.without_tools.is_empty()).then(compile_excluded);
         ToolScope { agent, allowed, excluded, allowed_by_hook, lines }
     }
 
@@ -469,9 +490,9 @@ impl<'a> ToolScope<'a> {
             && !self.excluded.as_ref().is_some_and(|without| without.is_match(name))
     }
 
-    fn allows(&self, row: &ToolEntry) -> bool {
-        let name = row.spec.name.as_str();
-        let by_owner = row.hook.as_ref().is_none_or(|owner| {
+    fn allows(&self, entry: &ToolEntry) -> bool {
+        let name = entry.spec.name.as_str();
+        let by_owner = entry.hook.as_ref().is_none_or(|owner| {
             let of_owner = self.allowed_by_hook.iter().find(|(hook, _)| Arc::ptr_eq(hook, owner));
             of_owner.is_some_and(|(_, names)| names.iter().any(|allowed| allowed == name))
         });

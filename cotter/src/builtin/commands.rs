@@ -37,7 +37,7 @@ pub fn commands(unit: &mut Registry) {
 
 async fn compact(cx: CommandCx) -> Result<CommandResult, ControlError> {
     let (entries, before) = (cx.controls.entries().len(), cx.controls.counts().context_tokens);
-    match cx.controls.force_compaction_minding(&cx.args_raw).await {
+    match cx.controls.force_compaction_with_instructions(&cx.args_raw).await {
         Err(error) if error.code == ControlError::NOTHING_TO_COMPACT => {
             return Ok(CommandResult::status(error.message));
         }

@@ -6,9 +6,9 @@ use std::ops::Range;
 /// parallel is alone, so a read never moves past a write.
 pub(crate) fn segments(parallel: &[bool]) -> Vec<Range<usize>> {
     let mut segments: Vec<Range<usize>> = vec![];
-    for (index, beside_others) in parallel.iter().enumerate() {
+    for (index, is_parallel) in parallel.iter().enumerate() {
         match segments.last_mut() {
-            Some(last) if *beside_others && parallel[last.start] => last.end = index + 1,
+            Some(last) if *is_parallel && parallel[last.start] => last.end = index + 1,
             _ => segments.push(index..index + 1),
         }
     }
@@ -38,7 +38,7 @@ mod tests {
             let covered: Vec<_> = segments.iter().cloned().flatten().collect();
             prop_assert_eq!(covered, (0..parallel.len()).collect::<Vec<_>>());
             for segment in &segments {
-                let barriers = parallel[segment.clone()].iter().filter(|beside| !**beside).count();
+                let barriers = parallel[segment.clone()].iter().filter(|p| !**p).count();
                 prop_assert!(barriers == 0 || segment.len() == 1);
             }
             // The number is minimal: no two neighbours could be one segment.

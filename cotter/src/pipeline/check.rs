@@ -56,16 +56,16 @@ async fn run_pre(step_cx: &StepCx, call: ToolCall) -> PreCheckReport {
         tool_input: call.input,
         facts: Arc::new(Facts::unknown()),
     });
-    let decided = step_cx.fire_on(&chain, event).await;
-    let input = Value::clone(&decided.event.tool_input);
-    let said = match &decided.stop {
+    let outcome = step_cx.fire_on(&chain, event).await;
+    let input = Value::clone(&outcome.event.tool_input);
+    let decision = match &outcome.stop {
         Some((meta, ChainStop::Block(reason))) => Some((meta, "block", Some(reason.clone()))),
         Some((meta, ChainStop::Answer(_))) => Some((meta, "answer", None)),
-        None => decided
+        None => outcome
             .strictest()
             .map(|(meta, verdict)| (meta, verdict.word(), verdict.reason().map(str::to_owned))),
     };
-    match said {
+    match decision {
         None => PreCheckReport { verdict: "pass", by: None, reason: None, input },
         Some((meta, verdict, reason)) => {
             PreCheckReport { verdict, by: Some(meta.name.to_string()), reason, input }

@@ -3,7 +3,7 @@
 //!
 //! There is no scope, no schema and no floor here, and kernel gates are not asked. For the decision about a
 //! whole call use [`Agent::explain`](crate::agent::Agent::explain). Hooks run through the same dispatch as
-//! in a run, with two differences: [`Cx::is_dry_run`](crate::agent::cx::Cx::is_dry_run) is true (`dryRun`
+//! in a run, with two differences. [`Cx::is_dry_run`](crate::agent::cx::Cx::is_dry_run) is true (`dryRun`
 //! in a payload), and detached hooks are awaited.
 //!
 //! ```
@@ -139,7 +139,7 @@ pub struct DryRunRow {
     pub name: SmolStr,
     /// The origin of the hook's owner.
     pub origin: String,
-    /// The greatest power of the hook. A hook that transforms also judges the changes of others.
+    /// The greatest power of the hook. A hook that transforms is also a gate for the changes of others.
     #[serde(serialize_with = "as_word")]
     pub power: Power,
     /// True if the hook matches this tool. A hook that does not match is not asked.
@@ -169,84 +169,84 @@ pub(crate) const NOT_REACHED: &str = "not reached";
 
 impl Agent {
     /// Fires a point at the loaded hooks and reports their answers. Nothing happens except for the hooks'
-    /// own actions; they are told that it is a dry run.
-    pub async fn try_hooks(&self, trial: DryRun) -> DryRunReport {
-        try_hooks(self.dry_step_cx(), trial).await
+    /// own actions. For them, [`Cx::is_dry_run`](crate::agent::cx::Cx::is_dry_run) is true.
+    pub async fn try_hooks(&self, dry_run: DryRun) -> DryRunReport {
+        try_hooks(self.dry_step_cx(), dry_run).await
     }
 }
 
 /// Fires a point at the loaded hooks.
-async fn try_hooks(step_cx: StepCx, trial: DryRun) -> DryRunReport {
-    let heard = step_cx.session().events();
-    let tried =
-        points::visit(trial.point, DryRunVisitor { step_cx: &step_cx, trial: &trial }).await;
-    DryRunReport { notes: collect_notes(&step_cx), notices: notices(heard), ..tried }
+async fn try_hooks(step_cx: StepCx, dry_run: DryRun) -> DryRunReport {
+    let events = step_cx.session().events();
+    let report =
+        points::visit(dry_run.point, DryRunVisitor { step_cx: &step_cx, dry_run: &dry_run }).await;
+    DryRunReport { notes: collect_notes(&step_cx), notices: notices(events), ..report }
 }
 
 struct DryRunVisitor<'a> {
     step_cx: &'a StepCx,
-    trial: &'a DryRun,
+    dry_run: &'a DryRun,
 }
 
 impl<'a> points::PointVisitor for DryRunVisitor<'a> {
     type Out = Pin<Box<dyn Future<Output = DryRunReport> + Send + 'a>>;
 
     fn at<P: ExternalPoint>(self) -> Self::Out {
-        Box::pin(fire::<P>(self.step_cx, self.trial))
+        Box::pin(fire::<P>(self.step_cx, self.dry_run))
     }
 }
 
 /// Runs the transforms, then the other hooks on the changed event, with its facts computed again.
-async fn fire<P: ExternalPoint>(step_cx: &StepCx, trial: &DryRun) -> DryRunReport {
+async fn fire<P: ExternalPoint>(step_cx: &StepCx, dry_run: &DryRun) -> DryRunReport {
     let loaded = step_cx.generation().chain::<P>();
     let loaded = loaded.filtered(|meta| meta.owner.origin != Origin::Kernel);
     let about_tools = P::ID.row().is_about_tools();
-    let matches = |meta: &HandlerMeta| !about_tools || meta.matches(&trial.tool);
-    let asked = loaded.filtered(matches);
+    let matches = |meta: &HandlerMeta| !about_tools || meta.matches(&dry_run.tool);
+    let matching = loaded.filtered(matches);
     let (model, facts) =
         (step_cx.agent().model(), |tool: &str, input: &Value| facts(step_cx, tool, input));
     let source = SampleSource {
-        tool: &trial.tool,
-        input: &trial.input,
-        prompt: &trial.prompt,
-        result: &trial.result,
+        tool: &dry_run.tool,
+        input: &dry_run.input,
+        prompt: &dry_run.prompt,
+        result: &dry_run.result,
         session: step_cx.session(),
         agent_id: step_cx.agent().id(),
         model: model.name(),
         question_limit: step_cx.agent().limits().question,
         facts: &facts,
     };
-    let happening = Arc::new(P::make(&source));
-    let shaping = asked.filtered(|meta| meta.power == Power::Transform);
-    let shaped = step_cx.fire_on(&shaping, happening).await;
-    let mut ran = shaped.ran.clone();
-    let decided = match shaped.stop {
-        Some(_) => shaped,
+    let event = Arc::new(P::make(&source));
+    let transforms = matching.filtered(|meta| meta.power == Power::Transform);
+    let transformed = step_cx.fire_on(&transforms, event).await;
+    let mut hook_runs = transformed.ran.clone();
+    let outcome = match transformed.stop {
+        Some(_) => transformed,
         None => {
-            let event = match shaped.replaced.is_empty() {
-                true => shaped.event,
-                false => P::with_new_facts(&shaped.event, &source),
+            let event = match transformed.replaced.is_empty() {
+                true => transformed.event,
+                false => P::with_new_facts(&transformed.event, &source),
             };
-            let judging = asked.filtered(|meta| meta.power != Power::Transform);
-            step_cx.fire_on(&judging, event).await
+            let others = matching.filtered(|meta| meta.power != Power::Transform);
+            step_cx.fire_on(&others, event).await
         }
     };
-    if decided.stop.is_none() {
-        ran.extend(decided.ran.iter().cloned());
+    if outcome.stop.is_none() {
+        hook_runs.extend(outcome.ran.iter().cloned());
     }
-    let hooks = rows(&loaded, step_cx, &matches, &ran);
-    DryRunReport { hooks, ..build_report(&decided) }
+    let hooks = rows(&loaded, step_cx, &matches, &hook_runs);
+    DryRunReport { hooks, ..build_report(&outcome) }
 }
 
 /// The facts of a call, as its tool returns them; unknown facts if the tool does not exist.
 fn facts(step_cx: &StepCx, tool: &str, input: &Value) -> Arc<Facts> {
-    let known = step_cx.agent().facts(tool, input).filter(|facts| facts.invalid.is_none());
-    Arc::new(known.unwrap_or_else(Facts::unknown))
+    let facts = step_cx.agent().facts(tool, input).filter(|facts| facts.invalid.is_none());
+    Arc::new(facts.unwrap_or_else(Facts::unknown))
 }
 
 /// Folds the answers of all hooks into a report.
-fn build_report<P: ExternalPoint>(decided: &PointOutcome<P>) -> DryRunReport {
-    let said = match (&decided.stop, decided.strictest(), strictest(&decided.answers)) {
+fn build_report<P: ExternalPoint>(outcome: &PointOutcome<P>) -> DryRunReport {
+    let decision = match (&outcome.stop, outcome.strictest(), strictest(&outcome.answers)) {
         (Some((meta, ChainStop::Block(reason))), ..) => Some((meta, "block", reason.as_str())),
         (Some((meta, ChainStop::Answer(_))), ..) => Some((meta, "answer", "")),
         (None, Some((meta, verdict)), _) => {
@@ -257,29 +257,29 @@ fn build_report<P: ExternalPoint>(decided: &PointOutcome<P>) -> DryRunReport {
         }
         (None, None, None) => None,
     };
-    let (decided_by, verdict, reason) = match said {
+    let (decided_by, verdict, reason) = match decision {
         Some((meta, verdict, reason)) => (meta.name.clone(), verdict, reason.to_owned()),
         None => (SmolStr::default(), "pass", String::new()),
     };
-    let text = match &decided.stop {
+    let text = match &outcome.stop {
         Some((_, ChainStop::Answer(output))) => Some(output.content.text().into_owned()),
-        _ => P::text(&decided.event),
+        _ => P::text(&outcome.event),
     };
-    let input = P::input(&decided.event).map_or(Value::Null, |input| Value::clone(&input));
+    let input = P::input(&outcome.event).map_or(Value::Null, |input| Value::clone(&input));
     let (notes, notices, hooks) = (vec![], vec![], vec![]);
     DryRunReport { verdict, reason, decided_by, input, text, notes, notices, hooks }
 }
 
-/// The rows of the hooks, one per hook, whichever of its sides was asked. Hooks that are asked about
-/// everything and gave no answer are left out.
+/// The rows of the hooks, one per hook. A hook that is asked about everything and gave no answer has no
+/// row.
 fn rows<P: ExternalPoint>(
     loaded: &Chain<P>,
     step_cx: &StepCx,
     matches: &impl Fn(&HandlerMeta) -> bool,
-    ran: &[HandlerRun],
+    hook_runs: &[HandlerRun],
 ) -> Vec<DryRunRow> {
     let sides = group_sides(step_cx.generation().metas().filter(|meta| loaded.has(meta.id)));
-    let rows = sides.iter().map(|sides| (sides, row(sides, matches(sides[0]), ran)));
+    let rows = sides.iter().map(|sides| (sides, row(sides, matches(sides[0]), hook_runs)));
     rows.filter(|(sides, row)| !is_silent(sides, row)).map(|(_, row)| row).collect()
 }
 
@@ -303,21 +303,25 @@ pub(crate) fn is_silent(sides: &[&Arc<HandlerMeta>], row: &DryRunRow) -> bool {
 }
 
 /// The row of one hook, from all of its sides.
-pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]) -> DryRunRow {
-    let of_hook = |ran: &&HandlerRun| sides.iter().any(|meta| meta.id == ran.handler);
-    let told: Vec<_> = ran.iter().filter(of_hook).collect();
-    let judges = sides.iter().any(|meta| meta.power == Power::Gate);
-    let verdict = match (matched, told.last().map(|ran| ran.word)) {
+pub(crate) fn row(
+    sides: &[&Arc<HandlerMeta>],
+    matched: bool,
+    hook_runs: &[HandlerRun],
+) -> DryRunRow {
+    let is_own = |run: &&HandlerRun| sides.iter().any(|meta| meta.id == run.handler);
+    let own_runs: Vec<_> = hook_runs.iter().filter(is_own).collect();
+    let is_gate = sides.iter().any(|meta| meta.power == Power::Gate);
+    let verdict = match (matched, own_runs.last().map(|run| run.word)) {
         (false, _) => "pass",
         (true, None) => NOT_REACHED,
-        // The hook also judges, and a verdict other than `pass` would be in the list.
-        (true, Some("keep")) if judges => "pass",
+        // The hook is also a gate, and a verdict other than `pass` would be in the list.
+        (true, Some("keep")) if is_gate => "pass",
         (true, Some(word)) => word,
     };
     #[expect(clippy::cast_precision_loss, reason = "a duration of a hook, for people")]
-    let ms = told.iter().map(|ran| ran.nanos).sum::<u64>() as f64 / 1e6;
-    let words = |of: fn(&HandlerRun) -> Option<&str>| {
-        told.iter().rev().find_map(|ran| of(ran)).map(str::to_owned)
+    let ms = own_runs.iter().map(|run| run.nanos).sum::<u64>() as f64 / 1e6;
+    let last_text = |field: fn(&HandlerRun) -> Option<&str>| {
+        own_runs.iter().rev().find_map(|run| field(run)).map(str::to_owned)
     };
     DryRunRow {
         name: sides[0].name.clone(),
@@ -326,20 +330,20 @@ pub(crate) fn row(sides: &[&Arc<HandlerMeta>], matched: bool, ran: &[HandlerRun]
         matched,
         verdict,
         ms,
-        reason: words(|ran| ran.reason.as_deref()),
-        stderr: words(|ran| ran.remark.as_deref()),
+        reason: last_text(|run| run.reason.as_deref()),
+        stderr: last_text(|run| run.remark.as_deref()),
         tools: sides[0].tools.as_ref().map(|filter| filter.globs.clone()),
     }
 }
 
 fn collect_notes(step_cx: &StepCx) -> Vec<DryRunNote> {
-    let waiting = step_cx.session().shared.notes.pending_notes();
-    let (_, sent) = notes::render(&waiting, |id| step_cx.generation().meta(id));
+    let pending = step_cx.session().shared.notes.pending_notes();
+    let (_, sent) = notes::render(&pending, |id| step_cx.generation().meta(id));
     sent.into_iter().map(|sent| DryRunNote { owner: sent.owner, text: sent.text }).collect()
 }
 
-fn notices(mut heard: EventStream) -> Vec<String> {
-    std::iter::from_fn(|| heard.try_next())
+fn notices(mut events: EventStream) -> Vec<String> {
+    std::iter::from_fn(|| events.try_next())
         .filter_map(|event| match &event.kind {
             EventKind::UiRequest { text, .. } => Some(text.clone()),
             _ => None,

@@ -44,24 +44,24 @@ pub(crate) fn close_open_calls(step_cx: &StepCx) {
     // Providers reject a call without a result.
     let open = step_cx.state().open_calls();
     for call in open {
-        let at_work = step_cx.state().is_call_running(&call.id);
-        let (kind, words) = if at_work {
-            let words = "The outcome is unknown: the run failed while this call ran. \
+        let is_running = step_cx.state().is_call_running(&call.id);
+        let (kind, message) = if is_running {
+            let message = "The outcome is unknown: the run failed while this call ran. \
                          Look before you repeat it.";
-            (ToolErrorKind::Unavailable, words)
+            (ToolErrorKind::Unavailable, message)
         } else {
             (ToolErrorKind::Cancelled, "Cancelled: the run ended before this call started.")
         };
-        step_cx.close_call(&call, kind, words);
+        step_cx.close_call(&call, kind, message);
     }
 }
 
 /// True if a call may run in parallel with others of its step.
-pub(crate) fn runs_beside_others(decision: &CallDecision) -> bool {
+pub(crate) fn may_run_in_parallel(decision: &CallDecision) -> bool {
     match (&decision.state, &decision.row, &decision.answer) {
         // A tool that panics here runs alone.
-        (CallState::Pass, Some(row), None) => {
-            catch_unwind(AssertUnwindSafe(|| row.tool.parallel())).unwrap_or(false)
+        (CallState::Pass, Some(entry), None) => {
+            catch_unwind(AssertUnwindSafe(|| entry.tool.parallel())).unwrap_or(false)
         }
         _ => true,
     }
@@ -77,8 +77,8 @@ pub(crate) async fn run_segment(
         recheck_until_stable(decision, step_cx).await;
         store_decision(step_cx, build_row(decision, step_cx));
     }
-    let effects = |decision: &CallDecision| decision.runs() && decision.facts.has_effects();
-    if decisions.iter().any(effects) {
+    let has_effects = |decision: &CallDecision| decision.runs() && decision.facts.has_effects();
+    if decisions.iter().any(has_effects) {
         let syncing = step_cx.state().commit_synced()?;
         syncing.await?;
     } else {
@@ -90,23 +90,23 @@ pub(crate) async fn run_segment(
         .map(|decision| decision.call.id.clone());
     step_cx.state().mark_calls_running(running);
     if decisions.len() == 1 {
-        let only = decisions.remove(0);
-        let (result, told) = finish(step_cx, only).await.store(step_cx);
-        return Ok((vec![result], told));
+        let decision = decisions.remove(0);
+        let (result, stored) = finish(step_cx, decision).await.store(step_cx);
+        return Ok((vec![result], stored));
     }
     let mut results: Vec<Option<ToolResultMessage>> = decisions.iter().map(|_| None).collect();
-    let works = decisions.into_iter().enumerate();
-    let works: Vec<_> = works
+    let futures = decisions.into_iter().enumerate();
+    let futures: Vec<_> = futures
         .map(|(index, decision)| async move { (index, finish(step_cx, decision).await) })
         .collect();
-    let mut done = stream::iter(works).buffer_unordered(MAX_PARALLEL_CALLS);
-    let mut told = Ok(());
-    while let Some((index, finished)) = done.next().await {
-        let (result, said) = finished.store(step_cx);
+    let mut finished_calls = stream::iter(futures).buffer_unordered(MAX_PARALLEL_CALLS);
+    let mut stored = Ok(());
+    while let Some((index, finished)) = finished_calls.next().await {
+        let (result, this_stored) = finished.store(step_cx);
         results[index] = Some(result);
-        told = told.and(said);
+        stored = stored.and(this_stored);
     }
-    Ok((results.into_iter().flatten().collect(), told))
+    Ok((results.into_iter().flatten().collect(), stored))
 }
 
 /// Stores a result as a message, and reports it to the listeners.
@@ -195,13 +195,13 @@ enum CallEnd {
 impl FinishedCall {
     /// Stores the outcome and reports it; the result follows in call order.
     fn store(self, step_cx: &StepCx) -> (ToolResultMessage, Result<(), StoreError>) {
-        let FinishedCall { call, end: told, result, ran, refusal_row: overtaken } = self;
-        if let Some(row) = overtaken {
+        let FinishedCall { call, end, result, ran, refusal_row } = self;
+        if let Some(row) = refusal_row {
             store_decision(step_cx, row);
         }
         let (call_id, name) = (call.id, call.name);
         let error = result.error;
-        let told = match told {
+        let stored = match end {
             CallEnd::Ran { outcome, ms } => {
                 let run = step_cx.run_id().clone();
                 step_cx.state().record(Record::Outcome(OutcomeRow {
@@ -237,7 +237,7 @@ impl FinishedCall {
                 })
             }
         };
-        (result, told)
+        (result, stored)
     }
 }
 
@@ -246,40 +246,40 @@ async fn finish(step_cx: &StepCx, mut decision: CallDecision) -> FinishedCall {
     let passed = matches!(decision.state, CallState::Pass);
     recheck_until_stable(&mut decision, step_cx).await;
     let refused = matches!(decision.state, CallState::Refused { .. });
-    let overtaken = (passed && refused).then(|| build_row(&mut decision, step_cx));
+    let refusal_row = (passed && refused).then(|| build_row(&mut decision, step_cx));
     let cap = step_cx.agent().cap(&step_cx.cx);
     let CallDecision { call, row, input, facts, state, decided_by, rewrites, answer, .. } =
         decision;
     if let CallState::Refused { kind, reason, words } = state {
         let refused = refuse(step_cx, call, row, input, decided_by, (kind, reason, words)).await;
-        return FinishedCall { refusal_row: overtaken, ..refused };
+        return FinishedCall { refusal_row, ..refused };
     }
-    let Some(row) = row else {
-        let words = "The tool is no longer there.".to_owned();
-        let refusal = (ToolErrorKind::NotFound, words.clone(), words);
+    let Some(entry) = row else {
+        let message = "The tool is no longer there.".to_owned();
+        let refusal = (ToolErrorKind::NotFound, message.clone(), message);
         return refuse(step_cx, call, None, input, decided_by, refusal).await;
     };
     if let Some(output) = answer {
         let result = result_of(&call, Ok(output), &cap);
         let end = CallEnd::Answered;
-        return FinishedCall { call, end, result, ran: vec![], refusal_row: overtaken };
+        return FinishedCall { call, end, result, ran: vec![], refusal_row };
     }
     if step_cx.has_listeners() {
         let (call_id, name) = (call.id.clone(), call.name.clone());
         step_cx.emit(EventKind::ToolCall { call_id, name, input: input.clone() });
     }
-    let (owner, cx) = (&row.owner, step_cx.cx.clone());
+    let (owner, cx) = (&entry.owner, step_cx.cx.clone());
     let permit = Permit::after_ledger_row(&call, input.clone(), facts.clone(), owner, cx);
     let started = Instant::now();
-    let output = run_tool(&row, permit, step_cx).await;
+    let output = run_tool(&entry, permit, step_cx).await;
     let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let original = rewrites.first().map(|(_, before, _)| before.clone());
     let outcome =
         output.as_ref().map_or_else(|error| ToolOutcome::of(error.kind), |_| ToolOutcome::Ok);
     let end = CallEnd::Ran { outcome, ms };
-    if row.post.is_empty() {
+    if entry.post.is_empty() {
         let result = result_of(&call, output, &cap);
-        return FinishedCall { call, end, result, ran: vec![], refusal_row: overtaken };
+        return FinishedCall { call, end, result, ran: vec![], refusal_row };
     }
     let event = Arc::new(ToolPostEvent {
         call_id: call.id.clone(),
@@ -293,25 +293,25 @@ async fn finish(step_cx: &StepCx, mut decision: CallDecision) -> FinishedCall {
         duration_ms: ms,
         output: Arc::new(output),
     });
-    let decided = step_cx.fire_on::<ToolPost>(&row.post, event).await;
-    notify_tool_settled(&row, &call, &decided.event, step_cx).await;
-    let output = Result::clone(&decided.event.output);
+    let post = step_cx.fire_on::<ToolPost>(&entry.post, event).await;
+    notify_tool_settled(&entry, &call, &post.event, step_cx).await;
+    let output = Result::clone(&post.event.output);
     let result = result_of(&call, output, &cap);
-    FinishedCall { call, end, result, ran: decided.ran, refusal_row: overtaken }
+    FinishedCall { call, end, result, ran: post.ran, refusal_row }
 }
 
 /// Runs the tool. A panic is an error of the tool; an abort drops it.
 async fn run_tool(
-    row: &ToolEntry,
+    entry: &ToolEntry,
     permit: Permit,
     step_cx: &StepCx,
 ) -> Result<ToolOutput, ToolError> {
-    let work = AssertUnwindSafe(async { row.tool.run(permit).await }).catch_unwind();
+    let work = AssertUnwindSafe(async { entry.tool.run(permit).await }).catch_unwind();
     tokio::select! {
         biased;
         done = work => done.unwrap_or_else(|panic| {
-            let words = crate::hooks::dispatch::panic_message(&*panic);
-            Err(ToolError::failed(format!("the tool panicked: {words}")))
+            let message = crate::hooks::dispatch::panic_message(&*panic);
+            Err(ToolError::failed(format!("the tool panicked: {message}")))
         }),
         () = step_cx.cx.run.cancel.cancelled() => {
             Err(ToolError::new(ToolErrorKind::Cancelled, "Cancelled while it ran."))
@@ -319,26 +319,26 @@ async fn run_tool(
     }
 }
 
-/// Tells the tool that the hooks at `tool.post` are done; they may have changed its files. A panic is
+/// Notifies the tool that the hooks at `tool.post` are done; they may have changed its files. A panic is
 /// ignored.
 async fn notify_tool_settled(
-    row: &ToolEntry,
+    entry: &ToolEntry,
     call: &ToolCall,
-    ran: &ToolPostEvent,
+    event: &ToolPostEvent,
     step_cx: &StepCx,
 ) {
-    let cx = make_tool_cx(call, &row.owner, &step_cx.cx);
-    let settling = async { row.tool.settled(ran, &cx).await };
+    let cx = make_tool_cx(call, &entry.owner, &step_cx.cx);
+    let settling = async { entry.tool.settled(event, &cx).await };
     let _ = AssertUnwindSafe(settling).catch_unwind().await;
 }
 
 async fn refuse(
     step_cx: &StepCx,
     call: ToolCall,
-    row: Option<Arc<ToolEntry>>,
+    entry: Option<Arc<ToolEntry>>,
     tool_input: Arc<serde_json::Value>,
     by: SmolStr,
-    (kind, reason, words): (ToolErrorKind, String, String),
+    (kind, reason, message): (ToolErrorKind, String, String),
 ) -> FinishedCall {
     if step_cx.generation().has(PointId::ToolRefused) {
         let event = Arc::new(ToolRefusedEvent {
@@ -349,16 +349,16 @@ async fn refuse(
             reason: reason.clone(),
         });
         let chain = step_cx.generation().chain::<crate::hooks::points::tool_refused::ToolRefused>();
-        let decided = match row {
-            Some(row) => step_cx.fire_on(&row.refused, event).await,
+        let outcome = match entry {
+            Some(entry) => step_cx.fire_on(&entry.refused, event).await,
             None => step_cx.fire_on(&chain.filtered(|meta| meta.matches(&call.name)), event).await,
         };
-        step_cx.stage_hook_runs(PointId::ToolRefused, Some(&call.id), decided.ran);
+        step_cx.stage_hook_runs(PointId::ToolRefused, Some(&call.id), outcome.ran);
     }
     let result = ToolResultMessage {
         call_id: call.id.clone(),
         tool_name: call.name.clone(),
-        content: Content::Text(crate::text::tags::escape(&words)),
+        content: Content::Text(crate::text::tags::escape(&message)),
         error: Some(kind),
         render_data: None,
     };

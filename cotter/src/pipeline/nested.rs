@@ -19,14 +19,14 @@ use crate::{
     pipeline::{
         decide::{CallDecision, prepare},
         execute::run_segment,
-        question as ask,
+        question::ask_about_step,
     },
     registry::tool_set::ToolSet,
 };
 
 impl Controls {
-    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's own, as
-    /// part of the call or hook that it is made from. Hooks of the same owner are not asked.
+    /// Calls a tool. The call goes through scope, schema, floor, gates and ledger like the model's own. It is
+    /// part of the call or hook that makes it. Hooks of the same owner are not asked.
     pub async fn run_tool(&self, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
         let _paused = self.cx().pause();
         run_nested(self.cx(), name, input).await
@@ -36,47 +36,44 @@ impl Controls {
 /// Takes one call through the pipeline. The result goes to the caller and is no part of the conversation.
 async fn run_nested(cx: &Cx, name: &str, input: Value) -> Result<ToolOutput, ToolError> {
     if depth(cx) >= MAX_DEPTH {
-        let words = format!("calls are nested {MAX_DEPTH} deep, and may not be deeper");
-        return Err(ToolError::new(ToolErrorKind::Denied, words));
+        let message = format!("calls are nested too deep (the limit is {MAX_DEPTH})");
+        return Err(ToolError::new(ToolErrorKind::Denied, message));
     }
     if cx.is_dry_run() {
-        return Err(ToolError::new(
-            ToolErrorKind::Denied,
-            "hooks are only tried here: nothing runs",
-        ));
+        return Err(ToolError::new(ToolErrorKind::Denied, "cannot run a tool in a dry run"));
     }
     let mut step_cx = StepCx::of(cx);
     step_cx.cx.depth += 1;
     let number = cx.run.next_nested_number();
-    let within = match &cx.author {
-        NoteAuthor::Tool(calling) => calling.call_id.clone(),
+    let prefix = match &cx.author {
+        NoteAuthor::Tool(call) => call.call_id.clone(),
         _ => step_cx.run_id().clone(),
     };
-    let id = format_smolstr!("{within}/{number}");
+    let id = format_smolstr!("{prefix}/{number}");
     let call = ToolCall { id, name: name.into(), input: Arc::new(input) };
-    let done = Box::pin(take(&step_cx, call, number)).await;
-    done.unwrap_or_else(|error| Err(ToolError::failed(error.to_string())))
+    let result = Box::pin(run_call(&step_cx, call, number)).await;
+    result.unwrap_or_else(|error| Err(ToolError::failed(error.to_string())))
 }
 
-async fn take(
+async fn run_call(
     step_cx: &StepCx,
     call: ToolCall,
     number: u32,
 ) -> Result<Result<ToolOutput, ToolError>, StoreError> {
     // The hooks of the calling owner are not asked about the call.
     let caller = step_cx.acting_owner();
-    let own = match (&caller, step_cx.view.tools.entry(&call.name)) {
-        (Some(caller), Some(row)) => ToolSet::new(vec![Arc::new(row.without(caller))]),
+    let tools = match (&caller, step_cx.view.tools.entry(&call.name)) {
+        (Some(caller), Some(entry)) => ToolSet::new(vec![Arc::new(entry.without(caller))]),
         _ => ToolSet::new(step_cx.view.tools.entries().cloned().collect()),
     };
-    let decision = prepare(step_cx, &own, call).await;
+    let decision = prepare(step_cx, &tools, call).await;
     let mut decisions = [CallDecision { caller, ..decision }];
     let question = format_smolstr!("{}.{}.{number}", step_cx.run_id(), step_cx.cx.step());
-    ask::ask_about_step(step_cx, &mut decisions, question).await?;
-    let (results, told) = run_segment(step_cx, decisions.into()).await?;
-    told?;
+    ask_about_step(step_cx, &mut decisions, question).await?;
+    let (results, stored) = run_segment(step_cx, decisions.into()).await?;
+    stored?;
     let Some(result) = results.into_iter().next() else {
-        return Ok(Err(ToolError::failed("there was no result")));
+        return Ok(Err(ToolError::failed("the call has no result")));
     };
     Ok(match result.error {
         None => Ok(ToolOutput { content: result.content, render_data: result.render_data }),

@@ -27,21 +27,21 @@ use crate::{
         PolicyInput,
         origin::{Origin, Owner},
         rule::{Rule, RuleKind},
-        suggest as offer,
+        suggest,
     },
     pipeline::decide::{CallDecision, CallState, recheck},
     registry::{Registry, generation::Generation},
     text,
 };
 
-/// Asks about every call that needs it, and settles each as passed or refused.
+/// Asks about every call that needs a yes, and sets each of them to passed or refused.
 pub(crate) async fn ask_about_step(
     step_cx: &StepCx,
     decisions: &mut [CallDecision],
     id: SmolStr,
 ) -> Result<(), StoreError> {
     let calls: Vec<_> =
-        decisions.iter().filter_map(|decision| asked_call(step_cx, decision)).collect();
+        decisions.iter().filter_map(|decision| question_call(step_cx, decision)).collect();
     if calls.is_empty() {
         return Ok(());
     }
@@ -49,19 +49,18 @@ pub(crate) async fn ask_about_step(
     let question = Arc::new(Question { id, agent: step_cx.agent().id().clone(), calls, limit });
     store_question(step_cx, &question)?;
     let mut answers = collect_answers(step_cx, &question, decisions).await?;
-    let asking =
-        decisions.iter().filter(|decision| matches!(decision.state, CallState::Ask { .. }));
-    for (given, decision) in answers.decisions.iter_mut().zip(asking) {
-        remember_approval(step_cx, decision, given);
+    let asked = decisions.iter().filter(|decision| matches!(decision.state, CallState::Ask { .. }));
+    for (answer, decision) in answers.decisions.iter_mut().zip(asked) {
+        remember_approval(step_cx, decision, answer);
     }
     store_answers(step_cx, &question, &answers)?;
     let step_cx = step_cx.with_newest_view();
     // Matched by order, not by id: each answer belongs to one call, even if call ids repeat.
-    let mut given = answers.decisions.iter();
+    let mut call_answers = answers.decisions.iter();
     for decision in decisions.iter_mut() {
         let CallState::Ask { asks, .. } = &mut decision.state else { continue };
         let asks = std::mem::take(asks);
-        match given.next() {
+        match call_answers.next() {
             Some(CallAnswer { yes: true, .. }) => {
                 decision.state = CallState::Pass;
                 decision.approved_by = Some(answers.by.clone());
@@ -69,8 +68,8 @@ pub(crate) async fn ask_about_step(
                 recheck(decision, &step_cx).await;
             }
             answer => {
-                let words = answer.and_then(|answer| answer.words.as_deref());
-                refuse(decision, &asks, &answers.by, words);
+                let message = answer.and_then(|answer| answer.message.as_deref());
+                refuse(decision, &asks, &answers.by, message);
             }
         }
     }
@@ -90,8 +89,8 @@ struct StepAnswers {
 struct CallAnswer {
     call_id: SmolStr,
     yes: bool,
-    /// Words for the model, or the rules that were approved besides.
-    words: Option<String>,
+    /// The message to the model, or the rules that were approved with a yes.
+    message: Option<String>,
     remember: Option<(ApprovalScope, Vec<String>)>,
 }
 
@@ -103,15 +102,15 @@ enum ApprovalScope {
 }
 
 impl CallAnswer {
-    fn new(call: &QuestionCall, yes: bool, words: Option<String>) -> Self {
-        CallAnswer { call_id: call.call_id.clone(), yes, words, remember: None }
+    fn new(call: &QuestionCall, yes: bool, message: Option<String>) -> Self {
+        CallAnswer { call_id: call.call_id.clone(), yes, message, remember: None }
     }
 }
 
 impl StepAnswers {
-    fn all(question: &Question, by: impl Into<SmolStr>, yes: bool, words: Option<&str>) -> Self {
+    fn all(question: &Question, by: impl Into<SmolStr>, yes: bool, message: Option<&str>) -> Self {
         let calls = question.calls.iter();
-        let decision = |call: &QuestionCall| CallAnswer::new(call, yes, words.map(str::to_owned));
+        let decision = |call: &QuestionCall| CallAnswer::new(call, yes, message.map(str::to_owned));
         StepAnswers { by: by.into(), decisions: calls.map(decision).collect() }
     }
 }
@@ -121,31 +120,31 @@ async fn collect_answers(
     question: &Arc<Question>,
     decisions: &[CallDecision],
 ) -> Result<StepAnswers, StoreError> {
-    let decided = step_cx.fire_stored::<PermissionAsk>(|| Question::clone(question)).await?;
-    if let Some(decided) = decided {
-        if let Some((meta, Admission::Block(reason))) = decided.strictest() {
+    let outcome = step_cx.fire_stored::<PermissionAsk>(|| Question::clone(question)).await?;
+    if let Some(outcome) = outcome {
+        if let Some((meta, Admission::Block(reason))) = outcome.strictest() {
             return Ok(StepAnswers::all(question, meta.name.clone(), false, Some(reason)));
         }
-        let open = decisions
+        let hook_may_answer = decisions
             .iter()
             .all(|decision| !matches!(decision.state, CallState::Ask { open: false, .. }));
-        if open
-            && let Some(answers) = hook_answers(question, &decided, &step_cx.agent().generation())
+        if hook_may_answer
+            && let Some(answers) = hook_answers(question, &outcome, &step_cx.agent().generation())
         {
             return Ok(answers);
         }
     }
     let ui = step_cx.agent().ui().clone();
     if !ui.present() {
-        return Ok(StepAnswers::all(question, NOBODY, false, Some("nobody is there to be asked")));
+        return Ok(StepAnswers::all(question, NOBODY, false, Some("no person can be asked")));
     }
     let cancel = step_cx.cx.run.cancel.clone();
     Ok(tokio::select! {
         biased;
         () = cancel.cancelled() => StepAnswers::all(question, NOBODY, false, Some("the run was aborted")),
-        answered = ui.ask(question.clone()) => person_answers(question, answered),
+        answer = ui.ask(question.clone()) => person_answers(question, answer),
         () = tokio::time::sleep(question.limit) => {
-            StepAnswers::all(question, NOBODY, false, Some("nobody answered in time"))
+            StepAnswers::all(question, NOBODY, false, Some("no answer came in time"))
         }
     })
 }
@@ -153,12 +152,13 @@ async fn collect_answers(
 /// The strictest answer of the hooks that may still answer.
 fn hook_answers(
     question: &Question,
-    decided: &PointOutcome<PermissionAsk>,
+    outcome: &PointOutcome<PermissionAsk>,
     newest: &Generation,
 ) -> Option<StepAnswers> {
-    let may = &newest.chain::<PermissionAsk>().answers;
-    let still = |meta: &HandlerMeta| may.iter().any(|bound| bound.meta.id == meta.id);
-    let answers = decided.answers.iter().rev().filter(|(meta, _)| still(meta));
+    let current_answers = &newest.chain::<PermissionAsk>().answers;
+    let may_still_answer =
+        |meta: &HandlerMeta| current_answers.iter().any(|bound| bound.meta.id == meta.id);
+    let answers = outcome.answers.iter().rev().filter(|(meta, _)| may_still_answer(meta));
     let (meta, answer) = answers.max_by_key(|(_, answer)| answer.rank())?;
     let by = format_smolstr!("hook {}", meta.name);
     match answer {
@@ -170,17 +170,17 @@ fn hook_answers(
 
 /// Reads a person's answer. It counts only for the question that it names, and for calls as they were
 /// shown.
-fn person_answers(question: &Question, answered: Option<QuestionAnswer>) -> StepAnswers {
-    let Some(answered) = answered else {
+fn person_answers(question: &Question, answer: Option<QuestionAnswer>) -> StepAnswers {
+    let Some(answer) = answer else {
         return StepAnswers::all(question, NOBODY, false, Some("there was no answer"));
     };
-    if answered.question != question.id {
-        let words = Some("the answer was to another question");
-        return StepAnswers::all(question, answered.by, false, words);
+    if answer.question != question.id {
+        let message = Some("the answer was to another question");
+        return StepAnswers::all(question, answer.by, false, message);
     }
     let decision = |call: &QuestionCall| {
-        let said = answered.decisions.iter().find(|(digest, _)| *digest == call.digest);
-        match said {
+        let approval = answer.decisions.iter().find(|(digest, _)| *digest == call.digest);
+        match approval {
             Some((_, CallApproval::Yes)) => CallAnswer::new(call, true, None),
             Some((_, CallApproval::YesForSession(rules))) => {
                 let remember = Some((ApprovalScope::Session, rules.clone()));
@@ -190,28 +190,30 @@ fn person_answers(question: &Question, answered: Option<QuestionAnswer>) -> Step
                 let remember = Some((ApprovalScope::Always, rules.clone()));
                 CallAnswer { remember, ..CallAnswer::new(call, true, None) }
             }
-            Some((_, CallApproval::No(words))) => CallAnswer::new(call, false, words.clone()),
+            Some((_, CallApproval::No(message))) => CallAnswer::new(call, false, message.clone()),
             None => CallAnswer::new(call, false, None),
         }
     };
     let decisions = question.calls.iter().map(decision).collect();
-    StepAnswers { by: answered.by.clone(), decisions }
+    StepAnswers { by: answer.by.clone(), decisions }
 }
 
 /// Remembers an approval that holds for longer than its call. It counts only if its rules would have
 /// answered this question: no rule replaces a gate, an ask rule or the kernel.
-fn remember_approval(step_cx: &StepCx, decision: &CallDecision, given: &mut CallAnswer) {
-    let Some((lasting, texts)) = given.remember.take() else { return };
+fn remember_approval(step_cx: &StepCx, decision: &CallDecision, answer: &mut CallAnswer) {
+    let Some((scope, texts)) = answer.remember.take() else { return };
     let rules = texts.iter().map(|text| Rule::parse(RuleKind::Allow, text));
     let Ok(rules) = rules.collect::<Result<Vec<_>, _>>() else { return };
     let session = step_cx.cx.root_session();
     let approvals = session.approvals();
-    let asked = policy_input(step_cx, decision, &approvals);
-    if !is_open(decision) || !offer::would_pass(&step_cx.generation().policy, &asked, &rules) {
+    let policy_input = policy_input(step_cx, decision, &approvals);
+    if !is_open(decision)
+        || !suggest::would_pass(&step_cx.generation().policy, &policy_input, &rules)
+    {
         return;
     }
-    let shown = texts.join(", ");
-    let how = match lasting {
+    let rule_list = texts.join(", ");
+    let duration = match scope {
         ApprovalScope::Session => {
             session.approve(rules);
             "for this session"
@@ -225,7 +227,7 @@ fn remember_approval(step_cx: &StepCx, decision: &CallDecision, given: &mut Call
             "from now on"
         }
     };
-    given.words = Some(format!("and {shown} {how}"));
+    answer.message = Some(format!("and {rule_list} {duration}"));
 }
 
 fn policy_input<'a>(
@@ -237,30 +239,30 @@ fn policy_input<'a>(
     PolicyInput { tool, input: &decision.input, facts: &decision.facts, workspace, approvals }
 }
 
-/// True if only mode or zone ask.
+/// True if only the mode or the zone asks, so that a hook or a rule may answer.
 fn is_open(decision: &CallDecision) -> bool {
     matches!(decision.state, CallState::Ask { open: true, .. })
 }
 
-/// Refuses a call. Without an answer, the reason also names what there was to ask about.
-fn refuse(decision: &mut CallDecision, asks: &[AskReason], by: &SmolStr, words: Option<&str>) {
+/// Refuses a call. If no person answered, the reason also contains the reasons for the question.
+fn refuse(decision: &mut CallDecision, asks: &[AskReason], by: &SmolStr, message: Option<&str>) {
     let name = &decision.call.name;
     let reasons = asks.iter().map(|ask| ask.reason.as_str()).collect::<Vec<_>>().join("; ");
-    let words = match words {
-        Some(words) if by == NOBODY => Some(format!("{reasons}, and {words}")),
-        words => words.map(str::to_owned),
+    let message = match message {
+        Some(message) if by == NOBODY => Some(format!("{reasons}, and {message}")),
+        message => message.map(str::to_owned),
     };
-    let because = words.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
-    let told = format!("Permission denied for `{name}`{because}. Do not retry this exact call.");
-    let reason = words.unwrap_or_else(|| "the answer was no".to_owned());
-    decision.refuse(by.clone(), ToolErrorKind::Denied, reason, told);
+    let suffix = message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+    let result = format!("Permission denied for `{name}`{suffix}. Do not retry this exact call.");
+    let reason = message.unwrap_or_else(|| "the answer was no".to_owned());
+    decision.refuse(by.clone(), ToolErrorKind::Denied, reason, result);
 }
 
-fn asked_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCall> {
+fn question_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCall> {
     let CallState::Ask { asks, .. } = &decision.state else { return None };
     let approvals = step_cx.cx.root_session().approvals();
     let offer = match is_open(decision) {
-        true => offer::suggest_rules(
+        true => suggest::suggest_rules(
             &step_cx.generation().policy,
             &policy_input(step_cx, decision, &approvals),
         ),
@@ -278,7 +280,7 @@ fn asked_call(step_cx: &StepCx, decision: &CallDecision) -> Option<QuestionCall>
     })
 }
 
-/// A check that tells if a rule would answer this question, under the current policy.
+/// A check of whether a rule would answer this question, under the current policy.
 fn rule_check(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
     if !is_open(decision) {
         return RuleCheck::default();
@@ -289,8 +291,9 @@ fn rule_check(step_cx: &StepCx, decision: &CallDecision) -> RuleCheck {
     let approvals = step_cx.cx.root_session().approvals();
     RuleCheck::new(move |rule| {
         let (input, facts, workspace) = (&input, &facts, &workspace);
-        let asked = PolicyInput { tool: &tool, input, facts, workspace, approvals: &approvals };
-        offer::would_pass(&generation.policy, &asked, std::slice::from_ref(rule))
+        let policy_input =
+            PolicyInput { tool: &tool, input, facts, workspace, approvals: &approvals };
+        suggest::would_pass(&generation.policy, &policy_input, std::slice::from_ref(rule))
     })
 }
 
@@ -358,6 +361,6 @@ fn store_answers(
 }
 
 fn answer_rows(answers: &StepAnswers) -> Vec<(SmolStr, bool, Option<String>)> {
-    let given = answers.decisions.iter();
-    given.map(|given| (given.call_id.clone(), given.yes, given.words.clone())).collect()
+    let decisions = answers.decisions.iter();
+    decisions.map(|answer| (answer.call_id.clone(), answer.yes, answer.message.clone())).collect()
 }

@@ -1,6 +1,6 @@
 //! The loop of a run. [`RunLoop::run_to_exit`] is its body: prompt, then request, tools, request, and so
-//! on, until the model stops, a limit is reached or the run is aborted. The loop has one entrance and one
-//! exit.
+//! on. It ends when the model stops, a limit is reached or the run is aborted. The loop has one entrance
+//! and one exit.
 
 use std::{
     future::Future,
@@ -61,31 +61,31 @@ pub(crate) enum RunInput {
 #[expect(clippy::manual_async_fn, reason = "an `async fn` would keep each argument twice")]
 pub(crate) fn run(
     session: Session,
-    mut begin: RunInput,
+    mut input: RunInput,
     cancel: CancellationToken,
     id: Arc<OnceLock<SmolStr>>,
 ) -> impl Future<Output = Reply> + Send + 'static {
     async move {
-        if let RunInput::Prompt(input) = &mut begin
-            && prompt::may_be_command(input)
-            && let Err(reply) = Box::pin(prompt::run_command(&session, input, &cancel)).await
+        if let RunInput::Prompt(prompt) = &mut input
+            && prompt::may_be_command(prompt)
+            && let Err(reply) = Box::pin(prompt::run_command(&session, prompt, &cancel)).await
         {
             return reply;
         }
-        let _turn = session.shared.run_lock.lock().await;
+        let _lock = session.shared.run_lock.lock().await;
         // Boxed, so that the future of a run stays small enough for the fast path of the allocator.
-        let mut turn = Box::new(RunLoop::new(&session, begin, cancel));
-        id.get_or_init(|| turn.step_cx.run_id().clone());
+        let mut run_loop = Box::new(RunLoop::new(&session, input, cancel));
+        id.get_or_init(|| run_loop.step_cx.run_id().clone());
         // A panic in a model, a store or a ui ends the run; it does not leave the run open.
-        let exit = match AssertUnwindSafe(turn.run_to_exit()).catch_unwind().await {
+        let exit = match AssertUnwindSafe(run_loop.run_to_exit()).catch_unwind().await {
             Ok(Ok(never)) => match never {},
             Ok(Err(exit)) => exit,
             Err(panic) => {
-                let words = format!("something panicked: {}", panic_message(&*panic));
-                RunExit::coded(EndReason::Error, "panic", words)
+                let message = format!("the run panicked: {}", panic_message(&*panic));
+                RunExit::coded(EndReason::Error, "panic", message)
             }
         };
-        turn.end(exit).await
+        run_loop.end(exit).await
     }
 }
 
@@ -112,13 +112,13 @@ pub(crate) struct RunLoop {
 #[derive(Debug)]
 pub(crate) struct RunExit {
     pub(crate) reason: EndReason,
-    pub(crate) failed: Option<RunFailure>,
+    pub(crate) failure: Option<RunFailure>,
 }
 
 impl RunLoop {
     /// Executes the loop.
     async fn run_to_exit(&mut self) -> Result<NoReturn, RunExit> {
-        let mut patience = StallCounts::default();
+        let mut stalls = StallCounts::default();
         let mut calls = self.start().await?;
         loop {
             if calls.is_empty() {
@@ -127,11 +127,11 @@ impl RunLoop {
                 let reply = self.request().await?;
                 calls = calls_of(&reply);
                 if calls.is_empty() {
-                    self.stop_or_go_on(&reply, &mut patience).await?;
+                    self.stop_or_continue(&reply, &mut stalls).await?;
                     continue;
                 }
             }
-            patience = StallCounts::default();
+            stalls = StallCounts::default();
             let (calls, resumed) = (std::mem::take(&mut calls), self.resumed.take());
             Box::pin(pipeline::run_step(&self.step_cx, calls, resumed)).await?;
         }
@@ -178,7 +178,7 @@ impl RunLoop {
     async fn next_step(&mut self) -> Result<(), RunExit> {
         self.step = self.step.saturating_add(1);
         self.step_cx.cx.run.set_step(self.step);
-        let (settled, steering) = {
+        let (added, steering) = {
             let mut state = self.step_cx.state();
             (state.add_pending_entries(), state.take_steering())
         };
@@ -186,14 +186,14 @@ impl RunLoop {
             self.step_cx = self.step_cx.with_newest_view();
         }
         self.models = self.step_cx.session().models();
-        let is_left = |model: &&Arc<dyn Model>| !self.given_up.contains(model.name());
-        if !self.given_up.is_empty() && self.models.iter().any(|model| is_left(&model)) {
-            self.models = self.models.iter().filter(is_left).cloned().collect();
+        let is_usable = |model: &&Arc<dyn Model>| !self.given_up.contains(model.name());
+        if !self.given_up.is_empty() && self.models.iter().any(|model| is_usable(&model)) {
+            self.models = self.models.iter().filter(is_usable).cloned().collect();
         }
-        if let Some(news) = self.step_cx.session().take_listing_changes(&self.step_cx.view) {
-            self.step_cx.session().shared.notes.push_from_runtime(news);
+        if let Some(text) = self.step_cx.session().take_listing_changes(&self.step_cx.view) {
+            self.step_cx.session().shared.notes.push_from_runtime(text);
         }
-        for entry in settled {
+        for entry in added {
             self.step_cx.commit_and_emit(|| EventKind::Message { entry })?;
         }
         for content in steering {
@@ -208,34 +208,34 @@ impl RunLoop {
             return Err(RunExit::aborted());
         }
         if max_steps.is_some_and(|max| self.step >= max) {
-            let message = format!("the run took as many steps as it may: {}", self.step);
+            let message = format!("the run reached its limit of {} steps", self.step);
             return Err(RunExit::failed(EndReason::MaxTurns, message));
         }
         match budget::exhaustion_reason(&self.step_cx.cx) {
-            Some(why) => Err(RunExit::failed(EndReason::BudgetExceeded, why)),
+            Some(reason) => Err(RunExit::failed(EndReason::BudgetExceeded, reason)),
             None => Ok(()),
         }
     }
 
     /// Decides after a reply without calls: the model is done, was cut off, or must continue.
-    async fn stop_or_go_on(
+    async fn stop_or_continue(
         &mut self,
         reply: &Entry,
-        patience: &mut StallCounts,
+        stalls: &mut StallCounts,
     ) -> Result<(), RunExit> {
         let Some(Message::Assistant(reply)) = reply.message() else { return Ok(()) };
         match reply.stop_reason {
             StopReason::Refusal => return Err(RunExit::plain(EndReason::Refusal)),
             StopReason::Aborted => return Err(RunExit::aborted()),
-            StopReason::MaxTokens if patience.cut_offs < MAX_CUT_OFFS => {
-                patience.cut_offs += 1;
+            StopReason::MaxTokens if stalls.cut_offs < MAX_CUT_OFFS => {
+                stalls.cut_offs += 1;
                 for call in reply.calls() {
-                    let words = "Not run: the reply reached its length limit; send complete \
+                    let message = "Not run: the reply reached its length limit; send complete \
                                  arguments, smaller if they were cut off.";
-                    self.step_cx.close_call(call, ToolErrorKind::InvalidArgs, words);
+                    self.step_cx.close_call(call, ToolErrorKind::InvalidArgs, message);
                 }
-                let words = "Your reply was cut off at its length limit. Go on where it stopped.";
-                self.add_runtime_note(words.into());
+                let note = "Your reply was cut off at its length limit. Continue where it stopped.";
+                self.add_runtime_note(note.into());
                 return Ok(());
             }
             StopReason::MaxTokens => {
@@ -247,15 +247,18 @@ impl RunLoop {
         if self.step_cx.state().has_steering() {
             return Ok(());
         }
-        let gone_on = patience.continuations;
+        let gone_on = stalls.continuations;
         let sent_on = self.continuation_count;
-        let text = || TurnEndEvent { text: reply.text(), gone_on, sent_on };
-        let decided = self.step_cx.fire_stored::<TurnEnd>(text).await?;
-        match decided.as_ref().and_then(PointOutcome::strictest) {
-            Some((meta, TurnEndVerdict::GoOn(why))) if gone_on < MAX_CONTINUATIONS => {
-                patience.continuations += 1;
+        let event = || TurnEndEvent { text: reply.text(), gone_on, sent_on };
+        let outcome = self.step_cx.fire_stored::<TurnEnd>(event).await?;
+        match outcome.as_ref().and_then(PointOutcome::strictest) {
+            Some((meta, TurnEndVerdict::GoOn(reason))) if gone_on < MAX_CONTINUATIONS => {
+                stalls.continuations += 1;
                 self.continuation_count += 1;
-                self.add_runtime_note(format!("Hook \"{}\" asks you to go on: {why}", meta.name));
+                self.add_runtime_note(format!(
+                    "Hook \"{}\" asks you to continue: {reason}",
+                    meta.name
+                ));
                 Ok(())
             }
             _ if self.step_cx.is_cancelled() => Err(RunExit::aborted()),
@@ -268,15 +271,15 @@ impl RunLoop {
     /// Ends the run. This is the single exit.
     async fn end(mut self: Box<Self>, mut exit: RunExit) -> Reply {
         let is_aborted = exit.reason == EndReason::Aborted;
-        if let (true, Some(why)) = (is_aborted, self.step_cx.state().end_reason()) {
-            exit = RunExit::failed(EndReason::Blocked, why);
+        if let (true, Some(reason)) = (is_aborted, self.step_cx.state().end_reason()) {
+            exit = RunExit::failed(EndReason::Blocked, reason);
         }
         // Every call gets a result, whatever happened.
         pipeline::close_open_calls(&self.step_cx);
         let (run, at) = (self.step_cx.run_id().clone(), Timestamp::now());
         let Spending { usage, cost, .. } = self.step_cx.cx.run.budget.spent();
-        let gone = self.step_cx.state().take_unused_models();
-        drop(gone);
+        let unused = self.step_cx.state().take_unused_models();
+        drop(unused);
         let (reason, steps) = (exit.reason, self.step);
         let stored = self.step_cx.state().finish_run(|| Record::RunEnd {
             run,
@@ -287,14 +290,14 @@ impl RunLoop {
             cost,
         });
         match stored {
-            Ok(settled) => {
-                let told = settled.into_iter().map(|entry| EventKind::Message { entry });
-                told.for_each(|event| self.step_cx.emit(event));
+            Ok(added) => {
+                let events = added.into_iter().map(|entry| EventKind::Message { entry });
+                events.for_each(|event| self.step_cx.emit(event));
             }
             Err(error) => exit = RunExit::from(error),
         }
         let reason = exit.reason;
-        self.report_end(reason, exit.failed.as_ref()).await;
+        self.report_end(reason, exit.failure.as_ref()).await;
         self.send_late_steering(is_aborted);
         self.step_cx.cx.run.end();
         Reply {
@@ -303,7 +306,7 @@ impl RunLoop {
             messages: std::mem::take(&mut self.replies),
             status: None,
             reason,
-            error: exit.failed,
+            error: exit.failure,
             steps,
             usage,
             cost_usd: cost,
@@ -321,19 +324,19 @@ impl RunLoop {
         }
     }
 
-    /// Reports the end, even if nothing can be stored any more. Hooks are told only if they were told of
-    /// the start.
-    async fn report_end(&mut self, reason: EndReason, failed: Option<&RunFailure>) {
+    /// Reports the end, even if nothing can be stored any more. Hooks are notified of the end only if they
+    /// were notified of the start.
+    async fn report_end(&mut self, reason: EndReason, failure: Option<&RunFailure>) {
         let step_cx = &self.step_cx;
-        let heard = step_cx.has_listeners();
         let points = [Error::ID, SessionEnd::ID];
-        if !heard && !points.iter().any(|point| step_cx.generation().has(*point)) {
+        if !step_cx.has_listeners() && !points.iter().any(|point| step_cx.generation().has(*point))
+        {
             return;
         }
-        if let Some(failed) = failed {
-            step_cx.emit(EventKind::Error(failed.clone()));
+        if let Some(failure) = failure {
+            step_cx.emit(EventKind::Error(failure.clone()));
             if self.started {
-                step_cx.fire::<Error>(|| failed.clone()).await;
+                step_cx.fire::<Error>(|| failure.clone()).await;
             }
         }
         if self.started {
@@ -366,8 +369,8 @@ fn calls_of(reply: &Entry) -> Vec<ToolCall> {
 enum NoReturn {}
 
 impl RunLoop {
-    fn new(session: &Session, begin: RunInput, cancel: CancellationToken) -> Self {
-        let run_id = match &begin {
+    fn new(session: &Session, input: RunInput, cancel: CancellationToken) -> Self {
+        let run_id = match &input {
             RunInput::Resume(interrupted) => interrupted.run.clone(),
             RunInput::Prompt(_) => session.next_run_id(),
         };
@@ -375,10 +378,9 @@ impl RunLoop {
         let models = session.models();
         let step_cx = StepCx::of(&session.cx(run_id, cancel));
         step_cx.forward_events_to_hooks();
-        let input = Some(begin);
         RunLoop {
             step_cx,
-            input,
+            input: Some(input),
             models,
             given_up: vec![],
             step: 0,
@@ -389,26 +391,26 @@ impl RunLoop {
         }
     }
 
-    /// Closes the open parts of an earlier run: a question that waited for its answer, and calls whose
-    /// results are on another branch after a move of the leaf.
+    /// Closes the open parts of an earlier run: a question without an answer, and calls without a result on
+    /// this branch. The leaf may have moved away from their results.
     async fn close_earlier_run(&mut self) -> Result<(), StoreError> {
-        let (pending, open) = {
+        let (interrupted, open) = {
             let mut state = self.step_cx.state();
             state.check_writable()?;
-            let pending = state.interrupted.take();
-            if let Some(interrupted) = &pending {
-                state.close_interrupted(interrupted);
+            let interrupted = state.interrupted.take();
+            if let Some(run) = &interrupted {
+                state.close_interrupted(run);
                 state.commit()?;
             }
-            (pending, state.open_calls())
+            (interrupted, state.open_calls())
         };
-        if let Some(interrupted) = pending {
-            let crashed = || SessionEndEvent { reason: EndReason::Crashed };
-            self.step_cx.session().step_cx(interrupted.run).fire::<SessionEnd>(crashed).await;
+        if let Some(interrupted) = interrupted {
+            let event = || SessionEndEvent { reason: EndReason::Crashed };
+            self.step_cx.session().step_cx(interrupted.run).fire::<SessionEnd>(event).await;
         }
         for call in open {
-            let words = "The result of this call is not on this branch of the session.";
-            self.step_cx.close_call(&call, ToolErrorKind::Unavailable, words);
+            let message = "The result of this call is not on this branch of the session.";
+            self.step_cx.close_call(&call, ToolErrorKind::Unavailable, message);
         }
         Ok(())
     }
@@ -416,8 +418,8 @@ impl RunLoop {
     /// Resumes the calls of an interrupted step: those of the question continue, the others are closed.
     fn resume_calls(&mut self, interrupted: &InterruptedRun) -> Result<Vec<ToolCall>, RunExit> {
         let open = self.step_cx.state().open_calls();
-        let asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
-        if Timestamp::now() >= interrupted.deadline || !open.iter().any(asked) {
+        let is_asked = |call: &ToolCall| interrupted.asked.contains(&call.id);
+        if Timestamp::now() >= interrupted.deadline || !open.iter().any(is_asked) {
             return Err(RunExit::aborted());
         }
         self.resumed = Some(interrupted.asked.clone());
@@ -428,8 +430,8 @@ impl RunLoop {
         self.step_cx.agent()
     }
 
-    fn add_runtime_note(&self, words: String) {
-        self.step_cx.session().shared.notes.push_from_runtime(words);
+    fn add_runtime_note(&self, text: String) {
+        self.step_cx.session().shared.notes.push_from_runtime(text);
     }
 }
 
@@ -448,7 +450,7 @@ impl Session {
 
 impl RunExit {
     pub(crate) fn plain(reason: EndReason) -> Self {
-        RunExit { reason, failed: None }
+        RunExit { reason, failure: None }
     }
 
     pub(crate) fn aborted() -> Self {
@@ -460,8 +462,8 @@ impl RunExit {
     }
 
     pub(crate) fn coded(reason: EndReason, code: &str, message: impl Into<String>) -> Self {
-        let failed = RunFailure { code: code.into(), message: message.into() };
-        RunExit { reason, failed: Some(failed) }
+        let failure = RunFailure { code: code.into(), message: message.into() };
+        RunExit { reason, failure: Some(failure) }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::{
     model::{Model, ModelError, ModelErrorKind, Request},
     run::{
         agent_loop::{RunExit, RunLoop},
-        compaction as compact,
+        compaction::{self, CompactionCause},
         request::{OverflowPolicy, RetryPlan, StreamEnd, StreamReader},
     },
 };
@@ -39,17 +39,17 @@ use crate::{
 impl RunLoop {
     /// Gets the next reply of the model and stores it.
     pub(crate) async fn request(&mut self) -> Result<Arc<Entry>, RunExit> {
-        if let Some(cause) = compact::find_due_compaction(&self.step_cx, &self.models[0]) {
-            Box::pin(compact::before_request(&self.step_cx, cause)).await?;
+        if let Some(cause) = compaction::find_due_compaction(&self.step_cx, &self.models[0]) {
+            Box::pin(compaction::compact_before_request(&self.step_cx, cause)).await?;
         }
         let mut error = match self.ask(OverflowPolicy::ReturnError).await? {
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };
         if error.kind == ModelErrorKind::ContextOverflow
-            && Box::pin(compact::before_request(
+            && Box::pin(compaction::compact_before_request(
                 &self.step_cx,
-                compact::CompactionCause::overflow(),
+                CompactionCause::overflow(),
             ))
             .await?
         {
@@ -65,16 +65,15 @@ impl RunLoop {
         &mut self,
         overflow: OverflowPolicy,
     ) -> Result<Result<Arc<Entry>, ModelError>, RunExit> {
-        let mut tries =
-            RetryPlan::new(self.models.clone(), self.step_cx.agent().limits(), overflow);
+        let mut plan = RetryPlan::new(self.models.clone(), self.step_cx.agent().limits(), overflow);
         loop {
-            match self.attempt(&tries).await? {
+            match self.attempt(&plan).await? {
                 Ok(reply) => {
-                    self.given_up.extend(tries.given_up().cloned());
+                    self.given_up.extend(plan.given_up().cloned());
                     return Ok(Ok(reply));
                 }
-                Err(error) => match tries.plan_retry(error) {
-                    Ok(wait) => Box::pin(self.step_cx.wait_before_retry(&mut tries, wait)).await?,
+                Err(error) => match plan.plan_retry(error) {
+                    Ok(wait) => Box::pin(self.step_cx.wait_before_retry(&mut plan, wait)).await?,
                     Err(error) => return Ok(Err(error)),
                 },
             }
@@ -84,27 +83,27 @@ impl RunLoop {
     /// Makes one attempt. The outer error ends the run; the inner error is the provider's.
     async fn attempt(
         &mut self,
-        tries: &RetryPlan,
+        plan: &RetryPlan,
     ) -> Result<Result<Arc<Entry>, ModelError>, RunExit> {
-        let (model, attempt) = (tries.model(), tries.number);
+        let (model, attempt) = (plan.model(), plan.number);
         let step_cx = &self.step_cx;
-        let BuiltContext { mut messages, transforms: shaped } = step_cx.build_context().await?;
+        let BuiltContext { mut messages, transforms } = step_cx.build_context().await?;
         let message_count = messages.len();
         let name = || model.name().clone();
         let pre = || ModelPreEvent { model: name(), message_count, attempt };
         step_cx.fire_stored::<ModelPre>(pre).await?;
         // No hook runs while the slot is held: a hook that asks a model would wait for its own run.
-        let leave = step_cx.acquire_slot(model).await?;
+        let slot = step_cx.acquire_slot(model).await?;
         let notes = self.render_notes();
         if let Some(notes) = &notes {
             messages.push(notes.message.clone());
         }
-        let is_told = step_cx.has_reply_observers();
-        let (thinking, limited) = {
+        let is_observed = step_cx.has_reply_observers();
+        let (thinking, tool_limit) = {
             // The prompt and everything before it is stored before a paid request is sent.
             let mut state = step_cx.state();
             state.commit()?;
-            if !is_told {
+            if !is_observed {
                 state.clear_request_log();
             }
             (state.overrides().thinking, state.overrides().active_tools.clone())
@@ -117,30 +116,31 @@ impl RunLoop {
             thinking,
             max_tokens: None,
         };
-        let sent = is_told.then(|| {
-            Box::new(AnsweredRequest::new(model, request.clone(), &step_cx.view, limited, shaped))
+        let sent = is_observed.then(|| {
+            let view = &step_cx.view;
+            Box::new(AnsweredRequest::new(model, request.clone(), view, tool_limit, transforms))
         });
-        let mut hearing = StreamReader::new(step_cx.has_listeners().then_some(step_cx));
-        match hearing.listen(model.stream(request), &step_cx.cx.run.cancel).await {
+        let mut reader = StreamReader::new(step_cx.has_listeners().then_some(step_cx));
+        match reader.read_to_end(model.stream(request), &step_cx.cx.run.cancel).await {
             StreamEnd::Failed(error) => {
-                hearing.book_broken(leave, model);
+                reader.book_partial_usage(slot, model);
                 return Ok(Err(error));
             }
             StreamEnd::Cancelled => {
-                hearing.book_broken(leave, model);
-                let parts = hearing.parts;
+                reader.book_partial_usage(slot, model);
+                let parts = reader.parts;
                 return Err(self.store_partial_reply(model, parts));
             }
             StreamEnd::Whole => {}
         }
-        let reply = hearing.reply(model, step_cx);
+        let reply = reader.reply(model, step_cx);
         let cost = budget::cost_of(model, &reply.usage);
-        leave.settle(reply.usage, cost);
+        slot.settle(reply.usage, cost);
         self.acknowledge(notes)?;
         let entry = self.store_reply(reply)?;
-        let broken = sent.and_then(|sent| self.remember_request(*sent, model));
+        let cache_break = sent.and_then(|sent| self.remember_request(*sent, model));
         if let Some(Message::Assistant(reply)) = entry.message() {
-            self.step_cx.report_reply(reply, cost, broken).await?;
+            self.step_cx.report_reply(reply, cost, cache_break).await?;
         }
         Ok(Ok(entry))
     }
@@ -152,21 +152,21 @@ impl RunLoop {
         model: &Arc<dyn Model>,
     ) -> Option<CacheBreak> {
         let before = self.step_cx.state().overrides_mut().request_log.take(sent.model());
-        let broken = before.and_then(|before| sent.find_cache_break(&before, model));
+        let cache_break = before.and_then(|before| sent.find_cache_break(&before, model));
         self.step_cx.state().overrides_mut().request_log.remember(sent);
-        broken
+        cache_break
     }
 
     /// Renders the waiting notes as the next message. They stay in the queue.
     fn render_notes(&self) -> Option<Box<RenderedNotes>> {
-        let waiting = self.step_cx.session().shared.notes.pending_notes();
-        if waiting.is_empty() {
+        let pending = self.step_cx.session().shared.notes.pending_notes();
+        if pending.is_empty() {
             return None;
         }
-        let (text, sent) = notes::render(&waiting, |id| self.step_cx.generation().meta(id));
+        let (text, sent) = notes::render(&pending, |id| self.step_cx.generation().meta(id));
         let message =
             Message::User(UserMessage::marked(Content::Text(text), UserMessageKind::Note));
-        Some(Box::new(RenderedNotes { message, sent, count: waiting.len() }))
+        Some(Box::new(RenderedNotes { message, sent, count: pending.len() }))
     }
 
     /// Removes delivered notes from the queue and adds them to the history where they were sent.
@@ -194,9 +194,9 @@ impl RunLoop {
         model: &Arc<dyn Model>,
         parts: Vec<AssistantPart>,
     ) -> RunExit {
-        let said =
+        let is_text =
             |part: &AssistantPart| matches!(part, AssistantPart::Text(text) if !text.is_empty());
-        let parts: Vec<_> = parts.into_iter().filter(said).collect();
+        let parts: Vec<_> = parts.into_iter().filter(is_text).collect();
         if !parts.is_empty() {
             let reply = AssistantMessage {
                 parts,
@@ -223,18 +223,22 @@ impl StepCx {
     pub(crate) async fn build_context(&self) -> Result<BuiltContext, RunExit> {
         let messages = self.state().tree.messages().clone();
         let event = || ContextEvent::new(messages.clone(), self.session().clone());
-        let Some(decided) = self.fire_stored::<Context>(event).await? else {
+        let Some(outcome) = self.fire_stored::<Context>(event).await? else {
             return Ok(BuiltContext { messages, transforms: vec![] });
         };
-        if let Some((meta, ChainStop::Block(reason))) = &decided.stop {
+        if let Some((meta, ChainStop::Block(reason))) = &outcome.stop {
             if self.is_cancelled() {
                 return Err(RunExit::aborted());
             }
             let message = format!("hook \"{}\" failed to build the context: {reason}", meta.name);
             return Err(RunExit::coded(EndReason::Error, "context", message));
         }
-        let shaped = decided.replaced.iter();
-        let shaped = shaped.map(|(meta, before)| (meta.name.clone(), before.messages.clone()));
-        Ok(BuiltContext { messages: decided.event.messages.clone(), transforms: shaped.collect() })
+        let transforms = outcome.replaced.iter();
+        let transforms =
+            transforms.map(|(meta, before)| (meta.name.clone(), before.messages.clone()));
+        Ok(BuiltContext {
+            messages: outcome.event.messages.clone(),
+            transforms: transforms.collect(),
+        })
     }
 }

@@ -24,11 +24,11 @@ impl Session {
         name: &str,
         args_raw: &str,
     ) -> Option<Result<CommandResult, HandlerFailure>> {
-        let face = self.agent.view();
-        let (owner, command) = face.command(name)?;
+        let view = self.agent.view();
+        let (owner, command) = view.command(name)?;
         let cancel = self.agent.new_cancel();
-        let given = CommandArgs { owner, args_raw: args_raw.into(), attachments: vec![] };
-        Some(invoke(self, command, given, &cancel).await)
+        let args = CommandArgs { owner, args_raw: args_raw.into(), attachments: vec![] };
+        Some(invoke(self, command, args, &cancel).await)
     }
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn find_leading_command(
         },
     };
     let leading = leading_command(text)?;
-    let face = session.agent.view();
-    let (owner, command) = face.command(leading.name)?;
+    let view = session.agent.view();
+    let (owner, command) = view.command(leading.name)?;
     let args_raw = leading.args_raw.to_owned();
     Some((command.clone(), CommandArgs { owner, args_raw, attachments: attachments.to_vec() }))
 }
@@ -65,14 +65,14 @@ pub(crate) async fn invoke(
     CommandArgs { owner, args_raw, attachments }: CommandArgs,
     cancel: &CancellationToken,
 ) -> Result<CommandResult, HandlerFailure> {
-    let _turn = session.shared.run_lock.try_lock();
+    let _lock = session.shared.run_lock.try_lock();
     let step_cx = StepCx::of(&session.cx(SmolStr::default(), cancel.clone()));
-    let speaker = NoteAuthor::called("command", &command.name, owner);
-    let controls = step_cx.cx.with_author(speaker).controls();
+    let author = NoteAuthor::called("command", &command.name, owner);
+    let controls = step_cx.cx.with_author(author).controls();
     let name = command.name.clone();
     let args = split_args(&args_raw);
-    let told = CommandCx { name: name.clone(), args, args_raw, attachments, controls };
-    let result = command.function.call(told, cancel).await;
+    let command_cx = CommandCx { name: name.clone(), args, args_raw, attachments, controls };
+    let result = command.function.call(command_cx, cancel).await;
     step_cx.cx.run.end();
     let result = result?;
     let status = match &result {

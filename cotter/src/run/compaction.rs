@@ -60,8 +60,8 @@ pub(crate) struct CompactionCause {
 
 impl CompactionCause {
     /// A compaction that was asked for, with or without instructions.
-    pub(crate) fn forced(words: &str) -> Self {
-        CompactionCause { trigger: FORCED, instructions: words.trim().to_owned() }
+    pub(crate) fn forced(instructions: &str) -> Self {
+        CompactionCause { trigger: FORCED, instructions: instructions.trim().to_owned() }
     }
 
     /// A compaction after a request that did not fit.
@@ -75,8 +75,8 @@ pub(crate) fn find_due_compaction(
     step_cx: &StepCx,
     model: &Arc<dyn Model>,
 ) -> Option<CompactionCause> {
-    if let Some(words) = step_cx.state().take_compact_request() {
-        return Some(CompactionCause::forced(&words));
+    if let Some(instructions) = step_cx.state().take_compact_request() {
+        return Some(CompactionCause::forced(&instructions));
     }
     is_window_nearly_full(step_cx, model)
         .then(|| CompactionCause { trigger: THRESHOLD, instructions: String::new() })
@@ -94,30 +94,28 @@ fn is_window_nearly_full(step_cx: &StepCx, model: &Arc<dyn Model>) -> bool {
     )]
     let limit = (window as f64 * share.clamp(0.0, 1.0)) as u64;
     let tokens = step_cx.session().context_tokens();
-    let is_near = tokens > limit;
+    let is_nearly_full = tokens > limit;
     let last = step_cx.state().overrides().size_after_compaction;
     match last {
-        None => is_near,
+        None => is_nearly_full,
         Some(SizeAfterCompaction::Unknown) => {
             step_cx.state().overrides_mut().size_after_compaction =
-                is_near.then_some(SizeAfterCompaction::TooMuch(tokens));
-            if is_near {
-                step_cx
-                    .cx
-                    .notify("the conversation is near the end of the window, summed up as it is");
+                is_nearly_full.then_some(SizeAfterCompaction::TooMuch(tokens));
+            if is_nearly_full {
+                step_cx.cx.notify("the context window is nearly full even after a compaction");
             }
             false
         }
         // The conversation must grow by a quarter before another attempt.
-        Some(SizeAfterCompaction::TooMuch(left)) => {
-            is_near && tokens.saturating_mul(4) > left.saturating_mul(5)
+        Some(SizeAfterCompaction::TooMuch(size)) => {
+            is_nearly_full && tokens.saturating_mul(4) > size.saturating_mul(5)
         }
     }
 }
 
 /// Compacts before a request. Returns true if it did. An abort or an exhausted budget ends the run. If the
-/// compaction is refused or fails otherwise, the person is told and the run continues.
-pub(crate) async fn before_request(
+/// compaction is refused or fails otherwise, the person gets a message and the run continues.
+pub(crate) async fn compact_before_request(
     step_cx: &StepCx,
     cause: CompactionCause,
 ) -> Result<bool, RunExit> {
@@ -129,8 +127,8 @@ pub(crate) async fn before_request(
             Err(exit)
         }
         Err(exit) => {
-            let why = exit.failed.map_or_else(String::new, |failed| failed.message);
-            step_cx.cx.notify(&why);
+            let message = exit.failure.map_or_else(String::new, |failure| failure.message);
+            step_cx.cx.notify(&message);
             Ok(false)
         }
     }
@@ -139,22 +137,22 @@ pub(crate) async fn before_request(
 /// Compacts the conversation. Nothing changes unless all of it succeeds.
 pub(crate) async fn compact(step_cx: &StepCx, cause: CompactionCause) -> Result<(), RunExit> {
     step_cx.commit_and_emit(|| EventKind::CompactionStart { trigger: cause.trigger })?;
-    let done = Box::pin(summarise(step_cx, cause)).await;
-    let status = match &done {
+    let result = Box::pin(summarise(step_cx, cause)).await;
+    let status = match &result {
         Ok(_) => "success",
         Err(exit) if exit.reason == EndReason::Blocked => "refused",
         Err(exit) if exit.reason == EndReason::Aborted => "cancelled",
         Err(_) => "failed",
     };
     step_cx.commit_and_emit(|| EventKind::CompactionEnd { status })?;
-    let compacted = done?;
+    let event = result?;
     step_cx.state().overrides_mut().size_after_compaction = Some(SizeAfterCompaction::Unknown);
-    step_cx.fire_stored::<CompactPost>(|| compacted).await?;
+    step_cx.fire_stored::<CompactPost>(|| event).await?;
     Ok(())
 }
 
 async fn summarise(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPostEvent, RunExit> {
-    let CompactionCause { trigger, instructions: words } = cause;
+    let CompactionCause { trigger, instructions } = cause;
     let context = step_cx.build_context().await?.messages;
     let tokens_before = step_cx.session().context_tokens();
     let keep =
@@ -166,7 +164,7 @@ async fn summarise(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPo
     let (event, by) = ask_hooks(step_cx, event()).await?;
     let summary = match event.summary.clone() {
         Some(summary) => summary,
-        None => ask_model(step_cx, &event.messages, &words).await?,
+        None => ask_model(step_cx, &event.messages, &instructions).await?,
     };
     if step_cx.is_cancelled() {
         return Err(RunExit::aborted());
@@ -182,7 +180,7 @@ async fn summarise(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPo
         let entry = state.append(EntryBody::Compaction(Box::new(compaction)));
         state.commit()?;
         // The lists before the conversation may change now too.
-        state.shown = None;
+        state.shown_listing = None;
         entry
     };
     step_cx.commit_and_emit(|| EventKind::Message { entry })?;
@@ -198,14 +196,14 @@ async fn summarise(step_cx: &StepCx, cause: CompactionCause) -> Result<CompactPo
 
 fn nothing_to_compact() -> RunExit {
     let code = ControlError::NOTHING_TO_COMPACT;
-    RunExit::coded(EndReason::Error, code, "there is nothing to sum up")
+    RunExit::coded(EndReason::Error, code, "there is nothing to compact")
 }
 
 /// Escapes a summary, so that it contains no end of the summary, no skill and no note. Its author has read
 /// untrusted tool results.
 fn escape_summary(summary: &str) -> String {
-    let words = summary.replace(SUMMARY_END, "[End of a summary]");
-    crate::text::tags::escape(&escape_skill_tags(&words))
+    let escaped = summary.replace(SUMMARY_END, "[End of a summary]");
+    crate::text::tags::escape(&escape_skill_tags(&escaped))
 }
 
 /// Lets hooks refuse the compaction or write the summary. Returns the name of the hook that wrote it.
@@ -213,55 +211,57 @@ async fn ask_hooks(
     step_cx: &StepCx,
     event: CompactPreEvent,
 ) -> Result<(Arc<CompactPreEvent>, Option<SmolStr>), RunExit> {
-    let untouched = Arc::new(event);
-    let event = || CompactPreEvent::clone(&untouched);
-    let Some(decided) = step_cx.fire_stored::<CompactPre>(event).await? else {
-        return Ok((untouched, None));
+    let original = Arc::new(event);
+    let event = || CompactPreEvent::clone(&original);
+    let Some(outcome) = step_cx.fire_stored::<CompactPre>(event).await? else {
+        return Ok((original, None));
     };
-    let stopped = match (&decided.stop, decided.strictest()) {
+    let refusal = match (&outcome.stop, outcome.strictest()) {
         (Some((meta, ChainStop::Block(reason))), _)
         | (None, Some((meta, Admission::Block(reason)))) => Some((meta, reason)),
         _ => None,
     };
-    if let Some((meta, reason)) = stopped {
+    if let Some((meta, reason)) = refusal {
         if step_cx.is_cancelled() {
             return Err(RunExit::aborted());
         }
         let message = format!("hook \"{}\" refused the compaction: {reason}", meta.name);
         return Err(RunExit::coded(EndReason::Blocked, "compaction", message));
     }
-    let by = decided.replaced.last().map(|(meta, _)| meta.name.clone());
-    Ok((decided.event.clone(), by))
+    let by = outcome.replaced.last().map(|(meta, _)| meta.name.clone());
+    Ok((outcome.event.clone(), by))
 }
 
 /// Asks the model for a summary.
 async fn ask_model(
     step_cx: &StepCx,
     messages: &MessageList,
-    words: &str,
+    instructions: &str,
 ) -> Result<String, RunExit> {
     let conversation = serialise(messages);
-    let mut ask = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
-    if !words.is_empty() {
-        ask += &format!(" Mind this above all: {words}");
+    let mut prompt = format!("<conversation>\n{conversation}\n</conversation>\n\nSum it up.");
+    if !instructions.is_empty() {
+        prompt += &format!(" Mind this above all: {instructions}");
     }
     let request = Request {
         system: SUMMARY_PROMPT.into(),
-        messages: std::iter::once(Message::user(ask)).collect(),
+        messages: std::iter::once(Message::user(prompt)).collect(),
         notes: 0,
         tools: Arc::default(),
         thinking: Thinking::Off,
         max_tokens: None,
     };
     let models = step_cx.session().models();
-    let reply = step_cx.ask_aside(models, request).await?;
+    let reply = step_cx.send_side_request(models, request).await?;
     let text = reply.map(|reply| reply.text());
     match text {
         Ok(text) if !text.trim().is_empty() => Ok(text),
-        Ok(_) => Err(RunExit::coded(EndReason::Error, "compaction", "the model gave no summary")),
+        Ok(_) => {
+            Err(RunExit::coded(EndReason::Error, "compaction", "the model returned no summary"))
+        }
         Err(error) if error.kind == ModelErrorKind::Cancelled => Err(RunExit::aborted()),
         Err(error) => {
-            let message = format!("the conversation could not be summed up: {}", error.message);
+            let message = format!("cannot summarise the conversation: {}", error.message);
             Err(RunExit::coded(EndReason::Error, error.kind.as_str(), message))
         }
     }
@@ -359,16 +359,16 @@ fn serialise(messages: &MessageList) -> String {
 
 /// The skills in the messages to summarise, the newest of each name, within a budget. The caller of a skill
 /// does not matter.
-fn active_skills(messages: &MessageList, invoking: &str) -> String {
-    let mut seen = vec![];
+fn active_skills(messages: &MessageList, skill_tool: &str) -> String {
+    let mut names = vec![];
     let mut attached = vec![];
-    let mut room = SKILL_BYTES;
+    let mut bytes_left = SKILL_BYTES;
     for message in messages.iter().rev() {
-        for text in skill_texts(message, invoking).into_iter().rev() {
+        for text in skill_texts(message, skill_tool).into_iter().rev() {
             let name = text.lines().next().unwrap_or_default().to_owned();
-            if text.len() < room && !seen.contains(&name) {
-                room -= text.len();
-                seen.push(name);
+            if text.len() < bytes_left && !names.contains(&name) {
+                bytes_left -= text.len();
+                names.push(name);
                 attached.push(text);
             }
         }
@@ -377,7 +377,7 @@ fn active_skills(messages: &MessageList, invoking: &str) -> String {
 }
 
 /// The skills in a message, each as the text of its own message.
-fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
+fn skill_texts(message: &Message, skill_tool: &str) -> Vec<String> {
     match message {
         Message::User(UserMessage { mark: UserMessageKind::SkillInjection, content, .. }) => {
             vec![content.text().into_owned()]
@@ -385,11 +385,11 @@ fn skill_texts(message: &Message, invoking: &str) -> Vec<String> {
         Message::User(UserMessage { mark: UserMessageKind::Compaction, content, .. }) => {
             parse_attached_skills(&content.text())
         }
-        Message::ToolResult(result) if result.tool_name == invoking => {
-            let shaped: Value = serde_json::from_str(&result.content.text()).unwrap_or_default();
-            let (name, text) = (&shaped["data"]["skill"], &shaped["data"]["content"]);
-            let both = name.as_str().zip(text.as_str());
-            both.map(|(name, text)| format_skill_message(name, text)).into_iter().collect()
+        Message::ToolResult(result) if result.tool_name == skill_tool => {
+            let data: Value = serde_json::from_str(&result.content.text()).unwrap_or_default();
+            let (name, text) = (&data["data"]["skill"], &data["data"]["content"]);
+            let skill = name.as_str().zip(text.as_str());
+            skill.map(|(name, text)| format_skill_message(name, text)).into_iter().collect()
         }
         _ => vec![],
     }

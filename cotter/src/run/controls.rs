@@ -22,7 +22,7 @@ impl Controls {
         if let NoteAuthor::Hook(id) = &self.cx().author {
             let meta = step_cx.generation().meta(*id);
             if meta.is_some_and(|meta| meta.point == PointId::Context) {
-                let message = "the context cannot be rebuilt while it is being built".into();
+                let message = "cannot rebuild the context while it is being built".into();
                 return Err(ControlError { code: "context".into(), message });
             }
         }
@@ -32,17 +32,21 @@ impl Controls {
     /// Compacts the conversation now, whatever its length. From a tool or a hook at a point, the compaction
     /// happens before the next request.
     pub async fn force_compaction(&self) -> Result<(), ControlError> {
-        self.force_compaction_minding("").await
+        self.force_compaction_with_instructions("").await
     }
 
     /// Compacts the conversation now, with instructions for the model that writes the summary.
-    pub async fn force_compaction_minding(&self, words: &str) -> Result<(), ControlError> {
+    pub async fn force_compaction_with_instructions(
+        &self,
+        instructions: &str,
+    ) -> Result<(), ControlError> {
         if self.is_within_a_step() {
-            self.session().state().overrides_mut().compact_request = Some(words.to_owned());
+            self.session().state().overrides_mut().compact_request = Some(instructions.to_owned());
             return Ok(());
         }
         let _paused = self.cx().pause();
-        Ok(compaction::compact(&self.nested_step_cx()?, CompactionCause::forced(words)).await?)
+        Ok(compaction::compact(&self.nested_step_cx()?, CompactionCause::forced(instructions))
+            .await?)
     }
 
     /// Asks a model outside the conversation. The request fires `model.pre` and `model.post`, counts
@@ -61,7 +65,7 @@ impl Controls {
             thinking: Thinking::Off,
             max_tokens: completion.max_tokens,
         };
-        match self.nested_step_cx()?.ask_aside(models, request).await? {
+        match self.nested_step_cx()?.send_side_request(models, request).await? {
             Ok(reply) => Ok(CompletionResult { text: reply.text(), usage: reply.usage }),
             Err(error) => {
                 Err(ControlError { code: error.kind.as_str().into(), message: error.message })
@@ -70,12 +74,12 @@ impl Controls {
     }
 
     /// Sends a text to the model. The text is not parsed for directives.
-    pub fn send(&self, content: impl Into<Content>, when: SendTime) {
+    pub fn send(&self, content: impl Into<Content>, time: SendTime) {
         let (session, content) = (self.session(), content.into());
-        if when == SendTime::Now {
+        if time == SendTime::Now {
             self.abort();
         }
-        if when == SendTime::Steer {
+        if time == SendTime::Steer {
             let mut state = session.state();
             if state.is_busy() {
                 return state.steer(content, self.entry_source());
@@ -87,10 +91,10 @@ impl Controls {
 
 impl From<RunExit> for ControlError {
     fn from(exit: RunExit) -> Self {
-        let aborted = exit.reason == EndReason::Aborted;
-        let message = || if aborted { "the run was aborted" } else { exit.reason.as_str() };
-        match exit.failed {
-            Some(failed) => ControlError { code: failed.code, message: failed.message },
+        let is_aborted = exit.reason == EndReason::Aborted;
+        let message = || if is_aborted { "the run was aborted" } else { exit.reason.as_str() };
+        match exit.failure {
+            Some(failure) => ControlError { code: failure.code, message: failure.message },
             None => ControlError { code: exit.reason.as_str().into(), message: message().into() },
         }
     }

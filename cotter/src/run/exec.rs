@@ -26,11 +26,14 @@ impl Controls {
         options: ExecOptions,
     ) -> Result<ExecResult, ToolError> {
         if !self.tools().specs().any(|spec| spec.name == SHELL) {
-            let words = format!("there is no tool `{SHELL}` here, and programs run by way of it");
-            return Err(ToolError::new(ToolErrorKind::Unavailable, words));
+            let message = format!("cannot run a program: the tool `{SHELL}` is not available");
+            return Err(ToolError::new(ToolErrorKind::Unavailable, message));
         }
         if program.is_empty() {
-            return Err(ToolError::new(ToolErrorKind::InvalidArgs, "a program has a name"));
+            return Err(ToolError::new(
+                ToolErrorKind::InvalidArgs,
+                "the name of the program is empty",
+            ));
         }
         let mut command =
             if KEYWORDS.contains(&program) { quote(program) } else { quote_word(program)? };
@@ -40,8 +43,8 @@ impl Controls {
         let mut input = json!({"command": command});
         if let Some(cwd) = options.cwd {
             let Some(cwd) = cwd.to_str() else {
-                let words = format!("{} cannot be written as text", cwd.display());
-                return Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
+                let message = format!("the folder {} is not valid UTF-8", cwd.display());
+                return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
             };
             input["cwd"] = cwd.into();
         }
@@ -63,8 +66,8 @@ const KEYWORDS: [&str; 17] = [
 /// Quotes a word, so that the shell expands nothing in it and sees no assignment or pattern.
 fn quote_word(text: &str) -> Result<String, ToolError> {
     if text.contains('\0') {
-        let words = format!("{text:?} has a zero byte, which no program can be given");
-        return Err(ToolError::new(ToolErrorKind::InvalidArgs, words));
+        let message = format!("the argument {text:?} contains a zero byte");
+        return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+".contains(c);
     let is_plain = !text.is_empty() && text.chars().all(is_plain);
@@ -76,13 +79,14 @@ fn quote(text: &str) -> String {
 }
 
 fn parse_output(output: &ToolOutput) -> Result<ExecResult, ToolError> {
-    let untold = || ToolError::failed(format!("`{SHELL}` did not say what came of the program"));
-    let data = output.render_data.as_ref().and_then(Value::as_object).ok_or_else(untold)?;
+    let no_result =
+        || ToolError::failed(format!("the tool `{SHELL}` returned no result of the program"));
+    let data = output.render_data.as_ref().and_then(Value::as_object).ok_or_else(no_result)?;
     let text = |key: &str| data.get(key).and_then(Value::as_str).map(str::to_owned);
     let code = data.get("exitCode").and_then(Value::as_i64);
     Ok(ExecResult {
-        stdout: text("stdout").ok_or_else(untold)?,
-        stderr: text("stderr").ok_or_else(untold)?,
+        stdout: text("stdout").ok_or_else(no_result)?,
+        stderr: text("stderr").ok_or_else(no_result)?,
         code: code.and_then(|code| code.try_into().ok()),
         killed: data.get("killed").and_then(Value::as_bool).unwrap_or(false),
     })

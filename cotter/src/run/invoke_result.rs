@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    history::{line_format as wire, message::Content, outcome::ToolErrorKind},
+    history::{line_format, message::Content, outcome::ToolErrorKind},
     hooks::handler::HandlerFailure,
     model::tools::{ToolError, ToolOutput},
     text,
@@ -23,21 +23,23 @@ pub(crate) fn format_failure(failure: &HandlerFailure) -> ToolError {
 }
 
 /// `{status:"success", data:{skill, content}}`: the text for the model, the parts for renderers.
-pub(crate) fn format_success(what: &str, name: &str, content: Content) -> ToolOutput {
+pub(crate) fn format_success(kind: &str, name: &str, content: Content) -> ToolOutput {
     let text = content.text();
     let text = match (&content, text.trim().is_empty()) {
         (_, false) => text.into_owned(),
-        (Content::Parts(parts), true) if !parts.is_empty() => format!("[non-text {what} content]"),
-        _ => format!("[{what} produced no text content]"),
+        (Content::Parts(parts), true) if !parts.is_empty() => format!("[non-text {kind} content]"),
+        _ => format!("[{kind} produced no text content]"),
     };
-    let data = json!({"status": "success", "data": {what: name, "content": text}});
+    let data = json!({"status": "success", "data": {kind: name, "content": text}});
     let render_data = match &content {
         // A long text may be cut for the model; renderers get the whole text.
         Content::Text(text) if text.len() > RENDER_DATA_BYTES => {
-            Some(json!({what: name, "parts": [{"type": "text", "text": text}]}))
+            Some(json!({kind: name, "parts": [{"type": "text", "text": text}]}))
         }
         Content::Text(_) => None,
-        Content::Parts(_) => Some(json!({what: name, "parts": wire::content_to_json(&content)})),
+        Content::Parts(_) => {
+            Some(json!({kind: name, "parts": line_format::content_to_json(&content)}))
+        }
     };
     ToolOutput { content: Content::Text(data.to_string()), render_data }
 }
@@ -50,12 +52,15 @@ pub(crate) fn format_error(message: &str, kind: ToolErrorKind) -> ToolError {
 
 /// The error for a name that the model may not call or that does not exist.
 pub(crate) fn format_unavailable<'a>(
-    what: &str,
+    kind: &str,
     name: &str,
-    how: &str,
-    known: impl Iterator<Item = &'a str>,
+    problem: &str,
+    names: impl Iterator<Item = &'a str>,
 ) -> ToolError {
     let name = text::clip(&text::show_line(name), 80).into_owned();
-    let known = known.collect::<Vec<_>>().join(", ");
-    format_error(&format!("{what} \"{name}\" {how}. Use one of: {known}."), ToolErrorKind::NotFound)
+    let names = names.collect::<Vec<_>>().join(", ");
+    format_error(
+        &format!("{kind} \"{name}\" {problem}. Use one of: {names}."),
+        ToolErrorKind::NotFound,
+    )
 }

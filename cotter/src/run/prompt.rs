@@ -66,11 +66,11 @@ pub(crate) enum StagedPrompt {
 
 /// True if a prompt may begin with a command. Most prompts do not begin with a slash.
 pub(crate) fn may_be_command(input: &PromptInput) -> bool {
-    let begins = |text: &str| text.trim_start().starts_with('/');
+    let starts_with_slash = |text: &str| text.trim_start().starts_with('/');
     match input {
-        PromptInput::Typed(Content::Text(text)) => begins(text),
+        PromptInput::Typed(Content::Text(text)) => starts_with_slash(text),
         PromptInput::Typed(Content::Parts(parts)) => {
-            matches!(parts.first(), Some(ContentPart::Text(text)) if begins(text))
+            matches!(parts.first(), Some(ContentPart::Text(text)) if starts_with_slash(text))
         }
         PromptInput::Plain(_) => false,
     }
@@ -84,11 +84,11 @@ pub(crate) async fn run_command(
     cancel: &CancellationToken,
 ) -> Result<(), Reply> {
     let PromptInput::Typed(prompt) = &*input else { return Ok(()) };
-    let Some((command, given)) = commands::find_leading_command(session, prompt) else {
+    let Some((command, args)) = commands::find_leading_command(session, prompt) else {
         return Ok(());
     };
     let reply = Reply::without_a_run(session.id().clone(), EndReason::EndTurn);
-    match commands::invoke(session, &command, given, cancel).await {
+    match commands::invoke(session, &command, args, cancel).await {
         Ok(CommandResult::Prompt(prompt)) => {
             *input = PromptInput::Plain(prompt);
             Ok(())
@@ -123,11 +123,11 @@ pub(crate) async fn stage(step_cx: &StepCx, input: PromptInput) -> Result<Staged
     staged
 }
 
-/// Adds a steering text within a run. A refused text is not added, and the person is told.
+/// Adds a steering text within a run. A refused text is not added, and the person gets a message.
 pub(crate) async fn steer(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
     match stage_plain(step_cx, content).await {
-        Err(RunExit { reason: EndReason::Blocked, failed: Some(why) }) => {
-            step_cx.cx.notify(&why.message);
+        Err(RunExit { reason: EndReason::Blocked, failure: Some(failure) }) => {
+            step_cx.cx.notify(&failure.message);
             Ok(())
         }
         staged => staged,
@@ -145,12 +145,12 @@ async fn stage_task(step_cx: &StepCx, content: Content) -> Result<(), RunExit> {
     let mut message = UserMessage::new(content);
     let task = typed_text(&message.content).into_owned();
     admit(step_cx, &mut message).await?;
-    let mut stored = build_triggered_entries(step_cx, &task, &[]).await;
+    let mut bodies = build_triggered_entries(step_cx, &task, &[]).await;
     if step_cx.is_cancelled() {
         return Err(RunExit::aborted());
     }
-    stored.push(EntryBody::Message(Message::User(message)));
-    store(step_cx, stored).map(drop)
+    bodies.push(EntryBody::Message(Message::User(message)));
+    store(step_cx, bodies).map(drop)
 }
 
 impl StepCx {
@@ -174,7 +174,7 @@ async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt,
     let parsed = parse_tokens(&raw, |name| {
         step_cx.view.find(NameKind::Hook, name).is_some() || step_cx.view.skill(name).is_some()
     });
-    let mention = called_mention(step_cx, &parsed.text);
+    let mention = find_dispatched_subagent(step_cx, &parsed.text);
     let mut message = UserMessage::new(content);
     if let Cow::Owned(text) = &parsed.text {
         replace_typed(&mut message, text.clone());
@@ -189,17 +189,17 @@ async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt,
         return store_answer(step_cx, message, answer);
     }
     let text = typed_text(&message.content).into_owned();
-    let mut stored = vec![];
+    let mut bodies = vec![];
     if let Some(task) = task {
-        stored = build_triggered_entries(step_cx, &task, &parsed.tokens).await;
+        bodies = build_triggered_entries(step_cx, &task, &parsed.tokens).await;
     }
     for DirectiveToken { name, .. } in &parsed.tokens {
         if step_cx.view.find(NameKind::Hook, name).is_some() {
             continue;
         }
-        match skills::materialise(step_cx, name, &text).await {
-            Some(Ok(message)) => stored.push(EntryBody::Message(Message::User(message))),
-            Some(Err(failure)) => return Err(failed(step_cx, "skill", name, &failure)),
+        match skills::build_skill_message(step_cx, name, &text).await {
+            Some(Ok(message)) => bodies.push(EntryBody::Message(Message::User(message))),
+            Some(Err(failure)) => return Err(failure_exit(step_cx, "skill", name, &failure)),
             None => {}
         }
     }
@@ -207,14 +207,14 @@ async fn stage_typed(step_cx: &StepCx, content: Content) -> Result<StagedPrompt,
         return Err(RunExit::aborted());
     }
     // Data parts are a part of the subagent's task.
-    let called = mention.map(|name| {
+    let dispatch = mention.map(|name| {
         let prompt = strip_mention(&name, &message.content.text()).to_owned();
         (name, prompt)
     });
-    stored.push(EntryBody::Message(Message::User(message)));
-    match called {
-        None => store(step_cx, stored).map(|_| StagedPrompt::AskModel),
-        Some((name, prompt)) => dispatch_mention(step_cx, stored, &name, &prompt).await,
+    bodies.push(EntryBody::Message(Message::User(message)));
+    match dispatch {
+        None => store(step_cx, bodies).map(|_| StagedPrompt::AskModel),
+        Some((name, prompt)) => dispatch_mention(step_cx, bodies, &name, &prompt).await,
     }
 }
 
@@ -226,23 +226,23 @@ async fn build_triggered_entries(
     tokens: &[DirectiveToken],
 ) -> Vec<EntryBody> {
     let named: Vec<_> = tokens.iter().map(|token| token.name.clone()).collect();
-    let brought = skills::collect_triggered_skills(step_cx, task, &named).await;
+    let triggered = skills::collect_triggered_skills(step_cx, task, &named).await;
     let is_first = step_cx.state().tree.messages().is_empty();
-    let mut stored = vec![];
-    for TriggeredSkill { name, content } in brought {
-        let in_system = |message: &UserMessage| matches!(message.content, Content::Text(_));
+    let mut bodies = vec![];
+    for TriggeredSkill { name, content } in triggered {
+        let is_plain_text = |message: &UserMessage| matches!(message.content, Content::Text(_));
         match content {
-            Some(message) if is_first && in_system(&message) => {
+            Some(message) if is_first && is_plain_text(&message) => {
                 let text = message.content.text().into_owned();
-                stored.push(EntryBody::SkillActive { name, text });
+                bodies.push(EntryBody::SkillActive { name, text });
             }
             content => {
-                stored.push(EntryBody::SkillActive { name, text: String::new() });
-                stored.extend(content.map(|message| EntryBody::Message(Message::User(message))));
+                bodies.push(EntryBody::SkillActive { name, text: String::new() });
+                bodies.extend(content.map(|message| EntryBody::Message(Message::User(message))));
             }
         }
     }
-    stored
+    bodies
 }
 
 /// The text a person typed, without data and pictures.
@@ -284,7 +284,7 @@ async fn run_hooks(
         let owner = step_cx.view.owner_of(NameKind::Hook, name);
         let origin = owner.origin.to_string();
         let cx = step_cx.cx.with_author(NoteAuthor::called("hook", name, owner.clone()));
-        let told = HookCx {
+        let hook_cx = HookCx {
             name: name.clone(),
             raw_text: raw.to_owned(),
             parsed_text: typed_text(&message.content).into_owned(),
@@ -292,9 +292,9 @@ async fn run_hooks(
             controls: cx.controls(),
         };
         let started = Instant::now();
-        let done = hook.function.call(told, &step_cx.cx.run.cancel).await;
-        let done = done.and_then(|result| check_power(result, &owner));
-        let (verdict, reason) = match &done {
+        let result = hook.function.call(hook_cx, &step_cx.cx.run.cancel).await;
+        let result = result.and_then(|result| check_power(result, &owner));
+        let (verdict, reason) = match &result {
             Ok(HookResult { short_circuit: Some(_), .. }) => ("short_circuit", None),
             Ok(HookResult { rewrite: Some(_), .. }) => ("rewrite", None),
             Ok(_) => ("pass", None),
@@ -311,7 +311,7 @@ async fn run_hooks(
             ms: started.elapsed().as_secs_f64() * 1e3,
         });
         let HookResult { rewrite, short_circuit } =
-            done.map_err(|failure| failed(step_cx, "hook", name, &failure))?;
+            result.map_err(|failure| failure_exit(step_cx, "hook", name, &failure))?;
         if let Some(text) = rewrite {
             record_rewrite(message, raw, name.clone(), &text);
             replace_typed(message, text);
@@ -335,18 +335,18 @@ fn check_power(result: HookResult, owner: &Owner) -> Result<HookResult, HandlerF
 
 /// Keeps the raw text beside the rewritten one, with the name of the hook.
 fn record_rewrite(message: &mut UserMessage, raw: &str, by: SmolStr, text: &str) {
-    let kept = message
+    let log = message
         .rewritten
         .get_or_insert_with(|| Box::new(RewriteLog { raw: raw.to_owned(), rewrites: vec![] }));
-    kept.rewrites.push(Rewrite { by, text: text.to_owned() });
+    log.rewrites.push(Rewrite { by, text: text.to_owned() });
 }
 
-fn failed(step_cx: &StepCx, what: &str, name: &str, failure: &HandlerFailure) -> RunExit {
+fn failure_exit(step_cx: &StepCx, kind: &str, name: &str, failure: &HandlerFailure) -> RunExit {
     if step_cx.is_cancelled() {
         return RunExit::aborted();
     }
-    let message = format!("{what} \"{name}\" failed: {failure}");
-    RunExit::coded(EndReason::Error, what, message)
+    let message = format!("{kind} \"{name}\" failed: {failure}");
+    RunExit::coded(EndReason::Error, kind, message)
 }
 
 /// Lets gates and transforms see the prompt. A gate that refuses it ends the turn.
@@ -357,21 +357,21 @@ async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExi
         None => content.text().into_owned(),
     };
     let event = || UserPromptSubmitEvent { prompt: content.text().into_owned(), raw_prompt: raw() };
-    let Some(decided) = step_cx.fire_stored::<UserPromptSubmit>(event).await? else {
+    let Some(outcome) = step_cx.fire_stored::<UserPromptSubmit>(event).await? else {
         return Ok(());
     };
-    if let Some((name, reason)) = find_refusal(&decided) {
+    if let Some((name, reason)) = find_refusal(&outcome) {
         if step_cx.is_cancelled() {
             return Err(RunExit::aborted());
         }
         let message = format!("hook \"{name}\" refused the prompt: {reason}");
         return Err(RunExit::coded(EndReason::Blocked, "blocked", message));
     }
-    if decided.replaced.is_empty() {
+    if outcome.replaced.is_empty() {
         return Ok(());
     }
-    let after = decided.replaced.iter().skip(1).map(|(_, event)| event).chain([&decided.event]);
-    for ((meta, _), event) in decided.replaced.iter().zip(after) {
+    let after = outcome.replaced.iter().skip(1).map(|(_, event)| event).chain([&outcome.event]);
+    for ((meta, _), event) in outcome.replaced.iter().zip(after) {
         record_rewrite(message, &event.raw_prompt, meta.name.clone(), &event.prompt);
     }
     let parts = match std::mem::replace(&mut message.content, Content::Text(String::new())) {
@@ -381,7 +381,7 @@ async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExi
             parts.into_iter().filter(|part| part.as_text().is_none()).collect()
         }
     };
-    let text = decided.event.prompt.clone();
+    let text = outcome.event.prompt.clone();
     message.content = if parts.is_empty() {
         Content::Text(text)
     } else {
@@ -390,11 +390,11 @@ async fn admit(step_cx: &StepCx, message: &mut UserMessage) -> Result<(), RunExi
     Ok(())
 }
 
-fn find_refusal(decided: &PointOutcome<UserPromptSubmit>) -> Option<(&str, &str)> {
-    if let Some((meta, ChainStop::Block(reason))) = &decided.stop {
+fn find_refusal(outcome: &PointOutcome<UserPromptSubmit>) -> Option<(&str, &str)> {
+    if let Some((meta, ChainStop::Block(reason))) = &outcome.stop {
         return Some((&meta.name, reason));
     }
-    match decided.strictest()? {
+    match outcome.strictest()? {
         (meta, Admission::Block(reason)) => Some((&meta.name, reason)),
         (_, Admission::Pass) => None,
     }
@@ -407,9 +407,9 @@ fn store(
 ) -> Result<Vec<Arc<Entry>>, RunExit> {
     let entries: Vec<_> = {
         let mut state = step_cx.state();
-        let settled = state.add_pending_entries();
+        let added = state.add_pending_entries();
         let stored: Vec<_> = bodies.into_iter().map(|body| state.append(body)).collect();
-        settled.into_iter().chain(stored).collect()
+        added.into_iter().chain(stored).collect()
     };
     for entry in &entries {
         step_cx.commit_and_emit(|| EventKind::Message { entry: entry.clone() })?;
@@ -438,16 +438,16 @@ fn store_answer(
 /// A hook's reply, with a result for each call in it: these calls are not run.
 fn pair_with_results(step_cx: &StepCx, number: u32, mut reply: AssistantMessage) -> Vec<Message> {
     reply.parts = assign_call_ids(reply.parts, step_cx, number);
-    let words = "Not run: it was part of a hook's answer.";
+    let message = "Not run: it was part of a hook's answer.";
     let results = reply.calls().map(|call| {
-        Message::ToolResult(ToolResultMessage::new_error(call, ToolErrorKind::Cancelled, words))
+        Message::ToolResult(ToolResultMessage::new_error(call, ToolErrorKind::Cancelled, message))
     });
     let results: Vec<_> = results.collect();
     std::iter::once(Message::Assistant(reply)).chain(results).collect()
 }
 
 /// The subagent that a leading `@name` calls without the model, if the mention mode is dispatch.
-fn called_mention(step_cx: &StepCx, text: &str) -> Option<SmolStr> {
+fn find_dispatched_subagent(step_cx: &StepCx, text: &str) -> Option<SmolStr> {
     if step_cx.agent().mention_mode() != MentionMode::Dispatch {
         return None;
     }
@@ -459,7 +459,7 @@ fn called_mention(step_cx: &StepCx, text: &str) -> Option<SmolStr> {
 /// The prompt of a subagent that `@name` calls: the stored prompt, without the name.
 fn strip_mention<'a>(name: &str, text: &'a str) -> &'a str {
     match leading_mention(text) {
-        Some((led, prompt)) if led == name => prompt,
+        Some((leading, prompt)) if leading == name => prompt,
         _ => text,
     }
 }
@@ -467,7 +467,7 @@ fn strip_mention<'a>(name: &str, text: &'a str) -> &'a str {
 /// Calls a subagent as the model would, and uses its answer as the model's.
 async fn dispatch_mention(
     step_cx: &StepCx,
-    mut stored: Vec<EntryBody>,
+    mut bodies: Vec<EntryBody>,
     name: &str,
     prompt: &str,
 ) -> Result<StagedPrompt, RunExit> {
@@ -484,8 +484,8 @@ async fn dispatch_mention(
             stop_reason,
         }))
     };
-    stored.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
-    store(step_cx, stored)?;
+    bodies.push(reply(AssistantPart::ToolCall(call.clone()), StopReason::ToolUse));
+    store(step_cx, bodies)?;
     pipeline::run_step(step_cx, vec![call.clone()], None).await?;
     let answer = reply(AssistantPart::Text(mention_answer(step_cx)), StopReason::EndTurn);
     let mut entries = store(step_cx, [answer])?;
@@ -502,7 +502,7 @@ fn mention_answer(step_cx: &StepCx) -> String {
         return texts.join("\n");
     }
     let text = result.content.text();
-    let shaped: Value = serde_json::from_str(&text).unwrap_or_default();
-    let said = shaped["data"]["content"].as_str().or_else(|| shaped["message"].as_str());
-    said.map_or_else(|| text.to_string(), str::to_owned)
+    let data: Value = serde_json::from_str(&text).unwrap_or_default();
+    let answer = data["data"]["content"].as_str().or_else(|| data["message"].as_str());
+    answer.map_or_else(|| text.to_string(), str::to_owned)
 }

@@ -46,32 +46,32 @@ impl StepCx {
         model: &Arc<dyn Model>,
     ) -> Result<RequestSlot, RunExit> {
         match budget::slot_without_limits(&self.cx) {
-            Some(leave) => Ok(leave),
+            Some(slot) => Ok(slot),
             None => Box::pin(self.wait_for_slot(model)).await,
         }
     }
 
     async fn wait_for_slot(&self, model: &Arc<dyn Model>) -> Result<RequestSlot, RunExit> {
-        let asked = budget::wait_for_slot(&self.cx, model);
-        let leave = tokio::select! {
+        let waiting = budget::wait_for_slot(&self.cx, model);
+        let slot = tokio::select! {
             biased;
             () = self.cx.run.cancel.cancelled() => return Err(RunExit::aborted()),
-            leave = asked => leave,
+            slot = waiting => slot,
         };
-        leave.map_err(|why| RunExit::failed(EndReason::BudgetExceeded, why))
+        slot.map_err(|reason| RunExit::failed(EndReason::BudgetExceeded, reason))
     }
 
     /// Waits until the next attempt may be made.
     pub(crate) async fn wait_before_retry(
         &self,
-        tries: &mut RetryPlan,
+        plan: &mut RetryPlan,
         wait: Duration,
     ) -> Result<(), RunExit> {
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let (attempt, kind) = (tries.number, tries.last.kind.as_str());
-        let model = tries.has_changed_model.then(|| tries.model().name().clone());
+        let (attempt, kind) = (plan.number, plan.last.kind.as_str());
+        let model = plan.has_changed_model.then(|| plan.model().name().clone());
         self.commit_and_emit(|| EventKind::Retry { attempt, kind, wait_ms, model })?;
-        tries.number += 1;
+        plan.number += 1;
         tokio::select! {
             () = tokio::time::sleep(wait) => Ok(()),
             () = self.cx.run.cancel.cancelled() => Err(RunExit::aborted()),
@@ -93,57 +93,57 @@ impl StepCx {
         if !self.has_reply_observers() {
             return Ok(());
         }
-        let replied = Box::new(ModelPostEvent { cache_break, ..ModelPostEvent::of(reply, cost) });
-        self.commit_and_emit(|| EventKind::ModelPost(ModelPostEvent::clone(&replied)))?;
-        self.fire_stored::<ModelPost>(|| *replied).await?;
+        let event = Box::new(ModelPostEvent { cache_break, ..ModelPostEvent::of(reply, cost) });
+        self.commit_and_emit(|| EventKind::ModelPost(ModelPostEvent::clone(&event)))?;
+        self.fire_stored::<ModelPost>(|| *event).await?;
         Ok(())
     }
 
     /// Sends a request outside the conversation. It fires `model.pre` and `model.post` and is booked like
     /// any other.
-    pub(crate) async fn ask_aside(
+    pub(crate) async fn send_side_request(
         &self,
         models: Arc<[Arc<dyn Model>]>,
         request: Request,
     ) -> Result<Result<AssistantMessage, ModelError>, RunExit> {
-        let mut tries = RetryPlan::new(models, self.agent().limits(), OverflowPolicy::TryNextModel);
+        let mut plan = RetryPlan::new(models, self.agent().limits(), OverflowPolicy::TryNextModel);
         loop {
-            match self.try_aside(&tries, request.clone()).await? {
+            match self.try_side_request(&plan, request.clone()).await? {
                 Ok(reply) => return Ok(Ok(reply)),
-                Err(error) => match tries.plan_retry(error) {
-                    Ok(wait) => self.wait_before_retry(&mut tries, wait).await?,
+                Err(error) => match plan.plan_retry(error) {
+                    Ok(wait) => self.wait_before_retry(&mut plan, wait).await?,
                     Err(error) => return Ok(Err(error)),
                 },
             }
         }
     }
 
-    async fn try_aside(
+    async fn try_side_request(
         &self,
-        tries: &RetryPlan,
+        plan: &RetryPlan,
         request: Request,
     ) -> Result<Result<AssistantMessage, ModelError>, RunExit> {
-        let (model, attempt) = (tries.model(), tries.number);
+        let (model, attempt) = (plan.model(), plan.number);
         let message_count = request.messages.len();
         let pre = || ModelPreEvent { model: model.name().clone(), message_count, attempt };
         self.fire_stored::<ModelPre>(pre).await?;
-        let leave = self.acquire_slot(model).await?;
+        let slot = self.acquire_slot(model).await?;
         self.state().commit()?;
-        let mut hearing = StreamReader::new(None);
-        match hearing.listen(model.stream(request), &self.cx.run.cancel).await {
+        let mut reader = StreamReader::new(None);
+        match reader.read_to_end(model.stream(request), &self.cx.run.cancel).await {
             StreamEnd::Failed(error) => {
-                hearing.book_broken(leave, model);
+                reader.book_partial_usage(slot, model);
                 return Ok(Err(error));
             }
             StreamEnd::Cancelled => {
-                hearing.book_broken(leave, model);
+                reader.book_partial_usage(slot, model);
                 return Err(RunExit::aborted());
             }
             StreamEnd::Whole => {}
         }
-        let reply = hearing.reply(model, self);
+        let reply = reader.reply(model, self);
         let cost = budget::cost_of(model, &reply.usage);
-        leave.settle(reply.usage, cost);
+        slot.settle(reply.usage, cost);
         self.report_reply(&reply, cost, None).await?;
         Ok(Ok(reply))
     }
@@ -171,7 +171,7 @@ impl RetryPlan {
         limits: &Limits,
         overflow: OverflowPolicy,
     ) -> Self {
-        let last = ModelError::new(ModelErrorKind::Other, "nothing was tried yet");
+        let last = ModelError::new(ModelErrorKind::Other, "no attempt was made yet");
         let (retries, backoff) = (limits.retries, limits.backoff);
         RetryPlan {
             models,
@@ -199,8 +199,8 @@ impl RetryPlan {
     pub(crate) fn plan_retry(&mut self, error: ModelError) -> Result<Duration, ModelError> {
         self.last = error.clone();
         self.has_changed_model = false;
-        let doubled = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
-        let wait = error.retry_after.unwrap_or_else(doubled);
+        let backoff = || self.backoff.saturating_mul(2u32.saturating_pow(self.retry));
+        let wait = error.retry_after.unwrap_or_else(backoff);
         // If the provider asks for a longer wait than allowed, a shorter wait would fail too.
         let may_wait = wait <= MAX_RETRY_WAIT && self.retry < self.retries;
         let wait = if error.kind.is_temporary() && may_wait {
@@ -208,8 +208,8 @@ impl RetryPlan {
             wait
         } else {
             let does_not_fit = error.kind == ModelErrorKind::ContextOverflow;
-            let is_callers = does_not_fit && self.overflow == OverflowPolicy::ReturnError;
-            if is_callers || self.index + 1 >= self.models.len() {
+            let caller_handles_it = does_not_fit && self.overflow == OverflowPolicy::ReturnError;
+            if caller_handles_it || self.index + 1 >= self.models.len() {
                 return Err(error);
             }
             (self.index, self.retry, self.has_changed_model) = (self.index + 1, 0, true);
@@ -245,8 +245,8 @@ pub(crate) fn assign_call_ids(
     step: u32,
 ) -> Vec<AssistantPart> {
     let run = step_cx.run_id();
-    let mut seen = HashSet::new();
-    let mut made = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
+    let mut used_ids = HashSet::new();
+    let mut new_ids = (0..).map(|n: u64| format_smolstr!("call_{run}_{step}_{n}"));
     let is_used = |id: &SmolStr| step_cx.state().tree.has_call(id);
     for part in &mut parts {
         let AssistantPart::ToolCall(call) = part else { continue };
@@ -254,8 +254,8 @@ pub(crate) fn assign_call_ids(
             call.input = Arc::new("(nested too deep)".into());
         }
         // A generated id may equal an id that the provider gave another call.
-        while call.id.is_empty() || is_used(&call.id) || !seen.insert(call.id.clone()) {
-            call.id = made.next().unwrap_or_default();
+        while call.id.is_empty() || is_used(&call.id) || !used_ids.insert(call.id.clone()) {
+            call.id = new_ids.next().unwrap_or_default();
         }
     }
     parts
@@ -304,18 +304,18 @@ impl<'a> StreamReader<'a> {
     }
 
     /// Books the known usage of a stream that broke off.
-    pub(crate) fn book_broken(&self, leave: RequestSlot, model: &Arc<dyn Model>) {
+    pub(crate) fn book_partial_usage(&self, slot: RequestSlot, model: &Arc<dyn Model>) {
         if self.usage_so_far != Usage::default() {
-            leave.settle(self.usage_so_far, model.cost_usd(&self.usage_so_far));
+            slot.settle(self.usage_so_far, model.cost_usd(&self.usage_so_far));
         }
     }
 
-    pub(crate) async fn listen(
+    pub(crate) async fn read_to_end(
         &mut self,
         mut stream: ReplyStream,
         cancel: &CancellationToken,
     ) -> StreamEnd {
-        let ended = loop {
+        let end = loop {
             if cancel.is_cancelled() {
                 break StreamEnd::Cancelled;
             }
@@ -332,20 +332,20 @@ impl<'a> StreamReader<'a> {
                 Some(Err(error)) => break StreamEnd::Failed(error),
                 None if self.done.is_some() => break StreamEnd::Whole,
                 None => {
-                    let message = "the stream ended before the reply did";
+                    let message = "the stream ended before the reply was complete";
                     break StreamEnd::Failed(ModelError::new(ModelErrorKind::Network, message));
                 }
             }
         };
         self.close();
-        ended
+        end
     }
 
     fn take(&mut self, delta: Delta) {
         match delta {
             Delta::Text(text) => {
                 self.open(OpenPart::Text);
-                self.tell(|| EventKind::TextDelta { text: text.clone() });
+                self.emit(|| EventKind::TextDelta { text: text.clone() });
                 match self.parts.last_mut() {
                     Some(AssistantPart::Text(so_far)) => so_far.push_str(&text),
                     _ => self.parts.push(AssistantPart::Text(text)),
@@ -353,7 +353,7 @@ impl<'a> StreamReader<'a> {
             }
             Delta::Thinking(text) => {
                 self.open(OpenPart::Thinking);
-                self.tell(|| EventKind::ThinkingDelta { text: text.clone() });
+                self.emit(|| EventKind::ThinkingDelta { text: text.clone() });
                 match self.parts.last_mut() {
                     Some(AssistantPart::Thinking { text: so_far, signature: None }) => {
                         so_far.push_str(&text);
@@ -390,7 +390,7 @@ impl<'a> StreamReader<'a> {
         }
         self.close();
         self.open = Some(kind);
-        self.tell(|| match kind {
+        self.emit(|| match kind {
             OpenPart::Text => EventKind::TextStart,
             OpenPart::Thinking => EventKind::ThinkingStart,
         });
@@ -399,12 +399,12 @@ impl<'a> StreamReader<'a> {
     fn close(&mut self) {
         match self.open.take() {
             None => {}
-            Some(OpenPart::Text) => self.tell(|| EventKind::TextEnd),
-            Some(OpenPart::Thinking) => self.tell(|| EventKind::ThinkingEnd),
+            Some(OpenPart::Text) => self.emit(|| EventKind::TextEnd),
+            Some(OpenPart::Thinking) => self.emit(|| EventKind::ThinkingEnd),
         }
     }
 
-    fn tell(&self, kind: impl FnOnce() -> EventKind) {
+    fn emit(&self, kind: impl FnOnce() -> EventKind) {
         if let Some(step_cx) = self.listener {
             step_cx.emit(kind());
         }

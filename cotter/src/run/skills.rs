@@ -32,7 +32,7 @@ const TRIGGERED_SKILL_BYTES: usize = 32 * 1024;
 const TRIGGERED_BYTES: usize = 64 * 1024;
 
 /// Turns a skill that a person named into the message before the person's own.
-pub(crate) async fn materialise(
+pub(crate) async fn build_skill_message(
     step_cx: &StepCx,
     name: &str,
     parsed_text: &str,
@@ -46,16 +46,17 @@ pub(crate) async fn materialise(
 /// Builds the message of a skill, before the person's own. Its text is escaped, so that it cannot pass for
 /// a note.
 fn injection(name: &str, content: Content) -> UserMessage {
-    injection_of(name, content, INJECTED_BYTES)
+    build_injection(name, content, INJECTED_BYTES)
 }
 
-fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
-    let told =
-        |text: &str| crate::text::tags::escape(&format_skill_message(name, &text::cut(text, most)));
+fn build_injection(name: &str, content: Content, max_bytes: usize) -> UserMessage {
+    let format = |text: &str| {
+        crate::text::tags::escape(&format_skill_message(name, &text::cut(text, max_bytes)))
+    };
     let content = match content {
-        Content::Text(text) => Content::Text(told(&text)),
+        Content::Text(text) => Content::Text(format(&text)),
         Content::Parts(parts) => {
-            let text = told(&Content::Parts(parts.clone()).text());
+            let text = format(&Content::Parts(parts.clone()).text());
             let others = parts.into_iter().filter(|part| part.as_text().is_none());
             Content::Parts(std::iter::once(ContentPart::Text(text)).chain(others).collect())
         }
@@ -64,21 +65,21 @@ fn injection_of(name: &str, content: Content, most: usize) -> UserMessage {
 }
 
 /// Collects the skills that a person's task triggers, besides the skills that the person named. Each is
-/// added once per session, with its text. A skill that fails or does not fit is skipped, and the person is
-/// told.
+/// added once per session, with its text. A skill that fails or does not fit is skipped, and the person
+/// gets a message.
 pub(crate) async fn collect_triggered_skills(
     step_cx: &StepCx,
     task: &str,
     named: &[SmolStr],
 ) -> Vec<TriggeredSkill> {
-    let set = step_cx.generation().triggers.clone();
-    let matching = set.matching(task);
+    let triggers = step_cx.generation().triggers.clone();
+    let matching = triggers.matching(task);
     if matching.is_empty() {
         return vec![];
     }
     let active = step_cx.session().active_skills();
-    let mut room = TRIGGERED_BYTES.saturating_sub(active.bytes);
-    let mut brought = vec![];
+    let mut bytes_left = TRIGGERED_BYTES.saturating_sub(active.bytes);
+    let mut triggered = vec![];
     for (skill, _) in matching {
         let name = &skill.name;
         let is_ours = step_cx.view.skill(name).is_some_and(|ours| Arc::ptr_eq(ours, skill));
@@ -86,25 +87,27 @@ pub(crate) async fn collect_triggered_skills(
             continue;
         }
         if named.contains(name) {
-            brought.push(TriggeredSkill { name: name.clone(), content: None });
+            triggered.push(TriggeredSkill { name: name.clone(), content: None });
             continue;
         }
         match load_skill_text(skill, step_cx, task.to_owned(), None, SkillCaller::Trigger).await {
             Ok(content) => {
-                let message = injection_of(name, content, TRIGGERED_SKILL_BYTES);
+                let message = build_injection(name, content, TRIGGERED_SKILL_BYTES);
                 let length = message.content.text().len();
-                if length > room {
-                    step_cx.cx.notify(&format!("skill \"{name}\" was left out: no room is left"));
+                if length > bytes_left {
+                    step_cx.cx.notify(&format!(
+                        "skill \"{name}\" was skipped: the skills of this session are too long"
+                    ));
                     continue;
                 }
-                room -= length;
-                brought.push(TriggeredSkill { name: name.clone(), content: Some(message) });
+                bytes_left -= length;
+                triggered.push(TriggeredSkill { name: name.clone(), content: Some(message) });
             }
             Err(HandlerFailure::Cancelled) => break,
-            Err(failure) => step_cx.cx.notify(&format!("skill \"{name}\" was left out: {failure}")),
+            Err(failure) => step_cx.cx.notify(&format!("skill \"{name}\" was skipped: {failure}")),
         }
     }
-    brought
+    triggered
 }
 
 /// A skill that a task triggered.
@@ -125,8 +128,8 @@ async fn load_skill_text(
     let cx = step_cx.cx.with_author(NoteAuthor::called("skill", &skill.name, owner));
     let controls = cx.controls();
     let name = skill.name.clone();
-    let told = SkillCx { name: name.clone(), parsed_text, args, source, controls };
-    let content = skill.function.call(told, &step_cx.cx.run.cancel).await?;
+    let skill_cx = SkillCx { name: name.clone(), parsed_text, args, source, controls };
+    let content = skill.function.call(skill_cx, &step_cx.cx.run.cancel).await?;
     step_cx.emit(EventKind::Skill { name, source: source.as_str() });
     Ok(content)
 }
@@ -156,8 +159,8 @@ impl Tool for InvokeSkill {
 async fn invoke(cx: &Cx, name: &str, args: Option<&str>) -> Result<ToolOutput, ToolError> {
     let step_cx = StepCx::of(cx);
     let Some(skill) = step_cx.view.skill(name).filter(|skill| skill.exposed).cloned() else {
-        let known = step_cx.view.exposed_skills().map(|skill| skill.name.as_str());
-        return Err(format_unavailable("Skill", name, "is not available", known));
+        let names = step_cx.view.exposed_skills().map(|skill| skill.name.as_str());
+        return Err(format_unavailable("Skill", name, "is not available", names));
     };
     let args = args.map(str::to_owned);
     let parsed_text = args.clone().unwrap_or_default();

@@ -37,8 +37,8 @@ impl Controls {
     /// Gives a task to a subagent: [`Controls::run_tool`] with `invoke_subagent`, under the name that this
     /// agent gives the tool.
     pub async fn invoke_subagent(&self, name: &str, prompt: &str) -> Result<ToolOutput, ToolError> {
-        let [_, invoking] = self.agent().invoke_tool_names();
-        self.run_tool(invoking, json!({"name": name, "prompt": prompt})).await
+        let [_, subagent_tool] = self.agent().invoke_tool_names();
+        self.run_tool(subagent_tool, json!({"name": name, "prompt": prompt})).await
     }
 }
 
@@ -72,44 +72,46 @@ impl Tool for InvokeSubagent {
 
 async fn invoke(step_cx: StepCx, started: SubagentStartEvent) -> Result<ToolOutput, ToolError> {
     let name = started.name.clone();
-    let Some(mention) = step_cx.view.subagent(&name).cloned() else {
-        let known = step_cx.view.subagents().map(|mention| mention.name.as_str());
-        return Err(format_unavailable("Subagent", &name, "is not registered", known));
+    let Some(subagent) = step_cx.view.subagent(&name).cloned() else {
+        let names = step_cx.view.subagents().map(|subagent| subagent.name.as_str());
+        return Err(format_unavailable("Subagent", &name, "is not registered", names));
     };
-    let decided = step_cx.fire::<SubagentStart>(|| started.clone()).await;
-    let verdict = decided.as_ref().and_then(|decided| decided.strictest());
+    let outcome = step_cx.fire::<SubagentStart>(|| started.clone()).await;
+    let verdict = outcome.as_ref().and_then(|outcome| outcome.strictest());
     if let Some((meta, Admission::Block(reason))) = verdict {
-        let words = crate::hooks::notes::block_message(&meta.name, reason);
-        return Err(format_error(&words, ToolErrorKind::Denied));
+        let message = crate::hooks::notes::block_message(&meta.name, reason);
+        return Err(format_error(&message, ToolErrorKind::Denied));
     }
     step_cx.emit(EventKind::SubagentStart { name: name.clone() });
     let owner = step_cx.view.owner_of(NameKind::Subagent, &name);
     let cx = step_cx.cx.with_author(match &step_cx.cx.author {
         // The tool call identifies the work; the rights are those of the subagent's owner.
-        NoteAuthor::Tool(calling) => {
-            let (tool, call_id) = (calling.tool.clone(), calling.call_id.clone());
+        NoteAuthor::Tool(call) => {
+            let (tool, call_id) = (call.tool.clone(), call.call_id.clone());
             NoteAuthor::Tool(Arc::new(ToolCallRef { tool, owner, call_id }))
         }
         _ => NoteAuthor::called("subagent", &name, owner),
     });
-    let told = SubagentCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };
+    let subagent_cx =
+        SubagentCx { name: name.clone(), prompt: started.prompt, controls: cx.controls() };
     let cancel = step_cx.cx.cancel().clone();
-    let mut ending = SubagentEndGuard { step_cx, event: Some(cancelled(&started.call_id, &name)) };
-    let done = mention.work(told).await;
-    let (status, text) = match &done {
+    let mut end_guard =
+        SubagentEndGuard { step_cx, event: Some(cancelled(&started.call_id, &name)) };
+    let result = subagent.work(subagent_cx).await;
+    let (status, text) = match &result {
         Ok(content) => ("success", content.text().into_owned()),
         Err(failure) => ("error", failure.to_string()),
     };
-    ending.event =
+    end_guard.event =
         Some(SubagentEndEvent { call_id: started.call_id, name: name.clone(), status, text });
-    if let Some(told) = ending.tell() {
+    if let Some(reporting) = end_guard.report() {
         // An abort ends the wait for the hooks; the subagent's result is kept.
         tokio::select! {
-            _ = told => {}
+            _ = reporting => {}
             () = cancel.cancelled() => {}
         }
     }
-    match done {
+    match result {
         Ok(content) => Ok(format_success("subagent", &name, content)),
         Err(failure) => Err(format_failure(&failure)),
     }
@@ -134,7 +136,7 @@ struct SubagentEndGuard {
 }
 
 impl SubagentEndGuard {
-    fn tell(&mut self) -> Option<tokio::task::JoinHandle<()>> {
+    fn report(&mut self) -> Option<tokio::task::JoinHandle<()>> {
         let (event, step_cx) = (self.event.take()?, self.step_cx.clone());
         let runtime = tokio::runtime::Handle::try_current().ok()?;
         Some(runtime.spawn(async move { step_cx.end_subagent(event).await }))
@@ -143,7 +145,7 @@ impl SubagentEndGuard {
 
 impl Drop for SubagentEndGuard {
     fn drop(&mut self) {
-        self.tell();
+        self.report();
     }
 }
 
@@ -162,8 +164,8 @@ async fn run_agent(
     registered: &RegisteredAgent,
     cx: SubagentCx,
 ) -> Result<Content, HandlerFailure> {
-    let Some(_there) = registered.hold_open() else {
-        return Err(HandlerFailure::Error(format!("subagent `{}` is no longer there", cx.name)));
+    let Some(_open) = registered.hold_open() else {
+        return Err(HandlerFailure::Error(format!("subagent `{}` was removed", cx.name)));
     };
     let agent =
         cx.child().config(AgentConfig::clone(&registered.config())).build().map_err(failed)?;
@@ -172,8 +174,8 @@ async fn run_agent(
         EndReason::EndTurn | EndReason::ShortCircuit => Ok(Content::Text(reply.text())),
         EndReason::Aborted => Err(HandlerFailure::Cancelled),
         reason => {
-            let why = reply.error.map_or_else(|| reason.as_str().into(), |error| error.message);
-            Err(HandlerFailure::Error(why))
+            let message = reply.error.map_or_else(|| reason.as_str().into(), |error| error.message);
+            Err(HandlerFailure::Error(message))
         }
     }
 }

@@ -746,6 +746,6 @@ async fn l21_a_child_has_no_more_steps_than_its_parent() {
         .unwrap();
     let session = fresh(&agent).await;
     let reply = session.prompt("go").await;
-    assert_eq!(ending(&reply), "max_turns: max_turns: the run took as many steps as it may: 3");
+    assert_eq!(ending(&reply), "max_turns: max_turns: the run reached its limit of 3 steps");
     assert_eq!(diary.lines().len(), 5, "{}", transcript(&session));
 }

@@ -76,7 +76,7 @@ struct Watched {
     agent: Agent,
     session: Session,
     model: Plain,
-    told: Diary,
+    reports: Diary,
 }
 
 impl Watched {
@@ -89,9 +89,9 @@ impl Watched {
         make: impl FnOnce(AgentBuilder) -> AgentBuilder,
     ) -> Self {
         let model = Plain(Recording::new(Scripted::new(script)));
-        let told = Diary::default();
+        let reports = Diary::default();
         let builder = make(Agent::builder(model.clone()).system_prompt("Be brief."));
-        let (requests, writes) = (model.0.clone(), told.clone());
+        let (requests, writes) = (model.0.clone(), reports.clone());
         let builder = builder.observe(ModelPost, move |reply: &ModelPostEvent| {
             let Some(CacheBreak { by, part, byte }) = &reply.cache_break else {
                 return writes.add("as before");
@@ -103,16 +103,16 @@ impl Watched {
         });
         let agent = builder.build().unwrap();
         let session = fresh(&agent).await;
-        Watched { agent, session, model, told }
+        Watched { agent, session, model, reports }
     }
 
     async fn say(&self, text: &str) {
-        self.told.add(format!("> {text}"));
+        self.reports.add(format!("> {text}"));
         assert_eq!(ending(&self.session.prompt(text).await), "end_turn");
     }
 
     fn check(&self, expected: Expect) {
-        expected.assert_eq(&self.told.shown());
+        expected.assert_eq(&self.reports.shown());
     }
 }
 
@@ -381,7 +381,7 @@ async fn b0_a_context_transform_that_changes_an_old_message_is_named() {
 /// B0: of two changes at once, the one at the earlier position is reported.
 #[tokio::test]
 async fn b0_of_two_transforms_at_once_the_first_change_counts() {
-    let mut told = String::new();
+    let mut reports = String::new();
     for order in [["late", "early"], ["early", "late"]] {
         let all = Watched::new(|mut builder| {
             for name in order {
@@ -394,7 +394,7 @@ async fn b0_of_two_transforms_at_once_the_first_change_counts() {
         for text in ["one", "two", "three", "four", "five"] {
             all.say(text).await;
         }
-        told += &all.told.shown();
+        reports += &all.reports.shown();
     }
     expect![[r#"
         > one
@@ -418,7 +418,7 @@ async fn b0_of_two_transforms_at_once_the_first_change_counts() {
         > five
         as before
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&reports);
 }
 
 /// B0: a transform that appends its own text to every request moves the text each time.
@@ -519,7 +519,7 @@ async fn b0_a_compaction_and_a_move_are_named() {
     let leaf = all.session.entries().last().unwrap().id().clone();
     all.session.navigate(Some(&leaf)).await.unwrap();
     all.say("a move to where it is").await;
-    all.told.add("> /compact");
+    all.reports.add("> /compact");
     assert_eq!(ending(&all.session.prompt("/compact").await), "end_turn");
     all.say("after it").await;
     let summary = Compaction::new("another summary", leaf, 7);
@@ -681,13 +681,13 @@ async fn b0_what_is_told_as_json() {
             .build()
             .unwrap();
     let session = fresh(&agent).await;
-    let mut told = String::new();
+    let mut reports = String::new();
     for prompt in ["one", "two"] {
         let mut run = session.prompt(prompt);
         while let Some(event) = run.next().await {
             if matches!(event.kind, EventKind::ModelPost(_)) {
                 let event: serde_json::Value = serde_json::from_str(&event.to_json()).unwrap();
-                told += &format!("{}: {}\n", event["type"], event["cacheBreak"]);
+                reports += &format!("{}: {}\n", event["type"], event["cacheBreak"]);
             }
         }
         agent.tool(tool("alpha", "first")).ok();
@@ -697,15 +697,15 @@ async fn b0_what_is_told_as_json() {
         "model.post": {"by":"embedder (program)","part":"tools","byte":0}
         {"model":"test/scripted","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":0}
         {"model":"test/scripted","stopReason":"end_turn","inputTokens":0,"outputTokens":0,"cacheRead":0,"cacheWrite":0,"costUsd":null,"toolCallCount":0,"cacheBreak":{"by":"embedder (program)","part":"tools","byte":0}}
-    "#]].assert_eq(&format!("{told}{}", payloads.shown()));
+    "#]].assert_eq(&format!("{reports}{}", payloads.shown()));
 }
 
 /// B0: without an offset from the model, `byte` is `None`.
 #[tokio::test]
 async fn b0_a_model_that_does_not_know_gives_no_byte() {
     let model = Scripted::new([Step::text("ok"), Step::text("ok")]);
-    let told = Diary::default();
-    let writes = told.clone();
+    let reports = Diary::default();
+    let writes = reports.clone();
     let agent = Agent::builder(model)
         .observe(ModelPost, move |reply: &ModelPostEvent| {
             writes.add(format!("{:?}", reply.cache_break))
@@ -720,7 +720,7 @@ async fn b0_a_model_that_does_not_know_gives_no_byte() {
         None
         Some(CacheBreak { by: "embedder (program)", part: "tools", byte: None })
     "#]]
-    .assert_eq(&told.shown());
+    .assert_eq(&reports.shown());
 }
 
 /// Weak references to the tools of every request.
@@ -741,15 +741,15 @@ impl Model for Forgetful {
 }
 
 /// Returns the cache report of the next reply's event.
-async fn next_told(events: &mut cotter::hooks::events::EventStream) -> String {
-    let told = async {
+async fn next_report(events: &mut cotter::hooks::events::EventStream) -> String {
+    let report = async {
         loop {
             if let EventKind::ModelPost(reply) = &events.next().await.kind {
                 return format!("{:?}", reply.cache_break);
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(5), told).await.expect("it is told")
+    tokio::time::timeout(Duration::from_secs(5), report).await.expect("no report in 5 s")
 }
 
 /// B0: without a listener nothing is remembered, and nothing is reported later.
@@ -771,8 +771,8 @@ async fn b0_what_nobody_hears_of_is_not_remembered() {
     agent.tool(tool("one", "1")).unwrap();
     ask("nobody listens").await;
     seen.push(("nobody", alive()));
-    let told = Diary::default();
-    let writes = told.clone();
+    let reports = Diary::default();
+    let writes = reports.clone();
     let hook = agent
         .observe(ModelPost, move |reply: &ModelPostEvent| {
             writes.add(format!("{:?}", reply.cache_break))
@@ -790,10 +790,10 @@ async fn b0_what_nobody_hears_of_is_not_remembered() {
     seen.push(("nobody again", alive()));
     let mut events = session.events();
     ask("a listener hears of nothing that was before").await;
-    told.add(next_told(&mut events).await);
+    reports.add(next_report(&mut events).await);
     agent.tool(tool("five", "5")).unwrap();
     ask("and of what is new").await;
-    told.add(next_told(&mut events).await);
+    reports.add(next_report(&mut events).await);
     let shown: String = seen.iter().map(|(when, alive)| format!("{when}: {alive:?}\n")).collect();
     expect![[r#"
         nobody: [false, true]
@@ -804,7 +804,7 @@ async fn b0_what_nobody_hears_of_is_not_remembered() {
         None
         Some(CacheBreak { by: "embedder (program)", part: "tools", byte: None })
     "#]]
-    .assert_eq(&format!("{shown}{}", told.shown()));
+    .assert_eq(&format!("{shown}{}", reports.shown()));
 }
 
 /// B0: a listener that starts during a reply gets that reply too.
@@ -817,5 +817,5 @@ async fn b0_a_listener_who_comes_late_hears_of_the_reply() {
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let mut events = session.events();
     assert_eq!(ending(&run.await.unwrap()), "end_turn");
-    assert_eq!(next_told(&mut events).await, "None");
+    assert_eq!(next_report(&mut events).await, "None");
 }

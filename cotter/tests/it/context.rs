@@ -200,7 +200,7 @@ async fn p6_within_a_context_handler_a_rebuild_is_an_error() {
     };
     let agent = Agent::builder(said(1)).transform(Context, knot).build().unwrap();
     assert_eq!(agent.process_request("go").await.unwrap().text(), "answer 1");
-    assert_eq!(diary.shown(), "context: the context cannot be rebuilt while it is being built\n");
+    assert_eq!(diary.shown(), "context: cannot rebuild the context while it is being built\n");
 }
 
 /// P7: `context` fires for every request and attempt, after a compaction, and for the first request of a

@@ -132,7 +132,7 @@ async fn p6_the_context_is_not_rebuilt_while_it_is_built() {
     };
     let agent = Agent::builder(model()).observe(Context, handler).build().unwrap();
     agent.process_request("go").await.unwrap();
-    assert_eq!(diary.shown(), "the context cannot be rebuilt while it is being built\n");
+    assert_eq!(diary.shown(), "cannot rebuild the context while it is being built\n");
 }
 
 #[tokio::test]

@@ -341,7 +341,7 @@ async fn p8_a_share_is_spent_by_its_task_alone() {
             let wants = |usd: f64| [TaskAllowance::default().with_max_budget_usd(usd)];
             // Five of six dollars are left: two are reserved, then two of the rest for another task.
             let first = controls.reserve(&wants(2.0)).unwrap().remove(0);
-            let paid = controls.spending(&first);
+            let paid = controls.with_budget_share(&first);
             let second = controls.reserve(&wants(2.0)).unwrap().remove(0);
             diary.add(controls.reserve(&wants(2.0)).unwrap_err().message);
             ask("the rest", &controls).await;
@@ -351,8 +351,8 @@ async fn p8_a_share_is_spent_by_its_task_alone() {
             diary.add(paid.reserve(&wants(1.5)).unwrap_err().message);
             let part = paid.reserve(&wants(1.0)).unwrap().remove(0);
             ask("first", &paid).await;
-            ask("part", &paid.spending(&part)).await;
-            ask("part", &paid.spending(&part)).await;
+            ask("part", &paid.with_budget_share(&part)).await;
+            ask("part", &paid.with_budget_share(&part)).await;
             drop(part);
             ask("first", &paid).await;
             drop(first);

@@ -32,16 +32,18 @@ impl Agent {
     }
 
     async fn register(&self, config: AgentConfig) -> Result<(), RegisterError> {
-        self.told().await?;
+        self.notify_hooks_once().await?;
         let name = config.name.clone();
         // Checked before hooks are notified: a refused duplicate would otherwise drop the hooks' state of
         // the first agent.
         let Some(_arrival) = self.live().pending_agents.begin(&name) else {
-            return Err(RegisterError::new(format!("subagent `{name}` is being registered")));
+            return Err(RegisterError::new(format!(
+                "subagent `{name}` is already being registered"
+            )));
         };
         let generation = self.generation();
-        let taken = generation.names.find(NameKind::Subagent, &name);
-        if taken.is_some_and(|(owner, _)| owner.is_same_unit(&Owner::embedder())) {
+        let existing = generation.names.find(NameKind::Subagent, &name);
+        if existing.is_some_and(|(owner, _)| owner.is_same_unit(&Owner::embedder())) {
             return Err(RegisterError::new(format!("subagent `{name}` is already registered")));
         }
         let config = build_config(&generation.hooks, config).await?;
@@ -62,12 +64,12 @@ impl Agent {
 
     async fn unregister(&self, name: &str) -> bool {
         let generation = self.generation();
-        let Some((_, NamedItem::Subagent(mention))) =
+        let Some((_, NamedItem::Subagent(subagent))) =
             generation.names.find(NameKind::Subagent, name)
         else {
             return false;
         };
-        let Some(registered) = mention.registered() else { return self.undefine_mention(name) };
+        let Some(registered) = subagent.registered() else { return self.undefine_mention(name) };
         if !registered.wait_and_close().await {
             return false;
         }
@@ -84,7 +86,7 @@ impl Agent {
     }
 
     async fn install(&self, hook: impl Hook) -> Result<(), RegisterError> {
-        self.told().await?;
+        self.notify_hooks_once().await?;
         let mut unit = Registry::new(Owner::embedder());
         unit.hook(hook);
         let new = unit.hooks();
@@ -102,7 +104,7 @@ impl Agent {
     }
 
     /// Notifies the hooks, once, of every agent that they were built with.
-    pub(crate) async fn told(&self) -> Result<(), RegisterError> {
+    pub(crate) async fn notify_hooks_once(&self) -> Result<(), RegisterError> {
         if self.parent().is_some() {
             return Ok(());
         }
@@ -139,23 +141,23 @@ async fn notify_of_agents<'a>(
     hooks: &[Arc<InstalledHook>],
     agents: Vec<AgentRef<'a>>,
 ) -> Result<Vec<(AgentRef<'a>, AgentConfig)>, RegisterError> {
-    let mut told: Vec<(AgentRef<'a>, AgentConfig)> = vec![];
+    let mut notified: Vec<(AgentRef<'a>, AgentConfig)> = vec![];
     for agent in agents {
-        let entered = async {
+        let registration = async {
             let config = build_config(hooks, AgentConfig::clone(&agent.config())).await?;
             notify_registered(hooks, &config).await.map(|()| config)
         };
-        match entered.await {
-            Ok(config) => told.push((agent, config)),
+        match registration.await {
+            Ok(config) => notified.push((agent, config)),
             Err(error) => {
-                for (_, config) in told.iter().rev() {
+                for (_, config) in notified.iter().rev() {
                     notify_unregistered(hooks, &config.name).await;
                 }
                 return Err(error);
             }
         }
     }
-    Ok(told)
+    Ok(notified)
 }
 
 /// An agent of a registry: the main agent or a registered one.
@@ -167,9 +169,9 @@ enum AgentRef<'a> {
 impl<'a> AgentRef<'a> {
     fn of(agent: &'a Agent) -> Vec<Self> {
         let generation: Arc<Generation> = agent.generation();
-        let subagents = generation.names.in_force().filter_map(|(_, called)| match called {
-            NamedItem::Subagent(mention) => {
-                mention.registered().map(|_| AgentRef::Sub(mention.clone()))
+        let subagents = generation.names.in_force().filter_map(|(_, item)| match item {
+            NamedItem::Subagent(subagent) => {
+                subagent.registered().map(|_| AgentRef::Sub(subagent.clone()))
             }
             _ => None,
         });
@@ -179,8 +181,8 @@ impl<'a> AgentRef<'a> {
     fn config(&self) -> Arc<AgentConfig> {
         match self {
             AgentRef::Main(agent) => agent.config(),
-            AgentRef::Sub(mention) => {
-                mention.registered().map(RegisteredAgent::config).unwrap_or_default()
+            AgentRef::Sub(subagent) => {
+                subagent.registered().map(RegisteredAgent::config).unwrap_or_default()
             }
         }
     }
@@ -188,8 +190,8 @@ impl<'a> AgentRef<'a> {
     fn set_config(&self, config: AgentConfig) {
         match self {
             AgentRef::Main(agent) => agent.set_config(config),
-            AgentRef::Sub(mention) => {
-                if let Some(registered) = mention.registered() {
+            AgentRef::Sub(subagent) => {
+                if let Some(registered) = subagent.registered() {
                     registered.set_config(config);
                 }
             }
@@ -204,8 +206,8 @@ async fn build_config(
 ) -> Result<AgentConfig, RegisterError> {
     let name = config.name.clone();
     for installed in hooks {
-        let building = AssertUnwindSafe(async { installed.hook.on_build_agent(config).await });
-        config = building.catch_unwind().await.map_err(|panic| panic_error(installed, &*panic))?;
+        let build = AssertUnwindSafe(async { installed.hook.on_build_agent(config).await });
+        config = build.catch_unwind().await.map_err(|panic| panic_error(installed, &*panic))?;
         config.name = name.clone();
     }
     Ok(config)
@@ -218,10 +220,10 @@ async fn notify_registered(
     config: &AgentConfig,
 ) -> Result<(), RegisterError> {
     for (index, installed) in hooks.iter().enumerate() {
-        let telling = AssertUnwindSafe(async {
+        let notification = AssertUnwindSafe(async {
             installed.hook.on_register_agent(&config.name, config).await;
         });
-        if let Err(panic) = telling.catch_unwind().await {
+        if let Err(panic) = notification.catch_unwind().await {
             notify_unregistered(&hooks[..index], &config.name).await;
             return Err(panic_error(installed, &*panic));
         }
@@ -233,8 +235,9 @@ async fn notify_registered(
 async fn notify_unregistered(hooks: &[Arc<InstalledHook>], name: &str) {
     for installed in hooks.iter().rev() {
         // A hook that panics here has dropped as much as it could.
-        let telling = AssertUnwindSafe(async { installed.hook.on_unregister_agent(name).await });
-        let _ = telling.catch_unwind().await;
+        let notification =
+            AssertUnwindSafe(async { installed.hook.on_unregister_agent(name).await });
+        let _ = notification.catch_unwind().await;
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct ActiveRun {
     cancel: CancellationToken,
     /// The calls that were permitted to run last. The outcome of such a call without a result is unknown.
     running_calls: Vec<SmolStr>,
-    /// Entries of others, until the run's next safe moment.
+    /// Entries that handlers and callers added, until the run's next safe moment.
     pending_entries: Vec<PendingEntry>,
     /// The reason of a hook that ended the run.
     end_reason: Option<String>,
@@ -42,7 +42,7 @@ struct PendingEntry {
     /// The id that the caller was given.
     id: SmolStr,
     body: EntryBody,
-    by: EntrySource,
+    source: EntrySource,
 }
 
 /// The source of an entry or an override.
@@ -51,7 +51,7 @@ pub(crate) enum EntrySource {
     /// A handler of the prompt that is being staged: the entry is stored with the prompt, or not at all.
     Prompt,
     /// Any other source.
-    Others,
+    Other,
 }
 
 /// The settings of one session that override its agent's.
@@ -81,8 +81,8 @@ pub(crate) struct SessionOverrides {
     pub(crate) secret_read: Option<bool>,
     /// The skills that triggers activated; `None` until first use.
     pub(crate) skills: Option<Arc<ActiveSkills>>,
-    /// The lists that the model was last told of, if it is still shown older ones.
-    pub(crate) told: Option<Arc<NameListing>>,
+    /// The lists in the last note to the model, if its prompt still shows older lists.
+    pub(crate) told_listing: Option<Arc<NameListing>>,
     /// Models that are no longer used.
     unused_models: Vec<Arc<dyn Model>>,
 }
@@ -101,18 +101,18 @@ impl ActiveSkills {
     fn of(path: &Entries) -> Self {
         let mut active = ActiveSkills::default();
         // True after an entry of a skill whose text is in the message that follows.
-        let mut follows = false;
+        let mut text_follows = false;
         for entry in path.iter() {
             if entry.kind() == EntryKind::SkillActive
                 && let EntryBody::SkillActive { name, text } = entry.body()
             {
                 active.names.push(name.clone());
                 active.bytes += text.len();
-                follows = text.is_empty();
-                if !follows {
+                text_follows = text.is_empty();
+                if !text_follows {
                     active.system.push((name.clone(), text.clone()));
                 }
-            } else if std::mem::take(&mut follows)
+            } else if std::mem::take(&mut text_follows)
                 && let Some(Message::User(UserMessage {
                     mark: UserMessageKind::SkillInjection,
                     content,
@@ -154,12 +154,12 @@ static NO_OVERRIDES: SessionOverrides = SessionOverrides {
     approvals: Vec::new(),
     secret_read: None,
     skills: None,
-    told: None,
+    told_listing: None,
     unused_models: Vec::new(),
 };
 
 impl SessionState {
-    /// Begins a run. From now on, entries of others wait for its safe moments.
+    /// Begins a run. From now on, added entries wait for its safe moments.
     pub(crate) fn begin_run(&mut self, cancel: CancellationToken) {
         let run =
             ActiveRun { cancel, running_calls: vec![], pending_entries: vec![], end_reason: None };
@@ -172,21 +172,21 @@ impl SessionState {
         end: impl FnOnce() -> Record,
     ) -> Result<Vec<Arc<Entry>>, StoreError> {
         let writable = self.check_writable().is_ok();
-        let settled = if writable { self.add_pending_entries() } else { vec![] };
+        let added = if writable { self.add_pending_entries() } else { vec![] };
         self.active_run = None;
         if writable {
             self.record(end());
             self.commit_and_start_sync()?;
         }
-        Ok(settled)
+        Ok(added)
     }
 
     /// Takes the model that was set for the run alone, and other unused models. The caller drops them
     /// outside the lock, because the drop of a model may call the session.
     pub(crate) fn take_unused_models(&mut self) -> Vec<Arc<dyn Model>> {
-        let Some(chosen) = &mut self.overrides else { return vec![] };
-        let gone = std::mem::take(&mut chosen.unused_models);
-        gone.into_iter().chain(chosen.turn_model.take()).collect()
+        let Some(overrides) = &mut self.overrides else { return vec![] };
+        let unused = std::mem::take(&mut overrides.unused_models);
+        unused.into_iter().chain(overrides.turn_model.take()).collect()
     }
 
     /// True during a run.
@@ -201,10 +201,10 @@ impl SessionState {
 
     /// Ends the current run with a reason, which its end reports. Returns true if there was a run. The
     /// first reason counts; after an abort, none does.
-    pub(crate) fn end_run(&mut self, why: String) -> bool {
+    pub(crate) fn end_run(&mut self, reason: String) -> bool {
         let Some(run) = &mut self.active_run else { return false };
         if !run.cancel.is_cancelled() {
-            run.end_reason = Some(why);
+            run.end_reason = Some(reason);
             run.cancel.cancel();
         }
         true
@@ -216,12 +216,16 @@ impl SessionState {
     }
 
     /// Adds an entry: at once, or at the next safe moment of the current run. Returns its id.
-    pub(crate) fn add(&mut self, body: EntryBody, by: EntrySource) -> Result<SmolStr, StoreError> {
+    pub(crate) fn add(
+        &mut self,
+        body: EntryBody,
+        source: EntrySource,
+    ) -> Result<SmolStr, StoreError> {
         self.check_writable()?;
         if self.is_busy() {
             let id = self.next_id();
             if let Some(run) = &mut self.active_run {
-                run.pending_entries.push(PendingEntry { id: id.clone(), body, by });
+                run.pending_entries.push(PendingEntry { id: id.clone(), body, source });
             }
             return Ok(id);
         }
@@ -237,20 +241,21 @@ impl SessionState {
             return match message {
                 Message::User(_) => Ok(()),
                 Message::Assistant(reply) if reply.calls().next().is_none() => Ok(()),
-                _ => Err(StoreError::new("a run is under way, and calls and results are its own")),
+                _ => Err(StoreError::new("cannot add a call or a result: a run is in progress")),
             };
         }
         let open = self.open_calls();
         match message {
             Message::ToolResult(ToolResultMessage { call_id, .. }) => {
                 let waits = open.iter().any(|call| call.id == *call_id);
-                let why = || format!("there is no call `{call_id}` that waits for a result");
-                waits.then_some(()).ok_or_else(|| StoreError::new(why()))
+                let reason = || format!("no call `{call_id}` waits for a result");
+                waits.then_some(()).ok_or_else(|| StoreError::new(reason()))
             }
             _ => match open.first() {
                 None => Ok(()),
                 Some(call) => {
-                    Err(StoreError::new(format!("the call `{}` waits for its result", call.id)))
+                    let message = format!("cannot add a message: call `{}` has no result", call.id);
+                    Err(StoreError::new(message))
                 }
             },
         }
@@ -258,14 +263,14 @@ impl SessionState {
 
     /// Adds the waiting entries at a safe moment. Returns these entries.
     pub(crate) fn add_pending_entries(&mut self) -> Vec<Arc<Entry>> {
-        if let Some(chosen) = &mut self.overrides {
-            chosen
+        if let Some(overrides) = &mut self.overrides {
+            overrides
                 .unused_models
-                .extend(chosen.prompt_backup.take().and_then(|before| before.model));
+                .extend(overrides.prompt_backup.take().and_then(|before| before.model));
         }
-        let waiting = self.active_run.as_mut().map(|run| std::mem::take(&mut run.pending_entries));
-        let waiting = waiting.unwrap_or_default();
-        waiting
+        let pending = self.active_run.as_mut().map(|run| std::mem::take(&mut run.pending_entries));
+        let pending = pending.unwrap_or_default();
+        pending
             .into_iter()
             .map(|PendingEntry { id, body, .. }| self.append_with_id(id, body))
             .collect()
@@ -274,17 +279,17 @@ impl SessionState {
     /// Drops the entries and settings of a prompt that is dropped.
     pub(crate) fn drop_prompt(&mut self) {
         if let Some(run) = &mut self.active_run {
-            run.pending_entries.retain(|waiting| waiting.by != EntrySource::Prompt);
+            run.pending_entries.retain(|pending| pending.source != EntrySource::Prompt);
         }
-        if let Some(chosen) = &mut self.overrides
-            && let Some(before) = chosen.prompt_backup.take()
+        if let Some(overrides) = &mut self.overrides
+            && let Some(before) = overrides.prompt_backup.take()
         {
             let OverrideBackup { model, thinking, active_tools } = *before;
-            chosen.unused_models.extend(std::mem::replace(&mut chosen.model, model));
-            (chosen.thinking, chosen.active_tools) = (thinking, active_tools);
+            overrides.unused_models.extend(std::mem::replace(&mut overrides.model, model));
+            (overrides.thinking, overrides.active_tools) = (thinking, active_tools);
         }
-        if let Some(chosen) = &mut self.overrides {
-            chosen.steering.retain(|(by, _)| *by != EntrySource::Prompt);
+        if let Some(overrides) = &mut self.overrides {
+            overrides.steering.retain(|(source, _)| *source != EntrySource::Prompt);
         }
     }
 
@@ -309,8 +314,8 @@ impl SessionState {
 
     /// The skills that triggers activated.
     pub(crate) fn active_skills(&mut self) -> Arc<ActiveSkills> {
-        if let Some(known) = &self.overrides().skills {
-            return known.clone();
+        if let Some(cached) = &self.overrides().skills {
+            return cached.clone();
         }
         let active = Arc::new(ActiveSkills::of(&self.tree.path()));
         self.overrides_mut().skills = Some(active.clone());
@@ -328,34 +333,35 @@ impl SessionState {
     }
 
     /// The overrides, to be changed by a source. A backup is made first if the source is the prompt.
-    pub(crate) fn overrides_mut_by(&mut self, by: EntrySource) -> &mut SessionOverrides {
-        let chosen = self.overrides_mut();
-        if by == EntrySource::Prompt && chosen.prompt_backup.is_none() {
-            chosen.prompt_backup = Some(Box::new(OverrideBackup {
-                model: chosen.model.clone(),
-                thinking: chosen.thinking,
-                active_tools: chosen.active_tools.clone(),
+    pub(crate) fn overrides_mut_by(&mut self, source: EntrySource) -> &mut SessionOverrides {
+        let overrides = self.overrides_mut();
+        if source == EntrySource::Prompt && overrides.prompt_backup.is_none() {
+            overrides.prompt_backup = Some(Box::new(OverrideBackup {
+                model: overrides.model.clone(),
+                thinking: overrides.thinking,
+                active_tools: overrides.active_tools.clone(),
             }));
         }
-        chosen
+        overrides
     }
 
     /// Forgets the last requests: no handler or listener looks at replies any more.
     pub(crate) fn clear_request_log(&mut self) {
-        if let Some(chosen) = &mut self.overrides {
-            chosen.request_log = RequestLog::EMPTY;
+        if let Some(overrides) = &mut self.overrides {
+            overrides.request_log = RequestLog::EMPTY;
         }
     }
 
     /// Takes the steering texts for the current run.
     pub(crate) fn take_steering(&mut self) -> Vec<Content> {
-        let steering = self.overrides.as_mut().map(|chosen| std::mem::take(&mut chosen.steering));
+        let steering =
+            self.overrides.as_mut().map(|overrides| std::mem::take(&mut overrides.steering));
         steering.unwrap_or_default().into_iter().map(|(_, content)| content).collect()
     }
 
     /// Adds a steering text for the current run.
-    pub(crate) fn steer(&mut self, content: Content, by: EntrySource) {
-        self.overrides_mut().steering.push((by, content));
+    pub(crate) fn steer(&mut self, content: Content, source: EntrySource) {
+        self.overrides_mut().steering.push((source, content));
     }
 
     /// True if the current run has steering texts.

@@ -2,8 +2,8 @@
 //! children.
 //!
 //! A request is sent only with a [`RequestSlot`]. Near the end of a budget, slots are given one at a time.
-//! So many children together overspend no more than one agent: by the last request only, unless a reply
-//! costs more than twice any reply before it.
+//! So many children together overspend no more than one agent: by the last request only. The exception is a
+//! reply that costs more than twice any reply before it.
 //!
 //! A part of a budget may be reserved ([`Reservation`]). Spending from it also counts for the run, and no
 //! one else can spend it meanwhile.
@@ -28,7 +28,7 @@ use crate::{
 /// The spending of one run, or of one reservation.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// The owner of the budget, in words.
+    /// The word for the owner of the budget in messages: `run` or `task`.
     owner_word: &'static str,
     pub(crate) max_usd: Option<f64>,
     pub(crate) max_tokens: Option<u64>,
@@ -45,9 +45,9 @@ pub(crate) struct Spending {
     pub(crate) cost: Option<f64>,
     /// The number of requests in progress.
     requests_in_progress: u32,
-    /// The dearest reply so far, from which the cost of a request in progress is estimated.
-    dearest_usd: f64,
-    largest_tokens: u64,
+    /// The most expensive reply so far. The cost of a request in progress is estimated from it.
+    max_reply_usd: f64,
+    max_reply_tokens: u64,
     /// The reserved amount that is not spent yet.
     pub(crate) reserved: Amount,
 }
@@ -95,8 +95,8 @@ impl Budget {
             usage: Usage::default(),
             cost: Some(0.0),
             requests_in_progress: 0,
-            dearest_usd: 0.0,
-            largest_tokens: 0,
+            max_reply_usd: 0.0,
+            max_reply_tokens: 0,
             reserved: Amount::default(),
         };
         Budget {
@@ -120,37 +120,42 @@ impl Budget {
         self.max_usd.is_some() || self.max_tokens.is_some()
     }
 
-    /// Books a reply, of which `was_aside` had been reserved.
-    fn add(&self, usage: Usage, cost: Option<f64>, was_aside: Amount) {
+    /// Books a reply, of which `from_reserved` had been reserved.
+    fn add(&self, usage: Usage, cost: Option<f64>, from_reserved: Amount) {
         let mut spent = self.lock();
         spent.usage += usage;
         // An invalid price counts as an unknown one.
         let cost = cost.filter(|cost| cost.is_finite() && *cost >= 0.0);
         spent.cost = spent.cost.zip(cost).map(|(so_far, more)| so_far + more);
-        spent.dearest_usd = spent.dearest_usd.max(cost.unwrap_or(0.0));
-        spent.largest_tokens = spent.largest_tokens.max(usage.total());
-        spent.reserved = spent.reserved.minus(was_aside);
+        spent.max_reply_usd = spent.max_reply_usd.max(cost.unwrap_or(0.0));
+        spent.max_reply_tokens = spent.max_reply_tokens.max(usage.total());
+        spent.reserved = spent.reserved.minus(from_reserved);
     }
 
     /// The reason why no further request may be sent; `None` if one may.
-    pub(crate) fn exhaustion_reason(&self, spent: &Spending, paid: FundedBy) -> Option<String> {
-        let (whose, aside) = (self.owner_word, spent.reserved_for_others(paid));
+    pub(crate) fn exhaustion_reason(
+        &self,
+        spent: &Spending,
+        funded_by: FundedBy,
+    ) -> Option<String> {
+        let (owner, reserved) = (self.owner_word, spent.reserved_for_others(funded_by));
         let tokens = spent.usage.total();
-        if let Some(max) = self.max_tokens.filter(|max| tokens.saturating_add(aside.tokens) >= *max)
+        if let Some(max) =
+            self.max_tokens.filter(|max| tokens.saturating_add(reserved.tokens) >= *max)
         {
-            let used = format!("the {whose} used {tokens} tokens of {max}");
-            return Some(match aside.tokens {
+            let used = format!("the {owner} used {tokens} tokens of {max}");
+            return Some(match reserved.tokens {
                 0 => used,
-                tokens => format!("{used}, and {tokens} are set aside"),
+                tokens => format!("{used}, and {tokens} are reserved"),
             });
         }
         match (self.max_usd?, spent.cost) {
-            (max, Some(cost)) if cost + aside.usd < max => None,
+            (max, Some(cost)) if cost + reserved.usd < max => None,
             (max, Some(cost)) => {
-                let cost = format!("the {whose} cost {} USD of {}", usd(cost), usd(max));
-                let is_aside = aside.usd > 0.0;
-                let with_aside = || format!("{cost}, and {} are set aside", usd(aside.usd));
-                Some(if is_aside { with_aside() } else { cost })
+                let cost = format!("the {owner} cost {} USD of {}", usd(cost), usd(max));
+                let with_reserved =
+                    || format!("{cost}, and {} USD are reserved", usd(reserved.usd));
+                Some(if reserved.usd > 0.0 { with_reserved() } else { cost })
             }
             (_, None) => {
                 Some("the price of a reply is not known, so the budget cannot be kept".into())
@@ -159,33 +164,36 @@ impl Budget {
     }
 
     /// True if the requests in progress may use up the rest. A request in progress is estimated at twice
-    /// the dearest reply so far. Until a reply has cost something, the estimate is unknown, and any request
-    /// in progress makes this true.
-    fn is_tight(&self, spent: &Spending, paid: FundedBy) -> bool {
-        let aside = spent.reserved_for_others(paid);
-        let tokens = spent.largest_tokens.saturating_mul(2 * u64::from(spent.requests_in_progress));
-        let usd = spent.dearest_usd * 2.0 * f64::from(spent.requests_in_progress);
-        let used = spent.usage.total().saturating_add(aside.tokens);
-        let over = |max: u64| tokens == 0 || used.saturating_add(tokens) >= max;
-        let dear = |max: f64| usd <= 0.0 || spent.cost.unwrap_or(max) + aside.usd + usd >= max;
+    /// the most expensive reply so far. Until a reply has cost something, the estimate is unknown. Then any
+    /// request in progress makes this true.
+    fn is_tight(&self, spent: &Spending, funded_by: FundedBy) -> bool {
+        let reserved = spent.reserved_for_others(funded_by);
+        let tokens =
+            spent.max_reply_tokens.saturating_mul(2 * u64::from(spent.requests_in_progress));
+        let usd = spent.max_reply_usd * 2.0 * f64::from(spent.requests_in_progress);
+        let used = spent.usage.total().saturating_add(reserved.tokens);
+        let exceeds_tokens = |max: u64| tokens == 0 || used.saturating_add(tokens) >= max;
+        let exceeds_usd =
+            |max: f64| usd <= 0.0 || spent.cost.unwrap_or(max) + reserved.usd + usd >= max;
         spent.requests_in_progress > 0
-            && (self.max_tokens.is_some_and(over) || self.max_usd.is_some_and(dear))
+            && (self.max_tokens.is_some_and(exceeds_tokens)
+                || self.max_usd.is_some_and(exceeds_usd))
     }
 
-    async fn acquire_slot(&self, paid: FundedBy) -> Result<(), String> {
+    async fn acquire_slot(&self, funded_by: FundedBy) -> Result<(), String> {
         loop {
-            let settled = self.slot_released.notified();
+            let released = self.slot_released.notified();
             {
                 let mut spent = self.lock();
-                if let Some(why) = self.exhaustion_reason(&spent, paid) {
-                    return Err(why);
+                if let Some(reason) = self.exhaustion_reason(&spent, funded_by) {
+                    return Err(reason);
                 }
-                if !self.is_tight(&spent, paid) {
+                if !self.is_tight(&spent, funded_by) {
                     spent.requests_in_progress += 1;
                     return Ok(());
                 }
             }
-            settled.await;
+            released.await;
         }
     }
 
@@ -196,8 +204,8 @@ impl Budget {
 }
 
 impl Spending {
-    fn reserved_for_others(&self, paid: FundedBy) -> Amount {
-        match paid {
+    fn reserved_for_others(&self, funded_by: FundedBy) -> Amount {
+        match funded_by {
             FundedBy::Reserved => Amount::default(),
             FundedBy::Unreserved => self.reserved,
         }
@@ -228,17 +236,17 @@ impl BudgetScope {
 /// Every budget that spending in this context is charged to, the nearest first: its reservations, its run,
 /// then those of its parents. Each comes with the source of the money for a request from here.
 pub(crate) fn charged_budgets(cx: &Cx) -> impl Iterator<Item = (BudgetScope, FundedBy)> {
-    let mut paid = FundedBy::Unreserved;
+    let mut funded_by = FundedBy::Unreserved;
     let all = cx.lineage().flat_map(|cx| {
         let shares = cx.reservations().map(|share| BudgetScope::Share(share.clone()));
         shares.chain(iter::once_with(|| BudgetScope::Run(cx.run.clone())))
     });
-    all.map(move |purse| {
-        let below = paid;
-        if matches!(purse, BudgetScope::Share(_)) {
-            paid = FundedBy::Reserved;
+    all.map(move |scope| {
+        let funded_here = funded_by;
+        if matches!(scope, BudgetScope::Share(_)) {
+            funded_by = FundedBy::Reserved;
         }
-        (purse, below)
+        (scope, funded_here)
     })
 }
 
@@ -266,7 +274,7 @@ impl RequestSlot {
 
 impl Drop for RequestSlot {
     fn drop(&mut self) {
-        self.limited.iter().for_each(|purse| purse.budget().release_slot());
+        self.limited.iter().for_each(|scope| scope.budget().release_slot());
     }
 }
 
@@ -275,9 +283,9 @@ pub(crate) fn exhaustion_reason(cx: &Cx) -> Option<String> {
     if !is_limited(cx) {
         return None;
     }
-    charged_budgets(cx).find_map(|(purse, paid)| {
-        let budget = purse.budget();
-        budget.exhaustion_reason(&budget.lock(), paid)
+    charged_budgets(cx).find_map(|(scope, funded_by)| {
+        let budget = scope.budget();
+        budget.exhaustion_reason(&budget.lock(), funded_by)
     })
 }
 
@@ -289,19 +297,19 @@ pub(crate) fn slot_without_limits(cx: &Cx) -> Option<RequestSlot> {
 /// Waits for a slot, or returns the reason why there is none. The topmost parent's budget is asked first.
 pub(crate) async fn wait_for_slot(cx: &Cx, model: &Arc<dyn Model>) -> Result<RequestSlot, String> {
     let mut limited: Vec<_> =
-        charged_budgets(cx).filter(|(purse, _)| purse.budget().is_limited()).collect();
+        charged_budgets(cx).filter(|(scope, _)| scope.budget().is_limited()).collect();
     let has_price = || model.cost_usd(&Usage::default()).is_some();
-    if limited.iter().any(|(purse, _)| purse.budget().max_usd.is_some()) && !has_price() {
+    if limited.iter().any(|(scope, _)| scope.budget().max_usd.is_some()) && !has_price() {
         let name = model.name();
         return Err(format!("the price of `{name}` is not known, so the budget cannot be kept"));
     }
     limited.reverse();
-    let mut leave = RequestSlot { cx: cx.clone(), limited: Vec::with_capacity(limited.len()) };
-    for (purse, paid) in limited {
-        purse.budget().acquire_slot(paid).await?;
-        leave.limited.push(purse);
+    let mut slot = RequestSlot { cx: cx.clone(), limited: Vec::with_capacity(limited.len()) };
+    for (scope, funded_by) in limited {
+        scope.budget().acquire_slot(funded_by).await?;
+        slot.limited.push(scope);
     }
-    Ok(leave)
+    Ok(slot)
 }
 
 /// The cost of a reply, if it is known. A reply without a token count has an unknown cost, unless its model
@@ -309,20 +317,20 @@ pub(crate) async fn wait_for_slot(cx: &Cx, model: &Arc<dyn Model>) -> Result<Req
 pub(crate) fn cost_of(model: &Arc<dyn Model>, usage: &Usage) -> Option<f64> {
     let cost = model.cost_usd(usage)?;
     let least = Usage { input_tokens: 1, output_tokens: 1, ..Usage::default() };
-    let asks_for_something = || model.cost_usd(&least).is_none_or(|cost| cost > 0.0);
-    let is_uncounted = usage.total() == 0 && cost <= 0.0 && asks_for_something();
+    let is_paid_model = || model.cost_usd(&least).is_none_or(|cost| cost > 0.0);
+    let is_uncounted = usage.total() == 0 && cost <= 0.0 && is_paid_model();
     (!is_uncounted).then_some(cost)
 }
 
 /// Books the usage of a reply, for this run and its parents.
 pub(crate) fn book(cx: &Cx, usage: Usage, cost: Option<f64>) {
     // The amount that the reservation below had set aside, for every budget up to the next reservation.
-    let mut aside = Amount::default();
+    let mut reserved = Amount::default();
     for cx in cx.lineage() {
         for share in cx.reservations() {
-            share.budget.add(usage, cost, aside);
-            aside = share.deduct(Amount { usd: cost.unwrap_or(0.0), tokens: usage.total() });
+            share.budget.add(usage, cost, reserved);
+            reserved = share.deduct(Amount { usd: cost.unwrap_or(0.0), tokens: usage.total() });
         }
-        cx.run.budget.add(usage, cost, aside);
+        cx.run.budget.add(usage, cost, reserved);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct AnsweredRequest {
     model: SmolStr,
     request: Request,
     outline: Arc<Outline>,
-    limited: ToolLimit,
+    tool_limit: ToolLimit,
     /// The transforms that made its messages, each with its input.
     transforms: Vec<(SmolStr, MessageList)>,
 }
@@ -57,15 +57,15 @@ impl RequestLog {
 /// The tools that a session was limited to, and the owner that last set or lifted the limit.
 #[derive(Clone, Default)]
 pub(crate) struct ToolLimit {
-    pub(crate) to: Option<Arc<[SmolStr]>>,
-    pub(crate) by: SmolStr,
+    pub(crate) names: Option<Arc<[SmolStr]>>,
+    pub(crate) set_by: SmolStr,
 }
 
 impl ToolLimit {
-    pub(crate) const NONE: ToolLimit = ToolLimit { to: None, by: SmolStr::new_static("") };
+    pub(crate) const NONE: ToolLimit = ToolLimit { names: None, set_by: SmolStr::new_static("") };
 
     fn hides(&self, tool: &str) -> bool {
-        self.to.as_ref().is_some_and(|names| !names.iter().any(|name| name == tool))
+        self.names.as_ref().is_some_and(|names| !names.iter().any(|name| name == tool))
     }
 }
 
@@ -83,23 +83,23 @@ pub(crate) struct OutlinePart {
     part: &'static str,
     /// The tool that the part belongs to; `None` for the system prompt.
     tool: Option<SmolStr>,
-    by: SmolStr,
+    owner: SmolStr,
     /// The hash of the text: equal text is no change.
     hash: u64,
 }
 
 impl OutlinePart {
-    fn of_tool(tool: &SmolStr, by: impl ToSmolStr, words: impl Hash) -> Self {
+    fn of_tool(tool: &SmolStr, owner: impl ToSmolStr, content: impl Hash) -> Self {
         OutlinePart {
             part: "tools",
             tool: Some(tool.clone()),
-            by: by.to_smolstr(),
-            hash: hash(words),
+            owner: owner.to_smolstr(),
+            hash: hash(content),
         }
     }
 
-    fn of_system(by: impl ToSmolStr, words: impl Hash) -> Self {
-        OutlinePart { part: "system", tool: None, by: by.to_smolstr(), hash: hash(words) }
+    fn of_system(owner: impl ToSmolStr, content: impl Hash) -> Self {
+        OutlinePart { part: "system", tool: None, owner: owner.to_smolstr(), hash: hash(content) }
     }
 
     fn is_equal(&self, other: &OutlinePart) -> bool {
@@ -107,35 +107,41 @@ impl OutlinePart {
     }
 }
 
-fn hash(words: impl Hash) -> u64 {
+fn hash(content: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    words.hash(&mut hasher);
+    content.hash(&mut hasher);
     hasher.finish()
 }
 
 /// Builds the outline of a view.
-pub(crate) fn outline(face: &AgentView) -> Arc<Outline> {
-    let index = face.shown.as_ref().unwrap_or(&face.listing);
-    let tools = face.tools.entries().flat_map(|row| {
-        let ToolSpec { name, description, schema } = &*row.spec;
+pub(crate) fn outline(view: &AgentView) -> Arc<Outline> {
+    let listing = view.shown_listing.as_ref().unwrap_or(&view.listing);
+    let tools = view.tools.entries().flat_map(|entry| {
+        let ToolSpec { name, description, schema } = &*entry.spec;
         let schema = schema.to_string();
-        match face.listed_kind(name) {
-            None => vec![OutlinePart::of_tool(name, &row.owner, (name, description, schema))],
+        match view.listed_kind(name) {
+            None => vec![OutlinePart::of_tool(name, &entry.owner, (name, description, schema))],
             // The tool lists names; each name belongs to its own owner.
             Some(kind) => {
-                let own = OutlinePart::of_tool(name, &row.owner, (name, schema));
-                let listed = index.listed(kind).map(|one| {
-                    OutlinePart::of_tool(name, &one.owner, (&*one.name, &*one.description))
+                let own = OutlinePart::of_tool(name, &entry.owner, (name, schema));
+                let listed = listing.listed(kind).map(|listed_name| {
+                    OutlinePart::of_tool(
+                        name,
+                        &listed_name.owner,
+                        (&*listed_name.name, &*listed_name.description),
+                    )
                 });
                 listed.chain([own]).collect()
             }
         }
     });
-    let system = face.sections.iter().flat_map(|section| match section.listed_kind {
-        None => vec![OutlinePart::of_system(&section.by, &section.text)],
+    let system = view.sections.iter().flat_map(|section| match section.listed_kind {
+        None => vec![OutlinePart::of_system(&section.source, &section.text)],
         Some(kind) => {
-            let names = index.listed(kind);
-            names.map(|one| OutlinePart::of_system(&one.owner, &*one.name)).collect()
+            let names = listing.listed(kind);
+            names
+                .map(|listed_name| OutlinePart::of_system(&listed_name.owner, &*listed_name.name))
+                .collect()
         }
     });
     tools.chain(system).collect()
@@ -145,15 +151,15 @@ impl AnsweredRequest {
     pub(crate) fn new(
         model: &Arc<dyn Model>,
         request: Request,
-        face: &AgentView,
-        limited: ToolLimit,
+        view: &AgentView,
+        tool_limit: ToolLimit,
         transforms: Vec<(SmolStr, MessageList)>,
     ) -> Self {
         AnsweredRequest {
             model: model.name().clone(),
             request,
-            outline: face.outline(),
-            limited,
+            outline: view.outline(),
+            tool_limit,
             transforms,
         }
     }
@@ -181,32 +187,32 @@ impl AnsweredRequest {
         let is_same = |(then, now): &(&OutlinePart, &OutlinePart)| then.is_equal(now);
         let same = then.iter().zip(now.iter()).take_while(is_same).count();
         let (then, now) = (&then[same..], &now[same..]);
-        let (piece, limited) = match (then.first(), now.first()) {
+        let (piece, tool_limit) = match (then.first(), now.first()) {
             // The new part was further down before: a part in front of it is gone.
             (Some(gone), Some(new)) if then.iter().any(|piece| piece.is_equal(new)) => {
-                (gone, &self.limited)
+                (gone, &self.tool_limit)
             }
-            (_, Some(new)) => (new, &before.limited),
-            (Some(gone), None) => (gone, &self.limited),
+            (_, Some(new)) => (new, &before.tool_limit),
+            (Some(gone), None) => (gone, &self.tool_limit),
             (None, None) => return None,
         };
-        let was_limited = piece.tool.as_ref().is_some_and(|tool| limited.hides(tool));
-        let by = if was_limited { &self.limited.by } else { &piece.by };
+        let was_limited = piece.tool.as_ref().is_some_and(|tool| tool_limit.hides(tool));
+        let by = if was_limited { &self.tool_limit.set_by } else { &piece.owner };
         Some((piece.part, by.clone()))
     }
 
     /// The cause of a changed message at an index: the last transform that changed it on equal input, or
     /// the history itself.
-    fn find_message_change(&self, before: &AnsweredRequest, mut at: usize) -> SmolStr {
+    fn find_message_change(&self, before: &AnsweredRequest, mut index: usize) -> SmolStr {
         let stages = self.stages(before);
         for stage in stages.iter().rev() {
-            match stage.inherited_index(at) {
-                Some(given) => at = given,
+            match stage.inherited_index(index) {
+                Some(input_index) => index = input_index,
                 None => return stage.name.clone(),
             }
         }
-        let history = stages.first().map_or(&self.request.messages, |stage| stage.given.1);
-        match history.entries().nth(at).and_then(|entry| entry.context_message()) {
+        let history = stages.first().map_or(&self.request.messages, |stage| stage.inputs.1);
+        match history.entries().nth(index).and_then(|entry| entry.context_message()) {
             Some(Message::User(UserMessage { mark: UserMessageKind::Compaction, .. })) => {
                 "compaction".into()
             }
@@ -220,22 +226,22 @@ impl AnsweredRequest {
         let (mut then, mut now) = (before.transforms.as_slice(), self.transforms.as_slice());
         let mut stages: Vec<TransformStage<'a>> = vec![];
         loop {
-            let has = |shaped: &[(SmolStr, MessageList)], name: &SmolStr| {
-                shaped.iter().any(|(other, _)| other == name)
+            let has = |transforms: &[(SmolStr, MessageList)], name: &SmolStr| {
+                transforms.iter().any(|(other, _)| other == name)
             };
             let is_gone = then.first().filter(|(name, _)| !has(now, name));
             let Some((name, _)) = is_gone.or(now.first()) else { break };
-            let next = |shaped: &mut &'a [(SmolStr, MessageList)], sent: &'a MessageList| {
-                let given = shaped.first().map_or(sent, |(_, given)| given);
-                if shaped.first().is_some_and(|(other, _)| other == name) {
-                    *shaped = &shaped[1..];
+            let next = |transforms: &mut &'a [(SmolStr, MessageList)], sent: &'a MessageList| {
+                let input = transforms.first().map_or(sent, |(_, input)| input);
+                if transforms.first().is_some_and(|(other, _)| other == name) {
+                    *transforms = &transforms[1..];
                 }
-                (given, shaped.first().map_or(sent, |(_, given)| given))
+                (input, transforms.first().map_or(sent, |(_, input)| input))
             };
-            let (given_then, made_then) = next(&mut then, &before.request.messages);
-            let (given_now, made_now) = next(&mut now, &self.request.messages);
-            let (given, made) = ((given_then, given_now), (made_then, made_now));
-            stages.push(TransformStage { name, given, made });
+            let (input_then, output_then) = next(&mut then, &before.request.messages);
+            let (input_now, output_now) = next(&mut now, &self.request.messages);
+            let (inputs, outputs) = ((input_then, input_now), (output_then, output_now));
+            stages.push(TransformStage { name, inputs, outputs });
         }
         stages
     }
@@ -244,20 +250,21 @@ impl AnsweredRequest {
 /// A transform in two requests: its inputs and its outputs.
 struct TransformStage<'a> {
     name: &'a SmolStr,
-    given: (&'a MessageList, &'a MessageList),
-    made: (&'a MessageList, &'a MessageList),
+    inputs: (&'a MessageList, &'a MessageList),
+    outputs: (&'a MessageList, &'a MessageList),
 }
 
 impl TransformStage<'_> {
-    /// The index at which the inputs differ, if that difference explains the difference at `at`.
-    fn inherited_index(&self, at: usize) -> Option<usize> {
-        let differs = self.given.0.first_difference(self.given.1)?;
-        let source = |given: &MessageList, made: &MessageList| {
-            let entry = made.entries().nth(at)?;
-            given.entries().position(|given| given.is_source_of(entry))
+    /// The index at which the inputs differ, if that difference explains the difference at `index`.
+    fn inherited_index(&self, index: usize) -> Option<usize> {
+        let difference = self.inputs.0.first_difference(self.inputs.1)?;
+        let source = |input: &MessageList, output: &MessageList| {
+            let entry = output.entries().nth(index)?;
+            input.entries().position(|candidate| candidate.is_source_of(entry))
         };
-        let sources = [source(self.given.0, self.made.0), source(self.given.1, self.made.1)];
-        let first = sources.into_iter().flatten().min().unwrap_or(at);
-        (first >= differs).then_some(differs)
+        let sources =
+            [source(self.inputs.0, self.outputs.0), source(self.inputs.1, self.outputs.1)];
+        let first = sources.into_iter().flatten().min().unwrap_or(index);
+        (first >= difference).then_some(difference)
     }
 }

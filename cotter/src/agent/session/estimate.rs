@@ -26,26 +26,26 @@ pub(crate) enum SizeAfterCompaction {
 /// A cached estimate: a further turn costs only the estimate of its new messages.
 #[derive(Clone, Default)]
 pub(crate) struct TokenEstimate {
-    of: MessageList,
+    messages: MessageList,
     tokens: u64,
 }
 
 impl TokenEstimate {
     pub(crate) fn update(&mut self, messages: MessageList) -> u64 {
-        if messages.entries_after(&self.of).is_none() {
+        if messages.entries_after(&self.messages).is_none() {
             *self = TokenEstimate::default();
         }
-        let added = messages.entries_after(&self.of).into_iter().flatten();
+        let added = messages.entries_after(&self.messages).into_iter().flatten();
         let added = added.filter_map(|entry| entry.context_message()).map(message_tokens);
         self.tokens += added.sum::<u64>();
-        self.of = messages;
+        self.messages = messages;
         self.tokens
     }
 }
 
 impl Session {
     /// The tokens of the context: the provider's count of a recent reply plus an estimate of the later
-    /// messages, or an estimate of all messages.
+    /// messages. Without such a count, an estimate of all messages.
     pub(crate) fn context_tokens(&self) -> u64 {
         let messages = self.messages();
         count_from_reply(&messages)
@@ -56,15 +56,15 @@ impl Session {
 /// The provider's count of the last reply plus an estimate of the later messages. A reply from before a
 /// summary does not count. `None` if none of the last [`RECENT_MESSAGES`] messages has a count.
 fn count_from_reply(messages: &MessageList) -> Option<u64> {
-    let mut after = 0;
+    let mut later_tokens = 0;
     for entry in messages.entries().rev().take(RECENT_MESSAGES) {
         match entry.context_message() {
             Some(Message::Assistant(reply))
                 if reply.usage.total() > 0 && !is_before_summary(messages, entry) =>
             {
-                return Some(reply.usage.total() + after);
+                return Some(reply.usage.total() + later_tokens);
             }
-            Some(message) => after += message_tokens(message),
+            Some(message) => later_tokens += message_tokens(message),
             None => {}
         }
     }
@@ -80,7 +80,7 @@ fn is_before_summary(messages: &MessageList, entry: &Arc<Entry>) -> bool {
 
 /// Estimates the tokens of a message: about four bytes per token; a picture counts as a page of text.
 pub(crate) fn message_tokens(message: &Message) -> u64 {
-    let of_content = |content: &Content| match content {
+    let content_bytes = |content: &Content| match content {
         Content::Text(text) => text.len(),
         Content::Parts(parts) => parts
             .iter()
@@ -91,8 +91,8 @@ pub(crate) fn message_tokens(message: &Message) -> u64 {
             .sum(),
     };
     let bytes = match message {
-        Message::User(user) => of_content(&user.content),
-        Message::ToolResult(result) => of_content(&result.content),
+        Message::User(user) => content_bytes(&user.content),
+        Message::ToolResult(result) => content_bytes(&result.content),
         Message::Assistant(reply) => reply
             .parts
             .iter()

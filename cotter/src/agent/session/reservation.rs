@@ -7,7 +7,7 @@ use std::{
 
 use crate::agent::{
     cx::Cx,
-    session::budget::{Amount, Budget, BudgetScope, FundedBy, charged_budgets},
+    session::budget::{self, Amount, Budget, BudgetScope, FundedBy, charged_budgets},
 };
 
 /// The allowance of one task. Without a value, a task gets a fair part of the rest.
@@ -56,7 +56,7 @@ pub(crate) struct Reservation {
     pub(crate) max_turns: Option<u32>,
     /// The reservation that this one is a part of.
     pub(crate) parent: Option<Arc<Reservation>>,
-    /// The reserved amount that is not spent yet; equal in each budget of `at`.
+    /// The reserved amount that is not spent yet; equal in each of `budgets`.
     remaining: Mutex<Amount>,
     budgets: Vec<BudgetScope>,
 }
@@ -65,19 +65,19 @@ impl Reservation {
     /// Takes the usage of a reply out of the reserved amount. Returns the part of it that was reserved.
     pub(crate) fn deduct(&self, used: Amount) -> Amount {
         let mut rest = self.remaining.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_aside = rest.minus(rest.minus(used));
+        let from_reserved = rest.minus(rest.minus(used));
         *rest = rest.minus(used);
-        was_aside
+        from_reserved
     }
 
     /// Gives back the unspent amount.
     fn close(&self) {
         let rest = self.deduct(Amount { usd: f64::INFINITY, tokens: u64::MAX });
-        for purse in &self.budgets {
-            let mut spent = purse.budget().lock();
+        for scope in &self.budgets {
+            let mut spent = scope.budget().lock();
             spent.reserved = spent.reserved.minus(rest);
             drop(spent);
-            purse.budget().slot_released.notify_waiters();
+            scope.budget().slot_released.notify_waiters();
         }
     }
 }
@@ -85,26 +85,27 @@ impl Reservation {
 /// Reserves a part of the rest for each task, or returns the reason why it cannot. One more part stays with
 /// the caller, who must process the results.
 pub(crate) fn reserve(cx: &Cx, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShare>, String> {
-    let is_sum = |usd: f64| usd.is_finite() && usd > 0.0;
-    if let Some(wrong) = tasks.iter().filter_map(|t| t.max_budget_usd).find(|usd| !is_sum(*usd)) {
-        return Err(format!("{wrong} USD is not a sum that can be spent"));
+    let is_valid = |usd: f64| usd.is_finite() && usd > 0.0;
+    if let Some(wrong) = tasks.iter().filter_map(|t| t.max_budget_usd).find(|usd| !is_valid(*usd)) {
+        return Err(format!("invalid `max_budget_usd`: {wrong} is not a positive number"));
     }
     // The budgets beyond a share already hold its amount as reserved. A share has every limit that the
     // budgets above it have.
     let mut is_within = true;
-    let near = charged_budgets(cx).take_while(|(purse, _)| {
+    let nearest = charged_budgets(cx).take_while(|(scope, _)| {
         let is_next = is_within;
-        is_within = !matches!(purse, BudgetScope::Share(_));
+        is_within = !matches!(scope, BudgetScope::Share(_));
         is_next
     });
-    let at: Vec<_> = near.map(|(p, _)| p).filter(|purse| purse.budget().is_limited()).collect();
+    let budgets: Vec<_> =
+        nearest.map(|(scope, _)| scope).filter(|scope| scope.budget().is_limited()).collect();
     // Locked from the nearest to the farthest; every caller that locks several uses this order.
-    let mut locked: Vec<_> = at.iter().map(|purse| purse.budget().lock()).collect();
+    let mut locked: Vec<_> = budgets.iter().map(|scope| scope.budget().lock()).collect();
     let mut left = RemainingBudget::default();
-    for (purse, spent) in at.iter().zip(&locked) {
-        let budget = purse.budget();
-        if let Some(why) = budget.exhaustion_reason(spent, FundedBy::Unreserved) {
-            return Err(why);
+    for (scope, spent) in budgets.iter().zip(&locked) {
+        let budget = scope.budget();
+        if let Some(reason) = budget.exhaustion_reason(spent, FundedBy::Unreserved) {
+            return Err(reason);
         }
         let spent_usd = spent.cost.unwrap_or(f64::INFINITY) + spent.reserved.usd;
         let spent_tokens = spent.usage.total().saturating_add(spent.reserved.tokens);
@@ -117,14 +118,12 @@ pub(crate) fn reserve(cx: &Cx, tasks: &[TaskAllowance]) -> Result<Vec<BudgetShar
     }
     drop(locked);
     let share = |(allowance, (budget, part)): (&TaskAllowance, (Budget, Amount))| {
-        let rest = Mutex::new(part);
-        let (max_turns, within) = (allowance.max_turns, cx.reservation.clone());
         BudgetShare(Arc::new(Reservation {
             budget,
-            max_turns,
-            parent: within,
-            remaining: rest,
-            budgets: at.clone(),
+            max_turns: allowance.max_turns,
+            parent: cx.reservation.clone(),
+            remaining: Mutex::new(part),
+            budgets: budgets.clone(),
         }))
     };
     Ok(tasks.iter().zip(parts).map(share).collect())
@@ -152,14 +151,11 @@ impl RemainingBudget {
         let unnamed = tasks.iter().filter(|task| task.max_budget_usd.is_none()).count();
         let fair_usd = match self.usd {
             Some(usd) if named > usd => {
-                let (named, usd) = (
-                    crate::agent::session::budget::usd(named),
-                    crate::agent::session::budget::usd(usd.max(0.0)),
-                );
-                return Err(format!("the tasks want {named} USD, and {usd} are left"));
+                let (named, usd) = (budget::usd(named), budget::usd(usd.max(0.0)));
+                return Err(format!("the tasks need {named} USD, but only {usd} USD are left"));
             }
             Some(usd) if unnamed > 0 && usd - named <= 0.0 => {
-                return Err("the tasks with a sum of their own want all that is left".into());
+                return Err("the tasks with a `max_budget_usd` need all that is left".into());
             }
             usd => usd.map(|usd| (usd - named) / count_as_f64(unnamed + 1)),
         };
@@ -168,8 +164,8 @@ impl RemainingBudget {
         let part = |task: &TaskAllowance| {
             let max_usd = task.max_budget_usd.or(fair_usd);
             let usd = self.usd.and(max_usd).unwrap_or(0.0);
-            let aside = Amount { usd, tokens: fair_tokens.unwrap_or(0) };
-            (Budget::of("task", max_usd, fair_tokens), aside)
+            let reserved = Amount { usd, tokens: fair_tokens.unwrap_or(0) };
+            (Budget::of("task", max_usd, fair_tokens), reserved)
         };
         Ok(tasks.iter().map(part).collect())
     }

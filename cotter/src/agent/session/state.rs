@@ -41,7 +41,7 @@ pub(crate) struct SessionState {
     read_only: Option<String>,
     pub(super) active_run: Option<Box<ActiveRun>>,
     /// The lists that the model was shown.
-    pub(crate) shown: Option<Arc<NameListing>>,
+    pub(crate) shown_listing: Option<Arc<NameListing>>,
     pub(super) overrides: Option<Box<SessionOverrides>>,
 }
 
@@ -71,25 +71,25 @@ impl SessionState {
             diagnostics: vec![],
             read_only: None,
             active_run: None,
-            shown: None,
+            shown_listing: None,
             overrides: None,
         }
     }
 
     /// Opens a stored session. Calls and runs that a killed process left open are closed.
     pub(crate) fn open(store: &dyn Store, id: &str) -> Result<Self, StoreError> {
-        let opened = store.open(id)?;
-        let mut state = SessionState::new(opened.header, opened.log);
-        state.diagnostics = opened.diagnostics;
-        state.read_only = opened.read_only;
-        state.next_entry = next_id(&opened.entries);
+        let stored = store.open(id)?;
+        let mut state = SessionState::new(stored.header, stored.log);
+        state.diagnostics = stored.diagnostics;
+        state.read_only = stored.read_only;
+        state.next_entry = next_id(&stored.entries);
         let diagnostics = &mut state.diagnostics;
-        state.tree = match opened.earlier {
-            None => Tree::load(opened.entries, |what| diagnostics.push(what)),
-            earlier => Tree::load_end(opened.entries, earlier),
+        state.tree = match stored.earlier {
+            None => Tree::load(stored.entries, |problem| diagnostics.push(problem)),
+            earlier => Tree::load_end(stored.entries, earlier),
         };
         if state.read_only.is_none() {
-            recover(&mut state, &opened.records)?;
+            recover(&mut state, &stored.records)?;
         }
         Ok(state)
     }
@@ -121,18 +121,18 @@ impl SessionState {
     }
 
     pub(super) fn append_with_id(&mut self, id: SmolStr, body: EntryBody) -> Arc<Entry> {
-        let given = match &body {
+        let given_time = match &body {
             EntryBody::Custom(fields) => fields.get("timestamp").and_then(parse_timestamp),
             _ => None,
         };
-        let at = given.unwrap_or_else(Timestamp::now);
+        let at = given_time.unwrap_or_else(Timestamp::now);
         let entry = Arc::new(Entry::new(id, self.tree.leaf_id().cloned(), at, body));
         self.staged.push(StoreLine(LineKind::Entry(entry.clone())));
         self.tree.append(entry.clone());
         if matches!(entry.body(), EntryBody::SkillActive { .. } | EntryBody::Leaf(_))
-            && let Some(chosen) = &mut self.overrides
+            && let Some(overrides) = &mut self.overrides
         {
-            chosen.skills = None;
+            overrides.skills = None;
         }
         entry
     }
@@ -159,9 +159,9 @@ impl SessionState {
         &mut self,
         records: impl Iterator<Item = Arc<Record>>,
     ) -> Result<(), StoreError> {
-        let own = self.staged.len();
+        let staged_before = self.staged.len();
         self.staged.extend(records.map(|record| StoreLine(LineKind::Record(record))));
-        self.commit().inspect_err(|_| self.staged.truncate(own))
+        self.commit().inspect_err(|_| self.staged.truncate(staged_before))
     }
 
     /// Stores the staged lines; they are on the disk once the returned future ends.
@@ -184,8 +184,8 @@ impl SessionState {
     pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
         match &self.read_only {
             None => Ok(()),
-            Some(why) => {
-                Err(StoreError::new(format!("session `{}` is read-only: {why}", self.header.id)))
+            Some(reason) => {
+                Err(StoreError::new(format!("session `{}` is read-only: {reason}", self.header.id)))
             }
         }
     }
@@ -198,8 +198,8 @@ fn next_id(entries: &[Arc<Entry>]) -> u64 {
         _ => None,
     };
     // Our ids sort alphabetically by number, so only the last one is parsed.
-    let as_ours = |id: &SmolStr| id.len() == 8 && !id.bytes().any(|b| b.is_ascii_uppercase());
-    let all_ours = entries.iter().all(|entry| as_ours(entry.id()));
+    let is_ours = |id: &SmolStr| id.len() == 8 && !id.bytes().any(|b| b.is_ascii_uppercase());
+    let all_ours = entries.iter().all(|entry| is_ours(entry.id()));
     let last = entries.iter().map(|entry| entry.id()).max().and_then(number);
     let largest = match last {
         Some(largest) if all_ours => Some(largest),

@@ -76,7 +76,7 @@ impl Tool for Read {
                 bytes: permit.cx().run.session.agent.limits().result_bytes,
             };
             let shown = paths::format_path(&wanted.path, permit.cx().workspace());
-            let read = move || wanted.read(&shown, permit.cx().seen(), permit.cx().cancel());
+            let read = move || wanted.read(&shown, permit.cx().file_views(), permit.cx().cancel());
             let done = tokio::task::spawn_blocking(read).await;
             done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })

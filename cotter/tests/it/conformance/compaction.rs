@@ -287,7 +287,7 @@ pub(super) async fn there_has_to_be_something_to_sum_up() {
     let (agent, model) = windowed(1000, [], |agent| agent);
     let session = agent.main_session().await.expect("a session is made");
     let error = session.prompt("/compact").await.expect_err("it is empty");
-    assert_eq!(error.message, "command \"/compact\" failed: there is nothing to sum up");
+    assert_eq!(error.message, "command \"/compact\" failed: there is nothing to compact");
     assert_eq!((session.entries().len(), model.requests().len()), (0, 0));
 }
 

@@ -55,7 +55,7 @@ pub(super) async fn nobody_is_there_to_be_asked() {
     .await;
     assert_contains(played.results()[0], "c1.1 (not_found): Unknown tool: ask_user.");
     assert_contains(played.results()[1], "c1.2 (denied): ");
-    assert_contains(played.results()[1], "nobody is there to be asked");
+    assert_contains(played.results()[1], "no person can be asked");
     assert_eq!(log.lines(), ["has ui: false"]);
 }
 
@@ -68,7 +68,7 @@ pub(super) async fn silence_is_a_no() {
     .await;
     assert_contains(
         played.results()[0],
-        "c1.1 (denied): Permission denied for `t`: zone `external` asks at level `standard`, and nobody answered in time",
+        "c1.1 (denied): Permission denied for `t`: zone `external` asks at level `standard`, and no answer came in time",
     );
     assert!(log.lines().is_empty(), "it ran");
 }

@@ -225,7 +225,7 @@ pub(super) async fn a_question_that_gets_nowhere_is_a_no() {
     assert!(ran.is_empty());
     let (ran, told) = run_with_approval("", &["send_email"], None::<ScriptedUi>).await;
     assert!(ran.is_empty());
-    assert_contains(&told, "nobody is there to be asked");
+    assert_contains(&told, "no person can be asked");
 }
 
 /// A person who answers late.

@@ -377,7 +377,7 @@ pub(super) async fn navigating_stores_the_leaf_alone() {
 pub(super) async fn a_navigation_that_does_not_happen() {
     let (session, ids) = talk::<2>().await;
     let error = session.navigate(Some("nowhere")).await.expect_err("there is no such entry");
-    assert_contains(&error.to_string(), "there is no entry `nowhere`");
+    assert_contains(&error.to_string(), "entry `nowhere` not found");
     assert_eq!(leaf(&session).await.as_ref(), ids.last());
     drop(session.navigate(Some(&ids[0])));
     assert_eq!(leaf(&session).await.as_ref(), ids.last());
