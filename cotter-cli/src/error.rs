@@ -56,6 +56,17 @@ impl CliError {
         CliError { hint: Some(hint.into()), ..self }
     }
 
+    /// Adds the name that is nearest to the typed one as a hint, or else `otherwise`.
+    pub(crate) fn suggest<'a>(
+        self,
+        typed: &str,
+        names: impl IntoIterator<Item = &'a str>,
+        otherwise: impl Into<String>,
+    ) -> Self {
+        let hint = text::did_you_mean(typed, names);
+        self.with_hint(hint.unwrap_or_else(|| otherwise.into()))
+    }
+
     /// Wraps this error: `message` becomes the message, and the old message becomes the first cause.
     pub(crate) fn wrap_in(mut self, message: impl Into<String>) -> Self {
         self.causes.insert(0, std::mem::replace(&mut self.message, message.into()));

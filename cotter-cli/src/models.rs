@@ -529,9 +529,12 @@ impl ProviderSet {
         let known = READY.iter().flat_map(names_of).chain([Rehearsal::NAME.to_owned()]);
         let known: Vec<_> = known.collect();
         let alike = || known.iter().find(|known| known.ends_with(&format!("/{name}"))).cloned();
-        match first.or_else(alike).or_else(|| nearest(name, known.iter().map(String::as_str))) {
-            Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-            None => failure.with_hint("`cotter models list` shows those that are known"),
+        match first.or_else(alike) {
+            Some(model) => failure.with_hint(format!("did you mean `{model}`?")),
+            None => {
+                let names = known.iter().map(String::as_str);
+                failure.suggest(name, names, "`cotter models list` shows the known models")
+            }
         }
     }
 
@@ -539,14 +542,16 @@ impl ProviderSet {
         let failure = CliError::usage(format!("there is no provider `{}`", shown(provider)));
         let names = self.providers.iter().map(|provider| provider.name().as_str());
         let names = names.chain(self.broken.keys().map(String::as_str)).chain([Rehearsal::NAME]);
-        match text::nearest(provider, names) {
-            Some(Rehearsal::NAME) => failure.with_hint("did you mean `--model rehearsal`?"),
-            Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-            None => failure.with_hint(
-                "`cotter models list` shows those there are; another one is described in the \
-                 settings, under `providers`",
-            ),
+        let names: Vec<_> = names.collect();
+        if text::nearest(provider, names.iter().copied()) == Some(Rehearsal::NAME) {
+            return failure.with_hint("did you mean `--model rehearsal`?");
         }
+        failure.suggest(
+            provider,
+            names,
+            "`cotter models list` shows the providers; another one is described in the settings, \
+             under `providers`",
+        )
     }
 
     fn no_key(&self, provider: &Provider) -> CliError {
@@ -667,12 +672,10 @@ fn speaks(word: &SourcedText) -> Result<Speaks, SettingsError> {
     known.map(|(_, speaks)| *speaks).ok_or_else(|| {
         let words: Vec<_> = Speaks::WORDS.iter().map(|(word, _)| format!("`{word}`")).collect();
         let found = shown(&word.text);
-        let error =
-            word.location.error(format!("expected one of {}, found `{found}`", words.join(", ")));
-        match text::nearest(&word.text, Speaks::WORDS.iter().map(|(word, _)| *word)) {
-            Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-            None => error,
-        }
+        let message = format!("expected one of {}, found `{found}`", words.join(", "));
+        word.location
+            .error(message)
+            .suggest(&word.text, Speaks::WORDS.iter().map(|(word, _)| *word))
     })
 }
 
@@ -687,10 +690,7 @@ fn undescribed_error(name: &str, entry: &ProviderSettings) -> SettingsError {
     let error = entry.location.error(format!(
         "`{name}` is no provider that is known, so it needs `speaks` and `baseUrl`"
     ));
-    match text::nearest(name, READY.iter().map(|ready| ready.name)) {
-        Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-        None => error,
-    }
+    error.suggest(name, READY.iter().map(|ready| ready.name))
 }
 
 fn ready(name: &str) -> Option<&'static Ready> {
@@ -707,8 +707,4 @@ fn names_of(ready: &Ready) -> Vec<String> {
 /// Renders a name from foreign input: sanitized and clipped.
 fn shown(name: &str) -> String {
     text::clip(&text::show_line(name), 60).into_owned()
-}
-
-fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    text::nearest(word, names).map(str::to_owned)
 }

@@ -57,17 +57,15 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
     }
     let shown = text::show_line(name);
     if hooks.iter().any(|hook| hook.name == name) {
-        let message = format!("hook `{shown}` is the kernel's, and nothing switches it off");
+        let message = format!("--without: cannot disable kernel gate `{shown}`");
         return Err(CliError::new(message));
     }
-    let failure = CliError::new(format!("there is no hook `{shown}` to leave out"));
+    let failure = CliError::new(format!("--without: no hook is named `{shown}`"));
     if let Some(hint) = suggest_digest_names(&hooks, name) {
         return Err(failure.with_hint(hint));
     }
-    Err(match text::nearest(name, hooks.iter().map(|hook| hook.name.as_str())) {
-        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-        None => failure.with_hint("`cotter hooks list` shows those there are"),
-    })
+    let names = hooks.iter().map(|hook| hook.name.as_str());
+    Err(failure.suggest(name, names, "`cotter hooks list` shows the hooks"))
 }
 
 /// Starts the builder of every agent: tools, subagents, commands and workspace.

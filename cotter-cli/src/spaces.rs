@@ -184,10 +184,8 @@ impl Spaces {
         }
         let failure = CliError::new(format!("there is no space `{}`", text::show_line(id)));
         let all = self.all(project);
-        Err(match text::nearest(id, all.iter().map(|at| at.id.as_str())) {
-            Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-            None => failure.with_hint("`cotter spaces list` shows those there are"),
-        })
+        let ids = all.iter().map(|at| at.id.as_str());
+        Err(failure.suggest(id, ids, "`cotter spaces list` shows the spaces"))
     }
 
     /// Reads the part of a space that may be used. Fails if no part may be used.

@@ -162,12 +162,7 @@ impl<'a> Node<'a> {
         let words = quoted(table.iter().map(|(word, _)| *word));
         let error = self.expected(&format!("one of {words}"));
         Err(match &self.value.data {
-            JsonData::String(word) => {
-                match text::nearest(word, table.iter().map(|(word, _)| *word)) {
-                    Some(word) => error.with_hint(format!("did you mean `{word}`?")),
-                    None => error,
-                }
-            }
+            JsonData::String(word) => error.suggest(word, table.iter().map(|(word, _)| *word)),
             _ => error,
         })
     }
@@ -201,10 +196,9 @@ impl<'a> Object<'a> {
         let Some(member) = self.members.iter().find(|member| !known.contains(&&*member.key)) else {
             return Ok(self);
         };
-        let hint = match text::nearest(&member.key, known.iter().copied()) {
-            Some(key) => format!("did you mean `{key}`?"),
-            None => format!("known keys are {}", quoted(known.iter().copied())),
-        };
+        let hint = text::did_you_mean(&member.key, known.iter().copied());
+        let hint =
+            hint.unwrap_or_else(|| format!("known keys are {}", quoted(known.iter().copied())));
         Err(self
             .key_error(member, format!("unknown key {}", quote_clipped(&member.key)))
             .with_hint(hint))

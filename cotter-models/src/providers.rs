@@ -408,12 +408,11 @@ impl ModelDirectory for Providers {
         };
         let Some(found) = self.get(provider) else {
             let names = self.providers.iter().map(|provider| provider.name.as_str());
-            let near =
-                text::nearest(provider, names).map(|near| format!("; did you mean `{near}`?"));
+            let hint = text::did_you_mean(provider, names).map(|hint| format!("; {hint}"));
             let provider = text::clip(&text::show_line(provider), 40).into_owned();
             return Err(bad_request(format!(
                 "there is no provider `{provider}`{}",
-                near.unwrap_or_default()
+                hint.unwrap_or_default()
             )));
         };
         if !found.is_usable() {

@@ -120,7 +120,15 @@ pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
     pieces
 }
 
-/// Returns the candidate that a mistyped word most likely means, for "did you mean".
+/// Returns the hint "did you mean `…`?" with the candidate that is [`nearest`] to a mistyped word.
+pub fn did_you_mean<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    nearest(word, candidates).map(|near| format!("did you mean `{near}`?"))
+}
+
+/// Returns the candidate that a mistyped word most likely means.
 ///
 /// Case is ignored. An inserted, missing, changed or swapped character is one mistake. At most a third of
 /// the characters may be wrong, one in short words, and never all of them. Of equally near candidates the

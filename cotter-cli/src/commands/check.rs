@@ -73,10 +73,10 @@ fn add_tool_diagnostics(file: &mut CheckedFile, known: &[&str]) {
         if checks::may_exist(tool, known) {
             continue;
         }
-        let near = UnknownTool::of(tool, known).suggestion;
-        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let hint = UnknownTool::of(tool, known).hint();
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         let shown = text::clip(&text::show_line(tool), 40).into_owned();
-        let why = format!("there is no tool `{shown}` here{near}");
+        let why = format!("there is no tool `{shown}` here{hint}");
         file.diagnostics.push(Diagnostic::new(&file.path, *line, Severity::Warning, why));
     }
 }

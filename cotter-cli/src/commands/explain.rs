@@ -211,9 +211,8 @@ pub(crate) fn claude_name_hint(tools: &ToolSet, typed: &str) -> Option<String> {
 
 fn unknown(tools: &ToolSet, typed: &str) -> CliError {
     let names: Vec<_> = tools.specs().map(|spec| spec.name.as_str()).collect();
-    let near = || text::nearest(typed, names.iter().copied());
     let hint = claude_name_hint(tools, typed)
-        .or_else(|| near().map(|near| format!("did you mean `{near}`?")))
+        .or_else(|| text::did_you_mean(typed, names.iter().copied()))
         .unwrap_or_else(|| format!("there are {}", names.join(", ")));
     CliError::usage(format!("there is no tool `{}`", text::show_line(typed))).with_hint(hint)
 }

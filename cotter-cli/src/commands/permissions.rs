@@ -74,9 +74,6 @@ pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
             .with_hint(format!("it stands in {at}")));
     }
     let failure = CliError::new(format!("there is no allow rule `{shown}` in your settings"));
-    let near = text::nearest(rule, mine.iter().map(|(_, written, _)| written.text.as_str()));
-    Err(match near {
-        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-        None => failure.with_hint("`cotter permissions list` shows the rules there are"),
-    })
+    let rules = mine.iter().map(|(_, written, _)| written.text.as_str());
+    Err(failure.suggest(rule, rules, "`cotter permissions list` shows the rules"))
 }

@@ -44,10 +44,8 @@ pub(crate) fn schema(name: Option<&str>) -> Result<ExitCode, CliError> {
         None => {
             let failure =
                 CliError::usage(format!("there is no schema `{}`", text::show_line(name)));
-            Err(match text::nearest(name, SCHEMAS.iter().map(|(known, ..)| *known)) {
-                Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-                None => failure.with_hint("`cotter schema` lists them"),
-            })
+            let names = SCHEMAS.iter().map(|(known, ..)| *known);
+            Err(failure.suggest(name, names, "`cotter schema` lists the schemas"))
         }
     }
 }

@@ -52,10 +52,7 @@ pub(crate) fn show(name: &str, json: bool, when: ColorChoice) -> Result<ExitCode
         let skills = agent.skills();
         let names = skills.iter().map(|skill| skill.name.as_str());
         let failure = CliError::new(format!("there is no skill `{}`", text::show_line(typed)));
-        return Err(match text::nearest(typed, names) {
-            Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-            None => failure.with_hint("`cotter skills list` shows those there are"),
-        });
+        return Err(failure.suggest(typed, names, "`cotter skills list` shows the skills"));
     };
     let said = skill.text().transpose().map_err(|cause| {
         CliError::new(format!("the skill `{}` cannot be shown", skill.name)).with_cause(cause)

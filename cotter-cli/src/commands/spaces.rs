@@ -376,10 +376,7 @@ fn update_one(
 
 fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> CliError {
     let failure = CliError::new(format!("there is no space `{}` of yours", text::show_line(id)));
-    match text::nearest(id, known) {
-        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-        None => failure.with_hint("`cotter spaces list` shows those there are"),
-    }
+    failure.suggest(id, known, "`cotter spaces list` shows the spaces")
 }
 
 fn remove(id: &str) -> Result<ExitCode, CliError> {

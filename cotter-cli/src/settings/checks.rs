@@ -30,7 +30,7 @@ pub(crate) fn may_exist(tool: &str, known: &[&str]) -> bool {
 /// A tool name that matches no tool.
 pub(crate) struct UnknownTool<'a> {
     /// The tool that was probably meant, in the spelling of the program that the name comes from.
-    pub(crate) suggestion: Option<&'a str>,
+    suggestion: Option<&'a str>,
     /// True if another program may have the tool, so that the name is no typo.
     pub(crate) may_be_foreign: bool,
 }
@@ -47,6 +47,10 @@ impl<'a> UnknownTool<'a> {
         };
         UnknownTool { suggestion, may_be_foreign: is_upper && suggestion.is_none() }
     }
+
+    pub(crate) fn hint(&self) -> Option<String> {
+        self.suggestion.map(|tool| format!("did you mean `{tool}`?"))
+    }
 }
 
 /// Returns warnings about a profile's actions for tools that do not exist. For a gate this is an error,
@@ -58,16 +62,15 @@ pub(crate) fn check_actions(
     let mut told = vec![];
     for action in &profile.actions {
         for tool in action.tools.iter().flatten().filter(|tool| !may_exist(tool, known)) {
-            let UnknownTool { suggestion: near, may_be_foreign: is_theirs } =
-                UnknownTool::of(tool, known);
+            let unknown = UnknownTool::of(tool, known);
             let shown = text::clip(&text::show_line(tool), 60).into_owned();
             let does = if action.is_gate() { "guards nothing" } else { "is never done" };
             let why = format!("there is no tool `{shown}`: for it `{}` {does}", action.name);
             let mut error = action.location.error(why);
-            if let Some(near) = near {
-                error = error.with_hint(format!("did you mean `{near}`?"));
+            if let Some(hint) = unknown.hint() {
+                error = error.with_hint(hint);
             }
-            if action.is_gate() && !is_theirs {
+            if action.is_gate() && !unknown.may_be_foreign {
                 return Err(error);
             }
             told.push(error);
@@ -93,11 +96,11 @@ pub(crate) fn unmatched_rule_warnings(
         if may_exist(tool, &known) {
             continue;
         }
-        let others = text::nearest(tool, Rule::other_names());
-        let near = text::nearest(tool, known.iter().copied()).or(others);
-        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let others = || text::did_you_mean(tool, Rule::other_names());
+        let hint = text::did_you_mean(tool, known.iter().copied()).or_else(others);
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         let rule = format!("{} {}", kind.as_str(), written.text);
-        let words = format!("there is no tool `{tool}`, so the rule `{rule}` never holds{near}");
+        let words = format!("there is no tool `{tool}`, so the rule `{rule}` never matches{hint}");
         told.push(written.location.error(words));
     }
     told
@@ -118,11 +121,11 @@ pub(crate) fn unknown_tool_warnings(
         if may_exist(tool, &known) {
             continue;
         }
-        let near = text::nearest(tool, known.iter().copied());
-        let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        let hint = text::did_you_mean(tool, known.iter().copied());
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         let shown = path.display();
         told.push(format!(
-            "{shown}: hook `{name}` is for the tool `{tool}`, which is not there{near}"
+            "{shown}: hook `{name}` is for the tool `{tool}`, which does not exist{hint}"
         ));
     }
     told

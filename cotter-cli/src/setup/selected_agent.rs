@@ -266,10 +266,8 @@ fn by_name(
     }
     names.extend(profiles(workspace, standings)?.into_iter().map(|listed| listed.name));
     let failure = CliError::usage(format!("there is no agent `{typed}`"));
-    Err(match text::nearest(name, names.iter().map(String::as_str)) {
-        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-        None => failure.with_hint("`cotter agents list` shows those there are"),
-    })
+    let names = names.iter().map(String::as_str);
+    Err(failure.suggest(name, names, "`cotter agents list` shows the agents"))
 }
 
 /// Creates the error for a path that is a folder.

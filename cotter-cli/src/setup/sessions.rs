@@ -162,8 +162,6 @@ impl Log for LazyLog {
 fn unknown(typed: &str, ids: &[SmolStr]) -> CliError {
     let shown = text::show_line(typed).into_owned();
     let failure = CliError::new(format!("there is no session `{}`", text::clip(&shown, 60)));
-    match text::nearest(typed, ids.iter().map(SmolStr::as_str)) {
-        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-        None => failure.with_hint("`cotter sessions list` shows those there are"),
-    }
+    let ids = ids.iter().map(SmolStr::as_str);
+    failure.suggest(typed, ids, "`cotter sessions list` shows the sessions")
 }

@@ -242,9 +242,9 @@ pub(crate) fn find_event(name: &str) -> Result<ClaudeEvent, String> {
     let shown = cotter::text::clip(&shown, 60);
     let names =
         || ROWS.iter().map(|row| row.name).chain(UNSUPPORTED_EVENTS.iter().map(|(name, _)| *name));
-    Err(match (known, cotter::text::nearest(name, names())) {
+    Err(match (known, cotter::text::did_you_mean(name, names())) {
         (Some((_, why)), _) => format!("hooks at `{shown}` are not honoured: {why}"),
-        (None, Some(near)) => format!("there is no event `{shown}`: did you mean `{near}`?"),
+        (None, Some(hint)) => format!("there is no event `{shown}`: {hint}"),
         (None, None) => format!("there is no event `{shown}` that is known here"),
     })
 }

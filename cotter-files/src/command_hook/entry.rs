@@ -223,10 +223,9 @@ fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
     if let Some(point) = other_point(name) {
         return error.with_hint(format!("what Claude Code calls so is `{point}` here"));
     }
-    match text::nearest(name, names()) {
-        Some(near) => error.with_hint(format!("did you mean `{near}`?")),
-        None => error.with_hint(format!("there are {}", names().collect::<Vec<_>>().join(", "))),
-    }
+    let hint = text::did_you_mean(name, names());
+    let all = || format!("there are {}", names().collect::<Vec<_>>().join(", "));
+    error.with_hint(hint.unwrap_or_else(all))
 }
 
 /// Reads a command: a line, or a list of words.

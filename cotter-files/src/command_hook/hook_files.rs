@@ -506,11 +506,9 @@ fn check_keys(fields: &YamlFields) -> Result<(), FieldError> {
         return Ok(());
     };
     let key = text::clip(&text::show_line(&field.key), 40).into_owned();
-    let meant = match text::nearest(&field.key, KEYS) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => format!("; there are {}", quoted(&KEYS)),
-    };
-    Err(FieldError::new(field.line, format!("there is no key `{key}`{meant}")))
+    let hint = text::did_you_mean(&field.key, KEYS);
+    let hint = hint.unwrap_or_else(|| format!("there are {}", quoted(&KEYS)));
+    Err(FieldError::new(field.line, format!("there is no key `{key}`; {hint}")))
 }
 
 fn quoted(words: &[&str]) -> String {
@@ -552,11 +550,9 @@ fn phase(fields: &YamlFields) -> Result<PointId, FieldError> {
     let words = PHASES.map(|(word, _)| word);
     // A point has a longer name than a phase: `tool.pre`.
     let short = phase.strip_prefix("tool.").unwrap_or(phase);
-    let meant = match text::nearest(short, words) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", quoted(&words)),
-    };
-    Err(FieldError::new(line, format!("there is no phase `{shown}`; {meant}")))
+    let hint = text::did_you_mean(short, words);
+    let hint = hint.unwrap_or_else(|| format!("there are {}", quoted(&words)));
+    Err(FieldError::new(line, format!("there is no phase `{shown}`; {hint}")))
 }
 
 fn enabled(fields: &YamlFields) -> Result<bool, FieldError> {

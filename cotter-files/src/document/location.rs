@@ -148,6 +148,19 @@ impl SettingsError {
         self
     }
 
+    /// Adds the word that is nearest to the written one as a hint, if one is near.
+    #[must_use]
+    pub fn suggest<'a>(
+        self,
+        written: &str,
+        words: impl IntoIterator<Item = &'a str>,
+    ) -> SettingsError {
+        match text::did_you_mean(written, words) {
+            Some(hint) => self.with_hint(hint),
+            None => self,
+        }
+    }
+
     pub(crate) fn with_source(mut self, source: io::Error) -> SettingsError {
         self.source = Some(source);
         self

@@ -340,9 +340,9 @@ pub(crate) fn warn_of_keys(
     });
     let near =
         fields.iter().filter(|field| !keys.contains(&field.key.as_str())).filter_map(|field| {
-            let meant = text::nearest(&field.key, keys.iter().copied())?;
+            let hint = text::did_you_mean(&field.key, keys.iter().copied())?;
             let key = text::clip(&text::show_line(&field.key), 40).into_owned();
-            let message = format!("`{key}` has no effect; did you mean `{meant}`?");
+            let message = format!("`{key}` has no effect; {hint}");
             Some(Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message))
         });
     let allows = fields.get("allowed-tools").map(|field| {

@@ -161,10 +161,8 @@ fn parse_word<T: Copy>(
         return Ok(*meaning);
     }
     let words = || table.iter().map(|(word, _)| *word);
-    let hint = match text::nearest(word, words()) {
-        Some(word) => format!("did you mean `{word}`?"),
-        None => format!("a {kind} is one of {}", words().collect::<Vec<_>>().join(", ")),
-    };
+    let all = || format!("a {kind} is one of {}", words().collect::<Vec<_>>().join(", "));
+    let hint = text::did_you_mean(word, words()).unwrap_or_else(all);
     let message = format!("unknown {kind} `{}`", text::clip(&text::show_line(word), 60));
     Err(UnknownWord { message, hint })
 }

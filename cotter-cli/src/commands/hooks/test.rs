@@ -63,13 +63,9 @@ fn point_of(typed: &str) -> Result<PointId, CliError> {
         let hint = format!("what Claude Code calls so is `{point}` here");
         return Err(failure.with_hint(hint));
     }
-    Err(match text::nearest(typed, known().map(PointId::name)) {
-        Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
-        None => {
-            let names: Vec<_> = known().map(PointId::name).collect();
-            failure.with_hint(format!("there are {}", names.join(", ")))
-        }
-    })
+    let names: Vec<_> = known().map(PointId::name).collect();
+    let all = format!("there are {}", names.join(", "));
+    Err(failure.suggest(typed, names, all))
 }
 
 /// Checks that the options fit the point, and that none is missing.
