@@ -304,7 +304,7 @@ impl Document {
 
 /// Rejects settings that a project must not have, even if it is trusted.
 fn reject_loosening_keys(object: &Object<'_>) -> Result<(), SettingsError> {
-    const HINT: &str = "a project may only tighten permissions: move this to your own settings";
+    const HINT: &str = "a project may only tighten: move this to your own settings";
     let mut closed = KEYS_CLOSED_TO_PROJECTS.iter().filter_map(|key| Some((key, object.get(key)?)));
     if let Some((key, node)) = closed.next() {
         let message = format!("`{key}` is not allowed in a project's settings");

@@ -127,13 +127,13 @@ impl MemoryReader<'_> {
         path: &Path,
         importer: &Path,
         line: Option<usize>,
-        importing: &mut Vec<PathBuf>,
+        import_stack: &mut Vec<PathBuf>,
     ) {
         let shown = text::show_line(&path.to_string_lossy()).into_owned();
         let Ok(real) = fs::canonicalize(path) else {
             return self.warn(importer, line, format!("file {shown} not found"));
         };
-        if importing.contains(&real) {
+        if import_stack.contains(&real) {
             return self.warn(
                 importer,
                 line,
@@ -150,7 +150,7 @@ impl MemoryReader<'_> {
                 format!("{shown} is outside the folders that may be read"),
             );
         }
-        if importing.len() >= MAX_IMPORT_DEPTH {
+        if import_stack.len() >= MAX_IMPORT_DEPTH {
             return self.warn(
                 importer,
                 line,
@@ -179,12 +179,12 @@ impl MemoryReader<'_> {
         if !contents.trim().is_empty() {
             self.memory.files.push(MemoryFile { path: real.clone(), text: contents.clone() });
         }
-        importing.push(real.clone());
+        import_stack.push(real.clone());
         for (line, import) in imports(&contents) {
             let path = self.resolved(import, &real);
-            self.file(&path, &real, Some(line), importing);
+            self.file(&path, &real, Some(line), import_stack);
         }
-        importing.pop();
+        import_stack.pop();
     }
 
     /// True if a file may be read: a memory file of the person's own folder, or any file that calls may read.

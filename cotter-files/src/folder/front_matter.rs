@@ -242,7 +242,7 @@ pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<YamlFields, Diagnostic> {
     parse_strict(text, 0).map_err(|YamlError { line, why, is_final }| {
         let quoted = || repair::quote(text).filter(|quoted| parse_strict(quoted, 0).is_ok());
         let hint = match !is_final && quoted().is_some() {
-            true => "; it is YAML with its values in quotes",
+            true => "; with its values in quotes it would be YAML",
             false => "",
         };
         Diagnostic::new(path, Some(line), Severity::Rejected, format!("{why}{hint}"))

@@ -58,8 +58,7 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("command", &["command", "timeoutMs"]),
 ];
 
-pub(crate) const TIGHTEN_HINT: &str =
-    "a profile may only tighten permissions: move this to your own settings";
+pub(crate) const TIGHTEN_HINT: &str = "a profile may only tighten: move this to your own settings";
 
 /// The maximum length of a path below `runs/`.
 const MAX_PATH: usize = 200;

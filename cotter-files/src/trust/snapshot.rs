@@ -181,8 +181,8 @@ impl Snapshot {
     /// Creates a snapshot of one folder in this one. A link may leave that folder, but not this snapshot's
     /// source.
     pub fn below(&self, path: &Path) -> Snapshot {
-        let within = self.items.iter().filter_map(|(path_of_item, item)| {
-            let inner = path_of_item.strip_prefix(path).ok();
+        let within = self.items.iter().filter_map(|(item_path, item)| {
+            let inner = item_path.strip_prefix(path).ok();
             let inner = inner.filter(|inner| *inner != Path::new(""))?;
             Some((inner.to_owned(), item.clone()))
         });
