@@ -103,12 +103,12 @@ impl SettingsFile {
     }
 
     /// Converts a unit that was written for Claude Code.
-    fn from_claude_unit(part: ClaudeUnit) -> Self {
-        let owner = part.owner();
-        let ClaudeUnit { path, settings, servers, extension_folders: brings, told, broken, .. } =
-            part;
+    fn from_claude_unit(unit: ClaudeUnit) -> Self {
+        let owner = unit.owner();
+        let ClaudeUnit { path, settings, servers, extension_folders, diagnostics, broken, .. } =
+            unit;
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let claude_parts = Some((brings, told));
+        let claude_parts = Some((extension_folders, diagnostics));
         SettingsFile {
             settings,
             servers,
@@ -217,7 +217,7 @@ impl SettingsFile {
         }
         let mut file = SettingsFile::empty(&path, owner, base);
         file.settings.hooks = read.enabled().cloned().collect();
-        file.disabled_hooks = read.switched_off().cloned().collect();
+        file.disabled_hooks = read.disabled().cloned().collect();
         Some(file)
     }
 }

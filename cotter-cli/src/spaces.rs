@@ -172,7 +172,7 @@ impl Spaces {
                 SpaceTrust::Hooks(copy, "changed since it was trusted")
             }
             TrustState::Gone { copy, .. } => SpaceTrust::Hooks(copy, "was trusted, and is gone"),
-            TrustState::Unknown { word } => SpaceTrust::Nothing(word),
+            TrustState::Unknown { reason } => SpaceTrust::Nothing(reason),
             _ => SpaceTrust::Nothing(None),
         };
         Some(SpaceLocation { id: id.into(), source, of_project: false, state })
@@ -458,8 +458,8 @@ fn of_project(id: &str, project: &TrustSources) -> Option<SpaceLocation> {
             TrustState::Gone { copy, .. } if is_there(copy) => {
                 SpaceTrust::Hooks(copy.join(&within), "was trusted, and is gone")
             }
-            TrustState::Unknown { word } if is_there(&found.source) => {
-                SpaceTrust::Nothing(word.clone())
+            TrustState::Unknown { reason } if is_there(&found.source) => {
+                SpaceTrust::Nothing(reason.clone())
             }
             TrustState::Changed { .. } if is_there(&found.source) => SpaceTrust::Nothing(None),
             _ => continue,

@@ -90,15 +90,15 @@ impl TrustSources {
             |found: &TrustSource| records.iter().any(|record| record.source == found.source);
         let lost =
             self.0.iter().filter(|found| was_trusted(found)).find_map(|found| match &found.state {
-                TrustState::Unknown { word: Some(word) } => Some((found, word)),
+                TrustState::Unknown { reason: Some(reason) } => Some((found, reason)),
                 _ => None,
             });
         match lost {
             None => Ok(self),
-            Some((found, word)) => {
+            Some((found, reason)) => {
                 let message =
                     format!("what was trusted of {} cannot be had", show_path(&found.source));
-                Err(CliError::new(message).with_cause(word).with_hint(WAY_OUT))
+                Err(CliError::new(message).with_cause(reason).with_hint(WAY_OUT))
             }
         }
     }
@@ -125,8 +125,8 @@ impl TrustSources {
                 TrustState::Gone { .. } => Some(format!(
                     "{source} was trusted, and is gone: {stays} (`cotter untrust` forgets it)"
                 )),
-                TrustState::Unknown { word: Some(word) } => {
-                    Some(format!("nothing of {source} runs: {word}"))
+                TrustState::Unknown { reason: Some(reason) } => {
+                    Some(format!("nothing of {source} runs: {reason}"))
                 }
                 _ => Some(format!(
                     "nothing of {source} runs: nobody trusts it yet (`cotter trust` shows it)"
@@ -326,7 +326,9 @@ fn skip_reason(space: &TrustSource) -> Option<String> {
         }
         TrustState::Gone { why: Some(why), .. } => why.clone(),
         TrustState::Gone { .. } => format!("{source} was trusted, and is gone"),
-        TrustState::Unknown { word: Some(word) } => format!("nothing of {source} is used: {word}"),
+        TrustState::Unknown { reason: Some(reason) } => {
+            format!("nothing of {source} is used: {reason}")
+        }
         _ => format!("nobody trusts {source} yet (`cotter trust {source}` shows it)"),
     })
 }
@@ -381,7 +383,7 @@ pub(crate) fn open_terminal(when: ColorChoice) -> Result<Terminal, CliError> {
 }
 
 fn unknown_state(failure: &CliError) -> TrustState {
-    TrustState::Unknown { word: Some(failure.one_line()) }
+    TrustState::Unknown { reason: Some(failure.one_line()) }
 }
 
 /// Renders a path with control characters made visible.
@@ -513,8 +515,9 @@ fn declared_spaces(
             {
                 *program = format!("./{}/{inner}", within.display());
             }
-            let DeclaredCommand { what, command, .. } = declared_file(file);
-            declared.push(DeclaredCommand::new(format!("space {}: {what}", manifest.id), command));
+            let DeclaredCommand { description, command, .. } = declared_file(file);
+            let description = format!("space {}: {description}", manifest.id);
+            declared.push(DeclaredCommand::new(description, command));
         }
     }
     Ok(())

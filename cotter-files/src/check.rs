@@ -63,10 +63,10 @@ pub fn check(path: &Path, kind: FileKind) -> Vec<CheckedFile> {
         return check_file(path, kind);
     }
     let mut all: Vec<CheckedFile> = vec![];
-    for spot in layout::search_paths(path, kind, &plugin::LAYOUT) {
-        let more = check_texts(&spot.path, &LinkPolicy::within(&spot.within), kind);
-        let new = |file: &CheckedFile| all.iter().all(|known| known.path != file.path);
-        let more: Vec<_> = more.into_iter().filter(new).collect();
+    for search_path in layout::search_paths(path, kind, &plugin::LAYOUT) {
+        let more = check_texts(&search_path.path, &LinkPolicy::within(&search_path.within), kind);
+        let is_new = |file: &CheckedFile| all.iter().all(|other| other.path != file.path);
+        let more: Vec<_> = more.into_iter().filter(is_new).collect();
         all.extend(more);
     }
     all
@@ -101,10 +101,10 @@ fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFi
     let mut tools: Vec<_> = loaded.agents.iter().flat_map(AgentFile::named_tools).collect();
     loaded.report_repeats();
     if kind == FileKind::Agents {
-        let ((profiles, told), named) = profiles::check_profiles(path);
+        let ((profiles, more_diagnostics), more_tools) = profiles::check_profiles(path);
         paths.extend(profiles);
-        loaded.diagnostics.extend(told);
-        tools.extend(named);
+        loaded.diagnostics.extend(more_diagnostics);
+        tools.extend(more_tools);
     }
     let texts = loaded.skills.iter().map(|file| (&file.path, file.text()));
     let texts = texts.chain(loaded.commands.iter().map(|file| (&file.path, file.text())));
@@ -112,24 +112,24 @@ fn check_texts(path: &Path, links: &LinkPolicy, kind: FileKind) -> Vec<CheckedFi
     loaded.diagnostics.extend(of_texts);
     let mut files = group_by_file((paths, loaded.diagnostics), kind);
     for file in &mut files {
-        let of = tools.iter().filter(|(path, ..)| *path == file.path);
-        file.tools = of.map(|(_, line, tool)| (*line, tool.clone())).collect();
+        let own_tools = tools.iter().filter(|(path, ..)| *path == file.path);
+        file.tools = own_tools.map(|(_, line, tool)| (*line, tool.clone())).collect();
     }
     files
 }
 
 /// Lists each file once, with its diagnostics. A file that appears only in a diagnostic gets `kind`.
 fn group_by_file((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<CheckedFile> {
-    let told_of = diagnostics.iter().map(|told| &told.path);
-    let others = told_of.filter(|told| paths.iter().all(|(path, _)| path != *told));
+    let others = diagnostics.iter().map(|diagnostic| &diagnostic.path);
+    let others = others.filter(|other| paths.iter().all(|(path, _)| path != *other));
     let others: Vec<_> = others.map(|path| (path.clone(), kind)).collect();
     paths.extend(others);
     paths.sort_by(|a, b| a.0.cmp(&b.0));
     paths.dedup();
     let checked = paths.into_iter().map(|(path, kind)| {
-        let told = diagnostics.iter().filter(|told| told.path == path);
-        let diagnostics: Vec<_> = told.cloned().collect();
-        let worst = diagnostics.iter().map(|told| told.severity).max();
+        let own = diagnostics.iter().filter(|diagnostic| diagnostic.path == path);
+        let diagnostics: Vec<_> = own.cloned().collect();
+        let worst = diagnostics.iter().map(|diagnostic| diagnostic.severity).max();
         let status = worst.unwrap_or(Severity::Warning);
         CheckedFile { path, kind, status, diagnostics, tools: vec![] }
     });
@@ -140,9 +140,10 @@ fn group_by_file((mut paths, diagnostics): CheckedFiles, kind: FileKind) -> Vec<
 fn diagnose_text(path: &Path, text: Result<Arc<str>, BoxError>) -> Option<Diagnostic> {
     let (severity, message) = match text {
         Err(why) => (Severity::Rejected, why.to_string()),
-        Ok(text) if text.contains('\u{fffd}') => {
-            (Severity::Repaired, "bytes of its text are not UTF-8, and become U+FFFD".into())
-        }
+        Ok(text) if text.contains('\u{fffd}') => (
+            Severity::Repaired,
+            "bytes of its text are not UTF-8 and are replaced by U+FFFD".into(),
+        ),
         Ok(text) if text.is_empty() => {
             (Severity::Warning, "it has no text below its front matter".into())
         }

@@ -116,7 +116,7 @@ pub struct ClaudeEntry {
     handler: ClaudeHandler,
     plugin: Option<PluginPaths>,
     pinned: Option<PinnedFolder>,
-    /// True if the model is told of a refusal by a hook that nobody waited for.
+    /// True if the model gets the refusal of a hook whose answer is not awaited.
     rewakes: bool,
 }
 
@@ -136,7 +136,7 @@ struct HttpHandler {
     url: String,
     headers: Vec<(String, String)>,
     /// The variables that may be used in headers.
-    named: Vec<String>,
+    variable_names: Vec<String>,
 }
 
 /// The kind of handler that an entry asks.
@@ -163,7 +163,7 @@ impl ClaudeEntry {
     /// The URL of an HTTP handler, and the variables whose values it may get.
     pub fn address(&self) -> Option<(&str, &[String])> {
         match &self.handler {
-            ClaudeHandler::Http(http) => Some((&http.url, &http.named)),
+            ClaudeHandler::Http(http) => Some((&http.url, &http.variable_names)),
             _ => None,
         }
     }
@@ -231,14 +231,14 @@ impl CustomDialect for ClaudeEntry {
         let ClaudeEntry { event, matchers, handler, plugin, .. } = self;
         let mut matchers: Vec<_> = matchers.iter().map(Matcher::text).collect();
         matchers.sort();
-        let asked = match handler {
+        let handler = match handler {
             ClaudeHandler::Command => Value::Null,
             ClaudeHandler::Prompt(prompt) => json!(["prompt", prompt.text]),
             ClaudeHandler::Http(http) => json!(["http", http.url, http.headers]),
             ClaudeHandler::Nothing(why) => json!(["nobody", why]),
         };
         let plugin = plugin.as_ref().map(|plugin| plugin.root.to_string_lossy());
-        json!([event.name(), matchers, self.rule(), asked, plugin])
+        json!([event.name(), matchers, self.rule(), handler, plugin])
     }
 
     fn event_name(&self) -> &'static str {

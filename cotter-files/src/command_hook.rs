@@ -75,10 +75,10 @@ pub trait HookHost: Send + Sync + 'static {
     /// fails. An error says why there is no response.
     fn post(
         &self,
-        letter: WebhookRequest,
+        request: WebhookRequest,
     ) -> Pin<Box<dyn Future<Output = Result<WebhookResponse, String>> + Send>> {
-        let _ = letter;
-        Box::pin(std::future::ready(Err("nobody here asks an address".into())))
+        let _ = request;
+        Box::pin(std::future::ready(Err("this host sends no webhook requests".into())))
     }
 }
 
@@ -152,18 +152,18 @@ pub struct StderrBuffer(Arc<Mutex<Vec<u8>>>);
 impl StderrBuffer {
     /// Appends bytes. The last [`MAX_STDERR`] bytes are kept.
     pub fn add(&self, bytes: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend_from_slice(bytes);
-        if kept.len() > 2 * MAX_STDERR {
-            let over = kept.len() - MAX_STDERR;
-            kept.drain(..over);
+        let mut buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        buffer.extend_from_slice(bytes);
+        if buffer.len() > 2 * MAX_STDERR {
+            let over = buffer.len() - MAX_STDERR;
+            buffer.drain(..over);
         }
     }
 
     /// The kept bytes as text.
     pub fn text(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&kept[kept.len().saturating_sub(MAX_STDERR)..]).into_owned()
+        let buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&buffer[buffer.len().saturating_sub(MAX_STDERR)..]).into_owned()
     }
 }
 
@@ -212,14 +212,14 @@ impl CommandHook {
             true => Arc::new(ResidentHook::new(self.clone(), base.clone())),
             false => Arc::new(OneShotHook { hook: self.clone(), base: base.clone() }),
         };
-        let mut declared = self.spec.clone();
-        declared.definition = self.definition(base);
+        let mut spec = self.spec.clone();
+        spec.definition = self.definition(base);
         if self.on_failure == OnFailure::Pass {
             // The hook is ended at its limit here and passes. The dispatch would turn its own time-out into a
             // block.
-            declared.limit = Some(self.limit() + EXTRA_TIME);
+            spec.limit = Some(self.limit() + EXTRA_TIME);
         }
-        unit.outside(self.point, declared, hook);
+        unit.outside(self.point, spec, hook);
     }
 
     /// Describes the command for people, then on a second line everything else that decides what the hook
@@ -229,16 +229,16 @@ impl CommandHook {
             OnFailure::Pass => ", its failure passes",
             OnFailure::Block => "",
         };
-        let what = match &self.command {
+        let command = match &self.command {
             CommandLine::Shell(line) => format!("runs `{}` in a shell", text::show_line(line)),
             CommandLine::Words(words) => format!("runs {words:?}"),
         };
         let (limit, env) = (self.limit(), &self.env);
-        let surely = match &self.dialect {
+        let rest = match &self.dialect {
             Dialect::Custom(entry) => entry.definition(&self.command),
             _ => format!(" in {}{}", base.folder.display(), self.describe_real_program(base)),
         };
-        format_smolstr!("{what}{passes}\nis{surely}, within {limit:?}, given {env:?}")
+        format_smolstr!("{command}{passes}\nis{rest}, within {limit:?}, given {env:?}")
     }
 
     /// The real path of the program, if the command names it by another path, such as a link. A link may lead
@@ -248,10 +248,10 @@ impl CommandHook {
             CommandLine::Shell(line) => line.split_whitespace().next().map(OsString::from),
             CommandLine::Words(_) => self.command.words().into_iter().next(),
         };
-        let named = first.filter(|word| word.as_encoded_bytes().contains(&b'/'));
-        let named = named.map(|word| base.folder.join(word));
-        let real = named.as_ref().and_then(|named| named.canonicalize().ok());
-        match real.filter(|real| Some(real) != named.as_ref()) {
+        let path = first.filter(|word| word.as_encoded_bytes().contains(&b'/'));
+        let path = path.map(|word| base.folder.join(word));
+        let real = path.as_ref().and_then(|path| path.canonicalize().ok());
+        match real.filter(|real| Some(real) != path.as_ref()) {
             Some(real) => format!(", which is {}", real.display()),
             None => String::new(),
         }
@@ -265,10 +265,10 @@ impl CommandHook {
     pub(crate) fn process_spec(
         &self,
         base: &HookLocation,
-        asked: &HookRequest,
+        request: &HookRequest,
         stdin: Vec<u8>,
     ) -> ProcessSpec {
-        let workspace = asked.cx.workspace().clone();
+        let workspace = request.cx.workspace().clone();
         let project = workspace.project().as_os_str().to_owned();
         let mut variables = vec![("COTTER_PROJECT_DIR".into(), project)];
         if base.confined {
@@ -291,69 +291,69 @@ impl CommandHook {
     /// becomes a pass.
     async fn wait_for_answer(
         &self,
-        asked: &HookRequest,
+        request: &HookRequest,
         answer: impl Future<Output = Result<HookAnswer, String>>,
     ) -> Result<HookAnswer, String> {
         if self.on_failure == OnFailure::Block {
             return answer.await;
         }
         let limit = self.limit();
-        let said = tokio::time::timeout(limit, answer).await;
+        let result = tokio::time::timeout(limit, answer).await;
         let late =
-            |_| Err(time_limit_error(limit, &host::take_remark(&asked.cx).unwrap_or_default()));
-        self.apply_failure_policy(asked, said.unwrap_or_else(late))
+            |_| Err(time_limit_error(limit, &host::take_remark(&request.cx).unwrap_or_default()));
+        self.apply_failure_policy(request, result.unwrap_or_else(late))
     }
 
     /// Turns a failure into the default answer if the hook's failure passes, and notifies the person. The
     /// person is notified once per call, even if the hook is asked again about a changed event.
     pub(crate) fn apply_failure_policy<T: Default>(
         &self,
-        asked: &HookRequest,
-        said: Result<T, String>,
+        request: &HookRequest,
+        result: Result<T, String>,
     ) -> Result<T, String> {
-        match (said, self.on_failure) {
+        match (result, self.on_failure) {
             (Err(why), OnFailure::Pass) => {
-                let HookRequest { cx, point, payload, .. } = asked;
-                let words = format!("hook `{}` failed and passes: {why}", self.name);
-                host::notify_once(cx, format!("{point} {}", payload["callId"]), &words);
+                let HookRequest { cx, point, payload, .. } = request;
+                let message = format!("hook `{}` failed and passes: {why}", self.name);
+                host::notify_once(cx, format!("{point} {}", payload["callId"]), &message);
                 host::set_caveat(cx, CaveatKind::Failed, &why);
                 Ok(T::default())
             }
-            (said, _) => said,
+            (result, _) => result,
         }
     }
 }
 
 /// The error of a hook that exceeded its time limit, with the end of its standard error.
-pub(crate) fn time_limit_error(limit: Duration, said: &str) -> String {
-    match text::take_last_lines(said) {
-        said if said.is_empty() => format!("it took longer than {limit:?}"),
-        said => format!("it took longer than {limit:?}; its last words: {said}"),
+pub(crate) fn time_limit_error(limit: Duration, stderr: &str) -> String {
+    match text::take_last_lines(stderr) {
+        end if end.is_empty() => format!("it took longer than {limit:?}"),
+        end => format!("it took longer than {limit:?}; end of its standard error: {end}"),
     }
 }
 
 /// The error of a hook that exited with a code without a meaning, with the end of its standard error.
 pub(crate) fn exit_error(code: i32, stderr: &[u8]) -> String {
     match text::take_last_lines(&String::from_utf8_lossy(stderr)) {
-        said if said.is_empty() => format!("it exited with code {code}"),
-        said => format!("it exited with code {code}: {said}"),
+        end if end.is_empty() => format!("it exited with code {code}"),
+        end => format!("it exited with code {code}: {end}"),
     }
 }
 
 /// Adds the accesses that the sandbox blocked to the error of a failed hook. For any other result, passes
-/// them to `tell`.
+/// them to `notify`.
 pub(crate) fn add_blocked_accesses<T>(
-    said: Result<T, String>,
-    ran: &ProcessOutput,
-    tell: impl Fn(&str),
+    result: Result<T, String>,
+    output: &ProcessOutput,
+    notify: impl Fn(&str),
 ) -> Result<T, String> {
-    match said {
-        Err(why) if !ran.blocked_accesses.is_empty() => {
-            Err(format!("{why}; {}", ran.blocked_accesses.join("; ")))
+    match result {
+        Err(why) if !output.blocked_accesses.is_empty() => {
+            Err(format!("{why}; {}", output.blocked_accesses.join("; ")))
         }
-        said => {
-            ran.blocked_accesses.iter().for_each(|words| tell(words));
-            said
+        result => {
+            output.blocked_accesses.iter().for_each(|access| notify(access));
+            result
         }
     }
 }
@@ -377,22 +377,24 @@ struct OneShotHook {
 }
 
 impl ExternalHook for OneShotHook {
-    fn ask(&self, asked: HookRequest) -> HookFuture {
+    fn ask(&self, request: HookRequest) -> HookFuture {
         let OneShotHook { hook, base } = self;
-        let (hook, starts) = (hook.clone(), base.host.clone());
-        let job = hook.process_spec(base, &asked, hook.dialect.stdin(&asked.payload));
-        let remarks = job.stderr.clone();
+        let (hook, host) = (hook.clone(), base.host.clone());
+        let job = hook.process_spec(base, &request, hook.dialect.stdin(&request.payload));
+        let stderr = job.stderr.clone();
         Box::pin(async move {
             let answer = async {
-                let overheard = StderrGuard { cx: &asked.cx, read_stderr: || remarks.text() };
-                let ran = starts.run(job).await?;
-                drop(overheard);
-                asked.cx.remark(&String::from_utf8_lossy(&ran.stderr));
-                let tell = |words: &str| asked.cx.notify(&format!("hook `{}`: {words}", hook.name));
-                ran.remarks.iter().for_each(|remark| tell(remark));
-                add_blocked_accesses(hook.dialect.answer(asked.point, &hook.name, &ran), &ran, tell)
+                let stderr_guard = StderrGuard { cx: &request.cx, read_stderr: || stderr.text() };
+                let output = host.run(job).await?;
+                drop(stderr_guard);
+                request.cx.remark(&String::from_utf8_lossy(&output.stderr));
+                let notify =
+                    |message: &str| request.cx.notify(&format!("hook `{}`: {message}", hook.name));
+                output.remarks.iter().for_each(|remark| notify(remark));
+                let answer = hook.dialect.answer(request.point, &hook.name, &output);
+                add_blocked_accesses(answer, &output, notify)
             };
-            hook.wait_for_answer(&asked, answer).await
+            hook.wait_for_answer(&request, answer).await
         })
     }
 }

@@ -296,9 +296,9 @@ impl JsonData {
 
 fn parse_root(source: &Arc<SourceText>) -> Result<JsonValue, SettingsError> {
     let text = source.text.as_str();
-    scan::reject_unparsable(text).map_err(|refusal| {
-        let error = error_at(source, refusal.offset, refusal.message);
-        refusal.hint.into_iter().fold(error, SettingsError::with_hint)
+    scan::reject_unparsable(text).map_err(|scan_error| {
+        let error = error_at(source, scan_error.offset, scan_error.message);
+        scan_error.hint.into_iter().fold(error, SettingsError::with_hint)
     })?;
     let parsed = jsonc_parser::parse_to_ast(text, &Default::default(), &strict())
         .map_err(|error| syntax_error(source, &error))?;
@@ -335,7 +335,7 @@ struct DocumentBuilder<'s> {
 
 impl DocumentBuilder<'_> {
     fn value(&mut self, value: ast::Value<'_>) -> Result<JsonValue, SettingsError> {
-        let spot = self.advance(value.start());
+        let position = self.advance(value.start());
         let data = match value {
             ast::Value::NullKeyword(_) => JsonData::Null,
             ast::Value::BooleanLit(literal) => JsonData::Bool(literal.value),
@@ -347,22 +347,22 @@ impl DocumentBuilder<'_> {
             }
             ast::Value::Object(object) => JsonData::Object(self.members(object)?),
         };
-        Ok(JsonValue { position: spot, data })
+        Ok(JsonValue { position, data })
     }
 
     fn members(&mut self, object: ast::Object<'_>) -> Result<Vec<Member>, SettingsError> {
         let mut members = Vec::with_capacity(object.properties.len());
-        let mut seen = HashMap::with_capacity(object.properties.len());
+        let mut first_positions = HashMap::with_capacity(object.properties.len());
         for property in object.properties {
-            let spot = self.advance(property.name.start());
+            let position = self.advance(property.name.start());
             let key = property.name.into_string();
-            if let Some(first) = seen.insert(key.clone(), spot) {
+            if let Some(first) = first_positions.insert(key.clone(), position) {
                 let first = SourceLocation::new(self.source, first);
-                return Err(SourceLocation::new(self.source, spot)
+                return Err(SourceLocation::new(self.source, position)
                     .error(format!("duplicate key {}", quote_clipped(&key)))
                     .with_hint(format!("it is already at {first}; keep one of the two")));
             }
-            members.push(Member { key, position: spot, value: self.value(property.value)? });
+            members.push(Member { key, position, value: self.value(property.value)? });
         }
         Ok(members)
     }
@@ -411,8 +411,8 @@ fn string_error(kind: &ParseStringErrorKind) -> (&'static str, Option<&'static s
 
 fn syntax_hint(kind: &ParseErrorKind) -> Option<&'static str> {
     match kind {
-        ParseErrorKind::SingleQuotedStringsNotAllowed => Some("strings stand in double quotes"),
-        ParseErrorKind::ExpectedStringObjectProperty => Some("keys stand in double quotes"),
+        ParseErrorKind::SingleQuotedStringsNotAllowed => Some("write strings in double quotes"),
+        ParseErrorKind::ExpectedStringObjectProperty => Some("write keys in double quotes"),
         ParseErrorKind::HexadecimalNumbersNotAllowed => Some("write the number in decimal"),
         ParseErrorKind::UnaryPlusNumbersNotAllowed => Some("write the number without `+`"),
         ParseErrorKind::BareDecimalPointNumbersNotAllowed => {
@@ -427,7 +427,7 @@ fn error_at(source: &Arc<SourceText>, offset: usize, message: impl Into<String>)
 }
 
 pub(crate) fn too_large(file: &Arc<str>) -> SettingsError {
-    SettingsError::of_file(file, "file is larger than 1 MiB, the most a settings file may have")
+    SettingsError::of_file(file, "file is larger than 1 MiB, the maximum for a settings file")
 }
 
 /// The name that errors use for the file at this path.

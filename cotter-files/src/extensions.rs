@@ -98,8 +98,8 @@ pub fn load(folder: &Path, loading: &LoadContext) -> LoadedFolder {
     let (commands, of_commands) = commands::load(&folder.join("commands"), &links);
     let (agents, of_agents) = agents::load(&folder.join("agents"), &links);
     let diagnostics = [of_skills, of_commands, of_agents].concat();
-    let nothing = LoadedFolder::empty(loading);
-    let mut loaded = LoadedFolder { skills, commands, agents, diagnostics, ..nothing };
+    let empty = LoadedFolder::empty(loading);
+    let mut loaded = LoadedFolder { skills, commands, agents, diagnostics, ..empty };
     loaded.keep_first();
     loaded
 }
@@ -143,13 +143,13 @@ impl LoadedFolder {
         self.drop_by_name(|kind, name| {
             let owner = names.find_blocking_owner(kind, name, &origin, trusted)?;
             let kind = kind.as_str();
-            Some(format!("the {kind} `{name}` is already there, by {owner}"))
+            Some(format!("the {kind} `{name}` is already defined by {owner}"))
         });
         let skills = self.skills.iter().map(|file| (NameKind::Skill, &file.name));
         let commands = self.commands.iter().map(|file| (NameKind::Command, &file.name));
         let agents = self.agents.iter().map(|file| (NameKind::Subagent, &file.config.name));
-        let ours = skills.chain(commands).chain(agents);
-        names.0.extend(ours.map(|(kind, name)| (kind, name.clone(), owner.clone())));
+        let kept = skills.chain(commands).chain(agents);
+        names.0.extend(kept.map(|(kind, name)| (kind, name.clone(), owner.clone())));
         self
     }
 
@@ -179,30 +179,33 @@ impl LoadedFolder {
     }
 
     pub(crate) fn keep_first(&mut self) {
-        let mut seen = FirstNames::default();
+        let mut first_names = FirstNames::default();
         self.drop_items(|kind, name, path| {
-            let by = text::show_line(&seen.claim(kind, name, path)?.to_string_lossy()).into_owned();
-            Some(format!("the {} `{name}` is already there, by {by}", kind.as_str()))
+            let first = text::show_line(&first_names.claim(kind, name, path)?.to_string_lossy())
+                .into_owned();
+            Some(format!("the {} `{name}` is already defined by {first}", kind.as_str()))
         });
     }
 
     /// Reports which of several items of one name would be used if they were loaded together. In a collection
     /// that a person chooses from, this is a warning and no error.
     pub(crate) fn report_repeats(&mut self) {
-        let mut seen = FirstNames::default();
+        let mut first_names = FirstNames::default();
         let skills = self.skills.iter().map(|file| (NameKind::Skill, &file.name, &file.path));
         let commands = self.commands.iter().map(|file| (NameKind::Command, &file.name, &file.path));
         let agents = self.agents.iter();
         let agents = agents.map(|file| (NameKind::Subagent, &file.config.name, &file.path));
-        let told = skills.chain(commands).chain(agents).filter_map(|(kind, name, path)| {
-            let by = text::show_line(&seen.claim(kind, name, path)?.to_string_lossy()).into_owned();
+        let warnings = skills.chain(commands).chain(agents).filter_map(|(kind, name, path)| {
+            let first = text::show_line(&first_names.claim(kind, name, path)?.to_string_lossy())
+                .into_owned();
             let kind = kind.as_str();
-            let why =
-                format!("the {kind} `{name}` is in {by} too: loaded together, that one is used");
+            let why = format!(
+                "{first} also defines the {kind} `{name}`; if both are loaded, that file is used"
+            );
             Some(Diagnostic::new(path, None, Severity::Warning, why))
         });
-        let told: Vec<_> = told.collect();
-        self.diagnostics.extend(told);
+        let warnings: Vec<_> = warnings.collect();
+        self.diagnostics.extend(warnings);
     }
 
     fn drop_by_name(&mut self, why: impl Fn(NameKind, &str) -> Option<String>) {
@@ -210,18 +213,18 @@ impl LoadedFolder {
     }
 
     fn drop_items(&mut self, mut why: impl FnMut(NameKind, &str, &Path) -> Option<String>) {
-        let mut told = vec![];
+        let mut diagnostics = vec![];
         let mut keep = |kind: NameKind, name: &str, path: &Path| match why(kind, name, path) {
             None => true,
             Some(why) => {
-                told.push(Diagnostic::new(path, None, Severity::Rejected, why));
+                diagnostics.push(Diagnostic::new(path, None, Severity::Rejected, why));
                 false
             }
         };
         self.skills.retain(|file| keep(NameKind::Skill, &file.name, &file.path));
         self.commands.retain(|file| keep(NameKind::Command, &file.name, &file.path));
         self.agents.retain(|file| keep(NameKind::Subagent, &file.config.name, &file.path));
-        self.diagnostics.append(&mut told);
+        self.diagnostics.append(&mut diagnostics);
     }
 }
 
@@ -263,12 +266,13 @@ impl TakenNames {
         origin: &Origin,
         trusted: bool,
     ) -> Option<&Owner> {
-        let is_it = |other: NameKind| {
+        let is_same_kind = |other: NameKind| {
             // A command is found before a hook or a skill of the same name.
             let hides = kind == NameKind::Command && !trusted;
             other == kind || hides && matches!(other, NameKind::Hook | NameKind::Skill)
         };
-        let mut owners = self.0.iter().filter(|(kind, known, _)| is_it(*kind) && known == name);
+        let mut owners =
+            self.0.iter().filter(|(kind, known, _)| is_same_kind(*kind) && known == name);
         let found = owners.find(|(_, _, owner)| {
             let built_in = matches!(owner.origin, Origin::Kernel | Origin::Embedder);
             !trusted || owner.origin == *origin || (built_in && kind == NameKind::Command)
@@ -314,7 +318,7 @@ impl FolderShared {
 
     fn variables(&self, controls: &Controls) -> Variables {
         let project = controls.cx().workspace().project();
-        let found = self.project_cache.get(project);
+        let detected = self.project_cache.get(project);
         let agent = controls.agent();
         let shown = |text: &str| text::show_line(text).into_owned();
         let name = project.file_name().unwrap_or_default().to_string_lossy();
@@ -322,8 +326,8 @@ impl FolderShared {
         Variables {
             project_name: shown(&name),
             project_path: shown(&project.to_string_lossy()),
-            language: found.language.to_owned(),
-            framework: found.framework.to_owned(),
+            language: detected.language.to_owned(),
+            framework: detected.framework.to_owned(),
             agent_id: agent.id().to_string(),
             mode: if is_plan {
                 "plan".to_owned()

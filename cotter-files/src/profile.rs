@@ -169,7 +169,7 @@ pub trait WebhookPoster: Send + Sync + 'static {
 /// A post in progress.
 pub type PostFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// The means to perform the actions of a profile.
+/// The host that performs the actions of a profile.
 #[derive(Clone)]
 pub struct ActionHost {
     /// The profile's folder, without links: `runs/` is below it.
@@ -209,17 +209,17 @@ impl Profile {
             ("mode", mode.is_some_and(|mode: Mode| mode < policy.mode())),
             ("level", level.is_some_and(|level: Level| level < policy.level())),
         ];
-        for ((what, is_looser), location) in is_looser.into_iter().zip(&self.setting_locations) {
+        for ((name, is_looser), location) in is_looser.into_iter().zip(&self.setting_locations) {
             if let (true, Some(location)) = (is_looser, location) {
-                let words = format!("the {what} of the profile is looser than yours");
-                return Err(location.error(words).with_hint(crate::profile::read::TIGHTEN_HINT));
+                let message = format!("the {name} of the profile is looser than yours");
+                return Err(location.error(message).with_hint(crate::profile::read::TIGHTEN_HINT));
             }
         }
         Ok(())
     }
 
     /// Registers its rules and actions.
-    pub fn register(&self, unit: &mut Registry, means: &ActionHost) {
+    pub fn register(&self, unit: &mut Registry, host: &ActionHost) {
         let Permissions { mode, level, ask, deny, policies, .. } = &self.permissions;
         for (kind, rules) in [(RuleKind::Ask, ask), (RuleKind::Deny, deny)] {
             // Invalid rules were refused when the file was read.
@@ -229,12 +229,12 @@ impl Profile {
         mode.iter().for_each(|mode| _ = unit.mode(*mode));
         level.iter().for_each(|level| _ = unit.level(*level));
         policies.iter().for_each(|guard| _ = unit.guard(guard.clone()));
-        self.actions.iter().for_each(|action| action.register(&self.name, unit, means));
+        self.actions.iter().for_each(|action| action.register(&self.name, unit, host));
     }
 }
 
 impl fmt::Debug for ProfileGrants<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leave").field("commands", &self.commands).finish_non_exhaustive()
+        f.debug_struct("ProfileGrants").field("commands", &self.commands).finish_non_exhaustive()
     }
 }

@@ -252,10 +252,10 @@ impl Settings {
 }
 
 /// The lower of two limits; if only one is set, that one.
-pub fn tighter<T: PartialOrd>(one: Option<T>, other: Option<T>) -> Option<T> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if other < one { other } else { one }),
-        (one, other) => one.or(other),
+pub fn tighter<T: PartialOrd>(first: Option<T>, second: Option<T>) -> Option<T> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some(if second < first { second } else { first }),
+        (first, second) => first.or(second),
     }
 }
 
@@ -304,17 +304,17 @@ impl Document {
 
 /// Rejects settings that a project must not have, even if it is trusted.
 fn reject_loosening_keys(object: &Object<'_>) -> Result<(), SettingsError> {
-    const HINT: &str = "a project may only tighten: this belongs in your own settings";
-    let mut unwanted =
-        KEYS_CLOSED_TO_PROJECTS.iter().filter_map(|key| Some((key, object.get(key)?)));
-    if let Some((key, node)) = unwanted.next() {
-        return Err(node.error(format!("`{key}` in a project's settings")).with_hint(HINT));
+    const HINT: &str = "a project may only tighten: move this to your own settings";
+    let mut closed = KEYS_CLOSED_TO_PROJECTS.iter().filter_map(|key| Some((key, object.get(key)?)));
+    if let Some((key, node)) = closed.next() {
+        let message = format!("`{key}` is not allowed in a project's settings");
+        return Err(node.error(message).with_hint(HINT));
     }
     let permissions = object.get("permissions").map(|node| node.object()).transpose()?;
-    let allows = permissions.and_then(|permissions| permissions.get("allow"));
-    match allows.map(|node| Ok((node.list()?.next().is_some(), node))).transpose()? {
+    let allow = permissions.and_then(|permissions| permissions.get("allow"));
+    match allow.map(|node| Ok((node.list()?.next().is_some(), node))).transpose()? {
         Some((true, node)) => {
-            Err(node.error("allow rules in a project's settings").with_hint(HINT))
+            Err(node.error("`allow` rules are not allowed in a project's settings").with_hint(HINT))
         }
         _ => Ok(()),
     }
@@ -362,7 +362,7 @@ fn amount(node: Node<'_>) -> Result<f64, SettingsError> {
 
 fn read(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> {
     let cannot_read =
-        |error: io::Error| SettingsError::of_file(file, "file cannot be read").with_source(error);
+        |error: io::Error| SettingsError::of_file(file, "cannot read the file").with_source(error);
     // The type is checked before opening: opening a pipe would wait for a writer.
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return check_missing_file(path, file),
@@ -381,8 +381,8 @@ fn read(path: &Path, file: &Arc<str>) -> Result<Option<Vec<u8>>, SettingsError> 
     // One byte more than allowed tells the parser that the file is too large. The size in the metadata may
     // change.
     let limit = MAX_BYTES as u64 + 1;
-    let opened = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    opened.map_err(cannot_read)?;
+    let result = File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    result.map_err(cannot_read)?;
     Ok(Some(bytes))
 }
 
@@ -641,7 +641,7 @@ mod tests {
             let read = document
                 .and_then(|document| Settings::from_document(&document, SettingsOwner::Project));
             let message = read.expect_err("it may loosen").message().to_owned();
-            assert_eq!(message, format!("`{key}` in a project's settings"));
+            assert_eq!(message, format!("`{key}` is not allowed in a project's settings"));
         }
     }
 
@@ -793,8 +793,8 @@ mod tests {
         for key in ["apiKey", "api_key", "key", "token", "authToken"] {
             let text = format!(r#"{{"providers": {{"lab": {{"{key}": "hush-hush-hush"}}}}}}"#);
             let expected = format!(
-                "error: settings.json:1:24: $.providers.lab.{key}: a key does not belong in a settings file\n\
-                 hint: keep the key in a variable and name that: \"apiKeyVariable\": \"LAB_API_KEY\""
+                "error: settings.json:1:24: $.providers.lab.{key}: a settings file must not contain an API key\n\
+                 hint: put the key into a variable and name the variable: \"apiKeyVariable\": \"LAB_API_KEY\""
             );
             let read = Document::parse("settings.json", &text)
                 .and_then(|document| Settings::from_document(&document, SettingsOwner::User));

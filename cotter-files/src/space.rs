@@ -13,11 +13,11 @@
 //! ```no_run
 //! # use std::{path::Path, sync::Arc};
 //! # use cotter::Agent; use cotter_files::{command_hook::HookHost, space::{self, Space}, trust::store::{TrustState, TrustStore}};
-//! # fn go(agent: &Agent, starts: Arc<dyn HookHost>) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn go(agent: &Agent, host: Arc<dyn HookHost>) -> Result<(), Box<dyn std::error::Error>> {
 //! let folder = Path::new("/srv/spaces/deploy");
 //! if let TrustState::Trusted { copy, grants, .. } = TrustStore::open("/srv/trust").read_state(folder)? {
 //!     let space = Space::read(&copy)?.found_at(folder).with_grants(grants);
-//!     space.load(agent, starts)?;
+//!     space.load(agent, host)?;
 //!     space::unload(agent, "deploy");
 //! }
 //! # Ok(())
@@ -69,7 +69,7 @@ pub const MOST_ID: usize = 64;
 const UNUSED_NAMES: [(&str, &str); 3] = [
     ("extensions", "scripts are not run by this version"),
     ("settings.json", "a space has no settings; hooks belong in `hooks/*.yaml`"),
-    (".mcp.json", "a space brings no servers"),
+    (".mcp.json", "a space cannot declare servers"),
 ];
 
 /// The manifest of a space.
@@ -109,7 +109,7 @@ fn id(node: Node<'_>) -> Result<SmolStr, SettingsError> {
         false => Err(node
             .error(format!("`{}` cannot be the id of a space", text::show_line(id)))
             .with_hint(format!(
-                "up to {MOST_ID} small letters, digits and `-`, a letter or digit first"
+                "use at most {MOST_ID} lower-case letters, digits and `-`, not `-` first"
             ))),
     }
 }
@@ -148,7 +148,7 @@ pub struct SpaceErrors {
 impl SpaceErrors {
     /// The errors, each with its location.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.diagnostics.iter().filter(|told| told.severity == Severity::Rejected)
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Rejected)
     }
 }
 
@@ -167,8 +167,9 @@ impl Space {
     /// Skills, agents and commands with errors are skipped ([`Space::diagnostics`]).
     pub fn read(folder: &Path) -> Result<Self, SpaceErrors> {
         let snapshot = Snapshot::take(folder).map_err(|error| {
-            let told = Diagnostic::new(folder, None, Severity::Rejected, error.line_with_hint());
-            SpaceErrors { diagnostics: vec![told] }
+            let diagnostic =
+                Diagnostic::new(folder, None, Severity::Rejected, error.line_with_hint());
+            SpaceErrors { diagnostics: vec![diagnostic] }
         })?;
         let (manifest, hooks) = Space::read_strict_parts(&snapshot)?;
         let folder = snapshot.source().to_owned();
@@ -197,9 +198,9 @@ impl Space {
     /// author knows.
     pub fn found_at(mut self, source: &Path) -> Self {
         let all = [&mut self.hooks.diagnostics, &mut self.files.diagnostics, &mut self.diagnostics];
-        for told in all.into_iter().flatten() {
-            if let Ok(within) = told.path.strip_prefix(&self.folder) {
-                told.path = source.join(within);
+        for diagnostic in all.into_iter().flatten() {
+            if let Ok(within) = diagnostic.path.strip_prefix(&self.folder) {
+                diagnostic.path = source.join(within);
             }
         }
         self.source = source.to_owned();
@@ -211,7 +212,7 @@ impl Space {
         Space { grants, ..self }
     }
 
-    /// Keeps only the hooks: they stay in force for a space that changed since it was trusted.
+    /// Keeps only the hooks. For a space that changed since it was trusted, they continue to run.
     pub fn only_hooks(mut self) -> Self {
         self.files.clear();
         self.diagnostics.clear();
@@ -246,16 +247,16 @@ impl Space {
     }
 
     /// Registers everything. `unit` must belong to the space's [owner](Space::owner).
-    pub fn register(&self, unit: &mut Registry, starts: &Arc<dyn HookHost>) {
+    pub fn register(&self, unit: &mut Registry, host: &Arc<dyn HookHost>) {
         let confined = is_confined(unit.owner());
-        let base = HookLocation { folder: self.folder.clone(), confined, host: starts.clone() };
+        let base = HookLocation { folder: self.folder.clone(), confined, host: host.clone() };
         self.hooks.register(unit, &base);
         self.files.register(unit);
     }
 
     /// Adds the space to a registry change, as one owner.
-    pub fn load_into(&self, change: &mut RegistryChange, starts: &Arc<dyn HookHost>) {
-        change.load(self.owner(), |unit| self.register(unit, starts));
+    pub fn load_into(&self, change: &mut RegistryChange, host: &Arc<dyn HookHost>) {
+        change.load(self.owner(), |unit| self.register(unit, host));
     }
 }
 
@@ -282,12 +283,12 @@ impl Space {
     pub fn load(
         self,
         agent: &Agent,
-        starts: Arc<dyn HookHost>,
+        host: Arc<dyn HookHost>,
     ) -> Result<ChangeResult, RegisterError> {
         let mut names = TakenNames::of(agent, &[self.owner()]);
         let space = self.remove_conflicts(&mut names);
         let mut change = RegistryChange::new();
-        space.load_into(&mut change, &starts);
+        space.load_into(&mut change, &host);
         agent.apply(change)
     }
 }
@@ -306,7 +307,11 @@ pub(crate) fn manifest_of(snapshot: &Snapshot) -> Result<SpaceManifest, Diagnost
     let bytes = match items.iter().find(|(name, _)| name == MANIFEST) {
         Some((_, SnapshotItem::File { bytes, .. })) => bytes,
         Some(_) => return Err(rejected("it is a link, and links are not followed")),
-        None => return Err(rejected("a space has this file, with `id`, `name` and `version`")),
+        None => {
+            return Err(rejected(
+                "file not found; a space needs it, with `id`, `name` and `version`",
+            ));
+        }
     };
     let document = Document::parse_bytes(&path.display().to_string(), bytes);
     let manifest = document.and_then(|document| SpaceManifest::read(&document));
@@ -319,8 +324,8 @@ pub(crate) fn warn_of_unused(snapshot: &Snapshot) -> Vec<Diagnostic> {
         let mut paths = snapshot.items().map(|(path, _)| path);
         paths.any(|path| path.starts_with(name))
     };
-    let told = UNUSED_NAMES.iter().filter(|(name, _)| has(name)).map(|(name, why)| {
+    let warnings = UNUSED_NAMES.iter().filter(|(name, _)| has(name)).map(|(name, why)| {
         Diagnostic::new(&snapshot.source().join(name), None, Severity::Warning, *why)
     });
-    told.collect()
+    warnings.collect()
 }

@@ -5,4 +5,4 @@
 use cotter_files::folder::front_matter;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| front_matter::probe(bytes));
+fuzz_target!(|bytes: &[u8]| front_matter::check_invariants(bytes));

@@ -273,8 +273,8 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
                 (RowState::Broken, why.clone(), String::new())
             }
             TrustState::Gone { .. } => (RowState::Note, "trusted, and gone".into(), String::new()),
-            TrustState::Unknown { word: Some(word) } => {
-                (RowState::Broken, word.clone(), String::new())
+            TrustState::Unknown { reason: Some(reason) } => {
+                (RowState::Broken, reason.clone(), String::new())
             }
             _ => (RowState::Note, "not trusted: nothing of it runs".into(), String::new()),
         };
@@ -433,7 +433,7 @@ fn not_honoured(sight: &DoctorInput) -> Vec<DoctorRow> {
         let line = told.line.map(|line| format!(":{line}")).unwrap_or_default();
         let what = format!("{}{line}", told.path.display());
         let state = match told.severity {
-            Severity::Rejected if told.message.contains("is already there, by ") => RowState::Note,
+            Severity::Rejected if told.message.contains("is already defined by ") => RowState::Note,
             Severity::Rejected | Severity::InPart => RowState::Broken,
             _ => RowState::Note,
         };

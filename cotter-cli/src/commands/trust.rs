@@ -43,7 +43,7 @@ fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
     for snapshot in named.snapshots()? {
         let standing = match &store {
             Ok(store) => store.state(&snapshot),
-            Err(failure) => TrustState::Unknown { word: Some(failure.one_line()) },
+            Err(failure) => TrustState::Unknown { reason: Some(failure.one_line()) },
         };
         let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &standing);
         if with_texts {

@@ -304,7 +304,7 @@ fn has_lost_trust(owner: &Owner, standings: &TrustSources) -> bool {
     let unit = Path::new(owner.unit.as_str());
     let found = standings.0.iter().find(|found| unit.starts_with(&found.source));
     let is_unknown =
-        |found: &TrustSource| matches!(found.state, TrustState::Unknown { word: None });
+        |found: &TrustSource| matches!(found.state, TrustState::Unknown { reason: None });
     owner.origin == Origin::Project && found.is_some_and(is_unknown)
 }
 

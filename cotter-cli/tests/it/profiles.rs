@@ -342,10 +342,7 @@ fn s34_hosts_inside_are_posted_to_by_the_operators_word_alone() {
         with_profile(&world, &webhook("onError", url));
         let output = world.output(&run(&[], "read a.txt"));
         let seen = world.shown(&output);
-        assert!(
-            seen.contains("may not be posted to: it is this machine or the network it is in"),
-            "{seen}"
-        );
+        assert!(seen.contains("`: it is this machine or the network it is in"), "{seen}");
     }
     let at = world().with_env("COTTER_HOOK_WEBHOOK_ALLOWLIST", "hooks.example.com");
     with_profile(&at, &webhook("onError", "https://other.example.com/x"));

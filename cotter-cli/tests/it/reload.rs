@@ -373,7 +373,7 @@ fn s2_s6_hot_reload_of_a_claude_folder() {
     wait_for_refusal(&world, true);
     world.wait_for_session("not this one");
     world.write("project/.claude/settings.json", "{}");
-    world.wait_for_session("is not as it was trusted");
+    world.wait_for_session("`cotter trust` shows the difference");
     let said = || fs::read_to_string(world.path("said")).unwrap();
     wait_until(|| said().matches("changed since it was trusted").count() == 2, "it is told again");
     wait_for_refusal(&world, true);

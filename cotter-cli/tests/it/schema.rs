@@ -181,9 +181,9 @@ fn is_refused_here(reader: Reader, spot: &Spot<'_>, key: &str) -> bool {
     let mut object = sample_object(spot);
     object[key] = json!(["x"]);
     let error = read(reader, &(spot.whole)(object)).err().map(|error| error.to_string());
-    let why = ["in a project's settings", "is not about tools, so none can be named"];
+    let why = ["in a project's settings", "is not about tools, so `tools` is not allowed"];
     error.is_some_and(|error| {
-        why.iter().any(|why| error.ends_with(why)) || error.contains(", and this is `")
+        why.iter().any(|why| error.ends_with(why)) || error.contains(", not to `")
     })
 }
 

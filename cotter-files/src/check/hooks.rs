@@ -33,24 +33,24 @@ pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
             false => check_settings(path),
         };
     }
-    let bases = layout::extension_roots(path, &plugin::LAYOUT);
+    let roots = layout::extension_roots(path, &plugin::LAYOUT);
     let is_hooks = layout::has_real_name(path, FOLDER);
     if is_hooks && path.join(CLAUDE_HOOKS).is_file() {
         return check_claude(&path.join(CLAUDE_HOOKS));
     }
-    if is_hooks || bases.is_empty() && is_collection(path) {
+    if is_hooks || roots.is_empty() && is_collection(path) {
         return check_folder(path);
     }
     // Beside folders of a known kind, a file that looks like settings belongs to another program.
-    let is_sure = bases.iter().any(|base| base.kind != RootKind::Unknown);
-    let mut told = CheckedFiles::default();
-    for ExtensionRoot { folder, kind: what } in bases {
-        let settings: &[&str] = match what {
+    let has_known_root = roots.iter().any(|root| root.kind != RootKind::Unknown);
+    let mut checked = CheckedFiles::default();
+    for ExtensionRoot { folder, kind } in roots {
+        let settings: &[&str] = match kind {
             RootKind::Plugin => {
-                add(&mut told, check_plugin(&folder));
+                add(&mut checked, check_plugin(&folder));
                 continue;
             }
-            RootKind::Unknown if is_sure => continue,
+            RootKind::Unknown if has_known_root => continue,
             RootKind::Agents => continue,
             RootKind::Claude => &[SETTINGS, "settings.local.json"],
             RootKind::Space => &[],
@@ -58,16 +58,16 @@ pub(super) fn check_hooks(path: &Path) -> CheckedFiles {
         };
         for file in settings.iter().map(|name| folder.join(name)) {
             if file.symlink_metadata().is_ok() {
-                let is_claude = what == RootKind::Claude;
+                let is_claude = kind == RootKind::Claude;
                 let more = if is_claude { check_claude(&file) } else { check_settings(&file) };
-                add(&mut told, more);
+                add(&mut checked, more);
             }
         }
-        if what != RootKind::Claude {
-            add(&mut told, check_hook_files(HookFolder::of_folder(&folder)));
+        if kind != RootKind::Claude {
+            add(&mut checked, check_hook_files(HookFolder::of_folder(&folder)));
         }
     }
-    told
+    checked
 }
 
 /// The name of the file of a plugin's hooks, in its folder `hooks`.
@@ -98,13 +98,13 @@ fn has_events(path: &Path) -> bool {
 
 /// True if a folder of unknown kind contains files that look like hooks, or cannot be read.
 fn is_collection(folder: &Path) -> bool {
-    let says_when = |(_, entry): &(OsString, HookFolderEntry)| match entry {
+    let has_phase = |(_, entry): &(OsString, HookFolderEntry)| match entry {
         HookFolderEntry::Hook(Ok(bytes)) => {
             bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"phase:"))
         }
         _ => false,
     };
-    entries(folder).map_or(true, |entries| entries.iter().any(says_when))
+    entries(folder).map_or(true, |entries| entries.iter().any(has_phase))
 }
 
 /// Checks a file of hooks in the dialect of Claude Code.
@@ -121,7 +121,7 @@ fn check_claude(path: &Path) -> CheckedFiles {
     }
     let read = Document::load(path).map(|read| read.map(|read| claude::read(&read, &source).1));
     let diagnostics = match read {
-        Ok(told) => told.unwrap_or_default(),
+        Ok(diagnostics) => diagnostics.unwrap_or_default(),
         Err(error) => vec![Diagnostic::of_error(path, &error)],
     };
     (vec![(path.to_owned(), kind)], diagnostics)
@@ -131,23 +131,23 @@ fn check_claude(path: &Path) -> CheckedFiles {
 fn check_plugin(folder: &Path) -> CheckedFiles {
     let (mut files, mut diagnostics) = match Plugin::load(folder) {
         Ok(None) => CheckedFiles::default(),
-        Err(told) => (vec![], vec![told]),
+        Err(diagnostic) => (vec![], vec![diagnostic]),
         Ok(Some(plugin)) => {
-            let (_, mut told) = plugin.command_hooks(|path| claude::ClaudeFile::new(path));
-            told.extend(plugin.broken.iter().cloned());
+            let (_, mut diagnostics) = plugin.command_hooks(|path| claude::ClaudeFile::new(path));
+            diagnostics.extend(plugin.broken.iter().cloned());
             let files = plugin.hooks.iter().map(|file| (file.path.clone(), FileKind::Hooks));
-            (files.collect(), told)
+            (files.collect(), diagnostics)
         }
     };
     // Paths are shown as the caller typed them.
     let real = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let named = |path: &mut PathBuf| {
+    let show_as_typed = |path: &mut PathBuf| {
         if let Ok(within) = path.strip_prefix(&real) {
             *path = folder.join(within);
         }
     };
-    files.iter_mut().for_each(|(path, _)| named(path));
-    diagnostics.iter_mut().for_each(|told| named(&mut told.path));
+    files.iter_mut().for_each(|(path, _)| show_as_typed(path));
+    diagnostics.iter_mut().for_each(|diagnostic| show_as_typed(&mut diagnostic.path));
     (files, diagnostics)
 }
 
@@ -170,9 +170,9 @@ fn check_folder(folder: &Path) -> CheckedFiles {
 fn check_one(path: &Path) -> CheckedFiles {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let (mut files, mut diagnostics) = check_folder(folder.unwrap_or(Path::new(".")));
-    let is_it = |other: &Path| other.file_name() == path.file_name();
-    files.retain(|(other, _)| is_it(other));
-    diagnostics.retain(|told| is_it(&told.path));
+    let is_same_file = |other: &Path| other.file_name() == path.file_name();
+    files.retain(|(other, _)| is_same_file(other));
+    diagnostics.retain(|diagnostic| is_same_file(&diagnostic.path));
     (files, diagnostics)
 }
 
@@ -182,14 +182,14 @@ pub(super) fn check_hook_folder(folder: &Path) -> CheckedFiles {
     check_hook_files(HookFolder::of_folder(folder))
 }
 
-fn check_hook_files(shelf: Result<HookFolder<'_>, Diagnostic>) -> CheckedFiles {
-    let shelf = match shelf {
-        Ok(shelf) => shelf,
-        Err(told) => return (vec![], vec![told]),
+fn check_hook_files(folder: Result<HookFolder<'_>, Diagnostic>) -> CheckedFiles {
+    let folder = match folder {
+        Ok(folder) => folder,
+        Err(diagnostic) => return (vec![], vec![diagnostic]),
     };
-    let names = shelf.entries.iter().map(|(name, _)| name).filter(|name| is_yaml(name));
-    let paths = names.map(|name| (shelf.shown.join(name), FileKind::Hooks));
-    (paths.collect(), shelf.read().1)
+    let names = folder.entries.iter().map(|(name, _)| name).filter(|name| is_yaml(name));
+    let paths = names.map(|name| (folder.shown.join(name), FileKind::Hooks));
+    (paths.collect(), folder.read().1)
 }
 
 /// Checks a whole settings file: a file with an error declares no hooks. Its folder decides who owns the
@@ -210,12 +210,12 @@ pub(super) fn check_settings(path: &Path) -> CheckedFiles {
         Err(error) => vec![Diagnostic::of_error(path, &error)],
         Ok(settings) => {
             let find = |path: &str| ProgramState::of(fs::metadata(folder.join(path)));
-            let told = settings.hooks.iter().filter_map(|hook| {
+            let warnings = settings.hooks.iter().filter_map(|hook| {
                 let why = find_program_error(&hook.command, &find, FOLDER)?;
                 let why = format!("hook `{}`: {why}", hook.name);
                 Some(Diagnostic::new(path, None, Severity::Warning, why))
             });
-            told.collect()
+            warnings.collect()
         }
     };
     (files, diagnostics)

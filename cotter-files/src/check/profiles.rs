@@ -40,8 +40,10 @@ pub(super) fn check_profiles(root: &Path) -> (CheckedFiles, Vec<NamedTool>) {
             None => Ok((vec![], None)),
         });
         match read {
-            Ok((named, line)) => {
-                tools.extend(named.into_iter().map(|tool| (found.shown.clone(), line, tool)));
+            Ok((profile_tools, line)) => {
+                tools.extend(
+                    profile_tools.into_iter().map(|tool| (found.shown.clone(), line, tool)),
+                );
             }
             Err(error) => diagnostics.push(Diagnostic::of_error(&found.shown, &error)),
         }

@@ -40,16 +40,17 @@ fn check_space(folder: &Path) -> Vec<CheckedFile> {
     let snapshot = match Snapshot::take(folder) {
         Ok(snapshot) => snapshot,
         Err(error) => {
-            let told = Diagnostic::new(folder, None, Severity::Rejected, error.line_with_hint());
-            return group_by_file((vec![], vec![told]), FileKind::Spaces);
+            let diagnostic =
+                Diagnostic::new(folder, None, Severity::Rejected, error.line_with_hint());
+            return group_by_file((vec![], vec![diagnostic]), FileKind::Spaces);
         }
     };
     let mut diagnostics = warn_of_unused(&snapshot);
     diagnostics.extend(manifest_of(&snapshot).err());
     // Paths are shown as the caller typed them, like those of the other files.
-    for told in &mut diagnostics {
-        if let Ok(within) = told.path.strip_prefix(snapshot.source()) {
-            told.path = folder.join(within);
+    for diagnostic in &mut diagnostics {
+        if let Ok(within) = diagnostic.path.strip_prefix(snapshot.source()) {
+            diagnostic.path = folder.join(within);
         }
     }
     let of_space = (vec![(manifest, FileKind::Spaces)], diagnostics);

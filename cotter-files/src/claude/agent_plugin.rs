@@ -35,7 +35,7 @@ pub(crate) enum Version {
 }
 
 impl Plugin {
-    /// The version of the manifest in the folder; `None` if it is no manifest of Agent Plugins.
+    /// The version of the manifest in the folder; `None` if it is not a manifest of Agent Plugins.
     pub(crate) fn read_portable_version(
         &mut self,
         path: &Path,
@@ -48,24 +48,25 @@ impl Plugin {
         let Some(version) = schema.and_then(|schema| version(schema, "plugin.schema.json")) else {
             let why =
                 "it has no `$schema` of Agent Plugins: it is read like a plugin of Claude Code";
-            self.say(path, line, Severity::Warning, why.into());
+            self.report(path, line, Severity::Warning, why.into());
             return None;
         };
         if version != KNOWN_VERSION {
             let version = text::clip(&text::show_line(version), 40).into_owned();
-            let why = format!("Agent Plugins {version} is not known here, only {KNOWN_VERSION}");
-            self.say(path, line, Severity::Rejected, why);
+            let why = format!("Agent Plugins {version} is not supported, only {KNOWN_VERSION}");
+            self.report(path, line, Severity::Rejected, why);
             return Some(Version::Unknown);
         }
         let why = match name {
             Some(name) if is_name(name) => return Some(Version::Known),
             Some(name) => {
                 let name = text::clip(&text::show_line(name), 80).into_owned();
-                format!("`{name}` is no name of Agent Plugins")
+                format!("`{name}` is not a valid name for Agent Plugins")
             }
-            None => "`name` is missing: it goes by another manifest or its folder".to_owned(),
+            None => "`name` is missing: the name of another manifest or of its folder is used"
+                .to_owned(),
         };
-        self.say(path, None, Severity::Warning, why);
+        self.report(path, None, Severity::Warning, why);
         Some(Version::Known)
     }
 
@@ -73,34 +74,39 @@ impl Plugin {
     pub(crate) fn report_foreign_parts(&mut self, path: &Path, node: Node<'_>) {
         let line = Some(node.location().line() as usize);
         let Ok(object) = node.object() else {
-            return self.say(path, line, Severity::Warning, "`extensions` is no object".into());
+            return self.report(
+                path,
+                line,
+                Severity::Warning,
+                "`extensions` is not an object".into(),
+            );
         };
         for (name, node) in object.members() {
             let name = text::clip(&text::show_line(name), 60).into_owned();
-            let why = format!("`extensions`: what is for `{name}` is not honoured");
-            self.say(path, Some(node.location().line() as usize), Severity::Warning, why);
+            let why = format!("`extensions`: the part for `{name}` is not honoured");
+            self.report(path, Some(node.location().line() as usize), Severity::Warning, why);
         }
     }
 
     /// Reads the servers of `mcp.json`. An invalid server is skipped; the others load.
-    pub(crate) fn portable_servers(&mut self, reads: PluginFileSource<'_>) {
+    pub(crate) fn portable_servers(&mut self, read_file: PluginFileSource<'_>) {
         let inside = Path::new(SERVERS);
         let path = self.root.join(inside);
-        let bytes = match reads(inside) {
+        let bytes = match read_file(inside) {
             None => return,
             Some(Err(why)) => return self.fail(PluginFileKind::Servers, inside, None, why),
             Some(Ok(bytes)) => bytes,
         };
         let document = Document::parse_bytes(&path.display().to_string(), &bytes);
         let read = document.and_then(|document| {
-            let mut told = vec![];
-            servers(&document, &mut told).map(|servers| (servers, told))
+            let mut errors = vec![];
+            servers(&document, &mut errors).map(|servers| (servers, errors))
         });
         match read {
             Err(why) => self.diagnostics.push(settings_diagnostic(&path, &why)),
-            Ok((servers, told)) => {
-                for (line, why) in told {
-                    self.say(inside, Some(line), Severity::Rejected, why);
+            Ok((servers, errors)) => {
+                for (line, why) in errors {
+                    self.report(inside, Some(line), Severity::Rejected, why);
                 }
                 let text = json!({ "mcpServers": servers }).to_string();
                 self.add_file(PluginFileKind::Servers, PluginFile { path, text });
@@ -109,14 +115,14 @@ impl Plugin {
     }
 
     /// Reports an `mcp.json` that no manifest declares the format of.
-    pub(crate) fn report_unread_servers(&mut self, reads: PluginFileSource<'_>) {
+    pub(crate) fn report_unread_servers(&mut self, read_file: PluginFileSource<'_>) {
         let path = self.root.join(SERVERS);
-        let is_taken = self.servers.iter().any(|brought| brought.path == path);
-        if !is_taken && reads(Path::new(SERVERS)).is_some() {
+        let is_taken = self.servers.iter().any(|file| file.path == path);
+        if !is_taken && read_file(Path::new(SERVERS)).is_some() {
             let why = format!(
-                "it is not honoured: no `{MANIFEST}` of Agent Plugins {KNOWN_VERSION} is there"
+                "it is not honoured without a `{MANIFEST}` of Agent Plugins {KNOWN_VERSION}"
             );
-            self.say(Path::new(SERVERS), None, Severity::Warning, why);
+            self.report(Path::new(SERVERS), None, Severity::Warning, why);
         }
     }
 }
@@ -154,12 +160,12 @@ fn is_name(name: &str) -> bool {
 /// The servers in the form of our own settings. Each reported error has its line.
 fn servers(
     document: &Document,
-    told: &mut Vec<(usize, String)>,
+    errors: &mut Vec<(usize, String)>,
 ) -> Result<Map<String, Value>, SettingsError> {
     let object = document.root().object()?.keys(&["$schema", "mcpServers"])?;
     let schema = object.require("$schema")?;
     if version(schema.string()?, "mcp.schema.json") != Some(KNOWN_VERSION) {
-        return Err(schema.error(format!("expected that of Agent Plugins {KNOWN_VERSION}")));
+        return Err(schema.error(format!("expected the schema of Agent Plugins {KNOWN_VERSION}")));
     }
     let mut servers = Map::new();
     for (name, node) in object.require("mcpServers")?.object()?.members() {
@@ -170,7 +176,7 @@ fn servers(
                     why.location().map_or(node.location(), |location| location.clone()).line();
                 let name = text::clip(&text::show_line(name), 40).into_owned();
                 let why = format!("the server `{name}` cannot be used: {}", why.message());
-                told.push((line as usize, why));
+                errors.push((line as usize, why));
             }
         }
     }
@@ -201,7 +207,7 @@ fn program(object: Object<'_>) -> Result<Value, SettingsError> {
     let given = object.get("env").map(|node| node.object()).transpose()?;
     for (name, node) in given.iter().flat_map(Object::members) {
         if ["PLUGIN_ROOT", "PLUGIN_DATA"].contains(&name) {
-            return Err(node.error(format!("`{name}` is not its to give")));
+            return Err(node.error(format!("`{name}` is reserved and cannot be set")));
         }
         env.insert(name.to_owned(), escape_text(&node)?.into());
     }
@@ -224,8 +230,8 @@ fn address(object: Object<'_>) -> Result<Value, SettingsError> {
     let mut headers = Map::new();
     let given = object.get("headers").map(|node| node.object()).transpose()?;
     for (name, node) in given.iter().flat_map(Object::members) {
-        if headers.keys().any(|known: &String| known.eq_ignore_ascii_case(name)) {
-            return Err(node.error("a header stands there twice"));
+        if headers.keys().any(|other: &String| other.eq_ignore_ascii_case(name)) {
+            return Err(node.error("duplicate header"));
         }
         headers.insert(name.to_owned(), escape_variables(node.string()?).into());
     }
@@ -237,20 +243,20 @@ fn is_allowed_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '?', '\\']).next().unwrap_or_default();
     let bare = match host.strip_prefix('[') {
-        Some(six) => six.split(']').next().unwrap_or_default(),
+        Some(ipv6) => ipv6.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),
     };
-    let is_here = bare == "localhost"
+    let is_local = bare == "localhost"
         || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
     let is_safe =
-        scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http") && is_here;
+        scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http") && is_local;
     is_safe && !bare.is_empty() && !host.contains('@') && !url.contains('#')
 }
 
 /// A path in the plugin: `./…`, or below `${PLUGIN_ROOT}`.
 fn plugin_path(node: &Node<'_>, path: &str) -> Result<String, SettingsError> {
     if path.starts_with(DATA) {
-        return Err(node.error(format!("nothing stands for `{DATA}` here")));
+        return Err(node.error(format!("`{DATA}` is not supported")));
     }
     let below = match path.strip_prefix(ROOT) {
         Some("") => Some(""),
@@ -269,7 +275,7 @@ fn plugin_path(node: &Node<'_>, path: &str) -> Result<String, SettingsError> {
 fn escape_text(node: &Node<'_>) -> Result<String, SettingsError> {
     let text = node.string()?;
     if text.contains(DATA) {
-        return Err(node.error(format!("nothing stands for `{DATA}` here")));
+        return Err(node.error(format!("`{DATA}` is not supported")));
     }
     let parts: Vec<_> = text.split(ROOT).map(escape_variables).collect();
     Ok(parts.join(ROOT))

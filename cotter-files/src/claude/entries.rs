@@ -32,24 +32,24 @@ use cotter::{
 pub fn read(document: &Document, source: &ClaudeFile) -> (Vec<CommandHook>, Vec<Diagnostic>) {
     let mut reader = EntryReader {
         source,
-        found: vec![],
+        entries: vec![],
         diagnostics: vec![],
         handler_count: 0,
         overfull_events: vec![],
     };
     if let Err(why) = reader.document(document) {
-        reader.say(Severity::Rejected, None, why.message());
+        reader.report(Severity::Rejected, None, why.message());
     }
-    let EntryReader { found, diagnostics: told, .. } = reader;
-    let mut hooks: Vec<_> = found.into_iter().map(ParsedEntry::hook).collect();
+    let EntryReader { entries, diagnostics, .. } = reader;
+    let mut hooks: Vec<_> = entries.into_iter().map(ParsedEntry::hook).collect();
     assign_names(&mut hooks);
-    (hooks, told)
+    (hooks, diagnostics)
 }
 
 /// Drops the hooks of a later file that are equal to hooks of an earlier one: such a hook runs once. A hook
 /// with a stricter `on_failure` is a different hook.
 pub fn drop_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<CommandHook> {
-    let is_there = |hook: &CommandHook| {
+    let is_repeat = |hook: &CommandHook| {
         earlier.iter().any(|other| {
             let (Some(a), Some(b)) = (ClaudeEntry::of(other), ClaudeEntry::of(hook)) else {
                 return false;
@@ -63,12 +63,12 @@ pub fn drop_repeats(earlier: &[CommandHook], later: Vec<CommandHook>) -> Vec<Com
                 && a.plugin.is_none()
         })
     };
-    later.into_iter().filter(|hook| !is_there(hook)).collect()
+    later.into_iter().filter(|hook| !is_repeat(hook)).collect()
 }
 
 struct EntryReader<'a> {
     source: &'a ClaudeFile,
-    found: Vec<ParsedEntry>,
+    entries: Vec<ParsedEntry>,
     diagnostics: Vec<Diagnostic>,
     /// The number of handlers so far.
     handler_count: usize,
@@ -125,25 +125,25 @@ impl<'a> EntryReader<'a> {
         if let Some(off) = root.get("disableAllHooks")
             && off.bool().unwrap_or(false)
         {
-            self.say(
+            self.report(
                 Severity::Warning,
                 Some(&off),
-                "its hooks are switched off by `disableAllHooks`",
+                "its hooks are disabled by `disableAllHooks`",
             );
             return Ok(());
         }
         for (name, groups) in hooks.object()?.members() {
             match events::find_event(name) {
                 Ok(event) => self.event(event, groups),
-                Err(why) => self.say(Severity::Warning, Some(&groups), why),
+                Err(why) => self.report(Severity::Warning, Some(&groups), why),
             }
         }
         Ok(())
     }
 
     fn event(&mut self, event: ClaudeEvent, node: Node<'_>) {
-        if let Some(lacks) = event.row().missing_parts {
-            self.say(Severity::Warning, Some(&node), format!("`{}`: {lacks}", event.name()));
+        if let Some(missing) = event.row().missing_parts {
+            self.report(Severity::Warning, Some(&node), format!("`{}`: {missing}", event.name()));
         }
         match node.list() {
             Ok(groups) => groups.for_each(|group| self.group(event, group)),
@@ -158,8 +158,8 @@ impl<'a> EntryReader<'a> {
         };
         let matcher = self.matcher(event, &object);
         if object.get("hooks").is_none() && object.get("command").is_some() {
-            let why = "a handler stands where a list of them in `hooks` should: it is read as one";
-            self.say(Severity::Repaired, Some(&node), why);
+            let why = "a handler is in place of a group with a list `hooks`: it is read as a group";
+            self.report(Severity::Repaired, Some(&node), why);
             return self.handler(event, matcher, node);
         }
         self.report_unknown_keys(&object, GROUP_KEYS);
@@ -179,7 +179,7 @@ impl<'a> EntryReader<'a> {
         let read = node.string().map_err(|why| why.message().to_owned()).and_then(Matcher::parse);
         let matcher = read.unwrap_or_else(|why| {
             let why = format!("the matcher cannot be read and matches everything: {why}");
-            self.say(Severity::Repaired, Some(&node), why);
+            self.report(Severity::Repaired, Some(&node), why);
             Matcher::All
         });
         if let (true, Matcher::Names(names)) = (event.is_about_tools(), &matcher) {
@@ -187,8 +187,8 @@ impl<'a> EntryReader<'a> {
                 |name: &&String| !our_tools(name).is_empty() || name.starts_with("mcp__");
             if let Some(name) = names.iter().find(|name| !is_known(name)) {
                 let name = text::show_line(name);
-                let why = format!("no tool of ours is known as `{}`", text::clip(&name, 60));
-                self.say(Severity::Warning, Some(&node), why);
+                let why = format!("no tool of Cotter is known as `{}`", text::clip(&name, 60));
+                self.report(Severity::Warning, Some(&node), why);
             }
         }
         matcher
@@ -211,7 +211,7 @@ impl<'a> EntryReader<'a> {
         };
         self.report_unknown_keys(&object, HANDLER_KEYS);
         let (handler, command) = match self.read_handler(event, &object) {
-            Ok(asked) => asked,
+            Ok(handler) => handler,
             Err(why) => {
                 let kind = object.get("type").and_then(|node| node.string().ok());
                 let severity = match kind.is_some_and(|kind| UNSUPPORTED_HANDLERS.contains(&kind)) {
@@ -219,14 +219,14 @@ impl<'a> EntryReader<'a> {
                     true => Severity::InPart,
                     false => Severity::Rejected,
                 };
-                self.say(severity, Some(&node), &why);
+                self.report(severity, Some(&node), &why);
                 (ClaudeHandler::Nothing(why), CommandLine::Words(vec![]))
             }
         };
         let limit = self.limit(event, &handler, &object);
         let rewakes = self.flag(&object, "asyncRewake");
         let Ok(condition) = self.condition(event, &object) else { return };
-        let found = ParsedEntry {
+        let parsed = ParsedEntry {
             entry: ClaudeEntry {
                 event,
                 matchers: vec![matcher],
@@ -241,7 +241,7 @@ impl<'a> EntryReader<'a> {
             detached: rewakes || self.flag(&object, "async"),
             on_failure: self.on_failure(&object),
         };
-        self.add_entry(found);
+        self.add_entry(parsed);
     }
 
     /// The handler of an entry, and the command it runs.
@@ -250,14 +250,14 @@ impl<'a> EntryReader<'a> {
         event: ClaudeEvent,
         object: &Object<'_>,
     ) -> Result<(ClaudeHandler, CommandLine), String> {
-        let words = |why: SettingsError| why.message().to_owned();
+        let message = |why: SettingsError| why.message().to_owned();
         let kind = match object.get("type") {
-            Some(node) => node.string().map_err(words)?,
+            Some(node) => node.string().map_err(message)?,
             None if object.get("command").is_some() => {
-                self.say(
+                self.report(
                     Severity::Repaired,
                     Some(&object.node()),
-                    "it has no `type`: taken for `command`",
+                    "it has no `type`: it is read as `command`",
                 );
                 "command"
             }
@@ -267,17 +267,19 @@ impl<'a> EntryReader<'a> {
             "command" => Ok((ClaudeHandler::Command, self.command(object)?)),
             "prompt" if event.row().may_ask_model => {
                 let text = object.require("prompt").and_then(|node| node.non_empty_string());
-                let goes_on = self.flag(object, "continueOnBlock");
-                let prompt = PromptHandler { text: text.map_err(words)?.to_owned(), goes_on };
+                let continues_on_block = self.flag(object, "continueOnBlock");
+                let text = text.map_err(message)?.to_owned();
+                let prompt = PromptHandler { text, continues_on_block };
                 Ok((ClaudeHandler::Prompt(prompt), CommandLine::Words(vec![])))
             }
             "prompt" => Err(format!("a model is not asked at `{}`", event.name())),
-            "http" => {
-                Ok((ClaudeHandler::Http(http(object).map_err(words)?), CommandLine::Words(vec![])))
-            }
+            "http" => Ok((
+                ClaudeHandler::Http(http(object).map_err(message)?),
+                CommandLine::Words(vec![]),
+            )),
             kind if UNSUPPORTED_HANDLERS.contains(&kind) => {
-                let gate = if event.is_gate() { ": this gate fails each time" } else { "" };
-                Err(format!("handlers `{kind}` are not honoured yet{gate}"))
+                let suffix = if event.is_gate() { ": this gate fails each time" } else { "" };
+                Err(format!("handlers `{kind}` are not honoured yet{suffix}"))
             }
             kind => {
                 let kind = text::show_line(kind);
@@ -287,14 +289,14 @@ impl<'a> EntryReader<'a> {
     }
 
     fn command(&mut self, object: &Object<'_>) -> Result<CommandLine, String> {
-        let words = |why: SettingsError| why.message().to_owned();
+        let message = |why: SettingsError| why.message().to_owned();
         let line =
-            object.require("command").and_then(|node| node.non_empty_string()).map_err(words)?;
-        let shell = object.get("shell").map(|node| node.string()).transpose().map_err(words)?;
+            object.require("command").and_then(|node| node.non_empty_string()).map_err(message)?;
+        let shell = object.get("shell").map(|node| node.string()).transpose().map_err(message)?;
         let args = match object.get("args") {
             Some(node) => {
-                let args = node.list().map_err(words)?.map(|arg| arg.string().map(str::to_owned));
-                Some(args.collect::<Result<Vec<_>, _>>().map_err(words)?)
+                let args = node.list().map_err(message)?.map(|arg| arg.string().map(str::to_owned));
+                Some(args.collect::<Result<Vec<_>, _>>().map_err(message)?)
             }
             None => None,
         };
@@ -316,7 +318,7 @@ impl<'a> EntryReader<'a> {
     /// Refuses placeholders without a value, because the command would run with the placeholder's text.
     fn check_placeholders(&self, text: &str) -> Result<(), String> {
         let plugin = self.source.plugin.as_ref();
-        let lacks = [
+        let missing = [
             ("CLAUDE_PLUGIN_ROOT", plugin.is_none()),
             ("CLAUDE_PLUGIN_DATA", plugin.is_none_or(|plugin| plugin.data.is_none())),
             ("user_config.", true),
@@ -324,7 +326,10 @@ impl<'a> EntryReader<'a> {
         if text.contains('\0') {
             return Err("no program can be told a NUL".into());
         }
-        match lacks.iter().find(|(name, lacks)| *lacks && text.contains(&format!("${{{name}"))) {
+        match missing
+            .iter()
+            .find(|(name, missing)| *missing && text.contains(&format!("${{{name}")))
+        {
             Some((name, _)) => Err(format!("nothing stands for `${{{name}…}}` here")),
             None => Ok(()),
         }
@@ -336,23 +341,23 @@ impl<'a> EntryReader<'a> {
         handler: &ClaudeHandler,
         object: &Object<'_>,
     ) -> Duration {
-        let usual = match handler {
+        let default = match handler {
             ClaudeHandler::Prompt(_) => 30_000,
             _ => event.row().limit_ms,
         };
-        let usual = Duration::from_millis(usual);
-        let Some(node) = object.get("timeout") else { return usual };
+        let default = Duration::from_millis(default);
+        let Some(node) = object.get("timeout") else { return default };
         #[expect(clippy::cast_precision_loss, reason = "an hour fits")]
         let most = MAX_LIMIT_MS as f64 / 1000.0;
         match node.f64() {
             Ok(seconds) if seconds > 0.0 => Duration::from_secs_f64(seconds.min(most)),
             _ => {
-                self.say(
+                self.report(
                     Severity::Repaired,
                     Some(&node),
-                    "`timeout` is no number of seconds: left alone",
+                    "`timeout` is not a number of seconds: it is ignored",
                 );
-                usual
+                default
             }
         }
     }
@@ -366,7 +371,7 @@ impl<'a> EntryReader<'a> {
         let Some(node) = object.get("if") else { return Ok(None) };
         if !event.is_about_tools() {
             let why = "a hook with `if` never runs at an event that is not about tools";
-            self.say(Severity::Warning, Some(&node), why);
+            self.report(Severity::Warning, Some(&node), why);
             return Err(NeverRuns);
         }
         let text = node.string().map_err(|why| why.message().to_owned());
@@ -376,7 +381,7 @@ impl<'a> EntryReader<'a> {
             Ok(rule) => Ok(Some(rule)),
             Err(why) => {
                 let why = format!("`if` cannot be read and lets everything through: {why}");
-                self.say(Severity::Repaired, Some(&node), why);
+                self.report(Severity::Repaired, Some(&node), why);
                 Ok(None)
             }
         }
@@ -388,8 +393,8 @@ impl<'a> EntryReader<'a> {
             Ok("block") => OnFailure::Block,
             Ok("pass" | "continue") => self.source.on_failure,
             _ => {
-                let why = "`onFailure` is neither `block` nor `continue`: taken for `block`";
-                self.say(Severity::Repaired, Some(&node), why);
+                let why = "`onFailure` is neither `block` nor `continue`: it is read as `block`";
+                self.report(Severity::Repaired, Some(&node), why);
                 OnFailure::Block
             }
         }
@@ -398,8 +403,8 @@ impl<'a> EntryReader<'a> {
     fn flag(&mut self, object: &Object<'_>, key: &str) -> bool {
         let Some(node) = object.get(key) else { return false };
         node.bool().unwrap_or_else(|why| {
-            let why = format!("`{key}`: {}: taken for `false`", why.message());
-            self.say(Severity::Repaired, Some(&node), why);
+            let why = format!("`{key}`: {}: it is read as `false`", why.message());
+            self.report(Severity::Repaired, Some(&node), why);
             false
         })
     }
@@ -413,7 +418,7 @@ impl<'a> EntryReader<'a> {
         why: &str,
     ) {
         let severity = if event.is_gate() { Severity::Rejected } else { Severity::Warning };
-        self.say(severity, Some(node), why);
+        self.report(severity, Some(node), why);
         let ClaudeFile { plugin, pinned, on_failure, .. } = self.source;
         self.add_entry(ParsedEntry {
             entry: ClaudeEntry {
@@ -433,45 +438,44 @@ impl<'a> EntryReader<'a> {
     }
 
     /// Adds a handler. Equal handlers at one event become one hook. A handler that cannot be asked is dropped
-    /// if its event is no gate.
-    fn add_entry(&mut self, found: ParsedEntry) {
-        if matches!(found.entry.handler, ClaudeHandler::Nothing(_)) && !found.entry.event.is_gate()
-        {
+    /// if its event is not a gate.
+    fn add_entry(&mut self, new: ParsedEntry) {
+        if matches!(new.entry.handler, ClaudeHandler::Nothing(_)) && !new.entry.event.is_gate() {
             return;
         }
-        match self.found.iter_mut().find(|other| other.is_same_hook(&found)) {
+        match self.entries.iter_mut().find(|other| other.is_same_hook(&new)) {
             Some(other) => {
-                for matcher in found.entry.matchers {
+                for matcher in new.entry.matchers {
                     if !other.entry.matchers.contains(&matcher) {
                         other.entry.matchers.push(matcher);
                     }
                 }
                 // The stricter `on_failure` and the longer limit win.
-                if found.on_failure == OnFailure::Block {
+                if new.on_failure == OnFailure::Block {
                     other.on_failure = OnFailure::Block;
                 }
-                other.limit = other.limit.max(found.limit);
+                other.limit = other.limit.max(new.limit);
             }
-            None => self.found.push(found),
+            None => self.entries.push(new),
         }
     }
 
     fn report_unknown_keys(&mut self, object: &Object<'_>, known: &[&str]) {
         for (key, node) in object.members().filter(|(key, _)| !known.contains(key)) {
-            let left = IGNORED_HANDLER_KEYS.iter().find(|(name, _)| *name == key);
+            let ignored = IGNORED_HANDLER_KEYS.iter().find(|(name, _)| *name == key);
             let key = text::show_line(key);
             let key = text::clip(&key, 60);
-            let why = match left {
+            let why = match ignored {
                 Some((_, why)) => format!("`{key}` is not honoured: {why}"),
-                None => format!("`{key}` is not known and left alone"),
+                None => format!("unknown key `{key}` is ignored"),
             };
-            self.say(Severity::Warning, Some(&node), why);
+            self.report(Severity::Warning, Some(&node), why);
         }
     }
 
-    fn say(&mut self, severity: Severity, node: Option<&Node<'_>>, what: impl AsRef<str>) {
+    fn report(&mut self, severity: Severity, node: Option<&Node<'_>>, message: impl AsRef<str>) {
         let line = node.map(|node| node.location().line() as usize);
-        self.diagnostics.push(Diagnostic::new(&self.source.path, line, severity, what.as_ref()));
+        self.diagnostics.push(Diagnostic::new(&self.source.path, line, severity, message.as_ref()));
     }
 }
 
@@ -522,11 +526,15 @@ fn http(object: &Object<'_>) -> Result<HttpHandler, SettingsError> {
         }
         None => vec![],
     };
-    let named = match object.get("allowedEnvVars") {
+    let variable_names = match object.get("allowedEnvVars") {
         Some(node) => node.list()?.map(text).collect::<Result<Vec<_>, _>>()?,
         None => vec![],
     };
-    Ok(HttpHandler { url: object.require("url")?.non_empty_string()?.to_owned(), headers, named })
+    Ok(HttpHandler {
+        url: object.require("url")?.non_empty_string()?.to_owned(),
+        headers,
+        variable_names,
+    })
 }
 
 impl ClaudeEntry {
@@ -540,16 +548,16 @@ impl ClaudeEntry {
         if !is_filtered {
             return None;
         }
-        let mut ours = vec![];
+        let mut tools = vec![];
         for matcher in &self.matchers {
             let Matcher::Names(names) = matcher else { return None };
             for name in names {
-                ours.extend(our_tools(name).into_iter().map(str::to_owned));
-                ours.push(name.clone());
+                tools.extend(our_tools(name).into_iter().map(str::to_owned));
+                tools.push(name.clone());
             }
         }
-        ours.sort();
-        ours.dedup();
-        Some(ours)
+        tools.sort();
+        tools.dedup();
+        Some(tools)
     }
 }

@@ -41,10 +41,10 @@ pub enum ClaudeEvent {
 pub(crate) enum ExitTwo {
     /// The event is refused; at a stop event, the model continues.
     Blocks,
-    /// The model is told.
-    TellsModel,
-    /// The person is told.
-    TellsPerson,
+    /// The message goes to the model.
+    NotifiesModel,
+    /// The message goes to the person.
+    NotifiesPerson,
     /// It has no effect.
     Nothing,
 }
@@ -82,7 +82,7 @@ const fn row(
         points,
         matched_field: None,
         limit_ms: TEN_MINUTES,
-        exit_two: ExitTwo::TellsPerson,
+        exit_two: ExitTwo::NotifiesPerson,
         passes_plain_text: false,
         may_ask_model: false,
         missing_parts: None,
@@ -94,7 +94,7 @@ const ROWS: &[ClaudeEventSpec] = &[
     ClaudeEventSpec {
         matched_field: Some("source"),
         passes_plain_text: true,
-        missing_parts: Some("`clear` never happens, and nothing is taken from `CLAUDE_ENV_FILE`"),
+        missing_parts: Some("`clear` never happens, and `CLAUDE_ENV_FILE` is not read"),
         ..row(
             ClaudeEvent::SessionStart,
             "SessionStart",
@@ -122,18 +122,18 @@ const ROWS: &[ClaudeEventSpec] = &[
     ClaudeEventSpec {
         matched_field: Some("notification_type"),
         exit_two: ExitTwo::Nothing,
-        missing_parts: Some("of notifications only `permission_prompt` happens, at once"),
+        missing_parts: Some("the only notification is `permission_prompt`, without delay"),
         ..row(ClaudeEvent::Notification, "Notification", &[PointId::PermissionAsk])
     },
     ClaudeEventSpec {
         matched_field: Some("tool_name"),
-        exit_two: ExitTwo::TellsModel,
+        exit_two: ExitTwo::NotifiesModel,
         may_ask_model: true,
         ..row(ClaudeEvent::PostToolUse, "PostToolUse", &[PointId::ToolPost])
     },
     ClaudeEventSpec {
         matched_field: Some("tool_name"),
-        exit_two: ExitTwo::TellsModel,
+        exit_two: ExitTwo::NotifiesModel,
         may_ask_model: true,
         ..row(ClaudeEvent::PostToolUseFailure, "PostToolUseFailure", &[PointId::ToolPost])
     },
@@ -178,23 +178,23 @@ const ROWS: &[ClaudeEventSpec] = &[
 
 /// The events that are not supported here, and why.
 const UNSUPPORTED_EVENTS: &[(&str, &str)] = &[
-    ("Setup", "there is no separate start to set things up"),
+    ("Setup", "there is no separate setup"),
     ("UserPromptExpansion", "commands and skills that a person names have no point of their own"),
     ("PermissionDenied", "no classifier refuses calls here"),
-    ("PostToolBatch", "results are told one by one"),
-    ("MessageDisplay", "what is shown is not rewritten"),
+    ("PostToolBatch", "results are passed on one by one"),
+    ("MessageDisplay", "shown messages are not rewritten"),
     ("TaskCreated", "there are no task lists"),
     ("TaskCompleted", "there are no task lists"),
     ("TeammateIdle", "there are no teams of agents"),
     ("InstructionsLoaded", "memory files have no point of their own"),
-    ("ConfigChange", "what changes in files waits for a person by itself"),
+    ("ConfigChange", "changed files need a person's approval in any case"),
     ("CwdChanged", "a session stays in its folder"),
     ("DirectoryAdded", "roots do not change within a session"),
     ("FileChanged", "files are not watched for hooks"),
-    ("WorktreeCreate", "no worktrees are made"),
-    ("WorktreeRemove", "no worktrees are made"),
-    ("Elicitation", "servers ask persons nothing"),
-    ("ElicitationResult", "servers ask persons nothing"),
+    ("WorktreeCreate", "no worktrees are created"),
+    ("WorktreeRemove", "no worktrees are created"),
+    ("Elicitation", "servers cannot ask a person"),
+    ("ElicitationResult", "servers cannot ask a person"),
     ("PreModelSwitch", "a change of model has no point of its own"),
     ("PostModelSwitch", "a change of model has no point of its own"),
 ];
@@ -273,20 +273,20 @@ mod tests {
             )
         };
         expect![[r#"
-            SessionStart session.open+compact.post source 600000 ms TellsPerson
+            SessionStart session.open+compact.post source 600000 ms NotifiesPerson
             UserPromptSubmit user.prompt.submit - 30000 ms Blocks
             PreToolUse tool.pre tool_name 600000 ms Blocks
             PermissionRequest permission.ask tool_name 600000 ms Nothing
             Notification permission.ask notification_type 600000 ms Nothing
-            PostToolUse tool.post tool_name 600000 ms TellsModel
-            PostToolUseFailure tool.post tool_name 600000 ms TellsModel
+            PostToolUse tool.post tool_name 600000 ms NotifiesModel
+            PostToolUseFailure tool.post tool_name 600000 ms NotifiesModel
             PreCompact compact.pre trigger 600000 ms Blocks
-            PostCompact compact.post trigger 600000 ms TellsPerson
-            SubagentStart session.start agent_type 600000 ms TellsPerson
+            PostCompact compact.post trigger 600000 ms NotifiesPerson
+            SubagentStart session.start agent_type 600000 ms NotifiesPerson
             SubagentStop turn.end agent_type 600000 ms Blocks
             Stop turn.end - 600000 ms Blocks
             StopFailure error error 600000 ms Nothing
-            SessionEnd session.close reason 1500 ms TellsPerson
+            SessionEnd session.close reason 1500 ms NotifiesPerson
         "#]]
         .assert_eq(&ROWS.iter().map(shown).collect::<String>());
         assert_eq!(ROWS.len(), OTHER_POINTS.len());

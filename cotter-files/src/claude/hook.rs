@@ -15,7 +15,7 @@ use crate::claude::{
     events::ClaudeEvent,
     input::{ClaudeInput, EventContext, claude_inputs},
     output::{HookOutput, interpret_output},
-    prompt_handler as prompt, tool_mapping as tools,
+    prompt_handler, tool_mapping,
 };
 use crate::command_hook::{
     EXTRA_TIME, HookLocation, ProcessExit, ProcessOutput, ProcessSpec, StderrBuffer,
@@ -53,40 +53,43 @@ pub(crate) fn register(
     base: &HookLocation,
 ) {
     let event = entry.event;
-    let unheard = match (unit.owner().may(Power::Answer), hook.spec.detached) {
+    let ignored_allow_reason = match (unit.owner().may(Power::Answer), hook.spec.detached) {
         (true, false) => None,
-        (true, true) => Some("nobody waits for it".to_owned()),
-        (false, _) => Some(format!("what comes from `{}` may only tighten", unit.owner().origin)),
+        (true, true) => Some("its answer is not awaited".to_owned()),
+        (false, _) => {
+            Some(format!("hooks of the origin `{}` may only tighten", unit.owner().origin))
+        }
     };
-    let may_answer = unheard.is_none();
-    let asked = Arc::new(ClaudeHook {
+    let may_answer = ignored_allow_reason.is_none();
+    let claude_hook = Arc::new(ClaudeHook {
         hook: hook.clone(),
         entry: entry.clone(),
         base: base.clone(),
         files: entry.files(&hook.command),
         allowed: Arc::default(),
-        ignored_allow_reason: unheard,
+        ignored_allow_reason,
     });
     // Each start has the whole limit.
-    let starts = if event.is_about_tools() { MOST_PARTS } else { 1 };
-    let limit = Some(hook.limit().saturating_mul(u32::try_from(starts).unwrap_or(1)) + EXTRA_TIME);
+    let max_starts = if event.is_about_tools() { MOST_PARTS } else { 1 };
+    let limit =
+        Some(hook.limit().saturating_mul(u32::try_from(max_starts).unwrap_or(1)) + EXTRA_TIME);
     for (index, &point) in event.row().points.iter().enumerate() {
         let definition = hook.definition(base);
-        let mut declared = ExternalHookSpec { limit, definition, ..hook.spec.clone() };
+        let mut spec = ExternalHookSpec { limit, definition, ..hook.spec.clone() };
         if event == ClaudeEvent::Notification {
-            declared.power = Some(Power::Observe);
+            spec.power = Some(Power::Observe);
         }
-        let asker = Arc::new(ClaudeHookRef(asked.clone()));
+        let external_hook = Arc::new(ClaudeHookRef(claude_hook.clone()));
         match index {
-            0 => _ = unit.outside(point, declared, asker),
-            _ => host::register_another_point(unit, point, declared, asker),
+            0 => _ = unit.outside(point, spec, external_hook),
+            _ => host::register_another_point(unit, point, spec, external_hook),
         }
     }
     if event == ClaudeEvent::PreToolUse && may_answer {
         let name = hook.spec.name.clone();
-        let declared = ExternalHookSpec { name, ..ExternalHookSpec::default() };
-        let allows = Arc::new(AllowAnswer(asked.allowed.clone()));
-        host::register_another_point(unit, PointId::PermissionAsk, declared, allows);
+        let spec = ExternalHookSpec { name, ..ExternalHookSpec::default() };
+        let allow_answer = Arc::new(AllowAnswer(claude_hook.allowed.clone()));
+        host::register_another_point(unit, PointId::PermissionAsk, spec, allow_answer);
     }
 }
 
@@ -104,93 +107,101 @@ struct ClaudeHook {
 struct ClaudeHookRef(Arc<ClaudeHook>);
 
 impl ExternalHook for ClaudeHookRef {
-    fn ask(&self, asked: HookRequest) -> HookFuture {
-        let asks = self.0.clone();
-        Box::pin(async move { asks.ask(&asked).await })
+    fn ask(&self, request: HookRequest) -> HookFuture {
+        let hook = self.0.clone();
+        Box::pin(async move { hook.ask(&request).await })
     }
 }
 
 impl ClaudeHook {
-    async fn ask(&self, asked: &HookRequest) -> Result<HookAnswer, String> {
+    async fn ask(&self, request: &HookRequest) -> Result<HookAnswer, String> {
         let event = self.entry.event;
-        let all = claude_inputs(event, asked.point, &payload(asked), &event_context(&asked.cx));
+        let all =
+            claude_inputs(event, request.point, &payload(request), &event_context(&request.cx));
         let parts = all.len();
         if parts == 0 {
-            return Ok(not_run(asked, explain_other_event(event, &asked.payload)));
+            return Ok(not_run(request, explain_other_event(event, &request.payload)));
         }
-        if !self.entry.condition_matches(asked) {
-            return Ok(not_run(asked, "its `if` does not match"));
+        if !self.entry.condition_matches(request) {
+            return Ok(not_run(request, "its `if` does not match"));
         }
-        let told: Vec<_> =
-            all.into_iter().filter_map(|told| self.entry.match_input(told)).collect();
-        if told.is_empty() {
-            return Ok(not_run(asked, "its matcher does not match"));
+        let inputs: Vec<_> =
+            all.into_iter().filter_map(|input| self.entry.match_input(input)).collect();
+        if inputs.is_empty() {
+            return Ok(not_run(request, "its matcher does not match"));
         }
-        if told.len() > MOST_PARTS && event.is_gate() {
+        if inputs.len() > MOST_PARTS && event.is_gate() {
             let why = format!("a hook is asked about at most {MOST_PARTS} parts of a call");
-            return Ok(HookAnswer::blocked(format!("{why}: make it several calls")));
+            return Ok(HookAnswer::blocked(format!("{why}: split it into several calls")));
         }
-        if told.len() > MOST_PARTS {
-            let why = format!("it is told of {MOST_PARTS} parts of {}, and no more", told.len());
-            asked.cx.notify(&format!("hook `{}`: {why}", self.hook.name));
+        if inputs.len() > MOST_PARTS {
+            let why = format!("it is asked about only {MOST_PARTS} of {} parts", inputs.len());
+            request.cx.notify(&format!("hook `{}`: {why}", self.hook.name));
         }
         // Gates only look, so several may run at once. Hooks after a call may change the same file, so they
         // run in turn.
-        let beside = if event.is_gate() { MAX_PARALLEL_PARTS } else { 1 };
+        let parallel = if event.is_gate() { MAX_PARALLEL_PARTS } else { 1 };
         let starts: Vec<_> =
-            told.iter().take(MOST_PARTS).map(|told| self.once(asked, told)).collect();
-        let said: Vec<_> = stream::iter(starts).buffered(beside).collect().await;
-        let said = said.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let is_whole = told.len() == parts;
-        Ok(self.answer(asked, &told, said, is_whole))
+            inputs.iter().take(MOST_PARTS).map(|input| self.run_once(request, input)).collect();
+        let outputs: Vec<_> = stream::iter(starts).buffered(parallel).collect().await;
+        let outputs = outputs.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let is_whole = inputs.len() == parts;
+        Ok(self.answer(request, &inputs, outputs, is_whole))
     }
 
     /// Starts the hook once. If its failure passes, its output is empty.
-    async fn once(&self, asked: &HookRequest, told: &ClaudeInput) -> Result<HookOutput, String> {
+    async fn run_once(
+        &self,
+        request: &HookRequest,
+        input: &ClaudeInput,
+    ) -> Result<HookOutput, String> {
         // The check is outside the limit: its duration must not decide whether the hook may run.
-        if let (false, Err(why)) = (self.is_prompt(), self.check(asked.cx.workspace()).await) {
+        if let (false, Err(why)) = (self.is_prompt(), self.check(request.cx.workspace()).await) {
             return Ok(match self.entry.event.is_gate() {
                 true => HookOutput { block: Some(why), ..HookOutput::default() },
                 false => HookOutput { person_notes: vec![why], ..HookOutput::default() },
             });
         }
-        let (limit, remarks) = (self.hook.limit(), StderrBuffer::default());
-        let heard = tokio::time::timeout(limit, self.run_handler(asked, told, &remarks)).await;
-        let heard = heard.unwrap_or_else(|_| Err(time_limit_error(limit, &remarks.text())));
-        let said = self.hook.apply_failure_policy(asked, heard)?;
+        let (limit, stderr) = (self.hook.limit(), StderrBuffer::default());
+        let result = tokio::time::timeout(limit, self.run_handler(request, input, &stderr)).await;
+        let result = result.unwrap_or_else(|_| Err(time_limit_error(limit, &stderr.text())));
+        let output = self.hook.apply_failure_policy(request, result)?;
         Ok(match self.hook.spec.detached {
-            true => self.entry.keep_detached_output(said),
-            false => said,
+            true => self.entry.keep_detached_output(output),
+            false => output,
         })
     }
 
     async fn run_handler(
         &self,
-        asked: &HookRequest,
-        told: &ClaudeInput,
-        remarks: &StderrBuffer,
+        request: &HookRequest,
+        input: &ClaudeInput,
+        stderr: &StderrBuffer,
     ) -> Result<HookOutput, String> {
         let event = self.entry.event;
         match &self.entry.handler {
             ClaudeHandler::Nothing(why) => Err(why.clone()),
-            ClaudeHandler::Prompt(prompt) => prompt::ask(prompt, event, told, &asked.cx).await,
+            ClaudeHandler::Prompt(prompt) => {
+                prompt_handler::ask(prompt, event, input, &request.cx).await
+            }
             ClaudeHandler::Http(http) => {
-                let body = Value::Object(told.fields.clone()).to_string().into_bytes();
-                let letter = WebhookRequest {
+                let body = Value::Object(input.fields.clone()).to_string().into_bytes();
+                let webhook = WebhookRequest {
                     url: http.url.clone(),
                     headers: http.headers.clone(),
-                    variable_names: http.named.clone(),
+                    variable_names: http.variable_names.clone(),
                     body: body.into(),
                 };
-                interpret_reply(event, &self.hook.name, self.base.host.post(letter).await?)
+                interpret_reply(event, &self.hook.name, self.base.host.post(webhook).await?)
             }
             ClaudeHandler::Command => {
-                let job = ProcessSpec { stderr: remarks.clone(), ..self.job(asked, told) };
-                let ran = self.base.host.run(job).await?;
+                let job = ProcessSpec { stderr: stderr.clone(), ..self.job(request, input) };
+                let process = self.base.host.run(job).await?;
                 let name = &self.hook.name;
-                let tell = |words: &str| asked.cx.notify(&format!("hook `{name}`: {words}"));
-                ran.remarks.iter().for_each(|remark| tell(remark));
-                add_blocked_accesses(interpret_output(event, name, &ran), &ran, tell)
+                let notify =
+                    |message: &str| request.cx.notify(&format!("hook `{name}`: {message}"));
+                process.remarks.iter().for_each(|remark| notify(remark));
+                add_blocked_accesses(interpret_output(event, name, &process), &process, notify)
             }
         }
     }
@@ -201,22 +212,23 @@ impl ClaudeHook {
 
     async fn check(&self, workspace: &cotter::Workspace) -> Result<(), String> {
         // The files existed when the hook was loaded. A missing file must not make a run looser.
-        if let Some(gone) = self.files.iter().find(|path| !path.exists()) {
-            let gone = gone.to_string_lossy();
-            return Err(format!("{} was there, and is gone", cotter::text::show_line(&gone)));
+        if let Some(missing) = self.files.iter().find(|path| !path.exists()) {
+            let missing = missing.to_string_lossy();
+            let missing = cotter::text::show_line(&missing);
+            return Err(format!("{missing} is missing; it existed when the hook was loaded"));
         }
         let Some(pinned) = self.entry.pinned.clone() else { return Ok(()) };
         let words = self.entry.words(&self.hook.command, workspace.project());
         let cwd = workspace.cwd().to_owned();
         let check = move || pinned.check_relative_path(&words, &cwd).and_then(|()| pinned.check());
-        let checked = tokio::task::spawn_blocking(check).await;
-        checked.unwrap_or_else(|cause| Err(cause.to_string()))
+        let result = tokio::task::spawn_blocking(check).await;
+        result.unwrap_or_else(|cause| Err(cause.to_string()))
     }
 
-    fn job(&self, asked: &HookRequest, told: &ClaudeInput) -> ProcessSpec {
-        let workspace = asked.cx.workspace();
-        let stdin = Value::Object(told.fields.clone()).to_string().into_bytes();
-        let mut job = self.hook.process_spec(&self.base, asked, stdin);
+    fn job(&self, request: &HookRequest, input: &ClaudeInput) -> ProcessSpec {
+        let workspace = request.cx.workspace();
+        let stdin = Value::Object(input.fields.clone()).to_string().into_bytes();
+        let mut job = self.hook.process_spec(&self.base, request, stdin);
         job.cwd = workspace.cwd().into();
         job.words = self.entry.words(&self.hook.command, workspace.project());
         job.variables.extend(self.entry.variables(workspace.project()));
@@ -229,49 +241,48 @@ impl ClaudeHook {
 
     fn answer(
         &self,
-        asked: &HookRequest,
-        told: &[ClaudeInput],
-        said: Vec<HookOutput>,
+        request: &HookRequest,
+        inputs: &[ClaudeInput],
+        outputs: Vec<HookOutput>,
         is_whole: bool,
     ) -> HookAnswer {
-        let (event, cx) = (self.entry.event, &asked.cx);
-        let ends = said.iter().find_map(|said| said.end_reason.as_ref());
+        let (event, cx) = (self.entry.event, &request.cx);
+        let end_reason = outputs.iter().find_map(|output| output.end_reason.as_ref());
         // At these events the run ends by itself, or does not begin.
-        let ends = ends.filter(|_| {
+        let end_reason = end_reason.filter(|_| {
             !matches!(
                 event,
                 ClaudeEvent::Stop | ClaudeEvent::SubagentStop | ClaudeEvent::UserPromptSubmit
             )
         });
-        let end = |why: &String| format!("hook `{}` ended the run: {why}", self.hook.name);
-        let is_ended = ends.is_some_and(|why| host::end_run(cx, end(why)));
+        let message = |why: &String| format!("hook `{}` ended the run: {why}", self.hook.name);
+        let is_ended = end_reason.is_some_and(|why| host::end_run(cx, message(why)));
         // The reason of an ended run is reported with its end.
-        let tells = said.iter().flat_map(|said| &said.person_notes);
-        for words in tells.filter(|words| !is_ended || Some(*words) != ends) {
-            cx.notify(&format!("hook `{}`: {words}", self.hook.name));
+        let notes = outputs.iter().flat_map(|output| &output.person_notes);
+        for note in notes.filter(|note| !is_ended || Some(*note) != end_reason) {
+            cx.notify(&format!("hook `{}`: {note}", self.hook.name));
         }
-        let context: Vec<_> = said.iter().flat_map(|said| said.context.clone()).collect();
+        let context: Vec<_> = outputs.iter().flat_map(|output| output.context.clone()).collect();
         let mut answer = HookAnswer {
-            block: said.iter().find_map(|said| said.block.clone()),
-            ask: said.iter().find_map(|said| said.ask.clone()),
+            block: outputs.iter().find_map(|output| output.block.clone()),
+            ask: outputs.iter().find_map(|output| output.ask.clone()),
             additional_context: Some(context.join("\n")).filter(|text| !text.is_empty()),
             ..HookAnswer::default()
         };
-        let allows = is_whole && said.iter().all(|said| said.allow);
+        let allows = is_whole && outputs.iter().all(|output| output.allow);
         match event {
             ClaudeEvent::PreToolUse => {
-                self.apply_tool_outputs(asked, told, &said, allows, &mut answer)
+                self.apply_tool_outputs(request, inputs, &outputs, allows, &mut answer)
             }
             ClaudeEvent::PermissionRequest if allows => {
                 answer.decision = Some(HookDecision::Yes);
                 self.report_ignored_allow(cx);
             }
             ClaudeEvent::PostToolUse => {
-                let output = said.iter().rev().find_map(|said| said.output.as_ref());
-                let text = output.and_then(tools::read_response);
-                if output.is_some() && text.is_none() {
-                    let why =
-                        "its `updatedToolOutput` has a form that is not known, and is not taken";
+                let updated = outputs.iter().rev().find_map(|output| output.output.as_ref());
+                let text = updated.and_then(tool_mapping::read_response);
+                if updated.is_some() && text.is_none() {
+                    let why = "its `updatedToolOutput` has an unknown form and is ignored";
                     cx.notify(&format!("hook `{}`: {why}", self.hook.name));
                 }
                 answer.change = text.map(HookChange::Result);
@@ -285,25 +296,25 @@ impl ClaudeHook {
     /// Reports that an `allow` of this hook does not count, if its owner may not answer questions.
     fn report_ignored_allow(&self, cx: &Cx) {
         if let Some(why) = &self.ignored_allow_reason {
-            let words = format!("it said `allow`, which does not count: {why}");
-            host::set_caveat(cx, CaveatKind::Unheard, &words);
+            let message = format!("its `allow` does not count: {why}");
+            host::set_caveat(cx, CaveatKind::Unheard, &message);
         }
     }
 
     fn apply_tool_outputs(
         &self,
-        asked: &HookRequest,
-        told: &[ClaudeInput],
-        said: &[HookOutput],
+        request: &HookRequest,
+        inputs: &[ClaudeInput],
+        outputs: &[HookOutput],
         allows: bool,
         answer: &mut HookAnswer,
     ) {
-        let before = &asked.payload["toolInput"];
-        let mut input = before.clone();
-        for (told, said) in told.iter().zip(said) {
-            let (Some(call), Some(updated)) = (&told.call, &said.input) else { continue };
-            if let Err(why) = call.apply_update(updated, &mut input) {
-                let why = format!("its `updatedInput` cannot be taken: {why}");
+        let before = &request.payload["toolInput"];
+        let mut after = before.clone();
+        for (input, output) in inputs.iter().zip(outputs) {
+            let (Some(call), Some(updated)) = (&input.call, &output.input) else { continue };
+            if let Err(why) = call.apply_update(updated, &mut after) {
+                let why = format!("its `updatedInput` cannot be used: {why}");
                 answer.block.get_or_insert(why);
             }
         }
@@ -311,10 +322,10 @@ impl ClaudeHook {
             return;
         }
         if allows && answer.ask.is_none() {
-            self.allowed.remember(&asked.cx, &asked.payload["callId"], &input);
-            self.report_ignored_allow(&asked.cx);
+            self.allowed.remember(&request.cx, &request.payload["callId"], &after);
+            self.report_ignored_allow(&request.cx);
         }
-        answer.change = Some(HookChange::Input(input)).filter(|change| match change {
+        answer.change = Some(HookChange::Input(after)).filter(|change| match change {
             HookChange::Input(input) => input != before,
             _ => false,
         });
@@ -322,8 +333,8 @@ impl ClaudeHook {
 }
 
 /// The empty answer of a hook that is not started, with the reason.
-fn not_run(asked: &HookRequest, why: &str) -> HookAnswer {
-    host::set_caveat(&asked.cx, CaveatKind::NotRun, why);
+fn not_run(request: &HookRequest, why: &str) -> HookAnswer {
+    host::set_caveat(&request.cx, CaveatKind::NotRun, why);
     HookAnswer::default()
 }
 
@@ -335,9 +346,9 @@ fn explain_other_event(event: ClaudeEvent, payload: &Value) -> &'static str {
             "the call was cancelled"
         }
         ClaudeEvent::PostToolUseFailure => "the tool did not fail",
-        ClaudeEvent::SubagentStart | ClaudeEvent::SubagentStop => "this is no subagent",
+        ClaudeEvent::SubagentStart | ClaudeEvent::SubagentStop => "this is not a subagent",
         ClaudeEvent::Stop => "a subagent stops, which is `SubagentStop`",
-        _ => "its event is another one",
+        _ => "this is another event",
     }
 }
 
@@ -348,57 +359,57 @@ fn interpret_reply(
     name: &str,
     reply: WebhookResponse,
 ) -> Result<HookOutput, String> {
-    let WebhookResponse { status, body, is_redacted: scrubbed } = reply;
+    let WebhookResponse { status, body, is_redacted } = reply;
     if !(200..300).contains(&status) {
         return Err(format!("it answered with status {status}"));
     }
     let exit = ProcessExit::Code(0);
-    let ran = ProcessOutput {
+    let process = ProcessOutput {
         exit,
         stdout: body,
         stderr: vec![],
         remarks: vec![],
         blocked_accesses: vec![],
     };
-    let mut said = interpret_output(event, name, &ran)?;
-    let words = String::from_utf8_lossy(&ran.stdout);
-    let words = words.trim();
-    if !words.is_empty() && !words.starts_with('{') && said == HookOutput::default() {
-        said.context.push(words.to_owned());
+    let mut output = interpret_output(event, name, &process)?;
+    let body_text = String::from_utf8_lossy(&process.stdout);
+    let body_text = body_text.trim();
+    if !body_text.is_empty() && !body_text.starts_with('{') && output == HookOutput::default() {
+        output.context.push(body_text.to_owned());
     }
-    match scrubbed && (said.input.is_some() || said.output.is_some()) {
-        true => Err("secrets were taken out of what it was told, so it can change nothing".into()),
-        false => Ok(said),
+    match is_redacted && (output.input.is_some() || output.output.is_some()) {
+        true => Err("secrets were removed from its input, so it cannot change anything".into()),
+        false => Ok(output),
     }
 }
 
 impl ClaudeEntry {
     /// True if the `if` condition lets a call through. A call that is not understood passes the condition.
-    fn condition_matches(&self, asked: &HookRequest) -> bool {
-        let of_call = host::event::<ToolPre>(asked).map(|called| &called.facts);
-        let facts = of_call.or_else(|| Some(&host::event::<ToolPost>(asked)?.facts));
+    fn condition_matches(&self, request: &HookRequest) -> bool {
+        let of_call = host::event::<ToolPre>(request).map(|called| &called.facts);
+        let facts = of_call.or_else(|| Some(&host::event::<ToolPost>(request)?.facts));
         let (Some(rule), Some(facts)) = (&self.condition, facts) else { return true };
-        let tool = asked.payload["toolName"].as_str().unwrap_or_default();
-        rule.matches(tool, facts, asked.cx.workspace()) || has_unclear_facts(facts)
+        let tool = request.payload["toolName"].as_str().unwrap_or_default();
+        rule.matches(tool, facts, request.cx.workspace()) || has_unclear_facts(facts)
     }
 
     /// The input under the name that a matcher lets through; `None` if no matcher does.
-    fn match_input(&self, told: ClaudeInput) -> Option<ClaudeInput> {
-        let names: Vec<String> = told.names(self.event).into_iter().map(str::to_owned).collect();
-        let lets = |name: &String| self.matchers.iter().any(|matcher| matcher.matches(name));
-        match names.iter().position(lets) {
-            Some(0) => Some(told),
-            Some(index) => Some(told.with_name(&names[index])),
-            None if self.event.row().matched_field.is_none() => Some(told),
+    fn match_input(&self, input: ClaudeInput) -> Option<ClaudeInput> {
+        let names: Vec<String> = input.names(self.event).into_iter().map(str::to_owned).collect();
+        let is_matched = |name: &String| self.matchers.iter().any(|matcher| matcher.matches(name));
+        match names.iter().position(is_matched) {
+            Some(0) => Some(input),
+            Some(index) => Some(input.with_name(&names[index])),
+            None if self.event.row().matched_field.is_none() => Some(input),
             None => None,
         }
     }
 
-    /// The part of an output that counts for a hook that nobody waited for.
-    pub(crate) fn keep_detached_output(&self, said: HookOutput) -> HookOutput {
-        let mut context = said.context;
-        context.extend(said.block.filter(|_| self.rewakes));
-        HookOutput { context, person_notes: said.person_notes, ..HookOutput::default() }
+    /// The part of an output that counts for a hook whose answer is not awaited.
+    pub(crate) fn keep_detached_output(&self, output: HookOutput) -> HookOutput {
+        let mut context = output.context;
+        context.extend(output.block.filter(|_| self.rewakes));
+        HookOutput { context, person_notes: output.person_notes, ..HookOutput::default() }
     }
 
     fn variables(&self, project: &Path) -> Vec<(String, std::ffi::OsString)> {
@@ -413,14 +424,14 @@ impl ClaudeEntry {
 }
 
 /// The payload of an event, with the data that only handlers in the program get.
-fn payload(asked: &HookRequest) -> Value {
-    let mut payload = asked.payload.clone();
-    if let Some(question) = host::event::<PermissionAsk>(asked) {
+fn payload(request: &HookRequest) -> Value {
+    let mut payload = request.payload.clone();
+    if let Some(question) = host::event::<PermissionAsk>(request) {
         for (index, call) in question.calls.iter().enumerate() {
             payload["calls"][index]["input"] = (*call.input).clone();
         }
     }
-    if let Some(ending) = host::event::<TurnEnd>(asked) {
+    if let Some(ending) = host::event::<TurnEnd>(request) {
         payload["sentOn"] = ending.sent_on.into();
     }
     payload
@@ -466,11 +477,11 @@ const MAX_ALLOWED_CALLS: usize = 256;
 
 impl AllowedCalls {
     fn remember(&self, cx: &Cx, call: &Value, input: &Value) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() >= MAX_ALLOWED_CALLS {
-            kept.pop_front();
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if calls.len() >= MAX_ALLOWED_CALLS {
+            calls.pop_front();
         }
-        kept.push_back(AllowedCall {
+        calls.push_back(AllowedCall {
             session: cx.session_id().into(),
             run: cx.run_id().into(),
             call: call.clone(),
@@ -479,12 +490,12 @@ impl AllowedCalls {
     }
 
     fn has(&self, cx: &Cx, call: &QuestionCall) -> bool {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().any(|kept| {
-            kept.session == cx.session_id()
-                && kept.run == cx.run_id()
-                && kept.call == call.call_id.as_str()
-                && kept.input == *call.input
+        let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.iter().any(|allowed| {
+            allowed.session == cx.session_id()
+                && allowed.run == cx.run_id()
+                && allowed.call == call.call_id.as_str()
+                && allowed.input == *call.input
         })
     }
 }
@@ -493,10 +504,10 @@ impl AllowedCalls {
 struct AllowAnswer(Arc<AllowedCalls>);
 
 impl ExternalHook for AllowAnswer {
-    fn ask(&self, asked: HookRequest) -> HookFuture {
-        let question = host::event::<PermissionAsk>(&asked);
-        let all = question
-            .is_some_and(|question| question.calls.iter().all(|call| self.0.has(&asked.cx, call)));
+    fn ask(&self, request: HookRequest) -> HookFuture {
+        let question = host::event::<PermissionAsk>(&request);
+        let is_allowed = |call| self.0.has(&request.cx, call);
+        let all = question.is_some_and(|question| question.calls.iter().all(is_allowed));
         let answer =
             HookAnswer { decision: all.then_some(HookDecision::Yes), ..HookAnswer::default() };
         Box::pin(std::future::ready(Ok(answer)))

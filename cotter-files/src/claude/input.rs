@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::claude::{events::ClaudeEvent, tool_mapping as tools, tool_mapping::ClaudeCall};
+use crate::claude::{events::ClaudeEvent, tool_mapping, tool_mapping::ClaudeCall};
 use cotter::{Workspace, hooks::points::PointId};
 
 /// The data that is not in the payload of an event.
@@ -43,34 +43,38 @@ impl ClaudeInput {
     }
 }
 
-/// Converts an event of ours into inputs of Claude Code. Empty if our event is not `event` there; several if
-/// one call of ours is several calls there.
+/// Converts a point event into inputs of Claude Code. Empty if the point event is not `event` there; several
+/// if one call of ours is several calls there.
 pub(crate) fn claude_inputs(
     event: ClaudeEvent,
     point: PointId,
     payload: &Value,
-    around: &EventContext<'_>,
+    context: &EventContext<'_>,
 ) -> Vec<ClaudeInput> {
     if event.is_about_tools() {
-        return tool_inputs(event, payload, around);
+        return tool_inputs(event, payload, context);
     }
-    let Some(own) = event_fields(event, point, payload, around) else { return vec![] };
-    vec![ClaudeInput { fields: add_common_fields(event, payload, around, own), call: None }]
+    let Some(own) = event_fields(event, point, payload, context) else { return vec![] };
+    vec![ClaudeInput { fields: add_common_fields(event, payload, context, own), call: None }]
 }
 
 /// The inputs for an event about calls.
-fn tool_inputs(event: ClaudeEvent, payload: &Value, around: &EventContext<'_>) -> Vec<ClaudeInput> {
+fn tool_inputs(
+    event: ClaudeEvent,
+    payload: &Value,
+    context: &EventContext<'_>,
+) -> Vec<ClaudeInput> {
     let failed = payload["is_error"] == true;
     match event {
         ClaudeEvent::PermissionRequest => {
             let calls = list(payload, "calls").iter().map(|call| {
                 json!({"toolName": call["name"], "toolInput": call["input"], "offer": call["offer"]})
             });
-            calls.flat_map(|call| call_inputs(event, payload, &call, around)).collect()
+            calls.flat_map(|call| call_inputs(event, payload, &call, context)).collect()
         }
         ClaudeEvent::PostToolUse if failed => vec![],
         ClaudeEvent::PostToolUseFailure if !failed || payload["outcome"] == "cancelled" => vec![],
-        _ => call_inputs(event, payload, payload, around),
+        _ => call_inputs(event, payload, payload, context),
     }
 }
 
@@ -80,10 +84,10 @@ fn event_fields(
     event: ClaudeEvent,
     point: PointId,
     payload: &Value,
-    around: &EventContext<'_>,
+    context: &EventContext<'_>,
 ) -> Option<Value> {
     let text = |key: &str| payload[key].as_str().unwrap_or_default();
-    let in_subagent = around.subagent.is_some();
+    let in_subagent = context.subagent.is_some();
     Some(match event {
         ClaudeEvent::SessionStart => {
             let source = match (point, text("how")) {
@@ -123,7 +127,7 @@ fn list<'a>(payload: &'a Value, key: &str) -> &'a [Value] {
 
 fn notification_fields(payload: &Value) -> Value {
     let ours = list(payload, "calls").iter().filter_map(|call| call["name"].as_str());
-    let names = ours.map(|ours| *tools::their_names(ours).first().unwrap_or(&ours));
+    let names = ours.map(|ours| *tool_mapping::their_names(ours).first().unwrap_or(&ours));
     let message = format!("Permission is needed to use {}", names.collect::<Vec<_>>().join(", "));
     json!({
         "message": message,
@@ -135,12 +139,12 @@ fn notification_fields(payload: &Value) -> Value {
 fn add_common_fields(
     event: ClaudeEvent,
     payload: &Value,
-    around: &EventContext<'_>,
+    context: &EventContext<'_>,
     own: Value,
 ) -> Map<String, Value> {
     let mut fields = Map::new();
     let mut put = |key: &str, value: Value| _ = fields.insert(key.into(), value);
-    put("session_id", around.session.into());
+    put("session_id", context.session.into());
     // Session files are closed to hooks, and have another format.
     put("transcript_path", "".into());
     put("cwd", payload["cwd"].clone());
@@ -150,10 +154,10 @@ fn add_common_fields(
             ClaudeEvent::UserPromptSubmit | ClaudeEvent::Stop | ClaudeEvent::SubagentStop
         );
     if has_mode {
-        put("permission_mode", around.mode.into());
+        put("permission_mode", context.mode.into());
     }
     put("hook_event_name", event.name().into());
-    if let Some(subagent) = around.subagent {
+    if let Some(subagent) = context.subagent {
         put("agent_id", payload["runId"].clone());
         put("agent_type", subagent.into());
     }
@@ -168,44 +172,48 @@ fn call_inputs(
     event: ClaudeEvent,
     payload: &Value,
     call: &Value,
-    around: &EventContext<'_>,
+    context: &EventContext<'_>,
 ) -> Vec<ClaudeInput> {
     let tool = call["toolName"].as_str().unwrap_or_default();
     let input = &call["toolInput"];
-    let told = tools::claude_calls(tool, input, around.workspace).into_iter().map(|theirs| {
-        let name = theirs.names.first().copied().unwrap_or(tool);
-        let mut own = json!({"tool_name": name, "tool_input": theirs.input});
-        if let (Some(cwd), "Bash") = (input["cwd"].as_str(), name) {
-            own["cwd"] = tools::absolute_path(cwd, around.workspace).into();
-        }
-        match event {
-            ClaudeEvent::PermissionRequest => add_rule_suggestions(&mut own, call),
-            _ => own["tool_use_id"] = payload["callId"].clone(),
-        }
-        let result = payload["result"].as_str().unwrap_or_default();
-        if event == ClaudeEvent::PostToolUse {
-            own["tool_response"] = tools::response(&theirs, name, result, false);
-        }
-        if event == ClaudeEvent::PostToolUseFailure {
-            own["error"] = result.into();
-            own["is_interrupt"] = false.into();
-        }
-        if payload.get("durationMs").is_some() {
-            own["duration_ms"] = payload["durationMs"].clone();
-        }
-        ClaudeInput { fields: add_common_fields(event, payload, around, own), call: Some(theirs) }
-    });
-    told.collect()
+    let inputs =
+        tool_mapping::claude_calls(tool, input, context.workspace).into_iter().map(|theirs| {
+            let name = theirs.names.first().copied().unwrap_or(tool);
+            let mut fields = json!({"tool_name": name, "tool_input": theirs.input});
+            if let (Some(cwd), "Bash") = (input["cwd"].as_str(), name) {
+                fields["cwd"] = tool_mapping::absolute_path(cwd, context.workspace).into();
+            }
+            match event {
+                ClaudeEvent::PermissionRequest => add_rule_suggestions(&mut fields, call),
+                _ => fields["tool_use_id"] = payload["callId"].clone(),
+            }
+            let result = payload["result"].as_str().unwrap_or_default();
+            if event == ClaudeEvent::PostToolUse {
+                fields["tool_response"] = tool_mapping::response(&theirs, name, result, false);
+            }
+            if event == ClaudeEvent::PostToolUseFailure {
+                fields["error"] = result.into();
+                fields["is_interrupt"] = false.into();
+            }
+            if payload.get("durationMs").is_some() {
+                fields["duration_ms"] = payload["durationMs"].clone();
+            }
+            ClaudeInput {
+                fields: add_common_fields(event, payload, context, fields),
+                call: Some(theirs),
+            }
+        });
+    inputs.collect()
 }
 
 /// Adds the rules that a person would be offered.
-fn add_rule_suggestions(own: &mut Value, call: &Value) {
+fn add_rule_suggestions(fields: &mut Value, call: &Value) {
     let rules = list(call, "offer").iter().filter_map(Value::as_str).map(|rule| {
         let (tool, spec) = match rule.split_once('(') {
             Some((tool, spec)) => (tool, spec.strip_suffix(')')),
             None => (rule, None),
         };
-        let tool = *tools::their_names(tool).first().unwrap_or(&tool);
+        let tool = *tool_mapping::their_names(tool).first().unwrap_or(&tool);
         match spec {
             Some(spec) => json!({"toolName": tool, "ruleContent": spec}),
             None => json!({"toolName": tool}),
@@ -213,7 +221,7 @@ fn add_rule_suggestions(own: &mut Value, call: &Value) {
     });
     let rules: Vec<_> = rules.collect();
     if !rules.is_empty() {
-        own["permission_suggestions"] = json!([{
+        fields["permission_suggestions"] = json!([{
             "type": "addRules", "rules": rules, "behavior": "allow", "destination": "session",
         }]);
     }
@@ -232,7 +240,7 @@ fn stop_fields(payload: &Value) -> Value {
     })
 }
 
-/// Claude Code's word for a failure of a model; `None` if the code is no failure of a model.
+/// Claude Code's word for a failure of a model; `None` if the code is not such a failure.
 fn failure(code: &str) -> Option<&'static str> {
     Some(match code {
         "auth" => "authentication_failed",

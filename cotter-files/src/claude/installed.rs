@@ -34,30 +34,31 @@ pub(crate) fn named_plugin(
         _ => PathBuf::from(&written.text),
     };
     if !root.is_absolute() {
-        let error = written.location.error(format!("`{}` is not a whole path", written.text));
+        let error = written.location.error(format!("`{}` is not an absolute path", written.text));
         return Err(error.with_hint("begin it with `/` or `~/`"));
     }
     if home.belongs_to_project(&root) {
-        let error = written.location.error(format!("`{}` lies in the project", written.text));
-        let hint = "what a repository brings is not yours; `.agents/plugins` is behind trust";
+        let error = written.location.error(format!("`{}` is inside the project", written.text));
+        let hint = "move it to `.agents/plugins` of the project, which is used if you trust it";
         return Err(error.with_hint(hint));
     }
     if !root.is_dir() {
-        let error = written.location.error(format!("there is no folder `{}`", written.text));
-        let error = error.with_hint("a gate may have been in it: take it out to go on without");
-        let mut part = ClaudeUnit::new(&root, Origin::User);
-        part.broken = Some(error);
-        return Ok(part);
+        let error = written.location.error(format!("folder `{}` not found", written.text));
+        let hint = "the plugin may have a gate: restore the folder, or remove it from `plugins`";
+        let error = error.with_hint(hint);
+        let mut unit = ClaudeUnit::new(&root, Origin::User);
+        unit.broken = Some(error);
+        return Ok(unit);
     }
-    let way_out = format!("mend it, or take it out of `plugins` at {}", written.location);
-    Ok(own_plugin(&root, Origin::User, EmptyFolderPolicy::Broken, &way_out))
+    let hint = format!("fix it, or remove it from `plugins` at {}", written.location);
+    Ok(own_plugin(&root, Origin::User, EmptyFolderPolicy::Broken, &hint))
 }
 
 /// The effect of a folder that should be a plugin and has no part of a plugin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EmptyFolderPolicy {
     /// The folder is something else: a warning.
-    Told,
+    Warn,
     /// The folder is a plugin that lost its contents: an error, because a person relies on the plugin.
     Broken,
 }
@@ -74,38 +75,32 @@ pub(crate) struct PluginLocation<'a> {
     pub(crate) hint: &'a str,
 }
 
-/// Reads a plugin from a folder of the person. A plugin inside the project is an error, whoever names it.
+/// Reads a plugin from a folder of the person. A plugin inside the project is an error.
 pub(crate) fn read_personal_plugin(
     root: &Path,
     origin: &Origin,
-    otherwise: EmptyFolderPolicy,
+    empty_folder_policy: EmptyFolderPolicy,
     home: &HomeFolder<'_>,
-    way_out: &str,
+    hint: &str,
 ) -> ClaudeUnit {
     if !home.belongs_to_project(root) {
-        return own_plugin(root, origin.clone(), otherwise, way_out);
+        return own_plugin(root, origin.clone(), empty_folder_policy, hint);
     }
-    let mut part = ClaudeUnit::new(root, origin.clone());
-    let why = "it lies in the project, and is not used as one of yours";
-    let told = Diagnostic::new(root, None, Severity::Rejected, why);
-    part.broken = Some(broken(&told, way_out));
-    part
+    let mut unit = ClaudeUnit::new(root, origin.clone());
+    let why = "it is inside the project, so it is not used as your own plugin";
+    let diagnostic = Diagnostic::new(root, None, Severity::Rejected, why);
+    unit.broken = Some(broken(&diagnostic, hint));
+    unit
 }
 
 fn own_plugin(
     root: &Path,
     origin: Origin,
-    otherwise: EmptyFolderPolicy,
-    way_out: &str,
+    empty_folder_policy: EmptyFolderPolicy,
+    hint: &str,
 ) -> ClaudeUnit {
-    let at = PluginLocation {
-        shown: root,
-        folder: root,
-        origin,
-        empty_folder_policy: otherwise,
-        hint: way_out,
-    };
-    at.read(|path| claude::ClaudeFile::new(path))
+    let location = PluginLocation { shown: root, folder: root, origin, empty_folder_policy, hint };
+    location.read(|path| claude::ClaudeFile::new(path))
 }
 
 impl PluginLocation<'_> {
@@ -113,48 +108,47 @@ impl PluginLocation<'_> {
     /// starts.
     pub(crate) fn read(&self, source: impl Fn(&Path) -> claude::ClaudeFile) -> ClaudeUnit {
         let PluginLocation { shown, folder, origin, .. } = self;
-        let mut part = ClaudeUnit::new(shown, origin.clone());
-        let nothing = || {
-            let why = "it is no plugin: nothing of one is in it";
+        let mut unit = ClaudeUnit::new(shown, origin.clone());
+        let not_a_plugin = || {
+            let why = "it is not a plugin: it contains no part of one";
             Diagnostic::new(shown, None, Severity::Warning, why)
         };
         let plugin = match (Plugin::load(folder), self.empty_folder_policy) {
             (Ok(Some(plugin)), _) => plugin,
-            (Ok(None), EmptyFolderPolicy::Told) => {
-                part.told.push(nothing());
-                return part;
+            (Ok(None), EmptyFolderPolicy::Warn) => {
+                unit.diagnostics.push(not_a_plugin());
+                return unit;
             }
-            (Ok(None), EmptyFolderPolicy::Broken) => return self.broken(part, nothing()),
-            (Err(told), _) => return self.broken(part, told),
+            (Ok(None), EmptyFolderPolicy::Broken) => return self.broken(unit, not_a_plugin()),
+            (Err(diagnostic), _) => return self.broken(unit, diagnostic),
         };
         let plugin = self.rename_to_author_paths(plugin);
-        if let Some(told) = plugin.broken.first() {
-            let told = told.clone();
-            return self.broken(part, told);
+        if let Some(diagnostic) = plugin.broken.first() {
+            return self.broken(unit, diagnostic.clone());
         }
-        part.told.extend(plugin.diagnostics.iter().cloned());
-        let (hooks, told) = plugin.command_hooks(source);
-        part.settings.hooks = hooks;
-        part.told.extend(told);
+        unit.diagnostics.extend(plugin.diagnostics.iter().cloned());
+        let (hooks, hook_diagnostics) = plugin.command_hooks(source);
+        unit.settings.hooks = hooks;
+        unit.diagnostics.extend(hook_diagnostics);
         for file in &plugin.servers {
-            part.servers =
-                part.servers.or(servers(&plugin, &file.path, &file.text, &mut part.told));
+            unit.servers =
+                unit.servers.or(servers(&plugin, &file.path, &file.text, &mut unit.diagnostics));
         }
         let loading = LoadContext::trusted(origin.clone());
         let (folder, shown) = (folder.to_path_buf(), shown.to_path_buf());
-        part.extension_folders.push(ExtensionFolder {
+        unit.extension_folders.push(ExtensionFolder {
             folder,
             shown,
             loading,
             plugin: Some(plugin),
         });
-        part
+        unit
     }
 
-    fn broken(&self, mut part: ClaudeUnit, mut told: Diagnostic) -> ClaudeUnit {
-        self.rename_path(&mut told.path);
-        part.broken = Some(broken(&told, self.hint));
-        part
+    fn broken(&self, mut unit: ClaudeUnit, mut diagnostic: Diagnostic) -> ClaudeUnit {
+        self.rename_path(&mut diagnostic.path);
+        unit.broken = Some(broken(&diagnostic, self.hint));
+        unit
     }
 
     /// Renames the paths of a plugin that was read from a copy to the paths that its author knows.
@@ -162,8 +156,8 @@ impl PluginLocation<'_> {
         plugin.hooks.iter_mut().chain(&mut plugin.servers).for_each(|file| {
             self.rename_path(&mut file.path);
         });
-        let told = plugin.diagnostics.iter_mut().chain(&mut plugin.broken);
-        told.for_each(|told| self.rename_path(&mut told.path));
+        let diagnostics = plugin.diagnostics.iter_mut().chain(&mut plugin.broken);
+        diagnostics.for_each(|diagnostic| self.rename_path(&mut diagnostic.path));
         plugin.root = self.shown.to_owned();
         plugin
     }
@@ -181,11 +175,11 @@ impl PluginLocation<'_> {
 }
 
 /// Reads the servers of a plugin. An invalid server is reported and skipped; the others load.
-fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>) -> Servers {
+fn servers(plugin: &Plugin, path: &Path, text: &str, diagnostics: &mut Vec<Diagnostic>) -> Servers {
     let shown = path.display().to_string();
     let mut reject = |line: Option<u32>, why: &str| {
         let line = line.map(|line| line as usize);
-        told.push(Diagnostic::new(path, line, Severity::Rejected, why));
+        diagnostics.push(Diagnostic::new(path, line, Severity::Rejected, why));
     };
     let document = match Document::parse(&shown, text) {
         Ok(document) => document,
@@ -209,8 +203,9 @@ fn servers(plugin: &Plugin, path: &Path, text: &str, told: &mut Vec<Diagnostic>)
     for (name, node) in object.members().filter(|(name, _)| *name != "$schema") {
         let line = Some(node.location().line());
         let filled = plugin.fill_server(node.to_json());
-        let one = serde_json::json!({"mcpServers": {name: filled}}).to_string();
-        let read = Document::parse(&shown, &one).and_then(|one| Servers::from_document(&one));
+        let single = serde_json::json!({"mcpServers": {name: filled}}).to_string();
+        let read =
+            Document::parse(&shown, &single).and_then(|single| Servers::from_document(&single));
         match read {
             Ok(read) => found.extend(read.into_iter().map(|server| rename_server(plugin, server))),
             Err(why) => {
@@ -242,68 +237,68 @@ pub(crate) fn installed(
     origin: Origin,
     home: &HomeFolder<'_>,
 ) -> Vec<ClaudeUnit> {
-    let on: Vec<_> = enabled.iter().filter(|(_, (on, _))| *on).collect();
-    if on.is_empty() {
+    let wanted: Vec<_> = enabled.iter().filter(|(_, (is_on, _))| *is_on).collect();
+    if wanted.is_empty() {
         return vec![];
     }
     let path = folder.join("plugins/installed_plugins.json");
     let mut list = ClaudeUnit::new(&path, origin.clone());
-    let known = match list_of_installed(&path, home.workspace) {
-        Ok(known) => known,
+    let installed_roots = match list_of_installed(&path, home.workspace) {
+        Ok(installed_roots) => installed_roots,
         Err(failure) => {
-            let names: Vec<_> = on.iter().map(|(id, _)| format!("`{}`", shown(id))).collect();
+            let names: Vec<_> = wanted.iter().map(|(id, _)| format!("`{}`", shown(id))).collect();
             list.broken = Some(failure.with_hint(format!(
-                "a gate may be in {}, so nothing runs: mend the file, or leave the folder out with \
+                "a gate may be in {}, so nothing runs: fix the file, or disable the folder with \
                  `\"claude\": {{\"home\": false}}` in your settings",
                 names.join(", ")
             )));
             return vec![list];
         }
     };
-    let mut parts = vec![];
-    for (id, (_, said)) in on {
-        let (file, word) = match origin {
+    let mut units = vec![];
+    for (id, (_, settings_file)) in wanted {
+        let (file, alternative) = match origin {
             Origin::Project => {
-                (&folder.join(SETTINGS[0]), "run with `--safe-mode`, or switch it off for you")
+                (&folder.join(SETTINGS[0]), "run with `--safe-mode`, or disable it for yourself")
             }
-            _ => (said, "or switch it off"),
+            _ => (settings_file, "or disable it"),
         };
-        let (roots, id) = (known.get(id), shown(id));
-        let way_out = format!(
-            "mend it, {word}: `\"enabledPlugins\": {{\"{id}\": false}}` in {}",
+        let (roots, id) = (installed_roots.get(id), shown(id));
+        let hint = format!(
+            "fix it, {alternative}: `\"enabledPlugins\": {{\"{id}\": false}}` in {}",
             file.display()
         );
         if roots.is_none() {
-            list.told.push(missing(said, &id));
+            list.diagnostics.push(missing(settings_file, &id));
         }
         for (at, root) in roots.into_iter().flatten().enumerate() {
             let Some(root) = root else {
-                let why = format!("`{id}` has no `installPath` that is a whole path");
-                let told = Diagnostic::new(&path, None, Severity::Rejected, why);
-                list.broken = Some(broken(&told, &way_out));
+                let why = format!("`{id}` has no `installPath` that is an absolute path");
+                let diagnostic = Diagnostic::new(&path, None, Severity::Rejected, why);
+                list.broken = Some(broken(&diagnostic, &hint));
                 continue;
             };
-            let mut part =
-                read_personal_plugin(root, &origin, EmptyFolderPolicy::Broken, home, &way_out);
+            let mut unit =
+                read_personal_plugin(root, &origin, EmptyFolderPolicy::Broken, home, &hint);
             if at > 0 {
-                keep_hooks(&mut part);
+                keep_hooks(&mut unit);
             }
-            parts.push(part);
+            units.push(unit);
         }
     }
-    let says = !list.told.is_empty() || list.broken.is_some();
-    parts.extend(says.then_some(list));
-    parts
+    let has_findings = !list.diagnostics.is_empty() || list.broken.is_some();
+    units.extend(has_findings.then_some(list));
+    units
 }
 
 /// Reduces the second installation of a plugin to its hooks, so that the gates of both installations count.
-fn keep_hooks(part: &mut ClaudeUnit) {
-    part.servers = Servers::default();
-    for brings in &mut part.extension_folders {
-        brings.plugin.iter_mut().for_each(Plugin::keep_only_hooks);
+fn keep_hooks(unit: &mut ClaudeUnit) {
+    unit.servers = Servers::default();
+    for folder in &mut unit.extension_folders {
+        folder.plugin.iter_mut().for_each(Plugin::keep_only_hooks);
     }
-    let why = "the plugin is installed elsewhere too, and used from there: of this one only its hooks are";
-    part.told.push(Diagnostic::new(&part.path, None, Severity::Warning, why));
+    let why = "the plugin is used from another folder: only its hooks are used from this one";
+    unit.diagnostics.push(Diagnostic::new(&unit.path, None, Severity::Warning, why));
 }
 
 /// A plugin's `name@marketplace`, escaped and shortened for display.
@@ -312,39 +307,38 @@ fn shown(id: &str) -> String {
 }
 
 /// The diagnostic for a plugin that is enabled and not installed.
-fn missing(said: &Path, id: &str) -> Diagnostic {
-    let why = format!("the plugin `{id}` is switched on and not installed: nothing of it is used");
-    Diagnostic::new(said, None, Severity::Rejected, why)
+fn missing(settings_file: &Path, id: &str) -> Diagnostic {
+    let why = format!("the plugin `{id}` is enabled but not installed: nothing of it is used");
+    Diagnostic::new(settings_file, None, Severity::Rejected, why)
 }
 
 /// The diagnostics for plugins that a project enables while the home folder is not used.
-pub(crate) fn report_unused_plugins(switched: &EnabledPlugins) -> Vec<ClaudeUnit> {
-    let told = |id: &str, said: &Path| {
+pub(crate) fn report_unused_plugins(enabled: &EnabledPlugins) -> Vec<ClaudeUnit> {
+    let diagnose = |id: &str, settings_file: &Path| {
         let id = shown(id);
-        let why =
-            format!("the plugin `{id}` is switched on, and nothing of your home folder is used");
-        Diagnostic::new(said, None, Severity::Warning, why)
+        let why = format!("the plugin `{id}` is enabled, but nothing of your home folder is used");
+        Diagnostic::new(settings_file, None, Severity::Warning, why)
     };
-    units_with_diagnostics(switched, told)
+    units_with_diagnostics(enabled, diagnose)
 }
 
 /// A unit for each enabled plugin, with nothing but its diagnostic.
 fn units_with_diagnostics(
-    switched: &EnabledPlugins,
-    told: impl Fn(&str, &Path) -> Diagnostic,
+    enabled: &EnabledPlugins,
+    diagnose: impl Fn(&str, &Path) -> Diagnostic,
 ) -> Vec<ClaudeUnit> {
-    let on = switched.iter().filter(|(_, (on, _))| *on);
-    let part = |(id, (_, said)): (&String, &(bool, PathBuf))| ClaudeUnit {
-        told: vec![told(id, said)],
-        ..ClaudeUnit::new(said, Origin::Project)
+    let wanted = enabled.iter().filter(|(_, (is_on, _))| *is_on);
+    let unit = |(id, (_, settings_file)): (&String, &(bool, PathBuf))| ClaudeUnit {
+        diagnostics: vec![diagnose(id, settings_file)],
+        ..ClaudeUnit::new(settings_file, Origin::Project)
     };
-    on.map(part).collect()
+    wanted.map(unit).collect()
 }
 
 /// The error because of which nothing starts.
-fn broken(told: &Diagnostic, way_out: &str) -> SettingsError {
-    let hint = format!("a gate may be in it, so nothing runs: {way_out}");
-    SettingsError::without_file(told.to_string()).with_hint(hint)
+fn broken(diagnostic: &Diagnostic, hint: &str) -> SettingsError {
+    let hint = format!("a gate may be in it, so nothing runs: {hint}");
+    SettingsError::without_file(diagnostic.to_string()).with_hint(hint)
 }
 
 /// The installed plugins and their folders, as far as they are known. Without the list file, there are none.
@@ -354,7 +348,7 @@ fn list_of_installed(
 ) -> Result<InstalledPlugins, SettingsError> {
     let folder = path.parent().unwrap_or(path);
     if folder.is_symlink() && !folder.exists() {
-        let cause = io::Error::other("it is a link that leads nowhere");
+        let cause = io::Error::other("it is a broken link");
         return Err(SettingsError::without_file(format!("{} cannot be read", folder.display()))
             .with_source(cause));
     }
@@ -385,9 +379,9 @@ fn roots(node: Node<'_>, workspace: &Workspace) -> Vec<Option<PathBuf>> {
     };
     let mut found: Vec<_> =
         entries.into_iter().map(|entry| (scope_of_entry(entry, workspace), root(entry))).collect();
-    found.sort_by_key(|(holds, _)| *holds);
-    if found.first().is_some_and(|(holds, _)| *holds != InstallScope::Elsewhere) {
-        found.retain(|(holds, _)| *holds != InstallScope::Elsewhere);
+    found.sort_by_key(|(scope, _)| *scope);
+    if found.first().is_some_and(|(scope, _)| *scope != InstallScope::Elsewhere) {
+        found.retain(|(scope, _)| *scope != InstallScope::Elsewhere);
     }
     let mut roots: Vec<Option<PathBuf>> = vec![];
     for (_, root) in found {
@@ -413,24 +407,26 @@ fn scope_of_entry(entry: Node<'_>, workspace: &Workspace) -> InstallScope {
 
 /// The person's plugins that a trusted project enables. They have only the rights of the project.
 pub(crate) fn load_project_enabled(
-    switched: &EnabledPlugins,
+    enabled: &EnabledPlugins,
     home: &HomeFolder<'_>,
 ) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let folder = match home_folder(home, ".claude") {
         Ok(Some(folder)) => folder,
         Ok(None) => {
-            return Ok(units_with_diagnostics(switched, |id, said| missing(said, &shown(id))));
+            return Ok(units_with_diagnostics(enabled, |id, settings_file| {
+                missing(settings_file, &shown(id))
+            }));
         }
         // Nothing starts; the reason was already reported.
         Err(_) => return Ok(vec![]),
     };
-    let mut switched = switched.clone();
+    let mut enabled = enabled.clone();
     // The person's own setting for a plugin wins, whether on or off.
     for name in SETTINGS {
         let Some(document) = Document::load(&folder.join(name))? else { continue };
         for (id, _) in read_enabled_plugins(&document.root().object()?)? {
-            switched.remove(&id);
+            enabled.remove(&id);
         }
     }
-    Ok(installed(&folder, &switched, Origin::Project, home))
+    Ok(installed(&folder, &enabled, Origin::Project, home))
 }

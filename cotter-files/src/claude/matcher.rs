@@ -28,7 +28,7 @@ impl Matcher {
             let names = text.split(['|', ',']).map(str::trim).filter(|name| !name.is_empty());
             let names: Vec<_> = names.map(str::to_owned).collect();
             return match names.is_empty() {
-                true => Err("there is no name in it".into()),
+                true => Err("it contains no name".into()),
                 false => Ok(Matcher::Names(names)),
             };
         }
@@ -36,12 +36,12 @@ impl Matcher {
             return Err(format!("it has more than {MAX_CHARS} characters"));
         }
         let pattern = RegexBuilder::new(text).size_limit(1 << 18).build();
-        let words = |cause: regex::Error| {
-            let words = cause.to_string();
-            let last = words.lines().last().unwrap_or_default();
+        let last_line = |cause: regex::Error| {
+            let message = cause.to_string();
+            let last = message.lines().last().unwrap_or_default();
             last.trim().trim_start_matches("error: ").to_owned()
         };
-        Ok(Matcher::Pattern(Box::new(pattern.map_err(words)?)))
+        Ok(Matcher::Pattern(Box::new(pattern.map_err(last_line)?)))
     }
 
     /// The text of the matcher, as a file may have it.

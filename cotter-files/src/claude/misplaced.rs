@@ -12,15 +12,15 @@ pub fn check(document: &Document) -> Result<(), SettingsError> {
         explain_misplaced_key(key).map_or(Ok(()), |why| Err(node.error(why)))?;
     }
     let Some(hooks) = root.get("hooks") else { return Ok(()) };
-    let mut seen = 0;
+    let mut handler_count = 0;
     for (key, groups) in hooks.object()?.members() {
         match events::name_in_any_case(key) {
-            Some(name) if name == key => count(name, groups, &mut seen)?,
+            Some(name) if name == key => count(name, groups, &mut handler_count)?,
             Some(name) => {
-                return Err(groups.error(format!("there is no such event: it is spelled `{name}`")));
+                return Err(groups.error(format!("unknown event: it is spelled `{name}`")));
             }
             None if key.eq_ignore_ascii_case("hooks") => {
-                return Err(groups.error("`hooks` stands within `hooks`: events stand there"));
+                return Err(groups.error("`hooks` is inside `hooks`, where only events are read"));
             }
             None => {}
         }
@@ -32,20 +32,20 @@ pub fn check(document: &Document) -> Result<(), SettingsError> {
 /// other key.
 pub(crate) fn explain_misplaced_key(key: &str) -> Option<String> {
     if key.eq_ignore_ascii_case("hooks") {
-        return Some("nobody reads this key: it is spelled `hooks`".into());
+        return Some("unknown key: it is spelled `hooks`".into());
     }
     let event = events::name_in_any_case(key)?;
-    Some(format!("the event `{event}` stands outside `hooks`, where nobody reads it"))
+    Some(format!("the event `{event}` is outside `hooks`, where it is not read"))
 }
 
 /// Counts the handlers of an event. A gate beyond the maximum is an error.
-fn count(event: &str, groups: Node<'_>, seen: &mut usize) -> Result<(), SettingsError> {
+fn count(event: &str, groups: Node<'_>, handler_count: &mut usize) -> Result<(), SettingsError> {
     let is_gate = events::find_event(event).is_ok_and(|event| event.is_gate());
     let groups = groups.list().into_iter().flatten();
     for group in groups.filter_map(|group| group.object().ok()) {
-        *seen += handlers(&group);
-        if is_gate && *seen > MOST_HOOKS {
-            let why = format!("a file has at most {MOST_HOOKS} hooks: a gate beyond them is lost");
+        *handler_count += handlers(&group);
+        if is_gate && *handler_count > MOST_HOOKS {
+            let why = format!("a file has at most {MOST_HOOKS} hooks: this gate would be lost");
             return Err(group.node().error(why));
         }
     }

@@ -19,7 +19,7 @@ use cotter::{
 /// The output of a hook, interpreted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct HookOutput {
-    /// The event is refused; at `Stop`, the model continues; after a tool, the model is told.
+    /// The event is refused; at `Stop`, the model continues; after a tool, the model gets the reason.
     pub(crate) block: Option<String>,
     /// A person must agree first.
     pub(crate) ask: Option<String>,
@@ -41,76 +41,79 @@ pub(crate) struct HookOutput {
 pub(crate) fn interpret_output(
     event: ClaudeEvent,
     name: &str,
-    ran: &ProcessOutput,
+    process: &ProcessOutput,
 ) -> Result<HookOutput, String> {
-    let heard = interpret_exit(event, name, ran);
-    // An incomplete refusal refuses. Plain text is no incomplete refusal at an event that passes plain text
-    // to the model.
-    let is_plain = || match is_object(&ran.stdout) {
-        true => read_object(ran.stdout.trim_ascii()).is_err(),
+    let result = interpret_exit(event, name, process);
+    // An incomplete refusal refuses. At an event that passes plain text to the model, plain text is not an
+    // incomplete refusal.
+    let is_plain = || match is_object(&process.stdout) {
+        true => read_object(process.stdout.trim_ascii()).is_err(),
         false => !event.row().passes_plain_text,
     };
-    let lacks = |said: &HookOutput| said.block.is_none() && (said.allow || is_plain());
-    let doubtful = heard.as_ref().map_or(true, lacks);
-    let is_silent = heard.as_ref().is_ok_and(|said| *said == HookOutput::default());
-    let misplaced =
-        || read_object(ran.stdout.trim_ascii()).is_ok_and(|object| has_refusal(&object.into()));
-    let refused = doubtful && text_has_refusal(&String::from_utf8_lossy(&ran.stdout));
-    match event.is_gate() && (refused || is_silent && misplaced()) {
+    let needs_check = |output: &HookOutput| output.block.is_none() && (output.allow || is_plain());
+    let is_doubtful = result.as_ref().map_or(true, needs_check);
+    let is_silent = result.as_ref().is_ok_and(|output| *output == HookOutput::default());
+    let has_misplaced_refusal =
+        || read_object(process.stdout.trim_ascii()).is_ok_and(|object| has_refusal(&object.into()));
+    let has_refusal_text =
+        is_doubtful && text_has_refusal(&String::from_utf8_lossy(&process.stdout));
+    match event.is_gate() && (has_refusal_text || is_silent && has_misplaced_refusal()) {
         true => Ok(HookOutput {
-            block: Some("what it said refuses, though it cannot be taken as a whole".into()),
+            block: Some(
+                "its output contains a refusal, although it is not valid as a whole".into(),
+            ),
             ..HookOutput::default()
         }),
-        false => heard,
+        false => result,
     }
 }
 
 fn interpret_exit(
     event: ClaudeEvent,
     name: &str,
-    ran: &ProcessOutput,
+    process: &ProcessOutput,
 ) -> Result<HookOutput, String> {
     let row = event.row();
-    if ran.stdout.len() > MAX_OUTPUT {
-        return Err(format!("it said more than {MAX_OUTPUT} bytes"));
+    if process.stdout.len() > MAX_OUTPUT {
+        return Err(format!("its output is longer than {MAX_OUTPUT} bytes"));
     }
-    let code = match ran.exit {
+    let code = match process.exit {
         ProcessExit::Code(code) => code,
         ProcessExit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
     };
-    let object = match is_object(&ran.stdout) {
-        true => Some(read_object(ran.stdout.trim_ascii())),
+    let object = match is_object(&process.stdout) {
+        true => Some(read_object(process.stdout.trim_ascii())),
         false => None,
     };
-    let remarked = String::from_utf8_lossy(&ran.stderr);
-    let remarked = remarked.trim();
+    let stderr = String::from_utf8_lossy(&process.stderr);
+    let stderr = stderr.trim();
     let is_known = matches!(object, Some(Ok(_)));
     let read = match &object {
         Some(Ok(object)) => read(event, object),
         Some(Err(cause)) if code == 0 && !row.passes_plain_text => {
-            Err(format!("what it said begins with `{{` and is not JSON: {cause}"))
+            Err(format!("its output begins with `{{` and is not JSON: {cause}"))
         }
         _ => Ok(HookOutput::default()),
     };
     match code {
         0 => {
-            let mut said = read?;
+            let mut output = read?;
             if !is_known && row.passes_plain_text {
-                said.context =
-                    clip_text(&String::from_utf8_lossy(&ran.stdout)).into_iter().collect();
+                output.context =
+                    clip_text(&String::from_utf8_lossy(&process.stdout)).into_iter().collect();
             }
-            Ok(said)
+            Ok(output)
         }
         2 => {
-            let why = match remarked {
+            let why = match stderr {
                 "" => format!("hook {name} exited with code 2"),
-                words => clip(words),
+                message => clip(message),
             };
             Ok(apply_exit_two(row.exit_two, read.unwrap_or_default(), why))
         }
         // The object alone decides, but a hook that fails cannot allow anything.
-        _ if is_known => read.map(|said| HookOutput { allow: false, ..said }),
-        _ => Err(exit_error(code, &ran.stderr)),
+        _ if is_known => read.map(|output| HookOutput { allow: false, ..output }),
+        _ => Err(exit_error(code, &process.stderr)),
     }
 }
 
@@ -118,20 +121,20 @@ fn is_object(stdout: &[u8]) -> bool {
     stdout.trim_ascii_start().first() == Some(&b'{')
 }
 
-fn apply_exit_two(two: ExitTwo, said: HookOutput, why: String) -> HookOutput {
-    match two {
-        ExitTwo::Blocks | ExitTwo::TellsModel => HookOutput {
-            block: said.block.or(Some(why)),
+fn apply_exit_two(effect: ExitTwo, output: HookOutput, why: String) -> HookOutput {
+    match effect {
+        ExitTwo::Blocks | ExitTwo::NotifiesModel => HookOutput {
+            block: output.block.or(Some(why)),
             ask: None,
             allow: false,
             input: None,
-            ..said
+            ..output
         },
-        ExitTwo::TellsPerson => {
-            let tells = said.person_notes.into_iter().chain([why]).collect();
-            HookOutput { person_notes: tells, ..said }
+        ExitTwo::NotifiesPerson => {
+            let person_notes = output.person_notes.into_iter().chain([why]).collect();
+            HookOutput { person_notes, ..output }
         }
-        ExitTwo::Nothing => said,
+        ExitTwo::Nothing => output,
     }
 }
 
@@ -140,7 +143,7 @@ fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, S
     let empty = Map::new();
     let own = object.get("hookSpecificOutput").and_then(Value::as_object).unwrap_or(&empty);
     let answer = OutputObject { object, own, event };
-    let mut said = HookOutput::default();
+    let mut output = HookOutput::default();
     let has_context = !matches!(
         event,
         ClaudeEvent::PermissionRequest
@@ -151,9 +154,9 @@ fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, S
             | ClaudeEvent::StopFailure
     );
     if has_context {
-        said.context = answer.text("additionalContext").into_iter().collect();
+        output.context = answer.text("additionalContext").into_iter().collect();
     }
-    let is_heard = !matches!(
+    let has_common_fields = !matches!(
         event,
         ClaudeEvent::Notification
             | ClaudeEvent::PreCompact
@@ -161,32 +164,32 @@ fn read(event: ClaudeEvent, object: &Map<String, Value>) -> Result<HookOutput, S
             | ClaudeEvent::SessionEnd
             | ClaudeEvent::StopFailure
     );
-    if is_heard {
-        said.person_notes =
+    if has_common_fields {
+        output.person_notes =
             object.get("systemMessage").and_then(text_of_value).into_iter().collect();
-        said.end_reason = is_no(object.get("continue")).then(String::new);
+        output.end_reason = is_no(object.get("continue")).then(String::new);
     }
     match event {
-        ClaudeEvent::PreToolUse => answer.read_tool_decision(&mut said)?,
-        ClaudeEvent::PermissionRequest => answer.permission(&mut said)?,
+        ClaudeEvent::PreToolUse => answer.read_tool_decision(&mut output)?,
+        ClaudeEvent::PermissionRequest => answer.permission(&mut output)?,
         ClaudeEvent::UserPromptSubmit
         | ClaudeEvent::PreCompact
         | ClaudeEvent::Stop
         | ClaudeEvent::SubagentStop => {
-            answer.decision(&mut said)?;
+            answer.decision(&mut output)?;
         }
         ClaudeEvent::PostToolUse | ClaudeEvent::PostToolUseFailure => {
-            answer.decision(&mut said)?;
-            let output = answer.get("updatedToolOutput").or(answer.get("updatedMCPToolOutput"));
-            said.output = output.filter(|_| event == ClaudeEvent::PostToolUse).cloned();
+            answer.decision(&mut output)?;
+            let updated = answer.get("updatedToolOutput").or(answer.get("updatedMCPToolOutput"));
+            output.output = updated.filter(|_| event == ClaudeEvent::PostToolUse).cloned();
         }
         _ => {}
     }
-    if said.end_reason.is_some() {
+    if output.end_reason.is_some() {
         let why = object.get("stopReason").and_then(text_of_value).or(answer.text("reason"));
-        answer.end(&mut said, why.unwrap_or_else(|| "it ends the run".into()));
+        answer.end(&mut output, why.unwrap_or_else(|| "it ends the run".into()));
     }
-    Ok(said)
+    Ok(output)
 }
 
 /// The output object, and the part of it that is specific to the event.
@@ -221,7 +224,7 @@ impl OutputObject<'_> {
         self.own.get("hookEventName").and_then(Value::as_str) == Some(self.event.name())
     }
 
-    fn read_tool_decision(&self, said: &mut HookOutput) -> Result<(), String> {
+    fn read_tool_decision(&self, output: &mut HookOutput) -> Result<(), String> {
         let own = parse_decision_word(self.own.get("permissionDecision"));
         let misplaced = [self.object.get("permissionDecision"), self.own.get("decision")];
         let misplaced =
@@ -234,92 +237,93 @@ impl OutputObject<'_> {
         // The legacy form.
         let approves = self.object.get("decision").is_some_and(|word| word == "approve");
         match strictest {
-            DecisionWord::Deny => said.block = Some(reason.unwrap_or_else(|| NO_REASON.into())),
+            DecisionWord::Deny => output.block = Some(reason.unwrap_or_else(|| NO_REASON.into())),
             DecisionWord::Defer => {
-                let why = "it puts the call off, which is a person's to decide here";
-                said.ask = Some(reason.unwrap_or_else(|| why.into()));
+                let why = "it defers the call, so a person has to decide";
+                output.ask = Some(reason.unwrap_or_else(|| why.into()));
             }
             DecisionWord::Ask => {
-                said.ask = Some(reason.unwrap_or_else(|| "it wants a person asked".into()))
+                output.ask =
+                    Some(reason.unwrap_or_else(|| "it asks for a person's approval".into()))
             }
-            DecisionWord::Unknown => return Err("its decision is none that is known".into()),
-            DecisionWord::Allow => said.allow = allows || approves,
+            DecisionWord::Unknown => return Err("its decision is unknown".into()),
+            DecisionWord::Allow => output.allow = allows || approves,
             DecisionWord::Nothing => {}
         }
         match self.get("updatedInput") {
-            Some(Value::Object(input)) => said.input = Some(input.clone()),
+            Some(Value::Object(input)) => output.input = Some(input.clone()),
             // The hook meant another call than the one that would run.
-            Some(_) if said.block.is_none() => {
-                said.block = Some("its `updatedInput` is no object".into());
+            Some(_) if output.block.is_none() => {
+                output.block = Some("its `updatedInput` is not an object".into());
             }
             _ => {}
         }
-        said.allow &= said.block.is_none();
+        output.allow &= output.block.is_none();
         Ok(())
     }
 
-    fn permission(&self, said: &mut HookOutput) -> Result<(), String> {
+    fn permission(&self, output: &mut HookOutput) -> Result<(), String> {
         let decision = self.get("decision");
         let part = |key: &str| decision.and_then(|decision| decision.get(key));
         match parse_decision_word(decision) {
             DecisionWord::Deny => {
                 let reason = part("message").and_then(text_of_value).or(self.text("reason"));
-                said.block = Some(reason.unwrap_or_else(|| "it answered no".into()));
+                output.block = Some(reason.unwrap_or_else(|| "it answered no".into()));
                 if is_yes(part("interrupt")) {
-                    said.end_reason.get_or_insert_default();
+                    output.end_reason.get_or_insert_default();
                 }
             }
             DecisionWord::Allow if part("updatedInput").is_some_and(|input| !input.is_null()) => {
-                let why = "it would change the call it allows, which is not honoured: the person is asked";
-                said.person_notes.push(why.into());
+                let why = "its `updatedInput` is not honoured here: the person is asked";
+                output.person_notes.push(why.into());
             }
             DecisionWord::Allow => {
                 let behavior = part("behavior").and_then(Value::as_str);
-                said.allow = behavior == Some("allow") && self.names_this_event();
+                output.allow = behavior == Some("allow") && self.names_this_event();
                 if is_yes(part("updatedPermissions")) {
-                    said.person_notes.push("the rules it gives are not taken over".into());
+                    output.person_notes.push("its `updatedPermissions` are not honoured".into());
                 }
             }
-            DecisionWord::Unknown => return Err("its decision is none that is known".into()),
+            DecisionWord::Unknown => return Err("its decision is unknown".into()),
             DecisionWord::Ask | DecisionWord::Defer | DecisionWord::Nothing => {}
         }
         Ok(())
     }
 
-    fn decision(&self, said: &mut HookOutput) -> Result<(), String> {
+    fn decision(&self, output: &mut HookOutput) -> Result<(), String> {
         match parse_decision_word(self.get("decision"))
             .max(parse_decision_word(self.object.get("decision")))
         {
             DecisionWord::Deny => {
-                said.block = Some(self.text("reason").unwrap_or_else(|| NO_REASON.into()));
+                output.block = Some(self.text("reason").unwrap_or_else(|| NO_REASON.into()));
             }
-            DecisionWord::Unknown => return Err("its decision is none that is known".into()),
+            DecisionWord::Unknown => return Err("its decision is unknown".into()),
             _ => {}
         }
         let stops = matches!(self.event, ClaudeEvent::Stop | ClaudeEvent::SubagentStop);
-        if stops && said.block.is_none() && !said.context.is_empty() {
+        if stops && output.block.is_none() && !output.context.is_empty() {
             // The added context keeps the conversation going.
-            said.block = Some(std::mem::take(&mut said.context).join("\n"));
+            output.block = Some(std::mem::take(&mut output.context).join("\n"));
         }
         Ok(())
     }
 
     /// Ends the run, which overrides the rest of the output.
-    fn end(&self, said: &mut HookOutput, why: String) {
-        said.allow = false;
+    fn end(&self, output: &mut HookOutput, why: String) {
+        output.allow = false;
         match self.event {
             ClaudeEvent::Stop | ClaudeEvent::SubagentStop => {
-                (said.block, said.context) = (None, vec![])
+                (output.block, output.context) = (None, vec![])
             }
             ClaudeEvent::PreToolUse
             | ClaudeEvent::PermissionRequest
             | ClaudeEvent::UserPromptSubmit => {
-                said.block.get_or_insert_with(|| why.clone());
+                output.block.get_or_insert_with(|| why.clone());
             }
             _ => {}
         }
-        said.person_notes.push(why.clone());
-        said.end_reason = Some(why);
+        output.person_notes.push(why.clone());
+        output.end_reason = Some(why);
     }
 }
 
@@ -370,25 +374,25 @@ fn clip(text: &str) -> String {
 
 /// True if any part of an object refuses, in any spelling of its keys.
 fn has_refusal(value: &Value) -> bool {
-    let is_one = |(key, value): (&String, &Value)| {
+    let is_refusal = |(key, value): (&String, &Value)| {
         let key: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
         match (key.to_ascii_lowercase().as_str(), value) {
-            ("permissiondecision" | "decision" | "behavior", Value::String(said)) => {
-                REFUSALS.contains(&said.to_ascii_lowercase().as_str())
+            ("permissiondecision" | "decision" | "behavior", Value::String(word)) => {
+                REFUSALS.contains(&word.to_ascii_lowercase().as_str())
             }
-            ("continue", said) => is_no(Some(said)),
-            ("block" | "blocked" | "deny" | "denied", said) => is_yes(Some(said)),
+            ("continue", word) => is_no(Some(word)),
+            ("block" | "blocked" | "deny" | "denied", word) => is_yes(Some(word)),
             (_, value) => has_refusal(value),
         }
     };
     match value {
-        Value::Object(members) => members.iter().any(is_one),
+        Value::Object(members) => members.iter().any(is_refusal),
         Value::Array(items) => items.iter().any(has_refusal),
         _ => false,
     }
 }
 
-/// True if a text that is no valid object contains a refusal such as `"decision": "block"`, in single or
+/// True if a text that is not a valid object contains a refusal such as `"decision": "block"`, in single or
 /// double quotes.
 fn text_has_refusal(text: &str) -> bool {
     let value_of = |key: &str| {

@@ -26,9 +26,9 @@ impl PinnedFolder {
         match Snapshot::take(&self.folder) {
             Ok(now) if now.hash() == self.hash => Ok(()),
             Ok(_) => Err(format!(
-                "{shown} is not as it was trusted: `cotter trust` shows the difference"
+                "{shown} changed since it was trusted: `cotter trust` shows the difference"
             )),
-            Err(why) => Err(format!("{shown} cannot be held against what was trusted: {why}")),
+            Err(why) => Err(format!("{shown} cannot be compared with what was trusted: {why}")),
         }
     }
 
@@ -38,22 +38,22 @@ impl PinnedFolder {
         let Some(name) = self.folder.file_name() else { return Ok(()) };
         let nearer = cwd.join(name);
         let is_this = || nearer.canonicalize().ok() == self.folder.canonicalize().ok();
-        let named = format!("{}/", name.to_string_lossy());
-        let names = |word: &OsString| has_relative_path(&word.to_string_lossy(), &named);
-        if nearer.symlink_metadata().is_err() || is_this() || !words.iter().any(names) {
+        let prefix = format!("{}/", name.to_string_lossy());
+        let has_path = |word: &OsString| has_relative_path(&word.to_string_lossy(), &prefix);
+        if nearer.symlink_metadata().is_err() || is_this() || !words.iter().any(has_path) {
             return Ok(());
         }
         let [shown, nearer] = [&self.folder, &nearer].map(|path| path.to_string_lossy());
         let [shown, nearer] = [&shown, &nearer].map(|path| text::show_line(path));
-        Err(format!("it would run what is in {nearer}, and not in {shown}, which was trusted"))
+        Err(format!("it would run code in {nearer}, not in {shown}, which is trusted"))
     }
 }
 
-/// True if a word contains a path that begins with `named`, relative to the working folder.
+/// True if a word contains a path that begins with `prefix`, relative to the working folder.
 #[cfg(unix)]
-fn has_relative_path(word: &str, named: &str) -> bool {
+fn has_relative_path(word: &str, prefix: &str) -> bool {
     word.contains("PWD")
-        || word.match_indices(named).any(|(at, _)| match word[..at].strip_suffix("./") {
+        || word.match_indices(prefix).any(|(at, _)| match word[..at].strip_suffix("./") {
             Some(before) => !before.ends_with(['.', '/', '}']),
             None => !word[..at].ends_with('/'),
         })
@@ -62,7 +62,7 @@ fn has_relative_path(word: &str, named: &str) -> bool {
 /// There is no trust on this system, so no folder is pinned.
 #[cfg(not(unix))]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pinned {}
+pub enum PinnedFolder {}
 
 #[cfg(not(unix))]
 impl PinnedFolder {
@@ -72,7 +72,7 @@ impl PinnedFolder {
     }
 
     /// Never called.
-    pub(crate) fn check_way(&self, _: &[OsString], _: &Path) -> Result<(), String> {
+    pub(crate) fn check_relative_path(&self, _: &[OsString], _: &Path) -> Result<(), String> {
         match *self {}
     }
 }

@@ -1,4 +1,4 @@
-//! Plugins: folders that bring skills, agents, commands, hooks and servers together, under one name.
+//! Plugins: folders with skills, agents, commands, hooks and servers, under one name.
 //!
 //! ```text
 //! .claude-plugin/plugin.json   the manifest; .plugin/plugin.json and plugin.json also count; optional
@@ -28,7 +28,7 @@ use serde_json::Value;
 use smol_str::{SmolStr, format_smolstr};
 
 use crate::{
-    claude,
+    claude::{self, agent_plugin},
     command_hook::entry::{CommandHook, CommandLine},
     document::{Document, Node, location::SettingsError},
 };
@@ -45,14 +45,14 @@ use cotter::{host::check_name, invoke::named_item::NameKind, text};
 
 /// The possible paths of a manifest. All existing ones are read: a gate may be in any of them.
 const MANIFESTS: [&str; 3] =
-    [".claude-plugin/plugin.json", ".plugin/plugin.json", crate::claude::agent_plugin::MANIFEST];
+    [".claude-plugin/plugin.json", ".plugin/plugin.json", agent_plugin::MANIFEST];
 const HOOKS: &str = "hooks/hooks.json";
 const SERVERS: &str = ".mcp.json";
 
 /// The placeholders for the folder of a plugin.
 const ROOTS: [&str; 2] = ["${CLAUDE_PLUGIN_ROOT}", "${PLUGIN_ROOT}"];
 
-/// Parts of a plugin that other programs read and we do not.
+/// Parts of a plugin that other programs read and Cotter does not.
 const FOREIGN_PARTS: [&str; 10] = [
     ".codex-plugin",
     ".cursor-plugin",
@@ -147,7 +147,7 @@ impl PluginFileKind {
 struct PluginManifest {
     name: Option<String>,
     /// The version of Agent Plugins that the manifest follows.
-    version: Option<crate::claude::agent_plugin::Version>,
+    version: Option<agent_plugin::Version>,
 }
 
 /// Reads files of a plugin, by their path from its root. `None` if there is no such file.
@@ -161,24 +161,24 @@ impl Plugin {
         let real = fs::canonicalize(root);
         let real = real.map_err(|cause| rejected(format!("it cannot be read: {cause}")))?;
         if !real.is_dir() {
-            return Err(rejected("it is no folder".into()));
+            return Err(rejected("it is not a folder".into()));
         }
         let mut plugin = Plugin::read(&real, &|path| read(&real, path))?;
         if plugin.is_empty(&real) {
             return Ok(None);
         }
         let others = FOREIGN_PARTS.iter().map(|name| (*name).to_owned());
-        for name in others.chain(crate::claude::agent_plugin::foreign_folders(&real)) {
+        for name in others.chain(agent_plugin::foreign_folders(&real)) {
             if real.join(&name).symlink_metadata().is_ok() {
                 let why = "it is not honoured".into();
-                plugin.say(Path::new(&name), None, Severity::Warning, why);
+                plugin.report(Path::new(&name), None, Severity::Warning, why);
             }
         }
         Ok(Some(plugin))
     }
 
-    /// Reads a plugin through `reads`, for example from a snapshot or a copy.
-    pub fn read(root: &Path, reads: PluginFileSource<'_>) -> Result<Self, Diagnostic> {
+    /// Reads a plugin through `read_file`, for example from a snapshot or a copy.
+    pub fn read(root: &Path, read_file: PluginFileSource<'_>) -> Result<Self, Diagnostic> {
         let folder = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut plugin = Plugin {
             name: SmolStr::default(),
@@ -193,38 +193,36 @@ impl Plugin {
         };
         let (mut name, mut version, mut manifests) = (None, None, 0);
         for path in MANIFESTS.map(Path::new) {
-            let Some(bytes) = reads(path) else { continue };
-            let said = plugin.manifest(path, bytes, reads)?;
-            (name, version, manifests) = (name.or(said.name), said.version, manifests + 1);
+            let Some(bytes) = read_file(path) else { continue };
+            let manifest = plugin.manifest(path, bytes, read_file)?;
+            (name, version, manifests) = (name.or(manifest.name), manifest.version, manifests + 1);
         }
         plugin.set_name(name.unwrap_or(folder))?;
-        plugin.file(PluginFileKind::Hooks, Path::new(HOOKS), reads);
-        plugin.file(PluginFileKind::Servers, Path::new(SERVERS), reads);
+        plugin.file(PluginFileKind::Hooks, Path::new(HOOKS), read_file);
+        plugin.file(PluginFileKind::Servers, Path::new(SERVERS), read_file);
         match version {
-            Some(crate::claude::agent_plugin::Version::Known) => plugin.portable_servers(reads),
-            // The meaning of its parts is unknown, but hooks are no part of any version.
-            Some(crate::claude::agent_plugin::Version::Unknown) if manifests == 1 => {
-                plugin.drop_unknown_parts()
-            }
-            _ => plugin.report_unread_servers(reads),
+            Some(agent_plugin::Version::Known) => plugin.portable_servers(read_file),
+            // The meaning of its parts is unknown, but hooks are not part of any version.
+            Some(agent_plugin::Version::Unknown) if manifests == 1 => plugin.drop_unknown_parts(),
+            _ => plugin.report_unread_servers(read_file),
         }
         Ok(plugin)
     }
 
     /// All paths that parts of the plugin are read from, existing or not.
     pub fn source_paths(&self) -> Vec<PathBuf> {
-        let usual = MANIFESTS
-            .iter()
-            .chain(&[HOOKS, SERVERS, crate::claude::agent_plugin::SERVERS])
-            .map(Path::new);
-        let named = self.skills.iter().chain(&self.agents).chain(&self.commands);
-        let mut places: Vec<_> =
-            usual.chain(named.map(PathBuf::as_path)).map(|path| self.root.join(path)).collect();
-        let brought = self.hooks.iter().chain(&self.servers).map(|file| file.path.clone());
-        places.extend(brought);
-        places.sort();
-        places.dedup();
-        places
+        let default_paths =
+            MANIFESTS.iter().chain(&[HOOKS, SERVERS, agent_plugin::SERVERS]).map(Path::new);
+        let named_paths = self.skills.iter().chain(&self.agents).chain(&self.commands);
+        let mut paths: Vec<_> = default_paths
+            .chain(named_paths.map(PathBuf::as_path))
+            .map(|path| self.root.join(path))
+            .collect();
+        let files = self.hooks.iter().chain(&self.servers).map(|file| file.path.clone());
+        paths.extend(files);
+        paths.sort();
+        paths.dedup();
+        paths
     }
 
     /// The paths of its skills, agents or commands, from its root.
@@ -248,29 +246,30 @@ impl Plugin {
     /// Drops everything but the hooks of a plugin of an unknown version, and reports it.
     fn drop_unknown_parts(&mut self) {
         self.keep_only_hooks();
-        let why = "its skills, agents, commands and servers are left out".into();
-        self.say(Path::new(""), None, Severity::Rejected, why);
+        let why = "its skills, agents, commands and servers are skipped".into();
+        self.report(Path::new(""), None, Severity::Rejected, why);
     }
 
     fn is_empty(&self, root: &Path) -> bool {
         let folders = self.skills.iter().chain(&self.agents).chain(&self.commands);
-        let is_there = |path: &Path| root.join(path).exists();
-        let manifest = MANIFESTS.iter().any(|path| is_there(Path::new(path)));
-        let brings = !self.hooks.is_empty() || !self.servers.is_empty() || !self.broken.is_empty();
-        !manifest && !brings && !folders.into_iter().any(|path| is_there(path))
+        let exists = |path: &Path| root.join(path).exists();
+        let has_manifest = MANIFESTS.iter().any(|path| exists(Path::new(path)));
+        let has_files =
+            !self.hooks.is_empty() || !self.servers.is_empty() || !self.broken.is_empty();
+        !has_manifest && !has_files && !folders.into_iter().any(|path| exists(path))
     }
 
     /// Sets the name of the plugin, or the nearest valid one.
-    fn set_name(&mut self, named: String) -> Result<(), Diagnostic> {
-        let name = match check_name(NameKind::Command, &named) {
-            Ok(()) if !named.contains(':') => Some(named.clone()),
-            _ => nearest_name(NameKind::Skill, &named),
+    fn set_name(&mut self, written: String) -> Result<(), Diagnostic> {
+        let name = match check_name(NameKind::Command, &written) {
+            Ok(()) if !written.contains(':') => Some(written.clone()),
+            _ => nearest_name(NameKind::Skill, &written),
         };
-        let why = || format!("`{}` cannot be the name of a plugin", text::show_line(&named));
+        let why = || format!("`{}` cannot be the name of a plugin", text::show_line(&written));
         self.name = name.ok_or_else(|| self.rejected(Path::new(""), None, why()))?.into();
-        if self.name != named {
-            let why = format!("{}: it is called `{}`", why(), self.name);
-            self.say(Path::new(""), None, Severity::Repaired, why);
+        if self.name != written {
+            let why = format!("{}; the name `{}` is used instead", why(), self.name);
+            self.report(Path::new(""), None, Severity::Repaired, why);
         }
         Ok(())
     }
@@ -280,33 +279,37 @@ impl Plugin {
         &mut self,
         path: &Path,
         bytes: Result<Vec<u8>, String>,
-        reads: PluginFileSource<'_>,
+        read_file: PluginFileSource<'_>,
     ) -> Result<PluginManifest, Diagnostic> {
         let bytes = bytes.map_err(|why| self.rejected(path, None, why))?;
         let shown = self.root.join(path);
-        let of = |why: SettingsError| settings_diagnostic(&shown, &why);
-        let document = Document::parse_bytes(&shown.display().to_string(), &bytes).map_err(of)?;
-        let object = document.root().object().map_err(of)?;
-        let name =
-            object.get("name").map(|node| node.non_empty_string()).transpose().map_err(of)?;
+        let to_diagnostic = |why: SettingsError| settings_diagnostic(&shown, &why);
+        let document =
+            Document::parse_bytes(&shown.display().to_string(), &bytes).map_err(to_diagnostic)?;
+        let object = document.root().object().map_err(to_diagnostic)?;
+        let name = object
+            .get("name")
+            .map(|node| node.non_empty_string())
+            .transpose()
+            .map_err(to_diagnostic)?;
         let name = name.map(str::to_owned);
-        let version = match path == Path::new(crate::claude::agent_plugin::MANIFEST) {
+        let version = match path == Path::new(agent_plugin::MANIFEST) {
             true => self.read_portable_version(path, &object, name.as_deref()),
             false => None,
         };
         for (key, node) in object.members().filter(|(key, _)| !DESCRIPTIVE_KEYS.contains(key)) {
             let line = Some(node.location().line() as usize);
             match key {
-                _ if version == Some(crate::claude::agent_plugin::Version::Unknown)
-                    && key != "hooks" =>
-                {
+                _ if version == Some(agent_plugin::Version::Unknown) && key != "hooks" => {
                     continue;
                 }
                 "skills" => self.add_named_paths(path, node, |plugin| &mut plugin.skills),
                 "agents" => self.add_named_paths(path, node, |plugin| &mut plugin.agents),
                 "commands" => self.add_named_paths(path, node, |plugin| &mut plugin.commands),
-                "hooks" => self.add_named_files(PluginFileKind::Hooks, path, node, reads),
-                "mcpServers" => self.add_named_files(PluginFileKind::Servers, path, node, reads),
+                "hooks" => self.add_named_files(PluginFileKind::Hooks, path, node, read_file),
+                "mcpServers" => {
+                    self.add_named_files(PluginFileKind::Servers, path, node, read_file)
+                }
                 "extensions" if version.is_some() => self.report_foreign_parts(path, node),
                 _ => {
                     if let Some(why) = claude::explain_misplaced_key(key) {
@@ -315,13 +318,14 @@ impl Plugin {
                     }
                     let key = text::clip(&text::show_line(key), 60).into_owned();
                     let why = format!("`{key}` is not honoured");
-                    self.say(path, line, Severity::Warning, why);
+                    self.report(path, line, Severity::Warning, why);
                     continue;
                 }
             }
-            if version == Some(crate::claude::agent_plugin::Version::Known) && key != "extensions" {
-                let why = format!("`{key}` is no part of Agent Plugins; it is read as elsewhere");
-                self.say(path, line, Severity::Warning, why);
+            if version == Some(agent_plugin::Version::Known) && key != "extensions" {
+                let why =
+                    format!("`{key}` is not part of Agent Plugins; it is read as in other plugins");
+                self.report(path, line, Severity::Warning, why);
             }
         }
         Ok(PluginManifest { name, version })
@@ -340,7 +344,7 @@ impl Plugin {
                 Ok(inside) => list(self).push(inside),
                 Err(why) => {
                     let line = Some(node.location().line() as usize);
-                    self.say(path, line, Severity::Rejected, why);
+                    self.report(path, line, Severity::Rejected, why);
                 }
             }
         }
@@ -352,7 +356,7 @@ impl Plugin {
         of: PluginFileKind,
         path: &Path,
         node: Node<'_>,
-        reads: PluginFileSource<'_>,
+        read_file: PluginFileSource<'_>,
     ) {
         for node in each(node) {
             let line = Some(node.location().line() as usize);
@@ -369,10 +373,10 @@ impl Plugin {
                 continue;
             }
             match node.string().map_err(|why| why.message().to_owned()).and_then(path_in_plugin) {
-                Ok(inside) if reads(&inside).is_some() => self.file(of, &inside, reads),
+                Ok(inside) if read_file(&inside).is_some() => self.file(of, &inside, read_file),
                 Ok(inside) => {
                     let shown = text::show_line(&inside.to_string_lossy()).into_owned();
-                    self.fail(of, path, line, format!("there is no `{shown}`"));
+                    self.fail(of, path, line, format!("file `{shown}` not found"));
                 }
                 Err(why) => self.fail(of, path, line, why),
             }
@@ -380,18 +384,19 @@ impl Plugin {
     }
 
     /// Adds a JSON file, if it exists and was not added yet.
-    fn file(&mut self, of: PluginFileKind, inside: &Path, reads: PluginFileSource<'_>) {
+    fn file(&mut self, of: PluginFileKind, inside: &Path, read_file: PluginFileSource<'_>) {
         let path = self.root.join(inside);
-        let Some(read) = reads(inside) else { return };
-        let is_known = |told: &&Diagnostic| told.path == path;
-        if self.list(of).iter().any(|brought| brought.path == path)
-            || self.broken.iter().any(|told| is_known(&told))
+        let Some(read) = read_file(inside) else { return };
+        if self.list(of).iter().any(|file| file.path == path)
+            || self.broken.iter().any(|diagnostic| diagnostic.path == path)
         {
             return;
         }
         let text = read.and_then(|bytes| match bytes.len() > MOST_BYTES {
             true => Err(format!("it has more than {MOST_BYTES} bytes")),
-            false => String::from_utf8(bytes).map_err(|_| "a byte of it is not UTF-8".to_owned()),
+            false => {
+                String::from_utf8(bytes).map_err(|_| "a byte in the file is not UTF-8".to_owned())
+            }
         });
         match text {
             Err(why) => self.fail(of, inside, None, why),
@@ -421,8 +426,8 @@ impl Plugin {
                 self.add_file(PluginFileKind::Hooks, PluginFile { path, text: text.into() })
             }
             Ok((false, true)) => {
-                let why = "`hooks` is missing around its events: it is read with it".into();
-                self.say(inside, None, Severity::Repaired, why);
+                let why = "its events are not inside `hooks`: they are read as if they were".into();
+                self.report(inside, None, Severity::Repaired, why);
                 // The closing brace is on a line of its own, so that the line numbers of the entries stay.
                 self.add_file(
                     PluginFileKind::Hooks,
@@ -430,23 +435,23 @@ impl Plugin {
                 );
             }
             Ok((false, false)) => {
-                self.say(inside, None, Severity::Warning, "there is no `hooks` in it".into());
+                self.report(inside, None, Severity::Warning, "it has no key `hooks`".into());
             }
         }
     }
 
     /// Adds a file, unless one with the same text is there. A file of hooks in which a gate would be lost is
     /// broken.
-    pub(crate) fn add_file(&mut self, of: PluginFileKind, brought: PluginFile) {
+    pub(crate) fn add_file(&mut self, of: PluginFileKind, file: PluginFile) {
         if of == PluginFileKind::Hooks {
-            let document = Document::parse(&brought.path.display().to_string(), &brought.text);
+            let document = Document::parse(&file.path.display().to_string(), &file.text);
             if let Err(why) = document.and_then(|document| claude::check(&document)) {
-                return self.broken.push(settings_diagnostic(&brought.path, &why));
+                return self.broken.push(settings_diagnostic(&file.path, &why));
             }
         }
         let list = self.list(of);
-        if !list.iter().any(|known| known.text == brought.text) {
-            list.push(brought);
+        if !list.iter().any(|other| other.text == file.text) {
+            list.push(file);
         }
     }
 
@@ -466,22 +471,22 @@ impl Plugin {
         line: Option<usize>,
         why: String,
     ) {
-        let told = self.rejected(path, line, why);
+        let diagnostic = self.rejected(path, line, why);
         match of {
-            PluginFileKind::Hooks => self.broken.push(told),
-            PluginFileKind::Servers => self.diagnostics.push(told),
+            PluginFileKind::Hooks => self.broken.push(diagnostic),
+            PluginFileKind::Servers => self.diagnostics.push(diagnostic),
         }
     }
 
-    pub(crate) fn say(
+    pub(crate) fn report(
         &mut self,
         path: &Path,
         line: Option<usize>,
         severity: Severity,
-        what: String,
+        message: String,
     ) {
         let path = self.path(path);
-        self.diagnostics.push(Diagnostic::new(&path, line, severity, what));
+        self.diagnostics.push(Diagnostic::new(&path, line, severity, message));
     }
 
     fn rejected(&self, path: &Path, line: Option<usize>, why: String) -> Diagnostic {
@@ -499,19 +504,19 @@ impl Plugin {
         let links = loading.links(folder);
         let mut loaded = LoadedFolder::empty(loading);
         for path in &self.skills {
-            let (mut skills, mut told) = skills::load(&folder.join(path), &links);
+            let (mut skills, mut diagnostics) = skills::load(&folder.join(path), &links);
             loaded.skills.append(&mut skills);
-            loaded.diagnostics.append(&mut told);
+            loaded.diagnostics.append(&mut diagnostics);
         }
         for path in &self.commands {
-            let (mut commands, mut told) = commands::load(&folder.join(path), &links);
+            let (mut commands, mut diagnostics) = commands::load(&folder.join(path), &links);
             loaded.commands.append(&mut commands);
-            loaded.diagnostics.append(&mut told);
+            loaded.diagnostics.append(&mut diagnostics);
         }
         for path in &self.agents {
-            let (mut agents, mut told) = agents::load(&folder.join(path), &links);
+            let (mut agents, mut diagnostics) = agents::load(&folder.join(path), &links);
             loaded.agents.append(&mut agents);
-            loaded.diagnostics.append(&mut told);
+            loaded.diagnostics.append(&mut diagnostics);
         }
         self.rename(&mut loaded);
         loaded.keep_first();
@@ -520,33 +525,33 @@ impl Plugin {
 
     fn rename(&self, loaded: &mut LoadedFolder) {
         let own: Vec<_> = loaded.skills.iter().map(|skill| skill.name.clone()).collect();
-        let mut told = vec![];
-        let mut called = |kind: NameKind, name: &SmolStr, path: &Path| {
+        let mut warnings = vec![];
+        let mut new_name = |kind: NameKind, name: &SmolStr, path: &Path| {
             let published = format_smolstr!("{}:{name}", self.name);
             if check_name(kind, &published).is_ok() {
                 return published;
             }
             let ours = format_smolstr!("{}-{name}", self.name);
             let ours = if check_name(kind, &ours).is_ok() { ours } else { name.clone() };
-            let why = format!("it is called `{ours}` here, not `{published}`");
-            told.push(Diagnostic::new(path, None, Severity::Warning, why));
+            let why = format!("its name here is `{ours}`, not `{published}`");
+            warnings.push(Diagnostic::new(path, None, Severity::Warning, why));
             ours
         };
         for skill in loaded.skills.iter_mut().filter_map(Arc::get_mut) {
-            skill.name = called(NameKind::Skill, &skill.name, &skill.path);
+            skill.name = new_name(NameKind::Skill, &skill.name, &skill.path);
         }
         for command in loaded.commands.iter_mut().filter_map(Arc::get_mut) {
-            command.name = called(NameKind::Command, &command.name, &command.path);
+            command.name = new_name(NameKind::Command, &command.name, &command.path);
         }
         for agent in &mut loaded.agents {
-            agent.config.name = called(NameKind::Subagent, &agent.config.name, &agent.path);
+            agent.config.name = new_name(NameKind::Subagent, &agent.config.name, &agent.path);
             for skill in agent.config.skills.iter_mut().filter(|skill| own.contains(skill)) {
                 let ours = format_smolstr!("{}-{skill}", self.name);
                 *skill =
                     if check_name(NameKind::Skill, &ours).is_ok() { ours } else { skill.clone() };
             }
         }
-        loaded.diagnostics.append(&mut told);
+        loaded.diagnostics.append(&mut warnings);
     }
 
     /// The hooks of the plugin. `source` returns the properties that the hooks of a file share.
@@ -554,25 +559,30 @@ impl Plugin {
         &self,
         source: impl Fn(&Path) -> claude::ClaudeFile,
     ) -> (Vec<CommandHook>, Vec<Diagnostic>) {
-        let (mut hooks, mut told) = (vec![], vec![]);
+        let (mut hooks, mut diagnostics) = (vec![], vec![]);
         for PluginFile { path, text } in &self.hooks {
             let plugin = claude::PluginPaths { root: self.root.clone(), data: None };
             let source = source(path).with_plugin(plugin);
             match Document::parse(&path.display().to_string(), text) {
                 Ok(document) => {
-                    let (mut found, mut said) = claude::read(&document, &source);
+                    let (mut found, mut more) = claude::read(&document, &source);
                     found.iter_mut().for_each(|hook| unify_placeholders(&mut hook.command));
                     let found = claude::drop_repeats(&hooks, found);
                     hooks.extend(found);
-                    told.append(&mut said);
+                    diagnostics.append(&mut more);
                 }
                 Err(why) => {
                     let line = why.location().map(|location| location.line() as usize);
-                    told.push(Diagnostic::new(path, line, Severity::Rejected, why.message()));
+                    diagnostics.push(Diagnostic::new(
+                        path,
+                        line,
+                        Severity::Rejected,
+                        why.message(),
+                    ));
                 }
             }
         }
-        (hooks, told)
+        (hooks, diagnostics)
     }
 
     /// The entry of a server, with the placeholders of its folder replaced. The inserted path stays literal,
@@ -623,16 +633,16 @@ fn unify_placeholders(command: &mut CommandLine) {
 fn read(root: &Path, inside: &Path) -> Option<Result<Vec<u8>, String>> {
     let path = root.join(inside);
     let cannot = |cause: io::Error| format!("it cannot be read: {cause}");
-    let is_nothing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
-    let way = path.ancestors().take_while(|way| *way != root);
+    let is_missing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
+    let mut parents = path.ancestors().take_while(|parent| *parent != root);
     let found = match fs::canonicalize(&path) {
         Ok(found) => found,
         // A broken link may have had a target, and a file in place of a folder may have been a folder.
-        Err(cause) if is_nothing(&cause) && !way.into_iter().any(Path::is_symlink) => return None,
+        Err(cause) if is_missing(&cause) && !parents.any(Path::is_symlink) => return None,
         Err(cause) => return Some(Err(cannot(cause))),
     };
     if !found.starts_with(root) {
-        return Some(Err("it is a link that leads out of the plugin".into()));
+        return Some(Err("it is a link to a path outside the plugin".into()));
     }
     Some(walk::read(&found, MOST_BYTES + 1).map(|(bytes, _)| bytes).map_err(cannot))
 }
@@ -657,6 +667,6 @@ pub(crate) fn path_in_plugin(path: &str) -> Result<PathBuf, String> {
     let stays = parts.clone().all(|part| matches!(part, Component::Normal(_)));
     match stays && !inside.as_os_str().is_empty() {
         true => Ok(inside),
-        false => Err(format!("`{}` does not lead to something in the plugin", shown())),
+        false => Err(format!("`{}` is not a path inside the plugin", shown())),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A project's files are behind trust like its `.cotter`. Settings, skills, agents and commands are read from
 //! the trusted copy. Hooks run in place, and their folder is compared with that copy before each start. The
-//! files of the home folder are the person's own, and are used once the person said so.
+//! files of the home folder are the person's own, and are used once the person agreed.
 
 use std::{
     ffi::OsString,
@@ -60,10 +60,10 @@ impl HomeFolder<'_> {
 
     /// The folders `.claude` and `.agents` that belong to the person and have contents that are used.
     pub fn used_folders(&self) -> Vec<PathBuf> {
-        const BRINGS: [&str; 6] =
+        const USED_NAMES: [&str; 6] =
             ["settings.json", "settings.local.json", "skills", "agents", "commands", "plugins"];
         let folders = [".claude", ".agents"].into_iter().filter_map(|name| own_folder(self, name));
-        folders.filter(|folder| BRINGS.iter().any(|name| folder.join(name).exists())).collect()
+        folders.filter(|folder| USED_NAMES.iter().any(|name| folder.join(name).exists())).collect()
     }
 }
 
@@ -86,7 +86,7 @@ pub struct ClaudeUnit {
     /// Skills, commands and agents.
     pub extension_folders: Vec<ExtensionFolder>,
     /// Diagnostics about the parts that are not used, and why.
-    pub told: Vec<Diagnostic>,
+    pub diagnostics: Vec<Diagnostic>,
     /// The error because of which nothing may start: the file may have held a gate, and cannot be read.
     pub broken: Option<SettingsError>,
 }
@@ -157,20 +157,20 @@ pub fn load_project(
     home: &HomeFolder<'_>,
 ) -> Result<Vec<ClaudeUnit>, SettingsError> {
     let Some(trusted) = TrustedFolder::of(found) else { return Ok(vec![]) };
-    let mut parts = vec![];
+    let mut units = vec![];
     match found.kind() {
         SourceKind::Claude => {
             let mut enabled = EnabledPlugins::new();
             for name in SETTINGS {
                 let path = found.source.join(name);
                 let Some(document) = read_copy(&trusted.copy.join(name), &path)? else { continue };
-                let mut part = ClaudeUnit::new(&path, Origin::Project);
-                part.rewrite = trusted.rewrite;
+                let mut unit = ClaudeUnit::new(&path, Origin::Project);
+                unit.rewrite = trusted.rewrite;
                 let source = trusted.source(&path);
-                enabled.extend(read(&mut part, &document, &source, ClaudeScope::Project)?);
-                parts.push(part);
+                enabled.extend(read(&mut unit, &document, &source, ClaudeScope::Project)?);
+                units.push(unit);
             }
-            parts.extend(match use_home {
+            units.extend(match use_home {
                 true => load_project_enabled(&enabled, home)?,
                 false => report_unused_plugins(&enabled),
             });
@@ -181,42 +181,42 @@ pub fn load_project(
                     shown: &found.source.join("plugins").join(&name),
                     folder: &trusted.copy.join("plugins").join(&name),
                     origin: Origin::Project,
-                    empty_folder_policy: EmptyFolderPolicy::Told,
-                    hint: "trust it anew once it is mended, or run without what the project brings: \
-                              `--safe-mode`",
+                    empty_folder_policy: EmptyFolderPolicy::Warn,
+                    hint: "fix it and trust it again, or run without the project's extensions: \
+                           `--safe-mode`",
                 };
-                let mut part = plugin.read(|path| trusted.source(path));
-                part.rewrite = trusted.rewrite;
-                parts.push(part);
+                let mut unit = plugin.read(|path| trusted.source(path));
+                unit.rewrite = trusted.rewrite;
+                units.push(unit);
             }
         }
         SourceKind::Cotter | SourceKind::Servers => {}
     }
     // A change loosens nothing: rules and hooks stay as they were trusted, everything else is dropped.
     if !trusted.current {
-        for part in &mut parts {
-            part.extension_folders.clear();
-            part.servers = Servers::default();
+        for unit in &mut units {
+            unit.extension_folders.clear();
+            unit.servers = Servers::default();
         }
     }
-    Ok(parts)
+    Ok(units)
 }
 
-/// The units of the home folder, if the person said that it is used, and of the plugins that the person
+/// The units of the home folder, if the person enabled it, and of the plugins that the person
 /// named.
 pub fn load_person(
     plugins: &[SourcedText],
     use_home: bool,
     home: &HomeFolder<'_>,
 ) -> Result<Vec<ClaudeUnit>, SettingsError> {
-    let mut parts = vec![];
+    let mut units = vec![];
     for name in [".claude", ".agents"].into_iter().filter(|_| use_home) {
         match home_folder(home, name) {
             Ok(None) => {}
-            Ok(Some(folder)) if name == ".claude" => parts.extend(load_home_claude(&folder, home)?),
-            Ok(Some(folder)) => parts.extend(load_home_agents(&folder, home)?),
+            Ok(Some(folder)) if name == ".claude" => units.extend(load_home_claude(&folder, home)?),
+            Ok(Some(folder)) => units.extend(load_home_agents(&folder, home)?),
             Err((path, failure)) => {
-                parts.push(ClaudeUnit {
+                units.push(ClaudeUnit {
                     broken: Some(failure),
                     ..ClaudeUnit::new(&path, Origin::User)
                 });
@@ -224,9 +224,9 @@ pub fn load_person(
         }
     }
     for written in plugins {
-        parts.push(named_plugin(written, home)?);
+        units.push(named_plugin(written, home)?);
     }
-    Ok(parts)
+    Ok(units)
 }
 
 /// The units of the home folder's `.claude`.
@@ -234,9 +234,9 @@ fn load_home_claude(
     folder: &Path,
     home: &HomeFolder<'_>,
 ) -> Result<Vec<ClaudeUnit>, SettingsError> {
-    let mut part = ClaudeUnit::new(folder, Origin::User);
-    part.extension_folders.push(personal_folder(folder));
-    let mut parts = vec![part];
+    let mut unit = ClaudeUnit::new(folder, Origin::User);
+    unit.extension_folders.push(personal_folder(folder));
+    let mut units = vec![unit];
     let mut enabled = EnabledPlugins::new();
     for name in SETTINGS {
         let path = folder.join(name);
@@ -244,17 +244,17 @@ fn load_home_claude(
         if home.belongs_to_project(&path) {
             return Err(leads_into_project_error(&path));
         }
-        let mut part = ClaudeUnit::new(&path, Origin::User);
+        let mut unit = ClaudeUnit::new(&path, Origin::User);
         enabled.extend(read(
-            &mut part,
+            &mut unit,
             &document,
             &claude::ClaudeFile::new(&path),
             ClaudeScope::Own,
         )?);
-        parts.push(part);
+        units.push(unit);
     }
-    parts.extend(installed(folder, &enabled, Origin::User, home));
-    Ok(parts)
+    units.extend(installed(folder, &enabled, Origin::User, home));
+    Ok(units)
 }
 
 /// The units of the home folder's `.agents`.
@@ -262,21 +262,15 @@ fn load_home_agents(
     folder: &Path,
     home: &HomeFolder<'_>,
 ) -> Result<Vec<ClaudeUnit>, SettingsError> {
-    let mut part = ClaudeUnit::new(folder, Origin::User);
-    part.extension_folders.push(personal_folder(folder));
-    let mut parts = vec![part];
+    let mut unit = ClaudeUnit::new(folder, Origin::User);
+    unit.extension_folders.push(personal_folder(folder));
+    let mut units = vec![unit];
     for name in folders(&folder.join("plugins"))? {
         let root = folder.join("plugins").join(name);
-        let way_out = "mend it, or take its folder away";
-        parts.push(read_personal_plugin(
-            &root,
-            &Origin::User,
-            EmptyFolderPolicy::Told,
-            home,
-            way_out,
-        ));
+        let hint = "fix it, or remove its folder";
+        units.push(read_personal_plugin(&root, &Origin::User, EmptyFolderPolicy::Warn, home, hint));
     }
-    Ok(parts)
+    Ok(units)
 }
 
 fn personal_folder(folder: &Path) -> ExtensionFolder {
@@ -295,13 +289,15 @@ pub(crate) fn home_folder(
     name: &str,
 ) -> Result<Option<PathBuf>, (PathBuf, SettingsError)> {
     let Some(folder) = home.path.as_ref().map(|home| home.join(name)) else { return Ok(None) };
-    let is_nothing = |cause: &io::Error| {
+    let is_missing = |cause: &io::Error| {
         matches!(cause.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     };
     let failure = match fs::metadata(&folder) {
-        Err(cause) if is_nothing(&cause) && !folder.is_symlink() => return Ok(None),
+        Err(cause) if is_missing(&cause) && !folder.is_symlink() => return Ok(None),
         Err(cause) => unreadable(&folder, cause),
-        Ok(about) if !about.is_dir() => unreadable(&folder, io::Error::other("it is no folder")),
+        Ok(metadata) if !metadata.is_dir() => {
+            unreadable(&folder, io::Error::other("it is not a folder"))
+        }
         Ok(_) if !home.belongs_to_project(&folder) => return Ok(Some(folder)),
         // The folder is one of the project's sources, behind trust.
         Ok(_) if is_source(&folder, home) => return Ok(None),
@@ -315,7 +311,7 @@ fn is_source(folder: &Path, home: &HomeFolder<'_>) -> bool {
     folder.canonicalize().is_ok_and(|real| sources().contains(&real))
 }
 
-const HOME_HINT: &str = "a gate may be in it, so nothing runs: mend it, or leave the home folder's out with \
+const HOME_HINT: &str = "a gate may be in it, so nothing runs: fix it, or disable the home folder with \
                        `\"claude\": {\"home\": false}` in your settings";
 
 fn unreadable(path: &Path, cause: io::Error) -> SettingsError {
@@ -324,7 +320,8 @@ fn unreadable(path: &Path, cause: io::Error) -> SettingsError {
 }
 
 fn leads_into_project_error(path: &Path) -> SettingsError {
-    let message = format!("{} leads into the project, and is not used as yours", path.display());
+    let message =
+        format!("{} leads into the project, so it is not used as your own", path.display());
     SettingsError::without_file(message).with_hint(HOME_HINT)
 }
 
@@ -338,9 +335,9 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, SettingsError> {
         SettingsError::without_file(format!("{} cannot be read", folder.display()))
             .with_source(cause)
     };
-    let is_gone = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
+    let is_missing = |cause: &io::Error| cause.kind() == io::ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {
-        Err(cause) if is_gone(&cause) && !folder.is_symlink() => return Ok(vec![]),
+        Err(cause) if is_missing(&cause) && !folder.is_symlink() => return Ok(vec![]),
         entries => entries.map_err(cannot)?,
     };
     let mut names = vec![];
@@ -348,16 +345,16 @@ fn folders(folder: &Path) -> Result<Vec<OsString>, SettingsError> {
         let name = entry.map_err(cannot)?.file_name();
         let path = folder.join(&name);
         let is_folder = match fs::metadata(&path) {
-            Ok(about) => about.is_dir(),
-            Err(cause) => !is_gone(&cause) || path.is_symlink(),
+            Ok(metadata) => metadata.is_dir(),
+            Err(cause) => !is_missing(&cause) || path.is_symlink(),
         };
         if !name.as_encoded_bytes().starts_with(b".") && is_folder {
             names.push(name);
         }
         if names.len() > MOST_PLUGINS {
-            let why = format!("{} has more than {MOST_PLUGINS} folders in it", folder.display());
+            let why = format!("{} contains more than {MOST_PLUGINS} folders", folder.display());
             return Err(SettingsError::without_file(why)
-                .with_hint("a gate may be in any of them: take some away"));
+                .with_hint("a gate may be in any of them: remove some"));
         }
     }
     names.sort();
@@ -377,7 +374,7 @@ fn read_copy(path: &Path, shown: &Path) -> Result<Option<Document>, SettingsErro
     }
 }
 
-/// Brings hooks written for Claude Code together: removes repeats, gives each hook a unique name within its
+/// Merges hooks written for Claude Code: removes repeats, gives each hook a unique name within its
 /// origin, and lets failures block if `on_failure` says so.
 pub fn merge_hooks<'a>(
     units: impl Iterator<Item = (Origin, &'a mut Vec<CommandHook>)>,
@@ -387,14 +384,14 @@ pub fn merge_hooks<'a>(
     let mut earlier: Vec<(Origin, CommandHook)> = vec![];
     for (origin, hooks) in &mut units {
         if on_failure == OnFailure::Block {
-            let theirs = hooks.iter_mut().filter(|hook| is_claude(hook));
-            theirs.for_each(|hook| hook.on_failure = OnFailure::Block);
+            let claude_hooks = hooks.iter_mut().filter(|hook| is_claude(hook));
+            claude_hooks.for_each(|hook| hook.on_failure = OnFailure::Block);
         }
         // Repeats are removed within one origin only: a hook that one origin disables stays in another
         // origin.
-        let same = earlier.iter().filter(|(of, _)| of == origin);
-        let same: Vec<_> = same.map(|(_, hook)| hook.clone()).collect();
-        **hooks = claude::drop_repeats(&same, std::mem::take(hooks));
+        let same_origin = earlier.iter().filter(|(of, _)| of == origin);
+        let same_origin: Vec<_> = same_origin.map(|(_, hook)| hook.clone()).collect();
+        **hooks = claude::drop_repeats(&same_origin, std::mem::take(hooks));
         earlier.extend(hooks.iter().map(|hook| (origin.clone(), hook.clone())));
     }
     let mut origins: Vec<Origin> = vec![];

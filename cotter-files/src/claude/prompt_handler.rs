@@ -15,7 +15,7 @@ use cotter::{
 pub(crate) struct PromptHandler {
     pub(crate) text: String,
     /// True if the run continues when the model objects to a call.
-    pub(crate) goes_on: bool,
+    pub(crate) continues_on_block: bool,
 }
 
 /// The system prompt of the question.
@@ -30,11 +30,11 @@ const MAX_TOKENS: u32 = 1024;
 pub(crate) async fn ask(
     prompt: &PromptHandler,
     event: ClaudeEvent,
-    told: &ClaudeInput,
+    input: &ClaudeInput,
     cx: &Cx,
 ) -> Result<HookOutput, String> {
-    let told = Value::Object(told.fields.clone()).to_string();
-    let question = Completion::new(fill_prompt(&prompt.text, &told));
+    let input = Value::Object(input.fields.clone()).to_string();
+    let question = Completion::new(fill_prompt(&prompt.text, &input));
     let question = question.with_system(SYSTEM).with_max_tokens(MAX_TOKENS);
     let completed = cx.controls().complete(question).await;
     let completed = completed.map_err(|why| format!("no model answered: {}", why.message))?;
@@ -42,9 +42,9 @@ pub(crate) async fn ask(
 }
 
 /// The prompt with the event in place of `$ARGUMENTS`, or else after the text. A backslash escapes a `$`.
-fn fill_prompt(text: &str, told: &str) -> String {
-    const PLACE: &str = "$ARGUMENTS";
-    let (mut out, mut rest, mut is_told) = (String::new(), text, false);
+fn fill_prompt(text: &str, event: &str) -> String {
+    const PLACEHOLDER: &str = "$ARGUMENTS";
+    let (mut out, mut rest, mut is_inserted) = (String::new(), text, false);
     while let Some(at) = rest.find('$') {
         let (before, after) = rest.split_at(at);
         match before.strip_suffix('\\') {
@@ -55,10 +55,10 @@ fn fill_prompt(text: &str, told: &str) -> String {
             }
             None => {
                 out.push_str(before);
-                is_told |= after.starts_with(PLACE);
-                rest = match after.strip_prefix(PLACE) {
+                is_inserted |= after.starts_with(PLACEHOLDER);
+                rest = match after.strip_prefix(PLACEHOLDER) {
                     Some(after) => {
-                        out.push_str(told);
+                        out.push_str(event);
                         after
                     }
                     None => {
@@ -70,9 +70,9 @@ fn fill_prompt(text: &str, told: &str) -> String {
         }
     }
     out.push_str(rest);
-    match is_told {
+    match is_inserted {
         true => out,
-        false => format!("{out}\n\n{told}"),
+        false => format!("{out}\n\n{event}"),
     }
 }
 
@@ -86,7 +86,7 @@ fn read_model_answer(
     let fenced = text.strip_prefix("```").and_then(|text| text.strip_suffix("```"));
     let text = fenced.map_or(text, |text| text.strip_prefix("json").unwrap_or(text)).trim();
     let object = read_object(text.as_bytes())
-        .map_err(|cause| format!("the model's answer is no JSON object: {cause}"))?;
+        .map_err(|cause| format!("the model's answer is not a JSON object: {cause}"))?;
     let ok = object.get("ok");
     if ok == Some(&Value::Bool(true)) {
         return Ok(HookOutput::default());
@@ -100,14 +100,14 @@ fn read_model_answer(
     if stops && is_yes(object.get("impossible")) {
         return Ok(HookOutput { person_notes: vec![reason.into()], ..HookOutput::default() });
     }
-    let ends =
-        matches!(event, ClaudeEvent::PreToolUse | ClaudeEvent::PostToolUse) && !prompt.goes_on;
-    let tells = if ends { vec![reason.to_owned()] } else { vec![] };
+    let ends = matches!(event, ClaudeEvent::PreToolUse | ClaudeEvent::PostToolUse)
+        && !prompt.continues_on_block;
+    let person_notes = if ends { vec![reason.to_owned()] } else { vec![] };
     let ends = ends.then(|| reason.to_owned());
     Ok(HookOutput {
         block: Some(reason.into()),
         end_reason: ends,
-        person_notes: tells,
+        person_notes,
         ..HookOutput::default()
     })
 }

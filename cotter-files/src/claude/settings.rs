@@ -41,20 +41,20 @@ pub fn read_enabled_plugins(object: &Object<'_>) -> Result<Vec<(String, bool)>, 
 
 /// Keys of a settings file that are not used here, and why.
 const IGNORED_KEYS: &[(&str, &str)] = &[
-    ("env", "variables are `environment` in your own settings"),
-    ("model", "models are named `provider/model`, in your own settings"),
+    ("env", "use `environment` in your own settings"),
+    ("model", "set `model` to `provider/model` in your own settings"),
     ("apiKeyHelper", "keys come from variables or the file of keys"),
-    ("sandbox", "how commands are confined is `sandbox` in your own settings"),
-    ("mcpServers", "servers stand in `.mcp.json`"),
+    ("sandbox", "use `sandbox` in your own settings"),
+    ("mcpServers", "declare servers in `.mcp.json`"),
     ("enableAllProjectMcpServers", "servers of `.mcp.json` are used once they are trusted"),
     ("enabledMcpjsonServers", "servers of `.mcp.json` are used once they are trusted"),
-    ("disabledMcpjsonServers", "`tools` of an entry limits a server"),
-    ("extraKnownMarketplaces", "nothing is installed from here"),
-    ("statusLine", "there is none"),
-    ("outputStyle", "there is none"),
+    ("disabledMcpjsonServers", "use `tools` in the entry of a server to limit it"),
+    ("extraKnownMarketplaces", "Cotter installs no plugins"),
+    ("statusLine", "Cotter has no status line"),
+    ("outputStyle", "Cotter has no output styles"),
 ];
 
-/// Keys that are used, or that change nothing about what is done.
+/// Keys that are used, or that have no effect on a run.
 const KNOWN_KEYS: [&str; 7] = [
     "$schema",
     "hooks",
@@ -82,7 +82,7 @@ pub fn check(document: &Document) -> Result<(), SettingsError> {
 fn check_spelling(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsError> {
     for (key, node) in object.members().filter(|(key, _)| !known.contains(key)) {
         if let Some(meant) = known.iter().find(|known| known.eq_ignore_ascii_case(key)) {
-            return Err(node.error(format!("nobody reads this key: it is spelled `{meant}`")));
+            return Err(node.error(format!("unknown key: it is spelled `{meant}`")));
         }
     }
     Ok(())
@@ -90,90 +90,90 @@ fn check_spelling(object: &Object<'_>, known: &[&str]) -> Result<(), SettingsErr
 
 /// Reads a settings file into a unit. Returns the plugins that the file enables and disables.
 pub(crate) fn read(
-    part: &mut ClaudeUnit,
+    unit: &mut ClaudeUnit,
     document: &Document,
     source: &claude::ClaudeFile,
-    whose: ClaudeScope,
+    scope: ClaudeScope,
 ) -> Result<EnabledPlugins, SettingsError> {
     check(document)?;
     let object = document.root().object()?;
-    let (hooks, told) = claude::read(document, source);
-    part.settings.hooks = hooks;
-    part.told.extend(told);
+    let (hooks, diagnostics) = claude::read(document, source);
+    unit.settings.hooks = hooks;
+    unit.diagnostics.extend(diagnostics);
     for (key, node) in object.members().filter(|(key, _)| !KNOWN_KEYS.contains(key)) {
         let shown = text::clip(&text::show_line(key), 60).into_owned();
         let why = match IGNORED_KEYS.iter().find(|(name, _)| *name == key) {
             Some((_, why)) => format!("`{shown}` is not honoured: {why}"),
-            None => format!("`{shown}` is not known and left alone"),
+            None => format!("unknown key `{shown}` is ignored"),
         };
-        say(part, &node, Severity::Warning, why);
+        report(unit, &node, Severity::Warning, why);
     }
     if let Some(node) = object.get("permissions") {
-        part.settings.permissions = permissions(part, &node.object()?, whose)?;
+        unit.settings.permissions = permissions(unit, &node.object()?, scope)?;
     }
-    part.settings.source = Some(match whose {
+    unit.settings.source = Some(match scope {
         ClaudeScope::Project => SettingsOwner::Project,
         ClaudeScope::Own => SettingsOwner::User,
     });
-    let said = read_enabled_plugins(&object)?.into_iter();
-    Ok(said.map(|(id, on)| (id, (on, part.path.clone()))).collect())
+    let enabled = read_enabled_plugins(&object)?.into_iter();
+    Ok(enabled.map(|(id, on)| (id, (on, unit.path.clone()))).collect())
 }
 
-fn say(part: &mut ClaudeUnit, node: &Node<'_>, severity: Severity, what: impl Into<String>) {
+fn report(unit: &mut ClaudeUnit, node: &Node<'_>, severity: Severity, message: impl Into<String>) {
     let line = Some(node.location().line() as usize);
-    part.told.push(Diagnostic::new(&part.path, line, severity, what));
+    unit.diagnostics.push(Diagnostic::new(&unit.path, line, severity, message));
 }
 
 /// Reads rules and mode. Settings that loosen count only in the person's own file.
 fn permissions(
-    part: &mut ClaudeUnit,
+    unit: &mut ClaudeUnit,
     object: &Object<'_>,
-    whose: ClaudeScope,
+    scope: ClaudeScope,
 ) -> Result<Permissions, SettingsError> {
     let mut permissions = Permissions::default();
     for (key, node) in object.members() {
         match key {
-            "deny" => permissions.deny = rules(part, &node, RuleKind::Deny)?,
-            "ask" => permissions.ask = rules(part, &node, RuleKind::Ask)?,
-            "allow" if whose == ClaudeScope::Own => {
-                permissions.allow = rules(part, &node, RuleKind::Allow)?;
+            "deny" => permissions.deny = rules(unit, &node, RuleKind::Deny)?,
+            "ask" => permissions.ask = rules(unit, &node, RuleKind::Ask)?,
+            "allow" if scope == ClaudeScope::Own => {
+                permissions.allow = rules(unit, &node, RuleKind::Allow)?;
             }
             "allow" => {
                 let why = "`allow` is not honoured: a project may only tighten";
-                say(part, &node, Severity::Warning, why);
+                report(unit, &node, Severity::Warning, why);
             }
-            "defaultMode" => permissions.mode = mode(part, &node, whose),
+            "defaultMode" => permissions.mode = mode(unit, &node, scope),
             "disableBypassPermissionsMode" => {}
             _ => {
                 let key = text::clip(&text::show_line(key), 60).into_owned();
-                say(part, &node, Severity::Warning, format!("`{key}` is not honoured"));
+                report(unit, &node, Severity::Warning, format!("`{key}` is not honoured"));
             }
         }
     }
     Ok(permissions)
 }
 
-fn mode(part: &mut ClaudeUnit, node: &Node<'_>, whose: ClaudeScope) -> Option<Mode> {
+fn mode(unit: &mut ClaudeUnit, node: &Node<'_>, scope: ClaudeScope) -> Option<Mode> {
     match node.string().unwrap_or_default() {
         "plan" => Some(Mode::Plan),
-        "acceptEdits" if whose == ClaudeScope::Own => Some(Mode::AcceptEdits),
+        "acceptEdits" if scope == ClaudeScope::Own => Some(Mode::AcceptEdits),
         "default" => None,
         other => {
             let other = text::clip(&text::show_line(other), 40).into_owned();
-            let why = match whose {
+            let why = match scope {
                 ClaudeScope::Project => "a project may only tighten",
-                ClaudeScope::Own => "there is no such mode here",
+                ClaudeScope::Own => "unknown mode",
             };
             let why = format!("`defaultMode` `{other}` is not honoured: {why}");
-            say(part, node, Severity::Warning, why);
+            report(unit, node, Severity::Warning, why);
             None
         }
     }
 }
 
-/// Reads the rules of a list. An invalid rule that denies or asks holds for every call of its tool.
+/// Reads the rules of a list. An invalid rule that denies or asks applies to every call of its tool.
 fn rules(
-    part: &mut ClaudeUnit,
+    unit: &mut ClaudeUnit,
     node: &Node<'_>,
     kind: RuleKind,
 ) -> Result<Vec<SourcedText>, SettingsError> {
@@ -185,12 +185,17 @@ fn rules(
             continue;
         };
         if kind == RuleKind::Allow {
-            say(part, &node, Severity::Repaired, format!("{why}: it allows nothing"));
+            report(unit, &node, Severity::Repaired, format!("{why}: it allows nothing"));
             continue;
         }
         let tool = text.split('(').next().unwrap_or_default().trim();
         Rule::parse(kind, tool).map_err(|_| location.error(why.to_string()))?;
-        say(part, &node, Severity::Repaired, format!("{why}: it holds for every call of `{tool}`"));
+        report(
+            unit,
+            &node,
+            Severity::Repaired,
+            format!("{why}: it applies to every call of `{tool}`"),
+        );
         rules.push(SourcedText { text: tool.into(), location });
     }
     Ok(rules)

@@ -155,7 +155,7 @@ pub(crate) fn their_names(ours: &str) -> Vec<&'static str> {
 
 /// Converts a call of ours into one or several of theirs.
 pub(crate) fn claude_calls(tool: &str, input: &Value, workspace: &Workspace) -> Vec<ClaudeCall> {
-    let as_it_is = || {
+    let unchanged = || {
         let input = input.as_object().cloned().unwrap_or_default();
         vec![ClaudeCall { names: vec![], input, part: None, shape: None }]
     };
@@ -163,21 +163,21 @@ pub(crate) fn claude_calls(tool: &str, input: &Value, workspace: &Workspace) -> 
         return vec![ask_user_call(input)];
     }
     if tool == "bash_background" && input["action"] != "start" {
-        return as_it_is();
+        return unchanged();
     }
     let Some(index) = TOOL_MAPPINGS.iter().position(|shape| shape.ours == tool) else {
-        return as_it_is();
+        return unchanged();
     };
     let (shape, mut names) = (&TOOL_MAPPINGS[index], their_names(tool));
     let mut call = Map::new();
     insert_fields(&mut call, shape.call, input, workspace);
-    let fixed = |call: &mut Map<String, Value>| {
+    let add_fixed_fields = |call: &mut Map<String, Value>| {
         for (key, json) in shape.fixed {
             call.insert((*key).into(), serde_json::from_str(json).unwrap_or_default());
         }
     };
     let Some((list, fields)) = shape.each else {
-        fixed(&mut call);
+        add_fixed_fields(&mut call);
         return vec![ClaudeCall { names, input: call, part: None, shape: Some(index) }];
     };
     let parts = input[list].as_array().map_or(&[][..], Vec::as_slice);
@@ -185,13 +185,13 @@ pub(crate) fn claude_calls(tool: &str, input: &Value, workspace: &Workspace) -> 
         let several = MULTI_PART_NAMES.iter().filter(|(ours, _)| *ours == tool);
         names.extend(several.map(|(_, theirs)| *theirs));
     }
-    let told = parts.iter().enumerate().map(|(part, item)| {
+    let calls = parts.iter().enumerate().map(|(part, item)| {
         let mut input = call.clone();
         insert_fields(&mut input, fields, item, workspace);
-        fixed(&mut input);
+        add_fixed_fields(&mut input);
         ClaudeCall { names: names.clone(), input, part: Some(part), shape: Some(index) }
     });
-    told.collect()
+    calls.collect()
 }
 
 fn insert_fields(
@@ -216,8 +216,8 @@ pub(crate) fn absolute_path(path: &str, workspace: &Workspace) -> String {
     let path = paths::expand_home(path, workspace);
     let touched = paths::touched_paths(&path, workspace);
     let goes_up = Path::new(&*path).components().any(|part| part.as_os_str() == "..");
-    let whole = if goes_up { touched.first() } else { touched.last() };
-    whole.map_or_else(|| path.to_string(), |whole| whole.to_string_lossy().into_owned())
+    let absolute = if goes_up { touched.first() } else { touched.last() };
+    absolute.map_or_else(|| path.to_string(), |absolute| absolute.to_string_lossy().into_owned())
 }
 
 fn ask_user_call(input: &Value) -> ClaudeCall {
@@ -229,9 +229,9 @@ fn ask_user_call(input: &Value) -> ClaudeCall {
         "options": options.iter().map(label).collect::<Vec<_>>(),
         "multiSelect": input["multiple"].as_bool().unwrap_or(false),
     });
-    let mut told = Map::new();
-    told.insert("questions".into(), json!([question]));
-    ClaudeCall { names: their_names("ask_user"), input: told, part: None, shape: None }
+    let mut fields = Map::new();
+    fields.insert("questions".into(), json!([question]));
+    ClaudeCall { names: their_names("ask_user"), input: fields, part: None, shape: None }
 }
 
 impl ClaudeCall {
@@ -244,7 +244,7 @@ impl ClaudeCall {
     ) -> Result<(), String> {
         let Some(shape) = self.shape.map(|index| &TOOL_MAPPINGS[index]) else {
             if !self.names.is_empty() && *updated != self.input {
-                return Err("a question to a person is not changed".into());
+                return Err("a question to a person cannot be changed".into());
             }
             *input = Value::Object(updated.clone());
             return Ok(());
@@ -264,7 +264,7 @@ impl ClaudeCall {
                 (None, Some(field)) => {
                     let several = shape.each.and_then(|(list, _)| input[list].as_array());
                     if several.is_some_and(|parts| parts.len() > 1) {
-                        return Err(format!("`{key}` is one for all parts of this call"));
+                        return Err(format!("`{key}` is common to all parts of this call"));
                     }
                     input[field.1] = value.clone();
                 }
@@ -287,18 +287,18 @@ impl ClaudeCall {
         updated: &Map<String, Value>,
         input: &mut Value,
     ) {
-        let gone = |field: &&FieldMapping| {
+        let is_left_out = |field: &&FieldMapping| {
             self.input.contains_key(field.0) && !updated.contains_key(field.0)
         };
-        let take = |object: Option<&mut Value>, fields: &'static [FieldMapping]| {
+        let remove = |object: Option<&mut Value>, fields: &'static [FieldMapping]| {
             if let Some(object) = object.and_then(Value::as_object_mut) {
-                fields.iter().filter(gone).for_each(|field| _ = object.remove(field.1));
+                fields.iter().filter(is_left_out).for_each(|field| _ = object.remove(field.1));
             }
         };
         if let (Some((list, fields)), Some(part)) = (shape.each, self.part) {
-            take(input.get_mut(list).and_then(|parts| parts.get_mut(part)), fields);
+            remove(input.get_mut(list).and_then(|parts| parts.get_mut(part)), fields);
         }
-        take(Some(input), shape.call);
+        remove(Some(input), shape.call);
     }
 }
 

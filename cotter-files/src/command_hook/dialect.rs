@@ -72,17 +72,17 @@ impl Dialect {
     /// The standard input of the command. A custom dialect creates its own, which depends on more than the
     /// payload.
     pub fn stdin(&self, payload: &Value) -> Vec<u8> {
-        let told = match self {
+        let input = match self {
             Dialect::Cotter | Dialect::Custom(_) => payload.to_string(),
             Dialect::Space => {
-                let mut told = json!({"tool": payload["toolName"], "input": payload["toolInput"]});
+                let mut input = json!({"tool": payload["toolName"], "input": payload["toolInput"]});
                 if let Some(result) = payload.get("result") {
-                    told["result"] = result.clone();
+                    input["result"] = result.clone();
                 }
-                told.to_string()
+                input.to_string()
             }
         };
-        told.into_bytes()
+        input.into_bytes()
     }
 
     /// Reads the answer from a command's result. An error is a failure of the hook.
@@ -90,38 +90,38 @@ impl Dialect {
         &self,
         point: PointId,
         name: &str,
-        ran: &ProcessOutput,
+        output: &ProcessOutput,
     ) -> Result<HookAnswer, String> {
-        if ran.stdout.len() > MAX_OUTPUT {
-            return Err(format!("it said more than {MAX_OUTPUT} bytes"));
+        if output.stdout.len() > MAX_OUTPUT {
+            return Err(format!("its output is longer than {MAX_OUTPUT} bytes"));
         }
-        let code = match ran.exit {
+        let code = match output.exit {
             ProcessExit::Code(code) => code,
             ProcessExit::Signal(signal) => return Err(format!("it was ended by signal {signal}")),
         };
-        let said = self.read(point, &ran.stdout);
+        let answer = self.read(point, &output.stdout);
         if code == 0 {
-            return said;
+            return answer;
         }
         // The stricter of output and exit code applies: a nonzero code never passes.
-        let said = said.unwrap_or_default();
-        if point == PointId::TurnEnd && said.go_on.is_none() && said.block.is_none() {
-            return Err(exit_error(code, &ran.stderr));
+        let answer = answer.unwrap_or_default();
+        if point == PointId::TurnEnd && answer.go_on.is_none() && answer.block.is_none() {
+            return Err(exit_error(code, &output.stderr));
         }
-        let remarked = String::from_utf8_lossy(&ran.stderr);
-        let reasons = [said.block.unwrap_or_default(), remarked.trim().to_owned()];
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let reasons = [answer.block.unwrap_or_default(), stderr.trim().to_owned()];
         let reason = reasons.into_iter().find(|reason| !reason.trim().is_empty());
         let reason = reason.unwrap_or_else(|| format!("hook {name} exited with code {code}"));
         let reason = text::clip(&reason, REASON_CHARS).into_owned();
-        Ok(HookAnswer { block: Some(reason), change: None, decision: None, ..said })
+        Ok(HookAnswer { block: Some(reason), change: None, decision: None, ..answer })
     }
 
     fn read(&self, point: PointId, stdout: &[u8]) -> Result<HookAnswer, String> {
         let trimmed = stdout.trim_ascii();
         let Some(object) = parse_object(trimmed)? else {
             let text = String::from_utf8_lossy(trimmed).into_owned();
-            let said = Some(text).filter(|text| *self == Dialect::Cotter && !text.is_empty());
-            return Ok(HookAnswer { output: said, ..HookAnswer::default() });
+            let output = Some(text).filter(|text| *self == Dialect::Cotter && !text.is_empty());
+            return Ok(HookAnswer { output, ..HookAnswer::default() });
         };
         match self {
             Dialect::Cotter | Dialect::Custom(_) => HookAnswer::read(point, &object),
@@ -138,7 +138,7 @@ fn parse_object(text: &[u8]) -> Result<Option<Map<String, Value>>, String> {
     }
     match read_object(text) {
         Ok(object) => Ok(Some(object)),
-        Err(cause) => Err(format!("what it said begins with `{{` and is not JSON: {cause}")),
+        Err(cause) => Err(format!("its output begins with `{{` and is not JSON: {cause}")),
     }
 }
 
@@ -151,7 +151,7 @@ fn read_space_answer(point: PointId, object: &Map<String, Value>) -> Result<Hook
     let reason = all("reason").find_map(Value::as_str).unwrap_or_default();
     let change = match all("modified").next().filter(|_| point == PointId::ToolPre) {
         Some(input @ Value::Object(_)) => Some(HookChange::Input(input.clone())),
-        Some(_) => return Err("`modified` in its answer is no object".into()),
+        Some(_) => return Err("`modified` in its answer is not an object".into()),
         None => None,
     };
     let blocked = all("blocked").any(|value| is_yes(Some(value)));
@@ -175,8 +175,8 @@ pub(crate) fn read_object(text: &[u8]) -> Result<Map<String, Value>, serde_json:
             let mut object = Map::new();
             while let Some((key, value)) = entries.next_entry::<String, Value>()? {
                 if object.contains_key(&key) {
-                    let twice = format!("`{}` stands there twice", text::show_line(&key));
-                    return Err(serde::de::Error::custom(twice));
+                    let duplicate = format!("duplicate key `{}`", text::show_line(&key));
+                    return Err(serde::de::Error::custom(duplicate));
                 }
                 object.insert(key, value);
             }

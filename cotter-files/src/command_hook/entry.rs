@@ -72,11 +72,11 @@ impl CommandLine {
     /// Returns the command if it can run: it has a program and no NUL byte.
     pub(crate) fn check_runnable(self) -> Result<Self, &'static str> {
         if self.words().iter().any(|word| word.as_encoded_bytes().contains(&0)) {
-            return Err("no program can be told a NUL");
+            return Err("a command cannot contain a NUL byte");
         }
         match &self {
             CommandLine::Words(words) if words.first().is_none_or(String::is_empty) => {
-                Err("there is nothing to run")
+                Err("the command is empty")
             }
             _ => Ok(self),
         }
@@ -197,18 +197,21 @@ fn name(node: Node<'_>) -> Result<SmolStr, SettingsError> {
     match name.chars().all(fits) && name.chars().count() <= MAX_NAME {
         true => Ok(name.into()),
         false => Err(node
-            .error(format!("`{}` is no name", text::clip(&text::show_line(name), MAX_NAME)))
-            .with_hint(format!("at most {MAX_NAME} characters that can be seen, without quotes"))),
+            .error(format!(
+                "`{}` is not a valid name",
+                text::clip(&text::show_line(name), MAX_NAME)
+            ))
+            .with_hint(format!("use at most {MAX_NAME} visible characters, without quotes"))),
     }
 }
 
 fn power(point: PointId, detached: bool, node: Node<'_>) -> Result<Power, SettingsError> {
     let power = node.one_of(POWERS)?;
     if !point.row().powers.contains(&power) {
-        return Err(node.error(format!("`{point}` takes no {}", power.as_str())));
+        return Err(node.error(format!("`{point}` has no power `{}`", power.as_str())));
     }
     match detached && power == Power::Gate {
-        true => Err(node.error("nobody waits for what a hook with `async` says: it is no gate")),
+        true => Err(node.error("a hook with `async` cannot be a gate: its answer is not awaited")),
         false => Ok(power),
     }
 }
@@ -216,7 +219,8 @@ fn power(point: PointId, detached: bool, node: Node<'_>) -> Result<Power, Settin
 fn unknown_point(name: &str, node: &Node<'_>) -> SettingsError {
     let names = || POINTS.iter().map(|row| row.name).filter(|name| *name != "context");
     if name == "context" {
-        return node.error("`context` is for hooks in Rust and for scripts");
+        return node
+            .error("`context` is not for command hooks, only for hooks in Rust and scripts");
     }
     let shown = text::show_line(name);
     let error = node.error(format!("there is no point `{shown}`"));
@@ -242,14 +246,14 @@ pub(crate) fn command(node: Node<'_>) -> Result<CommandLine, SettingsError> {
 
 fn tools(point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {
     if !point.row().is_about_tools() {
-        return Err(node.error(format!("`{point}` is not about tools, so none can be named")));
+        return Err(node.error(format!("`{point}` is not about tools, so `tools` is not allowed")));
     }
     let globs = node.list()?.map(|glob| glob.non_empty_string().map(str::to_owned));
     let globs = globs.collect::<Result<Vec<_>, _>>()?;
     if globs.is_empty() {
         return Err(node
-            .error("an empty list of tools would match none")
-            .with_hint("leave `tools` out for every tool"));
+            .error("an empty list matches no tool")
+            .with_hint("leave `tools` out to match every tool"));
     }
     cotter::host::check_globs(&globs).map_err(|cause| node.error(cause))?;
     Ok(globs)
@@ -260,6 +264,8 @@ fn variable(node: Node<'_>) -> Result<String, SettingsError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     match name.chars().all(fits) {
         true => Ok(name.into()),
-        false => Err(node.error(format!("`{}` is no variable's name", text::show_line(name)))),
+        false => {
+            Err(node.error(format!("`{}` is not the name of a variable", text::show_line(name))))
+        }
     }
 }

@@ -79,7 +79,7 @@ impl HookFiles {
     }
 
     /// The disabled hooks.
-    pub fn switched_off(&self) -> impl Iterator<Item = &CommandHook> {
+    pub fn disabled(&self) -> impl Iterator<Item = &CommandHook> {
         self.files.iter().filter(|file| !file.enabled).map(|file| &file.hook)
     }
 
@@ -100,7 +100,7 @@ pub struct HookFileErrors {
 impl HookFileErrors {
     /// The errors, each with its location.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.diagnostics.iter().filter(|told| told.severity == Severity::Rejected)
+        self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Rejected)
     }
 }
 
@@ -127,25 +127,27 @@ pub fn load_own_hooks(folder: &Path) -> Result<HookFiles, HookFileErrors> {
 /// Reads `hooks/*.yaml` of a snapshot. The result equals that of [`load_hooks`] on a copy of the snapshot.
 #[cfg(unix)]
 pub fn hooks_of(snapshot: &Snapshot) -> Result<HookFiles, HookFileErrors> {
-    let told = || {
+    let not_a_folder = || {
         let path = snapshot.source().join(FOLDER);
         Diagnostic::new(&path, None, Severity::Rejected, NOT_A_FOLDER)
     };
     match snapshot.file(Path::new(FOLDER)) {
-        Some(_) => reject_on_error(Err(told())),
+        Some(_) => reject_on_error(Err(not_a_folder())),
         None => reject_on_error(Ok(HookFolder::of_snapshot(snapshot))),
     }
 }
 
 /// The message about a path that must be a folder.
-const NOT_A_FOLDER: &str = "it is no folder";
+const NOT_A_FOLDER: &str = "it is not a folder";
 
-fn reject_on_error(shelf: Result<HookFolder<'_>, Diagnostic>) -> Result<HookFiles, HookFileErrors> {
-    let (files, diagnostics) = match shelf {
-        Ok(shelf) => shelf.read(),
-        Err(told) => (vec![], vec![told]),
+fn reject_on_error(
+    folder: Result<HookFolder<'_>, Diagnostic>,
+) -> Result<HookFiles, HookFileErrors> {
+    let (files, diagnostics) = match folder {
+        Ok(folder) => folder.read(),
+        Err(diagnostic) => (vec![], vec![diagnostic]),
     };
-    match diagnostics.iter().any(|told| told.severity == Severity::Rejected) {
+    match diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Rejected) {
         true => Err(HookFileErrors { diagnostics }),
         false => Ok(HookFiles { files, diagnostics }),
     }
@@ -205,7 +207,7 @@ impl HookFolder<'_> {
                 let path = self.shown.join(&*name);
                 *entry = match fs::canonicalize(&path) {
                     Err(cause) => {
-                        HookFolderEntry::Hook(Err(format!("it is a link to nowhere: {cause}")))
+                        HookFolderEntry::Hook(Err(format!("it is a broken link: {cause}")))
                     }
                     Ok(real) if is_yaml(name) => HookFolderEntry::Hook(read_hook_file(&real)),
                     Ok(real) => HookFolderEntry::Other(ProgramState::of(fs::metadata(real))),
@@ -217,7 +219,7 @@ impl HookFolder<'_> {
 
     #[cfg(unix)]
     fn of_snapshot(snapshot: &Snapshot) -> HookFolder<'_> {
-        let is_seen = |name: &OsString| !name.as_encoded_bytes().starts_with(b".");
+        let is_visible = |name: &OsString| !name.as_encoded_bytes().starts_with(b".");
         let entry = |(name, item): (OsString, &SnapshotItem)| {
             let entry = match item {
                 SnapshotItem::Link(_) => HookFolderEntry::Link,
@@ -242,7 +244,7 @@ impl HookFolder<'_> {
         HookFolder {
             shown: snapshot.source().join(FOLDER),
             relative: FOLDER.into(),
-            entries: items.filter(|(name, _)| is_seen(name)).map(entry).collect(),
+            entries: items.filter(|(name, _)| is_visible(name)).map(entry).collect(),
             find: Box::new(find),
         }
     }
@@ -252,9 +254,9 @@ impl HookFolder<'_> {
         let (mut files, mut diagnostics): (Vec<HookFile>, Vec<Diagnostic>) = (vec![], vec![]);
         for (name, entry) in self.entries.iter().filter(|(name, _)| is_yaml(name)) {
             let path = self.shown.join(name);
-            let reading = HookFileReader { folder: self, name, path: &path };
-            match reading.hook(entry, &mut diagnostics) {
-                Err(told) => diagnostics.push(told),
+            let reader = HookFileReader { folder: self, name, path: &path };
+            match reader.hook(entry, &mut diagnostics) {
+                Err(diagnostic) => diagnostics.push(diagnostic),
                 Ok((file, line)) => match id_conflict(&files, &file) {
                     Some(why) => {
                         diagnostics.push(FieldError::new(line, why).into_diagnostic(&path))
@@ -271,7 +273,7 @@ impl HookFolder<'_> {
 fn id_conflict(files: &[HookFile], new: &HookFile) -> Option<String> {
     let first = files.iter().find(|file| file.hook.name == new.hook.name)?;
     let name = first.path.file_name().unwrap_or_default().to_string_lossy();
-    Some(format!("the id `{}` is already there, by {}", new.hook.name, text::show_line(&name)))
+    Some(format!("the id `{}` is already defined by {}", new.hook.name, text::show_line(&name)))
 }
 
 /// The entries of a folder on disk. A missing folder has none.
@@ -289,7 +291,7 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<(OsString, HookFolderEntry)>,
     }
     let names = list_names(&real).map_err(cannot)?;
     if names.len() > MOST_NAMES {
-        return Err(rejected("it holds too much to look at".into()));
+        return Err(rejected("it contains too many files".into()));
     }
     let entry = |(name, kind): (PathBuf, fs::FileType)| {
         let path = real.join(&name);
@@ -320,16 +322,16 @@ pub(crate) fn is_yaml(name: impl AsRef<Path>) -> bool {
 }
 
 impl ProgramState {
-    pub(crate) fn of(about: io::Result<fs::Metadata>) -> Self {
-        let Some(about) = about.ok().filter(fs::Metadata::is_file) else {
+    pub(crate) fn of(metadata: io::Result<fs::Metadata>) -> Self {
+        let Some(metadata) = metadata.ok().filter(fs::Metadata::is_file) else {
             return ProgramState::Missing;
         };
         #[cfg(unix)]
-        if std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o111 == 0 {
+        if std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o111 == 0 {
             return ProgramState::NotExecutable;
         }
         #[cfg(not(unix))]
-        let _ = about;
+        let _ = metadata;
         ProgramState::Executable
     }
 }
@@ -359,26 +361,26 @@ impl HookFileReader<'_> {
             HookFolderEntry::Link => {
                 return Err(self.rejected("it is a link, and links are not followed"));
             }
-            HookFolderEntry::Other(_) => return Err(self.rejected("it is no file")),
+            HookFolderEntry::Other(_) => return Err(self.rejected("it is not a file")),
         };
         let fields = read_exact(self.path, bytes)?;
-        let of = |error: FieldError| error.into_diagnostic(self.path);
-        check_keys(&fields).map_err(of)?;
-        let (id, line) = id(&fields).map_err(of)?;
-        let point = phase(&fields).map_err(of)?;
-        let enabled = enabled(&fields).map_err(of)?;
-        let tools = tools(&fields).map_err(of)?;
-        let limit = limit(&fields).map_err(of)?;
-        let description = description(&fields).map_err(of)?;
-        let given = command(&fields).map_err(of)?;
+        let to_diagnostic = |error: FieldError| error.into_diagnostic(self.path);
+        check_keys(&fields).map_err(to_diagnostic)?;
+        let (id, line) = id(&fields).map_err(to_diagnostic)?;
+        let point = phase(&fields).map_err(to_diagnostic)?;
+        let enabled = enabled(&fields).map_err(to_diagnostic)?;
+        let tools = tools(&fields).map_err(to_diagnostic)?;
+        let limit = limit(&fields).map_err(to_diagnostic)?;
+        let description = description(&fields).map_err(to_diagnostic)?;
+        let given = command(&fields).map_err(to_diagnostic)?;
         let command = match self.command(given, fields.get("command").map(|field| field.line)) {
             Ok(command) => command,
             // A disabled hook may lack its program.
-            Err((command, told)) if !enabled => {
-                diagnostics.push(Diagnostic { severity: Severity::Warning, ..told });
+            Err((command, diagnostic)) if !enabled => {
+                diagnostics.push(Diagnostic { severity: Severity::Warning, ..diagnostic });
                 command
             }
-            Err((_, told)) => return Err(told),
+            Err((_, diagnostic)) => return Err(diagnostic),
         };
         let hook = CommandHook {
             name: id.into(),
@@ -411,10 +413,7 @@ impl HookFileReader<'_> {
         let Some(command) = given else { return self.find_program_beside() };
         match find_program_error(&command, &self.folder.find, &self.folder.relative) {
             None => Ok(command),
-            Some(why) => {
-                let told = Diagnostic::new(self.path, line, Severity::Rejected, why);
-                Err((command, told))
-            }
+            Some(why) => Err((command, Diagnostic::new(self.path, line, Severity::Rejected, why))),
         }
     }
 
@@ -439,19 +438,19 @@ impl HookFileReader<'_> {
             ([(name, HookFolderEntry::Other(_))], _) => match name.to_str() {
                 Some(name) => return Ok(self.command_beside(name)),
                 None => {
-                    (name.as_os_str(), "its name is no text: name a program by `command`".into())
+                    (name.as_os_str(), "its name is not UTF-8: name a program in `command`".into())
                 }
             },
             ([(name, _)], _) => {
-                let why = "is a link, and links are not followed: name it by `command`";
+                let why = "is a link, and links are not followed: name it in `command`";
                 (name.as_os_str(), format!("`{}` beside it {why}", shown(name)))
             }
             ([(one, _), (two, _), ..], _) => {
-                let why = "are beside it: name one by `command`";
+                let why = "are beside it: name one in `command`";
                 (one.as_os_str(), format!("`{}` and `{}` {why}", shown(one), shown(two)))
             }
             ([], Some((name, _))) => {
-                let why = "beside it is not executable (`chmod +x` makes it)";
+                let why = "beside it is not executable (run `chmod +x` on it)";
                 (name.as_os_str(), format!("`{}` {why}", shown(name)))
             }
             ([], None) => {
@@ -487,7 +486,7 @@ pub(crate) fn find_program_error(
     match find(program) {
         ProgramState::Executable => None,
         ProgramState::NotExecutable => {
-            Some(format!("`{shown}` is not executable (`chmod +x` makes it)"))
+            Some(format!("`{shown}` is not executable (run `chmod +x` on it)"))
         }
         ProgramState::Missing => {
             let within = program.strip_prefix("./").unwrap_or(program);
@@ -521,7 +520,7 @@ fn required<'a>(fields: &'a YamlFields, key: &str) -> Result<(&'a str, usize), F
     match (fields.text(key)?, fields.get(key)) {
         (Some(text), Some(field)) => Ok((text, field.line)),
         (None, Some(field)) => Err(field.error("a text")),
-        (_, None) => Err(FieldError::new(1, format!("there is no `{key}`"))),
+        (_, None) => Err(FieldError::new(1, format!("missing key `{key}`"))),
     }
 }
 
@@ -534,7 +533,7 @@ fn id(fields: &YamlFields) -> Result<(&str, usize), FieldError> {
         false => {
             let shown = text::clip(&text::show_line(id), 40).into_owned();
             let why = format!(
-                "`{shown}` is no `id`: at most {MOST_ID} letters, digits, `-`, `_` and `.`"
+                "`{shown}` is not a valid `id`: use at most {MOST_ID} letters, digits, `-`, `_` and `.`"
             );
             Err(FieldError::new(line, why))
         }
@@ -569,7 +568,7 @@ fn tools(fields: &YamlFields) -> Result<Option<Vec<String>>, FieldError> {
     };
     let fails = |why: String| Err(FieldError::new(field.line, why));
     if globs.is_empty() {
-        return fails("`tools` names none: leave it out for every tool".into());
+        return fails("`tools` is empty: leave it out to match every tool".into());
     }
     if globs.iter().any(String::is_empty) {
         return fails("a tool in `tools` has no name".into());
@@ -594,8 +593,8 @@ fn limit(fields: &YamlFields) -> Result<Option<Duration>, FieldError> {
 
 /// Joins the name for people and the description.
 fn description(fields: &YamlFields) -> Result<String, FieldError> {
-    let said = [fields.text("name")?, fields.text("description")?];
-    Ok(said.into_iter().flatten().collect::<Vec<_>>().join(": "))
+    let parts = [fields.text("name")?, fields.text("description")?];
+    Ok(parts.into_iter().flatten().collect::<Vec<_>>().join(": "))
 }
 
 fn command(fields: &YamlFields) -> Result<Option<CommandLine>, FieldError> {

@@ -54,18 +54,18 @@ fn assign_names_where(
     hooks: &mut [&mut CommandHook],
     is_named_here: impl Fn(&CommandHook) -> bool,
 ) {
-    let named: Vec<_> = hooks
+    let sources: Vec<_> = hooks
         .iter()
         .map(|hook| if is_named_here(hook) { NameSource::of(hook) } else { NameSource::Given })
         .collect();
-    let claimed = hooks.iter().zip(&named).filter_map(|(hook, named)| match named {
+    let claimed = hooks.iter().zip(&sources).filter_map(|(hook, source)| match source {
         NameSource::Given => Some(hook.name.clone()),
         NameSource::File(stem) => Some(stem.clone()),
         NameSource::Word(_) => None,
     });
     let claimed: Vec<_> = claimed.collect();
-    for (hook, named) in hooks.iter_mut().zip(&named) {
-        let name = match named {
+    for (hook, source) in hooks.iter_mut().zip(&sources) {
+        let name = match source {
             NameSource::Given => continue,
             NameSource::File(stem)
                 if claimed.iter().filter(|other| *other == stem).count() == 1 =>
@@ -82,7 +82,7 @@ fn assign_names_where(
 }
 
 /// Adds numbers to hooks that still share a name: they do the same, or were given the name at several points.
-/// The name without a number stands for all of them.
+/// The name without a number selects all of them.
 fn number_duplicates(hooks: &mut [&mut CommandHook], is_named_here: impl Fn(&CommandHook) -> bool) {
     for index in 1..hooks.len() {
         let (before, rest) = hooks.split_at_mut(index);
@@ -107,13 +107,13 @@ const DIGEST_BYTES: usize = 3;
 /// A digest of six hex digits over the hook's point and tools (or its dialect's identity), its command and
 /// `async`. It must be equal in every version, because files contain it.
 fn digest(hook: &CommandHook) -> String {
-    let what = match &hook.dialect {
+    let identity = match &hook.dialect {
         Dialect::Custom(entry) => entry.identity(),
         _ => serde_json::json!([hook.point.name(), hook.spec.tools]),
     };
     let words: Vec<_> = hook.command.words();
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-    let all = serde_json::json!([what, words, hook.spec.detached]).to_string();
+    let all = serde_json::json!([identity, words, hook.spec.detached]).to_string();
     let digest = Sha256::digest(all.as_bytes());
     digest[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -50,9 +50,9 @@ impl ResidentHook {
 }
 
 impl ExternalHook for ResidentHook {
-    fn ask(&self, asked: HookRequest) -> HookFuture {
-        let kept = self.0.clone();
-        Box::pin(async move { kept.hook.wait_for_answer(&asked, kept.ask(&asked)).await })
+    fn ask(&self, request: HookRequest) -> HookFuture {
+        let state = self.0.clone();
+        Box::pin(async move { state.hook.wait_for_answer(&request, state.ask(&request)).await })
     }
 }
 
@@ -71,41 +71,42 @@ impl ServerExchange<'_> {
 
 impl Drop for ServerExchange<'_> {
     fn drop(&mut self) {
-        let said = self.server.take_stderr();
-        host::remark_end(self.cx, &String::from_utf8_lossy(&said));
+        let stderr = self.server.take_stderr();
+        host::remark_end(self.cx, &String::from_utf8_lossy(&stderr));
     }
 }
 
 /// The payload with the number of the line as `id`. An `id` of the payload becomes `questionId`.
 fn add_line_number(payload: &Value, id: u64) -> Value {
     let name = |key: &str| if key == "id" { "questionId" } else { key }.to_owned();
-    let told = payload.as_object().into_iter().flatten();
-    let told = told.map(|(key, value)| (name(key), value.clone()));
-    Value::Object(told.chain([("id".into(), id.into())]).collect())
+    let fields = payload.as_object().into_iter().flatten();
+    let fields = fields.map(|(key, value)| (name(key), value.clone()));
+    Value::Object(fields.chain([("id".into(), id.into())]).collect())
 }
 
 impl ResidentState {
-    async fn ask(&self, asked: &HookRequest) -> Result<HookAnswer, String> {
+    async fn ask(&self, request: &HookRequest) -> Result<HookAnswer, String> {
         let mut slot = self.server.lock().await;
-        let project = asked.cx.workspace().project();
-        let mut started = match slot.take().filter(|started| started.project == project) {
-            Some(started) => started,
+        let project = request.cx.workspace().project();
+        let mut running = match slot.take().filter(|running| running.project == project) {
+            Some(running) => running,
             None => {
-                let job = self.hook.process_spec(&self.base, asked, vec![]);
+                let job = self.hook.process_spec(&self.base, request, vec![]);
                 RunningServer { project: project.into(), server: self.base.host.serve(job)? }
             }
         };
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let line = add_line_number(&asked.payload, id).to_string();
-        let line =
-            ServerExchange { cx: &asked.cx, server: &mut *started.server }.exchange(&line).await?;
+        let line = add_line_number(&request.payload, id).to_string();
+        let line = ServerExchange { cx: &request.cx, server: &mut *running.server }
+            .exchange(&line)
+            .await?;
         let object = read_object(&line)
-            .map_err(|cause| format!("what it answered is no JSON object: {cause}"))?;
+            .map_err(|cause| format!("its answer is not a JSON object: {cause}"))?;
         if object.get("id").and_then(Value::as_u64) != Some(id) {
-            return Err("what it answered is no answer to this question".into());
+            return Err("the `id` of its answer is not the `id` of the request".into());
         }
-        let answer = HookAnswer::read(asked.point, &object)?;
-        *slot = Some(started);
+        let answer = HookAnswer::read(request.point, &object)?;
+        *slot = Some(running);
         Ok(answer)
     }
 }

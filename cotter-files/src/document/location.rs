@@ -95,19 +95,19 @@ impl TextPosition {
 
     /// The position of a later offset in the same text. Going from position to position reads the text once.
     pub(crate) fn advance(self, text: &str, offset: usize) -> TextPosition {
-        let mut spot = self;
+        let mut position = self;
         let passed = text.get(self.offset as usize..offset).unwrap_or_default();
         for (at, char) in passed.char_indices() {
             let next = || text.as_bytes().get(self.offset as usize + at + 1);
             if char == '\n' || (char == '\r' && next() != Some(&b'\n')) {
-                spot.line += 1;
-                spot.column = 1;
+                position.line += 1;
+                position.column = 1;
             } else {
-                spot.column += 1;
+                position.column += 1;
             }
         }
-        spot.offset += u32::try_from(passed.len()).unwrap_or(u32::MAX - spot.offset);
-        spot
+        position.offset += u32::try_from(passed.len()).unwrap_or(u32::MAX - position.offset);
+        position
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn reject_unparsable(text: &str) -> Result<(), ScanError> {
         match token.kind {
             TokenKind::Open(_) => depth += 1,
             TokenKind::Close => depth = depth.saturating_sub(1),
-            TokenKind::String => refuse_control_in_string(&token)?,
+            TokenKind::String => reject_control_in_string(&token)?,
             _ => {}
         }
         if depth > DEPTH {
@@ -41,7 +41,7 @@ pub(crate) fn reject_unparsable(text: &str) -> Result<(), ScanError> {
     Ok(())
 }
 
-fn refuse_control_in_string(token: &JsonToken<'_>) -> Result<(), ScanError> {
+fn reject_control_in_string(token: &JsonToken<'_>) -> Result<(), ScanError> {
     let Some(at) = token.text.find(['\n', '\r', '\t']) else {
         return Ok(());
     };
@@ -62,8 +62,8 @@ fn refuse_control_in_string(token: &JsonToken<'_>) -> Result<(), ScanError> {
 /// The JSON path of the value that starts at `offset`, or of the value around `offset`.
 pub(crate) fn path_at(text: &str, offset: usize) -> String {
     let mut path = String::from("$");
-    for within in walk(text, offset).containers {
-        match within {
+    for container in walk(text, offset).containers {
+        match container {
             ScanContainer::Object(None) => {}
             ScanContainer::Object(Some(key)) if is_plain(key) => {
                 path.push('.');
@@ -83,8 +83,8 @@ pub(crate) fn path_at(text: &str, offset: usize) -> String {
 /// Describes the token that the grammar expects at `offset`.
 pub(crate) fn expected_at(text: &str, offset: usize) -> &'static str {
     let position = walk(text, offset);
-    let within = position.containers.last();
-    match (position.next, within) {
+    let container = position.containers.last();
+    match (position.next, container) {
         (ExpectedToken::Key, _) => "a key in double quotes or `}`",
         (ExpectedToken::Colon, _) => "`:`",
         (ExpectedToken::Value, None) => "an object",

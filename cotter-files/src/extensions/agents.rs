@@ -63,14 +63,15 @@ impl AgentFile {
     /// The tools that the file names: the allowed and the disallowed ones.
     pub(crate) fn named_tools(&self) -> impl Iterator<Item = NamedTool> {
         let AgentConfig { tools, without_tools, .. } = &self.config;
-        let named = [tools, without_tools].into_iter().zip(self.lines);
-        let named = named.flat_map(|(tools, line)| tools.iter().map(move |tool| (line, tool)));
-        let named = named.filter(|(_, tool)| *tool != NO_MATCH);
-        named.map(|(line, tool)| (self.path.clone(), line, tool.clone()))
+        let tools_with_lines = [tools, without_tools].into_iter().zip(self.lines);
+        let tools_with_lines =
+            tools_with_lines.flat_map(|(tools, line)| tools.iter().map(move |tool| (line, tool)));
+        let tools_with_lines = tools_with_lines.filter(|(_, tool)| *tool != NO_MATCH);
+        tools_with_lines.map(|(line, tool)| (self.path.clone(), line, tool.clone()))
     }
 }
 
-/// The file of a profile. A folder that has one is a profile, and its other files are no agents.
+/// The file of a profile. A folder that has one is a profile; its other files are not agents.
 pub(crate) const PROFILE: &str = "agent.json";
 
 /// The agents below a folder, or in one file. An invalid file is skipped and reported.
@@ -78,13 +79,13 @@ pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<AgentFile>, Vec<Diag
     let WalkResult { files, mut diagnostics, .. } = walk(root, Some(PROFILE), links);
     let mut agents = vec![];
     let is_agent = |found: &&FoundFile| matches!(found.ending().as_str(), "md" | "yaml" | "yml");
-    let is_beside = |found: &FoundFile| found.stem() == "README" && found.shown != root;
-    for found in files.iter().filter(is_agent).filter(|found| !is_beside(found)) {
+    let is_readme = |found: &FoundFile| found.stem() == "README" && found.shown != root;
+    for found in files.iter().filter(is_agent).filter(|found| !is_readme(found)) {
         match agent(found, &mut diagnostics) {
             Ok((config, lines)) => {
                 agents.push(AgentFile { config, path: found.shown.clone(), lines });
             }
-            Err(told) => diagnostics.push(told),
+            Err(diagnostic) => diagnostics.push(diagnostic),
         }
     }
     (agents, diagnostics)
@@ -95,11 +96,11 @@ fn agent(
     found: &FoundFile,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<(AgentConfig, [Option<usize>; 2]), Diagnostic> {
-    let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
-    let of = |error: FieldError| error.into_diagnostic(&found.shown);
-    let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
+    let (FrontMatter { fields, diagnostics: repairs, .. }, text) = open(found)?;
+    let to_diagnostic = |error: FieldError| error.into_diagnostic(&found.shown);
+    let text_of = |key: &str| Ok(fields.text(key).map_err(to_diagnostic)?.map(str::to_owned));
     let mut warnings = vec![];
-    let id = match name(&fields).map_err(of)? {
+    let id = match name(&fields).map_err(to_diagnostic)? {
         Some(name) => name,
         None => found.name(NameKind::Subagent, &found.stem(), &mut warnings)?,
     };
@@ -109,17 +110,15 @@ fn agent(
         None => text.get().map_err(|why| found.rejected(None, why.to_string()))?.to_string(),
     };
     if prompt.trim().is_empty() {
-        return Err(
-            found.rejected(None, "it has no prompt: nothing is written below its front matter")
-        );
+        return Err(found.rejected(None, "it has no prompt: write it below the front matter"));
     }
     let mut config = AgentConfig::new(id).with_system_prompt(prompt);
     config.description = found.description(&fields, &mut warnings)?;
     let mut limits = AgentLimitReader { found, fields: &fields, diagnostics: &mut warnings };
-    config.tools = limits.tools().map_err(of)?;
-    config.without_tools = limits.without_tools().map_err(of)?;
-    config.looks_only = limits.looks_only().map_err(of)?;
-    let skills = limits.read_list("skills").map_err(of)?;
+    config.tools = limits.tools().map_err(to_diagnostic)?;
+    config.without_tools = limits.without_tools().map_err(to_diagnostic)?;
+    config.looks_only = limits.looks_only().map_err(to_diagnostic)?;
+    let skills = limits.read_list("skills").map_err(to_diagnostic)?;
     config.skills = skills.into_iter().map(SmolStr::from).collect();
     if let Some(mode) = text_of("mode")? {
         config.mode = mode.into();
@@ -130,16 +129,16 @@ fn agent(
         Some(model) if model == "inherit" => {}
         Some(_) => {
             let line = fields.get("model").map(|field| field.line);
-            let message = "`model` is not written as `provider/model`: its caller's is used";
+            let message = "`model` is not `provider/model`: the caller's model is used";
             warnings.push(found.warning(line, message));
         }
     }
     if config.description.is_empty() {
-        let message = "it has no `description`: the model sees its name only";
+        let message = "it has no `description`: the model sees only its name";
         warnings.push(found.warning(None, message));
     }
-    diagnostics
-        .extend(told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told }));
+    let at_file = |repair: Diagnostic| Diagnostic { path: found.shown.clone(), ..repair };
+    diagnostics.extend(repairs.into_iter().map(at_file));
     diagnostics.append(&mut warnings);
     let known: Vec<_> = KEYS.into_iter().chain(DISALLOWED_TOOLS_KEYS).collect();
     diagnostics.extend(warn_of_keys(found, &fields, &known));
@@ -165,25 +164,24 @@ struct AgentLimitReader<'a> {
 }
 
 impl AgentLimitReader<'_> {
-    fn say(&mut self, severity: Severity, line: usize, what: String) {
-        self.diagnostics.push(Diagnostic::new(&self.found.shown, Some(line), severity, what));
+    fn report(&mut self, severity: Severity, line: usize, message: String) {
+        self.diagnostics.push(Diagnostic::new(&self.found.shown, Some(line), severity, message));
     }
 
-    /// The allowed tools, by our names. An entry that is a kind of call is skipped, because the whole tool
-    /// would be too much.
+    /// The allowed tools, by Cotter's names. An entry that is a kind of call is skipped, because the whole
+    /// tool would be too much.
     fn tools(&mut self) -> Result<Vec<String>, FieldError> {
-        let (mut tools, mut left_out) = (vec![], vec![]);
+        let (mut tools, mut calls) = (vec![], vec![]);
         for word in self.read_list("tools")? {
-            if word.contains('(') { left_out.push(word) } else { tools.push(ours(&word)) }
+            if word.contains('(') { calls.push(word) } else { tools.push(ours(&word)) }
         }
         let line = self.fields.get("tools").map_or(1, |field| field.line);
-        for call in &left_out {
+        for call in &calls {
             let call = text::clip(&text::show_line(call), 40).into_owned();
-            let why =
-                format!("`tools` names tools, and `{call}` is a kind of call: it is left out");
-            self.say(Severity::Repaired, line, why);
+            let why = format!("`{call}` in `tools` is a kind of call, not a tool: it is skipped");
+            self.report(Severity::Repaired, line, why);
         }
-        if tools.is_empty() && !left_out.is_empty() {
+        if tools.is_empty() && !calls.is_empty() {
             tools.push(NO_MATCH.into());
         }
         self.check(tools, "tools")
@@ -200,8 +198,9 @@ impl AgentLimitReader<'_> {
                     None => &word,
                     Some((tool, _)) => {
                         let call = text::clip(&text::show_line(&word), 40).into_owned();
-                        let why = format!("`{call}` is a kind of call: all of the tool falls away");
-                        self.say(Severity::Repaired, line, why);
+                        let why =
+                            format!("`{call}` is a kind of call: the whole tool is disallowed");
+                        self.report(Severity::Repaired, line, why);
                         tool
                     }
                 };
@@ -228,8 +227,8 @@ impl AgentLimitReader<'_> {
             Some(mode) => {
                 let mode = text::clip(&text::show_line(mode), 40).into_owned();
                 let why =
-                    format!("`permissionMode` `{mode}` has no effect: its caller's mode holds");
-                self.say(Severity::Warning, line, why);
+                    format!("`permissionMode` `{mode}` has no effect: the caller's mode applies");
+                self.report(Severity::Warning, line, why);
                 Ok(false)
             }
         }
@@ -243,12 +242,16 @@ impl AgentLimitReader<'_> {
         };
         match field.value {
             YamlValue::List(_) => {
-                self.say(Severity::Warning, field.line, format!("`{key}` names none: it has none"));
+                self.report(
+                    Severity::Warning,
+                    field.line,
+                    format!("`{key}` is empty: the agent has none"),
+                );
                 Ok(vec![NO_MATCH.into()])
             }
             _ => {
-                let why = format!("`{key}` says nothing: it is as if it were not there");
-                self.say(Severity::Warning, field.line, why);
+                let why = format!("`{key}` has no value and no effect");
+                self.report(Severity::Warning, field.line, why);
                 Ok(vec![])
             }
         }

@@ -59,9 +59,9 @@ impl CommandFile {
 
     /// The command, to be registered.
     pub(crate) fn command(self: &Arc<Self>, shared: &Arc<FolderShared>) -> Command {
-        let (file, from) = (self.clone(), shared.clone());
+        let (file, shared_state) = (self.clone(), shared.clone());
         let run = move |cx: CommandCx| {
-            let (file, shared) = (file.clone(), from.clone());
+            let (file, shared) = (file.clone(), shared_state.clone());
             async move { file.run(&shared, cx).await }
         };
         let description = match &self.argument_hint {
@@ -93,7 +93,7 @@ pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<Arc<CommandFile>>, V
     for found in files.iter().filter(|found| found.ending() == "md") {
         match command(found, &mut diagnostics) {
             Ok(command) => commands.push(Arc::new(command)),
-            Err(told) => diagnostics.push(told),
+            Err(diagnostic) => diagnostics.push(diagnostic),
         }
     }
     (commands, diagnostics)
@@ -103,33 +103,34 @@ fn command(
     found: &FoundFile,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<CommandFile, Diagnostic> {
-    let (FrontMatter { fields, diagnostics: told, .. }, text) = open(found)?;
-    let of = |error: crate::folder::front_matter::FieldError| error.into_diagnostic(&found.shown);
+    let (FrontMatter { fields, diagnostics: repairs, .. }, text) = open(found)?;
+    let to_diagnostic =
+        |error: crate::folder::front_matter::FieldError| error.into_diagnostic(&found.shown);
     let folders = found.relative.parent().into_iter().flat_map(Path::iter);
     let folders = folders.map(|name| name.to_string_lossy().into_owned());
     let name = folders.chain([found.stem()]).collect::<Vec<_>>().join(":");
     let mut warnings = vec![];
     let name = found.name(NameKind::Command, &name, &mut warnings)?;
-    let text_of = |key: &str| Ok(fields.text(key).map_err(of)?.map(str::to_owned));
+    let text_of = |key: &str| Ok(fields.text(key).map_err(to_diagnostic)?.map(str::to_owned));
     let command = CommandFile {
         name: name.into(),
         description: found.description(&fields, &mut warnings)?,
         argument_hint: match fields.words("argument-hint") {
             // `[a] [b]` is a list in YAML, and a hint here.
             Ok(words) => words.map(|words| words.join(" ")).filter(|hint| !hint.is_empty()),
-            Err(error) => return Err(of(error)),
+            Err(error) => return Err(to_diagnostic(error)),
         },
         model: text_of("model")?.filter(|model| model.contains('/')),
         path: found.shown.clone(),
         text,
     };
-    diagnostics
-        .extend(told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told }));
+    let at_file = |repair: Diagnostic| Diagnostic { path: found.shown.clone(), ..repair };
+    diagnostics.extend(repairs.into_iter().map(at_file));
     if command.model.is_none()
         && let Some(model) = fields.get("model")
         && text_of("model")?.is_some_and(|model| model != "inherit")
     {
-        let message = "`model` is not written as `provider/model`: the session's is used";
+        let message = "`model` is not `provider/model`: the session's model is used";
         warnings.push(found.warning(Some(model.line), message));
     }
     diagnostics.append(&mut warnings);

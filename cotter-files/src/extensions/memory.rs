@@ -45,8 +45,8 @@ impl MemoryFile {
     pub fn section(&self) -> String {
         let path = text::show_line(&self.path.to_string_lossy()).into_owned();
         let path = path.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
-        let said = text::escape_note_tags(&escape_tags_of(&self.text, "memory"));
-        format!("<memory file=\"{path}\">\n{said}\n</memory>")
+        let text = text::escape_note_tags(&escape_tags_of(&self.text, "memory"));
+        format!("<memory file=\"{path}\">\n{text}\n</memory>")
     }
 }
 
@@ -76,7 +76,7 @@ pub fn load(
     own: Option<&Path>,
     allows: &dyn Fn(&Path) -> bool,
 ) -> MemoryFiles {
-    let mut reading = MemoryReader {
+    let mut reader = MemoryReader {
         workspace,
         own,
         allows,
@@ -84,7 +84,7 @@ pub fn load(
         bytes_left: MAX_TOTAL_BYTES,
     };
     if let Some(folder) = own {
-        reading.folder(folder);
+        reader.folder(folder);
     }
     let mut folders: Vec<_> = workspace
         .cwd()
@@ -93,9 +93,9 @@ pub fn load(
         .collect();
     folders.reverse();
     for folder in folders {
-        reading.folder(folder);
+        reader.folder(folder);
     }
-    reading.memory
+    reader.memory
 }
 
 struct MemoryReader<'a> {
@@ -116,53 +116,75 @@ impl MemoryReader<'_> {
         }
     }
 
-    fn warn(&mut self, told: &Path, line: Option<usize>, message: impl Into<String>) {
-        let diagnostic = Diagnostic::new(told, line, Severity::Warning, message);
+    fn warn(&mut self, path: &Path, line: Option<usize>, message: impl Into<String>) {
+        let diagnostic = Diagnostic::new(path, line, Severity::Warning, message);
         self.memory.diagnostics.push(diagnostic);
     }
 
     /// Reads a file that another file imports at a line, or that is a memory file itself.
-    fn file(&mut self, path: &Path, by: &Path, line: Option<usize>, within: &mut Vec<PathBuf>) {
+    fn file(
+        &mut self,
+        path: &Path,
+        importer: &Path,
+        line: Option<usize>,
+        import_stack: &mut Vec<PathBuf>,
+    ) {
         let shown = text::show_line(&path.to_string_lossy()).into_owned();
         let Ok(real) = fs::canonicalize(path) else {
-            return self.warn(by, line, format!("there is no file {shown}"));
+            return self.warn(importer, line, format!("file {shown} not found"));
         };
-        if within.contains(&real) {
-            return self.warn(by, line, format!("{shown} imports itself, by way of others"));
+        if import_stack.contains(&real) {
+            return self.warn(
+                importer,
+                line,
+                format!("{shown} imports itself through other files"),
+            );
         }
         if self.memory.files.iter().any(|file| file.path == real) {
             return;
         }
         if !self.may_read(&real) {
-            return self.warn(by, line, format!("{shown} is not inside what may be read"));
+            return self.warn(
+                importer,
+                line,
+                format!("{shown} is outside the folders that may be read"),
+            );
         }
-        if within.len() >= MAX_IMPORT_DEPTH {
-            return self.warn(by, line, format!("imports are more than {MAX_IMPORT_DEPTH} deep"));
+        if import_stack.len() >= MAX_IMPORT_DEPTH {
+            return self.warn(
+                importer,
+                line,
+                format!("imports are more than {MAX_IMPORT_DEPTH} deep"),
+            );
         }
         let (bytes, length) = match read(&real, MAX_FILE_BYTES) {
             Ok(read) => read,
-            Err(error) => return self.warn(by, line, format!("{shown} cannot be read: {error}")),
+            Err(error) => {
+                return self.warn(importer, line, format!("{shown} cannot be read: {error}"));
+            }
         };
-        let said = String::from_utf8_lossy(&bytes);
-        let said = crate::extensions::skills::tidy(said.strip_prefix('\u{feff}').unwrap_or(&said));
-        if said.len() > self.bytes_left {
-            let message =
-                format!("{shown} is left out: all memory files may have {MAX_TOTAL_BYTES} bytes");
-            return self.warn(by, line, message);
+        let contents = String::from_utf8_lossy(&bytes);
+        let contents =
+            crate::extensions::skills::tidy(contents.strip_prefix('\u{feff}').unwrap_or(&contents));
+        if contents.len() > self.bytes_left {
+            let message = format!(
+                "{shown} is skipped: all memory files together may have {MAX_TOTAL_BYTES} bytes"
+            );
+            return self.warn(importer, line, message);
         }
         if length > MAX_FILE_BYTES as u64 {
-            self.warn(&real, None, format!("only its first {MAX_FILE_BYTES} bytes are told"));
+            self.warn(&real, None, format!("only its first {MAX_FILE_BYTES} bytes are used"));
         }
-        self.bytes_left -= said.len();
-        if !said.trim().is_empty() {
-            self.memory.files.push(MemoryFile { path: real.clone(), text: said.clone() });
+        self.bytes_left -= contents.len();
+        if !contents.trim().is_empty() {
+            self.memory.files.push(MemoryFile { path: real.clone(), text: contents.clone() });
         }
-        within.push(real.clone());
-        for (line, import) in imports(&said) {
+        import_stack.push(real.clone());
+        for (line, import) in imports(&contents) {
             let path = self.resolved(import, &real);
-            self.file(&path, &real, Some(line), within);
+            self.file(&path, &real, Some(line), import_stack);
         }
-        within.pop();
+        import_stack.pop();
     }
 
     /// True if a file may be read: a memory file of the person's own folder, or any file that calls may read.

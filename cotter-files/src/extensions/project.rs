@@ -23,12 +23,12 @@ pub(crate) struct ProjectCache(Mutex<Option<(PathBuf, DetectedProject)>>);
 impl ProjectCache {
     /// Returns the cached result if `project` is the last one, or else detects it.
     pub(crate) fn get(&self, project: &Path) -> DetectedProject {
-        let mut known = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match &*known {
+        let mut cached = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match &*cached {
             Some((path, detected)) if path == project => detected.clone(),
             _ => {
                 let detected = detect(project);
-                *known = Some((project.to_owned(), detected.clone()));
+                *cached = Some((project.to_owned(), detected.clone()));
                 detected
             }
         }
@@ -107,14 +107,14 @@ const PROJECT_MARKERS: [ProjectMarker; 22] = [
 
 fn detect(project: &Path) -> DetectedProject {
     let real = fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
-    let there: Vec<_> =
+    let existing: Vec<_> =
         PROJECT_MARKERS.iter().filter(|(file, ..)| is_file(&real.join(file))).collect();
     let is_typescript = |text: &str| text.contains("\"typescript\"");
-    let mut language = there.first().map_or(UNKNOWN, |(_, language, _)| language);
+    let mut language = existing.first().map_or(UNKNOWN, |(_, language, _)| language);
     let mut framework = None;
-    for (file, of, words) in &there {
+    for (file, file_language, words) in &existing {
         let text = read(&real.join(file));
-        if *of == "javascript" && language == "javascript" && is_typescript(&text) {
+        if *file_language == "javascript" && language == "javascript" && is_typescript(&text) {
             language = "typescript";
         }
         let found = words.iter().find(|(word, _)| text.contains(word)).map(|(_, name)| *name);
@@ -124,7 +124,7 @@ fn detect(project: &Path) -> DetectedProject {
 }
 
 fn is_file(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|about| about.is_file())
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
 }
 
 fn read(path: &Path) -> String {

@@ -106,7 +106,8 @@ impl LazyText {
         if bytes.len() > MOST_BYTES {
             return Err(format!("{} has more than {MOST_BYTES} bytes", shown()).into());
         }
-        let head = front_matter::read(&self.real, &bytes).map_err(|told| told.to_string())?;
+        let head =
+            front_matter::read(&self.real, &bytes).map_err(|diagnostic| diagnostic.to_string())?;
         let text: Arc<str> = tidy(&String::from_utf8_lossy(&bytes[head.body..])).into();
         Ok(self.read.get_or_init(|| text).clone())
     }
@@ -129,24 +130,24 @@ impl SkillFile {
 
     /// The folder whose files belong to the skill, if the skill is a folder.
     pub fn folder(&self) -> Option<&Path> {
-        let is_whole = self.path.file_name().is_some_and(|name| name == SKILL_FILE);
-        self.text.folder().filter(|_| is_whole)
+        let is_folder = self.path.file_name().is_some_and(|name| name == SKILL_FILE);
+        self.text.folder().filter(|_| is_folder)
     }
 
     /// The skill, to be registered.
     pub(crate) fn skill(self: &Arc<Self>, shared: &Arc<FolderShared>) -> Skill {
-        let (file, from) = (self.clone(), shared.clone());
-        let bring = move |cx: SkillCx| {
-            let (file, shared) = (file.clone(), from.clone());
+        let (file, shared_state) = (self.clone(), shared.clone());
+        let load = move |cx: SkillCx| {
+            let (file, shared) = (file.clone(), shared_state.clone());
             async move { file.load_content(&shared, cx).await }
         };
-        let written = self.clone();
-        let skill = Skill::new(self.name.clone(), bring)
+        let source = self.clone();
+        let skill = Skill::new(self.name.clone(), load)
             .description(self.description.clone())
             .agents(self.agents.iter().map(SmolStr::from))
             .tags(self.tags.clone())
             .file(self.path.clone())
-            .written(move || written.text().map(|text| text.to_string()));
+            .written(move || source.text().map(|text| text.to_string()));
         let skill = if self.exposed { skill.expose_to_agent() } else { skill };
         if shared.trusted { skill.triggers(self.triggers.clone()) } else { skill }
     }
@@ -181,50 +182,51 @@ pub(crate) fn load(root: &Path, links: &LinkPolicy) -> (Vec<Arc<SkillFile>>, Vec
     for found in files.iter().filter(|found| is_skill(found, root)) {
         match skill(found, &mut diagnostics) {
             Ok(skill) => skills.push(Arc::new(skill)),
-            Err(told) => diagnostics.push(told),
+            Err(diagnostic) => diagnostics.push(diagnostic),
         }
     }
     (skills, diagnostics)
 }
 
-/// True if a file should be a skill. A readme or license beside skills is none, unless the caller named that
+/// True if a file should be a skill. A readme or license beside skills is not, unless the caller named that
 /// file.
 fn is_skill(found: &FoundFile, root: &Path) -> bool {
-    const BESIDE: [&str; 5] = ["readme", "license", "changelog", "contributing", "notice"];
+    const NO_SKILLS: [&str; 5] = ["readme", "license", "changelog", "contributing", "notice"];
     matches!(found.ending().as_str(), "md" | "yaml" | "yml")
-        && (found.shown == root || !BESIDE.contains(&found.stem().to_lowercase().as_str()))
+        && (found.shown == root || !NO_SKILLS.contains(&found.stem().to_lowercase().as_str()))
 }
 
 fn skill(found: &FoundFile, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFile, Diagnostic> {
     let (head, text) = open(found)?;
-    let FrontMatter { fields, diagnostics: told, is_present: present, .. } = head;
-    let told = told.into_iter().map(|told| Diagnostic { path: found.shown.clone(), ..told });
-    let mut warnings: Vec<_> = told.collect();
-    let of = |error: FieldError| error.into_diagnostic(&found.shown);
+    let FrontMatter { fields, diagnostics: repairs, is_present, .. } = head;
+    let at_file = |repair: Diagnostic| Diagnostic { path: found.shown.clone(), ..repair };
+    let mut warnings: Vec<_> = repairs.into_iter().map(at_file).collect();
+    let to_diagnostic = |error: FieldError| error.into_diagnostic(&found.shown);
     let is_folder = found.relative.file_name().is_some_and(|name| name == SKILL_FILE);
     let of_folder = |path: &Path| path.parent().and_then(Path::file_name).map(ToOwned::to_owned);
-    let called = match of_folder(&found.relative).or_else(|| of_folder(&found.real)) {
+    let default_name = match of_folder(&found.relative).or_else(|| of_folder(&found.real)) {
         Some(folder) if is_folder => folder.to_string_lossy().into_owned(),
         _ => found.stem(),
     };
-    let id = match fields.text("id").map_err(of)? {
+    let id = match fields.text("id").map_err(to_diagnostic)? {
         Some(id) => check_name(NameKind::Skill, id).map(|()| id.to_owned()).map_err(|why| {
             let line = fields.get("id").map(|field| field.line);
-            found.rejected(line, format!("{why}; letters, digits, `_` and `-` can be one"))
+            found.rejected(line, format!("{why}; use letters, digits, `_` and `-`"))
         })?,
-        None => found.name(NameKind::Skill, &called, &mut warnings)?,
+        None => found.name(NameKind::Skill, &default_name, &mut warnings)?,
     };
-    let title = fields.text("name").map_err(of)?.unwrap_or_default();
+    let title = fields.text("name").map_err(to_diagnostic)?.unwrap_or_default();
     let description = found.description(&fields, &mut warnings)?;
-    if is_folder && !title.is_empty() && title != called && fields.get("id").is_none() {
+    if is_folder && !title.is_empty() && title != default_name && fields.get("id").is_none() {
         let line = fields.get("name").map(|field| field.line);
-        let message = format!("it is called by its folder's name, `/{id}`, whatever `name` says");
+        let message = format!("its name is that of its folder, `/{id}`; `name` has no effect");
         warnings.push(found.warning(line, message));
     }
-    if !present {
-        warnings.push(found.warning(None, "it has no front matter: only its name calls it"));
+    if !is_present {
+        warnings
+            .push(found.warning(None, "it has no front matter: it is used only if it is named"));
     } else if description.is_empty() && is_folder {
-        warnings.push(found.warning(None, "it has no `description`: the model sees its name only"));
+        warnings.push(found.warning(None, "it has no `description`: the model sees only its name"));
     } else if description.len() > 1024 {
         let line = fields.get("description").map(|field| field.line);
         warnings.push(found.warning(line, "its `description` has more than 1024 bytes"));
@@ -232,20 +234,19 @@ fn skill(found: &FoundFile, diagnostics: &mut Vec<Diagnostic>) -> Result<SkillFi
     if !is_folder
         && found.relative.file_name().is_some_and(|name| name.eq_ignore_ascii_case(SKILL_FILE))
     {
-        let message =
-            format!("only a file `{SKILL_FILE}` makes its folder a skill: this one is a file");
+        let message = format!("its folder is not a skill: for that, name the file `{SKILL_FILE}`");
         warnings.push(found.warning(None, message));
     }
     warnings.extend(warn_of_keys(found, &fields, &KEYS));
-    let hidden = fields.flag("disable-model-invocation").map_err(of)?.unwrap_or(false);
+    let hidden = fields.flag("disable-model-invocation").map_err(to_diagnostic)?.unwrap_or(false);
     let skill = SkillFile {
         name: id.into(),
         description: if description.is_empty() { title.to_owned() } else { description },
         path: found.shown.clone(),
         exposed: is_folder && !hidden,
-        triggers: triggers(&fields).map_err(of)?,
-        agents: fields.words("agents").map_err(of)?.unwrap_or_default(),
-        tags: fields.words("tags").map_err(of)?.unwrap_or_default(),
+        triggers: triggers(&fields).map_err(to_diagnostic)?,
+        agents: fields.words("agents").map_err(to_diagnostic)?.unwrap_or_default(),
+        tags: fields.words("tags").map_err(to_diagnostic)?.unwrap_or_default(),
         text,
     };
     diagnostics.append(&mut warnings);
@@ -259,13 +260,13 @@ pub(crate) fn open(found: &FoundFile) -> Result<(FrontMatter, LazyText), Diagnos
     if length > MOST_BYTES as u64 {
         return Err(found.rejected(None, format!("it has more than {MOST_BYTES} bytes")));
     }
-    let at = |told: Diagnostic| Diagnostic { path: found.shown.clone(), ..told };
+    let at = |diagnostic: Diagnostic| Diagnostic { path: found.shown.clone(), ..diagnostic };
     let head = front_matter::read(&found.shown, &bytes);
     if found.ending() == "md" || head.as_ref().is_ok_and(|head| head.is_present) {
         return head.map(|head| (head, LazyText::of(found))).map_err(at);
     }
     if length > bytes.len() as u64 {
-        return Err(found.rejected(None, format!("a mapping of more than {most} bytes")));
+        return Err(found.rejected(None, format!("it is a mapping of more than {most} bytes")));
     }
     let head = front_matter::read_mapping(&found.shown, &bytes).map_err(at)?;
     let key = ["body", "prompt"].into_iter().find(|key| head.fields.get(key).is_some());
@@ -290,7 +291,7 @@ fn triggers(fields: &YamlFields) -> Result<Vec<Trigger>, FieldError> {
         _ => return Err(field.error("a list of patterns")),
     };
     if list.len() > MOST_TRIGGERS {
-        let message = format!("`triggers` has more than {MOST_TRIGGERS}");
+        let message = format!("`triggers` has more than {MOST_TRIGGERS} patterns");
         return Err(FieldError::new(field.line, message));
     }
     list.iter().map(|(line, value)| trigger(*line, value)).collect()
@@ -298,7 +299,7 @@ fn triggers(fields: &YamlFields) -> Result<Vec<Trigger>, FieldError> {
 
 fn trigger(line: usize, value: &YamlValue) -> Result<Trigger, FieldError> {
     let error = |line: usize, why: String| FieldError::new(line, why);
-    let (line, pattern, kind, reach) = match value {
+    let (line, pattern, kind, scope) = match value {
         YamlValue::Text(pattern) => {
             (line, pattern.as_str(), TriggerKind::Keyword, MatchScope::Anywhere)
         }
@@ -318,13 +319,13 @@ fn trigger(line: usize, value: &YamlValue) -> Result<Trigger, FieldError> {
                     return Err(error(at("type"), why));
                 }
             };
-            let whole = fields.flag("word")?.unwrap_or(false);
-            let reach = if whole { MatchScope::Words } else { MatchScope::Anywhere };
-            (at("pattern"), pattern, kind, reach)
+            let whole_words = fields.flag("word")?.unwrap_or(false);
+            let scope = if whole_words { MatchScope::Words } else { MatchScope::Anywhere };
+            (at("pattern"), pattern, kind, scope)
         }
         _ => return Err(error(line, "a trigger needs a `pattern`".into())),
     };
-    Trigger::new(pattern, kind, reach).map_err(|why| error(line, why.to_string()))
+    Trigger::new(pattern, kind, scope).map_err(|why| error(line, why.to_string()))
 }
 
 /// Warnings about keys that resemble a known key, and about `hooks` and `allowed-tools`, which have no effect
@@ -335,7 +336,7 @@ pub(crate) fn warn_of_keys(
     keys: &[&str],
 ) -> Vec<Diagnostic> {
     let hooks = fields.get("hooks").map(|field| {
-        let message = "`hooks` is not honoured here: nothing in it runs or guards anything";
+        let message = "`hooks` has no effect here: no hook in it runs";
         Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)
     });
     let near =
@@ -346,7 +347,7 @@ pub(crate) fn warn_of_keys(
             Some(Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message))
         });
     let allows = fields.get("allowed-tools").map(|field| {
-        let message = "`allowed-tools` allows nothing here: rules in your settings do";
+        let message = "`allowed-tools` has no effect here: use `allow` rules in your settings";
         Diagnostic::new(&found.shown, Some(field.line), Severity::Warning, message)
     });
     near.chain(hooks).chain(allows).collect()

@@ -79,24 +79,24 @@ pub(crate) fn fill<'a>(
     variables: &Variables,
 ) -> Vec<TemplatePart<'a>> {
     let mut pieces = vec![];
-    let mut said = String::new();
+    let mut out = String::new();
     for token in tokens(text, CommandExpansion::Run) {
         match token {
-            TemplateToken::Text(text) => said.push_str(text),
+            TemplateToken::Text(text) => out.push_str(text),
             TemplateToken::Placeholder { written, hole } => {
                 match hole.value(arguments, variables) {
-                    Some(filled) => said.push_str(&filled.plain()),
-                    None => said.push_str(written),
+                    Some(filled) => out.push_str(&filled.plain()),
+                    None => out.push_str(written),
                 }
             }
             TemplateToken::Command(written) => {
-                pieces.push(TemplatePart::Text(Cow::Owned(std::mem::take(&mut said))));
+                pieces.push(TemplatePart::Text(Cow::Owned(std::mem::take(&mut out))));
                 let line = command_line(written, arguments, variables);
                 pieces.push(TemplatePart::Command { line, written });
             }
         }
     }
-    pieces.push(TemplatePart::Text(Cow::Owned(said)));
+    pieces.push(TemplatePart::Text(Cow::Owned(out)));
     pieces.retain(|piece| !matches!(piece, TemplatePart::Text(text) if text.is_empty()));
     pieces
 }
@@ -238,7 +238,7 @@ fn tokens_of_line<'a>(
     while let Some(next) = line[at..].find(['$', '{', '!']) {
         let start = at + next;
         let rest = &line[start..];
-        let apart = line[..start].chars().next_back().is_none_or(char::is_whitespace);
+        let after_space = line[..start].chars().next_back().is_none_or(char::is_whitespace);
         let found = match rest.as_bytes()[0] {
             b'$' => argument(rest).map(|(length, hole)| {
                 (length, TemplateToken::Placeholder { written: &rest[..length], hole })
@@ -246,7 +246,7 @@ fn tokens_of_line<'a>(
             b'{' => variable(rest).map(|(length, hole)| {
                 (length, TemplateToken::Placeholder { written: &rest[..length], hole })
             }),
-            _ if apart && commands == CommandExpansion::Run => command(rest),
+            _ if after_space && commands == CommandExpansion::Run => command(rest),
             _ => None,
         };
         let Some((length, token)) = found else {
@@ -332,7 +332,7 @@ fn command_line(
 ) -> Result<String, &'static str> {
     let mut line = String::new();
     let mut quote = None;
-    let mut filled_in = false;
+    let mut has_values = false;
     // True if the next closing quote is dropped, because a quoted word replaced `"$1"` with its quotes.
     let mut skip = false;
     let tokens = tokens(written, CommandExpansion::Leave);
@@ -340,12 +340,12 @@ fn command_line(
     while let Some(token) = tokens.next() {
         let text = match &token {
             TemplateToken::Text(text) => *text,
-            TemplateToken::Command(_) => return Err("a command stands in it"),
+            TemplateToken::Command(_) => return Err("it contains another command"),
             TemplateToken::Placeholder { written, hole } => {
                 match hole.value(arguments, variables) {
                     None => written,
                     Some(filled) => {
-                        filled_in = true;
+                        has_values = true;
                         let closes = matches!(tokens.peek(), Some(TemplateToken::Text(next)) if next.starts_with('"'));
                         match quote {
                             None => {}
@@ -353,7 +353,7 @@ fn command_line(
                                 line.pop();
                                 skip = true;
                             }
-                            Some(_) => return Err("an argument stands within quotes"),
+                            Some(_) => return Err("an argument is inside quotes"),
                         }
                         line.push_str(&filled.quoted());
                         continue;
@@ -380,8 +380,8 @@ fn command_line(
         let left = text_without_placeholders(written);
         UNSAFE_MARKS.iter().any(|mark| left.contains(mark))
     };
-    if filled_in && unsafe_place() {
-        return Err("quotes would not hold an argument in it");
+    if has_values && unsafe_place() {
+        return Err("an argument cannot be quoted safely in it");
     }
     Ok(line)
 }
@@ -498,7 +498,7 @@ mod tests {
             "echo \\$1",
         ] {
             let told = shown(&format!("!`{place}`"), "x");
-            assert_eq!(told, format!("«not {place}: quotes would not hold an argument in it»"));
+            assert_eq!(told, format!("«not {place}: an argument cannot be quoted safely in it»"));
         }
     }
 

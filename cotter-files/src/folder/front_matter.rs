@@ -27,7 +27,7 @@ pub const MOST_BYTES: usize = 64 * 1024;
 /// The maximum nesting depth of lists and mappings.
 const MAX_DEPTH: usize = 12;
 
-const TOO_COMPLEX: &str = "it is deeper, longer or more tangled than it may be";
+const TOO_COMPLEX: &str = "it is too long, too deeply nested, or has too many aliases";
 
 /// The fields of a front matter, in the order of the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -240,12 +240,9 @@ pub fn read_mapping(path: &Path, bytes: &[u8]) -> Result<FrontMatter, Diagnostic
 pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<YamlFields, Diagnostic> {
     let text = mapping(path, bytes)?;
     parse_strict(text, 0).map_err(|YamlError { line, why, is_final }| {
-        let quoted = || {
-            crate::folder::front_matter::repair::quote(text)
-                .filter(|quoted| parse_strict(quoted, 0).is_ok())
-        };
+        let quoted = || repair::quote(text).filter(|quoted| parse_strict(quoted, 0).is_ok());
         let hint = match !is_final && quoted().is_some() {
-            true => "; with its values in quotes it would be",
+            true => "; with its values in quotes it would be YAML",
             false => "",
         };
         Diagnostic::new(path, Some(line), Severity::Rejected, format!("{why}{hint}"))
@@ -256,7 +253,7 @@ pub fn read_exact(path: &Path, bytes: &[u8]) -> Result<YamlFields, Diagnostic> {
 fn mapping<'a>(path: &Path, bytes: &'a [u8]) -> Result<&'a str, Diagnostic> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = 1 + count_lines(&bytes[..error.valid_up_to()]);
-        let message = "a byte of it is not UTF-8".to_owned();
+        let message = "a byte in the file is not UTF-8".to_owned();
         Diagnostic::new(path, Some(line), Severity::Rejected, message)
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
@@ -312,19 +309,19 @@ fn fields(
     };
     let YamlError { line, why, is_final } = match parse_strict(front, after) {
         Ok(fields) => return Ok((fields, None)),
-        Err(refused) => refused,
+        Err(error) => error,
     };
     if is_final {
         return Err(diagnostic(line, Severity::Rejected, why));
     }
-    let told = |how: &str| diagnostic(line, Severity::Repaired, format!("{why}; {how}"));
-    if let Some(quoted) = crate::folder::front_matter::repair::quote(front)
+    let repaired = |how: &str| diagnostic(line, Severity::Repaired, format!("{why}; {how}"));
+    if let Some(quoted) = repair::quote(front)
         && let Ok(fields) = parse_strict(&quoted, after)
     {
-        return Ok((fields, Some(told("read with its values in quotes"))));
+        return Ok((fields, Some(repaired("read with its values in quotes"))));
     }
-    match crate::folder::front_matter::repair::read_lines(front, after) {
-        Ok(fields) => Ok((fields, Some(told("read line by line")))),
+    match repair::read_lines(front, after) {
+        Ok(fields) => Ok((fields, Some(repaired("read line by line")))),
         Err(error) => Err(error.into_diagnostic(path)),
     }
 }
@@ -361,7 +358,7 @@ fn parse_strict(front: &str, after: usize) -> Result<YamlFields, YamlError> {
         YamlValue::Empty => Ok(YamlFields::default()),
         _ => Err(YamlError {
             line: 1,
-            why: "it is no mapping of keys to values".into(),
+            why: "it is not a mapping of keys to values".into(),
             is_final: false,
         }),
     }
@@ -375,7 +372,7 @@ fn describe_yaml_error(error: &serde_saphyr::Error) -> YamlError {
         Error::DuplicateMappingKey { key, .. } => {
             let key = key.as_deref().unwrap_or("?");
             let key = text::clip(&text::show_line(key), 40).into_owned();
-            (format!("the key `{key}` is there twice"), true)
+            (format!("duplicate key `{key}`"), true)
         }
         // Text behind an alias was already parsed once without error: only the number of aliases is wrong.
         Error::Budget { .. }
@@ -405,14 +402,15 @@ fn value(raw: RawYaml, after: usize) -> YamlValue {
         RawYaml::Flag(flag) => YamlValue::Flag(flag),
         RawYaml::Text(text) => YamlValue::Text(text),
         RawYaml::List(list) => {
-            let item = |one: Spanned<RawYaml>| (line(one.referenced), value(one.value, after));
+            let item =
+                |spanned: Spanned<RawYaml>| (line(spanned.referenced), value(spanned.value, after));
             YamlValue::List(list.into_iter().map(item).collect())
         }
         RawYaml::Map(map) => {
-            let field = |(key, one): (Spanned<String>, Spanned<RawYaml>)| YamlField {
+            let field = |(key, spanned): (Spanned<String>, Spanned<RawYaml>)| YamlField {
                 line: line(key.referenced),
                 key: key.value,
-                value: value(one.value, after),
+                value: value(spanned.value, after),
             };
             YamlValue::Fields(YamlFields(map.into_iter().map(field).collect()))
         }
@@ -468,8 +466,8 @@ impl<'de> Visitor<'de> for RawVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<RawYaml, A::Error> {
         let mut list = vec![];
-        while let Some(one) = seq.next_element()? {
-            list.push(one);
+        while let Some(element) = seq.next_element()? {
+            list.push(element);
         }
         Ok(RawYaml::List(list))
     }
@@ -485,31 +483,34 @@ impl<'de> Visitor<'de> for RawVisitor {
 
 /// Checks invariants of the reader on arbitrary bytes. A test and the fuzzer call it.
 #[doc(hidden)]
-pub fn probe(bytes: &[u8]) {
+pub fn check_invariants(bytes: &[u8]) {
     let path = Path::new("f.md");
     let exact = read_exact(path, bytes);
     let lenient = read_mapping(path, bytes).ok().filter(|read| read.diagnostics.is_empty());
-    assert_eq!(exact.ok(), lenient.map(|read| read.fields), "what is exact is read the same way");
+    assert_eq!(exact.ok(), lenient.map(|read| read.fields), "both readers agree on strict YAML");
     for read in [read(path, bytes), read_mapping(path, bytes)] {
         let lines = 1 + count_lines(bytes);
         match read {
             Ok(read) => {
                 assert!(read.body <= bytes.len());
-                let diagnosed = read.diagnostics.iter().filter_map(|told| told.line);
-                let named = read.fields.iter().map(|field| field.line);
-                assert!(named.chain(diagnosed).all(|line| (1..=lines).contains(&line)));
+                let diagnostic_lines =
+                    read.diagnostics.iter().filter_map(|diagnostic| diagnostic.line);
+                let field_lines = read.fields.iter().map(|field| field.line);
+                assert!(
+                    field_lines.chain(diagnostic_lines).all(|line| (1..=lines).contains(&line))
+                );
                 let keys: std::collections::BTreeSet<_> =
                     read.fields.iter().map(|field| &field.key).collect();
-                assert_eq!(keys.len(), read.fields.iter().count(), "a key is there once");
+                assert_eq!(keys.len(), read.fields.iter().count(), "no key is duplicate");
                 for field in read.fields.iter() {
                     let _ = read.fields.text(&field.key);
                     let _ = read.fields.flag(&field.key);
                     let _ = read.fields.words(&field.key);
                 }
             }
-            Err(told) => {
-                assert_eq!(told.severity, Severity::Rejected);
-                assert!(told.line.is_none_or(|line| (1..=lines).contains(&line)));
+            Err(diagnostic) => {
+                assert_eq!(diagnostic.severity, Severity::Rejected);
+                assert!(diagnostic.line.is_none_or(|line| (1..=lines).contains(&line)));
             }
         }
     }

@@ -76,16 +76,16 @@ pub(crate) fn search_paths(
     if has_real_name(folder, name) || is_single_extension(folder, kind) {
         return vec![SearchPath::new(folder, folder)];
     }
-    let bases = extension_roots(folder, plugins);
+    let roots = extension_roots(folder, plugins);
     let found: Vec<_> =
-        bases.iter().flat_map(|base| base.search_paths(kind, name, plugins)).collect();
-    let is_known = bases.iter().any(|base| base.folder == folder && base.kind != RootKind::Unknown);
+        roots.iter().flat_map(|root| root.search_paths(kind, name, plugins)).collect();
+    let is_known = roots.iter().any(|root| root.folder == folder && root.kind != RootKind::Unknown);
     if is_known || !found.is_empty() {
         return found;
     }
     let mut search = FolderSearch { kind, name, plugins, folders_left: MOST_NAMES, found };
     search.search_folder(folder, 0);
-    if search.found.is_empty() && bases.is_empty() {
+    if search.found.is_empty() && roots.is_empty() {
         return vec![SearchPath::new(folder, folder)];
     }
     search.found
@@ -93,23 +93,22 @@ pub(crate) fn search_paths(
 
 /// The extension folders: the folder itself, if it is one, and those in it.
 pub(crate) fn extension_roots(folder: &Path, plugins: &PluginLayout) -> Vec<ExtensionRoot> {
-    let base = |folder: PathBuf| {
-        root_kind(&folder, plugins).map(|what| ExtensionRoot { folder, kind: what })
-    };
+    let root_at =
+        |folder: PathBuf| root_kind(&folder, plugins).map(|kind| ExtensionRoot { folder, kind });
     let inner = PROJECT_FOLDERS.map(|name| folder.join(name)).into_iter();
-    let mut all: Vec<_> = base(folder.to_owned()).into_iter().collect();
-    all.extend(inner.filter(|inner| inner.is_dir()).filter_map(base));
-    let above: Vec<_> = all.iter().filter(|base| base.kind != RootKind::Claude).collect();
-    let mut above: Vec<_> = above.into_iter().map(|base| base.folder.clone()).collect();
-    if all.iter().all(|base| base.folder != folder) {
-        above.push(folder.to_owned());
+    let mut all: Vec<_> = root_at(folder.to_owned()).into_iter().collect();
+    all.extend(inner.filter(|inner| inner.is_dir()).filter_map(root_at));
+    let parents: Vec<_> = all.iter().filter(|root| root.kind != RootKind::Claude).collect();
+    let mut parents: Vec<_> = parents.into_iter().map(|root| root.folder.clone()).collect();
+    if all.iter().all(|root| root.folder != folder) {
+        parents.push(folder.to_owned());
     }
-    for above in above {
-        let spaces = subfolders(&above.join("spaces")).into_iter().filter_map(base);
-        all.extend(spaces.filter(|base| base.kind == RootKind::Space));
-        let found = subfolders(&above.join("plugins")).into_iter().filter_map(base);
-        let found = found.filter(|base| matches!(base.kind, RootKind::Plugin | RootKind::Unknown));
-        all.extend(found.map(|base| ExtensionRoot { kind: RootKind::Plugin, ..base }));
+    for parent in parents {
+        let spaces = subfolders(&parent.join("spaces")).into_iter().filter_map(root_at);
+        all.extend(spaces.filter(|root| root.kind == RootKind::Space));
+        let found = subfolders(&parent.join("plugins")).into_iter().filter_map(root_at);
+        let found = found.filter(|root| matches!(root.kind, RootKind::Plugin | RootKind::Unknown));
+        all.extend(found.map(|root| ExtensionRoot { kind: RootKind::Plugin, ..root }));
     }
     all
 }
@@ -121,22 +120,22 @@ impl ExtensionRoot {
         let of_plugin = is_plugin.then(|| (plugins.paths)(&self.folder, kind)).flatten();
         let paths = of_plugin.unwrap_or_else(|| vec![name.into()]);
         let paths = paths.iter().map(|path| self.folder.join(path));
-        let there = paths.filter(|path| path.symlink_metadata().is_ok());
-        there.map(|path| SearchPath::new(&path, &self.folder)).collect()
+        let existing = paths.filter(|path| path.symlink_metadata().is_ok());
+        existing.map(|path| SearchPath::new(&path, &self.folder)).collect()
     }
 }
 
 fn root_kind(folder: &Path, plugins: &PluginLayout) -> Option<RootKind> {
     let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    let brings = KINDS.into_iter().any(|name| folder.join(name).is_dir());
-    let real = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    match real.file_name().and_then(OsStr::to_str) {
+    let has_kind_folder = KINDS.into_iter().any(|name| folder.join(name).is_dir());
+    let real_path = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    match real_path.file_name().and_then(OsStr::to_str) {
         Some(".cotter") => Some(RootKind::Cotter),
         Some(".claude") => Some(RootKind::Claude),
         Some(".agents") => Some(RootKind::Agents),
         _ if (plugins.is_plugin)(folder) => Some(RootKind::Plugin),
-        _ if has("manifest.json") && brings => Some(RootKind::Space),
-        _ if has("settings.json") || brings => Some(RootKind::Unknown),
+        _ if has("manifest.json") && has_kind_folder => Some(RootKind::Space),
+        _ if has("settings.json") || has_kind_folder => Some(RootKind::Unknown),
         _ => None,
     }
 }

@@ -56,13 +56,13 @@ impl FoundFile {
     pub(crate) fn name(
         &self,
         kind: NameKind,
-        called: &str,
-        told: &mut Vec<Diagnostic>,
+        written: &str,
+        diagnostics: &mut Vec<Diagnostic>,
     ) -> Result<String, Diagnostic> {
-        let Err(why) = check_name(kind, called) else { return Ok(called.to_owned()) };
-        let name = nearest_name(kind, called).ok_or_else(|| self.rejected(None, why.clone()))?;
-        let message = format!("{why}: it is called `{name}`");
-        told.push(Diagnostic::new(&self.shown, None, Severity::Repaired, message));
+        let Err(why) = check_name(kind, written) else { return Ok(written.to_owned()) };
+        let name = nearest_name(kind, written).ok_or_else(|| self.rejected(None, why.clone()))?;
+        let message = format!("{why}; the name `{name}` is used instead");
+        diagnostics.push(Diagnostic::new(&self.shown, None, Severity::Repaired, message));
         Ok(name)
     }
 
@@ -70,17 +70,22 @@ impl FoundFile {
     pub(crate) fn description(
         &self,
         fields: &YamlFields,
-        told: &mut Vec<Diagnostic>,
+        diagnostics: &mut Vec<Diagnostic>,
     ) -> Result<String, Diagnostic> {
         const KEY: &str = "description";
-        let of = |error: FieldError| error.into_diagnostic(&self.shown);
+        let to_diagnostic = |error: FieldError| error.into_diagnostic(&self.shown);
         let Some(field) = fields.get(KEY).filter(|field| matches!(field.value, YamlValue::List(_)))
         else {
-            return Ok(fields.text(KEY).map_err(of)?.unwrap_or_default().to_owned());
+            return Ok(fields.text(KEY).map_err(to_diagnostic)?.unwrap_or_default().to_owned());
         };
-        let words = fields.words(KEY).map_err(of)?.unwrap_or_default();
-        let message = "`description` is a list, and is read as one text";
-        told.push(Diagnostic::new(&self.shown, Some(field.line), Severity::Repaired, message));
+        let words = fields.words(KEY).map_err(to_diagnostic)?.unwrap_or_default();
+        let message = "`description` is a list; it is joined to one text";
+        diagnostics.push(Diagnostic::new(
+            &self.shown,
+            Some(field.line),
+            Severity::Repaired,
+            message,
+        ));
         Ok(words.join(", "))
     }
 
@@ -93,13 +98,13 @@ impl FoundFile {
 /// Reads at most `most` bytes from the start of a file, and the file's length. `path` has no links.
 pub(crate) fn read(path: &Path, most: usize) -> io::Result<(Vec<u8>, u64)> {
     let file = open::file(path)?;
-    let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(io::Error::other("it is no file"));
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a file"));
     }
     let mut bytes = vec![];
     file.take(most as u64).read_to_end(&mut bytes)?;
-    Ok((bytes, about.len()))
+    Ok((bytes, metadata.len()))
 }
 
 /// The nearest valid name for a text: invalid characters become a dash, and the name begins with a letter.
@@ -118,8 +123,8 @@ pub(crate) fn nearest_name(kind: NameKind, text: &str) -> Option<String> {
         false => format!("{}-{name}", kind.as_str()),
     };
     let name: String = name.chars().take(64).collect();
-    let is_one = text.chars().any(|char| char.is_ascii_alphanumeric());
-    (is_one && check_name(kind, &name).is_ok()).then_some(name)
+    let has_letter_or_digit = text.chars().any(|char| char.is_ascii_alphanumeric());
+    (has_letter_or_digit && check_name(kind, &name).is_ok()).then_some(name)
 }
 
 fn read_error_message(error: &io::Error) -> String {
@@ -143,12 +148,12 @@ impl LinkPolicy {
 
     /// Resolves a link to a path without links and the target's type, or returns the reason not to follow it.
     pub(crate) fn follow(&self, link: &Path) -> Result<(PathBuf, fs::FileType), String> {
-        let cannot = |cause: io::Error| format!("it is a link that leads nowhere: {cause}");
+        let cannot = |cause: io::Error| format!("it is a broken link: {cause}");
         let real = fs::canonicalize(link).map_err(cannot)?;
         if let LinkPolicy::Within(root) = self
             && !real.starts_with(root)
         {
-            return Err("it is a link that leads out of the folder, and is not followed".into());
+            return Err("it is a link to a path outside the folder and is not followed".into());
         }
         let kind = fs::symlink_metadata(&real).map_err(cannot)?.file_type();
         Ok((real, kind))
@@ -167,7 +172,7 @@ pub(crate) struct WalkResult {
 
 /// The settings of a walk: the folder as the caller named it, the file that makes a folder one unit, and the
 /// rule for links.
-struct WalkState<'a> {
+struct WalkOptions<'a> {
     root: &'a Path,
     /// The folder without links.
     real: &'a Path,
@@ -193,52 +198,54 @@ pub(crate) fn walk(root: &Path, stop_at: Option<&str>, links: &LinkPolicy) -> Wa
         walked.files.push(FoundFile { shown: root.into(), real, relative });
         return walked;
     }
-    let way = WalkState { root, real: &real, stop_at, links };
-    walked.folder(&way, &real, Path::new(""), 0);
+    let options = WalkOptions { root, real: &real, stop_at, links };
+    walked.folder(&options, &real, Path::new(""), 0);
     walked
 }
 
 impl WalkResult {
-    fn folder(&mut self, way: &WalkState<'_>, real: &Path, relative: &Path, depth: usize) {
+    fn folder(&mut self, options: &WalkOptions<'_>, real: &Path, relative: &Path, depth: usize) {
         let entries = match list_names(real) {
             Ok(entries) => entries,
-            Err(error) => return self.reject(&way.root.join(relative), read_error_message(&error)),
+            Err(error) => {
+                return self.reject(&options.root.join(relative), read_error_message(&error));
+            }
         };
-        let is_stop = |name: &Path| way.stop_at.is_some_and(|stop| name == Path::new(stop));
-        let whole = entries.iter().any(|(name, _)| is_stop(name));
+        let is_stop = |name: &Path| options.stop_at.is_some_and(|stop| name == Path::new(stop));
+        let is_unit = entries.iter().any(|(name, _)| is_stop(name));
         for (name, kind) in entries {
-            if whole && !is_stop(&name) {
+            if is_unit && !is_stop(&name) {
                 continue;
             }
             self.name_count += 1;
             if self.name_count > MOST_NAMES || self.files.len() >= MOST_FILES {
-                let message = "it holds too much: the rest is left out".to_owned();
+                let message = "it contains too many files: the rest is skipped".to_owned();
                 if self.diagnostics.last().is_none_or(|last| last.message != message) {
-                    self.reject(way.root, message);
+                    self.reject(options.root, message);
                 }
                 return;
             }
-            self.entry(way, &real.join(&name), &relative.join(&name), kind, depth);
+            self.entry(options, &real.join(&name), &relative.join(&name), kind, depth);
         }
     }
 
     fn entry(
         &mut self,
-        way: &WalkState<'_>,
+        options: &WalkOptions<'_>,
         real: &Path,
         relative: &Path,
         kind: fs::FileType,
         depth: usize,
     ) {
-        let shown = way.root.join(relative);
-        let (real, kind) = match kind.is_symlink().then(|| way.links.follow(real)) {
+        let shown = options.root.join(relative);
+        let (real, kind) = match kind.is_symlink().then(|| options.links.follow(real)) {
             None => (real.to_owned(), kind),
             Some(Err(why)) => return self.reject(&shown, why),
             Some(Ok((real, kind))) => {
                 if kind.is_dir()
-                    && (self.linked_folders.contains(&real) || way.real.starts_with(&real))
+                    && (self.linked_folders.contains(&real) || options.real.starts_with(&real))
                 {
-                    let why = "it is a link to a folder that was looked into already";
+                    let why = "it is a link to a folder that was already searched";
                     return self.reject(&shown, why.into());
                 }
                 self.linked_folders.extend(kind.is_dir().then(|| real.clone()));
@@ -246,13 +253,13 @@ impl WalkResult {
             }
         };
         if kind.is_dir() && depth >= MAX_DEPTH {
-            self.reject(&shown, format!("it lies more than {MAX_DEPTH} folders deep"));
+            self.reject(&shown, format!("it is more than {MAX_DEPTH} folders deep"));
         } else if kind.is_dir() {
-            self.folder(way, &real, relative, depth + 1);
+            self.folder(options, &real, relative, depth + 1);
         } else if kind.is_file() {
             self.files.push(FoundFile { shown, real, relative: relative.into() });
         } else {
-            self.reject(&shown, "it is no file".to_owned());
+            self.reject(&shown, "it is not a file".to_owned());
         }
     }
 

@@ -9,8 +9,7 @@ use crate::command_hook::{
     entry::{CommandHook, OnFailure},
 };
 use crate::profile::{
-    Action, ActionHost, ActionKind, LogLevel, WebhookPoster, event_line as line, read::host_of,
-    run_files as runs,
+    Action, ActionHost, ActionKind, LogLevel, WebhookPoster, event_line, read::host_of, run_files,
 };
 use cotter::{
     Cx, Registry, Verdict,
@@ -24,17 +23,17 @@ use cotter::{
 };
 
 impl Action {
-    pub(crate) fn register(&self, profile: &SmolStr, unit: &mut Registry, means: &ActionHost) {
-        let ActionHost { folder, commands, posts, redactor } = means;
+    pub(crate) fn register(&self, profile: &SmolStr, unit: &mut Registry, host: &ActionHost) {
+        let ActionHost { folder, commands, posts, redactor } = host;
         let (profile_name, action) = (profile.clone(), self.name.clone());
-        let letter = OutgoingLine { profile: profile_name, action, redactor: redactor.clone() };
+        let outgoing = OutgoingLine { profile: profile_name, action, redactor: redactor.clone() };
         match &self.kind {
             ActionKind::Approve => return self.register_approval(profile, unit),
             ActionKind::Command(command) => {
                 let hook = CommandHook {
                     name: self.name.clone(),
                     point: self.point,
-                    spec: self.declared(None),
+                    spec: self.spec(None),
                     command: command.clone(),
                     env: vec![],
                     is_resident: false,
@@ -47,26 +46,26 @@ impl Action {
         }
         let (definition, hook): (_, Arc<dyn ExternalHook>) = match &self.kind {
             ActionKind::Log(level) => (
-                "tells names and sizes".into(),
+                "reports names and sizes".into(),
                 Arc::new(LogAction { profile: profile.clone(), level: *level }),
             ),
             ActionKind::Webhook(url) => {
                 let url = url.text.clone();
-                let words = format_smolstr!("posts to {url}");
-                (words, Arc::new(WebhookAction { outgoing: letter, url, posts: posts.clone() }))
+                let definition = format_smolstr!("posts to {url}");
+                (definition, Arc::new(WebhookAction { outgoing, url, posts: posts.clone() }))
             }
             ActionKind::SaveJson(path) => {
-                let words = format_smolstr!("adds to {}", path.display());
+                let definition = format_smolstr!("appends to {}", path.display());
                 let (folder, path) = (folder.clone(), path.clone());
-                (words, Arc::new(SaveJsonAction { outgoing: letter, folder, path }))
+                (definition, Arc::new(SaveJsonAction { outgoing, folder, path }))
             }
             ActionKind::Approve | ActionKind::Command(_) => return,
         };
-        let declared = ExternalHookSpec { definition, ..self.declared(Some(Power::Observe)) };
-        unit.outside(self.point, declared, hook);
+        let spec = ExternalHookSpec { definition, ..self.spec(Some(Power::Observe)) };
+        unit.outside(self.point, spec, hook);
     }
 
-    fn declared(&self, power: Option<Power>) -> ExternalHookSpec {
+    fn spec(&self, power: Option<Power>) -> ExternalHookSpec {
         ExternalHookSpec {
             name: Some(self.name.clone()),
             tools: self.tools.clone(),
@@ -80,7 +79,7 @@ impl Action {
     fn register_approval(&self, profile: &SmolStr, unit: &mut Registry) {
         let reason = format!("the profile `{profile}` wants a person to approve this");
         let gate = named(self.name.clone(), move |_: &ToolPreEvent| Verdict::ask(reason.as_str()));
-        let gate = gate.pure().description("Has a person asked before the tool runs.");
+        let gate = gate.pure().description("Asks a person before the tool runs.");
         match &self.tools {
             Some(tools) => unit.on(ToolPre, gate.tools(tools)),
             None => unit.on(ToolPre, gate),
@@ -95,15 +94,15 @@ struct LogAction {
 }
 
 impl ExternalHook for LogAction {
-    fn ask(&self, asked: HookRequest) -> HookFuture {
-        let words = line::summary(&asked.payload);
+    fn ask(&self, request: HookRequest) -> HookFuture {
+        let summary = event_line::summary(&request.payload);
         let profile = &self.profile;
-        asked.cx.remark(&words);
+        request.cx.remark(&summary);
         match self.level {
             LogLevel::Debug => {}
-            LogLevel::Info => asked.cx.notify(&format!("profile {profile}: {words}")),
-            LogLevel::Warn => asked.cx.notify(&format!("warning: profile {profile}: {words}")),
-            LogLevel::Error => asked.cx.notify(&format!("error: profile {profile}: {words}")),
+            LogLevel::Info => request.cx.notify(&format!("profile {profile}: {summary}")),
+            LogLevel::Warn => request.cx.notify(&format!("warning: profile {profile}: {summary}")),
+            LogLevel::Error => request.cx.notify(&format!("error: profile {profile}: {summary}")),
         }
         Box::pin(std::future::ready(Ok(HookAnswer::default())))
     }
@@ -126,19 +125,19 @@ struct WebhookAction {
 }
 
 impl ExternalHook for WebhookAction {
-    fn ask(&self, asked: HookRequest) -> HookFuture {
-        if asked.cx.is_dry_run() {
+    fn ask(&self, request: HookRequest) -> HookFuture {
+        if request.cx.is_dry_run() {
             return Box::pin(std::future::ready(Ok(HookAnswer::default())));
         }
-        let body = self.outgoing.line(&asked);
+        let body = self.outgoing.line(&request);
         let posting = self.posts.post(&self.url, body.into_bytes().into());
         let host = host_of(&self.url).unwrap_or_default();
-        let (cx, letter) = (asked.cx, self.outgoing.clone());
+        let (cx, outgoing) = (request.cx, self.outgoing.clone());
         Box::pin(async move {
             let posted = posting.await;
-            letter.report_failure(
+            outgoing.report_failure(
                 &cx,
-                posted.map_err(|why| format!("nothing reached `{host}`: {why}")),
+                posted.map_err(|why| format!("cannot post to `{host}`: {why}")),
             )
         })
     }
@@ -147,22 +146,22 @@ impl ExternalHook for WebhookAction {
 impl OutgoingLine {
     /// The event as a line. After a secret was read, the line has no contents, so the secret cannot leave the
     /// session.
-    fn line(&self, asked: &HookRequest) -> String {
-        match asked.cx.has_read_secret() {
+    fn line(&self, request: &HookRequest) -> String {
+        match request.cx.has_read_secret() {
             true => {
-                let payload = line::without_contents(&asked.payload);
-                line::line(&self.profile, &payload, &self.redactor)
+                let payload = event_line::without_contents(&request.payload);
+                event_line::line(&self.profile, &payload, &self.redactor)
             }
-            false => line::line(&self.profile, &asked.payload, &self.redactor),
+            false => event_line::line(&self.profile, &request.payload, &self.redactor),
         }
     }
 
     /// Reports a failed delivery to the person. The failure changes nothing else.
-    fn report_failure(&self, cx: &Cx, done: Result<(), String>) -> Result<HookAnswer, String> {
-        if let Err(why) = &done {
+    fn report_failure(&self, cx: &Cx, result: Result<(), String>) -> Result<HookAnswer, String> {
+        if let Err(why) = &result {
             cx.notify(&format!("warning: profile {}: {}: {why}", self.profile, self.action));
         }
-        done.map(|()| HookAnswer::default())
+        result.map(|()| HookAnswer::default())
     }
 }
 
@@ -174,14 +173,14 @@ struct SaveJsonAction {
 }
 
 impl ExternalHook for SaveJsonAction {
-    fn ask(&self, asked: HookRequest) -> HookFuture {
-        if asked.cx.is_dry_run() {
+    fn ask(&self, request: HookRequest) -> HookFuture {
+        if request.cx.is_dry_run() {
             return Box::pin(std::future::ready(Ok(HookAnswer::default())));
         }
-        let line = self.outgoing.line(&asked) + "\n";
-        let saved = runs::append(&self.folder, &self.path, line.as_bytes());
+        let line = self.outgoing.line(&request) + "\n";
+        let saved = run_files::append(&self.folder, &self.path, line.as_bytes());
         let saved =
-            saved.map_err(|cause| format!("{} is not added to: {cause}", self.path.display()));
-        Box::pin(std::future::ready(self.outgoing.report_failure(&asked.cx, saved)))
+            saved.map_err(|cause| format!("cannot append to {}: {cause}", self.path.display()));
+        Box::pin(std::future::ready(self.outgoing.report_failure(&request.cx, saved)))
     }
 }

@@ -41,9 +41,9 @@ const KEYS_WITHOUT_CONTENTS: &[&str] = &[
 
 /// `{v, ts, profile, event, context}`, without secrets. The context is the payload, as hooks get it.
 pub(crate) fn line(profile: &str, payload: &Value, redactor: &Redactor) -> String {
-    let whole = format_line(profile, payload, redactor);
-    match whole.len() > LINE_BYTES {
-        false => whole,
+    let complete = format_line(profile, payload, redactor);
+    match complete.len() > LINE_BYTES {
+        false => complete,
         true => format_line(profile, &drop_contents(payload, "it is too long"), redactor),
     }
 }
@@ -86,7 +86,7 @@ fn redact_and_shorten(value: &mut Value, redactor: &Redactor) {
 
 fn shorten(value: &mut Value) {
     match value {
-        Value::String(words) => *words = text::cut(words, TEXT_BYTES),
+        Value::String(string) => *string = text::cut(string, TEXT_BYTES),
         Value::Array(items) => items.iter_mut().for_each(shorten),
         Value::Object(members) => members.values_mut().for_each(shorten),
         _ => {}
@@ -96,13 +96,13 @@ fn shorten(value: &mut Value) {
 /// A summary of the event in names and sizes.
 pub(crate) fn summary(payload: &Value) -> String {
     let text = |key: &str| {
-        let word = payload[key].as_str().unwrap_or("?");
-        text::clip(&text::show_line(word), 100).into_owned()
+        let value = payload[key].as_str().unwrap_or("?");
+        text::clip(&text::show_line(value), 100).into_owned()
     };
     let number = |key: &str| payload[key].as_u64().unwrap_or_default();
     let size = |key: &str| match &payload[key] {
         Value::Null => 0,
-        Value::String(words) => words.len(),
+        Value::String(string) => string.len(),
         other => other.to_string().len(),
     };
     let event = text("event");

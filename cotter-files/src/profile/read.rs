@@ -58,8 +58,7 @@ const ACTIONS: &[(&str, &[&str])] = &[
     ("command", &["command", "timeoutMs"]),
 ];
 
-pub(crate) const TIGHTEN_HINT: &str =
-    "a profile may only tighten: this belongs in your own settings";
+pub(crate) const TIGHTEN_HINT: &str = "a profile may only tighten: move this to your own settings";
 
 /// The maximum length of a path below `runs/`.
 const MAX_PATH: usize = 200;
@@ -73,7 +72,7 @@ impl Profile {
     pub fn from_document(
         document: &Document,
         folder_name: &str,
-        leave: ProfileGrants<'_>,
+        grants: ProfileGrants<'_>,
     ) -> Result<Self, SettingsError> {
         let object = document.root().object()?.keys(KEYS)?;
         // Editors use this key; it has no effect here.
@@ -83,7 +82,8 @@ impl Profile {
         let mut permissions = permissions(&object)?;
         object.get("policies").map(|node| policies(node, &mut permissions)).transpose()?;
         check_rules(&permissions)?;
-        let stands = |key| Some(object.get("permissions")?.object().ok()?.get(key)?.location());
+        let location_of =
+            |key| Some(object.get("permissions")?.object().ok()?.get(key)?.location());
         Ok(Profile {
             name: name(&object, folder_name)?,
             description: string("description")?.unwrap_or_default().to_owned(),
@@ -100,10 +100,10 @@ impl Profile {
             permissions,
             actions: object
                 .get("hooks")
-                .map(|node| hooks(node, leave))
+                .map(|node| hooks(node, grants))
                 .transpose()?
                 .unwrap_or_default(),
-            setting_locations: [stands("mode"), stands("level")],
+            setting_locations: [location_of("mode"), location_of("level")],
         })
     }
 }
@@ -125,10 +125,13 @@ fn name(object: &Object<'_>, folder_name: &str) -> Result<SmolStr, SettingsError
 
 fn permissions(object: &Object<'_>) -> Result<Permissions, SettingsError> {
     let Some(node) = object.get("permissions") else { return Ok(Permissions::default()) };
-    let read = sections::permissions(node)?;
-    match read.allow.first() {
-        None => Ok(read),
-        Some(rule) => Err(rule.location.error("allow rules in a profile").with_hint(TIGHTEN_HINT)),
+    let permissions = sections::permissions(node)?;
+    match permissions.allow.first() {
+        None => Ok(permissions),
+        Some(rule) => {
+            let error = rule.location.error("`allow` rules are not allowed in a profile");
+            Err(error.with_hint(TIGHTEN_HINT))
+        }
     }
 }
 
@@ -170,7 +173,7 @@ fn globs(node: Node<'_>, named: fn(&str) -> Vec<String>) -> Result<Vec<String>, 
     require_items(node, globs, "tool")
 }
 
-/// Our name of the tool that is meant, and no other tool.
+/// Our name of the named tool, without other tools of the same effect.
 fn our_tool(name: &str) -> Vec<String> {
     vec![our_name(name).unwrap_or(name).to_owned()]
 }
@@ -192,22 +195,22 @@ fn require_items<T>(node: Node<'_>, list: Vec<T>, what: &str) -> Result<Vec<T>, 
     match list.is_empty() {
         false => Ok(list),
         true => Err(node
-            .error(format!("an empty list of {what}s would match none"))
-            .with_hint(format!("leave it out for every {what}"))),
+            .error(format!("an empty list matches no {what}"))
+            .with_hint(format!("leave it out to match every {what}"))),
     }
 }
 
-fn hooks(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<Vec<Action>, SettingsError> {
+fn hooks(node: Node<'_>, grants: ProfileGrants<'_>) -> Result<Vec<Action>, SettingsError> {
     let names: Vec<_> = MOMENTS.iter().map(|(name, _)| *name).collect();
     let object = node.object()?.keys(&names)?;
     let mut actions: Vec<Action> = vec![];
-    for (bucket, entries) in object.members() {
-        let Some((_, point)) = MOMENTS.iter().find(|(name, _)| *name == bucket) else { continue };
+    for (moment, entries) in object.members() {
+        let Some((_, point)) = MOMENTS.iter().find(|(name, _)| *name == moment) else { continue };
         for entry in entries.list()? {
-            let mut action = action(bucket, *point, entry, leave)?;
+            let mut action = action(moment, *point, entry, grants)?;
             let stem = action.name.clone();
             let names = (2..).map(|number| format_smolstr!("{stem}#{number}"));
-            let taken = |name: &SmolStr| actions.iter().any(|known| known.name == *name);
+            let taken = |name: &SmolStr| actions.iter().any(|other| other.name == *name);
             let free = std::iter::once(stem.clone()).chain(names).find(|name| !taken(name));
             action.name = free.unwrap_or(stem);
             actions.push(action);
@@ -217,68 +220,69 @@ fn hooks(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<Vec<Action>, Settin
 }
 
 fn action(
-    bucket: &str,
+    moment: &str,
     point: PointId,
     node: Node<'_>,
-    leave: ProfileGrants<'_>,
+    grants: ProfileGrants<'_>,
 ) -> Result<Action, SettingsError> {
     let object = node.object()?.keys(ACTION_KEYS)?;
     let word = object.require("action")?;
     let words: Vec<_> = ACTIONS.iter().map(|row| (row.0, row)).collect();
-    let (kind, own) = word.one_of(&words)?;
-    if *kind == "approve" && point != PointId::ToolPre {
+    let (name, own_keys) = word.one_of(&words)?;
+    if *name == "approve" && point != PointId::ToolPre {
         return Err(word
-            .error(format!("`approve` asks before a tool runs, and not at `{bucket}`"))
-            .with_hint("`approve` belongs in `onToolCall`"));
+            .error(format!("`approve` asks before a tool runs and cannot be at `{moment}`"))
+            .with_hint("move it to `onToolCall`"));
     }
-    let strange =
-        object.members().find(|(key, _)| !["action", "tools"].contains(key) && !own.contains(key));
-    if let Some((key, value)) = strange {
-        let whose = ACTIONS.iter().filter(|(_, keys)| keys.contains(&key));
-        let whose: Vec<_> = whose.map(|(action, _)| format!("`{action}`")).collect();
-        let words = format!("`{key}` is for {}, and this is `{kind}`", whose.join(" and "));
-        return Err(value.error(words));
+    let foreign_key = object
+        .members()
+        .find(|(key, _)| !["action", "tools"].contains(key) && !own_keys.contains(key));
+    if let Some((key, value)) = foreign_key {
+        let actions = ACTIONS.iter().filter(|(_, keys)| keys.contains(&key));
+        let actions: Vec<_> = actions.map(|(action, _)| format!("`{action}`")).collect();
+        let message = format!("`{key}` belongs to {}, not to `{name}`", actions.join(" and "));
+        return Err(value.error(message));
     }
-    let does = match *kind {
+    let kind = match *name {
         "log" => ActionKind::Log(match object.get("level") {
             Some(level) => level.one_of(LogLevel::WORDS)?,
             None => LogLevel::default(),
         }),
-        "webhook" => ActionKind::Webhook(address(object.require("url")?, leave)?),
+        "webhook" => ActionKind::Webhook(address(object.require("url")?, grants)?),
         "save_json" => ActionKind::SaveJson(path(object.require("path")?)?),
         "approve" => ActionKind::Approve,
-        _ => ActionKind::Command(command(word, object.require("command")?, leave)?),
+        _ => ActionKind::Command(command(word, object.require("command")?, grants)?),
     };
     let limit = object.get("timeoutMs").map(|node| node.u64_in(1..=MAX_LIMIT_MS)).transpose()?;
-    let limit = limit.or_else(|| matches!(does, ActionKind::Webhook(_)).then_some(POST_MS));
+    let limit = limit.or_else(|| matches!(kind, ActionKind::Webhook(_)).then_some(POST_MS));
     Ok(Action {
-        name: format_smolstr!("{bucket}.{kind}"),
+        name: format_smolstr!("{moment}.{name}"),
         point,
         location: object.get("tools").unwrap_or(node).location(),
-        tools: object.get("tools").map(|node| tools(bucket, point, node)).transpose()?,
+        tools: object.get("tools").map(|node| tools(moment, point, node)).transpose()?,
         limit: limit.map(Duration::from_millis),
-        kind: does,
+        kind,
     })
 }
 
-fn tools(bucket: &str, point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {
+fn tools(moment: &str, point: PointId, node: Node<'_>) -> Result<Vec<String>, SettingsError> {
     match point.row().is_about_tools() {
         true => globs(node, all_our_tools),
         false => Err(node
-            .error(format!("`{bucket}` is not about tools, so none can be named"))
+            .error(format!("`{moment}` is not about tools, so `tools` is not allowed"))
             .with_hint("`tools` is for `onToolCall` and `onToolEnd`")),
     }
 }
 
 fn command(
-    word: Node<'_>,
+    action: Node<'_>,
     node: Node<'_>,
-    leave: ProfileGrants<'_>,
+    grants: ProfileGrants<'_>,
 ) -> Result<command_hook::CommandLine, SettingsError> {
     let line = command_hook::command(node)?;
-    match leave.commands {
+    match grants.commands {
         true => Ok(line),
-        false => Err(word
+        false => Err(action
             .error("a profile's `command` is disabled by default: it would start a program")
             .with_hint("the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`")),
     }
@@ -286,10 +290,10 @@ fn command(
 
 /// Reads the path of a file below `runs/` that ends in `.jsonl`.
 fn path(node: Node<'_>) -> Result<PathBuf, SettingsError> {
-    const HINT: &str = "such as `runs/calls.jsonl`, from the profile's own folder";
+    const HINT: &str = "use a path like `runs/calls.jsonl`, relative to the profile's folder";
     let path = node.non_empty_string()?;
     let shown = text::clip(&text::show_line(path), 60).into_owned();
-    let wrong = |why: &str| Err(node.error(format!("`{shown}` {why}")).with_hint(HINT));
+    let invalid = |why: &str| Err(node.error(format!("`{shown}` {why}")).with_hint(HINT));
     let parts: Vec<_> = path.split('/').collect();
     let is_plain = |part: &&str| {
         !part.is_empty()
@@ -297,28 +301,28 @@ fn path(node: Node<'_>) -> Result<PathBuf, SettingsError> {
             && !part.contains(|c: char| c.is_control() || text::is_hidden(c) || c == '\\')
     };
     match parts.as_slice() {
-        _ if path.len() > MAX_PATH => wrong("is too long"),
+        _ if path.len() > MAX_PATH => invalid("is too long"),
         ["runs", rest @ ..] if !rest.is_empty() => match rest.iter().all(is_plain) {
-            false => wrong("is no plain path"),
-            true if !path.ends_with(".jsonl") => wrong("does not end in `.jsonl`"),
+            false => invalid("is not a plain path"),
+            true if !path.ends_with(".jsonl") => invalid("does not end in `.jsonl`"),
             true => Ok(path.into()),
         },
-        _ => wrong("is not below `runs/`"),
+        _ => invalid("is not below `runs/`"),
     }
 }
 
 /// Reads an https URL with an unambiguous host.
-fn address(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<SourcedText, SettingsError> {
+fn address(node: Node<'_>, grants: ProfileGrants<'_>) -> Result<SourcedText, SettingsError> {
     let url = node.non_empty_string()?;
     let host = host_of(url).map_err(|why| {
         let shown = text::clip(&text::show_line(url), 60).into_owned();
         node.error(format!("`{shown}` {why}"))
-            .with_hint("such as `https://hooks.example.com/cotter`")
+            .with_hint("use a URL like `https://hooks.example.com/cotter`")
     })?;
-    if let Some(posts) = leave.posts {
+    if let Some(posts) = grants.posts {
         posts.admits(url).map_err(|why| {
             let host = text::clip(&host, 100).into_owned();
-            node.error(format!("`{host}` may not be posted to: {why}")).with_hint(
+            node.error(format!("cannot post to `{host}`: {why}")).with_hint(
                 "the operator of a machine lists hosts in `COTTER_HOOK_WEBHOOK_ALLOWLIST`",
             )
         })?;
@@ -328,18 +332,18 @@ fn address(node: Node<'_>, leave: ProfileGrants<'_>) -> Result<SourcedText, Sett
 
 /// The host of an https URL, with its port if it has one; or the error of the URL.
 pub(crate) fn host_of(url: &str) -> Result<String, &'static str> {
-    let is_strange =
+    let is_forbidden =
         |c: char| c.is_whitespace() || c.is_control() || text::is_hidden(c) || c == '\\';
-    if url.len() > MAX_URL || url.contains(is_strange) {
-        return Err("is no address");
+    if url.len() > MAX_URL || url.contains(is_forbidden) {
+        return Err("is not a valid URL");
     }
-    let Some((scheme, rest)) = url.split_once("://") else { return Err("is no address") };
+    let Some((scheme, rest)) = url.split_once("://") else { return Err("is not a valid URL") };
     if scheme != "https" {
         return Err("is not https");
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
-        return Err("has a name or a password in it");
+        return Err("contains a user name or a password");
     }
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
@@ -353,7 +357,7 @@ pub(crate) fn host_of(url: &str) -> Result<String, &'static str> {
         None => !host.is_empty() && host.chars().all(fits),
     };
     match is_host && port.is_none_or(is_port) {
-        false => Err("names no host"),
+        false => Err("has no valid host"),
         true => Ok(match port {
             Some(port) => format!("{}:{port}", host_name(host)),
             None => host_name(host),

@@ -19,20 +19,20 @@ pub(crate) fn append(folder: &Path, path: &Path, line: &[u8]) -> io::Result<()> 
         at = at.folder_or_new(part)?;
     }
     let mut file = at.append(name)?;
-    let about = file.metadata()?;
+    let metadata = file.metadata()?;
     match () {
-        () if !about.is_file() => return Err(io::Error::other("it is no file")),
-        // Another hard link may be anywhere.
-        () if about.nlink() > 1 => return Err(io::Error::other("it has a second name")),
-        () if about.mode() & 0o077 != 0 => {
+        () if !metadata.is_file() => return Err(io::Error::other("it is not a file")),
+        // Another hard link may be outside the profile's folder.
+        () if metadata.nlink() > 1 => return Err(io::Error::other("it has another hard link")),
+        () if metadata.mode() & 0o077 != 0 => {
             file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         }
         () => {}
     }
     // An incomplete last line stays a separate line.
     let mut last = [b'\n'];
-    if about.len() > 0 {
-        file.read_exact_at(&mut last, about.len() - 1)?;
+    if metadata.len() > 0 {
+        file.read_exact_at(&mut last, metadata.len() - 1)?;
     }
     match last {
         [b'\n'] => file.write_all(line),

@@ -195,7 +195,7 @@ impl Servers {
     #[must_use]
     pub fn or(mut self, further: Servers) -> Self {
         for server in further.0 {
-            if !self.0.iter().any(|known| known.name == server.name) {
+            if !self.0.iter().any(|other| other.name == server.name) {
                 self.0.push(server);
             }
         }
@@ -269,10 +269,10 @@ fn transport(node: Node<'_>) -> Result<Transport, SettingsError> {
         Some(_) => Kind::Http,
         None => Kind::Stdio,
     });
-    let known = |keys: &[&'static str]| [keys, &COMMON_KEYS].concat();
+    let with_common_keys = |keys: &[&'static str]| [keys, &COMMON_KEYS].concat();
     match kind {
         Kind::Stdio => {
-            let object = object.keys(&known(&PROGRAM_KEYS))?;
+            let object = object.keys(&with_common_keys(&PROGRAM_KEYS))?;
             let strings = |node: Node<'_>| -> Result<Vec<String>, SettingsError> {
                 node.list()?.map(|node| node.string().map(str::to_owned)).collect()
             };
@@ -293,7 +293,7 @@ fn transport(node: Node<'_>) -> Result<Transport, SettingsError> {
             })
         }
         Kind::Http => {
-            let object = object.keys(&known(&ADDRESS_KEYS))?;
+            let object = object.keys(&with_common_keys(&ADDRESS_KEYS))?;
             Ok(Transport::Http {
                 url: address(object.require("url")?)?,
                 headers: object.get("headers").map(headers).transpose()?.unwrap_or_default(),
@@ -303,7 +303,7 @@ fn transport(node: Node<'_>) -> Result<Transport, SettingsError> {
             let error =
                 object.require("type")?.error("servers of the older kind `sse` are not supported");
             Err(error
-                .with_hint("many of them also speak `http`, at an address that ends in `/mcp`"))
+                .with_hint("many servers also support `http`, at an address that ends in `/mcp`"))
         }
     }
 }
@@ -341,9 +341,11 @@ fn address(node: Node<'_>) -> Result<Url, SettingsError> {
 fn headers(node: Node<'_>) -> Result<Vec<(HeaderName, String)>, SettingsError> {
     let header = |(key, node): (SourcedText, Node<'_>)| {
         let name = key.text.parse::<HeaderName>();
-        let name = name.map_err(|_| key.location.error("this cannot be a header's name"))?;
+        let name = name.map_err(|_| key.location.error("not a valid name of a header"))?;
         if RESERVED.contains(&name.as_str()) {
-            return Err(key.location.error(format!("the header `{name}` is the protocol's own")));
+            return Err(key
+                .location
+                .error(format!("the header `{name}` is reserved for the protocol")));
         }
         Ok((name, node.string()?.to_owned()))
     };

@@ -50,24 +50,24 @@ pub(crate) fn providers(
     node: Node<'_>,
 ) -> Result<BTreeMap<String, ProviderSettings>, SettingsError> {
     let object = node.object()?;
-    let named = |(key, node): (SourcedText, Node<'_>)| {
+    let entry = |(key, node): (SourcedText, Node<'_>)| {
         let allowed = |char: char| char.is_ascii_alphanumeric() || "._-".contains(char);
         if key.text.is_empty() || !key.text.chars().all(allowed) {
-            let message = "a provider's name has letters, digits, `.`, `_` and `-`";
+            let message = "a provider's name may have only letters, digits, `.`, `_` and `-`";
             return Err(key.location.error(message));
         }
         Ok((key.text, provider(node)?))
     };
-    object.entries().map(named).collect()
+    object.entries().map(entry).collect()
 }
 
 fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
     const HINT: &str =
-        "keep the key in a variable and name that: \"apiKeyVariable\": \"LAB_API_KEY\"";
+        "put the key into a variable and name the variable: \"apiKeyVariable\": \"LAB_API_KEY\"";
     let object = node.object()?;
-    let key = object.entries().find(|(key, _)| announces_api_key(&key.text));
+    let key = object.entries().find(|(key, _)| is_api_key_name(&key.text));
     if let Some((key, _)) = key {
-        let message = "a key does not belong in a settings file";
+        let message = "a settings file must not contain an API key";
         return Err(key.location.error(message).with_hint(HINT));
     }
     let object = object.keys(PROVIDER_KEYS)?;
@@ -88,7 +88,7 @@ fn provider(node: Node<'_>) -> Result<ProviderSettings, SettingsError> {
 }
 
 /// True if the name of a key suggests that its value is an API key itself.
-fn announces_api_key(name: &str) -> bool {
+fn is_api_key_name(name: &str) -> bool {
     let letters = name.chars().filter(|char| char.is_ascii_alphanumeric());
     let letters = letters.collect::<String>().to_ascii_lowercase();
     ["apikey", "key", "token", "authtoken", "secret", "password"].contains(&letters.as_str())
@@ -103,14 +103,14 @@ fn is_variable(name: &str) -> bool {
 
 pub(crate) fn models(node: Node<'_>) -> Result<BTreeMap<String, ModelSettings>, SettingsError> {
     let object = node.object()?;
-    let named = |(key, node): (SourcedText, Node<'_>)| {
+    let entry = |(key, node): (SourcedText, Node<'_>)| {
         let halves = key.text.split_once('/');
         if halves.is_none_or(|(provider, model)| provider.is_empty() || model.trim().is_empty()) {
             return Err(key.location.error("expected a model's name, `provider/model`"));
         }
         Ok((key.text, model(node)?))
     };
-    object.entries().map(named).collect()
+    object.entries().map(entry).collect()
 }
 
 fn model(node: Node<'_>) -> Result<ModelSettings, SettingsError> {

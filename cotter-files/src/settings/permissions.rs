@@ -82,17 +82,17 @@ pub(crate) fn rule(
 ) -> Result<SourcedText, SettingsError> {
     let Ok(object) = node.object() else { return one_text(node) };
     let object = object.keys(RULE_KEYS)?;
-    let written = one_text(object.require("rule")?)?;
+    let rule = one_text(object.require("rule")?)?;
     for (key, matches) in [("match", true), ("not_match", false)] {
         let listed = object.get(key).map(texts).transpose()?.unwrap_or_default();
         examples.extend(listed.into_iter().map(|example| RuleExample {
             kind,
-            rule: written.text.clone(),
+            rule: rule.text.clone(),
             example,
             matches,
         }));
     }
-    Ok(written)
+    Ok(rule)
 }
 
 pub(crate) fn policy((index, node): (usize, Node<'_>)) -> Result<Guard, SettingsError> {

@@ -35,7 +35,7 @@ impl TrustedCopies {
         let path = self.path(hash);
         let found = Snapshot::take(&path)?;
         if found.hash() != hash {
-            return Err(TrustError::new(&path, "is not what was trusted any more"));
+            return Err(TrustError::new(&path, "differs from what was trusted"));
         }
         // The modification time records that the copy is still in use. An error does not matter.
         let _ = File::open(&path).and_then(|folder| folder.set_modified(SystemTime::now()));
@@ -48,7 +48,7 @@ impl TrustedCopies {
             return Ok(path);
         }
         let path = self.path(snapshot.hash());
-        self.make(snapshot, &path).map_err(|cause| TrustError::io("make", &path, cause))?;
+        self.make(snapshot, &path).map_err(|cause| TrustError::io("create", &path, cause))?;
         // Reads the copy back: a copy that the disk returns differently is an error.
         self.read(snapshot.hash()).map(|(path, _)| path)
     }
@@ -74,7 +74,7 @@ impl TrustedCopies {
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let hash = entry.file_name().to_str().and_then(|name| name.parse::<Hash>().ok());
             let unused = hash.is_some_and(|hash| !is_trusted(hash));
-            let age = entry.metadata().and_then(|about| about.modified()).ok();
+            let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
             let age = age.and_then(|then| then.elapsed().ok());
             if unused && age.is_some_and(|age| age > RETENTION) {
                 // The copy is renamed first, so that a partial copy never has the name of its hash.
@@ -131,11 +131,11 @@ fn write_file(path: &Path, executable: bool, bytes: &[u8]) -> io::Result<()> {
 
 /// Removes a read-only copy. A missing copy is not an error.
 fn remove(path: &Path) -> io::Result<()> {
-    let about = match path.symlink_metadata() {
+    let metadata = match path.symlink_metadata() {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(()),
-        about => about?,
+        metadata => metadata?,
     };
-    if !about.is_dir() {
+    if !metadata.is_dir() {
         return fs::remove_file(path);
     }
     fs::set_permissions(path, Permissions::from_mode(0o700))?;

@@ -11,12 +11,12 @@ use crate::trust::snapshot::Snapshot;
 #[non_exhaustive]
 pub struct DeclaredCommand {
     /// The description for a person: `hook no-prod at tool.pre`.
-    pub what: String,
+    pub description: String,
     /// The command.
     pub command: Invocation,
     /// The folder that the command runs in, relative to the source; empty for the source itself.
     pub folder: PathBuf,
-    /// A reason why the command is open, whatever its words are: `it sets LD_PRELOAD`.
+    /// A reason why the command is open that its words do not show: `it sets LD_PRELOAD`.
     pub doubt: Option<String>,
 }
 
@@ -60,9 +60,9 @@ const INTERPRETERS: &[(&str, &str, &[&str])] = &[
 
 /// Programs that run code from other files, folders or hosts, with a description of that code.
 const RUNNERS: &[(&str, &str)] = &[
-    ("npm", "runs what `package.json` and installed packages say"),
-    ("pnpm", "runs what `package.json` and installed packages say"),
-    ("yarn", "runs what `package.json` and installed packages say"),
+    ("npm", "runs scripts of `package.json` and installed packages"),
+    ("pnpm", "runs scripts of `package.json` and installed packages"),
+    ("yarn", "runs scripts of `package.json` and installed packages"),
     ("npx", "runs a package that it may fetch first"),
     ("bunx", "runs a package that it may fetch first"),
     ("uvx", "runs a package that it may fetch first"),
@@ -72,14 +72,14 @@ const RUNNERS: &[(&str, &str)] = &[
     ("uv", "may fetch packages and run them"),
     ("pip", "may fetch packages and run them"),
     ("pip3", "may fetch packages and run them"),
-    ("make", "runs what a makefile says"),
-    ("gmake", "runs what a makefile says"),
-    ("just", "runs what a justfile says"),
+    ("make", "runs the commands of a makefile"),
+    ("gmake", "runs the commands of a makefile"),
+    ("just", "runs the commands of a justfile"),
     ("cargo", "builds and runs code of the project"),
     ("go", "builds and runs code of the project"),
     ("docker", "runs an image"),
     ("podman", "runs an image"),
-    ("git", "runs what a repository's configuration says"),
+    ("git", "runs commands of a repository's configuration"),
 ];
 
 /// Programs of the system that run no other code, whatever their arguments are.
@@ -88,8 +88,9 @@ const PLAIN_PROGRAMS: &[&str] =
 
 impl DeclaredCommand {
     /// Creates a command with a description for a person.
-    pub fn new(what: impl Into<String>, command: Invocation) -> Self {
-        DeclaredCommand { what: what.into(), command, folder: PathBuf::new(), doubt: None }
+    pub fn new(description: impl Into<String>, command: Invocation) -> Self {
+        let description = description.into();
+        DeclaredCommand { description, command, folder: PathBuf::new(), doubt: None }
     }
 
     /// Sets the folder of the source that the command runs in.
@@ -107,16 +108,16 @@ impl DeclaredCommand {
     /// which contains only the files of its source.
     pub fn pinning(&self, snapshot: &Snapshot) -> Pinning {
         let code = TrustedCode { snapshot, folder: &self.folder };
-        let judged = match &self.command {
+        let result = match &self.command {
             Invocation::Words(words) => check_words(words, code),
             Invocation::Shell(line) => match plain_words(line) {
                 Ok(words) => check_words(&words, code),
                 Err(why) => Err(why),
             },
-            Invocation::Notified(_) => Err("what is told leaves this machine".into()),
-            Invocation::Remote(_) => Err("what runs there is not to be seen from here".into()),
+            Invocation::Notified(_) => Err("events are sent to another machine".into()),
+            Invocation::Remote(_) => Err("the code at that address cannot be checked".into()),
         };
-        match (judged, &self.doubt) {
+        match (result, &self.doubt) {
             (Err(why), _) => Pinning::Open(why),
             (Ok(()), Some(doubt)) => Pinning::Open(doubt.clone()),
             (Ok(()), None) => Pinning::Pinned,
@@ -136,7 +137,7 @@ fn plain_words(line: &str) -> Result<Vec<String>, String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " \t_-./:,@%+".contains(c);
     if let Some(other) = line.chars().find(|c| !is_plain(*c)) {
         return Err(match other {
-            '=' => "it sets something (`=`)".into(),
+            '=' => "it sets a variable or an option (`=`)".into(),
             '"' | '\'' => format!("it has shell syntax (`{other}`)"),
             other => format!("it has shell syntax (`{}`)", other.escape_debug()),
         });
@@ -146,7 +147,7 @@ fn plain_words(line: &str) -> Result<Vec<String>, String> {
 
 fn check_words(words: &[String], code: TrustedCode<'_>) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else {
-        return Err("there is no command".into());
+        return Err("the command is empty".into());
     };
     if program.contains('/') && !Path::new(program).has_root() {
         check_program(program, code)?;
@@ -160,7 +161,7 @@ fn check_words(words: &[String], code: TrustedCode<'_>) -> Result<(), String> {
         return Err(format!("`{name}` {why}"));
     }
     if !PLAIN_PROGRAMS.contains(&name) {
-        return Err(format!("`{name}` is not known to run nothing else"));
+        return Err(format!("`{name}` may run other code"));
     }
     arguments.iter().try_for_each(|word| check_argument(word, code))
 }
@@ -170,7 +171,7 @@ fn system_name(program: &str) -> Result<&str, String> {
     match program.rsplit_once('/') {
         None => Ok(program),
         Some((folder, name)) if SYSTEM_FOLDERS.contains(&folder) => Ok(name),
-        Some(_) => Err(format!("`{program}` is outside of what is trusted")),
+        Some(_) => Err(format!("`{program}` is outside the trusted folder")),
     }
 }
 
@@ -187,22 +188,24 @@ fn check_program(program: &str, code: TrustedCode<'_>) -> Result<(), String> {
         return Err(format!("`{program}` has no `#!` line"));
     };
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let line =
-        std::str::from_utf8(line).map_err(|_| format!("`{program}` has a strange `#!` line"))?;
-    let other = || format!("`{program}` is run by `{}`", line.trim().escape_debug());
+    let line = std::str::from_utf8(line)
+        .map_err(|_| format!("the `#!` line of `{program}` is not UTF-8"))?;
+    let unknown_interpreter = || format!("`{program}` is run by `{}`", line.trim().escape_debug());
     let words: Vec<_> = line.split_ascii_whitespace().collect();
-    let (by, options) = match words.as_slice() {
-        ["/usr/bin/env" | "/bin/env", by] if !by.contains(['/', '=']) => (*by, &[][..]),
-        [by, options @ ..] if by.starts_with('/') => {
-            (system_name(by).map_err(|_| other())?, options)
+    let (interpreter, options) = match words.as_slice() {
+        ["/usr/bin/env" | "/bin/env", interpreter] if !interpreter.contains(['/', '=']) => {
+            (*interpreter, &[][..])
         }
-        _ => return Err(other()),
+        [interpreter, options @ ..] if interpreter.starts_with('/') => {
+            (system_name(interpreter).map_err(|_| unknown_interpreter())?, options)
+        }
+        _ => return Err(unknown_interpreter()),
     };
-    let known = INTERPRETERS.iter().find(|(known, ..)| *known == by);
-    let (_, letters, known) = known.ok_or_else(other)?;
-    match options.iter().all(|option| is_harmless(option, letters, known)) {
+    let row = INTERPRETERS.iter().find(|(name, ..)| *name == interpreter);
+    let (_, letters, harmless) = row.ok_or_else(unknown_interpreter)?;
+    match options.iter().all(|option| is_harmless(option, letters, harmless)) {
         true => Ok(()),
-        false => Err(other()),
+        false => Err(unknown_interpreter()),
     }
 }
 
@@ -219,7 +222,7 @@ fn check_interpreter(
         return Err(format!("`{name}` reads its code from standard input"));
     };
     if script.starts_with('-') {
-        return Err(format!("`{name} {script}` runs something else than a file"));
+        return Err(format!("`{name} {script}` runs code that is not a file"));
     }
     find_file(script, code)?;
     rest.iter().try_for_each(|word| check_argument(word, code))
@@ -234,7 +237,7 @@ fn is_harmless(word: &str, letters: &str, options: &[&str]) -> bool {
 fn find_file<'a>(path: &str, code: TrustedCode<'a>) -> Result<(bool, &'a [u8]), String> {
     code.snapshot
         .file(&code.folder.join(path))
-        .ok_or_else(|| format!("`{path}` is no file of the folder"))
+        .ok_or_else(|| format!("`{path}` is not a file of the folder"))
 }
 
 /// Checks that an argument names no file outside: it is a plain word, or a path of the snapshot.
@@ -242,7 +245,7 @@ fn check_argument(word: &str, code: TrustedCode<'_>) -> Result<(), String> {
     let value = word.split_once('=').map_or(word, |(_, value)| value);
     let leaves = |part: &str| Path::new(part).components().any(|at| at == Component::ParentDir);
     if (word.contains('/') || leaves(value)) && find_file(value, code).is_err() {
-        return Err(format!("`{word}` is no file of the folder"));
+        return Err(format!("`{word}` is not a file of the folder"));
     }
     Ok(())
 }

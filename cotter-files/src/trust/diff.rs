@@ -78,7 +78,7 @@ impl Difference {
     pub fn between(before: &Snapshot, after: &Snapshot) -> Self {
         let names: BTreeSet<&Path> =
             before.items().chain(after.items()).map(|(path, _)| path).collect();
-        let [_, mut room] = MOST_LINES;
+        let [_, mut lines_left] = MOST_LINES;
         let deadline = Instant::now() + TIME_LIMIT;
         let mut changes = vec![];
         for path in names {
@@ -87,8 +87,8 @@ impl Difference {
                 continue;
             }
             let mut change = FileChange::between(path, old, new);
-            change.compare(old, new, room.min(MOST_LINES[0]), deadline);
-            room -= change.lines.len();
+            change.compare(old, new, lines_left.min(MOST_LINES[0]), deadline);
+            lines_left -= change.lines.len();
             changes.push(change);
         }
         Difference { changes }
@@ -108,12 +108,12 @@ impl FileChange {
         FileChange { path: path.into(), kind, executable, lines: vec![], omission: None }
     }
 
-    /// Adds the changed lines, at most `room`.
+    /// Adds the changed lines, at most `max_lines`.
     fn compare(
         &mut self,
         old: Option<&SnapshotItem>,
         new: Option<&SnapshotItem>,
-        room: usize,
+        max_lines: usize,
         deadline: Instant,
     ) {
         if self.kind == ChangeKind::Mode {
@@ -121,10 +121,10 @@ impl FileChange {
         }
         let (old, new) = match (text_of(old), text_of(new)) {
             (Ok(old), Ok(new)) => (old, new),
-            (Err(why), _) | (_, Err(why)) => return self.omission = Some(why.into()),
+            (Err(reason), _) | (_, Err(reason)) => return self.omission = Some(reason.into()),
         };
-        if room == 0 {
-            return self.omission = Some("too much else is another".into());
+        if max_lines == 0 {
+            return self.omission = Some("too many other changes".into());
         }
         let mut config = TextDiff::configure();
         let diff = config.deadline(deadline).diff_lines(&old, &new);
@@ -143,8 +143,8 @@ impl FileChange {
                 });
             }
         }
-        let more = lines.len().saturating_sub(room);
-        lines.truncate(room);
+        let more = lines.len().saturating_sub(max_lines);
+        lines.truncate(max_lines);
         self.lines = lines;
         self.omission = (more > 0).then(|| format!("{more} more lines"));
     }
@@ -183,7 +183,7 @@ fn text_of(item: Option<&SnapshotItem>) -> Result<String, &'static str> {
 fn show_diff_line(line: &str, unfinished: bool) -> String {
     let line = text::show(line.strip_suffix('\n').unwrap_or(line)).into_owned();
     let shown = text::clip(&line, MAX_LINE_CHARS);
-    let cut = if shown.len() < line.len() { " (the line goes on)" } else { "" };
+    let cut = if shown.len() < line.len() { " (the line is cut)" } else { "" };
     let end = if unfinished { " (no newline at the end)" } else { "" };
     format!("{shown}{cut}{end}")
 }

@@ -36,7 +36,7 @@ const MOST_LINKS: usize = 40;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
     source: PathBuf,
-    /// The items by path below the source. A single file stands under its own name. No item lies below a
+    /// The items by path below the source. A single file has its own name as its path. No item lies below a
     /// link, and no link leads out of the source.
     items: BTreeMap<PathBuf, SnapshotItem>,
     /// The hash of `items`.
@@ -90,31 +90,30 @@ impl Snapshot {
         })
     }
 
-    fn read(source: &Path, left_out: &LeftOut<'_>) -> Result<Self, TrustError> {
+    fn read(source: &Path, is_skipped: &SkipRule<'_>) -> Result<Self, TrustError> {
         let source = canonical(source)?;
         let cannot = |cause| TrustError::io("read", &source, cause);
         let (parent, name) = split(&source)?;
-        let around = Folder::open(parent).map_err(cannot)?;
-        let (items, seen, bytes) = (BTreeMap::new(), 0, 0);
+        let parent = Folder::open(parent).map_err(cannot)?;
         let mut walk = SnapshotWalk {
             source: &source,
-            is_skipped: left_out,
-            items,
-            item_count: seen,
-            byte_count: bytes,
+            is_skipped,
+            items: BTreeMap::new(),
+            item_count: 0,
+            byte_count: 0,
         };
-        match around.kind(name).map_err(cannot)? {
+        match parent.kind(name).map_err(cannot)? {
             FileType::Directory => {
-                let folder = around.folder(name).map_err(cannot)?;
+                let folder = parent.folder(name).map_err(cannot)?;
                 walk.folder(&folder, Path::new(""), 0)?;
             }
             FileType::RegularFile => {
-                let file = around.file(name).map_err(cannot)?;
+                let file = parent.file(name).map_err(cannot)?;
                 walk.file(file, PathBuf::from(name), &source)?;
             }
             FileType::Symlink => {
                 let error = TrustError::new(&source, "is a link");
-                return Err(error.with_hint("trust is given to folders and files themselves"));
+                return Err(error.with_hint("name the folder or file that the link leads to"));
             }
             kind => {
                 return Err(TrustError::new(&source, format_args!("is {}", describe_type(kind))));
@@ -138,7 +137,9 @@ impl Snapshot {
             SnapshotItem::Link(_) => 0,
         };
         if items.len() > MOST_ITEMS || items.values().map(size).sum::<u64>() > MOST_BYTES {
-            return Err(TrustError::new(&source, "has too much in it to look at"));
+            let most = MOST_BYTES / (1024 * 1024);
+            let what = format!("contains more than {MOST_ITEMS} items or more than {most} MB");
+            return Err(TrustError::new(&source, what));
         }
         for path in items.keys() {
             let is_plain = |part: Component<'_>| match part {
@@ -150,7 +151,7 @@ impl Snapshot {
                 && (1..=MAX_DEPTH).contains(&path.components().count());
             if !fits || is_below_file {
                 let what = format!(
-                    "has a file whose path cannot be one: {}",
+                    "contains a file with an invalid path: {}",
                     crate::trust::show_path(path)
                 );
                 return Err(TrustError::new(&source, what));
@@ -180,9 +181,10 @@ impl Snapshot {
     /// Creates a snapshot of one folder in this one. A link may leave that folder, but not this snapshot's
     /// source.
     pub fn below(&self, path: &Path) -> Snapshot {
-        let within = self.items.iter().filter_map(|(item, what)| {
-            let inner = item.strip_prefix(path).ok().filter(|inner| *inner != Path::new(""))?;
-            Some((inner.to_owned(), what.clone()))
+        let within = self.items.iter().filter_map(|(item_path, item)| {
+            let inner = item_path.strip_prefix(path).ok();
+            let inner = inner.filter(|inner| *inner != Path::new(""))?;
+            Some((inner.to_owned(), item.clone()))
         });
         let items = within.collect();
         Snapshot { hash: hash(&items), source: self.source.join(path), items }
@@ -294,7 +296,7 @@ fn split(source: &Path) -> Result<(&Path, &OsStr), TrustError> {
     source
         .parent()
         .zip(source.file_name())
-        .ok_or_else(|| TrustError::new(source, "is no folder with a name"))
+        .ok_or_else(|| TrustError::new(source, "has no file name"))
 }
 
 /// The description of a file type that a snapshot cannot contain.
@@ -308,12 +310,12 @@ fn describe_type(kind: FileType) -> &'static str {
 }
 
 /// Tells whether an entry is skipped, by the source, the path below the source and the file type.
-type LeftOut<'a> = dyn Fn(&Path, &Path, FileType) -> bool + 'a;
+type SkipRule<'a> = dyn Fn(&Path, &Path, FileType) -> bool + 'a;
 
 /// The state of reading a folder.
 struct SnapshotWalk<'a> {
     source: &'a Path,
-    is_skipped: &'a LeftOut<'a>,
+    is_skipped: &'a SkipRule<'a>,
     items: BTreeMap<PathBuf, SnapshotItem>,
     /// The number of files, folders and links so far.
     item_count: usize,
@@ -327,10 +329,9 @@ impl SnapshotWalk<'_> {
         let entries = folder.entries_at_most(MOST_ITEMS - self.item_count);
         let entries = entries.map_err(|cause| TrustError::io("read", &here, cause))?;
         let entries = entries.ok_or_else(|| {
-            let what = format!("has more than {MOST_ITEMS} files and folders in it");
-            let hint = "all in it is part of what is trusted: keep worktrees and caches elsewhere";
-            TrustError::new(self.source, format_args!("{what}, too many to look at"))
-                .with_hint(hint)
+            let what = format!("contains more than {MOST_ITEMS} files and folders");
+            let hint = "trust covers everything in the folder: move worktrees and caches elsewhere";
+            TrustError::new(self.source, what).with_hint(hint)
         })?;
         self.item_count += entries.len();
         for (name, kind) in entries {
@@ -371,23 +372,23 @@ impl SnapshotWalk<'_> {
 
     fn file(&mut self, file: File, at: PathBuf, here: &Path) -> Result<(), TrustError> {
         let cannot = |cause| TrustError::io("read", here, cause);
-        let about = file.metadata().map_err(cannot)?;
-        if !about.is_file() {
-            return Err(cannot(io::Error::other("it was replaced by something that is no file")));
+        let metadata = file.metadata().map_err(cannot)?;
+        if !metadata.is_file() {
+            return Err(cannot(io::Error::other("it was replaced and is not a file any more")));
         }
-        let room = MOST_BYTES - self.byte_count;
+        let bytes_left = MOST_BYTES - self.byte_count;
         let mut bytes = vec![];
-        file.take(room + 1).read_to_end(&mut bytes).map_err(cannot)?;
-        if bytes.len() as u64 > room {
+        file.take(bytes_left + 1).read_to_end(&mut bytes).map_err(cannot)?;
+        if bytes.len() as u64 > bytes_left {
             let most = MOST_BYTES / (1024 * 1024);
-            let what = format!("has more than {most} MB in it, too much to look at");
+            let what = format!("contains more than {most} MB");
             return Err(TrustError::new(
                 self.source,
                 format_args!("{what} ({})", crate::trust::show_path(&at)),
             ));
         }
         self.byte_count += bytes.len() as u64;
-        let executable = about.permissions().mode() & 0o111 != 0;
+        let executable = metadata.permissions().mode() & 0o111 != 0;
         self.items.insert(at, SnapshotItem::File { executable, bytes });
         Ok(())
     }
@@ -408,16 +409,20 @@ fn check_links(source: &Path, items: &BTreeMap<PathBuf, SnapshotItem>) -> Result
         let SnapshotItem::Link(target) = item else { continue };
         let (folder, target) = (path.parent().unwrap_or(Path::new("")), Path::new(target));
         if follow(items, folder, target).is_none() {
-            let what = format!("is a link that leads out, to {}", crate::trust::show_path(target));
-            return Err(TrustError::new(&source.join(path), what)
-                .with_hint("put what it leads to into the folder: all that runs is looked at"));
+            let what = format!(
+                "is a link to a path outside the folder, {}",
+                crate::trust::show_path(target)
+            );
+            return Err(TrustError::new(&source.join(path), what).with_hint(
+                "move the link's target into the folder: everything that runs must be in it",
+            ));
         }
     }
     Ok(())
 }
 
 /// Resolves a path from a folder of a snapshot; `None` if it leads out. A circle of links resolves to a path
-/// inside that is no file.
+/// inside that is not a file.
 fn follow(items: &BTreeMap<PathBuf, SnapshotItem>, from: &Path, path: &Path) -> Option<PathBuf> {
     let mut at = from.to_owned();
     let mut left: VecDeque<OsString> = parts(path)?.collect();

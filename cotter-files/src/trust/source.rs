@@ -31,16 +31,16 @@ pub enum SourceKind {
 /// `.claude` in the home folder are not sources, because they belong to the user.
 pub fn possible_sources(workspace: &Workspace, home: Option<&Path>) -> Vec<PathBuf> {
     let project = workspace.project();
-    let way = workspace.cwd().ancestors().take_while(|folder| folder.starts_with(project));
-    let mut way: Vec<_> = way.collect();
-    way.reverse();
+    let folders = workspace.cwd().ancestors().take_while(|folder| folder.starts_with(project));
+    let mut folders: Vec<_> = folders.collect();
+    folders.reverse();
     let home = home.and_then(|home| home.canonicalize().ok());
-    let is_own =
-        |folder: &Path, what| what != SourceKind::Cotter && home.as_deref() == Some(folder);
+    let is_of_user =
+        |folder: &Path, kind| kind != SourceKind::Cotter && home.as_deref() == Some(folder);
     let mut sources = vec![];
-    for folder in way {
-        let ours = FOLDERS.iter().filter(|(_, what)| !is_own(folder, *what));
-        sources.extend(ours.map(|(name, _)| folder.join(name)));
+    for folder in folders {
+        let names = FOLDERS.iter().filter(|(_, kind)| !is_of_user(folder, *kind));
+        sources.extend(names.map(|(name, _)| folder.join(name)));
     }
     sources.push(project.join(".mcp.json"));
     sources
@@ -71,6 +71,6 @@ impl TrustSource {
         FOLDERS
             .iter()
             .find(|(known, _)| name == *known)
-            .map_or(SourceKind::Servers, |(_, what)| *what)
+            .map_or(SourceKind::Servers, |(_, kind)| *kind)
     }
 }

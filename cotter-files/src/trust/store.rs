@@ -65,7 +65,7 @@ pub enum TrustState {
     /// No person trusted the source, or the store cannot tell.
     Unknown {
         /// The reason why the store cannot tell, if so.
-        word: Option<String>,
+        reason: Option<String>,
     },
     /// The source was trusted and has changed since.
     Changed {
@@ -126,9 +126,9 @@ impl TrustStore {
     /// A worktree that git lists shares the trust of the same folder in another checkout of its repository,
     /// if the contents are equal.
     pub fn state(&self, now: &Snapshot) -> TrustState {
-        let unknown = |error: TrustError| TrustState::Unknown { word: Some(error.line()) };
+        let unknown = |error: TrustError| TrustState::Unknown { reason: Some(error.line()) };
         let no_copy = |error: TrustError| TrustState::Unknown {
-            word: Some(format!("its stored copy cannot be used ({})", error.line())),
+            reason: Some(format!("its stored copy cannot be used ({})", error.line())),
         };
         let records = match self.records() {
             Ok(records) => records,
@@ -149,7 +149,7 @@ impl TrustStore {
                 Err(error) => no_copy(error),
             };
         }
-        let Some(own) = own else { return TrustState::Unknown { word: None } };
+        let Some(own) = own else { return TrustState::Unknown { reason: None } };
         match self.copies().read(own.hash) {
             Ok((copy, before)) => {
                 TrustState::Changed { difference: Difference::between(&before, now), copy }
@@ -172,13 +172,13 @@ impl TrustStore {
     fn state_without_contents(&self, source: &Path, why: Option<String>) -> Option<TrustState> {
         let records = match self.records() {
             Ok(records) => records,
-            Err(error) => return Some(TrustState::Unknown { word: Some(error.line()) }),
+            Err(error) => return Some(TrustState::Unknown { reason: Some(error.line()) }),
         };
         let hash = records.get(source)?.hash;
         Some(match self.copies().read(hash) {
             Ok((copy, _)) => TrustState::Gone { copy, why },
             Err(error) => TrustState::Unknown {
-                word: Some(format!("its stored copy cannot be used ({})", error.line())),
+                reason: Some(format!("its stored copy cannot be used ({})", error.line())),
             },
         })
     }
@@ -249,8 +249,8 @@ impl TrustStore {
         let mut bytes = vec![];
         file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(cannot)?;
         parse(&bytes).map_err(|what| {
-            TrustError::new(&path, format_args!("{what}, so nothing is trusted by it"))
-                .with_hint("move it away and trust anew what you want to run")
+            TrustError::new(&path, format_args!("{what}, so its records are ignored"))
+                .with_hint("move the file away and trust your folders again")
         })
     }
 
@@ -271,11 +271,11 @@ impl TrustStore {
         let copies = self.copies();
         copies.sweep(|hash| before.values().any(|record| record.hash == hash)).map_err(failed)?;
         let mut records = before.clone();
-        let answer = change(&mut records, &copies)?;
+        let result = change(&mut records, &copies)?;
         if records != before {
             self.write(&records).map_err(failed)?;
         }
-        Ok(answer)
+        Ok(result)
     }
 
     fn write(&self, records: &Records) -> io::Result<()> {
@@ -326,14 +326,14 @@ fn in_other_checkouts(source: &Path) -> Vec<PathBuf> {
 }
 
 /// Rejects a path that another user could write: the writer of the records decides what runs.
-fn check_owner(path: &Path, about: &fs::Metadata) -> Result<(), TrustError> {
+fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<(), TrustError> {
     let refused =
-        |what: &str| Err(TrustError::new(path, format_args!("{what}: nothing is trusted by it")));
-    if about.uid() != rustix::process::geteuid().as_raw() {
-        return refused("belongs to somebody else");
+        |what: &str| Err(TrustError::new(path, format_args!("{what}: its records are ignored")));
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return refused("belongs to another user");
     }
-    if about.mode() & 0o022 != 0 {
-        return refused("can be written by others");
+    if metadata.mode() & 0o022 != 0 {
+        return refused("can be written by other users");
     }
     Ok(())
 }
@@ -352,14 +352,14 @@ fn parse(bytes: &[u8]) -> Result<Records, String> {
                 "was written by a newer version (format {newer}, this one knows {VERSION})"
             ));
         }
-        _ => return Err("is broken (it has no format)".into()),
+        _ => return Err("is broken (no format version)".into()),
     }
-    let list = value["sources"].as_array().ok_or("is broken (it has no sources)")?;
+    let list = value["sources"].as_array().ok_or("is broken (no list `sources`)")?;
     let mut records = Records::new();
     for value in list {
-        let record = TrustRecord::from_json(value).ok_or("is broken (a record is none)")?;
+        let record = TrustRecord::from_json(value).ok_or("is broken (invalid record)")?;
         if records.insert(record.source.clone(), record).is_some() {
-            return Err("is broken (a source stands there twice)".into());
+            return Err("is broken (duplicate source)".into());
         }
     }
     Ok(records)

@@ -1,5 +1,5 @@
 //! The text that a person reads before trusting a source: all commands, all files and all changes. Text from
-//! the source is escaped and stands last on its line.
+//! the source is escaped and comes last on its line.
 
 use std::fmt::Write;
 
@@ -14,14 +14,14 @@ use cotter::text;
 
 /// Formats a snapshot as text: source, hash, trust, each command and whether its code is pinned, each file,
 /// and the changes since it was trusted.
-pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], standing: &TrustState) -> String {
+pub fn view(snapshot: &Snapshot, declared: &[DeclaredCommand], state: &TrustState) -> String {
     let mut out = String::new();
     push(&mut out, format_args!("source  {}\n", show_path(snapshot.source())));
     push(&mut out, format_args!("hash    {}\n", snapshot.hash()));
-    push(&mut out, format_args!("trust   {}\n", describe_state(standing)));
+    push(&mut out, format_args!("trust   {}\n", describe_state(state)));
     push_commands(&mut out, snapshot, declared);
     push_files(&mut out, snapshot);
-    if let TrustState::Changed { difference, .. } = standing {
+    if let TrustState::Changed { difference, .. } = state {
         push_difference(&mut out, difference);
     }
     out
@@ -42,7 +42,7 @@ pub fn texts(snapshot: &Snapshot) -> String {
         let name = quote_name(&show_path(path));
         match item {
             SnapshotItem::File { executable, bytes } => {
-                let mark = if *executable { ", runs" } else { "" };
+                let mark = if *executable { ", executable" } else { "" };
                 push(&mut out, format_args!("file {name} ({} bytes{mark})\n", bytes.len()));
                 push_text(&mut out, bytes);
             }
@@ -69,16 +69,18 @@ fn push_text(out: &mut String, bytes: &[u8]) {
     }
     if part.len() < bytes.len() {
         let left = bytes.len() - part.len();
-        push(out, format_args!("  ({left} more bytes: it is no text)\n"));
+        push(out, format_args!("  ({left} more bytes: not text)\n"));
     }
 }
 
-fn describe_state(standing: &TrustState) -> String {
-    match standing {
-        TrustState::Unknown { word: None } => "none yet".into(),
-        TrustState::Unknown { word: Some(word) } => format!("none: {}", text::show_line(word)),
+fn describe_state(state: &TrustState) -> String {
+    match state {
+        TrustState::Unknown { reason: None } => "none yet".into(),
+        TrustState::Unknown { reason: Some(reason) } => {
+            format!("none: {}", text::show_line(reason))
+        }
         TrustState::Changed { .. } => "none: it changed since it was trusted".into(),
-        TrustState::Gone { why: None, .. } => "none: it was trusted, and is gone".into(),
+        TrustState::Gone { why: None, .. } => "none: it was trusted and is missing now".into(),
         TrustState::Gone { why: Some(why), .. } => format!("none: {}", text::show_line(why)),
         TrustState::Trusted { grants: Grants { rewrite: false }, .. } => "yes".into(),
         TrustState::Trusted { .. } => "yes, and its hooks may rewrite".into(),
@@ -98,13 +100,15 @@ fn push_commands(out: &mut String, snapshot: &Snapshot, declared: &[DeclaredComm
     );
     for declared in declared {
         let pinning = declared.pinning(snapshot);
-        let word = if pinning == Pinning::Pinned { "pinned" } else { "open  " };
-        push(out, format_args!("  {word}  {}\n", text::show_line(&declared.what)));
+        let mark = if pinning == Pinning::Pinned { "pinned" } else { "open  " };
+        push(out, format_args!("  {mark}  {}\n", text::show_line(&declared.description)));
         let line = match &declared.command {
             Invocation::Shell(line) => format!("runs {}", text::show_line(line)),
             Invocation::Words(words) => format!("runs {}", quote_words(words)),
-            Invocation::Remote(address) => format!("is at {}", text::show_line(address)),
-            Invocation::Notified(address) => format!("tells {}", text::show_line(address)),
+            Invocation::Remote(address) => format!("runs at {}", text::show_line(address)),
+            Invocation::Notified(address) => {
+                format!("sends events to {}", text::show_line(address))
+            }
         };
         push(out, format_args!("          {line}\n"));
         if let Pinning::Open(why) = pinning {
@@ -132,7 +136,7 @@ fn push_files(out: &mut String, snapshot: &Snapshot) {
         let name = quote_name(&show_path(path));
         match item {
             SnapshotItem::File { executable, bytes } => {
-                let mark = if *executable { "runs" } else { "" };
+                let mark = if *executable { "exec" } else { "" };
                 push(out, format_args!("  {mark:<4}  {:>9} bytes  {name}\n", bytes.len()));
             }
             SnapshotItem::Link(target) => {

@@ -70,12 +70,13 @@ impl FileWatcher {
     /// returned only for the user's own targets; targets from others are watched as far as possible.
     pub fn new(
         own: impl IntoIterator<Item = PathBuf>,
-        brought: impl IntoIterator<Item = PathBuf>,
+        foreign: impl IntoIterator<Item = PathBuf>,
     ) -> io::Result<Self> {
         let events = Arc::new(Notify::new());
-        let about = Arc::new(Mutex::new(vec![]));
+        let watched_paths = Arc::new(Mutex::new(vec![]));
         let may_have_changed = Arc::new(AtomicBool::new(false));
-        let (notify, targets, changed) = (events.clone(), about.clone(), may_have_changed.clone());
+        let (notify, targets, changed) =
+            (events.clone(), watched_paths.clone(), may_have_changed.clone());
         let on_event = move |event: notify::Result<Event>| {
             let targets = targets.lock().unwrap_or_else(PoisonError::into_inner);
             if event.as_ref().map_or(true, |event| is_about(event, &targets)) {
@@ -88,7 +89,7 @@ impl FileWatcher {
         let config = Config::default().with_follow_symlinks(false);
         let watcher = RecommendedWatcher::new(on_event, config).map_err(io::Error::other)?;
         let (own, foreign): (Vec<_>, Vec<_>) =
-            (own.into_iter().collect(), brought.into_iter().collect());
+            (own.into_iter().collect(), foreign.into_iter().collect());
         let mut watch = FileWatcher {
             missing_at_start: own.iter().chain(&foreign).filter(is_missing).cloned().collect(),
             own,
@@ -96,7 +97,7 @@ impl FileWatcher {
             may_have_changed,
             watcher,
             events,
-            watched_paths: about,
+            watched_paths,
             watched_folders: BTreeSet::new(),
             last_contents: None,
             has_pending_event: false,
@@ -117,20 +118,21 @@ impl FileWatcher {
             {
             }
             // New folders are watched before the contents are read, so that a later change causes an event.
-            let armed = self.update_watches();
-            if armed.is_ok() && self.is_first_event_without_change() {
+            let updated = self.update_watches();
+            if updated.is_ok() && self.is_first_event_without_change() {
                 self.has_pending_event = false;
                 continue;
             }
-            let (own, brought) = (self.own.clone(), self.foreign.clone());
-            let held =
-                tokio::task::spawn_blocking(move || read_contents(&own, &brought)).await.ok();
-            let is_known = held.as_ref().is_some_and(|held| !held.contains(&ContentState::Unknown));
+            let (own, foreign) = (self.own.clone(), self.foreign.clone());
+            let contents =
+                tokio::task::spawn_blocking(move || read_contents(&own, &foreign)).await.ok();
+            let is_known =
+                contents.as_ref().is_some_and(|states| !states.contains(&ContentState::Unknown));
             self.has_pending_event = false;
-            if armed.is_ok() && is_known && held == self.last_contents {
+            if updated.is_ok() && is_known && contents == self.last_contents {
                 continue;
             }
-            self.last_contents = held;
+            self.last_contents = contents;
             return;
         }
     }
@@ -150,18 +152,18 @@ impl FileWatcher {
         for target in &self.own {
             let real = target.canonicalize().ok();
             // A link on the path may be changed to another target.
-            own.extend(target.ancestors().filter(|way| way.is_symlink()).map(Path::to_owned));
+            own.extend(target.ancestors().filter(|path| path.is_symlink()).map(Path::to_owned));
             own.extend(real.filter(|real| real != target));
         }
-        let about = own.iter().chain(&self.foreign).cloned().collect();
-        *self.watched_paths.lock().unwrap_or_else(PoisonError::into_inner) = about;
+        let watched_paths = own.iter().chain(&self.foreign).cloned().collect();
+        *self.watched_paths.lock().unwrap_or_else(PoisonError::into_inner) = watched_paths;
         let mut wanted = BTreeSet::new();
-        let around = |target: &PathBuf, wanted: &mut BTreeSet<PathBuf>| {
+        let add_parents = |target: &PathBuf, wanted: &mut BTreeSet<PathBuf>| {
             let folders = target.ancestors().skip(1).filter(|folder| folder.is_dir());
             wanted.extend(folders.map(Path::to_owned));
         };
         for target in &own {
-            around(target, &mut wanted);
+            add_parents(target, &mut wanted);
             if !target.is_symlink() {
                 wanted.extend(folders_below(target));
             }
@@ -170,13 +172,13 @@ impl FileWatcher {
             self.watch(folder).map_err(io::Error::other)?;
         }
         for target in &self.foreign.clone() {
-            let mut brought = folders_below(target);
-            brought.retain(|folder| !wanted.contains(folder));
-            let mut above = BTreeSet::new();
-            around(target, &mut above);
-            brought.extend(above);
-            brought.retain(|folder| self.watch(folder).is_ok());
-            wanted.extend(brought);
+            let mut folders = folders_below(target);
+            folders.retain(|folder| !wanted.contains(folder));
+            let mut parents = BTreeSet::new();
+            add_parents(target, &mut parents);
+            folders.extend(parents);
+            folders.retain(|folder| self.watch(folder).is_ok());
+            wanted.extend(folders);
         }
         for folder in self.watched_folders.difference(&wanted) {
             let _ = self.watcher.unwatch(folder);
@@ -193,7 +195,7 @@ impl FileWatcher {
 
 /// A folder and its subfolders, nearest first, at most [`MOST_FOLDERS`]. Links are not followed.
 fn folders_below(target: &Path) -> Vec<PathBuf> {
-    let is_folder = target.symlink_metadata().is_ok_and(|about| about.is_dir());
+    let is_folder = target.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     let mut folders: Vec<_> = is_folder.then(|| target.to_owned()).into_iter().collect();
     let mut next = 0;
     while let Some(folder) = folders.get(next).filter(|_| folders.len() < MOST_FOLDERS) {
@@ -207,8 +209,8 @@ fn folders_below(target: &Path) -> Vec<PathBuf> {
     folders
 }
 
-fn read_contents(own: &[PathBuf], brought: &[PathBuf]) -> Vec<ContentState> {
-    let held = |target: io::Result<PathBuf>| match target {
+fn read_contents(own: &[PathBuf], foreign: &[PathBuf]) -> Vec<ContentState> {
+    let state_of = |target: io::Result<PathBuf>| match target {
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => ContentState::Missing,
         Err(_) => ContentState::Unknown,
         Ok(source) => match Snapshot::take_for_comparison(&source) {
@@ -216,9 +218,9 @@ fn read_contents(own: &[PathBuf], brought: &[PathBuf]) -> Vec<ContentState> {
             Err(_) => ContentState::Unknown,
         },
     };
-    let there = |target: &PathBuf| target.symlink_metadata().map(|_| target.clone());
-    let own = own.iter().map(|target| held(target.canonicalize()));
-    own.chain(brought.iter().map(|target| held(there(target)))).collect()
+    let existing = |target: &PathBuf| target.symlink_metadata().map(|_| target.clone());
+    let own = own.iter().map(|target| state_of(target.canonicalize()));
+    own.chain(foreign.iter().map(|target| state_of(existing(target)))).collect()
 }
 
 /// True if an event is about a target, a path below it or a path above it. Reading a file is not a change.
@@ -228,8 +230,9 @@ fn is_about(event: &Event, targets: &[PathBuf]) -> bool {
         _ => false,
     };
     let concerns = |path: &PathBuf| {
-        let near = |target: &PathBuf| path.starts_with(target) || target.starts_with(path as &Path);
-        targets.iter().any(near)
+        let is_on_path =
+            |target: &PathBuf| path.starts_with(target) || target.starts_with(path as &Path);
+        targets.iter().any(is_on_path)
     };
     event.need_rescan()
         || (!is_read && (event.paths.is_empty() || event.paths.iter().any(concerns)))

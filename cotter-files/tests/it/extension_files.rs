@@ -563,7 +563,7 @@ fn c13_of_one_name_the_first_folder_of_an_origin_stays() {
     assert_eq!(names, ["a", "b"]);
     assert_eq!(&*joined.skills[0].text().unwrap(), "first");
     let said = told(second.path(), &joined.diagnostics);
-    assert!(said.contains("rejected: skills/a.md: the skill `a` is already there, by "), "{said}");
+    assert!(said.contains("rejected: skills/a.md: the skill `a` is already defined by "), "{said}");
 }
 
 #[test]
@@ -598,7 +598,7 @@ fn c9_a_check_has_a_line_for_every_file() {
     let one = check::check(&folder.path().join("a.md"), FileKind::Agents);
     assert_eq!(
         one.iter().map(line).collect::<String>(),
-        "a.md ok\nok: a.md: it has no `description`: the model sees its name only\n"
+        "a.md ok\nok: a.md: it has no `description`: the model sees only its name\n"
     );
     assert_eq!(check::check(&folder.path().join("none"), FileKind::Commands), []);
 }
@@ -790,5 +790,8 @@ fn c9_a_folder_of_too_many_files_has_an_end() {
     let loaded = load(&folder);
     assert_eq!((loaded.skills.len(), loaded.commands.len()), (4_000, 10));
     let said = told(folder.path(), &loaded.diagnostics);
-    assert!(said.contains("rejected: skills: it holds too much: the rest is left out\n"), "{said}");
+    assert!(
+        said.contains("rejected: skills: it contains too many files: the rest is skipped\n"),
+        "{said}"
+    );
 }

@@ -84,8 +84,8 @@ impl World {
 
 fn told(standing: &TrustState) -> String {
     match standing {
-        TrustState::Unknown { word: None } => "unknown".into(),
-        TrustState::Unknown { word: Some(word) } => format!("unknown: {word}"),
+        TrustState::Unknown { reason: None } => "unknown".into(),
+        TrustState::Unknown { reason: Some(reason) } => format!("unknown: {reason}"),
         TrustState::Changed { difference, .. } => format!("changed: {}", difference.changes.len()),
         TrustState::Trusted { grants, .. } if grants.rewrite => "trusted, rewrites".into(),
         TrustState::Trusted { .. } => "trusted".into(),

@@ -651,7 +651,7 @@ cases! {
     "LM-122" "agent.json" run profiles::seven_buckets_are_bound();
     "LM-127" "agent.json" run profiles::all_refused(&[
         (r#"{"action": "webhook"}"#, "missing key `url`"),
-        (r#"{"action": "webhook", "url": "not a url"}"#, "is no address"),
+        (r#"{"action": "webhook", "url": "not a url"}"#, "is not a valid URL"),
         (r#"{"action": "webhook", "url": "http://example.com"}"#, "is not https"),
         (r#"{"action": "webhook", "url": "http://127.0.0.1/"}"#, "is not https"),
         (r#"{"action": "webhook", "url": "https://other.example.com/"}"#, "it is not on the list"),

@@ -134,7 +134,7 @@ fn b3_of_a_plugin_that_is_installed_several_times_every_gate_that_holds_here_is_
         let hooks: String = hooks
             .lines()
             .filter(|line| {
-                ["hook ", "skills ", "folder [T]/home/.claude/", "elsewhere too", "installPath"]
+                ["hook ", "skills ", "folder [T]/home/.claude/", "another folder", "installPath"]
                     .iter()
                     .any(|word| line.contains(word))
             })

@@ -13,17 +13,17 @@ pub(crate) fn quote(front: &str) -> Option<String> {
 
 /// Quotes the value of a line if the value needs quotes.
 fn quote_line(line: &str) -> String {
-    let said = line.trim_start_matches([' ', '\t']);
-    let indent = line[..line.len() - said.len()].replace('\t', "  ");
-    if said.is_empty() || said.starts_with('#') {
-        return format!("{indent}{said}");
+    let content = line.trim_start_matches([' ', '\t']);
+    let indent = line[..line.len() - content.len()].replace('\t', "  ");
+    if content.is_empty() || content.starts_with('#') {
+        return format!("{indent}{content}");
     }
-    let dash = said.len() - said.trim_start_matches("- ").len();
-    let (dashes, rest) = said.split_at(dash);
+    let dash = content.len() - content.trim_start_matches("- ").len();
+    let (dashes, rest) = content.split_at(dash);
     let (key, value) = match split_key(rest) {
         Some((key, value)) => (format!("{key}: "), value),
         None if dash > 0 => (String::new(), rest),
-        None => return format!("{indent}{said}"),
+        None => return format!("{indent}{content}"),
     };
     match needs_quotes(value) {
         true => format!("{indent}{dashes}{key}'{}'", value.trim().replace('\'', "''")),
@@ -35,8 +35,8 @@ fn quote_line(line: &str) -> String {
 fn split_key(line: &str) -> Option<(&str, &str)> {
     let in_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let (key, value) = line.split_once(':')?;
-    let apart = value.is_empty() || value.starts_with([' ', '\t']);
-    (apart && !key.is_empty() && key.chars().all(in_key)).then(|| (key, value.trim()))
+    let has_space = value.is_empty() || value.starts_with([' ', '\t']);
+    (has_space && !key.is_empty() && key.chars().all(in_key)).then(|| (key, value.trim()))
 }
 
 /// True if YAML would misread an unquoted value.
@@ -95,10 +95,10 @@ pub(crate) fn read_lines(front: &str, after: usize) -> Result<YamlFields, FieldE
         }
         let Some((key, value)) = split_key(line) else {
             let shown = text::clip(&text::show_line(line), 40).into_owned();
-            return Err(FieldError::new(number, format!("`{shown}` is no `key: value`")));
+            return Err(FieldError::new(number, format!("`{shown}` is not `key: value`")));
         };
         if fields.iter().any(|field| field.key == key) {
-            return Err(FieldError::new(number, format!("the key `{key}` is there twice")));
+            return Err(FieldError::new(number, format!("duplicate key `{key}`")));
         }
         append_lines(&mut fields, std::mem::take(&mut below));
         fields.push(YamlField {
@@ -139,18 +139,18 @@ fn unquote(value: &str) -> String {
 /// Adds the lines below a key to the value of the last field.
 fn append_lines(fields: &mut [YamlField], below: Vec<(usize, &str)>) {
     let Some(field) = fields.last_mut() else { return };
-    let said: Vec<_> = below.iter().filter(|(_, line)| !line.is_empty()).collect();
-    if said.is_empty() {
+    let lines: Vec<_> = below.iter().filter(|(_, line)| !line.is_empty()).collect();
+    if lines.is_empty() {
         return;
     }
     field.value = match &field.value {
-        YamlValue::Empty => read_list(&said),
+        YamlValue::Empty => read_list(&lines),
         YamlValue::Text(mark) if mark.starts_with(['|', '>']) && mark.len() <= 3 => {
-            let lines: Vec<_> = said.iter().map(|(_, line)| line.trim()).collect();
-            YamlValue::Text(lines.join(if mark.starts_with('|') { "\n" } else { " " }))
+            let trimmed: Vec<_> = lines.iter().map(|(_, line)| line.trim()).collect();
+            YamlValue::Text(trimmed.join(if mark.starts_with('|') { "\n" } else { " " }))
         }
         YamlValue::Text(text) => {
-            let more = said.iter().map(|(_, line)| line.trim());
+            let more = lines.iter().map(|(_, line)| line.trim());
             YamlValue::Text(
                 std::iter::once(text.as_str()).chain(more).collect::<Vec<_>>().join(" "),
             )
@@ -160,11 +160,11 @@ fn append_lines(fields: &mut [YamlField], below: Vec<(usize, &str)>) {
 }
 
 /// Reads lines as a list of plain texts; anything else becomes `Unread`.
-fn read_list(said: &[&(usize, &str)]) -> YamlValue {
+fn read_list(lines: &[&(usize, &str)]) -> YamlValue {
     let item = |(number, line): &&(usize, &str)| {
         let text = line.trim().strip_prefix("- ")?.trim();
         let is_plain = split_key(text).is_none() && !text.starts_with(['[', '{', '-']);
         is_plain.then(|| (*number, YamlValue::Text(unquote(text))))
     };
-    said.iter().map(item).collect::<Option<Vec<_>>>().map_or(YamlValue::Unread, YamlValue::List)
+    lines.iter().map(item).collect::<Option<Vec<_>>>().map_or(YamlValue::Unread, YamlValue::List)
 }
