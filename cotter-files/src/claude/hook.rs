@@ -286,7 +286,7 @@ impl ClaudeHook {
     fn report_ignored_allow(&self, cx: &Cx) {
         if let Some(why) = &self.ignored_allow_reason {
             let words = format!("it said `allow`, which does not count: {why}");
-            host::set_caveat(cx, CaveatKind::Unheard, &words);
+            host::set_caveat(cx, CaveatKind::PartIgnored, &words);
         }
     }
 
