@@ -171,7 +171,7 @@ impl RuleCheck {
 
 impl fmt::Debug for RuleCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OwnRule")
+        f.write_str("RuleCheck")
     }
 }
 
