@@ -1,4 +1,4 @@
-//! A handler with the power `answer`: it says yes or no for the person. Look at `standing_orders`. It is
+//! A handler with the power `answer`: it says yes or no for the person. Look at `answer_by_host`. It is
 //! asked only if the mode or the zone raised the question. A question from a gate, an ask rule or a kernel
 //! gate is for a person.
 
@@ -16,7 +16,7 @@ use cotter::{
 use cotter_test::{Scripted, ScriptedUi, Step, transcript};
 use serde_json::json;
 
-fn standing_orders(question: &Question) -> PermissionAnswer {
+fn answer_by_host(question: &Question) -> PermissionAnswer {
     let hosts = || question.calls.iter().map(|call| call.input["host"].as_str());
     if hosts().all(|host| host == Some("docs.example")) {
         return PermissionAnswer::Yes;
@@ -27,7 +27,7 @@ fn standing_orders(question: &Question) -> PermissionAnswer {
     PermissionAnswer::Pass
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -45,12 +45,12 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     ]);
     let person = ScriptedUi::default();
     let as_root = |call: &cotter::hooks::points::ToolPreEvent| match call.tool_input.get("as") {
-        Some(_) => Verdict::ask("as somebody else"),
+        Some(_) => Verdict::ask("it runs as another user"),
         None => Verdict::Pass,
     };
     let agent = Agent::builder(model)
         .tool(fetch_tool())
-        .answer(PermissionAsk, standing_orders)
+        .answer(PermissionAsk, answer_by_host)
         .on(ToolPre, named("as-root", as_root))
         .ui(person.clone())
         .build()?;
@@ -59,11 +59,11 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     Ok(format!("the person was asked:\n{}\n{conversation}", person.shown()))
 }
 
-/// A pretended fetch. It uses the network, so the call needs approval.
+/// A simulated fetch. It declares that it uses the network, so the call needs approval.
 fn fetch_tool() -> impl cotter::Tool {
     let spec = ToolSpec::new("fetch", "Fetches a page.", json!({"type": "object"}));
-    let pretend = |permit: Permit| async move {
-        Ok(format!("(pretended) page of {}", permit.input()["host"].as_str().unwrap_or("")).into())
+    let simulate = |permit: Permit| async move {
+        Ok(format!("(simulated) page of {}", permit.input()["host"].as_str().unwrap_or("")).into())
     };
-    FnTool::new(spec, pretend).touching(Facts::zone(Zone::Network))
+    FnTool::new(spec, simulate).touching(Facts::zone(Zone::Network))
 }

@@ -31,7 +31,7 @@ struct Service {
 }
 
 impl Service {
-    async fn session(&self, name: &str) -> Result<Session, Failed> {
+    async fn session(&self, name: &str) -> Result<Session, ServiceError> {
         let mut sessions = self.sessions.lock().await;
         if let Some(session) = sessions.get(name) {
             return Ok(session.clone());
@@ -47,7 +47,7 @@ async fn ask(
     Path(name): Path<String>,
     headers: HeaderMap,
     prompt: String,
-) -> Result<Response, Failed> {
+) -> Result<Response, ServiceError> {
     let run = service.session(&name).await?.prompt(prompt);
     if headers.get(ACCEPT).is_some_and(|accept| accept == "text/event-stream") {
         let events = run.map(|event| {
@@ -59,15 +59,16 @@ async fn ask(
     Ok(run.await?.text().into_response())
 }
 
-struct Failed(String);
+/// The error of a request, sent to the client as text.
+struct ServiceError(String);
 
-impl<E: Error> From<E> for Failed {
+impl<E: Error> From<E> for ServiceError {
     fn from(error: E) -> Self {
-        Failed(error.to_string())
+        ServiceError(error.to_string())
     }
 }
 
-impl IntoResponse for Failed {
+impl IntoResponse for ServiceError {
     fn into_response(self) -> Response {
         (StatusCode::BAD_GATEWAY, self.0).into_response()
     }
@@ -78,7 +79,7 @@ fn router(agent: Agent) -> Router {
     Router::new().route("/sessions/{name}", post(ask)).with_state(service)
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -93,17 +94,17 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         axum::serve(listener, router(Agent::builder(model).build()?)).await.map_err(Box::from)
             as Result<(), Box<dyn Error + Send + Sync>>
     });
-    let told = tokio::task::spawn_blocking(move || -> std::io::Result<String> {
+    let report = tokio::task::spawn_blocking(move || -> std::io::Result<String> {
         let plain = request(address, "*/*", "Hello.")?;
         let streamed = request(address, "text/event-stream", "Hello again.")?;
         let failed = request(address, "*/*", "And again.")?;
         let events = streamed.lines().filter(|line| line.starts_with("event: "));
         let events = events.collect::<Vec<_>>().join("\n");
-        Ok(format!("{}\n\n{events}\n\n{}\n", last_lines(&plain), last_lines(&failed)))
+        Ok(format!("{}\n\n{events}\n\n{}\n", status_and_body(&plain), status_and_body(&failed)))
     });
-    let told = told.await??;
+    let report = report.await??;
     serving.abort();
-    Ok(told)
+    Ok(report)
 }
 
 /// Sends one request like a client, and returns the whole response.
@@ -115,14 +116,14 @@ fn request(address: SocketAddr, accept: &str, prompt: &str) -> std::io::Result<S
          Content-Type: text/plain\r\nAccept: {accept}\r\nContent-Length: {}\r\n\r\n{prompt}",
         prompt.len(),
     )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
 }
 
 /// Returns the status and the body of a response.
-fn last_lines(answer: &str) -> String {
-    let status = answer.lines().next().unwrap_or_default();
-    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+fn status_and_body(response: &str) -> String {
+    let status = response.lines().next().unwrap_or_default();
+    let body = response.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     format!("{status}\n{body}")
 }

@@ -12,8 +12,8 @@ use cotter_test::{Scripted, Step, transcript};
 async fn name(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync>> {
     cx.controls.session().set_name(&cx.args.join(" "))?;
     Ok(CommandResult::status(match cx.controls.session().name() {
-        Some(name) => format!("this is now {name:?}"),
-        None => "this has no name now".into(),
+        Some(name) => format!("the session is now named {name:?}"),
+        None => "the session has no name".into(),
     }))
 }
 
@@ -22,7 +22,7 @@ async fn standup(cx: CommandCx) -> String {
     format!("Write a stand-up note for {who}. {} entries so far.", cx.controls.entries().len())
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -34,19 +34,19 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         .define_command(Command::new("name", name).description("Names the session."))
         .define_command(Command::new("standup", standup).description("Drafts a note.").completions(
             |typed| {
-                let known = ["ann", "anton", "bo"].into_iter();
-                known.filter(|name| name.starts_with(typed)).map(str::to_owned).collect()
+                let names = ["ann", "anton", "bo"].into_iter();
+                names.filter(|name| name.starts_with(typed)).map(str::to_owned).collect()
             },
         ))
         .build()?;
-    let mut told = String::new();
+    let mut report = String::new();
     for command in agent.commands() {
-        told += &format!("/{}: {}\n", command.name, command.description);
+        report += &format!("/{}: {}\n", command.name, command.description);
     }
-    told += &format!("standup an…: {:?}\n", agent.complete_command("standup", "an"));
+    report += &format!("standup an…: {:?}\n", agent.complete_command("standup", "an"));
     for typed in ["/name \"a fine day\"", "/standup ann"] {
         let reply = agent.process_request(typed).await?;
-        told += &format!("{typed} -> {} ({} requests)\n", reply.text(), reply.steps);
+        report += &format!("{typed} -> {} ({} requests)\n", reply.text(), reply.steps);
     }
-    Ok(told + "\n" + &transcript(&agent.main_session().await?))
+    Ok(report + "\n" + &transcript(&agent.main_session().await?))
 }

@@ -18,12 +18,12 @@ use cotter::{
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;
 
-fn last_two_turns(build: &ContextEvent) -> ContextChange {
-    let typed = |message: &Message| matches!(message, Message::User(user) if user.mark == UserMessageKind::Typed);
-    let turns = build.messages.iter().filter(|message| typed(message)).count();
+fn last_two_turns(event: &ContextEvent) -> ContextChange {
+    let is_typed = |message: &Message| matches!(message, Message::User(user) if user.mark == UserMessageKind::Typed);
+    let turns = event.messages.iter().filter(|message| is_typed(message)).count();
     let mut turn = 0;
-    ContextChange::Messages(build.messages.each(|_, message| {
-        turn += usize::from(typed(message));
+    ContextChange::Messages(event.messages.each(|_, message| {
+        turn += usize::from(is_typed(message));
         if turn + 2 > turns { MessageChange::Keep } else { MessageChange::Drop }
     }))
 }
@@ -37,7 +37,7 @@ fn short_results(message: &Message) -> MessageChange {
     MessageChange::Replace(Message::ToolResult(result))
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

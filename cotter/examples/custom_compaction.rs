@@ -1,5 +1,5 @@
 //! A custom compaction: a transform at `compact.pre` gives the summary, and the model is not asked for one.
-//! Look at `what_was_asked`. A `Block` prevents the compaction; after a failure, the model is asked for the
+//! Look at `list_prompts`. A `Block` prevents the compaction; after a failure, the model is asked for the
 //! summary.
 
 use std::error::Error;
@@ -12,21 +12,21 @@ use cotter::{
 };
 use cotter_test::{Recording, Scripted, Step};
 
-fn what_was_asked(compacting: &CompactPreEvent) -> CompactPreChange {
-    let asked = compacting.messages.iter().filter_map(|message| match message {
+fn list_prompts(event: &CompactPreEvent) -> CompactPreChange {
+    let prompts = event.messages.iter().filter_map(|message| match message {
         Message::User(user) if user.mark == UserMessageKind::Typed => {
             Some(format!("- {}", user.content.text()))
         }
         _ => None,
     });
-    let asked: Vec<_> = asked.collect();
-    if asked.is_empty() {
-        return CompactPreChange::Block("nobody asked anything".into());
+    let prompts: Vec<_> = prompts.collect();
+    if prompts.is_empty() {
+        return CompactPreChange::Block("the person asked nothing".into());
     }
-    CompactPreChange::Summary(format!("The person asked:\n{}", asked.join("\n")))
+    CompactPreChange::Summary(format!("The person asked:\n{}", prompts.join("\n")))
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -36,12 +36,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let replies = ["Blue.", "Because of scattering.", "Red, in the evening."].map(Step::text);
     let model = Recording::new(Scripted::new(replies));
-    let tell = |done: &CompactPostEvent, cx: &cotter::Cx| {
+    let report = |done: &CompactPostEvent, cx: &cotter::Cx| {
         cx.note(format!("{} by {}", done.trigger, done.by.as_deref().unwrap_or("the model")));
     };
     let agent = Agent::builder(model.clone())
-        .transform(CompactPre, named("what-was-asked", what_was_asked))
-        .observe(CompactPost, named("told", tell))
+        .transform(CompactPre, named("list-prompts", list_prompts))
+        .observe(CompactPost, named("report", report))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
         .build()?;
     for prompt in ["What colour is the sky?", "Why?", "/compact Always?"] {

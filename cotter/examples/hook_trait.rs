@@ -76,7 +76,7 @@ impl Hook for Lists {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -99,12 +99,12 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         .build()?;
     agent.process_request("What is TODO?").await?;
     let requests = model.requests();
-    let (first, of_guest) = (&requests[0], &requests[3]);
+    let (first_request, guest_request) = (&requests[0], &requests[3]);
     Ok(format!(
         "{}\n{:?}\n\nthe guest's: {:?}\n\n{}",
-        first.system,
-        first.tools,
-        of_guest.tools,
+        first_request.system,
+        first_request.tools,
+        guest_request.tools,
         transcript(&agent.main_session().await?),
     ))
 }

@@ -18,10 +18,11 @@ use cotter_test::{Scripted, Step};
 
 /// The usage so far, by model.
 #[derive(Clone, Default)]
-struct Meter(Arc<Mutex<BTreeMap<String, Used>>>);
+struct Meter(Arc<Mutex<BTreeMap<String, ModelUsage>>>);
 
+/// The usage of one model.
 #[derive(Clone, Copy, Default)]
-struct Used {
+struct ModelUsage {
     replies: u32,
     tokens: u64,
     cache_read: u64,
@@ -30,22 +31,22 @@ struct Used {
 }
 
 fn meter(unit: &mut Registry, meter: &Meter, log: &Arc<Mutex<String>>) {
-    let used = meter.0.clone();
+    let usage = meter.0.clone();
     unit.observe(ModelPost, move |reply: &ModelPostEvent| {
-        let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_model = used.entry(reply.model.to_string()).or_default();
-        of_model.replies += 1;
-        of_model.tokens += reply.input_tokens + reply.output_tokens;
-        of_model.cache_read += reply.cache_read;
-        of_model.cache_write += reply.cache_write;
-        of_model.usd += reply.cost_usd.unwrap_or(0.0);
+        let mut usage = usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let model_usage = usage.entry(reply.model.to_string()).or_default();
+        model_usage.replies += 1;
+        model_usage.tokens += reply.input_tokens + reply.output_tokens;
+        model_usage.cache_read += reply.cache_read;
+        model_usage.cache_write += reply.cache_write;
+        model_usage.usd += reply.cost_usd.unwrap_or(0.0);
     });
-    let (used, log) = (meter.0.clone(), log.clone());
+    let (usage, log) = (meter.0.clone(), log.clone());
     unit.observe(SessionEnd, move |ended: &SessionEndEvent| {
-        let used = used.lock().unwrap_or_else(PoisonError::into_inner);
+        let usage = usage.lock().unwrap_or_else(PoisonError::into_inner);
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        for (model, used) in &*used {
-            let Used { replies, tokens, cache_read, cache_write, usd } = used;
+        for (model, usage) in &*usage {
+            let ModelUsage { replies, tokens, cache_read, cache_write, usd } = usage;
             let why = ended.reason.as_str();
             let _ = writeln!(
                 log,
@@ -56,7 +57,7 @@ fn meter(unit: &mut Registry, meter: &Meter, log: &Arc<Mutex<String>>) {
     });
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

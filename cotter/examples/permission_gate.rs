@@ -1,5 +1,5 @@
 //! A gate on tool calls: it passes harmless calls, asks a person about risky ones, and blocks forbidden ones.
-//! Look at `mind_the_remote`; the reasons are for the person and for the model.
+//! Look at `check_push`; the reasons are for the person and for the model.
 
 use std::error::Error;
 
@@ -12,7 +12,7 @@ use cotter::{
 use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
 use serde_json::json;
 
-fn mind_the_remote(call: &ToolPreEvent) -> Verdict {
+fn check_push(call: &ToolPreEvent) -> Verdict {
     let args = call.tool_input["args"].as_str().unwrap_or_default();
     match args.split_once(' ').map_or(args, |(first, _)| first) {
         "push" if args.contains("--force") => Verdict::block("it would rewrite shared history"),
@@ -21,7 +21,7 @@ fn mind_the_remote(call: &ToolPreEvent) -> Verdict {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -38,7 +38,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let person = ScriptedUi::new([Said::Yes]);
     let agent = Agent::builder(model)
         .tool(git())
-        .on(ToolPre, named("mind-the-remote", mind_the_remote).tools(["git"]))
+        .on(ToolPre, named("check-push", check_push).tools(["git"]))
         .ui(person.clone())
         .build()?;
     agent.process_request("Push my work.").await?;
@@ -46,16 +46,16 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     Ok(format!("asked: {}\n{conversation}", person.shown()))
 }
 
-/// A pretended `git`, which says that it is pretended.
+/// A simulated `git`, which runs nothing.
 fn git() -> impl cotter::Tool {
     let schema = json!({
         "type": "object",
         "properties": {"args": {"type": "string"}},
         "required": ["args"]
     });
-    let pretend = |permit: Permit| async move {
-        Ok(format!("(pretended) git {}", permit.input()["args"].as_str().unwrap_or("")).into())
+    let simulate = |permit: Permit| async move {
+        Ok(format!("(simulated) git {}", permit.input()["args"].as_str().unwrap_or("")).into())
     };
-    FnTool::new(ToolSpec::new("git", "Runs git.", schema), pretend)
+    FnTool::new(ToolSpec::new("git", "Runs git.", schema), simulate)
         .touching(Facts::zone(Zone::Safe))
 }

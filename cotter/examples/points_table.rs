@@ -5,7 +5,7 @@ use cotter::{
     permission::verdict::Power,
 };
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() {
     println!("| point | fires | powers | limit | a transform that fails |");
     println!("|---|---|---|---|---|");

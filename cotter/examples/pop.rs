@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync>> {
     let entries = cx.controls.entries();
     let turns =
-        entries.iter().enumerate().filter_map(|(index, entry)| Some((index, typed(entry)?)));
+        entries.iter().enumerate().filter_map(|(index, entry)| Some((index, typed_text(entry)?)));
     let (indices, texts): (Vec<_>, Vec<_>) = turns.unzip();
     if texts.is_empty() {
         return Ok(CommandResult::status("No turns to pop"));
@@ -50,7 +50,7 @@ async fn pop(cx: CommandCx) -> Result<CommandResult, Box<dyn Error + Send + Sync
 }
 
 /// Returns the beginning of a text that a person typed.
-fn typed(entry: &Entry) -> Option<String> {
+fn typed_text(entry: &Entry) -> Option<String> {
     match entry.message()? {
         Message::User(user) if user.mark == UserMessageKind::Typed => {
             Some(user.content.text().chars().take(50).collect())
@@ -110,14 +110,14 @@ pub(crate) fn from_messages(build: &ContextEvent) -> ContextChange {
     for (first, (last, _)) in &pops {
         popped.extend((*first..=*last).map(|index| (entries[index].id(), first)));
     }
-    let mut told = HashSet::new();
+    let mut replaced = HashSet::new();
     ContextChange::Messages(build.messages.each(|id, message| {
         // The summary of a compaction also covers entries before the range.
         let is_summary =
             matches!(message, Message::User(user) if user.mark == UserMessageKind::Compaction);
         match id.and_then(|id| popped.get(id)).filter(|_| !is_summary) {
             None => MessageChange::Keep,
-            Some(first) if told.insert(first) => MessageChange::Replace(pops[first].1.clone()),
+            Some(first) if replaced.insert(first) => MessageChange::Replace(pops[first].1.clone()),
             Some(_) => MessageChange::Drop,
         }
     }))
@@ -127,12 +127,12 @@ type Transform = fn(&ContextEvent) -> ContextChange;
 
 /// Registers the extension: one command and one transform.
 fn stacking(unit: &mut Registry, transform: Transform) {
-    let about = "Goes back to an earlier turn; what came after it is summed up.";
-    unit.define_command(Command::new("pop", pop).description(about));
+    let description = "Go back to an earlier turn; a summary replaces the later turns.";
+    unit.define_command(Command::new("pop", pop).description(description));
     unit.transform(Context, named("stack", transform));
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -149,31 +149,32 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
 
 /// Compacts, starts a side track and pops back to the turn before it.
 async fn side_track(transform: Transform) -> Result<String, Box<dyn Error>> {
-    let typed = "What grows here?|/compact Which?|What is a spade?|How do I dig?|/pop|Next?";
-    let said = "Roses.|They talked of roses.|Red ones.|A tool.|With the feet.|They talked of \
-                spades.|Plant them.";
-    talk(transform, typed, said, [Said::Choice(2)]).await
+    let prompts = "What grows here?|/compact Which?|What is a spade?|How do I dig?|/pop|Next?";
+    let replies = "Roses.|They talked of roses.|Red ones.|A tool.|With the feet.|They talked of \
+                   spades.|Plant them.";
+    talk(transform, prompts, replies, [Said::Choice(2)]).await
 }
 
-/// Returns the statuses of `/pop`, and the messages that the model got at the end.
+/// Plays prompts and replies, each separated by `|`. Returns the statuses of `/pop`, and the messages that
+/// the model got at the end.
 pub(crate) async fn talk(
     transform: Transform,
-    typed: &str,
-    said: &str,
-    chosen: impl IntoIterator<Item = Said>,
+    prompts: &str,
+    replies: &str,
+    choices: impl IntoIterator<Item = Said>,
 ) -> Result<String, Box<dyn Error>> {
-    let model = Recording::new(Scripted::new(said.split('|').map(Step::text)));
+    let model = Recording::new(Scripted::new(replies.split('|').map(Step::text)));
     let agent = Agent::builder(model.clone())
         .extend(|unit| stacking(unit, transform))
         .define_hook("compact", |cx: HookCx| async move { cx.controls.force_compaction().await })
-        .ui(ScriptedUi::new(chosen))
+        .ui(ScriptedUi::new(choices))
         .build()?;
-    let mut told = String::new();
-    for prompt in typed.split('|') {
+    let mut statuses = String::new();
+    for prompt in prompts.split('|') {
         let reply = agent.process_request(prompt).await?;
         if prompt == "/pop" {
-            told += &format!("/pop: {}\n", reply.status.as_deref().unwrap_or("(nothing)"));
+            statuses += &format!("/pop: {}\n", reply.status.as_deref().unwrap_or("(nothing)"));
         }
     }
-    Ok(told + model.shown().split("--\n").last().unwrap_or_default())
+    Ok(statuses + model.shown().split("--\n").last().unwrap_or_default())
 }

@@ -1,5 +1,5 @@
 //! A cache of tool results: a transform at `tool.pre` answers for the tool, and an observer at `tool.post`
-//! stores the results of tools. Look at `Cache::register`. Floor and gates still judge a call that is
+//! stores the results of tools. Look at `Cache::register`. Floor and gates still decide about a call that is
 //! answered here; the ledger says `answer`.
 
 use std::{
@@ -41,17 +41,17 @@ impl Cache {
     }
 
     fn get(&self, tool: &str, input: &Value) -> Option<ToolOutput> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(&(tool.to_owned(), input.to_string())).cloned()
+        let results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        results.get(&(tool.to_owned(), input.to_string())).cloned()
     }
 
     fn put(&self, tool: &str, input: &Value, output: ToolOutput) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert((tool.to_owned(), input.to_string()), output);
+        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        results.insert((tool.to_owned(), input.to_string()), output);
     }
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -61,8 +61,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let ask = || Step::call("weather", json!({"city": "Oban"}));
     let model = Scripted::new([ask(), ask(), Step::text("Still rain.")]);
-    let asked = Arc::new(AtomicU32::new(0));
-    let count = asked.clone();
+    let run_count = Arc::new(AtomicU32::new(0));
+    let count = run_count.clone();
     let spec = ToolSpec::new("weather", "Tells the weather.", json!({"type": "object"}));
     let weather = FnTool::new(spec, move |_| {
         count.fetch_add(1, Ordering::Relaxed);
@@ -75,12 +75,12 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     let session = agent.new_session().await?;
     session.prompt("How is the weather? Look twice.").await?;
 
-    let mut told = format!("the tool ran {} time\n", asked.load(Ordering::Relaxed));
+    let mut report = format!("the tool ran {} time\n", run_count.load(Ordering::Relaxed));
     for line in agent.store().lines(session.id())? {
         let row: Value = serde_json::from_slice(&line)?;
         if row["type"] == "ledger" {
-            told += &format!("{}: {}\n", row["callId"], row["verdict"]);
+            report += &format!("{}: {}\n", row["callId"], row["verdict"]);
         }
     }
-    Ok(told)
+    Ok(report)
 }

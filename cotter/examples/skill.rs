@@ -15,7 +15,7 @@ async fn tone(cx: SkillCx) -> Result<Content, BoxError> {
     Ok(if formal { "Answer as a butler would." } else { "Answer as a friend would." }.into())
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);

@@ -29,7 +29,7 @@ async fn translator(cx: SubagentCx) -> Result<Content, BoxError> {
     Ok(agent.process_request(cx.prompt.as_str()).await?.text().into())
 }
 
-#[expect(clippy::print_stdout, reason = "an example shows what came of it")]
+#[expect(clippy::print_stdout, reason = "an example prints its result")]
 fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     print!("{}", runtime.block_on(run())?);
@@ -55,11 +55,11 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
         .build()?;
     agent.process_request("@reviewer look at it, and tell me in German").await?;
     let conversation = transcript(&agent.main_session().await?);
-    let mut told = conversation + "\n";
+    let mut report = conversation + "\n";
     for request in model.requests() {
         let tools: Vec<_> = request.tools.specs().map(|spec| spec.name.as_str()).collect();
         let system = request.system.lines().next().unwrap_or_default();
-        told += &format!("{system} {} messages, {}\n", request.messages.len(), tools.join(" "));
+        report += &format!("{system} {} messages, {}\n", request.messages.len(), tools.join(" "));
     }
-    Ok(told)
+    Ok(report)
 }

@@ -158,7 +158,7 @@ impl Agent {
         let session = Session::new(self.clone(), state);
         // The parent's run reports a child to the listeners.
         if self.parent().is_none() {
-            session.shared.hub.opened(how);
+            session.shared.hub.set_opening(how);
         }
         session.step_cx(SmolStr::default()).fire::<SessionOpen>(|| SessionOpenEvent { how }).await;
         if let Some(run) = crashed_run {

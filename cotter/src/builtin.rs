@@ -13,8 +13,8 @@
 //!     .extend(builtin::subagents)
 //!     .extend(builtin::commands)
 //!     .build()?;
-//! let told = agent.process_request("/agents").await?.text();
-//! assert!(told.starts_with("@general: "), "{told}");
+//! let list = agent.process_request("/agents").await?.text();
+//! assert!(list.starts_with("@general: "), "{list}");
 //! # Ok(())
 //! # }
 //! ```

@@ -1,6 +1,6 @@
 //! Hooks: the points of a run, the handlers at these points, and the dispatch that runs the handlers. Also
 //! notes to the model, events for listeners and questions to the person. The [`registry`](crate::registry)
-//! keeps the registrations.
+//! holds the registrations.
 //!
 //! A handler is a plain function over a shared event, which answers at once, or an `async` function over an
 //! owned handle ([`At`]). It is registered at a point with one of four powers. No handler can change the
@@ -29,9 +29,9 @@
 //! }
 //!
 //! async fn later(call: At<ToolPre>) -> Result<Verdict, std::io::Error> {
-//!     let listed = std::fs::read_to_string("/no/such/list")?; // An error blocks.
-//!     let known = listed.contains(&*call.tool_name);
-//!     Ok(if known { Verdict::Pass } else { Verdict::block("it is not on the list") })
+//!     let list = std::fs::read_to_string("/no/such/list")?; // An error blocks.
+//!     let is_listed = list.contains(&*call.tool_name);
+//!     Ok(if is_listed { Verdict::Pass } else { Verdict::block("it is not on the list") })
 //! }
 //!
 //! let agent = Agent::builder(Scripted::new([])).on(ToolPre, at_once).on(ToolPre, later).build()?;
@@ -69,7 +69,7 @@
 //! # Transforms
 //!
 //! A transform replaces the event. Each transform sees the result of the one before it. The result is checked
-//! and judged like the model's own output.
+//! and decided like the model's own output.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

@@ -43,7 +43,6 @@ use crate::{
         verdict::Power,
     },
     registry::{
-        subsystem as hook,
         subsystem::{Hook, InstalledHook},
         tool_hook::ToolHook,
     },
@@ -209,13 +208,13 @@ impl Registry {
     }
 
     /// Registers a subagent.
-    pub fn define_mention(&mut self, mention: Subagent) -> &mut Self {
-        if let Some(config) = mention.registered().map(RegisteredAgent::config)
+    pub fn define_mention(&mut self, subagent: Subagent) -> &mut Self {
+        if let Some(config) = subagent.registered().map(RegisteredAgent::config)
             && let Err(cause) = tool_globs(&config.tools)
         {
             self.fail(format!("subagent `{}`: {cause}", config.name), None);
         }
-        self.add_named(NamedItem::Subagent(Arc::new(mention)))
+        self.add_named(NamedItem::Subagent(Arc::new(subagent)))
     }
 
     /// Registers a subagent: another name for [`define_mention`](Self::define_mention).
@@ -228,20 +227,20 @@ impl Registry {
         self.add_named(NamedItem::Command(Arc::new(command)))
     }
 
-    fn add_named(&mut self, called: NamedItem) -> &mut Self {
-        if let Err(why) = check_name(called.kind(), called.name()) {
+    fn add_named(&mut self, item: NamedItem) -> &mut Self {
+        if let Err(message) = check_name(item.kind(), item.name()) {
             self.fail(
-                why,
+                message,
                 Some("a name begins with a letter and has letters, digits, `_`, `-`".into()),
             );
         }
-        self.items.push(Registration::Named(called));
+        self.items.push(Registration::Named(item));
         self
     }
 
     /// Installs a [`Hook`] and registers each of its methods at its point.
     pub fn hook(&mut self, hook: impl Hook) -> &mut Self {
-        hook::install(self, hook);
+        subsystem::install(self, hook);
         self
     }
 
@@ -290,7 +289,7 @@ impl Registry {
     pub fn rule(&mut self, rule: Rule) -> &mut Self {
         if rule.loosens() && !self.owner.origin.may_loosen() {
             self.fail(
-                format!("allow rule `{rule}` from {}, which may only tighten", self.owner),
+                format!("cannot register allow rule `{rule}`: {} may only tighten", self.owner),
                 Some("move it to the user's own settings".into()),
             );
         }
@@ -321,16 +320,17 @@ impl Registry {
     pub fn switch_off(&mut self, name: impl Into<SmolStr>) -> &mut Self {
         let name = name.into();
         if !self.owner.origin.may_loosen() {
-            let message = format!("{} may only tighten, and not switch off `{name}`", self.owner);
+            let message =
+                format!("cannot switch off hook `{name}`: {} may only tighten", self.owner);
             self.fail(message, Some("move it to the user's own settings".into()));
         }
         self.items.push(Registration::Disabled(name));
         self
     }
 
-    /// Removes the hooks of an owner that may only tighten: a project, a space, a profile. With
-    /// [`DisabledHooks::Observers`], a hook that is not an observer makes the whole unit an error. Returns
-    /// the names of the removed hooks.
+    /// Removes the hooks of an owner that may only tighten: a project, a space, a profile. Returns the names
+    /// of the removed hooks. With [`DisabledHooks::Observers`], a hook that is not an observer makes the
+    /// whole unit an error.
     pub fn leave_out_hooks(&mut self, off: DisabledHooks) -> Vec<SmolStr> {
         if self.owner.origin.may_loosen() {
             return vec![];
@@ -340,14 +340,15 @@ impl Registry {
             _ => None,
         });
         let hooks: Vec<_> = hooks.collect();
-        let gate = hooks.iter().find(|meta| meta.power != Power::Observe);
-        if let (DisabledHooks::Observers, Some(meta)) = (off, gate) {
+        let deciding = hooks.iter().find(|meta| meta.power != Power::Observe);
+        if let (DisabledHooks::Observers, Some(meta)) = (off, deciding) {
             let (owner, power, name) = (&self.owner, meta.power.as_str(), &meta.name);
             self.fail(
                 format!(
-                    "hooks are switched off, and {owner} has the {power} `{name}`, which decides"
+                    "hooks are switched off, but {owner} has the {power} `{name}`, which is not an \
+                     observer"
                 ),
-                Some("`COTTER_DISABLE_HOOKS=force` leaves out what decides, too".into()),
+                Some("`COTTER_DISABLE_HOOKS=force` switches off gates and transforms too".into()),
             );
         }
         self.items.retain(|item| !matches!(item, Registration::Handler { .. }));
@@ -384,10 +385,10 @@ impl Registry {
                 None,
             );
         }
-        let tools = options.tools.as_deref().map(|globs| self.filter(&name, globs));
+        let tools = options.tools.as_deref().map(|globs| self.make_filter(&name, globs));
         let meta = Arc::new(HandlerMeta {
             id: HandlerId(0),
-            has_given_name: options.name.is_some() && !options.second,
+            has_given_name: options.name.is_some() && !options.is_second_handler,
             name,
             description: options.description,
             definition: options.definition,
@@ -413,10 +414,10 @@ impl Registry {
 
     /// Returns the name of a handler: the given name, or the function's name, or a number for a closure.
     fn name_for(&mut self, options: &HandlerOptions, point: &str) -> SmolStr {
-        let taken =
+        let is_taken =
             |name: &str, items: &[Registration]| items.iter().any(|item| item.is_hook(name));
         if let Some(name) = &options.name {
-            if !options.second && taken(name, &self.items) {
+            if !options.is_second_handler && is_taken(name, &self.items) {
                 self.fail(format!("hook `{name}` is registered twice by {}", self.owner), None);
             }
             return name.clone();
@@ -425,11 +426,11 @@ impl Registry {
         let numbered = (2..).map(|n| format_smolstr!("{stem}#{n}"));
         std::iter::once(stem.clone())
             .chain(numbered)
-            .find(|name| !taken(name, &self.items))
+            .find(|name| !is_taken(name, &self.items))
             .unwrap_or(stem)
     }
 
-    fn filter(&mut self, name: &str, globs: &[String]) -> ToolFilter {
+    fn make_filter(&mut self, name: &str, globs: &[String]) -> ToolFilter {
         if globs.is_empty() {
             self.fail(format!("hook `{name}`: an empty list of tools would match none"), None);
         }
@@ -449,7 +450,7 @@ impl Registry {
 /// The hooks to remove from owners that may only tighten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisabledHooks {
-    /// Only observers; a hook that decides is an error.
+    /// Only observers; any other hook is an error.
     Observers,
     /// All hooks.
     All,
@@ -517,7 +518,7 @@ impl RegisterError {
         self
     }
 
-    /// Returns a hint how to fix the error, if there is one.
+    /// Returns a hint about how to fix the error, if there is one.
     pub fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
     }

@@ -69,7 +69,7 @@ pub type SettleFuture<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 ///
 /// `run` is called at most once per call, and only with a [`Permit`]. Only the pipeline makes a permit, after
 /// the decision is on record. The future is dropped when the run is aborted. An `Err` or a panic is an
-/// ordinary result: the model is told, and the run continues. Nothing is retried.
+/// ordinary result: the model gets it, and the run continues. Nothing is retried.
 pub trait Tool: Send + Sync + 'static {
     /// Returns name, description and schema. They must not change during the tool's life.
     fn spec(&self) -> &ToolSpec;

@@ -115,12 +115,12 @@ fn why(one: &SkillMatch, agent: &str) -> String {
 }
 
 fn described(trigger: &Trigger) -> String {
-    let whole = if trigger.reach() == MatchScope::Words { ", whole words" } else { "" };
+    let whole = if trigger.scope() == MatchScope::Words { ", whole words" } else { "" };
     format!("`{}` ({}{whole})", trigger.pattern(), trigger.kind().as_str())
 }
 
 fn row(skill: &SkillInfo) -> Value {
-    let trigger = |one: &Trigger| json!({"pattern": one.pattern(), "type": one.kind().as_str(), "word": one.reach() == MatchScope::Words});
+    let trigger = |one: &Trigger| json!({"pattern": one.pattern(), "type": one.kind().as_str(), "word": one.scope() == MatchScope::Words});
     let mut row = json!({
         "name": skill.name,
         "description": skill.description,

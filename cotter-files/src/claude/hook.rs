@@ -297,7 +297,7 @@ impl ClaudeHook {
     fn report_ignored_allow(&self, cx: &Cx) {
         if let Some(why) = &self.ignored_allow_reason {
             let message = format!("its `allow` does not count: {why}");
-            host::set_caveat(cx, CaveatKind::Unheard, &message);
+            host::set_caveat(cx, CaveatKind::PartIgnored, &message);
         }
     }
 

@@ -147,7 +147,7 @@ impl SkillFile {
             .agents(self.agents.iter().map(SmolStr::from))
             .tags(self.tags.clone())
             .file(self.path.clone())
-            .written(move || source.text().map(|text| text.to_string()));
+            .source_text(move || source.text().map(|text| text.to_string()));
         let skill = if self.exposed { skill.expose_to_agent() } else { skill };
         if shared.trusted { skill.triggers(self.triggers.clone()) } else { skill }
     }

@@ -56,7 +56,7 @@ fn shown(folder: &TempDir, loaded: &LoadedFolder) -> String {
         let triggers: Vec<_> = skill
             .triggers
             .iter()
-            .map(|one| format!("{} {:?} {:?}", one.kind().as_str(), one.pattern(), one.reach()))
+            .map(|one| format!("{} {:?} {:?}", one.kind().as_str(), one.pattern(), one.scope()))
             .collect();
         shown += &format!(
             "skill {} {:?} exposed {} triggers {triggers:?} agents {:?} tags {:?}\n  {:?}\n",
@@ -756,7 +756,7 @@ async fn c13_three_skills_come_with_the_library_and_files_take_their_place() {
         - write-hook: How to write a hook that gates or watches what this agent does. Use it when something is to be blocked, asked about, checked or recorded automatically.
         - write-skill: Mine."#]].assert_eq(&described.description);
     let result = model.requests()[1].messages.last().unwrap().text().into_owned();
-    assert!(result.contains("Judge a change as the one who has to live with it."), "{result}");
+    assert!(result.contains("Review a change as its future maintainer."), "{result}");
 }
 
 #[test]

@@ -19,11 +19,11 @@ pub(crate) fn measure(table: &mut Table) {
         ("directives, paths in sentences", sentences),
         ("directives, prose that is not ASCII", umlauts),
     ];
-    for (what, line) in unbound {
-        if table.wants(what) {
+    for (row, line) in unbound {
+        if table.wants(row) {
             let text = text(line);
             assert!(parse_tokens(&text, |name| names.contains(name)).tokens.is_empty());
-            table.add(what, rate(&text, &names), Goal::Rate(2.0));
+            table.add(row, rate(&text, &names), Goal::Rate(2.0));
         }
     }
     let bound = [
@@ -31,9 +31,9 @@ pub(crate) fn measure(table: &mut Table) {
         ("directives, a bound token before code spans", format!("/brief {}", text(spans)), 0.05),
         ("directives, nothing but bound tokens", "/brief ".repeat(LENGTH / 7), 0.01),
     ];
-    for (what, text, goal) in bound {
-        if table.wants(what) {
-            table.add(what, rate(&text, &names), Goal::Rate(goal));
+    for (row, text, goal) in bound {
+        if table.wants(row) {
+            table.add(row, rate(&text, &names), Goal::Rate(goal));
         }
     }
 }

@@ -8,38 +8,39 @@ use cotter::{
 
 use crate::{
     measure::{Goal, Table, time, time_difference},
-    turns::{Instant, Runs, noop, runtime},
+    turns::{InstantModel, Runs, noop, runtime},
 };
 
-fn agent_with(count: usize, waits: bool, tools: &str) -> Agent {
-    let mut builder = Agent::builder(Instant::calling()).tool(noop());
+fn agent_with(count: usize, is_async: bool, tools: &str) -> Agent {
+    let mut builder = Agent::builder(InstantModel::with_calls()).tool(noop());
     for n in 0..count {
         let name = format!("gate-{n}");
-        builder = if waits {
-            let gate = |call: At<ToolPre>| async move { passes(&call) };
+        builder = if is_async {
+            let gate = |call: At<ToolPre>| async move { decide(&call) };
             builder.on(ToolPre, named(name, gate).tools([tools]))
         } else {
-            builder.on(ToolPre, named(name, |call: &ToolPreEvent| passes(call)).tools([tools]))
+            builder.on(ToolPre, named(name, |call: &ToolPreEvent| decide(call)).tools([tools]))
         };
     }
     builder.build().expect("the agent builds")
 }
 
-fn passes(call: &ToolPreEvent) -> Verdict {
+fn decide(call: &ToolPreEvent) -> Verdict {
     if call.tool_name == "rm" { Verdict::block("no") } else { Verdict::Pass }
 }
 
-/// Returns the time that hooks add to a turn with one call. Turns with and without hooks alternate.
-fn added(count: usize, waits: bool, tools: &str) -> (f64, f64) {
+/// Returns the time that hooks add to a turn with one call, and the time of the turn without hooks. Turns
+/// with and without hooks alternate.
+fn added_time(count: usize, is_async: bool, tools: &str) -> (f64, f64) {
     let mut bare = Runs::new(|| agent_with(0, false, "*"));
-    let mut with = Runs::new(|| agent_with(count, waits, tools));
-    time_difference(|| bare.batch(), || with.batch())
+    let mut hooked = Runs::new(|| agent_with(count, is_async, tools));
+    time_difference(|| bare.batch(), || hooked.batch())
 }
 
 pub(crate) fn measure(table: &mut Table) {
     if table.wants("point with no handler") {
         // This agent has no handler at `session.end`.
-        let agent = Agent::builder(Instant::speaking()).build().expect("the agent builds");
+        let agent = Agent::builder(InstantModel::with_text()).build().expect("the agent builds");
         let probe = agent.silent_point_probe();
         table.add("point with no handler", time(|| assert!(!probe())), Goal::Nanos(2.0));
     }
@@ -51,27 +52,27 @@ pub(crate) fn measure(table: &mut Table) {
         ("10 async hooks, added per call", 10, true, 1_200.0),
         ("100 async hooks, added per call", 100, true, 12_000.0),
     ];
-    for (what, count, waits, goal) in rows {
-        if table.wants(what) {
-            let (added, bare) = added(count, waits, "*");
-            table.add_beside(what, added, ("turn without hooks", bare), Goal::Nanos(goal));
+    for (row, count, is_async, goal) in rows {
+        if table.wants(row) {
+            let (added, bare) = added_time(count, is_async, "*");
+            table.add_beside(row, added, ("turn without hooks", bare), Goal::Nanos(goal));
         }
     }
-    let what = "100 hooks that do not match, added per call";
-    if table.wants(what) {
-        let (added, bare) = added(100, false, "other-*");
-        table.add_beside(what, added, ("turn without hooks", bare), Goal::None);
+    let row = "100 hooks that do not match, added per call";
+    if table.wants(row) {
+        let (added, bare) = added_time(100, false, "other-*");
+        table.add_beside(row, added, ("turn without hooks", bare), Goal::None);
     }
-    waiting(table);
+    measure_waiting(table);
 }
 
 /// Measures ten gates that wait at the same time.
-fn waiting(table: &mut Table) {
-    let what = "10 gates that sleep 5 ms, run_pre";
-    if !table.wants(what) {
+fn measure_waiting(table: &mut Table) {
+    let row = "10 gates that sleep 5 ms, run_pre";
+    if !table.wants(row) {
         return;
     }
-    let mut builder = Agent::builder(Instant::speaking());
+    let mut builder = Agent::builder(InstantModel::with_text());
     for n in 0..10 {
         let gate = |_: At<ToolPre>| async {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -85,5 +86,5 @@ fn waiting(table: &mut Table) {
         runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(5)).await })
     });
     let ten = time(|| drop(runtime.block_on(agent.run_pre("noop", serde_json::json!({})))));
-    table.add_beside(what, ten, ("one sleep", one), Goal::Ratio(1.4));
+    table.add_beside(row, ten, ("one sleep", one), Goal::Ratio(1.4));
 }

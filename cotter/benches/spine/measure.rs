@@ -12,7 +12,7 @@ pub(crate) struct Table {
 }
 
 struct Row {
-    what: String,
+    name: String,
     ours: f64,
     floor: Option<(String, f64)>,
     goal: Goal,
@@ -28,7 +28,7 @@ pub(crate) enum Goal {
     Bytes(f64),
     /// At least this many gigabytes per second.
     Rate(f64),
-    /// No goal: the row is shown for comparison.
+    /// No goal: the row is for comparison.
     None,
 }
 
@@ -38,17 +38,17 @@ impl Table {
     }
 
     /// True if the filter selects the row.
-    pub(crate) fn wants(&self, what: &str) -> bool {
-        self.filter.is_empty() || self.filter.iter().any(|word| what.contains(word.as_str()))
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        self.filter.is_empty() || self.filter.iter().any(|word| name.contains(word.as_str()))
     }
 
-    pub(crate) fn add(&mut self, what: &str, ours: f64, goal: Goal) {
-        self.rows.push(Row { what: what.into(), ours, floor: None, goal });
+    pub(crate) fn add(&mut self, name: &str, ours: f64, goal: Goal) {
+        self.rows.push(Row { name: name.into(), ours, floor: None, goal });
     }
 
-    pub(crate) fn add_beside(&mut self, what: &str, ours: f64, floor: (&str, f64), goal: Goal) {
+    pub(crate) fn add_beside(&mut self, name: &str, ours: f64, floor: (&str, f64), goal: Goal) {
         let floor = Some((floor.0.to_owned(), floor.1));
-        self.rows.push(Row { what: what.into(), ours, floor, goal });
+        self.rows.push(Row { name: name.into(), ours, floor, goal });
     }
 
     #[expect(clippy::print_stdout, reason = "a bench shows its table")]
@@ -57,9 +57,9 @@ impl Table {
         println!("|---|---|---|---|---|---|");
         for row in &self.rows {
             let show = match row.goal {
-                Goal::Bytes(_) => shown_bytes,
-                Goal::Rate(_) => shown_rate,
-                _ => shown,
+                Goal::Bytes(_) => format_bytes,
+                Goal::Rate(_) => format_rate,
+                _ => format_time,
             };
             let (beside, ratio) = match &row.floor {
                 Some((name, floor)) => {
@@ -68,11 +68,13 @@ impl Table {
                 None => (String::new(), String::new()),
             };
             let (goal, met) = match row.goal {
-                Goal::Nanos(nanos) => (format!("≤ {}", shown(nanos)), Some(row.ours <= nanos)),
-                Goal::Bytes(bytes) => {
-                    (format!("≤ {}", shown_bytes(bytes)), Some(row.ours <= bytes))
+                Goal::Nanos(nanos) => {
+                    (format!("≤ {}", format_time(nanos)), Some(row.ours <= nanos))
                 }
-                Goal::Rate(least) => (format!("≥ {}", shown_rate(least)), Some(row.ours >= least)),
+                Goal::Bytes(bytes) => {
+                    (format!("≤ {}", format_bytes(bytes)), Some(row.ours <= bytes))
+                }
+                Goal::Rate(least) => (format!("≥ {}", format_rate(least)), Some(row.ours >= least)),
                 Goal::Ratio(most) => {
                     let floor = row.floor.as_ref().map_or(f64::NAN, |(_, floor)| *floor);
                     (format!("≤ {most} ×"), Some(row.ours / floor <= most))
@@ -80,12 +82,12 @@ impl Table {
                 Goal::None => (String::new(), None),
             };
             let met = met.map_or("", |met| if met { "met" } else { "MISSED" });
-            println!("| {} | {} | {beside} | {ratio} | {goal} | {met} |", row.what, show(row.ours));
+            println!("| {} | {} | {beside} | {ratio} | {goal} | {met} |", row.name, show(row.ours));
         }
     }
 }
 
-fn shown(nanos: f64) -> String {
+fn format_time(nanos: f64) -> String {
     match nanos {
         n if n < 1e3 => format!("{n:.2} ns"),
         n if n < 1e6 => format!("{:.2} µs", n / 1e3),
@@ -93,7 +95,7 @@ fn shown(nanos: f64) -> String {
     }
 }
 
-fn shown_bytes(bytes: f64) -> String {
+fn format_bytes(bytes: f64) -> String {
     match bytes {
         n if n < 1e3 => format!("{n:.0} B"),
         n if n < 1e6 => format!("{:.2} kB", n / 1e3),
@@ -101,7 +103,7 @@ fn shown_bytes(bytes: f64) -> String {
     }
 }
 
-fn shown_rate(gigabytes: f64) -> String {
+fn format_rate(gigabytes: f64) -> String {
     format!("{gigabytes:.2} GB/s")
 }
 
@@ -156,10 +158,10 @@ pub(crate) fn time_difference(
 pub(crate) fn time_once<T>(times: usize, mut call: impl FnMut() -> T) -> f64 {
     median_of(times, || {
         let start = Instant::now();
-        let made = black_box(call());
-        let took = start.elapsed();
-        drop(made);
-        took.as_nanos() as f64
+        let result = black_box(call());
+        let elapsed = start.elapsed();
+        drop(result);
+        elapsed.as_nanos() as f64
     })
 }
 

@@ -9,27 +9,29 @@ use cotter::Agent;
 
 use crate::{
     measure::{Goal, Table},
-    turns::{Instant, runtime},
+    turns::{InstantModel, runtime},
 };
 
-struct Counting;
+/// The system's allocator with a count of the allocated bytes.
+struct CountingAllocator;
 
-static HELD: AtomicIsize = AtomicIsize::new(0);
+/// The bytes that were allocated and not yet freed while counting.
+static ALLOCATED: AtomicIsize = AtomicIsize::new(0);
 /// True while allocations are counted. Counting costs time, so it is off by default.
-static COUNT: AtomicBool = AtomicBool::new(false);
+static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 
 fn count(bytes: isize) {
-    if COUNT.load(Ordering::Relaxed) {
-        HELD.fetch_add(bytes, Ordering::Relaxed);
+    if IS_COUNTING.load(Ordering::Relaxed) {
+        ALLOCATED.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
 #[global_allocator]
-static COUNTING: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-#[expect(unsafe_code, reason = "counting what is held needs an allocator of one's own")]
+#[expect(unsafe_code, reason = "counting allocations needs a custom allocator")]
 // SAFETY: every call is passed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());
         // SAFETY: the caller upholds the contract of `alloc`.
@@ -48,16 +50,16 @@ pub(crate) fn measure(table: &mut Table) {
     if !table.wants("idle session in memory") && !table.wants("10,000 idle sessions") {
         return;
     }
-    let agent = Agent::builder(Instant::speaking()).build().expect("the agent builds");
+    let agent = Agent::builder(InstantModel::with_text()).build().expect("the agent builds");
     let runtime = runtime();
-    COUNT.store(true, Ordering::Relaxed);
-    let before = HELD.load(Ordering::Relaxed);
+    IS_COUNTING.store(true, Ordering::Relaxed);
+    let before = ALLOCATED.load(Ordering::Relaxed);
     let sessions: Vec<_> = (0..SESSIONS)
         .map(|_| runtime.block_on(agent.new_session()).expect("a session is made"))
         .collect();
-    let held = (HELD.load(Ordering::Relaxed) - before) as f64;
-    COUNT.store(false, Ordering::Relaxed);
-    table.add("idle session in memory", held / SESSIONS as f64, Goal::Bytes(1_000.0));
-    table.add("10,000 idle sessions", held, Goal::Bytes(25e6));
+    let allocated = (ALLOCATED.load(Ordering::Relaxed) - before) as f64;
+    IS_COUNTING.store(false, Ordering::Relaxed);
+    table.add("idle session in memory", allocated / SESSIONS as f64, Goal::Bytes(1_000.0));
+    table.add("10,000 idle sessions", allocated, Goal::Bytes(25e6));
     drop(sessions);
 }

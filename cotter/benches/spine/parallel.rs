@@ -20,17 +20,22 @@ use crate::{
     turns::runtime,
 };
 
-struct Many(SmolStr, usize, AtomicBool);
+/// A model that makes `calls` calls in every other reply.
+struct ManyCalls {
+    name: SmolStr,
+    calls: usize,
+    called: AtomicBool,
+}
 
-impl Model for Many {
+impl Model for ManyCalls {
     fn name(&self) -> &SmolStr {
-        &self.0
+        &self.name
     }
 
     fn stream(&self, _: Request) -> ReplyStream {
-        let calling = !self.2.fetch_xor(true, Ordering::Relaxed);
+        let calling = !self.called.fetch_xor(true, Ordering::Relaxed);
         let mut deltas = vec![];
-        for n in 0..if calling { self.1 } else { 0 } {
+        for n in 0..if calling { self.calls } else { 0 } {
             let id = format_smolstr!("c{n}");
             deltas.push(Ok(Delta::Call { id, name: "wait".into(), input: json!({}) }));
         }
@@ -47,13 +52,14 @@ fn agent(calls: usize) -> Agent {
         Ok("ok".into())
     });
     let wait = wait.parallel().touching(Facts::zone(Zone::Safe));
-    let model = Many("bench/many".into(), calls, AtomicBool::new(false));
+    let name = "bench/many".into();
+    let model = ManyCalls { name, calls, called: AtomicBool::new(false) };
     Agent::builder(model).tool(wait).build().expect("the agent builds")
 }
 
 pub(crate) fn measure(table: &mut Table) {
-    let what = "20 parallel calls of 10 ms";
-    if !table.wants(what) {
+    let row = "20 parallel calls of 10 ms";
+    if !table.wants(row) {
         return;
     }
     let run = |calls: usize| {
@@ -61,5 +67,5 @@ pub(crate) fn measure(table: &mut Table) {
         time(|| assert!(runtime.block_on(agent.process_request("go")).is_ok()))
     };
     let one = run(1);
-    table.add_beside(what, run(20), ("one such call", one), Goal::Ratio(1.05));
+    table.add_beside(row, run(20), ("one such call", one), Goal::Ratio(1.05));
 }

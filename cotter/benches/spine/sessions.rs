@@ -12,7 +12,7 @@ use cotter::{
 
 use crate::{
     measure::{Goal, Table, time_once},
-    turns::{Instant, runtime},
+    turns::{InstantModel, runtime},
 };
 
 /// Writes a session file of `entries` messages of 200 bytes, in the format of this library.
@@ -40,15 +40,15 @@ fn write_session(folder: &Path, id: &str, entries: usize) {
 }
 
 fn agent(folder: &Path) -> Agent {
-    let builder = Agent::builder(Instant::speaking()).store(JsonlStore::new(folder));
+    let builder = Agent::builder(InstantModel::with_text()).store(JsonlStore::new(folder));
     builder.build().expect("the agent builds")
 }
 
 pub(crate) fn measure(table: &mut Table) {
     let runtime = runtime();
     let folder = tempfile::tempdir().expect("a folder is made");
-    let what = "open 100k entries and build context, JSON lines";
-    if table.wants(what) {
+    let row = "open 100k entries and build context, JSON lines";
+    if table.wants(row) {
         write_session(folder.path(), "long", 100_000);
         let agent = agent(folder.path());
         let path = folder.path().join("long.jsonl");
@@ -58,14 +58,14 @@ pub(crate) fn measure(table: &mut Table) {
             assert_eq!(session.messages().len(), 100_000);
             session
         });
-        table.add_beside(what, open, ("reading the file", bare), Goal::Nanos(30e6));
+        table.add_beside(row, open, ("reading the file", bare), Goal::Nanos(30e6));
     }
-    let what = "the same after a compaction";
-    if table.wants(what) {
+    let row = "the same after a compaction";
+    if table.wants(row) {
         write_session(folder.path(), "compacted", 100_000);
         let agent = agent(folder.path());
         let session = runtime.block_on(agent.session("compacted")).expect("it opens");
-        let summary = Compaction::new("what was said", "0001869a".into(), 0);
+        let summary = Compaction::new("a summary", "0001869a".into(), 0);
         runtime.block_on(session.store_compaction(summary)).expect("it is stored");
         runtime.block_on(session.prompt("go on")).expect("it runs");
         drop(session);
@@ -74,35 +74,35 @@ pub(crate) fn measure(table: &mut Table) {
             assert!(session.messages().len() < 20);
             session
         });
-        table.add(what, open, Goal::Nanos(5e6));
+        table.add(row, open, Goal::Nanos(5e6));
     }
     for entries in [1_000, 10_000, 100_000] {
-        for kind in [Kind::Memory, Kind::File, Kind::Transformed] {
-            one_more_turn(table, entries, kind);
+        for kind in [SessionKind::Memory, SessionKind::File, SessionKind::Transformed] {
+            measure_next_turn(table, entries, kind);
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum SessionKind {
     Memory,
     File,
     /// In memory, with three context transforms: one keeps, one replaces, one drops messages.
     Transformed,
 }
 
-impl Kind {
-    fn words(self) -> &'static str {
+impl SessionKind {
+    fn label(self) -> &'static str {
         match self {
-            Kind::Memory => "memory",
-            Kind::File => "JSON lines",
-            Kind::Transformed => "three context transforms",
+            SessionKind::Memory => "memory",
+            SessionKind::File => "JSON lines",
+            SessionKind::Transformed => "three context transforms",
         }
     }
 }
 
 /// Adds three transforms that each look at every message once.
-fn transformed(builder: AgentBuilder) -> AgentBuilder {
+fn add_transforms(builder: AgentBuilder) -> AgentBuilder {
     let keeps = each_message(|_: &Message| MessageChange::Keep);
     let replaces = each_message(|message: &Message| match message {
         Message::User(user) if user.content.text().contains("hello") => {
@@ -117,19 +117,20 @@ fn transformed(builder: AgentBuilder) -> AgentBuilder {
 }
 
 /// Measures a turn on a session that already has many entries.
-fn one_more_turn(table: &mut Table, entries: usize, kind: Kind) {
-    let what = format!("one more turn after {entries} entries, {}", kind.words());
-    if !table.wants(&what) {
+fn measure_next_turn(table: &mut Table, entries: usize, kind: SessionKind) {
+    let row = format!("one more turn after {entries} entries, {}", kind.label());
+    if !table.wants(&row) {
         return;
     }
     let runtime = runtime();
     let folder = tempfile::tempdir().expect("a folder is made");
-    let session = if kind == Kind::File {
+    let session = if kind == SessionKind::File {
         write_session(folder.path(), "long", entries);
         runtime.block_on(agent(folder.path()).session("long")).expect("it opens")
     } else {
-        let builder = Agent::builder(Instant::speaking()).store(MemoryStore::new());
-        let builder = if kind == Kind::Transformed { transformed(builder) } else { builder };
+        let builder = Agent::builder(InstantModel::with_text()).store(MemoryStore::new());
+        let builder =
+            if kind == SessionKind::Transformed { add_transforms(builder) } else { builder };
         let agent = builder.build().expect("it builds");
         let session = runtime.block_on(agent.new_session()).expect("it is made");
         let text = "word ".repeat(40);
@@ -140,5 +141,5 @@ fn one_more_turn(table: &mut Table, entries: usize, kind: Kind) {
     };
     let turn = |session: &Session| assert!(runtime.block_on(session.prompt("hello")).is_ok());
     let median = time_once(400, || turn(&session));
-    table.add(&what, median, Goal::Nanos(10_000.0));
+    table.add(&row, median, Goal::Nanos(10_000.0));
 }

@@ -19,23 +19,23 @@ use tokio::runtime::{Builder, Runtime};
 use crate::measure::{Goal, Table, median_of};
 
 /// A model that answers at once. If `calls` is set, every other reply is a tool call.
-pub(crate) struct Instant {
+pub(crate) struct InstantModel {
     name: SmolStr,
     calls: bool,
     called: AtomicBool,
 }
 
-impl Instant {
-    pub(crate) fn speaking() -> Self {
-        Instant { name: "bench/instant".into(), calls: false, called: AtomicBool::new(false) }
+impl InstantModel {
+    pub(crate) fn with_text() -> Self {
+        InstantModel { name: "bench/instant".into(), calls: false, called: AtomicBool::new(false) }
     }
 
-    pub(crate) fn calling() -> Self {
-        Instant { calls: true, ..Instant::speaking() }
+    pub(crate) fn with_calls() -> Self {
+        InstantModel { calls: true, ..InstantModel::with_text() }
     }
 }
 
-impl Model for Instant {
+impl Model for InstantModel {
     fn name(&self) -> &SmolStr {
         &self.name
     }
@@ -97,18 +97,19 @@ pub(crate) fn measure(table: &mut Table) {
         ("text turn, JSON lines", false, true, 6_000.0),
         ("turn with one tool, JSON lines", true, true, 15_000.0),
     ];
-    for (what, calling, file, goal) in rows {
-        if !table.wants(what) {
+    for (row, with_calls, file, goal) in rows {
+        if !table.wants(row) {
             continue;
         }
         let folder = tempfile::tempdir().expect("a folder is made");
         let mut runs = Runs::new(|| {
-            let model = if calling { Instant::calling() } else { Instant::speaking() };
+            let model =
+                if with_calls { InstantModel::with_calls() } else { InstantModel::with_text() };
             let builder = Agent::builder(model).tool(noop());
             let builder =
                 if file { builder.store(JsonlStore::new(folder.path())) } else { builder };
             builder.build().expect("the agent builds")
         });
-        table.add(what, median_of(200, || runs.batch()), Goal::Nanos(goal));
+        table.add(row, median_of(200, || runs.batch()), Goal::Nanos(goal));
     }
 }

@@ -17,22 +17,22 @@ use crate::{
 /// Registers the commands `/compact`, `/name`, `/retry`, `/tools`, `/skills`, `/agents` and `/commands`.
 /// `/retry` sends the last prompt again; all others answer with a status.
 pub fn commands(unit: &mut Registry) {
-    unit.define_command(Command::new("compact", compact).description(
-        "Sums up the conversation now; words after it say what matters: /compact [WORDS]",
-    ))
-    .define_command(
-        Command::new("name", name)
-            .description("Names this session, or tells its name: /name [TEXT]"),
-    )
-    .define_command(Command::new("retry", retry).description("Sends your last prompt again"))
-    .define_command(Command::new("tools", tools).description("Lists the tools the model may call"))
-    .define_command(Command::new("skills", skills).description("Lists the skills there are"))
-    .define_command(
-        Command::new("agents", agents).description("Lists the subagents the model may call"),
+    unit.define_command(
+        Command::new("compact", compact)
+            .description("Summarise the conversation now; TEXT says what matters: /compact [TEXT]"),
     )
     .define_command(
-        Command::new("commands", list_commands).description("Lists the commands there are"),
-    );
+        Command::new("name", name).description("Name this session, or show its name: /name [TEXT]"),
+    )
+    .define_command(Command::new("retry", retry).description("Send your last prompt again"))
+    .define_command(
+        Command::new("tools", tools).description("List the tools that the model may call"),
+    )
+    .define_command(Command::new("skills", skills).description("List the skills"))
+    .define_command(
+        Command::new("agents", agents).description("List the subagents that the model may call"),
+    )
+    .define_command(Command::new("commands", list_commands).description("List the commands"));
 }
 
 async fn compact(cx: CommandCx) -> Result<CommandResult, ControlError> {
@@ -41,14 +41,16 @@ async fn compact(cx: CommandCx) -> Result<CommandResult, ControlError> {
         Err(error) if error.code == ControlError::NOTHING_TO_COMPACT => {
             return Ok(CommandResult::status(error.message));
         }
-        done => done?,
+        result => result?,
     }
     if cx.controls.entries().len() == entries {
         // A run is in progress and compacts before its next request.
-        return Ok(CommandResult::status("the conversation is summed up before the next request"));
+        return Ok(CommandResult::status(
+            "the conversation will be compacted before the next request",
+        ));
     }
     let after = cx.controls.counts().context_tokens;
-    Ok(CommandResult::Status(format!("summed up: {before} tokens before, {after} after")))
+    Ok(CommandResult::Status(format!("compacted: {before} tokens before, {after} after")))
 }
 
 async fn name(cx: CommandCx) -> Result<CommandResult, StoreError> {
@@ -66,13 +68,13 @@ async fn name(cx: CommandCx) -> Result<CommandResult, StoreError> {
 
 async fn retry(cx: CommandCx) -> CommandResult {
     let entries = cx.controls.entries();
-    let typed = entries.iter().rev().find_map(|entry| match entry.body() {
+    let last_prompt = entries.iter().rev().find_map(|entry| match entry.body() {
         EntryBody::Message(Message::User(user)) if user.mark == UserMessageKind::Typed => {
             Some(user.content.clone())
         }
         _ => None,
     });
-    typed.map_or_else(
+    last_prompt.map_or_else(
         || CommandResult::status("there is no prompt to send again"),
         CommandResult::Prompt,
     )
@@ -81,19 +83,19 @@ async fn retry(cx: CommandCx) -> CommandResult {
 async fn tools(cx: CommandCx) -> CommandResult {
     let tools = cx.controls.tools();
     let lines = tools.specs().map(|spec| line("", &spec.name, &spec.description));
-    listed(lines.collect(), "there are no tools")
+    list_status(lines.collect(), "there are no tools")
 }
 
 async fn skills(cx: CommandCx) -> CommandResult {
-    listed(list_named(&cx, NameKind::Skill, "/"), "there are no skills")
+    list_status(list_named(&cx, NameKind::Skill, "/"), "there are no skills")
 }
 
 async fn agents(cx: CommandCx) -> CommandResult {
-    listed(list_named(&cx, NameKind::Subagent, "@"), "there are no subagents")
+    list_status(list_named(&cx, NameKind::Subagent, "@"), "there are no subagents")
 }
 
 async fn list_commands(cx: CommandCx) -> CommandResult {
-    listed(list_named(&cx, NameKind::Command, "/"), "there are no commands")
+    list_status(list_named(&cx, NameKind::Command, "/"), "there are no commands")
 }
 
 /// Lists the items of a kind that can be called by name, without shadowed ones.
@@ -103,7 +105,7 @@ fn list_named(cx: &CommandCx, kind: NameKind, mark: &str) -> Vec<String> {
     found.map(|info| line(mark, &info.name, &info.description)).collect()
 }
 
-fn listed(lines: Vec<String>, none: &str) -> CommandResult {
+fn list_status(lines: Vec<String>, none: &str) -> CommandResult {
     CommandResult::Status(if lines.is_empty() { none.into() } else { lines.join("\n") })
 }
 

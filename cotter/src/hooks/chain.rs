@@ -142,17 +142,17 @@ impl<P: Point> Chain<P> {
 
     /// Returns a chain with only the handlers for which `keep` is true.
     pub(crate) fn filtered(&self, keep: impl Fn(&HandlerMeta) -> bool) -> Self {
-        fn kept<P: Point, R>(
+        fn select<P: Point, R>(
             from: &[Arc<BoundHandler<P, R>>],
             keep: &impl Fn(&HandlerMeta) -> bool,
         ) -> Vec<Arc<BoundHandler<P, R>>> {
             from.iter().filter(|bound| keep(&bound.meta)).cloned().collect()
         }
         Chain {
-            transforms: kept(&self.transforms, &keep),
-            gates: kept(&self.gates, &keep),
-            answers: kept(&self.answers, &keep),
-            observers: kept(&self.observers, &keep),
+            transforms: select(&self.transforms, &keep),
+            gates: select(&self.gates, &keep),
+            answers: select(&self.answers, &keep),
+            observers: select(&self.observers, &keep),
         }
     }
 

@@ -12,13 +12,14 @@ use tokio::time::Instant;
 
 use crate::hooks::handler::{AnswerCaveat, CaveatKind};
 
-/// The time that a waiting handler did not spend itself. The clock is paused while the handler waits for a
-/// person, for a model or for a tool that it runs.
+/// The clock of one handler. It is paused while the handler waits for a person, for a model or for a tool
+/// that it runs.
 #[derive(Debug)]
 pub(crate) struct HandlerClock {
     created: Instant,
-    /// Nanoseconds paused so far; the next field is the start of the current pause (0: not paused).
+    /// The time of all ended pauses, in nanoseconds.
     paused: AtomicU64,
+    /// The start of the current pause, in nanoseconds since `created`; 0 if the clock runs.
     paused_since: AtomicU64,
     /// The remark of the handler besides its answer.
     remark: Mutex<Option<Box<str>>>,
@@ -27,7 +28,6 @@ pub(crate) struct HandlerClock {
 }
 
 impl HandlerClock {
-    /// Pauses the clock.
     fn pause(&self) {
         self.paused_since.store(self.now().max(1), Ordering::Relaxed);
     }
@@ -40,8 +40,8 @@ impl HandlerClock {
     /// Returns the working time of a handler that began at `started`, until `now`, without pauses.
     pub(crate) fn working_time(&self, started: Instant, now: Instant) -> Duration {
         let since = self.paused_since.load(Ordering::Relaxed);
-        let standing = if since == 0 { 0 } else { self.now().saturating_sub(since) };
-        let paused = self.paused.load(Ordering::Relaxed).saturating_add(standing);
+        let current_pause = if since == 0 { 0 } else { self.now().saturating_sub(since) };
+        let paused = self.paused.load(Ordering::Relaxed).saturating_add(current_pause);
         now.saturating_duration_since(started).saturating_sub(Duration::from_nanos(paused))
     }
 
@@ -58,9 +58,9 @@ pub(crate) struct HandlerClocks {
 }
 
 impl HandlerClocks {
-    pub(crate) fn new(count: usize, born: Instant) -> Self {
+    pub(crate) fn new(count: usize, created: Instant) -> Self {
         let clock = || HandlerClock {
-            created: born,
+            created,
             paused: AtomicU64::new(0),
             paused_since: AtomicU64::new(0),
             remark: Mutex::new(None),
@@ -79,8 +79,8 @@ impl HandlerClocks {
     }
 
     /// Stores the handler's remark, which is meant for the people who maintain hooks. The last remark wins.
-    pub(crate) fn remark(&self, words: Box<str>) {
-        *self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+    pub(crate) fn remark(&self, text: Box<str>) {
+        *self.clock().remark.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
     /// Takes the handler's remark.
@@ -89,9 +89,9 @@ impl HandlerClocks {
     }
 
     /// Stores the caveat about the handler's answer. The last caveat wins.
-    pub(crate) fn set_caveat(&self, kind: CaveatKind, words: Box<str>) {
-        let aside = AnswerCaveat { kind, words };
-        *self.clock().caveat.lock().unwrap_or_else(PoisonError::into_inner) = Some(aside);
+    pub(crate) fn set_caveat(&self, kind: CaveatKind, text: Box<str>) {
+        let caveat = AnswerCaveat { kind, text };
+        *self.clock().caveat.lock().unwrap_or_else(PoisonError::into_inner) = Some(caveat);
     }
 
     /// Takes the caveat about the handler's answer.

@@ -42,7 +42,7 @@ pub(crate) struct PointOutcome<P: Point> {
     pub(crate) ran: Vec<HandlerRun>,
 }
 
-/// The report of a handler's work besides its answer.
+/// The time, the remark and the caveat of a handler's run: everything but its answer.
 #[derive(Debug, Default)]
 struct HandlerReport {
     time: Duration,
@@ -56,17 +56,17 @@ impl HandlerReport {
         HandlerReport { time, remark: clock.take_remark(), caveat: clock.take_caveat() }
     }
 
-    /// True if the handler failed, whatever its answer says.
+    /// True if the handler failed and its failure counts as a pass.
     fn failed(&self) -> bool {
-        self.caveat.as_ref().is_some_and(|aside| aside.kind == CaveatKind::Failed)
+        self.caveat.as_ref().is_some_and(|caveat| caveat.kind == CaveatKind::Failed)
     }
 
     /// Adds the report of a second run of the handler.
-    fn and(self, again: HandlerReport) -> Self {
+    fn and(self, second: HandlerReport) -> Self {
         HandlerReport {
-            time: self.time + again.time,
-            remark: again.remark.or(self.remark),
-            caveat: again.caveat.or(self.caveat),
+            time: self.time + second.time,
+            remark: second.remark.or(self.remark),
+            caveat: second.caveat.or(self.caveat),
         }
     }
 }
@@ -84,15 +84,15 @@ impl<P: Point> PointOutcome<P> {
         }
     }
 
-    /// Applies the answer of a transform.
-    fn take(
+    /// Records the answer of a transform and applies its effect. `Break` ends the chain.
+    fn apply_effect(
         &mut self,
         bound: &BoundHandler<P, P::Change>,
         failure: Option<HandlerFailure>,
-        applied: TransformEffect<P>,
-        worked: HandlerReport,
+        effect: TransformEffect<P>,
+        report: HandlerReport,
     ) -> ControlFlow<()> {
-        let word = match (&failure, &applied) {
+        let word = match (&failure, &effect) {
             (Some(failure), _) => failure.word(),
             (None, TransformEffect::Kept) => "keep",
             (None, TransformEffect::Replaced(_)) => "replace",
@@ -100,14 +100,14 @@ impl<P: Point> PointOutcome<P> {
             (None, TransformEffect::Stopped(ChainStop::Answer(_))) => "answer",
         };
         if word != "keep" || !bound.meta.quiet {
-            let reason = match (&failure, &applied) {
+            let reason = match (&failure, &effect) {
                 (Some(failure), _) => Some(failure.to_string()),
                 (None, TransformEffect::Stopped(ChainStop::Block(reason))) => Some(reason.clone()),
                 _ => None,
             };
-            self.ran.push(HandlerRun::new(&bound.meta, worked, word, reason));
+            self.ran.push(HandlerRun::new(&bound.meta, report, word, reason));
         }
-        match applied {
+        match effect {
             TransformEffect::Kept => {}
             TransformEffect::Replaced(next) => {
                 let before = std::mem::replace(&mut self.event, Arc::new(next));
@@ -143,28 +143,28 @@ pub(crate) async fn dispatch<P: Point>(
     cx: &Cx,
     cancel: Option<&CancellationToken>,
 ) -> PointOutcome<P> {
-    let mut decided = PointOutcome::untouched(event);
-    decided.ran.reserve_exact(chain.len());
-    let mut asking = Dispatcher { cx: cx.clone(), cancel };
+    let mut outcome = PointOutcome::untouched(event);
+    outcome.ran.reserve_exact(chain.len());
+    let mut dispatcher = Dispatcher { cx: cx.clone(), cancel };
 
     for group in chain.transforms.chunk_by(|a, b| a.meta.is_concurrent && b.meta.is_concurrent) {
-        if asking.transform(group, &mut decided).await.is_break() {
-            return decided;
+        if dispatcher.transform(group, &mut outcome).await.is_break() {
+            return outcome;
         }
     }
-    let PointOutcome { event, verdicts, answers, ran, .. } = &mut decided;
-    if asking.fold(&chain.gates, event, verdicts, ran).await.is_break()
-        || asking.fold(&chain.answers, event, answers, ran).await.is_break()
+    let PointOutcome { event, verdicts, answers, ran, .. } = &mut outcome;
+    if dispatcher.fold(&chain.gates, event, verdicts, ran).await.is_break()
+        || dispatcher.fold(&chain.answers, event, answers, ran).await.is_break()
     {
-        return decided;
+        return outcome;
     }
-    let _ = asking
-        .all(&chain.observers, event, |meta, answer, worked| {
+    let _ = dispatcher
+        .all(&chain.observers, event, |meta, answer, report| {
             let failure = answer.as_ref().err();
             if failure.is_some() || !meta.quiet {
                 ran.push(HandlerRun::new(
                     meta,
-                    worked,
+                    report,
                     failure.map_or("seen", HandlerFailure::word),
                     failure,
                 ));
@@ -172,10 +172,10 @@ pub(crate) async fn dispatch<P: Point>(
             ControlFlow::Continue(())
         })
         .await;
-    decided
+    outcome
 }
 
-/// The state of one dispatch.
+/// The context and the cancellation of one dispatch.
 struct Dispatcher<'a> {
     cx: Cx,
     cancel: Option<&'a CancellationToken>,
@@ -187,24 +187,24 @@ impl Dispatcher<'_> {
     async fn transform<P: Point>(
         &mut self,
         group: &[Arc<BoundHandler<P, P::Change>>],
-        decided: &mut PointOutcome<P>,
+        outcome: &mut PointOutcome<P>,
     ) -> ControlFlow<()> {
-        let seen = decided.event.clone();
-        for (index, (answer, mut worked)) in
-            self.collect_answers(group, &seen).await.into_iter().enumerate()
+        let first_event = outcome.event.clone();
+        for (index, (answer, mut report)) in
+            self.collect_answers(group, &first_event).await.into_iter().enumerate()
         {
             let bound = &group[index];
-            let (mut failure, mut applied) = apply_change::<P>(&seen, answer);
-            let changed_since = !Arc::ptr_eq(&seen, &decided.event);
-            if changed_since && matches!(applied, TransformEffect::Replaced(_)) {
-                let event = decided.event.clone();
-                let again = self.collect_answers(std::slice::from_ref(bound), &event).await;
-                for (answer, more) in again {
-                    worked = worked.and(more);
-                    (failure, applied) = apply_change::<P>(&event, answer);
+            let (mut failure, mut effect) = apply_change::<P>(&first_event, answer);
+            let changed_since = !Arc::ptr_eq(&first_event, &outcome.event);
+            if changed_since && matches!(effect, TransformEffect::Replaced(_)) {
+                let event = outcome.event.clone();
+                let second = self.collect_answers(std::slice::from_ref(bound), &event).await;
+                for (answer, second_report) in second {
+                    report = report.and(second_report);
+                    (failure, effect) = apply_change::<P>(&event, answer);
                 }
             }
-            decided.take(bound, failure, applied, worked)?;
+            outcome.apply_effect(bound, failure, effect, report)?;
         }
         ControlFlow::Continue(())
     }
@@ -215,27 +215,28 @@ impl Dispatcher<'_> {
         group: &[Arc<BoundHandler<P, P::Change>>],
         event: &Arc<P::Event>,
     ) -> Vec<(Result<P::Change, HandlerFailure>, HandlerReport)> {
-        let mut heard: Vec<_> = group.iter().map(|_| None).collect();
+        let mut answers: Vec<_> = group.iter().map(|_| None).collect();
         let _ = self
-            .all(group, event, |meta, answer, worked| {
+            .all(group, event, |meta, answer, report| {
                 let index = group.iter().position(|bound| bound.meta.id == meta.id);
-                if let Some(place) = index.and_then(|index| heard.get_mut(index)) {
-                    *place = Some((answer, worked));
+                if let Some(slot) = index.and_then(|index| answers.get_mut(index)) {
+                    *slot = Some((answer, report));
                 }
                 ControlFlow::Continue(())
             })
             .await;
-        heard.into_iter().flatten().collect()
+        answers.into_iter().flatten().collect()
     }
 
+    /// Asks all gates, or all answering handlers, and collects every answer but a pass.
     async fn fold<P: Point, V: RankedAnswer>(
         &mut self,
         bounds: &[Arc<BoundHandler<P, V>>],
         event: &Arc<P::Event>,
-        said: &mut Vec<(Arc<HandlerMeta>, V)>,
+        results: &mut Vec<(Arc<HandlerMeta>, V)>,
         ran: &mut Vec<HandlerRun>,
     ) -> ControlFlow<()> {
-        self.all(bounds, event, |meta, answer, worked| {
+        self.all(bounds, event, |meta, answer, report| {
             let (verdict, word) = match answer {
                 Ok(verdict) => {
                     let word = verdict.word();
@@ -244,12 +245,12 @@ impl Dispatcher<'_> {
                 Err(failure) => (V::failed(&failure), failure.word()),
             };
             let reason = verdict.as_ref().and_then(|verdict| verdict.reason());
-            if word != "pass" || !meta.quiet || worked.failed() {
-                ran.push(HandlerRun::new(meta, worked, word, reason));
+            if word != "pass" || !meta.quiet || report.failed() {
+                ran.push(HandlerRun::new(meta, report, word, reason));
             }
             let ends = verdict.as_ref().is_some_and(V::ends);
             if let Some(verdict) = verdict.filter(|verdict| verdict.rank() > 0) {
-                said.push((meta.clone(), verdict));
+                results.push((meta.clone(), verdict));
             }
             if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
@@ -261,7 +262,7 @@ impl Dispatcher<'_> {
         &mut self,
         bounds: &[Arc<BoundHandler<P, R>>],
         event: &Arc<P::Event>,
-        mut heard: impl FnMut(
+        mut on_answer: impl FnMut(
             &Arc<HandlerMeta>,
             Result<R, HandlerFailure>,
             HandlerReport,
@@ -275,7 +276,7 @@ impl Dispatcher<'_> {
         let mut shared = None;
         for (index, bound) in bounds.iter().enumerate() {
             if self.cancel.is_some_and(CancellationToken::is_cancelled) {
-                heard(&bound.meta, Err(HandlerFailure::Cancelled), HandlerReport::default())?;
+                on_answer(&bound.meta, Err(HandlerFailure::Cancelled), HandlerReport::default())?;
                 continue;
             }
             self.cx.author = NoteAuthor::Hook(bound.meta.id);
@@ -291,9 +292,9 @@ impl Dispatcher<'_> {
                     let at = At { event: event.clone(), cx };
                     let clock = || clocks.at(index);
                     let future = catch_panic(|| Ok(function(at)));
-                    let alone = bound.meta.detached && !self.cx.is_dry_run();
-                    let alone = alone.then(|| self.cx.clone());
-                    match start_handler(bound, alone, started, clock, future, waker) {
+                    let is_detached = bound.meta.detached && !self.cx.is_dry_run();
+                    let detached_cx = is_detached.then(|| self.cx.clone());
+                    match start_handler(bound, detached_cx, started, clock, future, waker) {
                         FirstPoll::Answered(answer) => (answer, Some(clocks.at(index))),
                         FirstPoll::Waits(wait) => {
                             waiting.push(wait);
@@ -305,15 +306,15 @@ impl Dispatcher<'_> {
             };
             let now = Instant::now();
             let time = now - started;
-            let worked = clock.map(|clock| HandlerReport::of(time, &clock));
-            let worked = worked.unwrap_or(HandlerReport { time, ..HandlerReport::default() });
-            heard(&bound.meta, answer, worked)?;
+            let report = clock.map(|clock| HandlerReport::of(time, &clock));
+            let report = report.unwrap_or(HandlerReport { time, ..HandlerReport::default() });
+            on_answer(&bound.meta, answer, report)?;
             started = now;
         }
         if waiting.is_empty() {
             return ControlFlow::Continue(());
         }
-        wait_for_all(waiting, self.cancel, heard).await
+        wait_for_all(waiting, self.cancel, on_answer).await
     }
 }
 
@@ -324,12 +325,13 @@ fn apply_change<P: Point>(
     match answer {
         Ok(change) => (None, P::apply(event, change)),
         Err(failure) => {
-            let applied = P::transform_failed(event, &failure);
-            (Some(failure), applied)
+            let effect = P::transform_failed(event, &failure);
+            (Some(failure), effect)
         }
     }
 }
 
+/// The result of starting a handler.
 enum FirstPoll<R> {
     Answered(Result<R, HandlerFailure>),
     Waits(PendingHandler<R>),
@@ -341,10 +343,11 @@ async fn waker() -> Waker {
     poll_fn(|task| Poll::Ready(task.waker().clone())).await
 }
 
-/// Polls a handler once; most handlers answer then. A detached handler is spawned, and nobody waits for it.
+/// Polls a handler once; most handlers answer then. A detached handler is spawned, and the run does not wait
+/// for it.
 fn start_handler<P: Point, R: Send + 'static>(
     bound: &BoundHandler<P, R>,
-    alone: Option<Cx>,
+    detached_cx: Option<Cx>,
     started: Instant,
     clock: impl Fn() -> HandlerClocks,
     future: Result<HandlerFuture<R>, HandlerFailure>,
@@ -356,7 +359,7 @@ fn start_handler<P: Point, R: Send + 'static>(
     };
     let wait =
         |future| PendingHandler { meta: bound.meta.clone(), started, clock: clock(), future };
-    if let Some(cx) = alone {
+    if let Some(cx) = detached_cx {
         tokio::spawn(wait(future).run_detached(cx));
         return FirstPoll::Detached;
     }
@@ -380,7 +383,7 @@ fn poll_guarded<R>(
 async fn wait_for_all<R>(
     mut waiting: Vec<PendingHandler<R>>,
     cancel: Option<&CancellationToken>,
-    mut heard: impl FnMut(
+    mut on_answer: impl FnMut(
         &Arc<HandlerMeta>,
         Result<R, HandlerFailure>,
         HandlerReport,
@@ -399,24 +402,24 @@ async fn wait_for_all<R>(
             biased;
             () = cancelled => {
                 for wait in waiting.drain(..) {
-                    heard(&wait.meta, Err(HandlerFailure::Cancelled), wait.report())?;
+                    on_answer(&wait.meta, Err(HandlerFailure::Cancelled), wait.report())?;
                 }
             }
             (index, answer) = wait_for_first(&mut waiting) => {
                 let wait = waiting.remove(index);
                 // An answer after the limit is late, even if no timer fired in between.
                 match wait.remaining_time(Instant::now()).is_zero() {
-                    true => wait.time_out(&mut heard)?,
-                    false => heard(&wait.meta, answer, wait.report())?,
+                    true => wait.time_out(&mut on_answer)?,
+                    false => on_answer(&wait.meta, answer, wait.report())?,
                 }
             }
             () = sleep(next) => {
                 let now = Instant::now();
-                let (late, still): (Vec<_>, Vec<_>) =
+                let (late, in_time): (Vec<_>, Vec<_>) =
                     waiting.into_iter().partition(|wait| wait.remaining_time(now).is_zero());
-                waiting = still;
+                waiting = in_time;
                 for wait in late {
-                    wait.time_out(&mut heard)?;
+                    wait.time_out(&mut on_answer)?;
                 }
             }
         }
@@ -465,10 +468,10 @@ impl<R> PendingHandler<R> {
         R: Send,
     {
         let point = self.meta.point;
-        let mut store = |meta: &Arc<HandlerMeta>, answer: Result<R, HandlerFailure>, worked| {
+        let mut store = |meta: &Arc<HandlerMeta>, answer: Result<R, HandlerFailure>, report| {
             let failure = answer.err();
             let word = failure.as_ref().map_or("seen", HandlerFailure::word);
-            cx.record_detached_run(point, HandlerRun::new(meta, worked, word, failure));
+            cx.record_detached_run(point, HandlerRun::new(meta, report, word, failure));
             ControlFlow::Continue(())
         };
         let limit = self.meta.limit;
@@ -483,7 +486,7 @@ impl<R> PendingHandler<R> {
     /// failure.
     fn time_out(
         self,
-        heard: &mut impl FnMut(
+        on_answer: &mut impl FnMut(
             &Arc<HandlerMeta>,
             Result<R, HandlerFailure>,
             HandlerReport,
@@ -494,32 +497,31 @@ impl<R> PendingHandler<R> {
         // The future may store a remark when it is dropped.
         drop(future);
         let remark = clock.take_remark();
-        let words = remark.as_deref().filter(|_| meta.is_external);
-        let said = words.map(text::take_last_lines);
-        let failure = HandlerFailure::TimedOut { limit: meta.limit, said };
-        heard(&meta, Err(failure), HandlerReport { time, remark, caveat: None })
+        let quoted = remark.as_deref().filter(|_| meta.is_external);
+        let last_output = quoted.map(text::take_last_lines);
+        let failure = HandlerFailure::TimedOut { limit: meta.limit, last_output };
+        on_answer(&meta, Err(failure), HandlerReport { time, remark, caveat: None })
     }
 }
 
 impl HandlerRun {
     fn new(
         meta: &HandlerMeta,
-        worked: HandlerReport,
+        report: HandlerReport,
         word: &'static str,
         reason: Option<impl ToString>,
     ) -> Self {
         let mut reason = reason.map(|reason| reason.to_string().into_boxed_str());
         let mut word = word;
-        if let Some(AnswerCaveat { kind, words }) = worked.caveat {
-            // The caveat replaces the word of an answer that says nothing. A refusal or a change keeps its
-            // word.
-            let had_nothing_to_say = matches!(word, "pass" | "keep" | "seen" | "stop");
-            word = kind.word().filter(|_| had_nothing_to_say).unwrap_or(word);
-            reason.get_or_insert(words);
+        if let Some(AnswerCaveat { kind, text }) = report.caveat {
+            // The caveat replaces the word of an answer without effect. A refusal or a change keeps its word.
+            let has_no_effect = matches!(word, "pass" | "keep" | "seen" | "stop");
+            word = kind.word().filter(|_| has_no_effect).unwrap_or(word);
+            reason.get_or_insert(text);
         }
-        let nanos = u64::try_from(worked.time.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = u64::try_from(report.time.as_nanos()).unwrap_or(u64::MAX);
         // The remark of a command that refuses is already its reason.
-        let remark = worked.remark.filter(|remark| reason.as_ref() != Some(remark));
+        let remark = report.remark.filter(|remark| reason.as_ref() != Some(remark));
         HandlerRun { handler: meta.id, nanos, word, reason, remark, is_external: meta.is_external }
     }
 }
@@ -530,10 +532,10 @@ fn catch_panic<T>(call: impl FnOnce() -> Result<T, HandlerFailure>) -> Result<T,
         .unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_message(&*panic))))
 }
 
-/// Returns the message of a panic, if it has one.
+/// Returns the message of a panic, or `no message`.
 pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    let words = panic.downcast_ref::<&str>().map(|words| (*words).to_owned());
-    words
+    let message = panic.downcast_ref::<&str>().map(|message| (*message).to_owned());
+    message
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "without a word".into())
+        .unwrap_or_else(|| "no message".into())
 }

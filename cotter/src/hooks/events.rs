@@ -52,7 +52,7 @@ use crate::{
 /// The queue length from which text events are joined.
 const JOIN_FROM: usize = 256;
 
-/// The ways in which a session can be opened.
+/// The words for the ways in which a session can be opened.
 const OPENING_WORDS: [&str; 3] = ["created", "resumed", "forked"];
 
 /// The version of the event format.
@@ -371,16 +371,16 @@ fn write_kind(line: &mut ObjectWriter<'_>, kind: &EventKind) {
             line.put("name", name).put_some("status", status.as_ref());
         }
         EventKind::UiRequest { method, text } => _ = line.put("method", method).put("text", text),
-        EventKind::ModelPost(replied) => line.put_fields(replied),
-        EventKind::Error(failed) => line.put_fields(failed),
+        EventKind::ModelPost(reply) => line.put_fields(reply),
+        EventKind::Error(failure) => line.put_fields(failure),
         EventKind::SessionEnd { reason } => _ = line.put("reason", reason.as_str()),
     }
 }
 
-fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option<String>)) {
+fn write_decision(out: &mut Vec<u8>, (call, is_yes, text): &(SmolStr, bool, Option<String>)) {
     write_object(out, |object| {
-        object.put("callId", call).put("answer", if *yes { "yes" } else { "no" });
-        object.put_some("words", words.as_ref());
+        object.put("callId", call).put("answer", if *is_yes { "yes" } else { "no" });
+        object.put_some("words", text.as_ref());
     });
 }
 
@@ -389,7 +389,7 @@ fn write_decision(out: &mut Vec<u8>, (call, yes, words): &(SmolStr, bool, Option
 pub(crate) struct EventHub {
     seq: AtomicU64,
     listener_count: AtomicUsize,
-    /// The way the session was opened, until a listener gets it: an index into the list above, from 1.
+    /// The way the session was opened, until a listener gets it: an index into `OPENING_WORDS` from 1, or 0.
     opening: AtomicU8,
     queues: Mutex<Vec<Weak<EventQueue>>>,
 }
@@ -401,9 +401,8 @@ impl EventHub {
     }
 
     /// Stores the way the session was opened, for the first listener.
-    pub(crate) fn opened(&self, how: &str) {
-        let index =
-            OPENING_WORDS.iter().position(|known| *known == how).map_or(0, |index| index + 1);
+    pub(crate) fn set_opening(&self, how: &str) {
+        let index = OPENING_WORDS.iter().position(|word| *word == how).map_or(0, |index| index + 1);
         self.opening.store(u8::try_from(index).unwrap_or(0), Ordering::Relaxed);
     }
 
@@ -443,11 +442,11 @@ struct QueueState {
 
 impl EventQueue {
     fn push(&self, event: Arc<Event>) {
-        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.events.len() < JOIN_FROM || !join(waiting.events.back_mut(), &event) {
-            waiting.events.push_back(event);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.events.len() < JOIN_FROM || !join(state.events.back_mut(), &event) {
+            state.events.push_back(event);
         }
-        if let Some(waker) = waiting.waker.take() {
+        if let Some(waker) = state.waker.take() {
             waker.wake();
         }
     }
@@ -457,13 +456,13 @@ impl EventQueue {
 fn join(last: Option<&mut Arc<Event>>, event: &Event) -> bool {
     use EventKind::{TextDelta, ThinkingDelta, ToolOutput};
     let Some(last) = last else { return false };
-    let of_a_kind = match (&last.kind, &event.kind) {
+    let is_same_kind = match (&last.kind, &event.kind) {
         (TextDelta { .. }, TextDelta { .. }) | (ThinkingDelta { .. }, ThinkingDelta { .. }) => true,
         (ToolOutput { call_id, .. }, ToolOutput { call_id: other, .. }) => call_id == other,
         _ => false,
     };
     // Concurrent agents share one hub: texts of different runs are not joined.
-    if !of_a_kind || last.run_id != event.run_id {
+    if !is_same_kind || last.run_id != event.run_id {
         return false;
     }
     let joined = Arc::make_mut(last);
@@ -495,11 +494,11 @@ impl EventStream {
     }
 
     pub(crate) fn poll_next(&mut self, task: &mut Context<'_>) -> Poll<Arc<Event>> {
-        let mut waiting = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match waiting.events.pop_front() {
+        let mut state = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.events.pop_front() {
             Some(event) => Poll::Ready(event),
             None => {
-                waiting.waker = Some(task.waker().clone());
+                state.waker = Some(task.waker().clone());
                 Poll::Pending
             }
         }
@@ -516,7 +515,7 @@ impl Drop for EventStream {
 mod tests {
     use super::*;
 
-    fn said(seq: u64, text: &str) -> Arc<Event> {
+    fn text_event(seq: u64, text: &str) -> Arc<Event> {
         Arc::new(Event {
             seq,
             at: Timestamp::default(),
@@ -531,8 +530,8 @@ mod tests {
 
     #[test]
     fn r8_text_of_one_agent_is_not_joined_to_that_of_another() {
-        let mut last = said(0, "one");
-        let other = Event { run_id: "r1/2".into(), ..Event::clone(&said(1, "two")) };
+        let mut last = text_event(0, "one");
+        let other = Event { run_id: "r1/2".into(), ..Event::clone(&text_event(1, "two")) };
         assert!(!join(Some(&mut last), &other));
         assert!(matches!(&last.kind, EventKind::TextDelta { text } if text == "one"));
     }
@@ -542,15 +541,15 @@ mod tests {
     #[test]
     fn r8_text_joined_for_a_sleeping_listener_is_not_copied_for_every_piece() {
         const PIECES: u64 = 10_000;
-        let first = said(0, "piece ");
+        let first = text_event(0, "piece ");
         // Other listeners hold the same event: their copy does not change.
         let (mut last, other) = (first.clone(), first);
-        let (mut moves, mut room) = (0, std::ptr::null());
+        let (mut moves, mut buffer) = (0, std::ptr::null());
         for seq in 1..=PIECES {
-            assert!(join(Some(&mut last), &said(seq, "piece ")));
+            assert!(join(Some(&mut last), &text_event(seq, "piece ")));
             let EventKind::TextDelta { text } = &last.kind else { panic!("still text") };
-            moves += usize::from(text.as_ptr() != room);
-            room = text.as_ptr();
+            moves += usize::from(text.as_ptr() != buffer);
+            buffer = text.as_ptr();
         }
         let EventKind::TextDelta { text } = &last.kind else { panic!("still text") };
         assert_eq!((text.len(), last.seq), (6 * 10_001, PIECES));

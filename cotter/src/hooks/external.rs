@@ -33,7 +33,7 @@ pub use crate::hooks::external::answer::{HookAnswer, HookChange, HookDecision};
 /// end with it. An error is a failure of the hook: a gate then blocks, an observer changes nothing.
 pub trait ExternalHook: Send + Sync + 'static {
     /// Asks the hook.
-    fn ask(&self, asked: HookRequest) -> HookFuture;
+    fn ask(&self, request: HookRequest) -> HookFuture;
 }
 
 /// The future of a hook's answer.

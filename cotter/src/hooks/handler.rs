@@ -52,8 +52,8 @@ pub enum HandlerFailure {
     TimedOut {
         /// The limit.
         limit: Duration,
-        /// The last remark of an external hook, if any.
-        said: Option<String>,
+        /// The last output of an external hook, if any.
+        last_output: Option<String>,
     },
     /// The run was cancelled before the handler answered.
     Cancelled,
@@ -76,11 +76,11 @@ impl fmt::Display for HandlerFailure {
         match self {
             HandlerFailure::Error(message) => f.write_str(message),
             HandlerFailure::Panicked(message) => write!(f, "it panicked: {message}"),
-            HandlerFailure::TimedOut { limit, said: None } => {
+            HandlerFailure::TimedOut { limit, last_output: None } => {
                 write!(f, "the hook timed out after {limit:?}")
             }
-            HandlerFailure::TimedOut { limit, said: Some(said) } => {
-                write!(f, "the hook timed out after {limit:?}; its last words: {said}")
+            HandlerFailure::TimedOut { limit, last_output: Some(output) } => {
+                write!(f, "the hook timed out after {limit:?}; its last output: {output}")
             }
             HandlerFailure::Cancelled => {
                 f.write_str("the run was cancelled before the hook answered")
@@ -92,17 +92,17 @@ impl fmt::Display for HandlerFailure {
 /// The return type of a handler: the answer itself, or a `Result` of it.
 pub trait IntoAnswer<R> {
     /// Returns the answer, or the failure of the handler.
-    fn settle(self) -> Result<R, HandlerFailure>;
+    fn into_answer(self) -> Result<R, HandlerFailure>;
 }
 
 impl<R> IntoAnswer<R> for R {
-    fn settle(self) -> Result<R, HandlerFailure> {
+    fn into_answer(self) -> Result<R, HandlerFailure> {
         Ok(self)
     }
 }
 
 impl<R, E: fmt::Display> IntoAnswer<R> for Result<R, E> {
-    fn settle(self) -> Result<R, HandlerFailure> {
+    fn into_answer(self) -> Result<R, HandlerFailure> {
         self.map_err(|error| HandlerFailure::Error(error.to_string()))
     }
 }
@@ -142,7 +142,7 @@ where
     O: IntoAnswer<R>,
 {
     fn bind(self) -> (HandlerOptions, HandlerFn<P, R>) {
-        let func = HandlerFn::Ready(Box::new(move |event, cx| self(event, cx).settle()));
+        let func = HandlerFn::Ready(Box::new(move |event, cx| self(event, cx).into_answer()));
         (HandlerOptions::for_function::<F>(), func)
     }
 }
@@ -154,7 +154,7 @@ where
     O: IntoAnswer<R>,
 {
     fn bind(self) -> (HandlerOptions, HandlerFn<P, R>) {
-        let func = HandlerFn::Ready(Box::new(move |event, _| self(event).settle()));
+        let func = HandlerFn::Ready(Box::new(move |event, _| self(event).into_answer()));
         (HandlerOptions::for_function::<F>(), func)
     }
 }
@@ -168,7 +168,8 @@ where
     O: IntoAnswer<R> + 'static,
 {
     fn bind(self) -> (HandlerOptions, HandlerFn<P, R>) {
-        let func = HandlerFn::Later(Box::new(move |at| Box::pin(self(at).map(IntoAnswer::settle))));
+        let func =
+            HandlerFn::Later(Box::new(move |at| Box::pin(self(at).map(IntoAnswer::into_answer))));
         (HandlerOptions::for_function::<F>(), func)
     }
 }
@@ -213,7 +214,7 @@ impl<F> NamedFn<F> {
         self
     }
 
-    /// Omits the handler from events and the ledger if it says nothing and does not fail.
+    /// Omits the handler from events and the ledger, unless it answers more than "pass" or fails.
     pub fn quiet(mut self) -> Self {
         self.options.quiet = true;
         self
@@ -251,7 +252,7 @@ pub struct HandlerOptions {
     /// True if a transform runs concurrently with adjacent transforms that set this too.
     pub(crate) is_concurrent: bool,
     /// True if the handler belongs to a hook whose name is already registered.
-    pub(crate) second: bool,
+    pub(crate) is_second_handler: bool,
 }
 
 impl HandlerOptions {
@@ -264,11 +265,11 @@ impl HandlerOptions {
     }
 }
 
-/// A caveat about an answer that does not show by itself how it came about.
+/// A caveat about an answer: a fact that the answer itself does not show.
 #[derive(Clone, Debug)]
 pub(crate) struct AnswerCaveat {
     pub(crate) kind: CaveatKind,
-    pub(crate) words: Box<str>,
+    pub(crate) text: Box<str>,
 }
 
 /// The kind of a caveat about an answer. Used by `cotter-files`.
@@ -278,17 +279,17 @@ pub enum CaveatKind {
     Failed,
     /// The handler was not started.
     NotRun,
-    /// Some of the answer does not count.
-    Unheard,
+    /// A part of the answer is ignored.
+    PartIgnored,
 }
 
 impl CaveatKind {
-    /// Returns the word for a handler that said nothing, if this kind needs its own word.
+    /// Returns the word for a handler that only passed, if this kind needs its own word.
     pub(crate) fn word(self) -> Option<&'static str> {
         match self {
             CaveatKind::Failed => Some("failed_passed"),
             CaveatKind::NotRun => Some("not_run"),
-            CaveatKind::Unheard => None,
+            CaveatKind::PartIgnored => None,
         }
     }
 }

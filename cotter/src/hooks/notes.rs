@@ -22,7 +22,7 @@ use crate::{
 
 /// The limit of one owner's notes in one request, in bytes.
 const CAP_PER_OWNER: usize = 16 * 1024;
-/// The limit of waiting notes. Further notes are dropped, and one note tells the model so.
+/// The limit of waiting notes. Further notes are dropped, and one more note says so.
 const CAP_WAITING: usize = 256;
 
 /// The kind of text in a note.
@@ -58,14 +58,14 @@ pub(crate) struct ToolCallRef {
 /// An item that was called by name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NamedCaller {
-    kind_word: &'static str,
+    kind: &'static str,
     name: SmolStr,
     pub(crate) owner: Owner,
 }
 
 impl NoteAuthor {
-    pub(crate) fn called(what: &'static str, name: &SmolStr, owner: Owner) -> Self {
-        NoteAuthor::Named(Arc::new(NamedCaller { kind_word: what, name: name.clone(), owner }))
+    pub(crate) fn called(kind: &'static str, name: &SmolStr, owner: Owner) -> Self {
+        NoteAuthor::Named(Arc::new(NamedCaller { kind, name: name.clone(), owner }))
     }
 }
 
@@ -96,12 +96,12 @@ pub(crate) struct SentNote {
 pub(crate) struct NoteQueue(Mutex<Vec<Note>>);
 
 impl NoteQueue {
-    pub(crate) fn push(&self, speaker: NoteAuthor, kind: NoteKind, text: String) {
+    pub(crate) fn push(&self, author: NoteAuthor, kind: NoteKind, text: String) {
         if text.trim().is_empty() {
             return;
         }
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let note = Note { author: speaker, kind, text };
+        let note = Note { author, kind, text };
         // A gate that is asked again repeats its note.
         if notes.contains(&note) {
             return;
@@ -146,18 +146,18 @@ pub(crate) fn render<'a>(
     let mut used: Vec<(SmolStr, usize)> = vec![];
     for note in notes {
         let (owner, lead) = introduce(note, &find_hook);
-        let room = match used.iter_mut().find(|(name, _)| *name == owner) {
+        let used_bytes = match used.iter_mut().find(|(name, _)| *name == owner) {
             Some((_, bytes)) => bytes,
             None => &mut used.push_mut((owner.clone(), 0)).1,
         };
-        let words = text::cut(&note.text, CAP_PER_OWNER.saturating_sub(*room));
-        *room += words.len();
-        let words = escape(&format!("{lead}{words}"));
+        let cut_text = text::cut(&note.text, CAP_PER_OWNER.saturating_sub(*used_bytes));
+        *used_bytes += cut_text.len();
+        let block = escape(&format!("{lead}{cut_text}"));
         if !text.is_empty() {
             text.push('\n');
         }
-        let _ = write!(text, "<{NOTE_TAG}>\n{words}\n</{NOTE_TAG}>");
-        sent.push(SentNote { owner, text: words });
+        let _ = write!(text, "<{NOTE_TAG}>\n{block}\n</{NOTE_TAG}>");
+        sent.push(SentNote { owner, text: block });
     }
     (text, sent)
 }
@@ -171,21 +171,24 @@ pub(crate) fn block_message(name: &str, reason: &str) -> String {
     )
 }
 
-/// Returns the name of a note's author and the words that introduce the note.
+/// Returns the name of a note's author and the phrase that introduces the note.
 fn introduce<'a>(
     note: &Note,
     find_hook: impl Fn(HandlerId) -> Option<&'a Arc<HandlerMeta>>,
 ) -> (SmolStr, String) {
     let id = match &note.author {
         NoteAuthor::Runtime => return ("cotter".into(), String::new()),
-        NoteAuthor::Tool(calling) => {
-            let name = calling.tool.clone();
+        NoteAuthor::Tool(call) => {
+            let name = call.tool.clone();
             let lead = format!("From the tool \"{name}\": ");
             return (name, lead);
         }
-        NoteAuthor::Named(by) => {
-            let NamedCaller { kind_word: what, name, owner } = &**by;
-            return (name.clone(), format!("From the {what} \"{name}\"{}: ", from(&owner.origin)));
+        NoteAuthor::Named(caller) => {
+            let NamedCaller { kind, name, owner } = &**caller;
+            return (
+                name.clone(),
+                format!("From the {kind} \"{name}\"{}: ", origin_suffix(&owner.origin)),
+            );
         }
         NoteAuthor::Hook(id) => *id,
     };
@@ -193,16 +196,16 @@ fn introduce<'a>(
         return ("unloaded".into(), "A hook that is no longer loaded says: ".into());
     };
     let name = &meta.name;
-    let from = from(&meta.owner.origin);
+    let suffix = origin_suffix(&meta.owner.origin);
     let lead = match note.kind {
-        NoteKind::Output => format!("Output of hook \"{name}\"{from}: "),
-        NoteKind::Context => format!("From hook \"{name}\"{from}: "),
+        NoteKind::Output => format!("Output of hook \"{name}\"{suffix}: "),
+        NoteKind::Context => format!("From hook \"{name}\"{suffix}: "),
     };
     (name.clone(), lead)
 }
 
-/// Names the project, space or profile of a note's author; empty for other origins.
-fn from(origin: &Origin) -> String {
+/// Returns a phrase that names the project, space or profile of a note's author; empty for other origins.
+fn origin_suffix(origin: &Origin) -> String {
     match origin {
         Origin::Project => " of this project".to_owned(),
         Origin::Space(id) => format!(" of the space \"{id}\""),

@@ -133,7 +133,7 @@ points! {
         fires "a human is about to be asked";
     ToolPost tool_post "tool.post" [observe transform] 60 s [always]
         fires "after a tool that ran, however it ended"
-        failed_transform "the result is withheld, with a word to the model";
+        failed_transform "the result is withheld, and the model gets an error";
     ToolRefused tool_refused "tool.refused" [observe] 5 s [always]
         fires "a call that never ran, with who refused it and why";
     CompactPre compact_pre "compact.pre" [observe gate transform] 60 s
@@ -283,7 +283,7 @@ pub enum ChainStop {
 
 /// An answer that is folded with others: the strictest wins, in any order.
 pub trait RankedAnswer: Clone + Send + Sync + fmt::Debug + 'static {
-    /// Returns the rank. 0 says nothing; a higher rank wins over a lower one.
+    /// Returns the rank. 0 is a pass; a higher rank wins over a lower one.
     fn rank(&self) -> u8;
     /// True if nothing stricter can follow, so that the remaining handlers are not asked.
     fn ends(&self) -> bool;
@@ -291,7 +291,7 @@ pub trait RankedAnswer: Clone + Send + Sync + fmt::Debug + 'static {
     fn reason(&self) -> Option<&str>;
     /// Returns the word for the answer in events and the ledger.
     fn word(&self) -> &'static str;
-    /// Returns the answer that a failure counts as; `None` if a failure says nothing.
+    /// Returns the answer that a failure counts as; `None` if a failure counts as a pass.
     fn failed(failure: &HandlerFailure) -> Option<Self>;
 }
 
@@ -346,7 +346,7 @@ impl RankedAnswer for Verdict {
     }
 }
 
-/// The verdict of a gate where nobody can be asked: pass or block.
+/// The verdict of a gate that cannot ask a person: pass or block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Admission {
@@ -390,15 +390,15 @@ impl RankedAnswer for Admission {
 #[cfg(test)]
 fn powers_by_type<P: Point>() -> Vec<Power> {
     use std::any::TypeId;
-    let never = TypeId::of::<NoAnswer>();
+    let no_answer = TypeId::of::<NoAnswer>();
     let mut powers = vec![Power::Observe];
-    if TypeId::of::<P::Verdict>() != never {
+    if TypeId::of::<P::Verdict>() != no_answer {
         powers.push(Power::Gate);
     }
-    if TypeId::of::<P::Change>() != never {
+    if TypeId::of::<P::Change>() != no_answer {
         powers.push(Power::Transform);
     }
-    if TypeId::of::<P::Answer>() != never {
+    if TypeId::of::<P::Answer>() != no_answer {
         powers.push(Power::Answer);
     }
     powers

@@ -1,4 +1,4 @@
-//! The user interface: the person that the runtime may ask, or nobody ([`Headless`]).
+//! The user interface: the person whom the runtime may ask. [`Headless`] is for runs without a person.
 //!
 //! Every call of a step that needs approval goes into one [`Question`], with the reasons of every hook and
 //! rule that asks. An answer is bound to the calls as they were shown; a call without an answer does not run.
@@ -12,7 +12,7 @@
 //! use cotter_test::{Scripted, Step, transcript};
 //! use serde_json::json;
 //!
-//! /// Somebody who never lets anything run.
+//! /// A person who approves nothing.
 //! struct Cautious;
 //!
 //! impl Ui for Cautious {
@@ -157,21 +157,21 @@ pub struct QuestionCall {
     pub digest: SmolStr,
 }
 
-/// A check of the person's own rule: true if the rule would answer the question about one call.
+/// A check of the person's own rule: true if the rule would allow the call without a question.
 #[derive(Clone, Default)]
 pub struct RuleCheck(Option<Arc<RuleCheckFn>>);
 
 type RuleCheckFn = dyn Fn(&Rule) -> bool + Send + Sync;
 
 impl RuleCheck {
-    pub(crate) fn new(answers: impl Fn(&Rule) -> bool + Send + Sync + 'static) -> Self {
-        RuleCheck(Some(Arc::new(answers)))
+    pub(crate) fn new(covers_call: impl Fn(&Rule) -> bool + Send + Sync + 'static) -> Self {
+        RuleCheck(Some(Arc::new(covers_call)))
     }
 }
 
 impl fmt::Debug for RuleCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OwnRule")
+        f.write_str("RuleCheck")
     }
 }
 
@@ -181,7 +181,7 @@ impl QuestionCall {
     /// The error says which condition fails.
     pub fn take_rule(&self, typed: &str) -> Result<String, String> {
         let rule = Rule::parse(RuleKind::Allow, typed).map_err(|error| error.to_string())?;
-        if !self.own_rule.0.as_ref().is_some_and(|answers| answers(&rule)) {
+        if !self.own_rule.0.as_ref().is_some_and(|covers_call| covers_call(&rule)) {
             return Err(format!("`{typed}` does not cover this call"));
         }
         if !self.offer.iter().any(|offered| is_within(typed, offered)) {
@@ -194,14 +194,14 @@ impl QuestionCall {
 
 /// True if `typed` allows no more than `offered`: an equal rule, or a rule below its last `*`.
 fn is_within(typed: &str, offered: &str) -> bool {
-    let below = |end: &str, between: char| {
+    let is_below = |end: &str, between: char| {
         let start = offered.strip_suffix(end)?;
         let rest = typed.strip_prefix(start)?.strip_prefix(between)?;
         Some(!rest.split(['/', ')']).any(|name| name == ".."))
     };
     typed == offered
-        || below(" *)", ' ').is_some_and(|inside| inside && !typed.contains(" | "))
-        || below("/**)", '/') == Some(true)
+        || is_below(" *)", ' ').is_some_and(|is_inside| is_inside && !typed.contains(" | "))
+        || is_below("/**)", '/') == Some(true)
 }
 
 /// A person's answer to a question.

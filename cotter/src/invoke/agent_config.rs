@@ -18,7 +18,7 @@ pub struct AgentConfig {
     pub tools: Vec<String>,
     /// The tools that the agent may not call, even if another setting allows them: globs over names.
     pub without_tools: Vec<String>,
-    /// True if the agent and its children may only look, as in
+    /// True if the agent and its children may change nothing, as in
     /// [`Mode::Plan`](crate::permission::mode::Mode::Plan).
     pub looks_only: bool,
     /// The skills that the agent may use, by name.
@@ -34,7 +34,7 @@ pub struct AgentConfig {
 }
 
 impl AgentConfig {
-    /// A config with that name and without restrictions.
+    /// Makes a config without restrictions.
     pub fn new(name: impl Into<SmolStr>) -> Self {
         AgentConfig { name: name.into(), mode: "code".into(), ..AgentConfig::default() }
     }

@@ -1,5 +1,5 @@
-//! A handler that is called by name: of a directive, a skill, a subagent or a command. It has no time
-//! limit, only the run's cancel.
+//! A handler that is called by name: the function of a directive hook, a skill, a subagent or a command. It
+//! has no time limit; it ends early only if the run is cancelled.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc};
 
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hooks::{dispatch::panic_message, handler::HandlerFailure};
 
-/// Any error of a handler.
+/// The error type of handlers that are called by name.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 type CallFn<C, R> =
@@ -18,14 +18,14 @@ type CallFn<C, R> =
 pub(crate) struct Callable<C, R>(Arc<CallFn<C, R>>);
 
 impl<C: 'static, R: 'static> Callable<C, R> {
-    /// A handler from a function; `settle` turns its output into a result.
-    pub(crate) fn new<F, Fut, S>(function: F, settle: S) -> Self
+    /// Makes a handler from a function; `convert` turns its output into a result.
+    pub(crate) fn new<F, Fut, S>(function: F, convert: S) -> Self
     where
         F: Fn(C) -> Fut + Send + Sync + 'static,
         Fut: Future + Send + 'static,
         S: Fn(Fut::Output) -> Result<R, HandlerFailure> + Copy + Send + Sync + 'static,
     {
-        Callable(Arc::new(move |cx| Box::pin(function(cx).map(settle))))
+        Callable(Arc::new(move |cx| Box::pin(function(cx).map(convert))))
     }
 
     /// Calls the handler. A panic or a cancel is a failure of the call only.
@@ -34,12 +34,12 @@ impl<C: 'static, R: 'static> Callable<C, R> {
         cx: C,
         cancel: &CancellationToken,
     ) -> Result<R, HandlerFailure> {
-        let called = AssertUnwindSafe(async { (self.0)(cx).await }).catch_unwind();
+        let call = AssertUnwindSafe(async { (self.0)(cx).await }).catch_unwind();
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(HandlerFailure::Cancelled),
-            done = called => {
-                done.unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_message(&*panic))))
+            result = call => {
+                result.unwrap_or_else(|panic| Err(HandlerFailure::Panicked(panic_message(&*panic))))
             }
         }
     }

@@ -16,7 +16,7 @@
 //!     CommandResult::Status(format!("{} entries", cx.controls.entries().len()))
 //! };
 //! let agent = Agent::builder(Scripted::new([]))
-//!     .define_command(Command::new("count", count).description("Counts what is stored."))
+//!     .define_command(Command::new("count", count).description("Counts the entries."))
 //!     .build()?;
 //! assert_eq!(agent.process_request("/count").await?.text(), "0 entries");
 //! # Ok(())
@@ -52,7 +52,7 @@ pub struct Command {
 type Completer = dyn Fn(&str) -> Vec<String> + Send + Sync;
 
 impl Command {
-    /// A command of that name.
+    /// Makes a command named `name`.
     pub fn new<F, Fut>(name: impl Into<SmolStr>, function: F) -> Self
     where
         F: Fn(CommandCx) -> Fut + Send + Sync + 'static,

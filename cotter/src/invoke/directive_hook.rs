@@ -29,7 +29,7 @@ pub struct HookCx {
 }
 
 impl HookCx {
-    /// Fires when the run is aborted.
+    /// Returns the token that fires when the run is aborted.
     pub fn cancel(&self) -> &CancellationToken {
         self.controls.cx().cancel()
     }
@@ -59,7 +59,7 @@ impl HookResult {
         HookResult { rewrite: None, short_circuit: Some(answer.into()) }
     }
 
-    /// Returns this result; the turn also ends here with this answer.
+    /// Returns this result with an answer: the turn also ends here.
     pub fn and_short_circuit(self, answer: impl Into<ShortCircuit>) -> Self {
         HookResult { short_circuit: Some(answer.into()), ..self }
     }

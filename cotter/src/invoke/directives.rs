@@ -57,9 +57,9 @@ pub struct ParsedPrompt<'a> {
 /// followed by ASCII letters, digits, `_` and `-`. `is_bound` is called once for each token, in text order;
 /// case counts. Unbound names stay unchanged, and a text without bound names stays unchanged in every byte.
 ///
-/// At the start of its line a token is removed with the blanks on both sides, at the end of its line with
-/// the blanks before it, inside a line with the blanks after it. Line breaks stay, except those that are
-/// then at the very start or end of the text.
+/// A token is removed with the blanks next to it: at the start of its line those on both sides, at the end
+/// of its line those before it, inside a line those after it. Line breaks stay, except those that are then
+/// at the very start or end of the text.
 ///
 /// Nothing binds inside a fenced code block or a code span. `\/name` is an escaped `/name`: the backslash
 /// is removed if the name is bound, and kept otherwise.
@@ -124,6 +124,7 @@ pub(crate) fn escape_skill_tags(text: &str) -> String {
     escape_tags_of(text, "skill")
 }
 
+/// Removes the candidates that are inside code.
 fn remove_code_candidates(text: &str, bound: &mut Vec<Candidate<'_>>) {
     let mut ranges = crate::invoke::directives::code::ranges(text).into_iter().peekable();
     bound.retain(|candidate| {
@@ -133,14 +134,14 @@ fn remove_code_candidates(text: &str, bound: &mut Vec<Candidate<'_>>) {
 }
 
 fn remove<'a>(text: &'a str, bound: &[Candidate<'a>]) -> ParsedPrompt<'a> {
-    let mut rest = TokenRemover::new(text);
+    let mut remover = TokenRemover::new(text);
     for candidate in bound {
         match candidate.form {
-            Form::Escaped => rest.unescape(candidate.slash),
-            Form::Token => rest.remove(candidate),
+            Form::Escaped => remover.unescape(candidate.slash),
+            Form::Token => remover.remove(candidate),
         }
     }
-    rest.finish()
+    remover.finish()
 }
 
 /// The state of removing tokens from a text, from front to back.
@@ -179,6 +180,7 @@ impl<'a> TokenRemover<'a> {
         self.position = slash;
     }
 
+    /// Removes a token and the blanks next to it.
     fn remove(&mut self, token: &Candidate<'_>) {
         self.copy(token.slash);
         let after = self.text[token.end()..].trim_start_matches(is_blank);
@@ -199,11 +201,11 @@ impl<'a> TokenRemover<'a> {
         self.position = end;
         if let Some(last) = part.rfind(is_line_break) {
             let first = part.find(is_line_break).unwrap_or(last);
-            let (ended, more) = part.split_at(first);
-            self.out.push_str(ended);
+            let (line_end, lines) = part.split_at(first);
+            self.out.push_str(line_end);
             self.complete_tokens();
             let last_line = part[last..].trim_start_matches(is_line_break);
-            self.out.push_str(more);
+            self.out.push_str(lines);
             self.line_start = self.out.len() - last_line.len();
             self.blanks_start = self.line_start;
             self.mark_blanks(last_line);
@@ -213,11 +215,11 @@ impl<'a> TokenRemover<'a> {
         }
     }
 
-    /// Updates `blanks` after a part of a line was copied.
+    /// Updates `blanks_start` after a part of a line was copied.
     fn mark_blanks(&mut self, copied: &str) {
-        let said = copied.trim_end_matches(is_blank);
-        if !said.is_empty() {
-            self.blanks_start = self.out.len() - (copied.len() - said.len());
+        let trimmed = copied.trim_end_matches(is_blank);
+        if !trimmed.is_empty() {
+            self.blanks_start = self.out.len() - (copied.len() - trimmed.len());
         }
     }
 
@@ -237,8 +239,8 @@ impl<'a> TokenRemover<'a> {
         self.complete_tokens();
         if !self.tokens.is_empty() {
             self.out.truncate(self.out.trim_end_matches(is_line_break).len());
-            let left = self.out.trim_start_matches(is_line_break).len();
-            self.out.drain(..self.out.len() - left);
+            let length = self.out.trim_start_matches(is_line_break).len();
+            self.out.drain(..self.out.len() - length);
         }
         ParsedPrompt { text: Cow::Owned(self.out), tokens: self.tokens }
     }
@@ -258,10 +260,11 @@ fn is_line_break(char: char) -> bool {
 }
 
 /// The length of the name at the start, in bytes: a letter, then letters, digits, `_`, `-` and the bytes
-/// that `also` accepts.
-fn name_length(bytes: &[u8], also: impl Fn(u8) -> bool) -> usize {
-    let in_name =
-        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || also(*byte);
+/// that `is_allowed` accepts.
+fn name_length(bytes: &[u8], is_allowed: impl Fn(u8) -> bool) -> usize {
+    let in_name = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') || is_allowed(*byte)
+    };
     match bytes.first() {
         Some(first) if first.is_ascii_alphabetic() => {
             bytes.iter().position(|byte| !in_name(byte)).unwrap_or(bytes.len())

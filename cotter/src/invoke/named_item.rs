@@ -58,7 +58,7 @@ impl NamedItem {
         match self {
             NamedItem::Hook(hook) => &hook.name,
             NamedItem::Skill(skill) => &skill.name,
-            NamedItem::Subagent(mention) => &mention.name,
+            NamedItem::Subagent(subagent) => &subagent.name,
             NamedItem::Command(command) => &command.name,
         }
     }
@@ -67,7 +67,7 @@ impl NamedItem {
         match self {
             NamedItem::Hook(_) => "",
             NamedItem::Skill(skill) => &skill.description,
-            NamedItem::Subagent(mention) => &mention.description,
+            NamedItem::Subagent(subagent) => &subagent.description,
             NamedItem::Command(command) => &command.description,
         }
     }
@@ -106,10 +106,12 @@ pub(crate) fn nearness(origin: &Origin) -> u8 {
 
 /// Fails if a name is invalid for an item of this kind.
 pub(crate) fn check_name(kind: NameKind, name: &str) -> Result<(), String> {
-    let colon = kind == NameKind::Command;
-    let fits = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-' || (colon && b == b':');
-    let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
-    if starts && name.len() <= 64 && name.bytes().all(fits) {
+    let may_have_colon = kind == NameKind::Command;
+    let is_allowed = |b: u8| {
+        b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-') || (may_have_colon && b == b':')
+    };
+    let starts_with_letter = name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic());
+    if starts_with_letter && name.len() <= 64 && name.bytes().all(is_allowed) {
         return Ok(());
     }
     let shown = crate::text::show_line(name).into_owned();

@@ -62,14 +62,14 @@ pub struct Skill {
 type SkillTextFn = dyn Fn() -> Result<String, BoxError> + Send + Sync;
 
 impl Skill {
-    /// A skill of that name.
+    /// Makes a skill named `name`.
     pub fn new<F, Fut>(name: impl Into<SmolStr>, function: F) -> Self
     where
         F: Fn(SkillCx) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Content, BoxError>> + Send + 'static,
     {
         let function =
-            Callable::new(function, |done: Result<Content, BoxError>| done.map_err(failed));
+            Callable::new(function, |result: Result<Content, BoxError>| result.map_err(failed));
         Skill {
             name: name.into(),
             description: String::new(),
@@ -83,12 +83,12 @@ impl Skill {
         }
     }
 
-    /// A skill with a constant text.
+    /// Makes a skill with a constant text.
     pub fn text(name: impl Into<SmolStr>, text: impl Into<String>) -> Self {
         let text = text.into();
-        let written = text.clone();
+        let source = text.clone();
         Skill::new(name, move |_| std::future::ready(Ok(Content::Text(text.clone()))))
-            .written(move || Ok(written.clone()))
+            .source_text(move || Ok(source.clone()))
     }
 
     /// Sets the description, which the model reads before it calls the skill.
@@ -128,11 +128,11 @@ impl Skill {
     }
 
     /// Sets a function that returns the text as it was written, to show it without a call of the skill.
-    pub fn written(
+    pub fn source_text(
         mut self,
-        written: impl Fn() -> Result<String, BoxError> + Send + Sync + 'static,
+        read: impl Fn() -> Result<String, BoxError> + Send + Sync + 'static,
     ) -> Self {
-        self.source_text = Some(Arc::new(written));
+        self.source_text = Some(Arc::new(read));
         self
     }
 
@@ -185,7 +185,7 @@ impl SkillInfo {
 
     /// The skill's text as it was written; `None` if the skill is a function.
     pub fn text(&self) -> Option<Result<String, BoxError>> {
-        self.source_text.as_ref().map(|written| written())
+        self.source_text.as_ref().map(|read| read())
     }
 }
 
@@ -250,7 +250,7 @@ pub struct SkillCx {
 }
 
 impl SkillCx {
-    /// Fires when the run is aborted.
+    /// Returns the token that fires when the run is aborted.
     pub fn cancel(&self) -> &CancellationToken {
         self.controls.cx().cancel()
     }
@@ -305,30 +305,30 @@ pub fn create_skill_invoke_tool<'a>(
     InvokeSkill::new("invoke_skill", skills.iter().copied())
 }
 
-/// Lists names with descriptions, within a budget: every name first, then the descriptions that still fit,
-/// in order. Names that do not fit are counted.
-pub(crate) fn list<'a>(things: impl Iterator<Item = (&'a str, &'a str)>, bytes: usize) -> String {
-    ranked_list(things.map(|(name, description)| (name, description, 0)).collect(), bytes)
+/// Lists names with descriptions in at most `bytes` bytes. Every name comes first; then descriptions are
+/// added in order, as far as they fit. Names that do not fit are counted.
+pub(crate) fn list<'a>(items: impl Iterator<Item = (&'a str, &'a str)>, bytes: usize) -> String {
+    ranked_list(items.map(|(name, description)| (name, description, 0)).collect(), bytes)
 }
 
 /// Lists names with descriptions. Items of a higher rank are fitted in first; the order stays.
-fn ranked_list(all: Vec<(&str, &str, u8)>, bytes: usize) -> String {
-    let mut room = bytes;
+fn ranked_list(items: Vec<(&str, &str, u8)>, bytes: usize) -> String {
+    let mut free_bytes = bytes;
     let mut fits = |length: usize| {
-        let fits = length < room;
-        room -= if fits { length } else { 0 };
+        let fits = length < free_bytes;
+        free_bytes -= if fits { length } else { 0 };
         fits
     };
-    let mut ranked: Vec<_> = (0..all.len()).collect();
-    ranked.sort_by_key(|at| std::cmp::Reverse(all[*at].2));
-    ranked.retain(|at| fits(all[*at].0.len() + "- \n".len()));
-    let left_out = all.len() - ranked.len();
-    let line = |at: usize| {
-        let (name, description, _) = all[at];
-        let words = description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let described = !words.is_empty() && fits(words.len() + ": ".len());
-        let line = if described { format!("- {name}: {words}") } else { format!("- {name}") };
-        (at, line)
+    let mut ranked: Vec<_> = (0..items.len()).collect();
+    ranked.sort_by_key(|index| std::cmp::Reverse(items[*index].2));
+    ranked.retain(|index| fits(items[*index].0.len() + "- \n".len()));
+    let left_out = items.len() - ranked.len();
+    let line = |index: usize| {
+        let (name, description, _) = items[index];
+        let text = description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let has_text = !text.is_empty() && fits(text.len() + ": ".len());
+        let line = if has_text { format!("- {name}: {text}") } else { format!("- {name}") };
+        (index, line)
     };
     let mut lines: Vec<_> = ranked.into_iter().map(line).collect();
     lines.sort();

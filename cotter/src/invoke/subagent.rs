@@ -65,7 +65,7 @@ pub(crate) struct RegisteredAgent {
 }
 
 impl Subagent {
-    /// A subagent that is a function of its prompt.
+    /// Makes a subagent from a function of its prompt.
     ///
     /// The function may build a child ([`SubagentCx::child`]), call something else or answer by itself. It
     /// is called once per call of the tool, also several times in parallel. Its failure is a result for the
@@ -76,7 +76,7 @@ impl Subagent {
         Fut: Future<Output = Result<Content, BoxError>> + Send + 'static,
     {
         let function =
-            Callable::new(function, |done: Result<Content, BoxError>| done.map_err(failed));
+            Callable::new(function, |result: Result<Content, BoxError>| result.map_err(failed));
         Subagent {
             name: name.into(),
             description: String::new(),
@@ -84,7 +84,7 @@ impl Subagent {
         }
     }
 
-    /// A subagent that is an agent with its own prompt, tools, skills and model.
+    /// Makes a subagent from an agent with its own prompt, tools, skills and model.
     pub fn agent(config: AgentConfig) -> Self {
         let (name, description) = (config.name.clone(), config.description.clone());
         let config = std::sync::RwLock::new(Arc::new(config));
@@ -124,9 +124,9 @@ impl RegisteredAgent {
         !std::mem::replace(&mut *self.is_gone.write().await, true)
     }
 
-    /// Keeps the agent registered while the guard is held; `None` if it is leaving or has left.
+    /// Keeps the agent registered while the guard is held; `None` if it is closing or closed.
     pub(crate) fn hold_open(&self) -> Option<RwLockReadGuard<'_, bool>> {
-        // Never waits: `leave` waits for the agent's runs, and a run that waited here would wait for
+        // Never waits: `wait_and_close` waits for the agent's runs, and a run that waited here would wait for
         // itself.
         self.is_gone.try_read().ok().filter(|gone| !**gone)
     }
@@ -145,7 +145,7 @@ pub struct SubagentCx {
 }
 
 impl SubagentCx {
-    /// Fires when the calling run is aborted.
+    /// Returns the token that fires when the calling run is aborted.
     pub fn cancel(&self) -> &CancellationToken {
         self.controls.cx().cancel()
     }

@@ -19,8 +19,8 @@ const ALL_COMPILED: usize = 32 * 1024 * 1024;
 pub struct Trigger {
     pattern: String,
     kind: TriggerKind,
-    reach: MatchScope,
-    /// The regular expression; `None` for plain letters, which are searched directly.
+    scope: MatchScope,
+    /// The regular expression; `None` for a plain ASCII keyword, which is searched directly.
     regex: Option<String>,
 }
 
@@ -67,8 +67,8 @@ impl Trigger {
         Trigger::new(pattern, TriggerKind::Regex, MatchScope::Anywhere)
     }
 
-    /// Builds a trigger of a kind.
-    pub fn new(pattern: &str, kind: TriggerKind, reach: MatchScope) -> Result<Self, TriggerError> {
+    /// Builds a trigger of any kind and scope.
+    pub fn new(pattern: &str, kind: TriggerKind, scope: MatchScope) -> Result<Self, TriggerError> {
         let error = |why: String| TriggerError { pattern: pattern.to_owned(), why };
         if pattern.trim().is_empty() {
             return Err(error("it is empty, and would match everything".into()));
@@ -80,27 +80,26 @@ impl Trigger {
             TriggerKind::Keyword => match pattern.strip_prefix("(?-i)") {
                 Some("") => return Err(error("it is empty, and would match everything".into())),
                 Some(exact) => Some(format!("(?-i){}", regex::escape(exact))),
-                None if pattern.is_ascii() && reach == MatchScope::Anywhere => None,
+                None if pattern.is_ascii() && scope == MatchScope::Anywhere => None,
                 None => Some(regex::escape(pattern)),
             },
             TriggerKind::Regex => {
-                // Compiled alone first: a pattern that closes the group around it would be valid but
-                // different.
+                // Compiled alone first: below, a pattern such as `a)|(b` would close the group around it.
                 compile(pattern).map_err(|why| error(error_message(&why)))?;
                 Some(pattern.to_owned())
             }
         };
-        let regex = regex.map(|regex| match reach {
+        let regex = regex.map(|regex| match scope {
             MatchScope::Anywhere => regex,
             MatchScope::Words => format!(r"\b{{start-half}}(?:{regex})\b{{end-half}}"),
         });
         if let Some(regex) = &regex {
             let compiled = compile(regex).map_err(|why| error(error_message(&why)))?;
             if compiled.is_match("") && kind == TriggerKind::Regex {
-                return Err(error("it matches nothing at all, and so everything".into()));
+                return Err(error("it matches the empty text, and so everything".into()));
             }
         }
-        Ok(Trigger { pattern: pattern.to_owned(), kind, reach, regex })
+        Ok(Trigger { pattern: pattern.to_owned(), kind, scope, regex })
     }
 
     /// The pattern as it was written.
@@ -114,8 +113,8 @@ impl Trigger {
     }
 
     /// The parts of a text that the pattern may match.
-    pub fn reach(&self) -> MatchScope {
-        self.reach
+    pub fn scope(&self) -> MatchScope {
+        self.scope
     }
 }
 
@@ -130,8 +129,8 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
 
 /// The message of a regex error: its last line. The lines before it draw the position.
 fn error_message(error: &regex::Error) -> String {
-    let words = error.to_string();
-    let last = words.lines().last().unwrap_or_default().trim();
+    let message = error.to_string();
+    let last = message.lines().last().unwrap_or_default().trim();
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
@@ -200,9 +199,10 @@ impl TriggerSet {
         let hits = compiled.find_matches(task);
         let mut hits = hits.into_iter();
         let matching = self.skills.iter().filter_map(|skill| {
-            let of_it = skill.triggers.iter().zip(hits.by_ref().take(skill.triggers.len()));
-            let of_it: Vec<_> = of_it.filter(|(_, hit)| *hit).map(|(trigger, _)| trigger).collect();
-            (!of_it.is_empty()).then_some((skill, of_it))
+            let matched = skill.triggers.iter().zip(hits.by_ref().take(skill.triggers.len()));
+            let matched: Vec<_> =
+                matched.filter(|(_, hit)| *hit).map(|(trigger, _)| trigger).collect();
+            (!matched.is_empty()).then_some((skill, matched))
         });
         matching.collect()
     }
@@ -210,15 +210,15 @@ impl TriggerSet {
 
 impl CompiledTriggers {
     fn new(skills: &[Arc<Skill>]) -> Self {
-        let (mut letters, mut letters_of) = (vec![], vec![]);
+        let (mut keywords, mut keyword_of) = (vec![], vec![]);
         let (mut patterns, mut pattern_of) = (vec![], vec![]);
         let all = skills.iter().flat_map(|skill| &skill.triggers);
         let count = all.clone().count();
         for (index, trigger) in all.enumerate() {
             match &trigger.regex {
                 None => {
-                    letters.push(trigger.pattern.as_str());
-                    letters_of.push(index);
+                    keywords.push(trigger.pattern.as_str());
+                    keyword_of.push(index);
                 }
                 Some(regex) => {
                     patterns.push(regex.as_str());
@@ -226,10 +226,10 @@ impl CompiledTriggers {
                 }
             }
         }
-        let build = |letters: &[&str]| {
-            AhoCorasick::builder().ascii_case_insensitive(true).build(letters).ok()
+        let build = |keywords: &[&str]| {
+            AhoCorasick::builder().ascii_case_insensitive(true).build(keywords).ok()
         };
-        let letters = (!letters.is_empty()).then(|| build(&letters)).flatten();
+        let keywords = (!keywords.is_empty()).then(|| build(&keywords)).flatten();
         let set = RegexSetBuilder::new(&patterns)
             .case_insensitive(true)
             .size_limit(ALL_COMPILED)
@@ -238,12 +238,12 @@ impl CompiledTriggers {
         let patterns = match set {
             Ok(set) => RegexPatterns::Set(set),
             // Each pattern was compiled when its trigger was built.
-            Err(_) => {
-                RegexPatterns::Each(patterns.iter().filter_map(|one| compile(one).ok()).collect())
-            }
+            Err(_) => RegexPatterns::Each(
+                patterns.iter().filter_map(|regex| compile(regex).ok()).collect(),
+            ),
         };
         CompiledTriggers {
-            keywords: letters.map(|ac| (ac, letters_of)),
+            keywords: keywords.map(|automaton| (automaton, keyword_of)),
             patterns,
             pattern_of,
             count,
@@ -253,9 +253,9 @@ impl CompiledTriggers {
     /// For each trigger, true if it matches.
     fn find_matches(&self, task: &str) -> Vec<bool> {
         let mut hits = vec![false; self.count];
-        if let Some((letters, of)) = &self.keywords {
-            for found in letters.find_overlapping_iter(task) {
-                hits[of[found.pattern().as_usize()]] = true;
+        if let Some((automaton, keyword_of)) = &self.keywords {
+            for found in automaton.find_overlapping_iter(task) {
+                hits[keyword_of[found.pattern().as_usize()]] = true;
             }
         }
         match &self.patterns {
@@ -263,7 +263,7 @@ impl CompiledTriggers {
                 set.matches(task).iter().for_each(|at| hits[self.pattern_of[at]] = true);
             }
             RegexPatterns::Each(each) => {
-                let matching = each.iter().enumerate().filter(|(_, one)| one.is_match(task));
+                let matching = each.iter().enumerate().filter(|(_, regex)| regex.is_match(task));
                 matching.for_each(|(at, _)| hits[self.pattern_of[at]] = true);
             }
         }
@@ -337,7 +337,7 @@ mod tests {
         );
         check(
             "regex x*",
-            "the pattern `x*` cannot be a trigger: it matches nothing at all, and so everything",
+            "the pattern `x*` cannot be a trigger: it matches the empty text, and so everything",
         );
         check(
             "keyword  ",
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn c9_all_triggers_are_one_set_and_tell_which_of_them_matched() {
         let skill = |name: &str, triggers: &[&str]| {
-            let triggers = triggers.iter().map(|one| trigger(one).unwrap());
+            let triggers = triggers.iter().map(|text| trigger(text).unwrap());
             Arc::new(Skill::text(name, "").triggers(triggers))
         };
         let skills = [
@@ -373,7 +373,7 @@ mod tests {
         let shown: Vec<_> = matching
             .iter()
             .map(|(skill, triggers)| {
-                let patterns = triggers.iter().map(|one| one.pattern());
+                let patterns = triggers.iter().map(|trigger| trigger.pattern());
                 format!("{}: {}", skill.name, patterns.collect::<Vec<_>>().join(" "))
             })
             .collect();

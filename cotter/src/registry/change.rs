@@ -51,7 +51,7 @@ impl RegistryChange {
     }
 
     /// Declares that the change comes from changed files, not from a program. A running session keeps its
-    /// list of skills and subagents, for its prompt cache, and is told of the difference.
+    /// list of skills and subagents, for its prompt cache, and gets a note about the difference.
     pub fn of_files(mut self) -> Self {
         self.of_files = true;
         self
@@ -77,10 +77,10 @@ impl RegistryChange {
         agreed: bool,
     ) -> &mut Self {
         let is_built_in = owner.origin == Origin::Kernel;
-        let words = format!("{owner} is built in, and nobody else's to register as");
+        let message = format!("cannot register as {owner}: this owner is built in");
         let mut unit = Registry::new(owner);
         if is_built_in {
-            unit.fail(words, None);
+            unit.fail(message, None);
         }
         extension(&mut unit);
         self.units.push((unit, agreed));
@@ -93,9 +93,9 @@ impl RegistryChange {
 #[must_use]
 #[non_exhaustive]
 pub enum ChangeResult {
-    /// The whole change is in force.
+    /// The whole change was applied.
     Applied,
-    /// A part of the change would loosen and is held until a person agrees. The rest is in force.
+    /// A part of the change would loosen and is held until a person agrees. The rest was applied.
     Held {
         /// One line for each held part of the change: a lost restriction or a new permission.
         looser: Vec<String>,
@@ -109,62 +109,67 @@ pub(crate) fn apply(
     agreed_to: &[String],
     units: &mut Vec<OwnerUnit>,
 ) -> Vec<String> {
-    let (mut looser, mut held) = (vec![], vec![]);
+    let (mut looser, mut held_owners) = (vec![], vec![]);
     // The units as they would be with the agreed units alone.
     let mut agreed = units.clone();
     for (index, (new, is_agreed)) in changed.iter().enumerate() {
-        let (at, old) = match take(units, &new.owner) {
-            Some((at, old)) => (Some(at), old),
+        let (index_before, old) = match remove_units(units, &new.owner) {
+            Some((index, old)) => (Some(index), old),
             None => (None, vec![]),
         };
         let others = changed.iter().filter(|(other, _)| !other.owner.is_same_unit(&new.owner));
         let others = others.filter(|(other, _)| other.owner.origin == new.owner.origin);
-        let elsewhere: Vec<_> = others.flat_map(|(other, _)| other.items.clone()).collect();
+        let other_items: Vec<_> = others.flat_map(|(other, _)| other.items.clone()).collect();
         let next = match is_agreed {
             true => new.clone(),
             false => {
-                let (next, waits) = hold_back_loosening(old, new.clone(), &elsewhere, agreed_to);
-                held.extend((!waits.is_empty()).then(|| new.owner.clone()));
-                looser.extend(waits);
+                let (next, lines) = hold_back_loosening(old, new.clone(), &other_items, agreed_to);
+                held_owners.extend((!lines.is_empty()).then(|| new.owner.clone()));
+                looser.extend(lines);
                 next
             }
         };
         let later: Vec<_> = changed[index + 1..].iter().map(|(later, _)| &later.owner).collect();
         if *is_agreed {
-            let before = take(&mut agreed, &new.owner);
-            place(&mut agreed, before.map(|(at, _)| at), new.clone(), &later);
+            let removed = remove_units(&mut agreed, &new.owner);
+            insert_unit(&mut agreed, removed.map(|(index, _)| index), new.clone(), &later);
         }
-        place(units, at, next, &later);
+        insert_unit(units, index_before, next, &later);
     }
-    hold_taken_names(units, &held, &mut looser);
+    hold_taken_names(units, &held_owners, &mut looser);
     hold_modes(units, &agreed, changed, agreed_to, &mut looser);
     looser
 }
 
 /// Removes the units of an owner. Returns their index and their registrations.
-fn take(units: &mut Vec<OwnerUnit>, owner: &Owner) -> Option<(usize, Vec<Registration>)> {
-    let at = units.iter().position(|unit| unit.owner.is_same_unit(owner))?;
-    let theirs = units.extract_if(.., |unit| unit.owner.is_same_unit(owner));
-    let items = theirs.flat_map(|unit| unit.items).collect();
-    Some((at, items))
+fn remove_units(units: &mut Vec<OwnerUnit>, owner: &Owner) -> Option<(usize, Vec<Registration>)> {
+    let index = units.iter().position(|unit| unit.owner.is_same_unit(owner))?;
+    let removed = units.extract_if(.., |unit| unit.owner.is_same_unit(owner));
+    let items = removed.flat_map(|unit| unit.items).collect();
+    Some((index, items))
 }
 
 /// Inserts a unit at its owner's old index. A new owner is inserted before owners of the same origin that
 /// come later in the change, because the nearest owner wins.
-fn place(units: &mut Vec<OwnerUnit>, at: Option<usize>, unit: OwnerUnit, later: &[&Owner]) {
+fn insert_unit(
+    units: &mut Vec<OwnerUnit>,
+    index_before: Option<usize>,
+    unit: OwnerUnit,
+    later: &[&Owner],
+) {
     if unit.items.is_empty() {
         return;
     }
     let is_later = |other: &OwnerUnit| {
-        let same = other.owner.origin == unit.owner.origin;
-        same && later.iter().any(|owner| owner.is_same_unit(&other.owner))
+        let is_same_origin = other.owner.origin == unit.owner.origin;
+        is_same_origin && later.iter().any(|owner| owner.is_same_unit(&other.owner))
     };
-    let at = at.or_else(|| units.iter().position(is_later)).unwrap_or(units.len());
-    units.insert(at.min(units.len()), unit);
+    let index = index_before.or_else(|| units.iter().position(is_later)).unwrap_or(units.len());
+    units.insert(index.min(units.len()), unit);
 }
 
-/// Restores the modes and levels of changed units that nobody agreed to, if the result would be looser than
-/// with the agreed units alone.
+/// Restores the modes and levels of changed units without a person's agreement, if the result would be looser
+/// than with the agreed units alone.
 fn hold_modes(
     units: &mut Vec<OwnerUnit>,
     agreed: &[OwnerUnit],
@@ -172,37 +177,37 @@ fn hold_modes(
     agreed_to: &[String],
     looser: &mut Vec<String>,
 ) {
-    let ((mode, level), (before, level_before)) =
-        (resulting_mode_and_level(units), resulting_mode_and_level(agreed));
-    let words = [
-        (mode < before, format!("new: mode `{}`", mode.as_str())),
-        (level < level_before, format!("new: level `{}`", level.as_str())),
+    let (mode, level) = resulting_mode_and_level(units);
+    let (agreed_mode, agreed_level) = resulting_mode_and_level(agreed);
+    let lines = [
+        (mode < agreed_mode, format!("new: mode `{}`", mode.as_str())),
+        (level < agreed_level, format!("new: level `{}`", level.as_str())),
     ];
-    let waits = words.map(|(is_looser, words)| {
-        let waits = is_looser && !agreed_to.contains(&words);
-        looser.extend(waits.then_some(words));
-        waits
+    let [holds_mode, holds_level] = lines.map(|(is_looser, line)| {
+        let is_held = is_looser && !agreed_to.contains(&line);
+        looser.extend(is_held.then_some(line));
+        is_held
     });
-    let is_it = |item: &Registration| match item {
-        Registration::Mode(_) => waits[0],
-        Registration::Level(_) => waits[1],
+    let is_held = |item: &Registration| match item {
+        Registration::Mode(_) => holds_mode,
+        Registration::Level(_) => holds_level,
         _ => false,
     };
-    if !waits.contains(&true) {
+    if !holds_mode && !holds_level {
         return;
     }
     for (new, _) in changed.iter().filter(|(_, is_agreed)| !is_agreed) {
         let old = agreed.iter().find(|unit| unit.owner.is_same_unit(&new.owner));
-        let kept = old.iter().flat_map(|unit| &unit.items).filter(|item| is_it(item)).cloned();
+        let kept = old.iter().flat_map(|unit| &unit.items).filter(|item| is_held(item)).cloned();
         let kept: Vec<_> = kept.collect();
         match units.iter_mut().find(|unit| unit.owner.is_same_unit(&new.owner)) {
             Some(unit) => {
-                unit.items.retain(|item| !is_it(item));
+                unit.items.retain(|item| !is_held(item));
                 unit.items.extend(kept);
             }
             None if !kept.is_empty() => {
-                let at = agreed.iter().position(|unit| unit.owner.is_same_unit(&new.owner));
-                place(units, at, OwnerUnit { owner: new.owner.clone(), items: kept }, &[]);
+                let index = agreed.iter().position(|unit| unit.owner.is_same_unit(&new.owner));
+                insert_unit(units, index, OwnerUnit { owner: new.owner.clone(), items: kept }, &[]);
             }
             None => {}
         }
@@ -210,30 +215,30 @@ fn hold_modes(
     units.retain(|unit| !unit.items.is_empty());
 }
 
-/// Returns the registrations of an owner after a change that nobody agreed to, and the held ones. A strict
-/// registration that moved to `elsewhere` is not lost. Modes and levels are not judged here, but all together
-/// later.
+/// Returns the registrations of an owner after a change without a person's agreement, and one line for each
+/// held part. A strict registration that moved to `other_items` is not lost. `hold_modes` checks modes and
+/// levels later, for all units together.
 pub(crate) fn hold_back_loosening(
     old: Vec<Registration>,
     new: OwnerUnit,
-    elsewhere: &[Registration],
+    other_items: &[Registration],
     agreed_to: &[String],
 ) -> (OwnerUnit, Vec<String>) {
-    let mut looser = list_loosened(&old, &new.items, elsewhere);
+    let mut looser = list_loosened(&old, &new.items, other_items);
     looser.retain(|line| !agreed_to.contains(line));
     if looser.is_empty() {
         return (new, looser);
     }
     let OwnerUnit { owner, items: new } = new;
-    let is_set =
+    let is_mode_or_level =
         |item: &Registration| matches!(item, Registration::Mode(_) | Registration::Level(_));
     // A hook that is enabled again makes the result stricter.
     let stays = |item: &Registration| match item {
         Registration::Disabled(_) => has_same(&new, item),
-        item => !is_set(item),
+        item => !is_mode_or_level(item),
     };
     let mut items: Vec<_> = old.into_iter().filter(stays).collect();
-    let added = new.into_iter().filter(|item| is_set(item) || tightens(item, &items));
+    let added = new.into_iter().filter(|item| is_mode_or_level(item) || tightens(item, &items));
     let added: Vec<_> = added.map(|item| release_name(item, &items)).collect();
     items.extend(added);
     (OwnerUnit { owner, items }, looser)
@@ -244,14 +249,14 @@ pub(crate) fn hold_back_loosening(
 fn list_loosened(
     old: &[Registration],
     new: &[Registration],
-    elsewhere: &[Registration],
+    other_items: &[Registration],
 ) -> Vec<String> {
-    let is_gone = |item: &&Registration| !is_kept(item, new) && !is_kept(item, elsewhere);
-    let gone = old.iter().filter(is_gone).map(|item| format!("gone: {}", describe(item)));
-    let come = new.iter().filter(|item| loosens(item, old));
-    let come = come.map(|item| format!("new: {}", describe(item)));
+    let is_removed = |item: &&Registration| !is_kept(item, new) && !is_kept(item, other_items);
+    let removed = old.iter().filter(is_removed).map(|item| format!("gone: {}", describe(item)));
+    let added = new.iter().filter(|item| loosens(item, old));
+    let added = added.map(|item| format!("new: {}", describe(item)));
     let mut lines = vec![];
-    for line in gone.chain(come) {
+    for line in removed.chain(added) {
         // A hook with a transform and a gate is registered twice.
         if !lines.contains(&line) {
             lines.push(line);
@@ -278,12 +283,12 @@ fn is_kept(item: &Registration, new: &[Registration]) -> bool {
         | Registration::Named(_)
         | Registration::Section(_)
         | Registration::Disabled(_) => true,
-        // The registrations of the hook are judged one by one.
+        // The registrations of the hook are checked one by one.
         Registration::Hook(_) => true,
     }
 }
 
-/// True if the registration would let pass what did not pass before.
+/// True if the registration would allow calls that were not allowed before.
 fn loosens(item: &Registration, old: &[Registration]) -> bool {
     match item {
         Registration::Handler { meta, .. } => meta.power == Power::Answer && !has_same(old, item),
@@ -294,13 +299,13 @@ fn loosens(item: &Registration, old: &[Registration]) -> bool {
 }
 
 /// True if the registration only adds refusals or questions.
-fn tightens(item: &Registration, beside: &[Registration]) -> bool {
+fn tightens(item: &Registration, others: &[Registration]) -> bool {
     match item {
-        Registration::Handler { meta, .. } => meta.power == Power::Gate && !has_same(beside, item),
-        Registration::Rule(rule) => !rule.loosens() && !has_same(beside, item),
-        Registration::Guard(guard) => !beside
+        Registration::Handler { meta, .. } => meta.power == Power::Gate && !has_same(others, item),
+        Registration::Rule(rule) => !rule.loosens() && !has_same(others, item),
+        Registration::Guard(guard) => !others
             .iter()
-            .any(|other| matches!(other, Registration::Guard(known) if guard.is_implied_by(known))),
+            .any(|other| matches!(other, Registration::Guard(other) if guard.is_implied_by(other))),
         _ => false,
     }
 }
@@ -321,15 +326,16 @@ fn release_name(item: Registration, others: &[Registration]) -> Registration {
 }
 
 /// Holds new hooks whose name a held unit of the same origin still uses. A gate is not held but added.
-fn hold_taken_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<String>) {
-    let is_held = |unit: &OwnerUnit| held.iter().any(|owner| owner.is_same_unit(&unit.owner));
-    let kept: Vec<_> = units.iter().filter(|unit| is_held(unit)).cloned().collect();
+fn hold_taken_names(units: &mut [OwnerUnit], held_owners: &[Owner], looser: &mut Vec<String>) {
+    let is_held =
+        |unit: &OwnerUnit| held_owners.iter().any(|owner| owner.is_same_unit(&unit.owner));
+    let held_units: Vec<_> = units.iter().filter(|unit| is_held(unit)).cloned().collect();
     for unit in units.iter_mut().filter(|unit| !is_held(unit)) {
-        let others = kept.iter().filter(|kept| kept.owner.origin == unit.owner.origin);
-        let others: Vec<_> = others.flat_map(|kept| kept.items.clone()).collect();
+        let others = held_units.iter().filter(|held| held.owner.origin == unit.owner.origin);
+        let others: Vec<_> = others.flat_map(|held| held.items.clone()).collect();
         let is_taken = |name: &SmolStr| {
-            let of_name = |item: &Registration| matches!(item, Registration::Handler { meta, .. } if meta.has_given_name && meta.name == *name);
-            others.iter().any(of_name)
+            let has_name = |item: &Registration| matches!(item, Registration::Handler { meta, .. } if meta.has_given_name && meta.name == *name);
+            others.iter().any(has_name)
         };
         unit.items = std::mem::take(&mut unit.items)
             .into_iter()
@@ -338,8 +344,7 @@ fn hold_taken_names(units: &mut [OwnerUnit], held: &[Owner], waiting: &mut Vec<S
                     if tightens(&item, &others) {
                         return Some(release_name(item, &others));
                     }
-                    waiting
-                        .extend(meta.has_given_name.then(|| format!("new: {}", describe(&item))));
+                    looser.extend(meta.has_given_name.then(|| format!("new: {}", describe(&item))));
                     None
                 }
                 _ => Some(item),
@@ -379,21 +384,22 @@ fn has_same(items: &[Registration], item: &Registration) -> bool {
 /// The length limit of a hook's definition when it is shown, in characters.
 const DEFINITION_CHARS: usize = 120;
 
+/// Returns one line that describes a registration to a person.
 fn describe(item: &Registration) -> String {
     match item {
         Registration::Handler { meta, .. } => {
-            let mut words = format!("{} `{}` at `{}`", meta.power.as_str(), meta.name, meta.point);
+            let mut line = format!("{} `{}` at `{}`", meta.power.as_str(), meta.name, meta.point);
             if !meta.definition.is_empty() {
                 let definition = meta.definition.lines().next().unwrap_or_default();
                 let definition = text::show_line(definition);
-                let _ = write!(words, " ({})", text::clip(&definition, DEFINITION_CHARS));
+                let _ = write!(line, " ({})", text::clip(&definition, DEFINITION_CHARS));
             }
-            words
+            line
         }
         Registration::Tool { spec, .. } => format!("tool `{}`", spec.name),
-        Registration::Named(called) => format!("{} `{}`", called.kind().as_str(), called.name()),
+        Registration::Named(item) => format!("{} `{}`", item.kind().as_str(), item.name()),
         Registration::Hook(installed) => format!("hook `{}`", installed.name),
-        Registration::Section(section) => format!("words of `{}`", section.0),
+        Registration::Section(section) => format!("prompt text of `{}`", section.0),
         Registration::Rule(rule) => format!("rule `{rule}`"),
         Registration::Guard(guard) => guard.to_string(),
         Registration::Mode(mode) => format!("mode `{}`", mode.as_str()),
@@ -410,7 +416,7 @@ pub(crate) fn check_units(change: RegistryChange) -> Result<Vec<(OwnerUnit, bool
             return Err(error);
         }
         let unit = OwnerUnit { owner: registry.owner, items: registry.items };
-        if units.iter().any(|(known, _)| known.owner.is_same_unit(&unit.owner)) {
+        if units.iter().any(|(other, _)| other.owner.is_same_unit(&unit.owner)) {
             return Err(RegisterError::new(format!("{} is loaded twice", unit.owner)));
         }
         units.push((unit, agreed));

@@ -26,13 +26,10 @@ impl Registry {
     pub fn outside(
         &mut self,
         point: PointId,
-        declared: ExternalHookSpec,
+        spec: ExternalHookSpec,
         hook: Arc<dyn ExternalHook>,
     ) -> &mut Self {
-        points::visit(
-            point,
-            RegisterVisitor { unit: self, declared, hook, is_second_handler: false },
-        );
+        points::visit(point, RegisterVisitor { unit: self, spec, hook, is_second_handler: false });
         self
     }
 
@@ -40,20 +37,17 @@ impl Registry {
     pub(crate) fn register_another_point(
         &mut self,
         point: PointId,
-        declared: ExternalHookSpec,
+        spec: ExternalHookSpec,
         hook: Arc<dyn ExternalHook>,
     ) -> &mut Self {
-        points::visit(
-            point,
-            RegisterVisitor { unit: self, declared, hook, is_second_handler: true },
-        );
+        points::visit(point, RegisterVisitor { unit: self, spec, hook, is_second_handler: true });
         self
     }
 }
 
 struct RegisterVisitor<'a> {
     unit: &'a mut Registry,
-    declared: ExternalHookSpec,
+    spec: ExternalHookSpec,
     hook: Arc<dyn ExternalHook>,
     /// True if the name already belongs to another handler of this hook.
     is_second_handler: bool,
@@ -63,55 +57,59 @@ impl points::PointVisitor for RegisterVisitor<'_> {
     type Out = ();
 
     fn at<P: ExternalPoint>(self) {
-        let RegisterVisitor { unit, mut declared, hook, is_second_handler: second } = self;
-        let name = declared.name.clone().unwrap_or_else(|| P::ID.name().into());
+        let RegisterVisitor { unit, mut spec, hook, is_second_handler } = self;
+        let name = spec.name.clone().unwrap_or_else(|| P::ID.name().into());
         if P::ID == PointId::Context {
-            let message = format!("hook `{name}`: `context` is for hooks in Rust and for scripts");
+            let message =
+                format!("hook `{name}`: only hooks in Rust and scripts can run at `context`");
             return unit.fail(message, None);
         }
         // The transform and the gate have the same name.
-        declared.name = Some(name.clone());
-        let most = match declared.detached {
+        spec.name = Some(name.clone());
+        let max_power = match spec.detached {
             true => Power::Observe,
-            false => declared.power.unwrap_or(Power::Answer),
+            false => spec.power.unwrap_or(Power::Answer),
         };
         let owner = unit.owner.clone();
-        let may =
-            |power: Power| power <= most && P::ID.row().powers.contains(&power) && owner.may(power);
-        let hindrance = (!may(Power::Transform)).then(|| explain_no_transform(&owner, most));
-        let may_change = hindrance.is_none();
-        let judges = may(Power::Gate);
-        let asker = ExternalBinding::<P>::new(name, hook, hindrance, judges);
-        let options = HandlerOptions { second, ..declared.options() };
+        let may = |power: Power| {
+            power <= max_power && P::ID.row().powers.contains(&power) && owner.may(power)
+        };
+        let change_refusal =
+            (!may(Power::Transform)).then(|| explain_no_transform(&owner, max_power));
+        let may_change = change_refusal.is_none();
+        let is_gate = may(Power::Gate);
+        let binding = ExternalBinding::<P>::new(name, hook, change_refusal, is_gate);
+        let options = HandlerOptions { is_second_handler, ..spec.options() };
         if may(Power::Answer) {
-            return unit.bind_answer::<P>(options, asker.make_answer_handler());
+            return unit.bind_answer::<P>(options, binding.make_answer_handler());
         }
         if may_change {
             unit.bind_transform::<P>(
                 HandlerOptions { is_concurrent: true, ..options.clone() },
-                asker.make_transform(),
+                binding.make_transform(),
             );
-            if judges {
-                let second = HandlerOptions { second: true, quiet: true, ..options };
-                unit.bind_gate::<P>(second, asker.judges());
+            if is_gate {
+                let gate_options =
+                    HandlerOptions { is_second_handler: true, quiet: true, ..options };
+                unit.bind_gate::<P>(gate_options, binding.make_gate());
             }
             return;
         }
-        match judges {
-            true => unit.bind_gate::<P>(options, asker.judges()),
+        match is_gate {
+            true => unit.bind_gate::<P>(options, binding.make_gate()),
             false => unit.bind_observer::<P>(
-                HandlerOptions { detached: declared.detached, ..options },
-                asker.make_observer(),
+                HandlerOptions { detached: spec.detached, ..options },
+                binding.make_observer(),
             ),
         }
     }
 }
 
 /// Returns the reason why a hook may not change anything.
-fn explain_no_transform(owner: &Owner, most: Power) -> &'static str {
+fn explain_no_transform(owner: &Owner, max_power: Power) -> &'static str {
     match &owner.origin {
-        _ if most < Power::Transform => "its entry limits it to less",
-        Origin::Profile(_) => "a profile's hooks never do",
+        _ if max_power < Power::Transform => "its entry sets a lower power",
+        Origin::Profile(_) => "it belongs to a profile",
         _ => "its owner was not granted `rewrite`",
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Generation {
     pub(crate) last_manual_number: u64,
     mask: u32,
     chains: Chains,
-    /// The tools in force, in the order in which they are shown to the model.
+    /// The tools, in the order in which they are shown to the model.
     pub(crate) tools: Arc<ToolSet>,
     /// The rules of the floor, compiled.
     pub(crate) policy: Policy,
@@ -156,17 +156,20 @@ impl Generation {
         let spec = Arc::new(tool.spec().clone());
         let schema = Arc::new(ToolSchema::from_object(&spec.schema));
         let item = Registration::Tool { tool, spec, schema, hook: None };
-        Arc::new(ToolEntry::new(&self.chains, &item, Owner::kernel()).expect("it is a tool"))
+        Arc::new(
+            ToolEntry::new(&self.chains, &item, Owner::kernel())
+                .expect("the registration is a tool"),
+        )
     }
 
     fn build(
         number: u64,
         mut units: Vec<OwnerUnit>,
-        off: &[HandlerId],
-        before: Option<&Generation>,
+        disabled_ids: &[HandlerId],
+        previous: Option<&Generation>,
     ) -> Self {
         units.sort_by(|a, b| a.owner.origin.cmp(&b.owner.origin));
-        let disabled = find_disabled(&units, off);
+        let disabled = find_disabled(&units, disabled_ids);
         let mut chains = Chains::default();
         let mut tools = vec![];
         let mut policy = Policy::default();
@@ -177,7 +180,7 @@ impl Generation {
                     Registration::Handler { meta, .. } if disabled.contains(&meta.id) => {}
                     Registration::Handler { meta, install } => install(&mut chains, meta.clone()),
                     Registration::Tool { .. } => tools.push((item, &unit.owner)),
-                    Registration::Named(called) => names.add(&unit.owner, called),
+                    Registration::Named(item) => names.add(&unit.owner, item),
                     Registration::Hook(installed) => hooks.push(installed.clone()),
                     Registration::Section(section) => sections.push(section.clone()),
                     Registration::Rule(rule) => policy.add(Rule::clone(rule), &unit.owner.origin),
@@ -190,10 +193,10 @@ impl Generation {
                 }
             }
         }
-        let row = |(item, owner): (_, &Owner)| ToolEntry::new(&chains, item, owner.clone());
-        let rows = tools.into_iter().filter_map(row).map(Arc::new);
-        let tools = Arc::new(ToolSet::new(rows.collect()));
-        let triggers = build_triggers(&names, before);
+        let entry = |(item, owner): (_, &Owner)| ToolEntry::new(&chains, item, owner.clone());
+        let entries = tools.into_iter().filter_map(entry).map(Arc::new);
+        let tools = Arc::new(ToolSet::new(entries.collect()));
+        let triggers = build_triggers(&names, previous);
         let mask = chains.mask();
         Generation {
             number,
@@ -212,38 +215,38 @@ impl Generation {
     }
 }
 
-/// Returns the disabled handlers: those with the given numbers and those disabled by name. Kernel gates stay
-/// enabled.
-fn find_disabled(units: &[OwnerUnit], numbers: &[HandlerId]) -> Vec<HandlerId> {
+/// Returns the disabled handlers: those in `ids` and those disabled by name. Kernel gates stay enabled.
+fn find_disabled(units: &[OwnerUnit], ids: &[HandlerId]) -> Vec<HandlerId> {
     let items = || units.iter().flat_map(|unit| &unit.items);
     let names = items().filter_map(|item| match item {
         Registration::Disabled(name) => Some(name),
         _ => None,
     });
     let names: Vec<_> = names.collect();
-    let is_off = |meta: &HandlerMeta| {
-        numbers.contains(&meta.id)
+    let is_disabled = |meta: &HandlerMeta| {
+        ids.contains(&meta.id)
             || names.iter().any(|name| is_name_of(&meta.name, &meta.owner.origin, name))
     };
-    let off = items().filter_map(|item| match item {
+    let disabled = items().filter_map(|item| match item {
         Registration::Handler { meta, .. } if meta.owner.origin != Origin::Kernel => {
-            is_off(meta).then_some(meta.id)
+            is_disabled(meta).then_some(meta.id)
         }
         _ => None,
     });
-    off.collect()
+    disabled.collect()
 }
 
-/// Returns the triggers of the skills in force. The compiled set is reused while no trigger changed.
-fn build_triggers(names: &NameTable, before: Option<&Generation>) -> Arc<TriggerSet> {
-    let skills = names.in_force().filter_map(|(_, called)| match called {
+/// Returns the triggers of the skills that are not shadowed. The compiled set is reused while no trigger
+/// changed.
+fn build_triggers(names: &NameTable, previous: Option<&Generation>) -> Arc<TriggerSet> {
+    let skills = names.in_force().filter_map(|(_, item)| match item {
         NamedItem::Skill(skill) => Some(skill),
         _ => None,
     });
     let triggers = TriggerSet::new(skills);
-    let before = before.map(|before| &before.triggers);
-    match before.filter(|before| before.is_same(&triggers)) {
-        Some(before) => before.clone(),
+    let previous = previous.map(|previous| &previous.triggers);
+    match previous.filter(|previous| previous.is_same(&triggers)) {
+        Some(previous) => previous.clone(),
         None => Arc::new(triggers),
     }
 }
@@ -272,13 +275,13 @@ impl ToolEntry {
     /// runtime only the schema is compared, because their description lists what is currently registered.
     pub(crate) fn is_same_tool(&self, other: &ToolEntry) -> bool {
         let (ours, theirs) = (&self.spec, &other.spec);
-        let is_own = |row: &ToolEntry| row.owner.origin == Origin::Kernel;
-        ours == theirs || (is_own(self) && is_own(other) && ours.schema == theirs.schema)
+        let is_kernel = |entry: &ToolEntry| entry.owner.origin == Origin::Kernel;
+        ours == theirs || (is_kernel(self) && is_kernel(other) && ours.schema == theirs.schema)
     }
 
     /// Returns the entry without the hooks of one owner, for a call that this owner makes. Kernel gates stay.
     pub(crate) fn without(&self, owner: &Owner) -> Self {
-        let kept = |meta: &HandlerMeta| {
+        let keep = |meta: &HandlerMeta| {
             meta.owner.origin == Origin::Kernel || !meta.owner.is_same_unit(owner)
         };
         ToolEntry {
@@ -288,10 +291,10 @@ impl ToolEntry {
             owner: self.owner.clone(),
             hook: self.hook.clone(),
             has_pre_hooks: self.has_pre_hooks,
-            pre_transforms: self.pre_transforms.filtered(kept),
-            pre_gates: self.pre_gates.filtered(kept),
-            post: self.post.filtered(kept),
-            refused: self.refused.filtered(kept),
+            pre_transforms: self.pre_transforms.filtered(keep),
+            pre_gates: self.pre_gates.filtered(keep),
+            post: self.post.filtered(keep),
+            refused: self.refused.filtered(keep),
         }
     }
 }
@@ -306,10 +309,13 @@ pub(crate) struct LiveRegistry {
     pub(crate) pending_agents: PendingAgents,
 }
 
+/// The state that only the writer of a new generation uses.
 #[derive(Default)]
 struct WriterState {
-    next_handler: u32,
-    off: Vec<HandlerId>,
+    /// The number of the newest handler.
+    last_handler: u32,
+    /// The handlers that were disabled by number.
+    disabled_ids: Vec<HandlerId>,
 }
 
 impl LiveRegistry {
@@ -341,8 +347,8 @@ impl LiveRegistry {
         // A refused unit is dropped after the lock, because its items may use the registry when they are
         // dropped.
         let mut unit = OwnerUnit { owner: unit.owner, items: unit.items };
-        self.publish(|writing, units| {
-            let ids = writing.number_handlers(&mut unit.items);
+        self.publish(|writer, units| {
+            let ids = writer.number_handlers(&mut unit.items);
             units.push(unit.clone());
             self.check_names(units)?;
             Ok(ids)
@@ -352,11 +358,11 @@ impl LiveRegistry {
     /// Replaces the registrations of owners, all of them or none. A registration that would loosen without a
     /// person's agreement is held.
     pub(crate) fn apply(&self, change: RegistryChange) -> Result<ChangeResult, RegisterError> {
-        let (by_hand, agreed_to) = (!change.of_files, change.agreed_to.clone());
+        let (is_manual, agreed_to) = (!change.of_files, change.agreed_to.clone());
         let mut changed = change::check_units(change)?;
-        let looser = self.publish_by(by_hand, |writing, units| {
+        let looser = self.publish_as(is_manual, |writer, units| {
             for (new, _) in &mut changed {
-                writing.number_handlers(&mut new.items);
+                writer.number_handlers(&mut new.items);
             }
             let looser = change::apply(&changed, &agreed_to, units);
             self.check_names(units)?;
@@ -365,9 +371,9 @@ impl LiveRegistry {
         Ok(if looser.is_empty() { ChangeResult::Applied } else { ChangeResult::Held { looser } })
     }
 
-    /// Removes the registrations of owners for which `gone` is true. Returns true if there were any.
-    pub(crate) fn unload(&self, gone: impl Fn(&Owner) -> bool) -> bool {
-        self.retain(|owner, _| !gone(owner))
+    /// Removes the registrations of owners for which `is_removed` is true. Returns true if there were any.
+    pub(crate) fn unload(&self, is_removed: impl Fn(&Owner) -> bool) -> bool {
+        self.retain(|owner, _| !is_removed(owner))
     }
 
     /// Removes one handler. Returns true if it was registered.
@@ -378,8 +384,8 @@ impl LiveRegistry {
     /// Removes a named item that the program registered. Returns true if there was one.
     pub(crate) fn remove_named(&self, kind: NameKind, name: &str) -> bool {
         self.retain(|owner, item| match item {
-            Registration::Named(called) => {
-                owner.origin != Origin::Embedder || called.kind() != kind || called.name() != name
+            Registration::Named(item) => {
+                owner.origin != Origin::Embedder || item.kind() != kind || item.name() != name
             }
             _ => true,
         })
@@ -392,14 +398,14 @@ impl LiveRegistry {
 
     /// Enables or disables a handler. Returns true if it exists. Kernel gates stay enabled.
     pub(crate) fn set_enabled(&self, id: HandlerId, enabled: bool) -> bool {
-        let known = self.current().meta(id).map(|meta| meta.owner.origin.clone());
-        if known.is_none_or(|origin| origin == Origin::Kernel) {
+        let origin = self.current().meta(id).map(|meta| meta.owner.origin.clone());
+        if origin.is_none_or(|origin| origin == Origin::Kernel) {
             return false;
         }
-        self.publish(|writing, _| {
-            writing.off.retain(|off| *off != id);
+        self.publish(|writer, _| {
+            writer.disabled_ids.retain(|disabled| *disabled != id);
             if !enabled {
-                writing.off.push(id);
+                writer.disabled_ids.push(id);
             }
             Ok(true)
         })
@@ -433,7 +439,7 @@ impl LiveRegistry {
             }
             units.retain(|unit| !unit.items.is_empty());
             if count(units) == before {
-                Err(RegisterError::new("nothing to drop"))
+                Err(RegisterError::new("nothing to remove"))
             } else {
                 Ok(true)
             }
@@ -449,7 +455,9 @@ impl LiveRegistry {
             _ => None,
         });
         match reserved {
-            Some(name) => Err(RegisterError::new(format!("tool `{name}` is the runtime's own"))),
+            Some(name) => Err(RegisterError::new(format!(
+                "cannot register tool `{name}`: the name is reserved"
+            ))),
             None => check_names(units),
         }
     }
@@ -459,26 +467,28 @@ impl LiveRegistry {
         &self,
         change: impl FnOnce(&mut WriterState, &mut Vec<OwnerUnit>) -> Result<T, RegisterError>,
     ) -> Result<T, RegisterError> {
-        self.publish_by(true, change)
+        self.publish_as(true, change)
     }
 
-    fn publish_by<T>(
+    /// Makes the next generation. `is_manual` is false if changed files are the cause.
+    fn publish_as<T>(
         &self,
-        by_hand: bool,
+        is_manual: bool,
         change: impl FnOnce(&mut WriterState, &mut Vec<OwnerUnit>) -> Result<T, RegisterError>,
     ) -> Result<T, RegisterError> {
         // The old generation is dropped after the lock, because its items may use the registry when they are
         // dropped.
         let current;
-        let mut writing = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         current = self.current();
         let mut units = current.units.clone();
-        let answer = change(&mut writing, &mut units)?;
-        let mut next = Generation::build(current.number + 1, units, &writing.off, Some(&current));
-        next.last_manual_number = if by_hand { next.number } else { current.last_manual_number };
+        let result = change(&mut writer, &mut units)?;
+        let mut next =
+            Generation::build(current.number + 1, units, &writer.disabled_ids, Some(&current));
+        next.last_manual_number = if is_manual { next.number } else { current.last_manual_number };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.number.store(current.number + 1, Ordering::Release);
-        Ok(answer)
+        Ok(result)
     }
 }
 
@@ -487,9 +497,9 @@ impl WriterState {
         let mut ids = vec![];
         for item in items {
             if let Registration::Handler { meta, .. } = item {
-                self.next_handler += 1;
-                let id = HandlerId(self.next_handler);
-                let fresh = Arc::get_mut(meta).expect("a unit on its way in is not shared");
+                self.last_handler += 1;
+                let id = HandlerId(self.last_handler);
+                let fresh = Arc::get_mut(meta).expect("a new unit is not shared");
                 fresh.id = id;
                 ids.push(id);
             }
@@ -509,18 +519,18 @@ fn check_names(units: &[OwnerUnit]) -> Result<(), RegisterError> {
                 Registration::Tool { spec, .. } => tools
                     .insert(spec.name.clone(), &unit.owner)
                     .map(|owner| ("tool", spec.name.clone(), owner)),
-                Registration::Named(called) => {
-                    let key = (called.kind(), called.name().clone());
+                Registration::Named(item) => {
+                    let key = (item.kind(), item.name().clone());
                     let by_origin = names.entry(key).or_insert_with(BTreeMap::new);
                     let clash = by_origin.insert(unit.owner.origin.clone(), &unit.owner);
                     let built_in = by_origin
                         .iter()
                         .find(|(origin, _)| is_built_in(origin) && **origin != unit.owner.origin)
                         .map(|(_, owner)| *owner)
-                        .filter(|_| called.kind() == NameKind::Command);
+                        .filter(|_| item.kind() == NameKind::Command);
                     clash
                         .or(built_in)
-                        .map(|owner| (called.kind().as_str(), called.name().clone(), owner))
+                        .map(|owner| (item.kind().as_str(), item.name().clone(), owner))
                 }
                 Registration::Handler { meta, .. } if meta.has_given_name => hooks
                     .insert((unit.owner.origin.clone(), meta.name.clone()), &unit.owner)

@@ -20,13 +20,13 @@ pub(crate) struct NameTable {
 }
 
 impl NameTable {
-    pub(crate) fn add(&mut self, owner: &Owner, called: &NamedItem) {
-        self.all.push((owner.clone(), called.clone()));
-        let key = (called.kind(), called.name().clone());
+    pub(crate) fn add(&mut self, owner: &Owner, item: &NamedItem) {
+        self.all.push((owner.clone(), item.clone()));
+        let key = (item.kind(), item.name().clone());
         let nearer =
             |(other, _): &(Owner, NamedItem)| nearness(&other.origin) > nearness(&owner.origin);
         if !self.found.get(&key).is_some_and(nearer) {
-            self.found.insert(key, (owner.clone(), called.clone()));
+            self.found.insert(key, (owner.clone(), item.clone()));
         }
     }
 
@@ -38,14 +38,13 @@ impl NameTable {
 
     /// True if there is an item of this kind.
     pub(crate) fn has(&self, kind: NameKind) -> bool {
-        self.all.iter().any(|(_, called)| called.kind() == kind)
+        self.all.iter().any(|(_, item)| item.kind() == kind)
     }
 
     /// Returns the items that are not shadowed, in the order of registration.
     pub(crate) fn in_force(&self) -> impl Iterator<Item = &(Owner, NamedItem)> {
-        self.all.iter().filter(|(owner, called)| {
-            self.find(called.kind(), called.name())
-                .is_some_and(|(found, _)| found.is_same_unit(owner))
+        self.all.iter().filter(|(owner, item)| {
+            self.find(item.kind(), item.name()).is_some_and(|(found, _)| found.is_same_unit(owner))
         })
     }
 
@@ -56,14 +55,14 @@ impl NameTable {
 
     /// Lists every item of a kind, shadowed ones included.
     pub(crate) fn list(&self, kind: NameKind) -> Vec<NameInfo> {
-        let info = |(owner, called): &(Owner, NamedItem)| {
-            let found = self.find(kind, called.name()).map(|(found, _)| found);
+        let info = |(owner, item): &(Owner, NamedItem)| {
+            let found = self.find(kind, item.name()).map(|(found, _)| found);
             NameInfo {
                 kind,
-                name: called.name().clone(),
-                description: called.description().to_owned(),
+                name: item.name().clone(),
+                description: item.description().to_owned(),
                 owner: owner.clone(),
-                exposed: match called {
+                exposed: match item {
                     NamedItem::Skill(skill) => skill.exposed,
                     NamedItem::Subagent(_) => true,
                     NamedItem::Hook(_) | NamedItem::Command(_) => false,
@@ -71,7 +70,7 @@ impl NameTable {
                 shadowed_by: found.filter(|found| !found.is_same_unit(owner)).cloned(),
             }
         };
-        self.all.iter().filter(|(_, called)| called.kind() == kind).map(info).collect()
+        self.all.iter().filter(|(_, item)| item.kind() == kind).map(info).collect()
     }
 }
 

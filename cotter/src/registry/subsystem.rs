@@ -1,8 +1,8 @@
 //! The [`Hook`] trait of subsystems: types that own tools and state.
 //!
 //! Installing a hook registers each of its methods in the registry. Its tools are ordinary tools, so scope,
-//! schema, floor, gates and ledger apply to them. `preprocess` is a transform at `user.prompt.submit`. The
-//! hook is told of an agent before the agent is visible, and before it is removed.
+//! schema, floor, gates and ledger apply to them. `preprocess` is a transform at `user.prompt.submit`.
+//! `on_register_agent` runs before an agent becomes visible, `on_unregister_agent` before it is removed.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -24,7 +24,7 @@
 //!     }
 //!
 //!     fn system_prompt(&self) -> Option<String> {
-//!         Some("There is a slate to write on.".into())
+//!         Some("You can write on a slate.".into())
 //!     }
 //!
 //!     fn effects(&self, _: &str, _: &Value, _: &Workspace) -> Facts {
@@ -34,7 +34,7 @@
 //!     fn dispatch<'a>(&'a self, name: &'a str, call: Permit) -> Option<ToolFuture<'a>> {
 //!         (name == "chalk").then(|| -> ToolFuture<'a> {
 //!             Box::pin(async move {
-//!                 *self.0.lock().expect("nobody panics") = call.input()["words"].to_string();
+//!                 *self.0.lock().expect("no thread panics") = call.input()["words"].to_string();
 //!                 Ok("written".into())
 //!             })
 //!         })
@@ -46,7 +46,7 @@
 //! let agent = Agent::builder(model.clone()).hook(Slate::default()).build()?;
 //! agent.process_request("Remember the milk.").await?;
 //! assert!(model.shown().contains("result c1.1: written\n"));
-//! assert_eq!(&*model.requests()[0].system, "There is a slate to write on.");
+//! assert_eq!(&*model.requests()[0].system, "You can write on a slate.");
 //! # Ok(())
 //! # }
 //! ```
@@ -179,21 +179,21 @@ pub(crate) fn install<H: Hook>(unit: &mut Registry, hook: H) {
     let name =
         SmolStr::from(path.split('<').next().and_then(|p| p.rsplit("::").next()).unwrap_or(path));
     let hook: Arc<dyn Hook> = Arc::new(hook);
-    let asked = AssertUnwindSafe(|| (hook.schema(), hook.system_prompt()));
-    let (specs, fragment) = catch_unwind(asked).unwrap_or_else(|panic| {
-        let words = panic_message(&*panic);
-        unit.fail(format!("hook `{name}` panicked: {words}"), None);
+    let read = AssertUnwindSafe(|| (hook.schema(), hook.system_prompt()));
+    let (specs, fragment) = catch_unwind(read).unwrap_or_else(|panic| {
+        let message = panic_message(&*panic);
+        unit.fail(format!("hook `{name}` panicked: {message}"), None);
         Default::default()
     });
     for spec in specs {
         let tool = Arc::new(HookTool { spec, hook: hook.clone() });
         unit.hook_tool(tool, hook.clone());
     }
-    let fragment = fragment.filter(|words| !words.trim().is_empty());
-    let fragment = fragment.map(|words| text::cut(&words, FRAGMENT_BYTES));
-    let preprocessing = hook.clone();
+    let fragment = fragment.filter(|text| !text.trim().is_empty());
+    let fragment = fragment.map(|text| text::cut(&text, FRAGMENT_BYTES));
+    let preprocessor = hook.clone();
     unit.preprocess(&name, move |prompt: &UserPromptSubmitEvent, cx: &Cx| {
-        match preprocessing.preprocess(cx.agent_id(), &prompt.prompt) {
+        match preprocessor.preprocess(cx.agent_id(), &prompt.prompt) {
             Some(text) if text != prompt.prompt => UserPromptSubmitChange::Prompt(text),
             _ => UserPromptSubmitChange::Keep,
         }
@@ -222,8 +222,9 @@ impl Tool for HookTool {
 
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
         self.hook.dispatch(&self.spec.name, permit).unwrap_or_else(|| {
-            let why = format!("`{}` was declared by a hook that does not run it", self.spec.name);
-            Box::pin(ready(Err(ToolError::new(ToolErrorKind::Unavailable, why))))
+            let message =
+                format!("the hook that declares the tool `{}` does not run it", self.spec.name);
+            Box::pin(ready(Err(ToolError::new(ToolErrorKind::Unavailable, message))))
         })
     }
 }

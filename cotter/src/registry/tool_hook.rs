@@ -58,9 +58,9 @@ impl ToolHook {
     /// Makes a hook that observes tool, input and result after the tool ran.
     pub fn post(
         id: impl Into<SmolStr>,
-        look: impl Fn(&str, &Value, &str) + Send + Sync + 'static,
+        observe: impl Fn(&str, &Value, &str) + Send + Sync + 'static,
     ) -> Self {
-        ToolHook::new(id, ToolHookPhase::Post(Box::new(look)))
+        ToolHook::new(id, ToolHookPhase::Post(Box::new(observe)))
     }
 
     fn new(id: impl Into<SmolStr>, phase: ToolHookPhase) -> Self {
@@ -92,10 +92,11 @@ impl ToolHook {
                 let hook = named(self.id, change).tools(tools).description(self.description);
                 registry.transform(ToolPre, hook);
             }
-            ToolHookPhase::Post(look) => {
-                let look =
-                    move |ran: &ToolPostEvent| look(&ran.tool_name, &ran.tool_input, &ran.result);
-                let hook = named(self.id, look).tools(tools).description(self.description);
+            ToolHookPhase::Post(observe) => {
+                let observe = move |ran: &ToolPostEvent| {
+                    observe(&ran.tool_name, &ran.tool_input, &ran.result)
+                };
+                let hook = named(self.id, observe).tools(tools).description(self.description);
                 registry.observe(ToolPost, hook);
             }
         }

@@ -12,26 +12,26 @@ use crate::{
 
 /// The tools of a request. The model may call exactly the tools it is shown.
 pub struct ToolSet {
-    rows: Vec<Arc<ToolEntry>>,
+    entries: Vec<Arc<ToolEntry>>,
     by_name: HashMap<SmolStr, usize>,
     shown: Arc<ToolList>,
 }
 
 impl ToolSet {
-    pub(crate) fn new(rows: Vec<Arc<ToolEntry>>) -> Self {
-        let names = rows.iter().enumerate();
-        let by_name = names.map(|(index, row)| (row.spec.name.clone(), index)).collect();
-        let specs = rows.iter().map(|row| row.spec.clone()).collect();
-        ToolSet { by_name, shown: Arc::new(ToolList { specs, memo: Memo::default() }), rows }
+    pub(crate) fn new(entries: Vec<Arc<ToolEntry>>) -> Self {
+        let names = entries.iter().enumerate();
+        let by_name = names.map(|(index, entry)| (entry.spec.name.clone(), index)).collect();
+        let specs = entries.iter().map(|entry| entry.spec.clone()).collect();
+        ToolSet { by_name, shown: Arc::new(ToolList { specs, memo: Memo::default() }), entries }
     }
 
     /// Returns the tools with the handlers that apply to them, in order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
-        self.rows.iter()
+        self.entries.iter()
     }
 
     pub(crate) fn entry(&self, name: &str) -> Option<&Arc<ToolEntry>> {
-        self.by_name.get(name).map(|index| &self.rows[*index])
+        self.by_name.get(name).map(|index| &self.entries[*index])
     }
 
     /// Returns the specs of the tools, in order.
@@ -46,7 +46,7 @@ impl ToolSet {
 
     /// True if there is no tool.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.entries.is_empty()
     }
 }
 

@@ -50,16 +50,16 @@ impl Cap {
         if text.len() <= self.bytes { text } else { self.cut(&text, self.bytes, name) }
     }
 
-    fn cut(&self, text: &str, room: usize, name: &str) -> String {
-        let head = text.floor_char_boundary(room * 2 / 3);
-        let tail = text.ceil_char_boundary(text.len() - room / 3);
+    fn cut(&self, text: &str, bytes: usize, name: &str) -> String {
+        let head = text.floor_char_boundary(bytes * 2 / 3);
+        let tail = text.ceil_char_boundary(text.len() - bytes / 3);
         let left_out = tail - head;
-        let whole = match self.spill.as_deref().map(|folder| spill(folder, name, text)) {
+        let spill_note = match self.spill.as_deref().map(|folder| spill(folder, name, text)) {
             Some(Ok(path)) => format!("; the whole text is in {}", path.display()),
-            Some(Err(cause)) => format!("; the whole text could not be kept: {cause}"),
+            Some(Err(cause)) => format!("; the whole text could not be saved: {cause}"),
             None => String::new(),
         };
-        format!("{}\n… [{left_out} bytes left out{whole}] …\n{}", &text[..head], &text[tail..])
+        format!("{}\n… [{left_out} bytes left out{spill_note}] …\n{}", &text[..head], &text[tail..])
     }
 }
 

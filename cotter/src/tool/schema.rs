@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{history::line_format::is_too_deep, text};
 
-/// The number of faults that one message lists at most.
+/// The greatest number of faults in one message.
 const MAX_FAULTS: usize = 4;
 
 /// The schema of a tool's input.
@@ -49,21 +49,19 @@ impl ToolSchema {
         if is_too_deep(input) {
             return Err("nested too deep".into());
         }
-        let broken = |cause: &String| format!("the tool's own schema is broken: {cause}");
+        let invalid = |cause: &String| format!("the schema of the tool is invalid: {cause}");
         let compiled = self.compiled.get_or_init(|| compile(&self.schema));
-        let CompiledSchema { validator, needs_cost_check: repeats } =
-            compiled.as_ref().map_err(broken)?;
-        if *repeats {
-            crate::tool::schema::cost::check_cost(&self.schema, input)
-                .map_err(|cause| broken(&cause))?;
+        let CompiledSchema { validator, needs_cost_check } = compiled.as_ref().map_err(invalid)?;
+        if *needs_cost_check {
+            cost::check_cost(&self.schema, input).map_err(|cause| invalid(&cause))?;
         }
         if validator.is_valid(input) {
             return Ok(());
         }
         let faults = validator.iter_errors(input).take(MAX_FAULTS).map(|error| {
-            let place = error.instance_path().to_string();
-            let what = text::clip(&error.to_string(), 300).into_owned();
-            if place.is_empty() { what } else { format!("{place}: {what}") }
+            let path = error.instance_path().to_string();
+            let message = text::clip(&error.to_string(), 300).into_owned();
+            if path.is_empty() { message } else { format!("{path}: {message}") }
         });
         Err(faults.chain(self.suggest_keys(input)).collect::<Vec<_>>().join("; "))
     }
@@ -105,18 +103,16 @@ fn compile(schema: &Value) -> Result<CompiledSchema, String> {
     let options =
         if mentions(schema, &DRAFT_KEYWORDS) { options } else { options.with_draft(Draft::Draft7) };
     let validator = options.build(schema).map_err(|cause| cause.to_string())?;
-    Ok(CompiledSchema {
-        validator,
-        needs_cost_check: mentions(schema, &crate::tool::schema::cost::REPEATING_KEYWORDS),
-    })
+    Ok(CompiledSchema { validator, needs_cost_check: mentions(schema, &cost::REPEATING_KEYWORDS) })
 }
 
-fn mentions(schema: &Value, words: &[&str]) -> bool {
+/// True if a schema has one of these keywords at any depth.
+fn mentions(schema: &Value, keywords: &[&str]) -> bool {
     match schema {
         Value::Object(members) => members
             .iter()
-            .any(|(key, value)| words.contains(&key.as_str()) || mentions(value, words)),
-        Value::Array(values) => values.iter().any(|value| mentions(value, words)),
+            .any(|(key, value)| keywords.contains(&key.as_str()) || mentions(value, keywords)),
+        Value::Array(values) => values.iter().any(|value| mentions(value, keywords)),
         _ => false,
     }
 }
@@ -172,9 +168,9 @@ mod tests {
     #[test]
     fn s17_a_schema_that_would_take_for_ever_refuses() {
         let refused = |schema: Value, input: Value| {
-            let expected = "it would take too long to check anything against it";
-            let said = ToolSchema::new(&schema).unwrap().check(&input).unwrap_err();
-            assert_eq!(said, format!("the tool's own schema is broken: {expected}"));
+            let expected = "checking an input against it would take too long";
+            let error = ToolSchema::new(&schema).unwrap().check(&input).unwrap_err();
+            assert_eq!(error, format!("the schema of the tool is invalid: {expected}"));
         };
         let twice = |next: Value| json!({"anyOf": [next, next]});
         let never = json!({"type": "boolean"});
@@ -221,14 +217,14 @@ mod tests {
         check(itself, json!({"x": {"x": {}}}), expect![""]);
         let round = json!({"type": "object", "allOf": [{"$ref": "#"}]});
         let fault = ToolSchema::new(&round).unwrap().check(&json!({})).unwrap_err();
-        assert!(fault.starts_with("the tool's own schema is broken: "), "{fault}");
+        assert!(fault.starts_with("the schema of the tool is invalid: "), "{fault}");
     }
 
     #[test]
     fn a_broken_schema_lets_nothing_pass() {
         let broken = json!({"type": "object", "properties": {"n": {"type": "numbr"}}});
         let fault = ToolSchema::new(&broken).unwrap().check(&json!({"n": 1})).unwrap_err();
-        assert!(fault.starts_with("the tool's own schema is broken: "), "{fault}");
+        assert!(fault.starts_with("the schema of the tool is invalid: "), "{fault}");
         assert!(ToolSchema::new(&json!({"type": "string"})).is_err());
     }
 }

@@ -663,7 +663,7 @@ fn a_unit_with_an_error_leaves_nothing() {
     let message = "hook `rewrite`: project (settings.json) may not transform at `tool.pre`";
     assert_eq!(error.unwrap_err().to_string(), message);
     let error = agent.extend(project.clone(), |unit| _ = unit.rule(rule(RuleKind::Allow, "*")));
-    let message = "allow rule `allow *` from project (settings.json), which may only tighten";
+    let message = "cannot register allow rule `allow *`: project (settings.json) may only tighten";
     assert_eq!(error.unwrap_err().to_string(), message);
     assert_eq!(agent.hooks(), kernel);
     // With a grant the project may rewrite; a profile never may, granted or not.

@@ -14,9 +14,9 @@ use crate::{
 /// Registers the gates.
 pub(crate) fn register(registry: &mut Registry) {
     let destructive = named("destructive-commands", destructive_commands)
-        .description("Asks before something is destroyed that cannot be brought back.");
+        .description("Asks before a call destroys data that cannot be restored.");
     let unclear = named("not-understood", not_understood)
-        .description("Asks where it cannot be told beforehand what a call does.");
+        .description("Asks if the effects of a call are not known beforehand.");
     registry.on(ToolPre, destructive).on(ToolPre, unclear);
 }
 
@@ -29,14 +29,14 @@ fn destructive_commands(call: &ToolPreEvent, _: &Cx) -> Verdict {
 
 fn not_understood(call: &ToolPreEvent, _: &Cx) -> Verdict {
     ask(call, |doubt| match doubt {
-        Doubt::NotUnderstood(why) => Some(format!("it cannot be told what it does: {why}")),
+        Doubt::NotUnderstood(why) => Some(format!("its effects are not known beforehand: {why}")),
         Doubt::Destructive(_) => None,
     })
 }
 
 /// Asks with the first doubt of a kind, and says how many more there are.
-fn ask(call: &ToolPreEvent, of_kind: impl Fn(&Doubt) -> Option<String>) -> Verdict {
-    let mut doubts = call.facts.doubts.iter().filter_map(of_kind);
+fn ask(call: &ToolPreEvent, describe: impl Fn(&Doubt) -> Option<String>) -> Verdict {
+    let mut doubts = call.facts.doubts.iter().filter_map(describe);
     match (doubts.next(), doubts.count()) {
         (None, _) => Verdict::Pass,
         (Some(first), 0) => Verdict::ask(first),

@@ -1,7 +1,5 @@
 //! `secret-then-network`: after a secret was read, asks before any call that reaches beyond this machine.
 
-use crate::permission::secret_files::is_secret;
-
 use crate::{
     agent::cx::Cx,
     fs::paths,
@@ -9,7 +7,7 @@ use crate::{
         handler::named,
         points::tool_pre::{ToolPre, ToolPreEvent},
     },
-    permission::verdict::Verdict,
+    permission::{secret_files::is_secret, verdict::Verdict},
     registry::Registry,
 };
 
@@ -24,8 +22,8 @@ pub(crate) fn register(registry: &mut Registry) {
 fn secret_then_network(call: &ToolPreEvent, cx: &Cx) -> Verdict {
     let facts = &call.facts;
     let reaches_out = facts.reaches_out();
-    let reads_one = facts.reads.iter().find(|path| is_secret(path));
-    match reads_one {
+    let secret = facts.reads.iter().find(|path| is_secret(path));
+    match secret {
         Some(path) if reaches_out => {
             let shown = paths::format_path(path, cx.workspace());
             Verdict::ask(format!("it reads {shown}, a secret, and may reach beyond this machine"))

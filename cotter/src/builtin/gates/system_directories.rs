@@ -13,15 +13,14 @@ use crate::{
 
 /// Registers the gate.
 pub(crate) fn register(registry: &mut Registry) {
-    let gate = named("system-directories", system_directories).description(
-        "Blocks calls that write where the system lives: /etc, /usr, /dev and the like.",
-    );
+    let gate = named("system-directories", system_directories)
+        .description("Blocks calls that write to system directories, such as /etc, /usr and /dev.");
     registry.on(ToolPre, gate);
 }
 
 fn system_directories(call: &ToolPreEvent, _: &Cx) -> Verdict {
     match call.facts.writes.iter().find(|path| is_system(path)) {
-        Some(path) => Verdict::block(format!("{} is the system's own", path.display())),
+        Some(path) => Verdict::block(format!("{} is a system path", path.display())),
         None => Verdict::Pass,
     }
 }

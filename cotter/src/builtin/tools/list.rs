@@ -12,7 +12,8 @@ use crate::{
     tool::{Tool, ToolFuture, permit::Permit},
 };
 
-const MOST: usize = 1000;
+/// The greatest number of names in a result.
+const MAX_NAMES: usize = 1000;
 
 /// The tool `list {path?}`.
 pub struct List(ToolSpec);
@@ -21,8 +22,8 @@ impl Default for List {
     fn default() -> Self {
         List(ToolSpec::new(
             "list",
-            "List what is in a folder of the project, the project itself without `path`. Folders end \
-             in `/`, links in `@`.",
+            "List the contents of a folder of the project; without `path`, of the project itself. \
+             Folders end in `/`, links in `@`.",
             json!({
                 "type": "object",
                 "properties": {"path": {"type": "string", "minLength": 1}},
@@ -49,26 +50,26 @@ impl Tool for List {
         Box::pin(async move {
             let folder = permit.facts().reads.first().cloned().unwrap_or_default();
             let shown = paths::format_path(&folder, permit.cx().workspace());
-            let done = tokio::task::spawn_blocking(move || list(&folder, &shown)).await;
-            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+            let result = tokio::task::spawn_blocking(move || list(&folder, &shown)).await;
+            result.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })
     }
 }
 
 fn list(folder: &Path, shown: &str) -> Result<ToolOutput, ToolError> {
-    let cannot = |cause: std::io::Error| {
+    let to_error = |cause: std::io::Error| {
         let kind = match cause.kind() {
             std::io::ErrorKind::NotFound => ToolErrorKind::NotFound,
             _ => ToolErrorKind::Failed,
         };
         ToolError::new(kind, format!("cannot list {shown}: {cause}"))
     };
-    let mut names = entries(folder).map_err(cannot)?;
+    let mut names = entries(folder).map_err(to_error)?;
     names.sort_unstable();
-    let left = names.len().saturating_sub(MOST);
-    names.truncate(MOST);
-    if left > 0 {
-        names.push(format!("… and {left} more"));
+    let left_out = names.len().saturating_sub(MAX_NAMES);
+    names.truncate(MAX_NAMES);
+    if left_out > 0 {
+        names.push(format!("… and {left_out} more"));
     }
     Ok(if names.is_empty() { format!("{shown} is empty").into() } else { names.join("\n").into() })
 }

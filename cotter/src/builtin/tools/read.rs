@@ -68,17 +68,17 @@ impl Tool for Read {
     fn run(&self, permit: Permit) -> ToolFuture<'_> {
         Box::pin(async move {
             let number = |key: &str| permit.input()[key].as_u64().and_then(|n| n.try_into().ok());
-            let wanted = ReadRequest {
+            let request = ReadRequest {
                 // Opens the path that the decision is about, not the path as the model wrote it.
                 path: permit.facts().reads.first().cloned().unwrap_or_default(),
                 offset: number("offset").unwrap_or(1),
                 limit: number("limit").unwrap_or(DEFAULT_LINES),
                 bytes: permit.cx().run.session.agent.limits().result_bytes,
             };
-            let shown = paths::format_path(&wanted.path, permit.cx().workspace());
-            let read = move || wanted.read(&shown, permit.cx().file_views(), permit.cx().cancel());
-            let done = tokio::task::spawn_blocking(read).await;
-            done.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
+            let shown = paths::format_path(&request.path, permit.cx().workspace());
+            let read = move || request.read(&shown, permit.cx().file_views(), permit.cx().cancel());
+            let result = tokio::task::spawn_blocking(read).await;
+            result.unwrap_or_else(|cause| Err(ToolError::failed(cause.to_string())))
         })
     }
 }
@@ -95,32 +95,33 @@ impl ReadRequest {
     fn read(
         &self,
         shown: &str,
-        seen: &FileViews,
+        views: &FileViews,
         cancel: &CancellationToken,
     ) -> Result<ToolOutput, ToolError> {
-        let file = open::file(&self.path).map_err(|cause| cannot(shown, &cause))?;
-        let about = file.metadata().map_err(|cause| cannot(shown, &cause))?;
+        let file = open::file(&self.path).map_err(|cause| read_error(shown, &cause))?;
+        let metadata = file.metadata().map_err(|cause| read_error(shown, &cause))?;
         let refused = |why: String| Err(ToolError::new(ToolErrorKind::InvalidArgs, why));
-        if about.is_dir() {
-            return refused(format!("{shown} is a folder; `list` shows what is in it"));
+        if metadata.is_dir() {
+            return refused(format!("{shown} is a folder; `list` shows its contents"));
         }
-        if !about.is_file() {
-            return refused(format!("{shown} is {}, not a file", describe_special_file(&about)));
+        if !metadata.is_file() {
+            return refused(format!("{shown} is {}, not a file", describe_special_file(&metadata)));
         }
         // The stamp describes the file as it was shown, even if the file changes meanwhile.
-        let note = |held: Option<&[u8]>| seen.record(&self.path, FileStamp::of(&about, held));
-        if let Some(media_type) = picture(&self.path) {
-            let output = show_picture(file, about.len(), media_type, shown)?;
-            note(None);
+        let record_view =
+            |content: Option<&[u8]>| views.record(&self.path, FileStamp::of(&metadata, content));
+        if let Some(media_type) = picture_type(&self.path) {
+            let output = show_picture(file, metadata.len(), media_type, shown)?;
+            record_view(None);
             return Ok(output);
         }
         let mut bytes = vec![];
-        let is_long = about.len() > COMPARED_BYTES;
+        let is_long = metadata.len() > COMPARED_BYTES;
         let head = if is_long { HEAD_BYTES } else { COMPARED_BYTES };
-        (&file).take(head).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
-        note((!is_long).then_some(&*bytes));
+        (&file).take(head).read_to_end(&mut bytes).map_err(|cause| read_error(shown, &cause))?;
+        record_view((!is_long).then_some(&*bytes));
         if let Some(kind) = detect_binary(&bytes) {
-            return refused(format!("{shown} is not text: {kind}, {} bytes", about.len()));
+            return refused(format!("{shown} is not text: {kind}, {} bytes", metadata.len()));
         }
         if is_long {
             // The part that was already read comes first, then the rest.
@@ -138,36 +139,36 @@ impl ReadRequest {
         let mut text = String::new();
         let mut line = vec![];
         let mut number = 0;
-        let mut within = false;
+        let mut is_inside_line = false;
         loop {
             line.clear();
             if cancel.is_cancelled() {
                 return Err(ToolError::new(ToolErrorKind::Cancelled, "the run was aborted"));
             }
             // A very long line is not read further than it is shown.
-            let taken = file.by_ref().take(LINE_CHARS as u64 * 8).read_until(b'\n', &mut line);
-            if taken.map_err(|cause| cannot(shown, &cause))? == 0 {
+            let byte_count = file.by_ref().take(LINE_CHARS as u64 * 8).read_until(b'\n', &mut line);
+            if byte_count.map_err(|cause| read_error(shown, &cause))? == 0 {
                 break;
             }
             if line.contains(&0) {
                 let message = format!("{shown} is not text: line {} has a zero byte", number + 1);
                 return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
             }
-            let rest_of_a_line = std::mem::replace(&mut within, !line.ends_with(b"\n"));
-            if rest_of_a_line {
+            let is_line_rest = std::mem::replace(&mut is_inside_line, !line.ends_with(b"\n"));
+            if is_line_rest {
                 continue;
             }
             number += 1;
             if number < self.offset {
                 continue;
             }
-            let words = String::from_utf8_lossy(line.trim_ascii_end());
-            let line = format!("{number:>6}\t{}\n", crate::text::clip(&words, LINE_CHARS));
+            let content = String::from_utf8_lossy(line.trim_ascii_end());
+            let line = format!("{number:>6}\t{}\n", crate::text::clip(&content, LINE_CHARS));
             // A page has at least one line; otherwise the model could not continue.
             let is_full =
                 !text.is_empty() && text.len() + line.len() + CONTINUE_LINE_BYTES > self.bytes;
             if is_full || number >= self.offset.saturating_add(self.limit) {
-                text.push_str(&format!("… more follows; go on with offset {number}\n"));
+                text.push_str(&format!("… more follows; continue with offset {number}\n"));
                 return Ok(text.into());
             }
             text.push_str(&line);
@@ -213,16 +214,16 @@ fn detect_binary(start: &[u8]) -> Option<&'static str> {
     if !head.contains(&0) && !head.starts_with(b"%PDF-") {
         return None;
     }
-    let known = FILE_SIGNATURES.iter().find(|(start, _)| head.starts_with(start));
-    Some(known.map_or("binary data", |(_, kind)| kind))
+    let signature = FILE_SIGNATURES.iter().find(|(start, _)| head.starts_with(start));
+    Some(signature.map_or("binary data", |(_, kind)| kind))
 }
 
 /// Returns the type of a path that is neither a file nor a folder.
-fn describe_special_file(about: &Metadata) -> &'static str {
+fn describe_special_file(metadata: &Metadata) -> &'static str {
     #[cfg(unix)]
     {
         use std::os::unix::fs::FileTypeExt;
-        let kind = about.file_type();
+        let kind = metadata.file_type();
         if kind.is_fifo() {
             return "a pipe";
         }
@@ -233,11 +234,11 @@ fn describe_special_file(about: &Metadata) -> &'static str {
             return "a device";
         }
     }
-    let _ = about;
-    "something else"
+    let _ = metadata;
+    "of an unknown type"
 }
 
-fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
+fn read_error(shown: &str, cause: &std::io::Error) -> ToolError {
     let kind = match cause.kind() {
         std::io::ErrorKind::NotFound => ToolErrorKind::NotFound,
         _ => ToolErrorKind::Failed,
@@ -245,7 +246,7 @@ fn cannot(shown: &str, cause: &std::io::Error) -> ToolError {
     ToolError::new(kind, format!("cannot read {shown}: {cause}"))
 }
 
-fn picture(path: &Path) -> Option<&'static str> {
+fn picture_type(path: &Path) -> Option<&'static str> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "png" => Some("image/png"),
         "jpg" | "jpeg" => Some("image/jpeg"),
@@ -267,7 +268,7 @@ fn show_picture(
         return Err(ToolError::new(ToolErrorKind::InvalidArgs, message));
     }
     let mut bytes = vec![];
-    file.take(PICTURE_BYTES).read_to_end(&mut bytes).map_err(|cause| cannot(shown, &cause))?;
+    file.take(PICTURE_BYTES).read_to_end(&mut bytes).map_err(|cause| read_error(shown, &cause))?;
     let picture = ContentPart::picture(media_type, &bytes);
     Ok(vec![ContentPart::Text(format!("{shown}, {size} bytes")), picture].into())
 }

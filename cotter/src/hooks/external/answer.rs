@@ -59,14 +59,14 @@ impl HookAnswer {
         let text = |key: &str| object.get(key).map(to_text).filter(|text| !text.is_empty());
         let reason = text("reason");
         let decision = decision(point, object)?;
-        let gives_no = decision == Some(HookDecision::No) && reason.is_some();
-        let refuses = gives_no || is_no(object.get("continue")) || is_yes(object.get("block"));
+        let answers_no = decision == Some(HookDecision::No) && reason.is_some();
+        let refuses = answers_no || is_no(object.get("continue")) || is_yes(object.get("block"));
         let asks = object.get("ask").filter(|ask| !ask.is_null() && **ask != Value::Bool(false));
         Ok(HookAnswer {
             block: refuses.then(|| reason.clone().unwrap_or_default()),
             ask: asks.map(|ask| match ask {
                 Value::String(reason) if !reason.trim().is_empty() => reason.clone(),
-                _ => reason.clone().unwrap_or_else(|| "it wants a person asked".into()),
+                _ => reason.clone().unwrap_or_else(|| "it asks for a person's approval".into()),
             }),
             change: change(point, object)?,
             go_on: text("goOn").filter(|_| point == PointId::TurnEnd),
@@ -89,13 +89,13 @@ fn change(point: PointId, object: &Map<String, Value>) -> Result<Option<HookChan
         match has(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(_) => Err(format!("`{key}` in its answer is no text")),
+            Some(_) => Err(format!("`{key}` in its answer is not a string")),
         }
     };
     Ok(match point {
         PointId::ToolPre => match has("input") {
             Some(input @ Value::Object(_)) => Some(HookChange::Input(input.clone())),
-            Some(_) => return Err("`input` in its answer is no object".into()),
+            Some(_) => return Err("`input` in its answer is not an object".into()),
             None => text("result")?.map(HookChange::Result),
         },
         PointId::ToolPost => text("result")?.map(HookChange::Result),
@@ -153,13 +153,13 @@ mod tests {
     fn check(point: PointId, json: &str, expected: Expect) {
         let value: Value = serde_json::from_str(json).expect("the test's JSON");
         let read = HookAnswer::read(point, value.as_object().expect("an object"));
-        let said = match read {
+        let shown = match read {
             Err(why) => format!("error: {why}"),
             Ok(answer) if answer == HookAnswer::default() => "pass".into(),
             Ok(answer) => {
                 let HookAnswer { block, ask, change, go_on, decision, output, additional_context } =
                     answer;
-                let words = [
+                let parts = [
                     block.map(|why| format!("block {why:?}")),
                     ask.map(|why| format!("ask {why:?}")),
                     change.map(|change| format!("{change:?}")),
@@ -168,10 +168,10 @@ mod tests {
                     output.map(|text| format!("output {text:?}")),
                     additional_context.map(|text| format!("context {text:?}")),
                 ];
-                words.into_iter().flatten().collect::<Vec<_>>().join(", ")
+                parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
             }
         };
-        expected.assert_eq(&said);
+        expected.assert_eq(&shown);
     }
 
     #[test]

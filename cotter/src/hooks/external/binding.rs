@@ -27,7 +27,7 @@ pub(crate) struct ExternalBinding<P: ExternalPoint> {
     is_gate: bool,
     /// The author of the hook's notes, shared by its transform and its gate, so that equal notes are sent
     /// once.
-    speaker: OnceLock<NoteAuthor>,
+    author: OnceLock<NoteAuthor>,
     cached_answers: Mutex<Vec<CachedAnswer<P>>>,
 }
 
@@ -55,30 +55,23 @@ impl<P: ExternalPoint> ExternalBinding<P> {
     pub(crate) fn new(
         name: SmolStr,
         hook: Arc<dyn ExternalHook>,
-        hindrance: Option<&'static str>,
-        judges: bool,
+        change_refusal: Option<&'static str>,
+        is_gate: bool,
     ) -> Arc<Self> {
-        let (speaker, seen) = (OnceLock::new(), Mutex::default());
-        Arc::new(ExternalBinding {
-            name,
-            hook,
-            change_refusal: hindrance,
-            is_gate: judges,
-            speaker,
-            cached_answers: seen,
-        })
+        let (author, cached_answers) = (OnceLock::new(), Mutex::default());
+        Arc::new(ExternalBinding { name, hook, change_refusal, is_gate, author, cached_answers })
     }
 
     pub(crate) fn make_answer_handler(self: &Arc<Self>) -> HandlerFn<P, P::Answer> {
-        self.make_handler(|_, answer, _| P::answer(answer).ok_or_else(meaningless_answer::<P>))
+        self.make_handler(|_, answer, _| P::answer(answer).ok_or_else(invalid_answer::<P>))
     }
 
     pub(crate) fn make_transform(self: &Arc<Self>) -> HandlerFn<P, P::Change> {
-        self.make_handler(|asker, answer, at| {
+        self.make_handler(|binding, answer, at| {
             let change = P::change(answer).map_err(HandlerFailure::Error)?;
             P::warn(answer, at.cx());
-            if asker.is_gate {
-                asker.cache_answer(answer, at);
+            if binding.is_gate {
+                binding.cache_answer(answer, at);
             }
             Ok(change)
         })
@@ -87,12 +80,12 @@ impl<P: ExternalPoint> ExternalBinding<P> {
     /// Caches an answer for the gate. Answers from other steps of the session are removed.
     fn cache_answer(&self, answer: &HookAnswer, at: &At<P>) {
         let cx = at.cx();
-        let mut seen = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|seen| seen.session != cx.session_id() || seen.is_from_step(cx));
-        if seen.len() >= MAX_CACHED_ANSWERS {
-            seen.remove(0);
+        let mut answers = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.retain(|cached| cached.session != cx.session_id() || cached.is_from_step(cx));
+        if answers.len() >= MAX_CACHED_ANSWERS {
+            answers.remove(0);
         }
-        seen.push(CachedAnswer {
+        answers.push(CachedAnswer {
             session: cx.session_id().into(),
             run: cx.run_id().into(),
             step: cx.step(),
@@ -103,39 +96,41 @@ impl<P: ExternalPoint> ExternalBinding<P> {
     }
 
     /// Makes the gate. It uses the cached answer for an equal event, or asks the hook.
-    pub(crate) fn judges(self: &Arc<Self>) -> HandlerFn<P, P::Verdict> {
-        let asker = self.clone();
-        let asked = self.make_handler(|asker, answer, at| {
-            let blocked = match (&answer.change, asker.change_refusal) {
-                (Some(change), _) if asker.changes_nothing(change, at) => None,
-                (Some(_), None) => {
-                    Some("it would change again what was changed after it".to_owned())
-                }
+    pub(crate) fn make_gate(self: &Arc<Self>) -> HandlerFn<P, P::Verdict> {
+        let binding = self.clone();
+        let ask_hook = self.make_handler(|binding, answer, at| {
+            let blocked = match (&answer.change, binding.change_refusal) {
+                (Some(change), _) if binding.changes_nothing(change, at) => None,
+                (Some(_), None) => Some(
+                    "it would change the event again, after another hook changed it".to_owned(),
+                ),
                 (Some(_), Some(why)) => Some(format!("it may not change anything: {why}")),
                 (None, _) => None,
             };
             let blocked = blocked.map(HookAnswer::blocked);
-            P::verdict(blocked.as_ref().unwrap_or(answer)).ok_or_else(meaningless_answer::<P>)
+            P::verdict(blocked.as_ref().unwrap_or(answer)).ok_or_else(invalid_answer::<P>)
         });
-        HandlerFn::Later(Box::new(move |at: At<P>| match (asker.take_cached_answer(&at), &asked) {
-            (Some(answer), _) => {
-                let verdict = P::verdict(&answer).ok_or_else(meaningless_answer::<P>);
-                Box::pin(std::future::ready(verdict))
-            }
-            (None, HandlerFn::Later(ask)) => ask(at),
-            (None, HandlerFn::Ready(_)) => {
-                Box::pin(std::future::ready(Err(meaningless_answer::<P>())))
+        HandlerFn::Later(Box::new(move |at: At<P>| {
+            match (binding.take_cached_answer(&at), &ask_hook) {
+                (Some(answer), _) => {
+                    let verdict = P::verdict(&answer).ok_or_else(invalid_answer::<P>);
+                    Box::pin(std::future::ready(verdict))
+                }
+                (None, HandlerFn::Later(ask)) => ask(at),
+                (None, HandlerFn::Ready(_)) => {
+                    Box::pin(std::future::ready(Err(invalid_answer::<P>())))
+                }
             }
         }))
     }
 
     pub(crate) fn make_observer(self: &Arc<Self>) -> HandlerFn<P, ()> {
-        self.make_handler(|asker, answer, at| {
-            if let (Some(_), Some(why)) = (&answer.change, asker.change_refusal) {
-                let ExternalBinding { name, .. } = asker;
+        self.make_handler(|binding, answer, at| {
+            if let (Some(_), Some(why)) = (&answer.change, binding.change_refusal) {
+                let (name, point) = (&binding.name, P::ID);
                 at.cx().notify(&format!(
-                    "hook `{name}` would change something at `{}`, which it may not: {why}",
-                    P::ID
+                    "hook `{name}` may not change anything at `{point}`: {why}; \
+                     its change is ignored"
                 ));
             }
             P::warn(answer, at.cx());
@@ -145,13 +140,15 @@ impl<P: ExternalPoint> ExternalBinding<P> {
 
     /// Takes the cached answer for an equal event, or for the event that this hook's own change produced.
     fn take_cached_answer(&self, at: &At<P>) -> Option<HookAnswer> {
-        let mut seen = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
         // The newest answer wins, because the hook may have been asked twice.
-        let mut kept =
-            seen.iter_mut().rev().filter(|seen| !seen.is_used && seen.is_from_step(at.cx()));
-        let found = kept.find(|seen| match &seen.answer.change {
-            Some(change) => P::is_result_of(&seen.event, change, &at.event),
-            None => P::is_same(&seen.event, &at.event),
+        let mut unused = answers
+            .iter_mut()
+            .rev()
+            .filter(|cached| !cached.is_used && cached.is_from_step(at.cx()));
+        let found = unused.find(|cached| match &cached.answer.change {
+            Some(change) => P::is_result_of(&cached.event, change, &at.event),
+            None => P::is_same(&cached.event, &at.event),
         })?;
         found.is_used = true;
         Some(HookAnswer { change: None, ..found.answer.clone() })
@@ -163,40 +160,41 @@ impl<P: ExternalPoint> ExternalBinding<P> {
         if P::has_no_effect(&at.event, change) {
             return true;
         }
-        let seen = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = seen.iter().filter(|seen| seen.is_used && seen.is_from_step(at.cx()));
-        kept.any(|seen| {
-            seen.answer.change.as_ref() == Some(change)
-                && P::is_result_of(&seen.event, change, &at.event)
+        let answers = self.cached_answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used =
+            answers.iter().filter(|cached| cached.is_used && cached.is_from_step(at.cx()));
+        used.any(|cached| {
+            cached.answer.change.as_ref() == Some(change)
+                && P::is_result_of(&cached.event, change, &at.event)
         })
     }
 
-    /// Makes a handler that asks the hook, sends its notes and converts its answer with `make`.
+    /// Makes a handler that asks the hook, sends its notes and converts its answer with `convert`.
     fn make_handler<R: Send + 'static>(
         self: &Arc<Self>,
-        make: impl Fn(&Self, &HookAnswer, &At<P>) -> Result<R, HandlerFailure>
+        convert: impl Fn(&Self, &HookAnswer, &At<P>) -> Result<R, HandlerFailure>
         + Copy
         + Send
         + Sync
         + 'static,
     ) -> HandlerFn<P, R> {
-        let asker = self.clone();
+        let binding = self.clone();
         HandlerFn::Later(Box::new(move |at: At<P>| {
-            let asker = asker.clone();
+            let binding = binding.clone();
             Box::pin(async move {
                 let (payload, event) = (payload(&at)?, at.event.clone());
-                let asked = HookRequest { point: P::ID, payload, cx: at.cx().clone(), event };
-                let answer = asker.hook.ask(asked).await.map_err(HandlerFailure::Error)?;
-                let speaker = asker.speaker.get_or_init(|| at.cx().author.clone());
-                answer.send_notes(&at.cx().with_author(speaker.clone()));
-                make(&asker, &answer, &at)
+                let request = HookRequest { point: P::ID, payload, cx: at.cx().clone(), event };
+                let answer = binding.hook.ask(request).await.map_err(HandlerFailure::Error)?;
+                let author = binding.author.get_or_init(|| at.cx().author.clone());
+                answer.send_notes(&at.cx().with_author(author.clone()));
+                convert(&binding, &answer, &at)
             })
         }))
     }
 }
 
-fn meaningless_answer<P: Point>() -> HandlerFailure {
-    HandlerFailure::Error(format!("its answer makes no sense at `{}`", P::ID))
+fn invalid_answer<P: Point>() -> HandlerFailure {
+    HandlerFailure::Error(format!("its answer is not valid at `{}`", P::ID))
 }
 
 /// The payload of a hook: the common fields and the fields of its point.
@@ -213,7 +211,7 @@ struct HookPayload<'a, E> {
     project_dir: &'a std::path::Path,
     dry_run: bool,
     #[serde(flatten)]
-    happens: &'a E,
+    point_event: &'a E,
 }
 
 fn payload<P: Point>(at: &At<P>) -> Result<Value, HandlerFailure> {
@@ -228,7 +226,7 @@ fn payload<P: Point>(at: &At<P>) -> Result<Value, HandlerFailure> {
         cwd: cx.workspace().cwd(),
         project_dir: cx.workspace().project(),
         dry_run: cx.is_dry_run(),
-        happens: &*at.event,
+        point_event: &*at.event,
     };
     serde_json::to_value(payload).map_err(|cause| HandlerFailure::Error(cause.to_string()))
 }

@@ -13,7 +13,7 @@ use crate::{
             context::Context,
             error::Error,
             model::{ModelPost, ModelPre},
-            permission::{PermissionAnswer as Given, PermissionAsk},
+            permission::{PermissionAnswer, PermissionAsk},
             session::{SessionClose, SessionEnd, SessionOpen, SessionStart},
             subagent::{SubagentEnd, SubagentStart},
             tool_post::{ToolPost, ToolPostChange},
@@ -60,7 +60,8 @@ pub(crate) trait ExternalPoint: Point + SampleEvent {
         false
     }
 
-    /// Handles a refusal at a point where nothing can be refused. The default ignores the refusal.
+    /// Adds a warning note for a refusal at a point where nothing can be refused. The default ignores the
+    /// refusal.
     fn warn(_: &HookAnswer, _: &Cx) {}
 }
 
@@ -213,12 +214,12 @@ impl ExternalPoint for PermissionAsk {
         })
     }
 
-    fn answer(answer: &HookAnswer) -> Option<Given> {
+    fn answer(answer: &HookAnswer) -> Option<PermissionAnswer> {
         Some(match (&answer.block, answer.decision) {
-            (Some(reason), _) => Given::No(reason.clone()),
-            (None, Some(HookDecision::No)) => Given::No("it answered no".into()),
-            (None, Some(HookDecision::Yes)) if answer.ask.is_none() => Given::Yes,
-            _ => Given::Pass,
+            (Some(reason), _) => PermissionAnswer::No(reason.clone()),
+            (None, Some(HookDecision::No)) => PermissionAnswer::No("it answered no".into()),
+            (None, Some(HookDecision::Yes)) if answer.ask.is_none() => PermissionAnswer::Yes,
+            _ => PermissionAnswer::Pass,
         })
     }
 }

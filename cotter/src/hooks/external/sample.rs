@@ -133,7 +133,7 @@ impl SampleEvent for ToolRefused {
             tool_name: source.tool.clone(),
             tool_input: source.input.clone(),
             by: "trial".into(),
-            reason: "hooks are tried".into(),
+            reason: "this is a dry run of hooks".into(),
         }
     }
 
@@ -144,7 +144,11 @@ impl SampleEvent for ToolRefused {
 
 impl SampleEvent for PermissionAsk {
     fn make(source: &SampleSource<'_>) -> Question {
-        let ask = AskReason { by: "trial".into(), reason: "hooks are tried".into(), hook: None };
+        let ask = AskReason {
+            by: "trial".into(),
+            reason: "this is a dry run of hooks".into(),
+            hook: None,
+        };
         let call = QuestionCall {
             call_id: SAMPLE_CALL_ID,
             name: source.tool.clone(),
@@ -258,7 +262,7 @@ impl SampleEvent for TurnEnd {
 
 impl SampleEvent for Error {
     fn make(_: &SampleSource<'_>) -> RunFailure {
-        RunFailure { code: "other".into(), message: "hooks are tried".into() }
+        RunFailure { code: "other".into(), message: "this is a dry run of hooks".into() }
     }
 }
 

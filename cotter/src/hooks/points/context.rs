@@ -77,12 +77,12 @@ const MAX_MEMOS: usize = 64;
 /// use cotter::{history::message_list::MessageChange, hooks::points::{Context, each_message}};
 /// use cotter_test::{Recording, Scripted, Step};
 ///
-/// let hushed = each_message(|message: &Message| match message.text().contains("password") {
+/// let without_passwords = each_message(|message: &Message| match message.text().contains("password") {
 ///     true => MessageChange::Drop,
 ///     false => MessageChange::Keep,
 /// });
 /// let model = Recording::new(Scripted::new([Step::text("Fine."), Step::text("Hello.")]));
-/// let agent = Agent::builder(model.clone()).transform(Context, hushed).build()?;
+/// let agent = Agent::builder(model.clone()).transform(Context, without_passwords).build()?;
 /// agent.process_request("My password is tulip.").await?;
 /// agent.process_request("Hello?").await?;
 /// assert!(model.shown().ends_with("--\nassistant: Fine.\nuser: Hello?\n"));
@@ -92,27 +92,27 @@ const MAX_MEMOS: usize = 64;
 pub fn each_message(
     change: impl Fn(&Message) -> MessageChange + Send + Sync + 'static,
 ) -> impl Fn(&ContextEvent, &Cx) -> ContextChange + Send + Sync + 'static {
-    let remembered: Mutex<VecDeque<MessageMemo>> = Mutex::default();
+    let memos: Mutex<VecDeque<MessageMemo>> = Mutex::default();
     move |build, cx| {
-        let mut remembered = remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memos = memos.lock().unwrap_or_else(PoisonError::into_inner);
         // A child agent can share the session's id and has its own messages.
-        let whose = || (cx.session_id(), cx.agent_id());
-        let known = remembered.iter().position(|known| known.is_of(whose()));
+        let (session, agent) = (cx.session_id(), cx.agent_id());
+        let index = memos.iter().position(|memo| memo.is_of(session, agent));
         let new = || MessageMemo {
-            session: whose().0.into(),
-            agent: whose().1.into(),
+            session: session.into(),
+            agent: agent.into(),
             ..MessageMemo::default()
         };
-        let mut known = known.and_then(|index| remembered.remove(index)).unwrap_or_else(new);
-        known.take(&build.messages, &change);
-        let after = known.after.clone();
-        remembered.push_front(known);
-        remembered.truncate(MAX_MEMOS);
+        let mut memo = index.and_then(|index| memos.remove(index)).unwrap_or_else(new);
+        memo.update(&build.messages, &change);
+        let after = memo.after.clone();
+        memos.push_front(memo);
+        memos.truncate(MAX_MEMOS);
         ContextChange::Messages(after)
     }
 }
 
-/// The cached changes of one session's messages.
+/// The cached changes of the messages of one agent in one session.
 #[derive(Default)]
 struct MessageMemo {
     session: SmolStr,
@@ -122,11 +122,12 @@ struct MessageMemo {
 }
 
 impl MessageMemo {
-    fn is_of(&self, (session, agent): (&str, &str)) -> bool {
+    fn is_of(&self, session: &str, agent: &str) -> bool {
         self.session == session && self.agent == agent
     }
 
-    fn take(&mut self, messages: &MessageList, change: impl Fn(&Message) -> MessageChange) {
+    /// Changes the messages that were added since the last call. Starts again if older messages changed.
+    fn update(&mut self, messages: &MessageList, change: impl Fn(&Message) -> MessageChange) {
         if messages.entries_after(&self.before).is_none() {
             (self.before, self.after) = Default::default();
         }

@@ -48,8 +48,7 @@ pub struct ModelPostEvent {
     pub cost_usd: Option<f64>,
     /// The number of tool calls in the reply.
     pub tool_call_count: usize,
-    /// The cause why this request begins differently from the last request to the same model; absent if it
-    /// does not.
+    /// The first difference to the last request to the same model; absent if this request only adds to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_break: Option<CacheBreak>,
 }

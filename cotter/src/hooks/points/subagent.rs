@@ -20,7 +20,7 @@ pub struct SubagentStartEvent {
     pub call_id: SmolStr,
     /// The name of the subagent.
     pub name: SmolStr,
-    /// The prompt: all that the subagent is told of the conversation.
+    /// The prompt: all that the subagent sees of the conversation.
     pub prompt: String,
 }
 

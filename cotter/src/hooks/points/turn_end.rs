@@ -30,7 +30,7 @@ pub struct TurnEndEvent {
 pub enum TurnEndVerdict {
     /// The model may stop.
     Stop,
-    /// The model continues and is told this reason. At most eight times in a row.
+    /// The model continues, and gets this reason. At most eight times in a row.
     GoOn(String),
 }
 

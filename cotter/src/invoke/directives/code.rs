@@ -99,15 +99,15 @@ struct BacktickRun {
 impl BacktickRuns {
     /// Adds the runs of a line that starts at `at`.
     fn add(&mut self, line: &str, at: usize) {
-        let mut done = 0;
-        while let Some(found) = line[done..].find('`') {
-            let start = done + found;
+        let mut position = 0;
+        while let Some(found) = line[position..].find('`') {
+            let start = position + found;
             let length = line[start..].bytes().take_while(|byte| *byte == b'`').count();
-            let backslashes = line.as_bytes()[done..start].iter().rev();
+            let backslashes = line.as_bytes()[position..start].iter().rev();
             let backslashes = backslashes.take_while(|byte| **byte == b'\\').count();
             let opens = length - backslashes % 2;
             self.runs.push(BacktickRun { start: at + start, length, opens, partner: 0 });
-            done = start + length;
+            position = start + length;
         }
     }
 

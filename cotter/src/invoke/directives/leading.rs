@@ -18,7 +18,7 @@ pub struct LeadingCommand<'a> {
 /// Whitespace is allowed before the slash. The name is an ASCII letter followed by ASCII letters, digits,
 /// `_`, `:` and `-`. Any whitespace ends it, including a line break.
 pub fn leading_command(text: &str) -> Option<LeadingCommand<'_>> {
-    let (name, args_raw) = leading(text, '/', |byte| byte == b':')?;
+    let (name, args_raw) = split_leading(text, '/', |byte| byte == b':')?;
     Some(LeadingCommand { name, args_raw })
 }
 
@@ -26,7 +26,7 @@ pub fn leading_command(text: &str) -> Option<LeadingCommand<'_>> {
 ///
 /// Whitespace is allowed before the `@`. Names are as in tokens; any whitespace ends them.
 pub fn leading_mention(text: &str) -> Option<(&str, &str)> {
-    leading(text, '@', |_| false)
+    split_leading(text, '@', |_| false)
 }
 
 /// Splits the arguments of a command as a shell does.
@@ -41,11 +41,12 @@ pub fn split_args(raw: &str) -> Vec<String> {
     split_quoted(raw).unwrap_or_else(|| by_whitespace().collect())
 }
 
-fn leading(text: &str, mark: char, also: impl Fn(u8) -> bool) -> Option<(&str, &str)> {
+/// Returns the name after `mark` at the start of a text, and the rest, trimmed.
+fn split_leading(text: &str, mark: char, is_allowed: impl Fn(u8) -> bool) -> Option<(&str, &str)> {
     let text = text.trim_start_matches(is_space).strip_prefix(mark)?;
-    let (name, rest) = text.split_at(name_length(text.as_bytes(), also));
-    let ended = rest.is_empty() || rest.starts_with(is_space);
-    (!name.is_empty() && ended).then(|| (name, rest.trim_matches(is_space)))
+    let (name, rest) = text.split_at(name_length(text.as_bytes(), is_allowed));
+    let is_complete = rest.is_empty() || rest.starts_with(is_space);
+    (!name.is_empty() && is_complete).then(|| (name, rest.trim_matches(is_space)))
 }
 
 /// Splits the arguments; `None` if a quote stays open.
@@ -57,12 +58,13 @@ fn split_quoted(raw: &str) -> Option<Vec<String>> {
         if chars.peek().is_none() {
             return Some(args);
         }
-        args.extend(argument(&mut chars)?);
+        args.extend(next_argument(&mut chars)?);
     }
 }
 
-/// The next argument. The inner `None` means that only joined lines are left.
-fn argument(chars: &mut Peekable<Chars<'_>>) -> Option<Option<String>> {
+/// Returns the next argument; `None` if a quote stays open. The inner `None` means that only joined lines are
+/// left.
+fn next_argument(chars: &mut Peekable<Chars<'_>>) -> Option<Option<String>> {
     let mut arg = String::new();
     let mut is_quoted = false;
     while let Some(char) = chars.next_if(|char| !is_space(*char)) {
@@ -81,12 +83,12 @@ fn argument(chars: &mut Peekable<Chars<'_>>) -> Option<Option<String>> {
                 loop {
                     match chars.next()? {
                         '"' => break,
-                        '\\' => escaped(chars, |char| "\"\\$`".contains(char), &mut arg),
+                        '\\' => push_escaped(chars, |char| "\"\\$`".contains(char), &mut arg),
                         char => arg.push(char),
                     }
                 }
             }
-            '\\' => escaped(chars, |_| true, &mut arg),
+            '\\' => push_escaped(chars, |_| true, &mut arg),
             char => arg.push(char),
         }
     }
@@ -94,7 +96,7 @@ fn argument(chars: &mut Peekable<Chars<'_>>) -> Option<Option<String>> {
 }
 
 /// Appends the meaning of a backslash and the character after it.
-fn escaped(chars: &mut Peekable<Chars<'_>>, is_special: fn(char) -> bool, arg: &mut String) {
+fn push_escaped(chars: &mut Peekable<Chars<'_>>, is_special: fn(char) -> bool, arg: &mut String) {
     let joins_lines = chars.next_if_eq(&'\r').is_some() | chars.next_if_eq(&'\n').is_some();
     if joins_lines {
         return;

@@ -15,7 +15,7 @@ pub(crate) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// The end of the candidate.
+    /// The position after the name.
     pub(crate) fn end(&self) -> usize {
         self.slash + 1 + self.name.len()
     }
@@ -40,7 +40,7 @@ pub(crate) fn each_candidate<'a>(text: &'a str, mut found: impl FnMut(Candidate<
     for (index, block) in blocks.iter().chain([&last]).enumerate() {
         if block.iter().fold(false, |any, byte| any | (*byte == b'/')) {
             each_likely(block, before, |at| {
-                if let Some(candidate) = candidate(text, index * BLOCK + at) {
+                if let Some(candidate) = parse_candidate(text, index * BLOCK + at) {
                     found(candidate);
                 }
             });
@@ -52,8 +52,8 @@ pub(crate) fn each_candidate<'a>(text: &'a str, mut found: impl FnMut(Candidate<
 const BLOCK: usize = 64;
 
 /// Calls `found` with the position of each slash that is likely to begin a candidate: a possible border is
-/// before it, and another after it, before the next slash. `before` tells if a border precedes the block. A
-/// slash is also likely if the block ends too early to tell.
+/// before it, and another after it, before the next slash. `before` is true if a border precedes the block. A
+/// slash is also likely if its name reaches the end of the block.
 ///
 /// A block has 64 bytes, one for each bit of a word.
 fn each_likely(block: &[u8; BLOCK], before: bool, mut found: impl FnMut(usize)) {
@@ -95,7 +95,8 @@ fn last_bit(bits: u64) -> usize {
     bits.ilog2() as usize
 }
 
-fn candidate(text: &str, slash: usize) -> Option<Candidate<'_>> {
+/// Returns the candidate whose slash is at `slash`, if there is one.
+fn parse_candidate(text: &str, slash: usize) -> Option<Candidate<'_>> {
     let start = slash + 1;
     let length = name_length(&text.as_bytes()[start..], |_| false);
     let end = start + length;

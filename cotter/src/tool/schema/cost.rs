@@ -16,7 +16,7 @@ const MAX_STEPS: u64 = 1_000_000;
 /// The limit of nested references.
 const MAX_DEPTH: usize = 512;
 
-/// Keywords that can make more work than a schema and an input have parts.
+/// Keywords with which a check can take more steps than the schema and the input have parts.
 pub(crate) const REPEATING_KEYWORDS: [&str; 5] =
     ["$ref", "$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"];
 
@@ -31,17 +31,18 @@ const ELEMENT_KEYWORDS: [&str; 5] =
 
 /// Checks that an input can be checked against a schema in bounded time; the error says why not.
 pub(crate) fn check_cost(schema: &Value, input: &Value) -> Result<(), String> {
-    let mut wholes = vec![schema];
-    collect_named(schema, &mut wholes);
-    let mut work = CheckCost { bases: wholes, counts: HashMap::new() };
-    match work.count(schema, input, 0)? {
+    let mut bases = vec![schema];
+    collect_named(schema, &mut bases);
+    let mut cost = CheckCost { bases, counts: HashMap::new() };
+    match cost.count(schema, input, 0)? {
         steps if steps > MAX_STEPS => Err(TOO_EXPENSIVE.into()),
         _ => Ok(()),
     }
 }
 
-const TOO_EXPENSIVE: &str = "it would take too long to check anything against it";
+const TOO_EXPENSIVE: &str = "checking an input against it would take too long";
 
+/// The cost of one check, with the costs of its parts.
 struct CheckCost<'a> {
     /// The bases of references: the schema, and the schemas within it that have names.
     bases: Vec<&'a Value>,
@@ -50,54 +51,55 @@ struct CheckCost<'a> {
 }
 
 impl<'a> CheckCost<'a> {
+    /// Returns the number of applications of schema parts to input parts.
     fn count(&mut self, schema: &'a Value, input: &Value, depth: usize) -> Result<u64, String> {
         let Value::Object(members) = schema else { return Ok(1) };
         let address = |value: &Value| std::ptr::from_ref(value) as usize;
         let key = (address(schema), address(input));
         match self.counts.get(&key) {
-            Some(Some(known)) => return Ok(*known),
-            Some(None) => return Err("a part of it leads back to itself".into()),
+            Some(Some(count)) => return Ok(*count),
+            Some(None) => return Err("a part of it refers to itself".into()),
             None => {}
         }
         if depth > MAX_DEPTH || self.counts.len() as u64 > MAX_STEPS {
             return Err(TOO_EXPENSIVE.into());
         }
         self.counts.insert(key, None);
-        let mut here = 1u64;
+        let mut total = 1u64;
         for part in self.find_subschemas(members)? {
-            here = here.saturating_add(self.count(part, input, depth + 1)?);
+            total = total.saturating_add(self.count(part, input, depth + 1)?);
         }
         // To find unevaluated parts, a validator looks at everything a second time.
         if members.contains_key(REPEATING_KEYWORDS[3])
             || members.contains_key(REPEATING_KEYWORDS[4])
         {
-            here = here.saturating_mul(2);
+            total = total.saturating_mul(2);
         }
         match input {
-            Value::Object(given) => {
-                for (name, value) in given {
+            Value::Object(properties) => {
+                for (name, value) in properties {
                     for part in find_member_schemas(members, name) {
-                        here = here.saturating_add(self.count(part, value, depth + 1)?);
+                        total = total.saturating_add(self.count(part, value, depth + 1)?);
                     }
                 }
                 if let Some(names) = members.get("propertyNames") {
                     let each = self.count(names, &Value::Null, depth + 1)?;
-                    here = here.saturating_add(each.saturating_mul(given.len() as u64));
+                    total = total.saturating_add(each.saturating_mul(properties.len() as u64));
                 }
             }
-            Value::Array(given) => {
+            Value::Array(elements) => {
                 for part in
                     ELEMENT_KEYWORDS.iter().filter_map(|word| members.get(*word)).flat_map(as_list)
                 {
-                    for value in given {
-                        here = here.saturating_add(self.count(part, value, depth + 1)?);
+                    for value in elements {
+                        total = total.saturating_add(self.count(part, value, depth + 1)?);
                     }
                 }
             }
             _ => {}
         }
-        self.counts.insert(key, Some(here));
-        Ok(here)
+        self.counts.insert(key, Some(total));
+        Ok(total)
     }
 
     /// Returns the subschemas that apply to the same input as the whole schema.
@@ -124,21 +126,24 @@ impl<'a> CheckCost<'a> {
         let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let fragment = decode_fragment(fragment);
         let mut found = vec![];
-        for whole in &self.bases {
-            let says = |word: &str| whole.get(word).and_then(Value::as_str).unwrap_or_default();
-            let is_meant = name.is_empty()
-                || ["$id", "id"].iter().any(|word| may_be_short_for(says(word), name));
-            if is_meant && (fragment.is_empty() || fragment.starts_with('/')) {
-                found.extend(whole.pointer(&fragment));
+        for base in &self.bases {
+            let text_of = |word: &str| base.get(word).and_then(Value::as_str).unwrap_or_default();
+            let is_target = name.is_empty()
+                || ["$id", "id"].iter().any(|word| may_be_short_for(text_of(word), name));
+            if is_target && (fragment.is_empty() || fragment.starts_with('/')) {
+                found.extend(base.pointer(&fragment));
             }
-            let anchors = NAME_KEYWORDS.iter().map(|word| says(word).trim_start_matches('#'));
+            let anchors = NAME_KEYWORDS.iter().map(|word| text_of(word).trim_start_matches('#'));
             if !fragment.is_empty() && { anchors }.any(|anchor| anchor == fragment) {
-                found.push(*whole);
+                found.push(*base);
             }
         }
         if found.is_empty() {
             let shown = text::clip(reference, 80);
-            return Err(format!("it refers to `{}`, which is not in it", text::show_line(&shown)));
+            return Err(format!(
+                "it refers to `{}`, which it does not define",
+                text::show_line(&shown)
+            ));
         }
         Ok(found)
     }
@@ -184,7 +189,7 @@ fn find_member_schemas<'a>(
 fn as_list(parts: &Value) -> &[Value] {
     match parts {
         Value::Array(parts) => parts,
-        one => std::slice::from_ref(one),
+        single => std::slice::from_ref(single),
     }
 }
 
@@ -196,9 +201,9 @@ fn decode_fragment(fragment: &str) -> String {
         let escaped = (byte == b'%').then(|| bytes.as_slice().get(..2)).flatten();
         let escaped = escaped.and_then(|digits| std::str::from_utf8(digits).ok());
         match escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(meant) => {
+            Some(decoded) => {
                 bytes.nth(1);
-                out.push(meant);
+                out.push(decoded);
             }
             None => out.push(byte),
         }
