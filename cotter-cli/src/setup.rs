@@ -134,7 +134,7 @@ pub(crate) struct AgentPreview {
 
 /// Returns the trust state of the project's sources for such a run. Empty in safe mode.
 pub(crate) fn standings_for(workspace: &Workspace, shape: &SetupArgs) -> TrustSources {
-    if shape.safe_mode { TrustSources::empty() } else { trust::scan_standings(workspace) }
+    if shape.safe_mode { TrustSources::empty() } else { trust::scan_trust(workspace) }
 }
 
 /// Builds the agent of such a run and collects all messages. Starts nothing.

@@ -165,7 +165,7 @@ impl Spaces {
     /// Returns one of the person's own spaces, if it exists or was trusted before.
     fn own(&self, id: &str) -> Option<SpaceLocation> {
         let source = self.0.own.as_ref()?.join(id);
-        let standing = trust::standing_of(&source, &self.0.store, &self.0.hashes)?;
+        let standing = trust::trust_state_of(&source, &self.0.store, &self.0.hashes)?;
         let state = match standing {
             TrustState::Trusted { copy, grants, .. } => SpaceTrust::Trusted(copy, grants),
             TrustState::Changed { copy, .. } => {
@@ -278,7 +278,7 @@ impl Spaces {
     }
 
     fn project(&self) -> TrustSources {
-        trust::standing_now(&self.0.workspace, &self.0.hashes)
+        trust::current_trust(&self.0.workspace, &self.0.hashes)
     }
 
     fn run(&self, cx: &CommandCx) -> Result<String, String> {

@@ -44,7 +44,7 @@ pub(crate) fn files(
         let workspace = paths::find_workspace(None)?;
         // Settings that cannot be read are reported by the commands that need them.
         let settings =
-            SettingsFiles::load_for_preview(None, &workspace, &trust::scan_standings(&workspace))
+            SettingsFiles::load_for_preview(None, &workspace, &trust::scan_trust(&workspace))
                 .ok();
         let mut start = ProfileChecker::new(&workspace, settings.as_ref())?;
         let profiles = checked.iter_mut().filter(|file| is_profile(file));

@@ -112,7 +112,7 @@ impl DoctorRow {
 /// `cotter doctor`.
 pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = home::find_workspace(None)?;
-    let standings = trust::scan_standings(&workspace);
+    let standings = trust::scan_trust(&workspace);
     let seen = setup::preview_agent(workspace.clone(), &SetupArgs::default());
     let log = log::of_folder(workspace.cwd(), MAX_SESSIONS).unwrap_or_default();
     let sight = DoctorInput { workspace, standings, preview: seen, log };

@@ -22,7 +22,7 @@ use crate::{
 /// `cotter mcp list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = home::find_workspace(None)?;
-    let servers = SettingsFiles::load(None, &workspace, &crate::trust::scan_standings(&workspace))?
+    let servers = SettingsFiles::load(None, &workspace, &crate::trust::scan_trust(&workspace))?
         .servers(&[], &workspace)?;
     let (_, pins) = load()?;
     let style = Style::on_stdout(when);

@@ -43,7 +43,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
     let files = crate::settings::SettingsFiles::load(
         None,
         &workspace,
-        &crate::trust::scan_standings(&workspace),
+        &crate::trust::scan_trust(&workspace),
     )?;
     let values = files.values();
     let reach = ProviderSet::new(&values, files.model_names(), workspace.project())?;
@@ -131,12 +131,12 @@ impl ModelTable {
     fn used_words(&self) -> String {
         match (&self.choice, &self.choice_error) {
             (Ok(ChosenModel { name, source: by }), None) => {
-                format!("{} would answer now: {}\n", text::show_line(name), by.words())
+                format!("{} would answer now: {}\n", text::show_line(name), source.reason())
             }
             (Ok(ChosenModel { name, source: by }), Some(trouble)) => format!(
                 "nobody would answer now: {} is meant ({}), but {}\n",
                 text::show_line(name),
-                by.words(),
+                source.reason(),
                 text::show_line(trouble.message())
             ),
             (Err(_), _) => format!("nobody would answer now: {NO_MODEL_NAMED}\n"),
@@ -183,7 +183,7 @@ impl ModelTable {
         let used = json!({
             "type": "choice",
             "name": choice.map(|choice| &choice.name),
-            "why": choice.map(|choice| choice.source.words()),
+            "why": choice.map(|choice| choice.source.reason()),
             "trouble": trouble,
             "fallbacks": self.fallbacks,
             "leftOut": self.skipped,

@@ -26,7 +26,7 @@ pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<Exit
     let workspace = paths::find_workspace(None)?;
     let names = setup::build_preview(workspace.clone(), &SetupArgs::default())?.names(kind);
     let profiles = match kind {
-        NameKind::Subagent => agents::profiles(&workspace, &trust::scan_standings(&workspace))?,
+        NameKind::Subagent => agents::profiles(&workspace, &trust::scan_trust(&workspace))?,
         _ => vec![],
     };
     if json {

@@ -22,7 +22,7 @@ use crate::{
 /// `cotter permissions list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let location = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &location, &crate::trust::scan_standings(&location))?;
+    let files = SettingsFiles::load(None, &location, &crate::trust::scan_trust(&location))?;
     let rules = files.rules();
     if json {
         let row = |(kind, written, origin): &(RuleKind, &SourcedText, String)| {
@@ -56,7 +56,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
 /// `cotter permissions revoke RULE`.
 pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
     let location = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &location, &crate::trust::scan_standings(&location))?;
+    let files = SettingsFiles::load(None, &location, &crate::trust::scan_trust(&location))?;
     let allowed = |(kind, ..): &&(RuleKind, &SourcedText, String)| *kind == RuleKind::Allow;
     let rules = files.rules();
     let (mine, others): (Vec<_>, Vec<_>) =

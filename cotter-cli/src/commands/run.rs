@@ -70,7 +70,7 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
         true => TrustSources::empty(),
         false => {
             let sources = spaces.sources();
-            let standings = trust::resolve_standings(&workspace, &sources, &args.trust, style);
+            let standings = trust::resolve_trust(&workspace, &sources, &args.trust, style);
             runtime.block_on(or_abort_on_signal(standings, NOT_SENT))?
         }
     };
@@ -122,11 +122,11 @@ impl PreparedRun {
             who.find()?;
         }
         let sessions = match args.session() {
-            SessionArg::Nowhere => None,
+            SessionArg::NotStored => None,
             _ => Some(Sessions::open()?),
         };
         let id = match (args.session(), &sessions) {
-            (SessionArg::Of(typed), Some(sessions)) => Some(sessions.find(typed)?),
+            (SessionArg::ById(typed), Some(sessions)) => Some(sessions.find(typed)?),
             (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &workspace)?),
             _ => None,
         };

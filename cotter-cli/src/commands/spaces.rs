@@ -400,7 +400,7 @@ fn remove(id: &str) -> Result<ExitCode, CliError> {
 
 fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let here = paths::find_workspace(None)?;
-    let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::scan_standings(&here));
+    let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::scan_trust(&here));
     let entries =
         paths::spaces_lock_file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
     let style = Style::on_stdout(when);

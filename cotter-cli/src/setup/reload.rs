@@ -169,7 +169,7 @@ impl Reloader {
         let workspace = self.agent.workspace();
         let standings = match self.safe_mode {
             true => TrustSources::empty(),
-            false => trust::standing_now(workspace, &self.hashes),
+            false => trust::current_trust(workspace, &self.hashes),
         };
         // If the trust records cannot be read, the earlier ones stay in force.
         let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
@@ -225,7 +225,7 @@ impl Reloader {
     /// Unloads owners of the project that are no longer trusted, after a reload failed.
     fn unload_untrusted(&mut self) {
         let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
-        let standings = trust::standing_now(self.agent.workspace(), &self.hashes);
+        let standings = trust::current_trust(self.agent.workspace(), &self.hashes);
         let is_gone = |owner: &Owner| {
             has_trust_changed(owner, &[], &self.records, &now) && has_lost_trust(owner, &standings)
         };

@@ -38,9 +38,9 @@ pub(crate) fn declared_commands(snapshot: &Snapshot) -> Result<Vec<DeclaredComma
     }
     for name in plugins_in(snapshot) {
         let within = Path::new("plugins").join(&name);
-        let reads = |path: &Path| read(snapshot, &within, path);
-        let plugin = Plugin::read(&snapshot.source().join(&within), &reads);
-        let plugin = plugin.map_err(|told| CliError::new(told.to_string()))?;
+        let read_file = |path: &Path| read(snapshot, &within, path);
+        let plugin = Plugin::read(&snapshot.source().join(&within), &read_file);
+        let plugin = plugin.map_err(|error| CliError::new(error.to_string()))?;
         if let Some(broken) = plugin.broken.first() {
             return Err(CliError::new(broken.to_string()));
         }
@@ -62,7 +62,7 @@ fn read(snapshot: &Snapshot, within: &Path, path: &Path) -> Option<Result<Vec<u8
     }
     let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
     let file = above.find(|above| snapshot.file(&within.join(above)).is_some())?;
-    Some(Err(format!("`{}` is no folder", file.display())))
+    Some(Err(format!("`{}` is not a folder", file.display())))
 }
 
 fn declared_servers(
