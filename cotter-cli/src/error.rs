@@ -88,7 +88,8 @@ impl CliError {
     /// author can fix them together.
     pub(crate) fn of_space(message: impl Into<String>, broken: &SpaceErrors) -> Self {
         let failure = broken.errors().fold(CliError::new(message), CliError::with_cause);
-        failure.with_hint("a space with errors is not loaded; `cotter spaces check PATH` lists them")
+        failure
+            .with_hint("a space with errors is not loaded; `cotter spaces check PATH` lists them")
     }
 
     /// Prints the error on standard error and returns its exit code.

@@ -181,8 +181,8 @@ impl ProviderSet {
         }
         for (name, settings) in &values.models {
             let ModelSettings { context_window, max_output, price, .. } = *settings;
-            let override_ = Override { context_window, max_output, price };
-            provider_set.providers = provider_set.providers.with_override(name, override_);
+            let facts = Override { context_window, max_output, price };
+            provider_set.providers = provider_set.providers.with_override(name, facts);
         }
         Ok(provider_set)
     }
@@ -443,18 +443,17 @@ impl ProviderSet {
     ) -> Result<Arc<dyn Model>, CliError> {
         let shown = shown(name);
         let choice = ChosenModel { name: name.clone(), source: source.clone() };
-        self.check_may_name(&choice).and_then(|()| self.find(name)).map_err(|failure| match source {
-            ChoiceSource::Flag | ChoiceSource::Key(_) | ChoiceSource::Person => failure,
-            ChoiceSource::Agent(None) => {
-                failure.wrap_in(format!("cannot use the model `{shown}`, which the agent names"))
-            }
-            ChoiceSource::Variable => {
-                failure.wrap_in(format!("cannot use the model `{shown}`, which `COTTER_MODEL` names"))
-            }
-            ChoiceSource::Settings(location) | ChoiceSource::Agent(Some(location)) => {
-                failure.wrap_in(location.error(format!("cannot use the model `{shown}`")).to_string())
-            }
-        })
+        self.check_may_name(&choice).and_then(|()| self.find(name)).map_err(
+            |failure| match source {
+                ChoiceSource::Flag | ChoiceSource::Key(_) | ChoiceSource::Person => failure,
+                ChoiceSource::Agent(None) => failure
+                    .wrap_in(format!("cannot use the model `{shown}`, which the agent names")),
+                ChoiceSource::Variable => failure
+                    .wrap_in(format!("cannot use the model `{shown}`, which `COTTER_MODEL` names")),
+                ChoiceSource::Settings(location) | ChoiceSource::Agent(Some(location)) => failure
+                    .wrap_in(location.error(format!("cannot use the model `{shown}`")).to_string()),
+            },
+        )
     }
 
     /// Returns a model with its fallbacks, each once.
@@ -481,10 +480,8 @@ impl ProviderSet {
         match fallback {
             Fallback::Flag(name) => match self.find(name.trim()) {
                 Ok(model) => Ok(Ok(model)),
-                Err(failure) => Err(failure.wrap_in(format!(
-                    "cannot use the fallback model `{}`",
-                    shown(name.trim())
-                ))),
+                Err(failure) => Err(failure
+                    .wrap_in(format!("cannot use the fallback model `{}`", shown(name.trim())))),
             },
             Fallback::Settings(SourcedText { text: name, location }) => {
                 let choice = ChosenModel {

@@ -133,8 +133,10 @@ fn contains_home(project: &Path) -> bool {
 /// Returns the folder of all sessions.
 pub(crate) fn sessions() -> Result<PathBuf, CliError> {
     let data = xdg_folder("XDG_DATA_HOME", ".local/share").ok_or_else(|| {
-        CliError::new("cannot find the folder for sessions: neither `XDG_DATA_HOME` nor `HOME` is set")
-            .with_hint("set `HOME`, or run with `--no-session`")
+        CliError::new(
+            "cannot find the folder for sessions: neither `XDG_DATA_HOME` nor `HOME` is set",
+        )
+        .with_hint("set `HOME`, or run with `--no-session`")
     })?;
     Ok(data.join("cotter/sessions"))
 }

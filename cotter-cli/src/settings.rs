@@ -300,7 +300,9 @@ impl SettingsFiles {
             Some(path) => {
                 load_personal(path, SettingsOwner::File, workspace.project())?.or_else(|| {
                     let shown = path.display();
-                    messages.push(format!("the settings file {shown} is gone: its last contents still apply"));
+                    messages.push(format!(
+                        "the settings file {shown} is gone: its last contents still apply"
+                    ));
                     let is_named =
                         |file: &&SettingsFile| file.settings.source == Some(SettingsOwner::File);
                     self.0.iter().find(is_named).map(SettingsFile::copy_own)
@@ -540,7 +542,7 @@ impl SettingsFiles {
             }
             let confined = command_hook::is_confined(owner);
             let location =
-                HookLocation { folder: location.clone(), confined, host: units.hook_host.clone() };
+                HookLocation { folder: base.clone(), confined, host: units.hook_host.clone() };
             units.load(owner, false, |unit| {
                 register_permissions(unit, rules, &settings.permissions);
                 command_hook::register_all(unit, &settings.hooks, &location);
@@ -559,7 +561,10 @@ impl SettingsFiles {
                 true => several_owners_warning(&hooks, text)?,
                 false => {
                     let hint = suggest_digest_names(&hooks, text).map(|hint| format!("; {hint}"));
-                    format!("cannot switch off hook `{text}`: no hook has this name{}", hint.unwrap_or_default())
+                    format!(
+                        "cannot switch off hook `{text}`: no hook has this name{}",
+                        hint.unwrap_or_default()
+                    )
                 }
             };
             Some(location.error(message).to_string())

@@ -57,7 +57,7 @@ fn check_without(agent: &Agent, name: &str) -> Result<(), CliError> {
     }
     let shown = text::show_line(name);
     if hooks.iter().any(|hook| hook.name == name) {
-        let message = format!("hook `{shown}` is the kernel's, and nothing switches it off");
+        let message = format!("--without: cannot disable kernel gate `{shown}`");
         return Err(CliError::new(message));
     }
     let failure = CliError::new(format!("there is no hook `{shown}` to leave out"));
@@ -317,7 +317,7 @@ pub(crate) fn last_session(store: &dyn Store, workspace: &Workspace) -> Result<S
     let here = all.into_iter().find(|session| session.cwd == workspace.cwd());
     here.map(|session| session.id).ok_or_else(|| {
         CliError::new(format!("no session was started in {}", workspace.cwd().display())).with_hint(
-            "`cotter sessions list` shows those of other folders; `--resume ID` takes one up",
+            "`cotter sessions list` shows the sessions of other folders; `--resume ID` continues one",
         )
     })
 }

@@ -233,7 +233,10 @@ impl Terminal {
                 decision
             }
             Err(failure) => {
-                self.write(&format!("not stored, so it applies to this session only: {}\n", failure.one_line()))?;
+                self.write(&format!(
+                    "not stored, so it applies to this session only: {}\n",
+                    failure.one_line()
+                ))?;
                 CallApproval::YesForSession(rules.clone())
             }
         }))

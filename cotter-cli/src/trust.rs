@@ -53,11 +53,16 @@ pub(crate) fn sources(workspace: &Workspace) -> Vec<PathBuf> {
 /// bring trust in itself.
 pub(crate) fn store(project: &Path) -> Result<TrustStore, CliError> {
     let folder = paths::trust().ok_or_else(|| {
-        CliError::new("cannot find the folder for trust records: neither `XDG_DATA_HOME` nor `HOME` is set")
-            .with_hint("set `HOME`")
+        CliError::new(
+            "cannot find the folder for trust records: neither `XDG_DATA_HOME` nor `HOME` is set",
+        )
+        .with_hint("set `HOME`")
     })?;
     if paths::belongs_to_project(&folder, project) {
-        let message = format!("the trust records in {} are inside the project, so they are not used", folder.display());
+        let message = format!(
+            "the trust records in {} are inside the project, so they are not used",
+            folder.display()
+        );
         let hint = format!("keep your own data outside {}", project.display());
         return Err(CliError::new(message).with_hint(hint));
     }
@@ -450,8 +455,12 @@ fn check_links(snapshot: &Snapshot) -> Result<(), CliError> {
         let declares = DECLARE.contains(&top) && !(top == "agents" && is_text(path));
         if matches!(item, SnapshotItem::Link(_)) && declares && path.iter().count() <= 2 {
             let shown = show_path(&snapshot.source().join(path));
-            return Err(CliError::new(format!("{shown} is a link, so its contents cannot be shown"))
-                .with_hint("replace the link with its target: everything that would run must be shown"));
+            return Err(CliError::new(format!(
+                "{shown} is a link, so its contents cannot be shown"
+            ))
+            .with_hint(
+                "replace the link with its target: everything that would run must be shown",
+            ));
         }
     }
     Ok(())

@@ -114,9 +114,8 @@ impl ModelChoice {
                 (self.provider_set.find_chosen(&choice)?, Some(choice.source))
             }
         };
-        let chain =
-            self.provider_set.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
-        Ok(ModelChain { source: by, ..answering })
+        let chain = self.provider_set.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
+        Ok(ModelChain { source, ..chain })
     }
 
     /// Returns the models of a run that begins. If a recording was requested, it starts here.

@@ -55,7 +55,9 @@ pub(crate) async fn offer_models(
             SetupOption::Local(name) => {
                 format!("{}, {}", text::show_line(name), provider_set.describe_local())
             }
-            SetupOption::Rehearsal => "rehearsal, which works offline, for this run only".to_owned(),
+            SetupOption::Rehearsal => {
+                "rehearsal, which works offline, for this run only".to_owned()
+            }
         };
         shown += &format!("{}. {label}\n", index + 1);
     }
@@ -99,9 +101,7 @@ async fn ask_for_key(
     let read = |line: &str| match line.trim() {
         "" => Ok(None),
         key if key.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(ApiKey::new(key))),
-        _ => {
-            Err("a key has only ASCII characters and no spaces; press Enter to cancel".to_owned())
-        }
+        _ => Err("a key has only ASCII characters and no spaces; press Enter to cancel".to_owned()),
     };
     let prompt = "Paste the key (it is not shown): ";
     let Some(key) = terminal.ask_secret(prompt, read).await.map_err(failed)?.flatten() else {
@@ -145,7 +145,9 @@ async fn find_key_provider(
                     true => "That".into(),
                     false => format!("`{}`", text::clip(&text::show_line(other), 24)),
                 };
-                prompt = format!("{shown} is not a known provider. Choose one of {names} (Enter: {enter}): ");
+                prompt = format!(
+                    "{shown} is not a known provider. Choose one of {names} (Enter: {enter}): "
+                );
             }
         }
     }
@@ -170,7 +172,8 @@ async fn offer_to_store_key(
     key: &ApiKey,
 ) -> Result<bool, CliError> {
     let Some(path) = paths::credentials() else { return Ok(false) };
-    let question = format!("Store the key of `{}` in {}, readable only by you?", ready.name, shown(&path));
+    let question =
+        format!("Store the key of `{}` in {}, readable only by you?", ready.name, shown(&path));
     if !terminal.confirm(&question).await {
         return Ok(false);
     }
@@ -180,9 +183,10 @@ async fn offer_to_store_key(
 
 async fn offer_to_store_model(terminal: &Terminal, name: &str) -> Result<(), CliError> {
     let Some(path) = paths::user_settings() else { return Ok(()) };
-    let question = format!("Use {} from now on, and store this in {}?", text::show_line(name), shown(&path));
+    let question =
+        format!("Use {} from now on, and store this in {}?", text::show_line(name), shown(&path));
     if terminal.confirm(&question).await {
-        keep_model(name)?;
+        store_model(name)?;
     }
     Ok(())
 }

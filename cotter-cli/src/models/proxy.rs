@@ -89,7 +89,8 @@ impl Proxies {
     /// Describes in words the proxy for an address.
     pub(crate) fn describe_proxy(&self, url: &str) -> Option<String> {
         let Proxy { variable, .. } = self.of(url)?;
-        let except = if self.exceptions.is_empty() { "" } else { ", unless `NO_PROXY` excludes it" };
+        let except =
+            if self.exceptions.is_empty() { "" } else { ", unless `NO_PROXY` excludes it" };
         Some(format!("the proxy that `{variable}` names{except}"))
     }
 
@@ -99,10 +100,8 @@ impl Proxies {
         let kind = proxy.split_once("://").map_or("", |(kind, _)| kind);
         if !["http", "https"].contains(&kind.to_ascii_lowercase().as_str()) {
             // The rest of the value may contain a password.
-            return Err(CliError::usage(format!(
-                "`{variable}` names a proxy of an unknown kind"
-            ))
-            .with_hint("use `http://HOST:PORT` or `https://HOST:PORT`"));
+            return Err(CliError::usage(format!("`{variable}` names a proxy of an unknown kind"))
+                .with_hint("use `http://HOST:PORT` or `https://HOST:PORT`"));
         }
         Ok(http.with_proxy(proxy, &self.exceptions))
     }

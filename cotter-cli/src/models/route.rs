@@ -29,7 +29,9 @@ impl ProviderSet {
         let route = self.routes.get(provider)?;
         match failed.code.as_str() {
             "auth" => Some(match &route.key {
-                Some(source) => format!("the key that was sent is from {}", text::show_line(source)),
+                Some(source) => {
+                    format!("the key that was sent is from {}", text::show_line(source))
+                }
                 None => {
                     format!("no key was sent: {}", no_key_hint(provider, self.variable(provider)))
                 }

@@ -28,7 +28,9 @@ impl OperatorSwitches {
         let commands = match read_variable(COMMANDS)?.as_deref().map(str::trim) {
             None | Some("0") => false,
             Some("1") => true,
-            Some(other) => return Err(unknown_value_error(COMMANDS, other, "set it to 1, or unset it")),
+            Some(other) => {
+                return Err(unknown_value_error(COMMANDS, other, "set it to 1, or unset it"));
+            }
         };
         let webhooks =
             match std::env::var_os(WEBHOOKS).map(|_| read_variable(WEBHOOKS)).transpose()? {
@@ -58,7 +60,9 @@ pub(crate) fn read_disabled_hooks() -> Result<Option<DisabledHooks>, CliError> {
         None | Some("0") => Ok(None),
         Some("1") => Ok(Some(DisabledHooks::Observers)),
         Some("force") => Ok(Some(DisabledHooks::All)),
-        Some(other) => Err(unknown_value_error(DISABLE, other, "set it to 1 or force, or unset it")),
+        Some(other) => {
+            Err(unknown_value_error(DISABLE, other, "set it to 1 or force, or unset it"))
+        }
     }
 }
 

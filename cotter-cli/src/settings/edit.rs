@@ -31,7 +31,8 @@ pub(crate) fn edit_settings(
             return Err(CliError::new(format!("cannot read {}", path.display())).with_cause(cause));
         }
     };
-    let cannot_edit = || CliError::new(format!("cannot edit {}; the file is unchanged", path.display()));
+    let cannot_edit =
+        || CliError::new(format!("cannot edit {}; the file is unchanged", path.display()));
     let after = edit(&before).ok_or_else(cannot_edit)?;
     let document = Document::parse(&path.display().to_string(), &after)?;
     if !is_valid(&Settings::from_document(&document, SettingsOwner::User)?) {
@@ -70,7 +71,10 @@ pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, CliError> {
 /// Removes an allow rule, wherever it stands in the list.
 pub(crate) fn revoke(rule: &str) -> Result<PathBuf, CliError> {
     let is_removed = |list: &[SourcedText]| list.iter().all(|known| known.text != rule);
-    edit_settings(|text| without_rule(text, rule), |settings| is_removed(&settings.permissions.allow))
+    edit_settings(
+        |text| without_rule(text, rule),
+        |settings| is_removed(&settings.permissions.allow),
+    )
 }
 
 /// Stores whether files for Claude Code in the home folder are used.

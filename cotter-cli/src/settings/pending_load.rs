@@ -82,7 +82,8 @@ impl<'a> PendingLoad<'a> {
         // An owner whose contents changed since they were trusted may not rewrite. A run keeps the contents
         // that it began with.
         let rewrites = |owner: &Owner| owner.may(Power::Transform);
-        let earlier = self.before.iter().find(|earlier| earlier.is_same_unit(owner) && rewrites(earlier));
+        let earlier =
+            self.before.iter().find(|earlier| earlier.is_same_unit(owner) && rewrites(earlier));
         if let Some(earlier) = earlier.filter(|_| !agreed && !rewrites(owner)) {
             self.owners.push(earlier.clone());
             return;

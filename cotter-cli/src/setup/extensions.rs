@@ -13,7 +13,7 @@ use cotter_files::{
 };
 
 use crate::{
-    paths as home,
+    paths,
     settings::{SettingsFiles, pending_load::PendingLoad},
     trust::{TrustSources, replace_copy_paths},
 };
@@ -41,7 +41,7 @@ struct ExtensionUnit {
 
 impl Extensions {
     /// Loads the person's extensions, the project's, and the memory files of the workspace. A folder in the
-    /// project belongs to the project, whoever names it.
+    /// project belongs to the project, even if the person names it.
     pub(crate) fn load(
         files: &SettingsFiles,
         workspace: &Workspace,
@@ -55,8 +55,8 @@ impl Extensions {
             };
             memory::load(workspace, own, &allows)
         };
-        let own =
-            home::config().filter(|folder| !home::belongs_to_project(folder, workspace.project()));
+        let own = paths::config()
+            .filter(|folder| !paths::belongs_to_project(folder, workspace.project()));
         let mut folders = vec![];
         if let Some(folder) = &own {
             let owner = Owner::new(Origin::User, folder.display().to_string());
@@ -118,8 +118,8 @@ impl Extensions {
 }
 
 /// Loads a folder that was written for another program.
-fn load_claude_folder((owner, brings): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
-    let ExtensionFolder { folder, shown, loading, plugin } = brings;
+fn load_claude_folder((owner, extension): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
+    let ExtensionFolder { folder, shown, loading, plugin } = extension;
     let loaded = match plugin {
         Some(plugin) => plugin.extensions(folder, loading),
         None => extensions::load(folder, loading),

@@ -80,9 +80,15 @@ impl Page {
     }
 
     /// Renders spans after a lead of `lead_width` columns. Further lines are indented to where the spans began.
-    pub(crate) fn render_hanging(self, lead: &str, lead_width: usize, pieces: &[StyledSpan]) -> String {
+    pub(crate) fn render_hanging(
+        self,
+        lead: &str,
+        lead_width: usize,
+        pieces: &[StyledSpan],
+    ) -> String {
         let paint = |piece: &StyledSpan| (piece.paint)(self.style, &piece.text);
-        let pieces: Vec<_> = pieces.iter().filter(|piece| !piece.text.is_empty()).cloned().collect();
+        let pieces: Vec<_> =
+            pieces.iter().filter(|piece| !piece.text.is_empty()).cloned().collect();
         let one_line = || pieces.iter().map(paint).collect::<Vec<_>>().join("  ");
         let Some(width) = self.width else {
             return format!("{lead}{}", one_line()).trim_end().to_owned() + "\n";
