@@ -72,7 +72,7 @@ impl Sessions {
         if loaded.header.is_none() {
             let message =
                 format!("{shown}:1: not a session: expected a line with \"type\":\"session\"");
-            return Err(CliError::new(message).with_hint("the file is unchanged"));
+            return Err(CliError::new(message).with_hint("the file was left as it is"));
         }
         Ok((bytes, loaded))
     }
