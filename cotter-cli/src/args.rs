@@ -135,7 +135,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// True if the command changes nothing, starts nothing and shows no contents of sessions.
+    /// True if an agent may run the command. These commands change nothing and start nothing.
     pub(crate) fn is_read_only(&self) -> bool {
         match self {
             Command::Explain(args) => args.hook_mode() == HookMode::Listed,

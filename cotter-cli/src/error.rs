@@ -148,7 +148,8 @@ impl From<HookFileErrors> for CliError {
         let failure = CliError::new("cannot load hooks");
         let failure = broken.errors().fold(failure, CliError::with_cause);
         failure.with_hint(
-            "these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all errors",
+            "these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all \
+             errors",
         )
     }
 }

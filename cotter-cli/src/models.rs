@@ -400,7 +400,8 @@ impl ProviderSet {
                 shown(name)
             ))
             .with_hint(
-                "add a key for its provider, or describe it in your own settings; `--model` uses another model",
+                "add a key for its provider, or describe it in your own settings; `--model` uses \
+                 another model",
             )),
         }
     }
@@ -420,9 +421,9 @@ impl ProviderSet {
         if name == Rehearsal::NAME {
             return Ok(Arc::new(Rehearsal::new()));
         }
-        let halves =
+        let parts =
             name.split_once('/').filter(|(first, rest)| !first.is_empty() && !rest.is_empty());
-        let Some((provider, _)) = halves else { return Err(self.no_name(name)) };
+        let Some((provider, _)) = parts else { return Err(self.no_name(name)) };
         if let Some(failure) = self.broken.get(provider) {
             return Err(failure.clone());
         }

@@ -104,10 +104,9 @@ impl SettingsFile {
     /// Converts a unit that was written for Claude Code.
     fn from_claude_unit(part: ClaudeUnit) -> Self {
         let owner = part.owner();
-        let ClaudeUnit { path, settings, servers, extension_folders: brings, told, broken, .. } =
-            part;
+        let ClaudeUnit { path, settings, servers, extension_folders, told, broken, .. } = part;
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let claude_parts = Some((brings, told));
+        let claude_parts = Some((extension_folders, told));
         SettingsFile {
             settings,
             servers,
@@ -265,9 +264,9 @@ impl SettingsFiles {
     pub(crate) fn load(
         named: Option<&Path>,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Self, CliError> {
-        SettingsFiles::load_for_preview(named, workspace, standings)?.check_plugins()
+        SettingsFiles::load_for_preview(named, workspace, trust_sources)?.check_plugins()
     }
 
     /// Loads the files like [`SettingsFiles::load`], for read-only commands. A broken plugin is listed
@@ -275,10 +274,10 @@ impl SettingsFiles {
     pub(crate) fn load_for_preview(
         named: Option<&Path>,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Self, CliError> {
         let named = named.map(|path| load_named(path, workspace.project())).transpose()?;
-        let files = SettingsFiles::read(named, workspace, standings)?;
+        let files = SettingsFiles::read(named, workspace, trust_sources)?;
         match files.find_looser() {
             None => Ok(files),
             Some(message) => Err(CliError::new(message)
@@ -292,7 +291,7 @@ impl SettingsFiles {
         &self,
         named: Option<&Path>,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<(Self, Vec<String>), CliError> {
         let mut messages = vec![];
         let named = match named {
@@ -309,7 +308,7 @@ impl SettingsFiles {
                 })
             }
         };
-        let files = SettingsFiles::read(named, workspace, standings)?.check_plugins()?;
+        let files = SettingsFiles::read(named, workspace, trust_sources)?.check_plugins()?;
         messages.extend(files.find_looser().map(|message| format!("{message}; yours applies")));
         Ok((files, messages))
     }
@@ -317,7 +316,7 @@ impl SettingsFiles {
     fn read(
         named: Option<SettingsFile>,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Self, CliError> {
         let project = workspace.project();
         let mut files = vec![];
@@ -336,7 +335,7 @@ impl SettingsFiles {
         let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
         let at = at.unwrap_or(files.len());
         files.splice(at..at, own.into_iter().map(SettingsFile::from_claude_unit));
-        for found in &standings.0 {
+        for found in &trust_sources.0 {
             for part in project::load_project(found, home, &home_folder(workspace))? {
                 add_file(&mut files, SettingsFile::from_claude_unit(part));
             }
@@ -488,7 +487,8 @@ impl SettingsFiles {
             if paths::leads_through(path, workspace.project()) {
                 let message = format!("{} is inside the project", path.display());
                 return Err(CliError::new(message).with_hint(
-                    "servers of a repository are not started; keep your own file outside the project",
+                    "servers of a repository are not started; keep your own file outside the \
+                     project",
                 ));
             }
             servers = servers.or(Servers::load(path)?.ok_or_else(|| {
@@ -723,7 +723,8 @@ fn forbidden_host_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError
         let Some((url, _)) = address else { continue };
         let Err(why) = OperatorSwitches::read()?.webhooks.may_ask(url) else { continue };
         let message = format!(
-            "hook `{}` posts to {}, which always fails: {why}; the operator allows hosts with `{WEBHOOKS}`",
+            "hook `{}` posts to {}, which always fails: {why}; the operator allows hosts with \
+             `{WEBHOOKS}`",
             text::show_line(&hook.name),
             text::show_line(url)
         );

@@ -317,7 +317,8 @@ pub(crate) fn last_session(store: &dyn Store, workspace: &Workspace) -> Result<S
     let here = all.into_iter().find(|session| session.cwd == workspace.cwd());
     here.map(|session| session.id).ok_or_else(|| {
         CliError::new(format!("no session was started in {}", workspace.cwd().display())).with_hint(
-            "`cotter sessions list` shows the sessions of other folders; `--resume ID` continues one",
+            "`cotter sessions list` shows the sessions of other folders; `--resume ID` continues \
+             one",
         )
     })
 }

@@ -205,8 +205,8 @@ impl Spaces {
             SpaceTrust::Trusted(copy, grants) => read(&location, copy)?.with_grants(*grants),
             SpaceTrust::Hooks(copy, what) => {
                 messages.push(format!(
-                    "space `{id}` {what}: its trusted hooks still apply, nothing else of it is used \
-                     (`cotter trust {}` shows the changes)",
+                    "space `{id}` {what}: its trusted hooks still apply, nothing else of it is \
+                     used (`cotter trust {}` shows the changes)",
                     show_path(trust_folder(&location))
                 ));
                 read(&location, copy)?.only_hooks()

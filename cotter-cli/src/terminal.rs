@@ -334,13 +334,13 @@ impl Ui for Terminal {
 
     fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         let count = options.len();
-        let prompt = format!("Choose one of 1 to {count}, or nothing: ");
+        let prompt = format!("Choose one of 1 to {count}, or press Enter for none: ");
         Box::pin(async move {
             let answer = async {
                 self.show_then_wait(&render_options(title, options)).await?;
                 let read = |line: &str| {
                     let choice = parse_choice(line, count).filter(|all| all.len() < 2);
-                    choice.ok_or_else(|| format!("type a number from 1 to {count}, or only Enter"))
+                    choice.ok_or_else(|| format!("type a number from 1 to {count}, or press Enter"))
                 };
                 self.ask_until_valid(&prompt, read).await
             };
@@ -354,11 +354,11 @@ impl Ui for Terminal {
         options: &'a [String],
     ) -> UiFuture<'a, Option<Vec<usize>>> {
         let count = options.len();
-        let prompt = format!("Choose any of 1 to {count} (as in 1, 2), or nothing: ");
+        let prompt = format!("Choose any of 1 to {count} (as in 1, 2), or press Enter for none: ");
         Box::pin(async move {
             let answer = async {
                 self.show_then_wait(&render_options(title, options)).await?;
-                let help = || format!("type numbers from 1 to {count}, or only Enter");
+                let help = || format!("type numbers from 1 to {count}, or press Enter");
                 self.ask_until_valid(&prompt, |line| parse_choice(line, count).ok_or_else(help))
                     .await
             };

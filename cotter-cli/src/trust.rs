@@ -80,15 +80,15 @@ impl TrustSources {
 
     /// Fails if the trusted contents of a source cannot be read: a gate may be in them.
     fn check_copies(self, store: &TrustStore) -> Result<Self, CliError> {
-        const HINT: &str = "it may contain a gate, so nothing runs: `cotter trust` asks for trust again, \
-                            `--safe-mode` runs without the files of the project";
+        const HINT: &str = "it may contain a gate, so nothing runs: `cotter trust` asks for \
+                            trust again, `--safe-mode` runs without the files of the project";
         if self.0.is_empty() {
             return Ok(self);
         }
         let records = store.list().map_err(|cause| {
             CliError::new("cannot read the trust records").with_cause(cause).with_hint(
-                "a trusted source may contain a gate, so nothing runs: repair or remove the file; `--safe-mode` \
-                 runs without the files of the project",
+                "a trusted source may contain a gate, so nothing runs: repair or remove the \
+                 file; `--safe-mode` runs without the files of the project",
             )
         })?;
         let was_trusted =
@@ -113,22 +113,26 @@ impl TrustSources {
         self.0.iter().filter_map(|found| {
             let source = show_path(&found.source);
             let effect = match found.kind() {
-                SourceKind::Cotter => "its trusted hooks and rules still apply, nothing else of it runs",
+                SourceKind::Cotter => {
+                    "its trusted hooks and rules still apply, nothing else of it runs"
+                }
                 // Their hooks run in the project itself, where the contents differ from the trusted ones.
                 SourceKind::Claude | SourceKind::Agents => {
-                    "its rules still apply, its hooks block every call that they match until it is trusted \
-                     again, nothing else of it runs"
+                    "its rules still apply, its hooks block every call that they match until it \
+                     is trusted again, nothing else of it runs"
                 }
                 SourceKind::Servers => "nothing of it runs",
             };
             match &found.state {
                 TrustState::Trusted { .. } => None,
                 TrustState::Changed { .. } => Some(format!(
-                    "{source} changed since it was trusted: {effect} (`cotter trust` shows how it changed)"
+                    "{source} changed since it was trusted: {effect} (`cotter trust` shows how \
+                     it changed)"
                 )),
                 TrustState::Gone { why: Some(why), .. } => Some(format!("{why}: {effect}")),
                 TrustState::Gone { .. } => Some(format!(
-                    "{source} was trusted, and is gone: {effect} (`cotter untrust` removes the trust)"
+                    "{source} was trusted, and is gone: {effect} (`cotter untrust` removes the \
+                     trust)"
                 )),
                 TrustState::Unknown { word: Some(word) } => {
                     Some(format!("nothing of {source} runs: {word}"))
@@ -303,7 +307,7 @@ fn check(
     args: &TrustArgs,
 ) -> Result<(), CliError> {
     if let Some(hash) = unused.first() {
-        return Err(CliError::refused(format!("nothing here has the hash {hash}"))
+        return Err(CliError::refused(format!("no source or space here has the hash {hash}"))
             .with_hint("`cotter trust --print` shows the hashes"));
     }
     let of_spaces = spaces.0.iter().filter_map(skip_reason);
@@ -345,8 +349,8 @@ pub(crate) async fn ask(
 ) -> Result<TrustState, CliError> {
     let mut shown = view(snapshot, &declared(snapshot)?, &state);
     if !grants.rewrite && may_rewrite(store, snapshot) {
-        shown += "\nUntil now its hooks may rewrite calls and results. After a yes they may not (`--rewrite` \
-                  lets them).\n";
+        shown += "\nUntil now its hooks may rewrite calls and results. After a yes they may not \
+                  (`--rewrite` lets them).\n";
     }
     match confirm(&shown, snapshot, grants, terminal).await {
         true => Ok(store.trust(snapshot, grants)?),
@@ -380,7 +384,10 @@ pub(crate) fn open_terminal(when: ColorChoice) -> Result<Terminal, CliError> {
     Terminal::open(when, Screen::default()).map_err(|cause: io::Error| {
         CliError::refused("there is no terminal to ask on, and only a person can give trust")
             .with_cause(cause)
-            .with_hint("`cotter trust --print` shows the contents and their hash; `--trust=HASH` trusts them for one run")
+            .with_hint(
+                "`cotter trust --print` shows the contents and their hash; `--trust=HASH` trusts \
+                 them for one run",
+            )
     })
 }
 
@@ -548,12 +555,12 @@ fn declared_hooks(
             let hook = hook.object()?;
             let Some(command) = hook.get("command") else { continue };
             let name = hook.get("name").map(|name| name.string()).transpose()?;
-            let given = hook.get("env").map(strings).transpose()?.unwrap_or_default();
-            let given = match given.as_slice() {
+            let variables = hook.get("env").map(strings).transpose()?.unwrap_or_default();
+            let variables = match variables.as_slice() {
                 [] => String::new(),
-                given => format!(", given {}", given.join(", ")),
+                variables => format!(", with variables {}", variables.join(", ")),
             };
-            let what = format!("hook {} at {point}{given}", name.unwrap_or("without a name"));
+            let what = format!("hook {} at {point}{variables}", name.unwrap_or("without a name"));
             let command = match command.string() {
                 Ok(line) => Invocation::Shell(line.into()),
                 Err(_) => Invocation::Words(strings(command)?),
@@ -598,10 +605,11 @@ fn describe_server(node: Node<'_>) -> Result<String, SettingsError> {
     let sets: Vec<_> = env.iter().flat_map(|env| env.members()).map(|(name, _)| name).collect();
     let mut description = String::new();
     if !named.is_empty() {
-        description += &format!(", given {}", named.into_iter().collect::<Vec<_>>().join(", "));
+        description +=
+            &format!(", with variables {}", named.into_iter().collect::<Vec<_>>().join(", "));
     }
     if !sets.is_empty() {
-        description += &format!(", which sets {}", sets.join(", "));
+        description += &format!(", sets {}", sets.join(", "));
     }
     if let Some(cwd) = server.get("cwd") {
         description += &format!(", in {}", cwd.string()?);

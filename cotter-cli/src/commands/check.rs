@@ -134,7 +134,7 @@ fn no_files_message(kind: FileKind, path: &Path, style: Style) -> String {
         _ => ("files", "a folder with a `manifest.json`".to_owned()),
     };
     let (path, hint) = (show_path(path), style.good("hint:"));
-    format!("no {what} found in {path}\n\n{hint} the search was for {patterns}\n")
+    format!("no {what} found in {path}\n\n{hint} expected {patterns}\n")
 }
 
 fn json_row(file: &CheckedFile) -> String {

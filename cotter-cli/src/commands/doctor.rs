@@ -69,7 +69,7 @@ const SLOW_MS: f64 = 500.0;
 /// The input of all sections.
 struct DoctorInput {
     workspace: Workspace,
-    standings: TrustSources,
+    trust_sources: TrustSources,
     /// The agent that would run, or the error that stops it.
     preview: Result<AgentPreview, CliError>,
     /// The log of hooks: a row per hook and point at which it ran.
@@ -110,10 +110,10 @@ impl DoctorRow {
 /// `cotter doctor`.
 pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(None)?;
-    let standings = trust::scan_trust(&workspace);
+    let trust_sources = trust::scan_trust(&workspace);
     let preview = setup::preview_agent(workspace.clone(), &SetupArgs::default());
     let log = log::of_folder(workspace.cwd(), MAX_SESSIONS).unwrap_or_default();
-    let input = DoctorInput { workspace, standings, preview, log };
+    let input = DoctorInput { workspace, trust_sources, preview, log };
     let sections: Vec<_> = SECTIONS.iter().map(|(name, rows)| (*name, rows(&input))).collect();
     let rows = || sections.iter().flat_map(|(_, rows)| rows);
     let broken = rows().filter(|row| row.state == RowState::Broken).count();
@@ -186,7 +186,7 @@ fn summarize(sections: &[(&str, Vec<DoctorRow>)]) -> String {
 /// The maximum number of errors that the summary names.
 const MAX_NAMED: usize = 3;
 
-/// The details that stand beside the name.
+/// The details that are printed beside the name.
 const INLINE_KEYS: [&str; 2] = ["origin", "sandbox"];
 
 /// The details that only `--json` shows.
@@ -258,7 +258,7 @@ fn sources(input: &DoctorInput) -> Vec<DoctorRow> {
         rows.push(row.with("origin", Origin::User.to_string()));
     }
     rows.extend(claude_home_row(input));
-    for found in &input.standings.0 {
+    for found in &input.trust_sources.0 {
         let (state, word, hash) = match &found.state {
             TrustState::Trusted { hash, grants, .. } => {
                 let word = if grants.rewrite { "trusted, and may rewrite" } else { "trusted" };
@@ -318,7 +318,7 @@ fn plugins(input: &DoctorInput) -> Vec<DoctorRow> {
 
 /// Lists the spaces that can be loaded by name.
 fn spaces(input: &DoctorInput) -> Vec<DoctorRow> {
-    let all = Spaces::new(&input.workspace, &SetupArgs::default(), &[]).all(&input.standings);
+    let all = Spaces::new(&input.workspace, &SetupArgs::default(), &[]).all(&input.trust_sources);
     let row = |location: &SpaceLocation| {
         let state =
             if location.trust_word() == "trusted" { RowState::Good } else { RowState::Note };
@@ -333,7 +333,7 @@ fn spaces(input: &DoctorInput) -> Vec<DoctorRow> {
 /// Lists the profiles that can be run by name, with the hosts that they notify and the programs that they
 /// start.
 fn profiles(input: &DoctorInput) -> Vec<DoctorRow> {
-    let listed = match selected_agent::profiles(&input.workspace, &input.standings) {
+    let listed = match selected_agent::profiles(&input.workspace, &input.trust_sources) {
         Ok(listed) => listed,
         Err(failure) => {
             return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];

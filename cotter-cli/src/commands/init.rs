@@ -38,8 +38,8 @@ pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, CliError> {
     }
     let files = STARTER.iter().map(|(name, ..)| format!("  {name}\n")).collect::<String>();
     Ok(say(&format!(
-        "created {shown}:\n{files}\nNothing in it runs before you trust it: `cotter trust` shows it \
-         and asks.\n"
+        "created {shown}:\n{files}\nNothing in it runs before you trust it: `cotter trust` shows \
+         it and asks.\n"
     )))
 }
 

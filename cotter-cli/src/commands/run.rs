@@ -66,21 +66,21 @@ pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliErro
     // The watch starts before files are read, so that no change is missed.
     let watch = reload::watch(&workspace, args.shape.settings.as_deref());
     let spaces = Spaces::new(&workspace, &args.shape, &args.trust.hashes());
-    let standings = match args.shape.safe_mode {
+    let trust_sources = match args.shape.safe_mode {
         true => TrustSources::empty(),
         false => {
             let sources = spaces.sources();
-            let standings = trust::resolve_trust(&workspace, &sources, &args.trust, style);
-            runtime.block_on(or_abort_on_signal(standings, NOT_SENT))?
+            let trust_sources = trust::resolve_trust(&workspace, &sources, &args.trust, style);
+            runtime.block_on(or_abort_on_signal(trust_sources, NOT_SENT))?
         }
     };
-    standings.skipped().for_each(|message| output.warn(&message));
+    trust_sources.skipped().for_each(|message| output.warn(&message));
     let home = claude_home::ask_home(&workspace, &args, style);
     runtime
         .block_on(or_abort_on_signal(home, NOT_SENT))?
         .iter()
         .for_each(|message| output.warn(message));
-    let prepared = PreparedRun::new(args, workspace, standings, spaces, &mut output)?;
+    let prepared = PreparedRun::new(args, workspace, trust_sources, spaces, &mut output)?;
     let done = runtime.block_on(prepared.run(watch, style, &mut output));
     // A tool that does not return must not keep the process alive.
     runtime.shutdown_background();
@@ -92,7 +92,7 @@ struct PreparedRun {
     args: RunArgs,
     workspace: Workspace,
     files: SettingsFiles,
-    standings: TrustSources,
+    trust_sources: TrustSources,
     chosen: Option<SelectedAgent>,
     spaces: Spaces,
     model_choice: ModelChoice,
@@ -107,14 +107,15 @@ impl PreparedRun {
     fn new(
         args: RunArgs,
         workspace: Workspace,
-        standings: TrustSources,
+        trust_sources: TrustSources,
         spaces: Spaces,
         output: &mut RunOutput,
     ) -> Result<Self, CliError> {
-        let files = SettingsFiles::load(args.shape.settings.as_deref(), &workspace, &standings)?;
+        let files =
+            SettingsFiles::load(args.shape.settings.as_deref(), &workspace, &trust_sources)?;
         let command_name = args.prompt.as_deref().and_then(leading_command);
         let command_name = command_name.map(|leading| leading.name.to_owned());
-        let chosen = SelectedAgent::named(&args.shape, &workspace, &standings)?;
+        let chosen = SelectedAgent::named(&args.shape, &workspace, &trust_sources)?;
         let named = chosen.as_ref().and_then(SelectedAgent::model);
         let model_choice = ModelChoice::new(&args, &files, named, workspace.project())?;
         // A command may need no model, and a person can be asked for one.
@@ -138,7 +139,7 @@ impl PreparedRun {
             args,
             workspace,
             files,
-            standings,
+            trust_sources,
             spaces,
             chosen,
             model_choice,
@@ -155,10 +156,8 @@ impl PreparedRun {
         style: ColorChoice,
         output: &mut RunOutput,
     ) -> Result<ExitCode, CliError> {
-        let PreparedRun {
-            args, workspace, files, standings, spaces, chosen, mut model_choice, ..
-        } = self;
-        let PreparedRun { sessions, id, prompt, command_name, .. } = self;
+        let PreparedRun { args, workspace, files, trust_sources, spaces, chosen, .. } = self;
+        let PreparedRun { mut model_choice, sessions, id, prompt, command_name, .. } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) =
             (&command_name, model_choice.needs_question(&args), &terminal)
@@ -176,7 +175,7 @@ impl PreparedRun {
         let setup = RunSetup {
             workspace,
             files,
-            standings,
+            standings: trust_sources,
             spaces,
             answering,
             chosen,

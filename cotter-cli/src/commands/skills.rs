@@ -125,8 +125,8 @@ fn why(skill_match: &SkillMatch, agent: &str) -> String {
 }
 
 fn describe_trigger(trigger: &Trigger) -> String {
-    let whole = if trigger.reach() == MatchScope::Words { ", whole words" } else { "" };
-    format!("`{}` ({}{whole})", trigger.pattern(), trigger.kind().as_str())
+    let scope = if trigger.reach() == MatchScope::Words { ", whole words" } else { "" };
+    format!("`{}` ({}{scope})", trigger.pattern(), trigger.kind().as_str())
 }
 
 fn row(skill: &SkillInfo) -> Value {

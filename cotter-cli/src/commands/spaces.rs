@@ -174,8 +174,8 @@ fn add(
     store_answer(&answer, &snapshot, &store, rewrite)?;
     let done =
         UpdateReport::new(&answer, &snapshot, describe_installed(&id, &folder, "is installed")?);
-    let said = say(&done.text);
-    done.open_error.map_or(Ok(said), Err)
+    let exit_code = say(&done.text);
+    done.open_error.map_or(Ok(exit_code), Err)
 }
 
 /// The person's answer to the question about trust.
@@ -353,7 +353,8 @@ fn update_one(
         let message = format!("{} was changed after it was copied there", show_path(&folder));
         let source = text::show_line(&entry.source).into_owned();
         return Err(CliError::new(message).with_hint(format!(
-            "save your changes elsewhere; then `cotter spaces remove {id}` and `cotter spaces add {source}`"
+            "save your changes elsewhere; then `cotter spaces remove {id}` and \
+             `cotter spaces add {source}`"
         )));
     }
     let store = trust::store(paths::find_workspace(None)?.project())?;

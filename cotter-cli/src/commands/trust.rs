@@ -141,7 +141,7 @@ pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, CliError> {
     }
     match out.is_empty() {
         true => Err(CliError::new("nothing here is trusted")
-            .with_hint("`cotter trust --list` shows everything that is")),
+            .with_hint("`cotter trust --list` shows everything that is trusted")),
         false => Ok(say(&out)),
     }
 }
@@ -190,7 +190,6 @@ impl TrustTargets {
 }
 
 fn say_nothing_found() -> ExitCode {
-    say(
-        "nothing here needs trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`\n",
-    )
+    say("nothing here needs trust: there is no `.cotter`, `.claude` or `.agents` folder with \
+         files, nor `.mcp.json`\n")
 }

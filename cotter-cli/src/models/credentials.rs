@@ -22,8 +22,8 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Loads the person's file; empty if there is none. A file that other users can read or change is refused,
-    /// and so is a file in the project.
+    /// Loads the person's file; empty if there is none. A file that other users can read or change is
+    /// refused, and so is a file in the project.
     pub(crate) fn load(project: &Path) -> Result<Self, CliError> {
         match paths::credentials() {
             Some(path) if path.symlink_metadata().is_ok() => Credentials::read(&path, project),

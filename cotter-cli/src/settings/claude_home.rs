@@ -48,7 +48,8 @@ pub(crate) async fn ask_home(
     };
     let settings = crate::trust::show_path(&path);
     let question = format!(
-        "Also use the files in {shown}?\n{table}They would count as your own. The answer is stored in {settings}."
+        "Also use the files in {shown}?\n{table}They would count as your own. The answer is \
+         stored in {settings}."
     );
     let details =
         ExtraDetail { description: "every hook, rule and server", text: || details.clone() };
@@ -67,7 +68,7 @@ fn notice_without_terminal(shown: &str) -> Option<String> {
     // If the marker cannot be written, the message appears again.
     let _ = paths::write_private(&marker, b"");
     Some(format!(
-        "the files in {shown} are not used: set `\"claude\": {{\"home\": true}}` in your settings to use them, \
-         `false` to never use them"
+        "the files in {shown} are not used: set `\"claude\": {{\"home\": true}}` in your \
+         settings to use them, `false` to never use them"
     ))
 }

@@ -68,7 +68,7 @@ pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, CliError> {
     Ok(path)
 }
 
-/// Removes an allow rule, wherever it stands in the list.
+/// Removes an allow rule from the list, also if it occurs twice.
 pub(crate) fn revoke(rule: &str) -> Result<PathBuf, CliError> {
     let is_removed = |list: &[SourcedText]| list.iter().all(|known| known.text != rule);
     edit_settings(

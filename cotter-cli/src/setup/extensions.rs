@@ -45,7 +45,7 @@ impl Extensions {
     pub(crate) fn load(
         files: &SettingsFiles,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Self {
         let memory = |own: Option<&Path>| {
             let denied = files.deny_rules();
@@ -66,7 +66,7 @@ impl Extensions {
         folders.extend(files.extension_folders(Origin::User).map(load_claude_folder));
         // The nearest folder comes first: if two items have one name, the first is used.
         for (number, found) in
-            standings.0.iter().rev().filter(|found| found.is_folder()).enumerate()
+            trust_sources.0.iter().rev().filter(|found| found.is_folder()).enumerate()
         {
             let (folder, loading) = match &found.state {
                 TrustState::Trusted { copy, .. } => (copy, LoadContext::trusted(Origin::Project)),

@@ -164,7 +164,7 @@ impl Reloader {
     /// `agreed_to`.
     fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, CliError> {
         let workspace = self.agent.workspace();
-        let standings = match self.safe_mode {
+        let trust_sources = match self.safe_mode {
             true => TrustSources::empty(),
             false => trust::current_trust(workspace, &self.hashes),
         };
@@ -172,19 +172,19 @@ impl Reloader {
         let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
         let stored = edit::stored_rules();
         let (files, load_messages) =
-            self.files.load_again(self.named.as_deref(), workspace, &standings)?;
+            self.files.load_again(self.named.as_deref(), workspace, &trust_sources)?;
         edit::forget_rules(stored.iter().filter(|rule| !files.allows(rule)));
-        let extensions = Extensions::load(&files, workspace, &standings).without_memory();
+        let extensions = Extensions::load(&files, workspace, &trust_sources).without_memory();
         let extensions = if self.safe_mode { extensions.without_project() } else { extensions };
         let (before, agent) = (self.records.clone(), self.agent.clone());
         let all_spaces = self.spaces.clone();
         // From here until the change is applied, no space is loaded or unloaded.
-        let mut spaces = all_spaces.read_again(&standings)?;
+        let mut spaces = all_spaces.read_again(&trust_sources)?;
         let folders = spaces.folders();
         let now = records.clone();
         let is_agreed = |owner: &Owner| {
             has_trust_changed(owner, &folders, &before, &now)
-                || self.hashes.is_empty() && before != now && has_lost_trust(owner, &standings)
+                || self.hashes.is_empty() && before != now && has_lost_trust(owner, &trust_sources)
         };
         let owners = self.with_owners(spaces.owners());
         let mut units = PendingLoad::new(&agent, self.hook_host.clone(), &owners, is_agreed)?;
@@ -199,7 +199,7 @@ impl Reloader {
         let done = units.apply()?;
         drop(spaces);
         self.records = records;
-        messages.extend(standings.skipped());
+        messages.extend(trust_sources.skipped());
         messages.extend(files.disabled_warnings(&self.agent));
         if files.values() != self.values {
             messages
@@ -222,9 +222,10 @@ impl Reloader {
     /// Unloads owners of the project that are no longer trusted, after a reload failed.
     fn unload_untrusted(&mut self) {
         let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
-        let standings = trust::current_trust(self.agent.workspace(), &self.hashes);
+        let trust_sources = trust::current_trust(self.agent.workspace(), &self.hashes);
         let is_gone = |owner: &Owner| {
-            has_trust_changed(owner, &[], &self.records, &now) && has_lost_trust(owner, &standings)
+            has_trust_changed(owner, &[], &self.records, &now)
+                && has_lost_trust(owner, &trust_sources)
         };
         let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
         let mut change = RegistryChange::new().of_files();
@@ -298,9 +299,9 @@ fn records(agent: &Agent) -> Option<Vec<TrustRecord>> {
 }
 
 /// True if the contents of an owner are known to be no longer trusted.
-fn has_lost_trust(owner: &Owner, standings: &TrustSources) -> bool {
+fn has_lost_trust(owner: &Owner, trust_sources: &TrustSources) -> bool {
     let unit = Path::new(owner.unit.as_str());
-    let found = standings.0.iter().find(|found| unit.starts_with(&found.source));
+    let found = trust_sources.0.iter().find(|found| unit.starts_with(&found.source));
     let is_unknown =
         |found: &TrustSource| matches!(found.state, TrustState::Unknown { word: None });
     owner.origin == Origin::Project && found.is_some_and(is_unknown)

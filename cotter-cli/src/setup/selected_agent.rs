@@ -66,22 +66,22 @@ impl SelectedAgent {
     pub(crate) fn named(
         shape: &SetupArgs,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Option<Self>, CliError> {
         let typed = shape.agent.as_deref();
-        typed.map(|typed| SelectedAgent::find(typed, workspace, standings)).transpose()
+        typed.map(|typed| SelectedAgent::find(typed, workspace, trust_sources)).transpose()
     }
 
     /// Finds an agent: by a name in `agents/` of a trusted project or of the person, or by a path.
     fn find(
         typed: &str,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Self, CliError> {
         let switches = OperatorSwitches::read()?;
         match typed.contains('/') || typed.ends_with(".json") {
-            true => by_path(Path::new(typed), workspace, standings, &switches),
-            false => by_name(typed, workspace, standings, &switches),
+            true => by_path(Path::new(typed), workspace, trust_sources, &switches),
+            false => by_name(typed, workspace, trust_sources, &switches),
         }
     }
 
@@ -172,11 +172,11 @@ pub(crate) struct ProfileEntry {
 /// Returns the profiles of the person and of trusted folders, in the order in which a name is searched.
 pub(crate) fn profiles(
     workspace: &Workspace,
-    standings: &TrustSources,
+    trust_sources: &TrustSources,
 ) -> Result<Vec<ProfileEntry>, CliError> {
     let own = own_folder(workspace);
     let mut listed: Vec<ProfileEntry> = vec![];
-    for AgentFolder { folder, read, .. } in agent_folders(standings, own.as_deref()) {
+    for AgentFolder { folder, read, .. } in agent_folders(trust_sources, own.as_deref()) {
         let entries = fs::read_dir(read.join("agents")).into_iter().flatten().flatten();
         let mut names: Vec<_> =
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -203,8 +203,11 @@ fn own_folder(workspace: &Workspace) -> Option<PathBuf> {
 
 /// Returns the folders of agents: the person's own first, so that no project can take its names, then the
 /// nearest.
-fn agent_folders<'a>(standings: &'a TrustSources, own: Option<&'a Path>) -> Vec<AgentFolder<'a>> {
-    let folders = standings.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
+fn agent_folders<'a>(
+    trust_sources: &'a TrustSources,
+    own: Option<&'a Path>,
+) -> Vec<AgentFolder<'a>> {
+    let folders = trust_sources.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
     let trusted = folders.filter_map(|found| {
         let read = copy_of(found)?;
         Some(AgentFolder { folder: &found.source, read, origin: Origin::Project })
@@ -223,12 +226,12 @@ fn copy_of(found: &TrustSource) -> Option<&Path> {
 fn by_name(
     name: &str,
     workspace: &Workspace,
-    standings: &TrustSources,
+    trust_sources: &TrustSources,
     switches: &OperatorSwitches,
 ) -> Result<SelectedAgent, CliError> {
     let own = own_folder(workspace);
     let mut names = vec![];
-    for AgentFolder { folder, read, origin } in agent_folders(standings, own.as_deref()) {
+    for AgentFolder { folder, read, origin } in agent_folders(trust_sources, own.as_deref()) {
         let path = folder.join("agents").join(name).join(FILE);
         let found = read.join("agents").join(name).join(FILE);
         let agents = extensions::load(read, &LoadContext::trusted(origin.clone())).agents;
@@ -248,7 +251,7 @@ fn by_name(
             }
         }
     }
-    let is_of_project = standings.0.iter().any(|found| {
+    let is_of_project = trust_sources.0.iter().any(|found| {
         let folder = found.source.join("agents");
         let file = |ending: &str| folder.join(format!("{name}.{ending}")).is_file();
         folder.join(name).join(FILE).is_file() || ["md", "yaml", "yml"].into_iter().any(file)
@@ -262,7 +265,7 @@ fn by_name(
     if Path::new(name).join(FILE).is_file() {
         return Err(folder_error(Path::new(name)));
     }
-    names.extend(profiles(workspace, standings)?.into_iter().map(|listed| listed.name));
+    names.extend(profiles(workspace, trust_sources)?.into_iter().map(|listed| listed.name));
     let failure = CliError::usage(format!("there is no agent `{typed}`"));
     Err(match text::nearest(name, names.iter().map(String::as_str)) {
         Some(near) => failure.with_hint(format!("did you mean `{near}`?")),
@@ -288,7 +291,7 @@ fn folder_error(folder: &Path) -> CliError {
 fn by_path(
     path: &Path,
     workspace: &Workspace,
-    standings: &TrustSources,
+    trust_sources: &TrustSources,
     switches: &OperatorSwitches,
 ) -> Result<SelectedAgent, CliError> {
     let cannot =
@@ -301,8 +304,10 @@ fn by_path(
         return profile(full_path.clone(), &full_path, switches);
     }
     let message = format!("{} is inside the project", show_path(path));
-    let found =
-        standings.0.iter().find(|found| found.is_folder() && full_path.starts_with(&found.source));
+    let found = trust_sources
+        .0
+        .iter()
+        .find(|found| found.is_folder() && full_path.starts_with(&found.source));
     let Some(found) = found else {
         let hint = format!(
             "a project's profiles are `.cotter/agents/NAME/{FILE}`; keep your own outside {}",

@@ -85,7 +85,8 @@ impl Style {
     }
 }
 
-/// Formats a number with its noun, with a plural `s`. The noun is the end of `word`, or the part before ` of `.
+/// Formats a number with its noun, with a plural `s`. The noun is the end of `word`, or the part before
+/// ` of `.
 pub(crate) fn count(number: usize, word: &str) -> String {
     let (noun, rest) = match word.split_once(" of ") {
         Some((noun, rest)) => (noun, format!(" of {rest}")),

@@ -8,10 +8,10 @@ use rustix::termios::tcgetwinsize;
 
 use crate::terminal::style::{ColorChoice, Style};
 
-/// The smallest width of the last column. If less is left, the last column stands below the others.
+/// The smallest width of the last column. If less is left, the last column is below the others.
 const MIN_LAST_WIDTH: usize = 30;
 
-/// The indentation of a last column that stands below the others.
+/// The indentation of a last column that is below the others.
 const BELOW_INDENT: usize = 4;
 
 /// A function that paints a text.
@@ -79,7 +79,8 @@ impl Page {
         out
     }
 
-    /// Renders spans after a lead of `lead_width` columns. Further lines are indented to where the spans began.
+    /// Renders spans after a lead of `lead_width` columns. Further lines are indented to the same
+    /// column.
     pub(crate) fn render_hanging(
         self,
         lead: &str,
@@ -113,7 +114,7 @@ impl Page {
     }
 }
 
-/// Breaks spans into lines of at most `width` columns. A longer word stands on a line of its own.
+/// Breaks spans into lines of at most `width` columns. A longer word has a line of its own.
 fn wrap_spans(pieces: &[StyledSpan], width: usize) -> Vec<Vec<StyledSpan>> {
     let mut lines: Vec<Vec<StyledSpan>> = vec![vec![]];
     let mut used = 0;

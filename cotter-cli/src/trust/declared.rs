@@ -54,7 +54,7 @@ pub(crate) fn declared_commands(snapshot: &Snapshot) -> Result<Vec<DeclaredComma
     Ok(declared)
 }
 
-/// Reads a file of a plugin from a snapshot. If a file stands where a folder is expected, this is an error,
+/// Reads a file of a plugin from a snapshot. If a file is where a folder is expected, this is an error,
 /// because the folder may have declared something.
 fn read(snapshot: &Snapshot, within: &Path, path: &Path) -> Option<Result<Vec<u8>, String>> {
     if let Some((_, bytes)) = snapshot.file(&within.join(path)) {
@@ -97,8 +97,8 @@ fn hook_command(of: &str, hook: CommandHook) -> DeclaredCommand {
     let what = format!("hook {} at {event}{of}", hook.name);
     if let Some((url, named)) = entry.and_then(ClaudeEntry::address) {
         let named = named.join(", ");
-        let given = if named.is_empty() { named } else { format!(", given {named}") };
-        return DeclaredCommand::new(what + &given, Invocation::Notified(url.to_owned()));
+        let variables = if named.is_empty() { named } else { format!(", with variables {named}") };
+        return DeclaredCommand::new(what + &variables, Invocation::Notified(url.to_owned()));
     }
     let command = match hook.command {
         CommandLine::Words(words) if words.is_empty() => Invocation::Remote("a model".into()),
