@@ -21,7 +21,7 @@ use crate::{error::CliError, terminal::style::ColorChoice};
 /// The reason why no command runs.
 pub(crate) enum ParseExit {
     Help(String),
-    Wrong(CliError),
+    Error(CliError),
 }
 
 /// Parses the arguments, which begin with the program's name.
@@ -31,12 +31,12 @@ pub(crate) fn parse(args: Vec<OsString>) -> Result<(ColorChoice, Command), Parse
     let parsed = matches.and_then(|matches| CliArgs::from_arg_matches(&matches));
     let CliArgs { run, color, command } = parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ParseExit::Help(error.to_string()),
-        _ => ParseExit::Wrong(parser_error(&error.to_string(), first.as_deref())),
+        _ => ParseExit::Error(parser_error(&error.to_string(), first.as_deref())),
     })?;
     match command {
         Some(command) => Ok((color, command)),
         None if run.print => Ok((color, Command::Run(run))),
-        None => Err(ParseExit::Wrong(no_chat(run.prompt.as_deref()))),
+        None => Err(ParseExit::Error(no_chat(run.prompt.as_deref()))),
     }
 }
 
@@ -58,7 +58,7 @@ fn definition() -> clap::Command {
 struct CliArgs {
     #[command(flatten)]
     run: Box<RunArgs>,
-    /// Colour: auto, always, never
+    /// Use colour: auto, always, never
     #[arg(long, value_name = "WHEN", global = true, value_enum, default_value_t)]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     color: ColorChoice,
@@ -72,62 +72,62 @@ pub(crate) enum Command {
     /// No command: a run.
     #[command(skip)]
     Run(Box<RunArgs>),
-    /// List skills, look at one, see which a task brings in
+    /// List skills, show one, show which skills a task triggers, check skill files
     #[command(subcommand)]
     Skills(SkillsVerb),
-    /// List hooks, try them, see what they did, check the files that declare them
+    /// List hooks, test them, show their log, check hook files
     #[command(subcommand)]
     Hooks(HooksVerb),
-    /// List what may be typed after a slash
+    /// List slash commands, check command files
     #[command(subcommand)]
     Commands(CommandsVerb),
-    /// List the subagents the model may call, and profiles
+    /// List subagents and profiles, check agent files
     #[command(subcommand)]
     Agents(AgentsVerb),
-    /// List the models that can answer
+    /// List the available models
     #[command(subcommand)]
     Models(ModelsVerb),
-    /// Add spaces, folders that are an extension, and begin one
+    /// Add, update, remove, create and check spaces: folders that are an extension
     #[command(subcommand)]
     Spaces(SpacesVerb),
-    /// What was found where, what is trusted, used, not honoured, confined or slow
+    /// Report which files are found, trusted and used, what is broken, confined or slow
     Doctor {
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// What would happen to a call, and why, without running it
+    /// Show the decision about a call, and its reasons, without running the call
     Explain(Box<ExplainArgs>),
-    /// List what MCP servers offer, and accept what changed
+    /// List the tools of MCP servers, accept changed ones
     #[command(subcommand)]
     Mcp(McpVerb),
-    /// List the rules in force, and take one back
+    /// List the permission rules, revoke one
     #[command(subcommand)]
     Permissions(PermissionsVerb),
-    /// Begin a project's own folder: a hook, a rule, a skill, a command, an agent
+    /// Create a `.cotter` folder with an example hook, rule, skill, command and agent
     Init {
-        /// The folder to begin it in; without it, the project's root
+        /// Create it in this folder [default: the root of the project]
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
-    /// Print the JSON Schema of a file, for editors, or of what hooks read and answer
+    /// Print the JSON Schema of a file, or of the input and output of hooks
     Schema {
-        /// Which one; without it, all are listed
+        /// Print this schema [default: list all schemas]
         name: Option<String>,
     },
-    /// Show what a project brings, and let it run
+    /// Show what a project would run, and ask whether to trust it
     Trust(TrustCommandArgs),
-    /// Take trust back
+    /// Withdraw trust
     Untrust {
-        /// What was trusted, or a folder of its project
+        /// Withdraw trust from this source, or from all sources of the project in this folder
         path: Option<PathBuf>,
     },
     /// List and show stored sessions
     #[command(subcommand)]
     Sessions(SessionsVerb),
-    /// Every decision about every tool call of a session
+    /// Show every decision about the tool calls of a session
     Ledger {
-        /// A session's id, or the beginning of it; without it, the folder's last
+        /// Show this session; the start of its id is enough [default: the last one in this folder]
         id: Option<String>,
         #[command(subcommand)]
         verb: Option<LedgerVerb>,
@@ -135,7 +135,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// True if the command changes nothing, starts nothing and shows no contents of sessions.
+    /// True if an agent may run the command. These commands change nothing and start nothing.
     pub(crate) fn is_read_only(&self) -> bool {
         match self {
             Command::Explain(args) => args.hook_mode() == HookMode::Listed,
@@ -159,7 +159,7 @@ impl Command {
 /// The arguments of every `list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -167,9 +167,9 @@ pub(crate) struct ListArgs {
 /// The arguments of every `check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// A file, or a folder of them
+    /// Check this file, or the files in this folder
     pub(crate) path: PathBuf,
-    /// One JSON object per file
+    /// Print one JSON object per file
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -177,66 +177,66 @@ pub(crate) struct CheckArgs {
 /// A command about skills.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SkillsVerb {
-    /// The skills there are
+    /// List all skills
     List(ListArgs),
-    /// What a skill says, and when it comes by itself
+    /// Show the text of a skill, and its triggers
     Show {
-        /// The skill's name
+        /// Show this skill
         name: String,
-        /// One JSON object
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Which skills a task would bring in, and why not the others
+    /// Show which skills a task triggers, and why not the others
     Match {
-        /// What one would ask the agent
+        /// Match the triggers against this prompt
         #[arg(value_name = "TEXT")]
         task: String,
-        /// One JSON object per line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Read files of skills and say what is wrong with them
+    /// Check skill files and list their errors
     Check(CheckArgs),
 }
 
 /// A command about hooks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HooksVerb {
-    /// The hooks there are, where each is bound and whose it is
+    /// List all hooks, with the point, the powers and the owner of each
     List {
-        /// One JSON object per line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         shape: Box<SetupArgs>,
     },
-    /// Fire a point at the hooks that are loaded; nothing else happens
+    /// Run the hooks of a point in a dry run
     Test(Box<HooksTestArgs>),
-    /// Each hook as it ran: matched or why not, verdict, time, standard error
+    /// Show each hook that ran: match, verdict, time, standard error
     Log(HooksLogArgs),
-    /// Read files of hooks and say what is wrong with them
+    /// Check hook files and list their errors
     Check(CheckArgs),
 }
 
 /// The arguments of `hooks test`.
 #[derive(Debug, Args)]
 pub(crate) struct HooksTestArgs {
-    /// The point, such as tool.pre
+    /// Run the hooks of this point, such as tool.pre
     pub(crate) point: String,
-    /// The tool that is called; it need not exist
+    /// Show the hooks a call of this tool; the tool need not exist
     #[arg(long)]
     pub(crate) tool: Option<String>,
-    /// What it is given; @FILE reads it from a file, - from a pipe
+    /// Use this input of the call; @FILE reads a file, - reads standard input
     #[arg(long, value_name = "JSON", requires = "tool")]
     pub(crate) input: Option<String>,
-    /// At tool.post: what it answered
+    /// Use this result of the call (tool.post)
     #[arg(long, value_name = "TEXT")]
     pub(crate) result: Option<String>,
-    /// At user.prompt.submit: what was typed
+    /// Use this prompt (user.prompt.submit)
     #[arg(long, value_name = "TEXT")]
     pub(crate) prompt: Option<String>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -246,15 +246,15 @@ pub(crate) struct HooksTestArgs {
 /// The arguments of `hooks log`.
 #[derive(Debug, Args)]
 pub(crate) struct HooksLogArgs {
-    /// A session's id, or the beginning of it; without it, the folder's last
+    /// Show this session; the start of its id is enough [default: the last one in this folder]
     pub(crate) session: Option<String>,
-    /// Go on as hooks run, in sessions to come too
+    /// Continue to print as hooks run, also in new sessions
     #[arg(long, short)]
     pub(crate) follow: bool,
-    /// The program's own hooks, too
+    /// Include the built-in hooks
     #[arg(long)]
     pub(crate) all: bool,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -262,82 +262,82 @@ pub(crate) struct HooksLogArgs {
 /// A command about commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CommandsVerb {
-    /// The commands there are
+    /// List all slash commands
     List(ListArgs),
-    /// Read files of commands and say what is wrong with them
+    /// Check command files and list their errors
     Check(CheckArgs),
 }
 
 /// A command about subagents and profiles.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsVerb {
-    /// The subagents and profiles there are
+    /// List all subagents and profiles
     List(ListArgs),
-    /// Read files of agents and say what is wrong with them
+    /// Check agent files and list their errors
     Check(CheckArgs),
 }
 
 /// A command about models.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsVerb {
-    /// The models there are, and which one would answer now
+    /// List all available models, and the one that a run would use now
     List(ListArgs),
 }
 
 /// A command about spaces.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SpacesVerb {
-    /// The spaces there are, and whether you trust them
+    /// List all spaces, and whether you trust them
     List(ListArgs),
-    /// Copy a space, show what would run, and ask whether to trust it
+    /// Copy a space, show what it would run, and ask whether to trust it
     Add {
-        /// Its folder, or a repository
+        /// Copy this folder or git repository
         #[arg(value_name = "PATH|GIT-URL")]
         source: String,
-        /// The branch, tag or commit of a repository
+        /// Use this branch, tag or commit of the repository
         #[arg(long)]
         rev: Option<String>,
-        /// Let its hooks rewrite calls and results too
+        /// Also let its hooks rewrite calls and results
         #[arg(long)]
         rewrite: bool,
     },
-    /// Copy spaces again from where they came, show the difference, and ask
+    /// Copy spaces again from their sources, show the changes, and ask
     Update {
-        /// The space; without it, all
+        /// Update this space [default: all]
         id: Option<String>,
-        /// Let its hooks rewrite calls and results too
+        /// Also let its hooks rewrite calls and results
         #[arg(long)]
         rewrite: bool,
     },
-    /// Take a space away, and the trust in it
+    /// Remove a space, and the trust in it
     Remove {
-        /// The space
+        /// Remove this space
         id: String,
     },
-    /// Begin a space in a folder of its own: a hook, a skill, an agent
+    /// Create a space in a new folder, with an example hook, skill and agent
     New {
-        /// What it is called by, and its folder
+        /// Use this id, also as the name of the folder
         id: String,
     },
-    /// Read files of spaces and say what is wrong with them
+    /// Check the files of spaces and list their errors
     Check(CheckArgs),
 }
 
 /// The arguments of `explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The tool's name
+    /// Explain a call of this tool
     #[arg(required_unless_present = "batch")]
     pub(crate) tool: Option<String>,
-    /// What it is given, if it needs anything: JSON, or its one text
+    /// Use this input: JSON, or the text of the only required field
     pub(crate) input: Option<String>,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// A {"tool", "input"} per line, answered a line each; - is standard input
+    /// Read one {"tool", "input"} per line, print one answer per line; - reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "tool")]
     pub(crate) batch: Option<PathBuf>,
-    /// Ask hooks that are programs, too; they are told it is a dry run
+    /// Also run external hooks; their input says that it is a dry run
     #[arg(long)]
     run_hooks: bool,
     #[command(flatten)]
@@ -355,20 +355,20 @@ impl ExplainArgs {
 pub(crate) enum HookMode {
     /// They are listed, not asked.
     Listed,
-    /// They are asked, and told that it is a dry run.
+    /// They are asked, and their input says that it is a dry run.
     Asked,
 }
 
 /// A command about MCP servers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpVerb {
-    /// The servers of your settings, and what they were seen to offer
+    /// List the servers of your settings, and their stored tools
     List(ListArgs),
-    /// Show what of a server changed and waits; with its digest, accept it
+    /// Show the changed tools of a server, or accept them by their digest
     Accept {
-        /// The server's name
+        /// Show or accept the changes of this server
         server: String,
-        /// What was shown, by its digest
+        /// Accept the changes with this digest
         digest: Option<String>,
     },
 }
@@ -376,11 +376,11 @@ pub(crate) enum McpVerb {
 /// A command about rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PermissionsVerb {
-    /// The rules there are, whose they are and where they stand
+    /// List all rules, with the owner and the location of each
     List(ListArgs),
-    /// Take an allow rule out of your settings
+    /// Remove an allow rule from your settings
     Revoke {
-        /// The rule as it is listed
+        /// Remove this rule, written as in the list
         rule: String,
     },
 }
@@ -388,21 +388,21 @@ pub(crate) enum PermissionsVerb {
 /// The arguments of `trust`.
 #[derive(Debug, Args)]
 pub(crate) struct TrustCommandArgs {
-    /// A folder of the project, or a `.cotter` folder or `.mcp.json` by itself
+    /// Show the project in this folder, or only this `.cotter` folder or `.mcp.json`
     pub(crate) path: Option<PathBuf>,
-    /// Show it, with its hash, and decide nothing
+    /// Print it with its hash, and do not ask
     #[arg(long)]
     pub(crate) print: bool,
-    /// Show it with the text of every file, and decide nothing
+    /// Print it with the text of every file, and do not ask
     #[arg(long, conflicts_with = "print")]
     pub(crate) show: bool,
-    /// Let its hooks rewrite calls and results too
+    /// Also let its hooks rewrite calls and results
     #[arg(long, conflicts_with_all = ["print", "show"])]
     pub(crate) rewrite: bool,
-    /// Everything you trust on this machine
+    /// List everything that you trust on this machine
     #[arg(long, conflicts_with_all = ["path", "print", "show", "rewrite"])]
     pub(crate) list: bool,
-    /// With --list: one JSON object per line
+    /// Print one JSON object per line (with --list)
     #[arg(long, requires = "list")]
     pub(crate) json: bool,
 }
@@ -410,13 +410,13 @@ pub(crate) struct TrustCommandArgs {
 /// A command about stored sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsVerb {
-    /// The sessions there are, the last one first
+    /// List all sessions, the newest first
     List(ListArgs),
-    /// The conversation of a session
+    /// Show the conversation of a session
     Show {
-        /// A session's id, or the beginning of it
+        /// Show this session; the start of its id is enough
         id: String,
-        /// The entries as they are stored, one JSON object per line
+        /// Print the stored entries, one JSON object per line
         #[arg(long)]
         json: bool,
     },
@@ -427,7 +427,7 @@ pub(crate) enum SessionsVerb {
 pub(crate) enum LedgerVerb {
     /// Check that no row of the ledger is missing, changed or out of order
     Verify {
-        /// A hash of this ledger that was kept elsewhere
+        /// Check that the ledger contains this row hash, which you stored elsewhere
         #[arg(long, value_name = "HASH")]
         head: Option<String>,
     },
@@ -436,56 +436,56 @@ pub(crate) enum LedgerVerb {
 /// The arguments of a run.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// What to do; piped input is added as data
+    /// Run this prompt; piped input is added as data
     pub(crate) prompt: Option<String>,
     /// Run one prompt and print the answer
     #[arg(long, short)]
     print: bool,
-    /// How the run is told: text, json, stream-json
+    /// Print the run in this format: text, json, stream-json
     #[arg(long = "output-format", value_enum, default_value_t)]
     #[arg(hide_default_value = true, hide_possible_values = true)]
     pub(crate) format: Format,
-    /// Who answers: provider/model, or `rehearsal`, an offline stand-in
+    /// Use this model: `provider/model`, or `rehearsal`
     #[arg(long, conflicts_with = "script")]
     model: Option<String>,
-    /// Who answers when the ones before fail; may be repeated
+    /// Use this model if the models before it fail; may be repeated
     #[arg(long = "fallback-model", value_name = "MODEL")]
     pub(crate) fallbacks: Vec<String>,
-    /// Let a script answer: steps in a JSON file
+    /// Take the replies of the model from this script, a JSON file
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// Write what is said to providers to a new file
+    /// Record the requests to providers and their replies in this new file
     #[arg(long, value_name = "FILE", conflicts_with = "script")]
     record_cassette: Option<PathBuf>,
-    /// Let such a file answer; nothing is sent
+    /// Take the replies from such a file; nothing is sent
     #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "record_cassette"])]
     cassette: Option<PathBuf>,
-    /// Go on with the last session of this folder
+    /// Continue the last session in this folder
     #[arg(long = "continue", conflicts_with_all = ["resume", "no_session"])]
     continue_last: bool,
-    /// Go on with a session; the beginning of its id is enough
+    /// Continue this session; the start of its id is enough
     #[arg(long, value_name = "ID", conflicts_with = "no_session")]
     resume: Option<String>,
-    /// Keep nothing
+    /// Do not store this session
     #[arg(long)]
     no_session: bool,
-    /// Put questions on the terminal instead of refusing what would ask
+    /// Ask on the terminal, instead of refusing calls that need approval
     #[arg(long)]
     pub(crate) ask: bool,
-    /// The most requests of this run, and of each subagent
+    /// Limit the steps of this run, and of each subagent
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
-    /// The most this run may cost, in dollars
+    /// Limit the cost of this run, in dollars
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = dollars)]
     pub(crate) max_budget_usd: Option<f64>,
-    /// The folder to work in
+    /// Work in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// A further folder that may be read and written; may be repeated
+    /// Allow calls to read and write in this folder too; may be repeated
     #[arg(long = "add-dir", value_name = "DIR")]
     pub(crate) add_dirs: Vec<PathBuf>,
-    /// MCP servers for this run, in a file; may be repeated
+    /// Use the MCP servers in this file; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) mcp: Vec<PathBuf>,
     #[command(flatten)]
@@ -513,9 +513,9 @@ impl RunArgs {
     /// Returns the session that the run continues or begins.
     pub(crate) fn session(&self) -> SessionArg<'_> {
         match &self.resume {
-            Some(id) => SessionArg::Of(id),
+            Some(id) => SessionArg::ById(id),
             None if self.continue_last => SessionArg::Last,
-            None if self.no_session => SessionArg::Nowhere,
+            None if self.no_session => SessionArg::NotStored,
             None => SessionArg::New,
         }
     }
@@ -550,43 +550,43 @@ pub(crate) enum Cassette<'a> {
 #[derive(Debug)]
 pub(crate) enum SessionArg<'a> {
     New,
-    Nowhere,
+    NotStored,
     Last,
-    Of(&'a str),
+    ById(&'a str),
 }
 
-/// The flags that decide what a run has: who runs, and what extends or limits it. Commands that only look
-/// take the same, to show what such a run would have.
+/// The flags that choose the agent of a run, and what extends or limits it. Read-only commands take the same
+/// flags, to show what such a run would have.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SetupArgs {
-    /// Settings for this run, nearer than your own
+    /// Use this settings file too; it takes precedence over your own settings
     #[arg(long, value_name = "FILE")]
     pub(crate) settings: Option<PathBuf>,
-    /// Who runs: an agent's name, or the path of a profile's agent.json
+    /// Run this agent: a name, or the path of a profile's agent.json
     #[arg(long)]
     pub(crate) agent: Option<String>,
-    /// Load a space; may be repeated
+    /// Load this space; may be repeated
     #[arg(long = "space", value_name = "ID", value_parser = space_id)]
     pub(crate) spaces: Vec<String>,
-    /// What becomes of calls that no rule decides: ask, accept-edits, plan, auto
+    /// Set the mode for calls that no rule decides: ask, accept-edits, plan, auto
     #[arg(long = "permission-mode", value_parser = mode_parser(), hide_possible_values = true)]
     pub(crate) mode: Option<Mode>,
-    /// Run without a hook; may be repeated
+    /// Disable this hook; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) without: Vec<String>,
-    /// Use nothing that the project or a space brings: no hooks, skills, servers, notes
+    /// Use no hooks, skills, servers or memory files of the project or of a space
     #[arg(long, conflicts_with = "spaces")]
     pub(crate) safe_mode: bool,
 }
 
-/// The flags that decide whether a run uses what a project brings.
+/// The flags that decide whether a run uses the sources of a project.
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// Use what the project brings: ask about it, or trust this hash
+    /// Ask whether to trust the project, or trust this hash for one run
     #[arg(long = "trust", value_name = "HASH", value_parser = parse_trust, conflicts_with = "safe_mode")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "")]
     given: Vec<Option<Hash>>,
-    /// Do not run where something of the project is not trusted
+    /// Refuse to run if a source of the project or a named space is not trusted
     #[arg(long = "require-trust", conflicts_with = "safe_mode")]
     pub(crate) require: bool,
 }
@@ -618,7 +618,7 @@ fn dollars(text: &str) -> Result<f64, String> {
 fn space_id(text: &str) -> Result<String, &'static str> {
     match cotter_files::space::is_id(text) {
         true => Ok(text.to_owned()),
-        false => Err("the id of a space has small letters, digits and `-`"),
+        false => Err("the id of a space has lower-case letters, digits and `-`"),
     }
 }
 
@@ -661,7 +661,7 @@ fn parser_error(rendered: &str, typed: Option<&str>) -> CliError {
     }
     let mut failure = CliError::usage(wrong.trim_end_matches(':'));
     let usage = rendered.lines().find_map(|line| line.trim().strip_prefix("Usage: cotter"));
-    let mut hint = format!("`cotter{} --help` shows what may be typed", usage_command(usage));
+    let mut hint = format!("`cotter{} --help` lists the arguments", usage_command(usage));
     for line in lines.take_while(|line| !line.starts_with("Usage:")) {
         if let Some(tip) = line.strip_prefix("tip: ") {
             hint = tip.to_owned();

@@ -99,7 +99,8 @@ impl CliError {
     /// author can fix them together.
     pub(crate) fn of_space(message: impl Into<String>, broken: &SpaceErrors) -> Self {
         let failure = broken.errors().fold(CliError::new(message), CliError::with_cause);
-        failure.with_hint("it is used whole or not at all; `cotter spaces check PATH` tells more")
+        failure
+            .with_hint("a space with errors is not loaded; `cotter spaces check PATH` lists them")
     }
 
     /// Prints the error on standard error and returns its exit code.
@@ -155,17 +156,18 @@ impl From<RegisterError> for CliError {
 impl From<HookFileErrors> for CliError {
     /// Lists the errors of all files, so that their author can fix them together.
     fn from(broken: HookFileErrors) -> Self {
-        let failure = CliError::new("hooks could not be loaded");
+        let failure = CliError::new("cannot load hooks");
         let failure = broken.errors().fold(failure, CliError::with_cause);
         failure.with_hint(
-            "a gate may be in them, so nothing runs; `cotter hooks check PATH` tells more",
+            "these files may contain gates, so nothing runs; `cotter hooks check PATH` lists all \
+             errors",
         )
     }
 }
 
 impl From<SpaceErrors> for CliError {
     fn from(broken: SpaceErrors) -> Self {
-        CliError::of_space("a space cannot be used", &broken)
+        CliError::of_space("cannot use the space", &broken)
     }
 }
 

@@ -12,7 +12,7 @@ mod setup;
 mod spaces;
 // The available models, and the choice of one.
 mod models;
-// The settings files in force.
+// The settings files that apply.
 mod settings;
 // The sources in a project, and the trust in each.
 mod trust;
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let (style, command) = match args::parse(args) {
         Ok(parsed) => parsed,
         Err(args::ParseExit::Help(text)) => return say(&text),
-        Err(args::ParseExit::Wrong(failure)) => {
+        Err(args::ParseExit::Error(failure)) => {
             return failure.report(Style::on_stderr(ColorChoice::Auto));
         }
     };
@@ -110,12 +110,12 @@ fn run_command(command: Command, style: ColorChoice) -> Result<ExitCode, CliErro
     }
 }
 
-/// Refuses a command that changes something if an agent started this process. An agent may only run commands
-/// that look.
+/// Refuses a command that changes something if an agent started this process. An agent may only run read-only
+/// commands.
 fn refuse_if_agent(command: &Command) -> Option<CliError> {
     env::var_os(cotter_tools::process::environment::MARK)?;
     (!command.is_read_only()).then(|| {
-        let message = "an agent started this, and agents may only look: `explain`, `list`, `show`";
-        CliError::refused(message).with_hint("run it yourself, in a terminal of your own")
+        let message = "an agent may only run read-only commands: `explain`, `list`, `show`";
+        CliError::refused(message).with_hint("run it yourself in a terminal")
     })
 }

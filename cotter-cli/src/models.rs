@@ -42,7 +42,7 @@ use crate::models::{proxy::Proxies, route::ProviderRoute};
 use crate::{
     error::CliError,
     models::credentials::{Credentials, redactor},
-    paths as home,
+    paths,
     settings::ModelNames,
 };
 
@@ -134,8 +134,8 @@ pub(crate) enum ChoiceSource {
 }
 
 impl ChoiceSource {
-    /// Describes in words why a model is used.
-    pub(crate) fn words(&self) -> String {
+    /// Returns the reason for the choice, as a sentence.
+    pub(crate) fn reason(&self) -> String {
         match self {
             ChoiceSource::Flag => "`--model` names it".into(),
             ChoiceSource::Variable => "`COTTER_MODEL` names it".into(),
@@ -157,7 +157,7 @@ impl ProviderSet {
         project: &Path,
     ) -> Result<Self, CliError> {
         let described = values.providers.keys().chain(values.models.keys());
-        let mut reach = ProviderSet {
+        let mut provider_set = ProviderSet {
             names,
             described: described.cloned().collect(),
             providers: Providers::new(),
@@ -170,21 +170,21 @@ impl ProviderSet {
             is_playing: false,
         };
         let proxies = Proxies::of_variables();
-        let known = READY.iter().map(|ready| ready.name);
-        let more = values.providers.keys().map(String::as_str);
-        let more = more.filter(|name| ready(name).is_none());
-        for name in known.chain(more) {
-            match reach.provider(name, values.providers.get(name), &proxies)? {
-                Ok(provider) => reach.providers = reach.providers.with(provider),
-                Err(failure) => _ = reach.broken.insert(name.into(), failure),
+        let built_in = READY.iter().map(|ready| ready.name);
+        let described = values.providers.keys().map(String::as_str);
+        let others = described.filter(|name| ready(name).is_none());
+        for name in built_in.chain(others) {
+            match provider_set.provider(name, values.providers.get(name), &proxies)? {
+                Ok(provider) => provider_set.providers = provider_set.providers.with(provider),
+                Err(failure) => _ = provider_set.broken.insert(name.into(), failure),
             }
         }
-        for (name, known) in &values.models {
-            let ModelSettings { context_window, max_output, price, .. } = *known;
-            let known = Override { context_window, max_output, price };
-            reach.providers = reach.providers.with_override(name, known);
+        for (name, settings) in &values.models {
+            let ModelSettings { context_window, max_output, price, .. } = *settings;
+            let facts = Override { context_window, max_output, price };
+            provider_set.providers = provider_set.providers.with_override(name, facts);
         }
-        Ok(reach)
+        Ok(provider_set)
     }
 
     /// Creates a provider with its key and its route. Its errors are those of [`base`].
@@ -203,41 +203,41 @@ impl ProviderSet {
             provider = provider.needing_key();
         }
         let variable = named.or_else(|| ready(name)?.key_variable.map(str::to_owned));
-        let mut way =
+        let mut route =
             ProviderRoute { address: address_source(name, entry), ..ProviderRoute::default() };
-        if let Some((key, from)) = self.key(name, variable.as_deref()) {
+        if let Some((key, source)) = self.key(name, variable.as_deref()) {
             provider = provider.with_key(key);
-            way.key = Some(from);
+            route.key = Some(source);
         }
         self.variables.extend(variable.map(|variable| (name.to_owned(), variable)));
         let idle = entry.and_then(|entry| entry.idle_timeout_ms).map(Duration::from_millis);
         let http = idle.into_iter().fold(Http::new(), Http::with_idle_timeout);
         let http = proxies.add_proxy(provider.base_url(), http);
-        way.proxy = proxies.describe_proxy(provider.base_url());
-        self.routes.insert(name.to_owned(), way);
+        route.proxy = proxies.describe_proxy(provider.base_url());
+        self.routes.insert(name.to_owned(), route);
         Ok(http.map(|http| provider.with_http(http)))
     }
 
     /// Returns a provider's key and its source: the variable, else the file.
     fn key(&mut self, name: &str, variable: Option<&str>) -> Option<(ApiKey, String)> {
-        let of_variable = variable.and_then(|name| Some((name, home::text_variable(name)?)));
-        let (key, from) = match of_variable {
+        let of_variable = variable.and_then(|name| Some((name, paths::text_variable(name)?)));
+        let (key, source) = match of_variable {
             Some((variable, key)) => (ApiKey::new(key), format!("`{variable}`")),
             None => {
-                let file = home::credentials().map(|path| path.display().to_string());
-                (self.stored(name, variable)?.clone(), file.unwrap_or("a file".into()))
+                let file = paths::credentials().map(|path| path.display().to_string());
+                (self.stored_key(name, variable)?.clone(), file.unwrap_or("a file".into()))
             }
         };
         self.keys.push((variable.unwrap_or(name).to_owned(), key.clone()));
-        Some((key, from))
+        Some((key, source))
     }
 
     /// Returns the stored key of a provider, or of a provider that uses the same variable.
-    fn stored(&self, name: &str, variable: Option<&str>) -> Option<&ApiKey> {
-        let alike = READY.iter().filter(|ready| {
+    fn stored_key(&self, name: &str, variable: Option<&str>) -> Option<&ApiKey> {
+        let same_variable = READY.iter().filter(|ready| {
             ready.key_variable.is_some() && ready.key_variable == variable && ready.name != name
         });
-        let names = std::iter::once(name).chain(alike.map(|ready| ready.name));
+        let names = std::iter::once(name).chain(same_variable.map(|ready| ready.name));
         names.into_iter().find_map(|name| self.credentials.get(name))
     }
 
@@ -295,8 +295,8 @@ impl ProviderSet {
     /// Lets a cassette answer: no key is needed and nothing is sent.
     pub(crate) fn play(&mut self, path: &Path) -> Result<(), CliError> {
         let cannot = || CliError::new(format!("cannot play {}", path.display()));
-        let about = fs::metadata(path).map_err(|cause| cannot().with_cause(cause))?;
-        if about.is_file() && about.len() == 0 {
+        let metadata = fs::metadata(path).map_err(|cause| cannot().with_cause(cause))?;
+        if metadata.is_file() && metadata.len() == 0 {
             return Err(cannot().with_cause("it is empty"));
         }
         let player = Player::open(path, self.redactor());
@@ -310,7 +310,7 @@ impl ProviderSet {
     pub(crate) fn record(&mut self, path: &Path) -> Result<Recorder, CliError> {
         let recorder = Recorder::create(path, self.redactor()).map_err(|cause| {
             let failure = CliError::new(format!("cannot record to {}", path.display()));
-            failure.with_cause(cause).with_hint("`--record-cassette FILE` names a new file")
+            failure.with_cause(cause).with_hint("`--record-cassette FILE` needs a new file")
         })?;
         self.set_tape(&Tape::Record(recorder.clone()));
         Ok(recorder)
@@ -337,7 +337,7 @@ impl ProviderSet {
     /// Chooses the model: the flag, then `COTTER_MODEL`, then the settings, then the first provider with a
     /// key.
     pub(crate) fn choose(&self, flag: Option<&str>) -> Result<ChosenModel, CliError> {
-        let named = |name: &str, by| ChosenModel { name: name.trim().to_owned(), source: by };
+        let named = |name: &str, source| ChosenModel { name: name.trim().to_owned(), source };
         match (flag, model_from_variable(), &self.model) {
             (Some(name), ..) => Ok(named(name, ChoiceSource::Flag)),
             (None, Some(name), _) => Ok(named(&name, ChoiceSource::Variable)),
@@ -354,13 +354,13 @@ impl ProviderSet {
         flag: Option<&str>,
         agent: Option<AgentModel<'_>>,
     ) -> Result<ChosenModel, CliError> {
-        let Some(AgentModel { text, location, is_named_by_person: is_free }) =
+        let Some(AgentModel { text, location, is_named_by_person }) =
             agent.filter(|_| flag.is_none())
         else {
             return self.choose(flag);
         };
         let name = text.trim().to_owned();
-        if is_free {
+        if is_named_by_person {
             self.names.own.push(name.clone());
         }
         Ok(ChosenModel { name, source: ChoiceSource::Agent(location.cloned()) })
@@ -372,18 +372,18 @@ impl ProviderSet {
         let provider = name.split('/').next().unwrap_or_default();
         let has_key = self.providers.get(provider).is_some_and(Provider::has_key);
         let is_described = self.described.iter().any(|known| known == name || known == provider);
-        let is_told = model_from_variable().is_some_and(|told| told.trim() == name);
-        let has_address = self.routes.get(provider).is_some_and(|way| way.address.is_some());
+        let is_in_variable = model_from_variable().is_some_and(|model| model.trim() == name);
+        let has_address = self.routes.get(provider).is_some_and(|route| route.address.is_some());
         let is_named = self.names.own.iter().any(|own| own == name);
-        is_named || is_told || is_described || has_key || has_address
+        is_named || is_in_variable || is_described || has_key || has_address
     }
 
     /// Refuses a model that a project or agent names, unless the person has set it up.
     pub(crate) fn check_may_name(
         &self,
-        ChosenModel { name, source: by }: &ChosenModel,
+        ChosenModel { name, source }: &ChosenModel,
     ) -> Result<(), CliError> {
-        let is_brought = match by {
+        let is_of_others = match source {
             ChoiceSource::Agent(_) => true,
             ChoiceSource::Settings(location) => {
                 self.names.of_project.iter().any(|known| known.location == *location)
@@ -393,14 +393,15 @@ impl ProviderSet {
             | ChoiceSource::Key(_)
             | ChoiceSource::Person => false,
         };
-        match is_brought && !self.is_set_up(name) {
+        match is_of_others && !self.is_set_up(name) {
             false => Ok(()),
             true => Err(CliError::usage(format!(
-                "`{}` is no model that you have set up, and only you can",
+                "the model `{}` is not set up, and only you can set it up",
                 shown(name)
             ))
             .with_hint(
-                "a key for its provider does, or your own settings; `--model` names another",
+                "add a key for its provider, or describe it in your own settings; `--model` uses \
+                 another model",
             )),
         }
     }
@@ -420,9 +421,9 @@ impl ProviderSet {
         if name == Rehearsal::NAME {
             return Ok(Arc::new(Rehearsal::new()));
         }
-        let halves =
+        let parts =
             name.split_once('/').filter(|(first, rest)| !first.is_empty() && !rest.is_empty());
-        let Some((provider, _)) = halves else { return Err(self.no_name(name)) };
+        let Some((provider, _)) = parts else { return Err(self.no_name(name)) };
         if let Some(failure) = self.broken.get(provider) {
             return Err(failure.clone());
         }
@@ -439,22 +440,21 @@ impl ProviderSet {
     /// the person just now.
     pub(crate) fn find_chosen(
         &self,
-        ChosenModel { name, source: by }: &ChosenModel,
+        ChosenModel { name, source }: &ChosenModel,
     ) -> Result<Arc<dyn Model>, CliError> {
         let shown = shown(name);
-        let choice = ChosenModel { name: name.clone(), source: by.clone() };
-        self.check_may_name(&choice).and_then(|()| self.find(name)).map_err(|failure| match by {
-            ChoiceSource::Flag | ChoiceSource::Key(_) | ChoiceSource::Person => failure,
-            ChoiceSource::Agent(None) => {
-                failure.wrap_in(format!("the agent names `{shown}`, which cannot be used"))
-            }
-            ChoiceSource::Variable => {
-                failure.wrap_in(format!("`COTTER_MODEL` names `{shown}`, which cannot be used"))
-            }
-            ChoiceSource::Settings(location) | ChoiceSource::Agent(Some(location)) => {
-                failure.wrap_in(location.error(format!("`{shown}` cannot be used")).to_string())
-            }
-        })
+        let choice = ChosenModel { name: name.clone(), source: source.clone() };
+        self.check_may_name(&choice).and_then(|()| self.find(name)).map_err(
+            |failure| match source {
+                ChoiceSource::Flag | ChoiceSource::Key(_) | ChoiceSource::Person => failure,
+                ChoiceSource::Agent(None) => failure
+                    .wrap_in(format!("cannot use the model `{shown}`, which the agent names")),
+                ChoiceSource::Variable => failure
+                    .wrap_in(format!("cannot use the model `{shown}`, which `COTTER_MODEL` names")),
+                ChoiceSource::Settings(location) | ChoiceSource::Agent(Some(location)) => failure
+                    .wrap_in(location.error(format!("cannot use the model `{shown}`")).to_string()),
+            },
+        )
     }
 
     /// Returns a model with its fallbacks, each once.
@@ -464,15 +464,15 @@ impl ProviderSet {
         fallbacks: &[Fallback],
         budget_usd: Option<f64>,
     ) -> Result<ModelChain, CliError> {
-        let mut answering = ModelChain::without_fallbacks(model);
+        let mut chain = ModelChain::without_fallbacks(model);
         for fallback in fallbacks {
             match self.fallback(fallback)? {
-                Ok(model) => answering.add(model),
-                Err(words) => answering.skipped.push(words),
+                Ok(model) => chain.add(model),
+                Err(reason) => chain.skipped.push(reason),
             }
         }
-        check_budget(answering.all(), budget_usd)?;
-        Ok(answering)
+        check_budget(chain.all(), budget_usd)?;
+        Ok(chain)
     }
 
     /// Returns one fallback model. The outer error ends the run; the inner one says why the fallback is
@@ -481,10 +481,8 @@ impl ProviderSet {
         match fallback {
             Fallback::Flag(name) => match self.find(name.trim()) {
                 Ok(model) => Ok(Ok(model)),
-                Err(failure) => Err(failure.wrap_in(format!(
-                    "the fallback model `{}` cannot be used",
-                    shown(name.trim())
-                ))),
+                Err(failure) => Err(failure
+                    .wrap_in(format!("cannot use the fallback model `{}`", shown(name.trim())))),
             },
             Fallback::Settings(SourcedText { text: name, location }) => {
                 let choice = ChosenModel {
@@ -495,8 +493,8 @@ impl ProviderSet {
                 Ok(found.map_err(|failure| {
                     let why = failure.one_line();
                     let name = shown(name.trim());
-                    let words = format!("the fallback model `{name}` is left out: {why}");
-                    location.error(words).to_string()
+                    let message = format!("the fallback model `{name}` is skipped: {why}");
+                    location.error(message).to_string()
                 }))
             }
         }
@@ -515,7 +513,7 @@ impl ProviderSet {
             ),
             None => "set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, or name a model with `--model`, \
                      `COTTER_MODEL` or `model` in the settings; `--model rehearsal` works offline, \
-                     `--ask` offers what there is, `cotter models list` shows it"
+                     `--ask` offers a choice, `cotter models list` shows all"
                 .into(),
         })
     }
@@ -563,7 +561,7 @@ impl ProviderSet {
 
 /// Returns the model that `COTTER_MODEL` names.
 fn model_from_variable() -> Option<String> {
-    home::text_variable("COTTER_MODEL")
+    paths::text_variable("COTTER_MODEL")
 }
 
 /// Returns the hint how to give a provider a key.
@@ -571,8 +569,8 @@ fn no_key_hint(provider: &str, variable: Option<&str>) -> String {
     match variable {
         Some(variable) => format!("set `{variable}`"),
         None => format!(
-            "name the variable that it is in as `apiKeyVariable` in the settings, in \
-             `providers.{provider}`"
+            "set `providers.{provider}.apiKeyVariable` in the settings to the name of the variable \
+             with the key"
         ),
     }
 }
@@ -588,22 +586,22 @@ fn check_budget<'m>(
     };
     let name = model.name();
     let failure = CliError::usage(format!(
-        "the price of `{name}` is not known, so a budget of {budget} USD cannot be kept"
+        "the price of `{name}` is unknown, so a budget of {budget} USD cannot be enforced"
     ));
     Err(match name.contains('/') {
         true => failure.with_hint(price_hint(name)),
-        false => failure.with_hint("leave the budget out"),
+        false => failure.with_hint("remove the budget"),
     })
 }
 
 /// Returns the hint how to set a price, with a complete settings file.
 fn price_hint(model: &str) -> String {
-    let file = home::user_settings();
+    let file = paths::user_settings();
     let file = file.map_or("your settings".into(), |path| path.display().to_string());
     let model = serde_json::Value::from(model);
     format!(
-        "leave the budget out, or tell the price in {file}, in dollars per million tokens; 1.0 \
-         and 5.0 hold the place of the real ones:\n{{\n  \"models\": {{\n    {model}: {{\"price\": \
+        "remove the budget, or set the price in {file}, in dollars per million tokens; replace 1.0 \
+         and 5.0 with the real prices:\n{{\n  \"models\": {{\n    {model}: {{\"price\": \
          {{\"input\": 1.0, \"output\": 5.0}}}}\n  }}\n}}"
     )
 }
@@ -620,11 +618,11 @@ fn base(
         return match (speaks, address, entry) {
             (Some(speaks), Some(address), _) => Ok(Ok(Provider::new(name, speaks, address))),
             (_, _, Some(entry)) => Err(undescribed_error(name, entry)),
-            (_, _, None) => unreachable!("whoever is not known is described"),
+            (_, _, None) => unreachable!("a provider that is not built in has settings"),
         };
     };
     let known = speaks.into_iter().fold(known, Provider::speaking);
-    let told = match (address, address_variable(name)) {
+    let address = match (address, address_variable(name)) {
         (Some(address), _) => Some(Ok(address)),
         (None, Some(variable)) if name == LOCAL => {
             address_from_variable(variable, crate::models::proxy::parse_ollama_host)
@@ -635,7 +633,7 @@ fn base(
         }),
         (None, None) => None,
     };
-    Ok(match told {
+    Ok(match address {
         Some(Ok(address)) => Ok(known.with_base_url(address)),
         Some(Err(failure)) => Err(failure),
         None => Ok(known),
@@ -653,7 +651,7 @@ fn address_source(name: &str, entry: Option<&ProviderSettings>) -> Option<String
         return Some(url.location.to_string());
     }
     let variable = address_variable(name)?;
-    home::text_variable(variable).map(|_| format!("`{variable}`"))
+    paths::text_variable(variable).map(|_| format!("`{variable}`"))
 }
 
 /// Parses the address in a variable. `None` if the variable is not set.
@@ -661,9 +659,9 @@ fn address_from_variable(
     variable: &str,
     read: impl Fn(&str) -> Result<String, String>,
 ) -> Option<Result<String, CliError>> {
-    let told = home::text_variable(variable)?;
-    Some(read(&told).map_err(|why| {
-        CliError::usage(format!("`{variable}` holds no address of a provider")).with_cause(why)
+    let value = paths::text_variable(variable)?;
+    Some(read(&value).map_err(|why| {
+        CliError::usage(format!("`{variable}` is not the address of a provider")).with_cause(why)
     }))
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn find_workspace(typed: Option<&Path>) -> Result<Workspace, CliError
     let typed = typed.unwrap_or(Path::new("."));
     let cannot = |cause: io::Error| {
         let failure = CliError::new(format!("cannot work in {}", typed.display()));
-        failure.with_cause(cause).with_hint("`--cwd DIR` names a folder that exists")
+        failure.with_cause(cause).with_hint("`--cwd DIR` needs an existing folder")
     };
     let folder = typed.canonicalize().map_err(cannot)?;
     if !folder.is_dir() {
@@ -70,13 +70,13 @@ pub(crate) fn person_home() -> Option<PathBuf> {
 /// call.
 pub(crate) fn own_folders() -> Vec<PathBuf> {
     let data = xdg_folder("XDG_DATA_HOME", ".local/share").map(|data| data.join("cotter"));
-    let usual = person_home().map(|home| home.join(".config/cotter"));
-    config().into_iter().chain(usual).chain(data).chain(["/etc/cotter".into()]).collect()
+    let default = person_home().map(|home| home.join(".config/cotter"));
+    config().into_iter().chain(default).chain(data).chain(["/etc/cotter".into()]).collect()
 }
 
 /// Creates the error for a file that cannot be stored because there is no home folder.
 pub(crate) fn no_config() -> CliError {
-    CliError::new("there is no place for settings: neither `COTTER_HOME` nor `HOME` is set")
+    CliError::new("cannot find the settings folder: neither `COTTER_HOME` nor `HOME` is set")
         .with_hint("set `HOME`")
 }
 
@@ -102,27 +102,27 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     }
     builder.create(folder)?;
-    let before = fs::metadata(path).ok();
-    let beside = path.with_extension(format!("{}.new", std::process::id()));
-    let written = options.open(&beside).and_then(|mut file| {
+    let old = fs::metadata(path).ok();
+    let temporary = path.with_extension(format!("{}.new", std::process::id()));
+    let written = options.open(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
-        before.iter().try_for_each(|before| file.set_permissions(before.permissions()))?;
+        old.iter().try_for_each(|old| file.set_permissions(old.permissions()))?;
         file.sync_all()
     });
-    let done = written.and_then(|()| fs::rename(&beside, path));
+    let done = written.and_then(|()| fs::rename(&temporary, path));
     if done.is_err() {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     done?;
     fs::File::open(folder)?.sync_all()
 }
 
-/// True if a file of the person's config folder belongs to the project. In the usual config folder a file
+/// True if a file of the person's config folder belongs to the project. In the default config folder a file
 /// stays the person's own, even if the project is their home folder or above it.
 pub(crate) fn belongs_to_project(path: &Path, project: &Path) -> bool {
     // A folder named by `COTTER_HOME` may be anywhere, so also inside the project.
-    let is_usual = path_variable("COTTER_HOME").is_none();
-    !(is_usual && contains_home(project)) && leads_through(path, project)
+    let is_default = path_variable("COTTER_HOME").is_none();
+    !(is_default && contains_home(project)) && leads_through(path, project)
 }
 
 /// True if the project is the home folder, or above it.
@@ -133,8 +133,10 @@ fn contains_home(project: &Path) -> bool {
 /// Returns the folder of all sessions.
 pub(crate) fn sessions() -> Result<PathBuf, CliError> {
     let data = xdg_folder("XDG_DATA_HOME", ".local/share").ok_or_else(|| {
-        CliError::new("there is no place for sessions: neither `XDG_DATA_HOME` nor `HOME` is set")
-            .with_hint("set `HOME`, or run with `--no-session`")
+        CliError::new(
+            "cannot find the folder for sessions: neither `XDG_DATA_HOME` nor `HOME` is set",
+        )
+        .with_hint("set `HOME`, or run with `--no-session`")
     })?;
     Ok(data.join("cotter/sessions"))
 }
@@ -149,8 +151,8 @@ pub(crate) fn mcp_definitions() -> Option<PathBuf> {
     Some(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("cotter/mcp.json"))
 }
 
-/// Returns the marker file: the person was told of files for Claude Code in their home folder. `None` without
-/// a home folder.
+/// Returns the file that exists once the person has seen the notice about files for Claude Code in their home
+/// folder. `None` without a home folder.
 pub(crate) fn claude_notice_marker() -> Option<PathBuf> {
     Some(xdg_folder("XDG_DATA_HOME", ".local/share")?.join("cotter/told-of-claude"))
 }
@@ -171,11 +173,11 @@ pub(crate) fn project_root(folder: &Path) -> &Path {
 
 fn find_trusted_root(folder: &Path) -> Option<&Path> {
     let records = TrustStore::open(trust()?).list().ok()?;
-    let is_one = |above: &&Path| {
+    let was_trusted = |above: &&Path| {
         let folders = [".cotter", ".claude", ".agents"].map(|name| above.join(name));
         records.iter().any(|record| folders.contains(&record.source))
     };
-    folder.ancestors().find(is_one)
+    folder.ancestors().find(was_trusted)
 }
 
 /// Returns an XDG base folder. A path in the variable that is not absolute is ignored.

@@ -1,4 +1,4 @@
-//! The settings in force: the files, the owner of each, and their order of precedence.
+//! The settings that apply: the files, the owner of each, and their order of precedence.
 //!
 //! Each file is an owner of its own in the registry, and the policy folds their rules and modes. Only plain
 //! values are merged here.
@@ -50,16 +50,15 @@ use crate::settings::{
 };
 use crate::{
     error::CliError,
-    paths as home,
     paths::{
-        operator_switches as switches,
-        operator_switches::{OperatorSwitches, WEBHOOKS},
+        self,
+        operator_switches::{self, OperatorSwitches, WEBHOOKS},
     },
     settings::pending_load::PendingLoad,
     trust::{SourceKind, TrustSource, TrustSources, replace_copy_paths},
 };
 
-/// The settings in force, farthest first.
+/// The settings that apply, farthest first.
 pub(crate) struct SettingsFiles(Vec<SettingsFile>);
 
 /// One settings file, or one folder of hooks beside it.
@@ -103,10 +102,10 @@ impl SettingsFile {
     }
 
     /// Converts a unit that was written for Claude Code.
-    fn from_claude_unit(unit: ClaudeUnit) -> Self {
-        let owner = unit.owner();
+    fn from_claude_unit(part: ClaudeUnit) -> Self {
+        let owner = part.owner();
         let ClaudeUnit { path, settings, servers, extension_folders, diagnostics, broken, .. } =
-            unit;
+            part;
         let base = path.parent().unwrap_or(Path::new("/")).to_owned();
         let claude_parts = Some((extension_folders, diagnostics));
         SettingsFile {
@@ -152,9 +151,9 @@ impl SettingsFile {
     }
 
     /// Reads a project's source from its trusted copy. `None` if the source is not trusted. If the source
-    /// changed or is gone, its trusted rules and hooks stay in force, so that no file change makes the policy
+    /// changed or is gone, its trusted rules and hooks still apply, so that no file change makes the policy
     /// looser.
-    fn project_owner(found: &TrustSource) -> Result<Option<Self>, CliError> {
+    fn load_project(found: &TrustSource) -> Result<Option<Self>, CliError> {
         let Some((copy, grants)) = trusted_copy(found).filter(|_| found.has_cotter_format()) else {
             return Ok(None);
         };
@@ -164,7 +163,7 @@ impl SettingsFile {
             Ok(bytes) => bytes,
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(cause) => {
-                let failure = CliError::new(format!("{} cannot be read", path.display()));
+                let failure = CliError::new(format!("cannot read {}", path.display()));
                 return Err(failure.with_cause(cause));
             }
         };
@@ -187,7 +186,7 @@ impl SettingsFile {
         let path = folder.join("hooks");
         let read = load_own_hooks(folder);
         let is_empty = read.as_ref().is_ok_and(|read| read.files.is_empty());
-        if !is_empty && home::belongs_to_project(&path, project) {
+        if !is_empty && paths::belongs_to_project(&path, project) {
             return Err(in_project_error(&path, "hooks", project));
         }
         let owner = Owner::new(Origin::User, path.display().to_string());
@@ -237,22 +236,22 @@ fn trusted_copy(found: &TrustSource) -> Option<(&PathBuf, Grants)> {
 /// Adds a file of a project. If two folders enable the same plugin, the plugin is used once and the
 /// diagnostics of both are kept.
 fn add_file(files: &mut Vec<SettingsFile>, file: SettingsFile) {
-    let is_same = |known: &&mut SettingsFile| {
-        known.path == file.path && known.owner.origin == file.owner.origin
+    let is_same = |other: &&mut SettingsFile| {
+        other.path == file.path && other.owner.origin == file.owner.origin
     };
-    let Some(known) = files.iter_mut().find(is_same) else { return files.push(file) };
-    let (brings, told) = known.claude_parts.get_or_insert_default();
-    let (more, also) = file.claude_parts.unwrap_or_default();
-    if brings.is_empty() {
-        brings.extend(more);
-        known.servers = std::mem::take(&mut known.servers).or(file.servers);
+    let Some(existing) = files.iter_mut().find(is_same) else { return files.push(file) };
+    let (folders, diagnostics) = existing.claude_parts.get_or_insert_default();
+    let (new_folders, new_diagnostics) = file.claude_parts.unwrap_or_default();
+    if folders.is_empty() {
+        folders.extend(new_folders);
+        existing.servers = std::mem::take(&mut existing.servers).or(file.servers);
     }
-    for one in also {
-        if !told.contains(&one) {
-            told.push(one);
+    for diagnostic in new_diagnostics {
+        if !diagnostics.contains(&diagnostic) {
+            diagnostics.push(diagnostic);
         }
     }
-    known.load_error = known.load_error.take().or(file.load_error);
+    existing.load_error = existing.load_error.take().or(file.load_error);
 }
 
 fn project_owner(path: &Path, grants: Grants) -> Owner {
@@ -266,80 +265,82 @@ impl SettingsFiles {
     pub(crate) fn load(
         named: Option<&Path>,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Self, CliError> {
-        SettingsFiles::load_for_preview(named, workspace, standings)?.check_plugins()
+        SettingsFiles::load_for_preview(named, workspace, trust_sources)?.check_plugins()
     }
 
-    /// Loads the files like [`SettingsFiles::load`], for commands that only look. A broken plugin is listed
+    /// Loads the files like [`SettingsFiles::load`], for read-only commands. A broken plugin is listed
     /// and contributes nothing.
     pub(crate) fn load_for_preview(
         named: Option<&Path>,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Self, CliError> {
-        let named = named.map(|path| named_by_hand(path, workspace.project())).transpose()?;
-        let files = SettingsFiles::read(named, workspace, standings)?;
+        let named = named.map(|path| load_named(path, workspace.project())).transpose()?;
+        let files = SettingsFiles::read(named, workspace, trust_sources)?;
         match files.find_looser() {
             None => Ok(files),
             Some(message) => Err(CliError::new(message)
-                .with_hint("a project may only tighten: this belongs in your own settings")),
+                .with_hint("a project may only tighten the policy; put this in your own settings")),
         }
     }
 
     /// Loads the files again during a run, with messages about them. If the named file is gone, its old
-    /// contents stay in force. If the person's settings became stricter than the project's, the person's win.
+    /// contents still apply. If the person's settings became stricter than the project's, the person's win.
     pub(crate) fn load_again(
         &self,
         named: Option<&Path>,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<(Self, Vec<String>), CliError> {
-        let mut told = vec![];
+        let mut messages = vec![];
         let named = match named {
             None => None,
             Some(path) => {
                 load_personal(path, SettingsOwner::File, workspace.project())?.or_else(|| {
                     let shown = path.display();
-                    told.push(format!("the settings file {shown} is gone: what it said stays"));
-                    let was =
+                    messages.push(format!(
+                        "the settings file {shown} is gone: its last contents still apply"
+                    ));
+                    let is_named =
                         |file: &&SettingsFile| file.settings.source == Some(SettingsOwner::File);
-                    self.0.iter().find(was).map(SettingsFile::copy_own)
+                    self.0.iter().find(is_named).map(SettingsFile::copy_own)
                 })
             }
         };
-        let files = SettingsFiles::read(named, workspace, standings)?.check_plugins()?;
-        told.extend(files.find_looser().map(|message| format!("{message}; yours holds")));
-        Ok((files, told))
+        let files = SettingsFiles::read(named, workspace, trust_sources)?.check_plugins()?;
+        messages.extend(files.find_looser().map(|message| format!("{message}; yours applies")));
+        Ok((files, messages))
     }
 
     fn read(
         named: Option<SettingsFile>,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Self, CliError> {
         let project = workspace.project();
         let mut files = vec![];
-        files.extend(operator(Path::new(home::OPERATOR_SETTINGS))?);
-        if let Some(path) = home::user_settings() {
+        files.extend(load_operator(Path::new(paths::OPERATOR_SETTINGS))?);
+        if let Some(path) = paths::user_settings() {
             files.extend(load_personal(&path, SettingsOwner::User, project)?);
         }
-        if let Some(folder) = home::config() {
+        if let Some(folder) = paths::config() {
             files.extend(SettingsFile::own_hooks(&folder, project)?);
         }
-        let said = || files.iter().chain(&named).map(|file| &file.settings);
-        let home = uses_claude_home(said());
-        let plugins: Vec<_> = said().flat_map(|settings| settings.plugins.clone()).collect();
+        let settings = || files.iter().chain(&named).map(|file| &file.settings);
+        let home = uses_claude_home(settings());
+        let plugins: Vec<_> = settings().flat_map(|settings| settings.plugins.clone()).collect();
         let own = project::load_person(&plugins, home, &home_folder(workspace))?;
         // Cotter's own files come after this position, so they take precedence over files for Claude Code.
         let at = files.iter().position(|file| file.owner.origin != Origin::Operator);
         let at = at.unwrap_or(files.len());
         files.splice(at..at, own.into_iter().map(SettingsFile::from_claude_unit));
-        for found in &standings.0 {
+        for found in &trust_sources.0 {
             for part in project::load_project(found, home, &home_folder(workspace))? {
                 add_file(&mut files, SettingsFile::from_claude_unit(part));
             }
-            files.extend(SettingsFile::project_owner(found)?);
+            files.extend(SettingsFile::load_project(found)?);
             files.extend(SettingsFile::hooks_of_project(found)?);
         }
         files.extend(named);
@@ -358,13 +359,13 @@ impl SettingsFiles {
         for file in &mut self.0 {
             let Some(failure) = file.load_error.clone() else { continue };
             if file.owner.origin.may_loosen()
-                || switches::read_disabled_hooks()? != Some(DisabledHooks::All)
+                || operator_switches::read_disabled_hooks()? != Some(DisabledHooks::All)
             {
                 return Err(failure);
             }
-            let why = "it is broken, and nothing of it is used";
-            let told = Diagnostic::new(&file.path, None, Severity::Rejected, why);
-            file.claude_parts.get_or_insert_default().1.push(told);
+            let why = "it has errors, so nothing of it is used";
+            let diagnostic = Diagnostic::new(&file.path, None, Severity::Rejected, why);
+            file.claude_parts.get_or_insert_default().1.push(diagnostic);
         }
         Ok(self)
     }
@@ -392,38 +393,37 @@ impl SettingsFiles {
     ) -> impl Iterator<Item = (&Owner, &ExtensionFolder)> {
         let files = self.0.iter().filter(move |file| file.owner.origin == origin);
         files.flat_map(|file| {
-            let brings = file.claude_parts.iter().flat_map(|(brings, _)| brings);
-            brings.map(|brings| (&file.owner, brings))
+            let folders = file.claude_parts.iter().flat_map(|(folders, _)| folders);
+            folders.map(|folder| (&file.owner, folder))
         })
     }
 
     /// Returns the setting for files for Claude Code in the home folder: used or not. `None` if no file sets
     /// it.
     pub(crate) fn claude_home_choice(&self) -> Option<bool> {
-        let said = || self.0.iter().map(|file| &file.settings);
-        let is_said = said().any(|settings| settings.claude.home.is_some());
-        is_said.then(|| uses_claude_home(said()))
+        let settings = || self.0.iter().map(|file| &file.settings);
+        let is_set = settings().any(|settings| settings.claude.home.is_some());
+        is_set.then(|| uses_claude_home(settings()))
     }
 
-    /// Returns the nearest file whose permissions match `says`.
-    pub(crate) fn find_nearest(&self, says: impl Fn(&Permissions) -> bool) -> Option<&Path> {
-        let file = self.0.iter().rev().find(|file| says(&file.settings.permissions))?;
+    /// Returns the nearest file whose permissions match.
+    pub(crate) fn find_nearest(&self, matches: impl Fn(&Permissions) -> bool) -> Option<&Path> {
+        let file = self.0.iter().rev().find(|file| matches(&file.settings.permissions))?;
         Some(&file.path)
     }
 
     /// True if hooks written for Claude Code block when they fail.
     pub(crate) fn claude_failures_block(&self) -> bool {
-        let said = self.0.iter().map(|file| file.settings.claude.on_failure);
-        said.into_iter().any(|said| said == Some(OnFailure::Block))
+        self.0.iter().any(|file| file.settings.claude.on_failure == Some(OnFailure::Block))
     }
 
     /// Returns the plugins in use, each with its owner.
     pub(crate) fn plugins(&self) -> impl Iterator<Item = (&Owner, &Plugin)> {
-        let brings = self.0.iter().flat_map(|file| {
-            let brings = file.claude_parts.iter().flat_map(|(brings, _)| brings);
-            brings.map(|brings| (&file.owner, brings))
+        let folders = self.0.iter().flat_map(|file| {
+            let folders = file.claude_parts.iter().flat_map(|(folders, _)| folders);
+            folders.map(|folder| (&file.owner, folder))
         });
-        brings.filter_map(|(owner, brings)| Some((owner, brings.plugin.as_ref()?)))
+        folders.filter_map(|(owner, folder)| Some((owner, folder.plugin.as_ref()?)))
     }
 
     /// Returns the hooks of all files, each with its owner.
@@ -485,15 +485,16 @@ impl SettingsFiles {
     ) -> Result<Servers, CliError> {
         let mut servers = Servers::default();
         for path in named {
-            if home::leads_through(path, workspace.project()) {
-                let message = format!("{} lies in the project", path.display());
+            if paths::leads_through(path, workspace.project()) {
+                let message = format!("{} is inside the project", path.display());
                 return Err(CliError::new(message).with_hint(
-                    "what a repository brings is not started; keep your own elsewhere",
+                    "servers of a repository are not started; keep your own file outside the \
+                     project",
                 ));
             }
             servers = servers.or(Servers::load(path)?.ok_or_else(|| {
-                CliError::new(format!("there is no file {}", path.display()))
-                    .with_hint("`--mcp FILE` names a file with `mcpServers`")
+                CliError::new(format!("file {} not found", path.display()))
+                    .with_hint("`--mcp FILE` needs a file with `mcpServers`")
             })?);
         }
         // A project's server never takes the name of another server, because rules and approvals refer to the
@@ -529,11 +530,11 @@ impl SettingsFiles {
             check_examples(&settings.permissions, units.agent)?;
             let unknown = unmatched_rule_warnings(&settings.permissions, units.agent);
             match &file.claude_parts {
-                Some((_, told)) => {
+                Some((_, diagnostics)) => {
                     let unknown = unknown.iter().map(|why| file.warning_about(why));
-                    let told =
-                        told.iter().cloned().chain(unknown).chain(forbidden_host_hooks(file)?);
-                    units.add_diagnostics(&file.path, &told.collect::<Vec<_>>());
+                    let own = diagnostics.iter().cloned();
+                    let all = own.chain(unknown).chain(forbidden_host_hooks(file)?);
+                    units.add_diagnostics(&file.path, &all.collect::<Vec<_>>());
                 }
                 None => {
                     units.messages.extend(unknown.iter().map(ToString::to_string));
@@ -541,11 +542,11 @@ impl SettingsFiles {
                 }
             }
             let confined = command_hook::is_confined(owner);
-            let base =
+            let location =
                 HookLocation { folder: base.clone(), confined, host: units.hook_host.clone() };
             units.load(owner, false, |unit| {
                 register_permissions(unit, rules, &settings.permissions);
-                command_hook::register_all(unit, &settings.hooks, &base);
+                command_hook::register_all(unit, &settings.hooks, &location);
                 settings.disable.iter().for_each(|name| _ = unit.switch_off(name.text.as_str()));
             });
         }
@@ -556,29 +557,32 @@ impl SettingsFiles {
     pub(crate) fn disabled_warnings(&self, agent: &Agent) -> Vec<String> {
         let hooks = agent.hooks();
         let disabled = self.0.iter().flat_map(|file| &file.settings.disable);
-        let words = disabled.filter_map(|SourcedText { text, location }| {
-            let words = match hooks.iter().any(|hook| hook.is_called(text)) {
+        let warnings = disabled.filter_map(|SourcedText { text, location }| {
+            let message = match hooks.iter().any(|hook| hook.is_called(text)) {
                 true => several_owners_warning(&hooks, text)?,
                 false => {
-                    let hint = suggest_digest_names(&hooks, text).map(|hint| format!(": {hint}"));
-                    format!("there is no hook `{text}` to switch off{}", hint.unwrap_or_default())
+                    let hint = suggest_digest_names(&hooks, text).map(|hint| format!("; {hint}"));
+                    format!(
+                        "cannot switch off hook `{text}`: no hook has this name{}",
+                        hint.unwrap_or_default()
+                    )
                 }
             };
-            Some(location.error(words).to_string())
+            Some(location.error(message).to_string())
         });
-        words.collect()
+        warnings.collect()
     }
 }
 
 /// Suggests hooks whose name is `typed` plus a digest, for a person who typed the word alone.
 pub(crate) fn suggest_digest_names(hooks: &[HookInfo], typed: &str) -> Option<String> {
     let typed = typed.rsplit('/').next().unwrap_or(typed);
-    let is_one = |name: &str| {
+    let is_digest_name = |name: &str| {
         let digest = name.strip_prefix(typed).and_then(|rest| rest.strip_prefix('-'));
         digest.is_some_and(|hex| hex.len() == 6 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
     };
     let mut names: Vec<_> = hooks.iter().map(|hook| hook.name.as_str()).collect();
-    names.retain(|name| is_one(name));
+    names.retain(|name| is_digest_name(name));
     names.sort_unstable();
     names.dedup();
     (!names.is_empty()).then(|| format!("there is `{}`", names.join("`, `")))
@@ -599,21 +603,21 @@ pub(crate) fn several_owners_warning(hooks: &[HookInfo], name: &str) -> Option<S
 }
 
 /// Loads the file that was named on the command line.
-fn named_by_hand(path: &Path, project: &Path) -> Result<SettingsFile, CliError> {
+fn load_named(path: &Path, project: &Path) -> Result<SettingsFile, CliError> {
     load_personal(path, SettingsOwner::File, project)?.ok_or_else(|| {
-        CliError::new(format!("there is no settings file {}", path.display()))
-            .with_hint("`--settings FILE` names a file that exists")
+        CliError::new(format!("settings file {} not found", path.display()))
+            .with_hint("`--settings FILE` needs an existing file")
     })
 }
 
 /// True if files for Claude Code in the home folder are used: the nearest setting wins, except over an
 /// operator's no.
-fn uses_claude_home<'s>(said: impl Iterator<Item = &'s Settings> + Clone) -> bool {
-    let is_closed = |settings: &Settings| {
+fn uses_claude_home<'s>(settings: impl Iterator<Item = &'s Settings> + Clone) -> bool {
+    let is_forbidden = |settings: &Settings| {
         settings.source == Some(SettingsOwner::Operator) && settings.claude.home == Some(false)
     };
-    let nearest = said.clone().filter_map(|settings| settings.claude.home).last();
-    nearest.unwrap_or(false) && !said.clone().any(is_closed)
+    let nearest = settings.clone().filter_map(|settings| settings.claude.home).last();
+    nearest.unwrap_or(false) && !settings.clone().any(is_forbidden)
 }
 
 /// Returns a message if a project's file sets a looser mode or level than the other files.
@@ -623,12 +627,12 @@ fn looser_message(file: &SettingsFile, others: &[SettingsFile]) -> Option<String
     };
     let mode = |permissions: &Permissions| permissions.mode.map(|mode| mode as usize);
     let level = |permissions: &Permissions| permissions.level.map(|level| level as usize);
-    let ours = &file.settings.permissions;
-    let mode_in_force = nearest(mode).unwrap_or(Mode::default() as usize);
-    let level_in_force = nearest(level).unwrap_or(Level::default() as usize);
+    let own = &file.settings.permissions;
+    let current_mode = nearest(mode).unwrap_or(Mode::default() as usize);
+    let current_level = nearest(level).unwrap_or(Level::default() as usize);
     let looser = [
-        ("mode", mode(ours).is_some_and(|mode| mode < mode_in_force)),
-        ("level", level(ours).is_some_and(|level| level < level_in_force)),
+        ("mode", mode(own).is_some_and(|mode| mode < current_mode)),
+        ("level", level(own).is_some_and(|level| level < current_level)),
     ];
     let (what, _) = looser.into_iter().find(|(_, looser)| *looser)?;
     Some(format!("{}: the {what} of the project is looser than yours", file.path.display()))
@@ -636,57 +640,57 @@ fn looser_message(file: &SettingsFile, others: &[SettingsFile]) -> Option<String
 
 /// Returns the folder that the hooks of a settings file run in.
 fn folder_of(path: &Path) -> Result<PathBuf, CliError> {
-    let whole = path.canonicalize();
-    let whole = whole.map_err(|cause| {
-        CliError::new(format!("{} cannot be found", path.display())).with_cause(cause)
+    let full_path = path.canonicalize();
+    let full_path = full_path.map_err(|cause| {
+        CliError::new(format!("cannot find {}", path.display())).with_cause(cause)
     })?;
-    Ok(whole.parent().unwrap_or(Path::new("/")).to_path_buf())
+    Ok(full_path.parent().unwrap_or(Path::new("/")).to_path_buf())
 }
 
-/// Loads the operator's file. It binds every user, so it must belong to root.
-fn operator(path: &Path) -> Result<Option<SettingsFile>, CliError> {
+/// Loads the operator's file. It applies to every user, so it must belong to root.
+fn load_operator(path: &Path) -> Result<Option<SettingsFile>, CliError> {
     let Some(file) = SettingsFile::load(path, SettingsOwner::Operator, Origin::Operator)? else {
         return Ok(None);
     };
-    if !is_roots(path) {
+    if !belongs_to_root(path) {
         return Err(CliError::new(format!("{} does not belong to root", path.display()))
-            .with_hint("it binds everybody on this machine: only root may write it"));
+            .with_hint("it applies to every user of this machine, so only root may write it"));
     }
     Ok(Some(file))
 }
 
 #[cfg(unix)]
-fn is_roots(path: &Path) -> bool {
+fn belongs_to_root(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    fs::metadata(path).is_ok_and(|about| about.uid() == 0 && about.mode() & 0o022 == 0)
+    fs::metadata(path).is_ok_and(|metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0)
 }
 
 #[cfg(not(unix))]
-fn is_roots(_: &Path) -> bool {
+fn belongs_to_root(_: &Path) -> bool {
     true
 }
 
-/// Loads a file of the person. A file in the project belongs to the project, whoever names it. If the project
-/// is their home folder, only a file in the usual config folder is theirs.
+/// Loads a file of the person. A file in the project belongs to the project, even if the person names it. If
+/// the project is their home folder, only a file in the default config folder is theirs.
 fn load_personal(
     path: &Path,
     source: SettingsOwner,
     project: &Path,
 ) -> Result<Option<SettingsFile>, CliError> {
-    let is_brought = match source {
-        SettingsOwner::User => home::belongs_to_project(path, project),
-        _ => home::leads_through(path, project),
+    let is_of_project = match source {
+        SettingsOwner::User => paths::belongs_to_project(path, project),
+        _ => paths::leads_through(path, project),
     };
-    if path.symlink_metadata().is_ok() && is_brought {
+    if path.symlink_metadata().is_ok() && is_of_project {
         return Err(in_project_error(path, "settings", project));
     }
     SettingsFile::load(path, source, Origin::User)
 }
 
-/// Creates the error for a personal file that lies in the project.
+/// Creates the error for a personal file inside the project.
 fn in_project_error(path: &Path, what: &str, project: &Path) -> CliError {
     let shown = path.display();
-    CliError::new(format!("{shown} lies in the project, and a project's {what} are not read"))
+    CliError::new(format!("{shown} is inside the project, so its {what} are not used"))
         .with_hint(format!("keep your own {what} outside {}", project.display()))
 }
 
@@ -705,28 +709,29 @@ fn rules(permissions: &Permissions) -> Result<Vec<Rule>, SettingsError> {
 /// Returns warnings about hooks for tools that do not exist: a gate with a typo protects nothing.
 fn unknown_tool_hooks(file: &SettingsFile, agent: &Agent) -> Vec<String> {
     let hooks = file.settings.hooks.iter();
-    let told = hooks.flat_map(|hook| {
+    let warnings = hooks.flat_map(|hook| {
         let tools = hook.spec.tools.as_deref().unwrap_or_default();
         unknown_tool_warnings(&file.path, &hook.name, tools, agent)
     });
-    told.collect()
+    warnings.collect()
 }
 
 /// Returns warnings about hooks that post to a host which the operator does not allow: they always fail.
 fn forbidden_host_hooks(file: &SettingsFile) -> Result<Vec<Diagnostic>, CliError> {
-    let mut told = vec![];
+    let mut warnings = vec![];
     for hook in &file.settings.hooks {
         let address = ClaudeEntry::of(hook).and_then(ClaudeEntry::address);
         let Some((url, _)) = address else { continue };
         let Err(why) = OperatorSwitches::read()?.webhooks.may_ask(url) else { continue };
-        let words = format!(
-            "hook `{}` asks {}, and always fails: {why}; the operator lists hosts in `{WEBHOOKS}`",
+        let message = format!(
+            "hook `{}` posts to {}, which always fails: {why}; the operator allows hosts with \
+             `{WEBHOOKS}`",
             text::show_line(&hook.name),
             text::show_line(url)
         );
-        told.push(Diagnostic::new(&file.path, None, Severity::Rejected, words));
+        warnings.push(Diagnostic::new(&file.path, None, Severity::Rejected, message));
     }
-    Ok(told)
+    Ok(warnings)
 }
 
 fn register_permissions(unit: &mut Registry, rules: Vec<Rule>, permissions: &Permissions) {
@@ -745,10 +750,10 @@ mod tests {
     fn an_operators_file_that_is_not_roots_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.json");
-        assert!(operator(&path).unwrap().is_none());
+        assert!(load_operator(&path).unwrap().is_none());
         fs::write(&path, "{}").unwrap();
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
-        let Err(failure) = operator(&path) else { panic!("it must be refused") };
+        let Err(failure) = load_operator(&path) else { panic!("it must be refused") };
         let shown = failure.render(crate::terminal::style::Style::on_stderr(
             crate::terminal::style::ColorChoice::Never,
         ));

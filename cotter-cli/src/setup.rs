@@ -132,7 +132,7 @@ pub(crate) struct AgentPreview {
 
 /// Returns the trust state of the project's sources for such a run. Empty in safe mode.
 pub(crate) fn standings_for(workspace: &Workspace, shape: &SetupArgs) -> TrustSources {
-    if shape.safe_mode { TrustSources::empty() } else { trust::scan_standings(workspace) }
+    if shape.safe_mode { TrustSources::empty() } else { trust::scan_trust(workspace) }
 }
 
 /// Builds the agent of such a run and collects all messages. Starts nothing.
@@ -315,7 +315,8 @@ pub(crate) fn last_session(store: &dyn Store, workspace: &Workspace) -> Result<S
     let here = all.into_iter().find(|session| session.cwd == workspace.cwd());
     here.map(|session| session.id).ok_or_else(|| {
         CliError::new(format!("no session was started in {}", workspace.cwd().display())).with_hint(
-            "`cotter sessions list` shows those of other folders; `--resume ID` takes one up",
+            "`cotter sessions list` shows the sessions of other folders; `--resume ID` continues \
+             one",
         )
     })
 }

@@ -34,8 +34,11 @@ use smol_str::SmolStr;
 use crate::{
     args::SetupArgs,
     error::CliError,
-    paths::{self, operator_switches as switches},
-    settings::{file_report as about, file_report::FileReport, pending_load::PendingLoad},
+    paths::{self, operator_switches},
+    settings::{
+        file_report::{self, FileReport},
+        pending_load::PendingLoad,
+    },
     terminal::style,
     trust::{self, SourceKind, TrustSources, show_path},
 };
@@ -108,10 +111,10 @@ impl Spaces {
         hashes: &[Hash],
         safe_mode: bool,
     ) -> Self {
-        let mut known: Vec<NamedSpace> = vec![];
+        let mut spaces: Vec<NamedSpace> = vec![];
         for id in named.iter().filter(|_| !safe_mode) {
-            if known.iter().all(|known| known.id != *id) {
-                known.push(NamedSpace { id: id.into(), source: None });
+            if spaces.iter().all(|space| space.id != *id) {
+                spaces.push(NamedSpace { id: id.into(), source: None });
             }
         }
         Spaces(Arc::new(SpacesInner {
@@ -121,13 +124,13 @@ impl Spaces {
             hashes: hashes.to_vec(),
             safe_mode,
             hook_host: OnceLock::new(),
-            named: Mutex::new(known),
+            named: Mutex::new(spaces),
         }))
     }
 
     /// Sets the host that starts the programs of hooks.
-    pub(crate) fn set_hook_host(&self, starts: &Arc<dyn HookHost>) {
-        let _ = self.0.hook_host.set(starts.clone());
+    pub(crate) fn set_hook_host(&self, hook_host: &Arc<dyn HookHost>) {
+        let _ = self.0.hook_host.set(hook_host.clone());
     }
 
     fn named(&self) -> MutexGuard<'_, Vec<NamedSpace>> {
@@ -155,8 +158,9 @@ impl Spaces {
             };
             let ids = ids_in(&folder.join("spaces"));
             let new = ids.into_iter().filter_map(|id| of_project(&id, project));
-            let new: Vec<_> =
-                new.filter(|at| all.iter().all(|known| known.source != at.source)).collect();
+            let new: Vec<_> = new
+                .filter(|space| all.iter().all(|listed| listed.source != space.source))
+                .collect();
             all.extend(new);
         }
         all
@@ -165,8 +169,8 @@ impl Spaces {
     /// Returns one of the person's own spaces, if it exists or was trusted before.
     fn own(&self, id: &str) -> Option<SpaceLocation> {
         let source = self.0.own.as_ref()?.join(id);
-        let standing = trust::standing_of(&source, &self.0.store, &self.0.hashes)?;
-        let state = match standing {
+        let trust_state = trust::trust_state_of(&source, &self.0.store, &self.0.hashes)?;
+        let state = match trust_state {
             TrustState::Trusted { copy, grants, .. } => SpaceTrust::Trusted(copy, grants),
             TrustState::Changed { copy, .. } => {
                 SpaceTrust::Hooks(copy, "changed since it was trusted")
@@ -179,8 +183,8 @@ impl Spaces {
     }
 
     fn find(&self, id: &str, project: &TrustSources) -> Result<SpaceLocation, CliError> {
-        if let Some(at) = self.own(id).or_else(|| of_project(id, project)) {
-            return Ok(at);
+        if let Some(location) = self.own(id).or_else(|| of_project(id, project)) {
+            return Ok(location);
         }
         let failure = CliError::new(format!("there is no space `{}`", text::show_line(id)));
         let all = self.all(project);
@@ -190,29 +194,31 @@ impl Spaces {
 
     /// Reads the part of a space that may be used. Fails if no part may be used.
     fn read(&self, id: &str, project: &TrustSources) -> Result<LoadableSpace, CliError> {
-        let at = self.find(id, project)?;
-        let mut told = vec![];
-        if !at.of_project && of_project(id, project).is_some() {
-            told.push(format!("the project brings a space `{id}` too; yours is used"));
+        let location = self.find(id, project)?;
+        let mut messages = vec![];
+        if !location.of_project && of_project(id, project).is_some() {
+            messages.push(format!("the project has a space `{id}` too; yours is used"));
         }
-        let space = match &at.state {
-            SpaceTrust::Trusted(copy, grants) => read(&at, copy)?.with_grants(*grants),
+        let space = match &location.state {
+            SpaceTrust::Trusted(copy, grants) => read(&location, copy)?.with_grants(*grants),
             SpaceTrust::Hooks(copy, what) => {
-                told.push(format!(
-                    "space `{id}` {what}: the hooks that were trusted stay, nothing else of it is used \
-                     (`cotter trust {}` shows how it stands)",
-                    show_path(trust_folder(&at))
+                messages.push(format!(
+                    "space `{id}` {what}: its trusted hooks still apply, nothing else of it is \
+                     used (`cotter trust {}` shows the changes)",
+                    show_path(trust_folder(&location))
                 ));
-                read(&at, copy)?.only_hooks()
+                read(&location, copy)?.only_hooks()
             }
-            SpaceTrust::Nothing(word) => return Err(untrusted(&at, word.as_deref())),
+            SpaceTrust::Nothing(word) => return Err(untrusted(&location, word.as_deref())),
         };
         // Diagnostics about texts are shortened; the others are listed, because they may be about a gate.
-        let (of_texts, others): (Vec<_>, Vec<_>) =
-            space.diagnostics().cloned().partition(|told| space.files.diagnostics.contains(told));
-        told.extend(others.iter().map(ToString::to_string));
-        told.extend(about::in_short(&[FileReport::of_space(&at.source, of_texts)]));
-        Ok(LoadableSpace { space, messages: told })
+        let (of_texts, others): (Vec<_>, Vec<_>) = space
+            .diagnostics()
+            .cloned()
+            .partition(|diagnostic| space.files.diagnostics.contains(diagnostic));
+        messages.extend(others.iter().map(ToString::to_string));
+        messages.extend(file_report::in_short(&[FileReport::of_space(&location.source, of_texts)]));
+        Ok(LoadableSpace { space, messages })
     }
 
     /// Reads every named space. Fails if one may not be used, because a gate may be in it.
@@ -223,9 +229,9 @@ impl Spaces {
         let mut named = self.named();
         let mut all = vec![];
         for named in named.iter_mut() {
-            let chosen = self.read(&named.id, project)?;
-            named.source = Some(chosen.space.source().to_owned());
-            all.push(chosen);
+            let loadable = self.read(&named.id, project)?;
+            named.source = Some(loadable.space.source().to_owned());
+            all.push(loadable);
         }
         Ok(all)
     }
@@ -234,17 +240,17 @@ impl Spaces {
     /// longer trusted is reported and skipped.
     pub(crate) fn read_again(&self, project: &TrustSources) -> Result<SpacesGuard<'_>, CliError> {
         let named = self.named();
-        let (mut all, mut told) = (vec![], vec![]);
+        let (mut all, mut messages) = (vec![], vec![]);
         for NamedSpace { id, .. } in named.iter() {
             match self.find(id, project) {
-                Ok(at) if matches!(at.state, SpaceTrust::Nothing(_)) => {
-                    told.push(format!("space `{id}` is not trusted any more"));
+                Ok(location) if matches!(location.state, SpaceTrust::Nothing(_)) => {
+                    messages.push(format!("space `{id}` is not trusted any more"));
                 }
                 Ok(_) => all.push(self.read(id, project)?),
-                Err(_) => told.push(format!("space `{id}` is gone, and nobody trusts it")),
+                Err(_) => messages.push(format!("space `{id}` is gone, and is not trusted")),
             }
         }
-        Ok(SpacesGuard { all, messages: told, named })
+        Ok(SpacesGuard { all, messages, named })
     }
 
     /// Registers the person's command `/spaces`.
@@ -272,11 +278,11 @@ impl Spaces {
                 all.iter().map(|at| format!("{verb} {}", at.id)).collect()
             }
         };
-        all.into_iter().filter(|whole| whole.starts_with(typed)).collect()
+        all.into_iter().filter(|completion| completion.starts_with(typed)).collect()
     }
 
     fn project(&self) -> TrustSources {
-        trust::standing_now(&self.0.workspace, &self.0.hashes)
+        trust::current_trust(&self.0.workspace, &self.0.hashes)
     }
 
     fn run(&self, cx: &CommandCx) -> Result<String, String> {
@@ -287,7 +293,9 @@ impl Spaces {
             ["load", id] => self.load(agent, id),
             ["unload", id] => self.unload(agent, id),
             ["switch", id] => self.switch(agent, id),
-            _ => Err(CliError::usage("`/spaces`, `/spaces load ID`, `unload ID` or `switch ID`")),
+            _ => Err(CliError::usage(
+                "expected `/spaces`, or `/spaces` with `load ID`, `unload ID` or `switch ID`",
+            )),
         };
         done.map_err(|failure| failure.one_line())
     }
@@ -309,23 +317,23 @@ impl Spaces {
     /// Returns the host for the hooks of a space that a command loads. Fails if no space may be loaded.
     fn hook_host(&self) -> Result<&Arc<dyn HookHost>, CliError> {
         if self.0.safe_mode {
-            return Err(CliError::refused("this run is in safe mode, and loads no space"));
+            return Err(CliError::refused("no space can be loaded in safe mode"));
         }
         check_switches()?;
         self.0.hook_host.get().ok_or_else(|| CliError::new("no space can be loaded here"))
     }
 
     fn load(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
-        let starts = self.hook_host()?;
+        let hook_host = self.hook_host()?;
         let mut named = self.named();
-        let LoadableSpace { space, messages: told } = self.read(id, &self.project())?;
-        let words =
+        let LoadableSpace { space, messages } = self.read(id, &self.project())?;
+        let summary =
             format!("space `{id}` is loaded until this run ends: {}", describe_contents(&space));
         let source = Some(space.source().to_owned());
-        let done = space.load(agent, starts.clone())?;
+        let done = space.load(agent, hook_host.clone())?;
         named.retain(|named| named.id != id);
         named.push(NamedSpace { id: id.into(), source });
-        Ok(join_messages(words, told, &done))
+        Ok(join_messages(summary, messages, &done))
     }
 
     fn unload(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
@@ -341,9 +349,9 @@ impl Spaces {
 
     /// Replaces all loaded spaces with one, in one step.
     fn switch(&self, agent: &Agent, id: &str) -> Result<String, CliError> {
-        let starts = self.hook_host()?;
+        let hook_host = self.hook_host()?;
         let mut named = self.named();
-        let LoadableSpace { space, messages: told } = self.read(id, &self.project())?;
+        let LoadableSpace { space, messages } = self.read(id, &self.project())?;
         let others: Vec<_> = named.iter().filter(|named| named.id != id).cloned().collect();
         let owners: Vec<_> = named.iter().map(|named| space::owner(&named.id)).collect();
         let mut names = TakenNames::of(agent, &[owners, vec![space.owner()]].concat());
@@ -353,16 +361,16 @@ impl Spaces {
             // The person who switches agrees to unload the others.
             change.load_agreed(space::owner(id), |_| {});
         }
-        space.load_into(&mut change, starts);
+        space.load_into(&mut change, hook_host);
         let done = agent.apply(change)?;
         *named = vec![NamedSpace { id: id.into(), source: Some(space.source().to_owned()) }];
-        let gone: String =
+        let unloaded: String =
             others.iter().map(|named| format!("space `{}` is unloaded\n", named.id)).collect();
-        let words = format!(
-            "{gone}space `{id}` is loaded until this run ends: {}",
+        let summary = format!(
+            "{unloaded}space `{id}` is loaded until this run ends: {}",
             describe_contents(&space)
         );
-        Ok(join_messages(words, told, &done))
+        Ok(join_messages(summary, messages, &done))
     }
 }
 
@@ -381,8 +389,8 @@ impl SpacesGuard<'_> {
 
     /// Returns the folder of each loaded space, with its owner.
     pub(crate) fn folders(&self) -> Vec<(Owner, PathBuf)> {
-        let workspace = |named: &NamedSpace| Some((space::owner(&named.id), named.source.clone()?));
-        self.named.iter().filter_map(workspace).collect()
+        let folder = |named: &NamedSpace| Some((space::owner(&named.id), named.source.clone()?));
+        self.named.iter().filter_map(folder).collect()
     }
 
     /// Adds the spaces to the load.
@@ -394,14 +402,14 @@ impl SpacesGuard<'_> {
 
 /// Adds spaces to the load.
 pub(crate) fn load_into(all: Vec<LoadableSpace>, units: &mut PendingLoad<'_>) {
-    for LoadableSpace { space, messages: told } in all {
-        units.messages.extend(told);
+    for LoadableSpace { space, messages } in all {
+        units.messages.extend(messages);
         let before = space.files.diagnostics.len();
         let space = space.remove_conflicts(&mut units.names);
         let left_out: Vec<Diagnostic> = space.files.diagnostics[before..].to_vec();
         units.reports.push(FileReport::of_space(space.source(), left_out));
-        let starts = units.hook_host.clone();
-        units.load(&space.owner(), false, |unit| space.register(unit, &starts));
+        let hook_host = units.hook_host.clone();
+        units.load(&space.owner(), false, |unit| space.register(unit, &hook_host));
     }
 }
 
@@ -419,25 +427,27 @@ impl SpaceLocation {
 
 /// Refuses to load a space while the operator has disabled hooks, because a space may have hooks.
 fn check_switches() -> Result<(), CliError> {
-    match switches::read_disabled_hooks()? {
+    match operator_switches::read_disabled_hooks()? {
         None => Ok(()),
         Some(_) => Err(CliError::refused(
-            "hooks are switched off by `COTTER_DISABLE_HOOKS`, and a space has hooks",
+            "cannot load a space while `COTTER_DISABLE_HOOKS` is set: it may have hooks",
         )),
     }
 }
 
-fn read(at: &SpaceLocation, copy: &Path) -> Result<Space, CliError> {
+fn read(location: &SpaceLocation, copy: &Path) -> Result<Space, CliError> {
     let space = Space::read(copy).map_err(|mut broken| {
-        trust::replace_copy_paths(&mut broken.diagnostics, copy, &at.source);
-        CliError::of_space(format!("space `{}` was not loaded", at.id), &broken)
+        trust::replace_copy_paths(&mut broken.diagnostics, copy, &location.source);
+        CliError::of_space(format!("cannot load space `{}`", location.id), &broken)
     })?;
-    if *space.id() != at.id {
-        let message = format!("{} calls itself `{}`", show_path(&at.source), space.id());
-        return Err(CliError::new(message)
-            .with_hint("the folder of a space has the name that its manifest says"));
+    if *space.id() != location.id {
+        let message =
+            format!("the manifest of {} has the id `{}`", show_path(&location.source), space.id());
+        return Err(
+            CliError::new(message).with_hint("the folder of a space must have its id as name")
+        );
     }
-    Ok(space.found_at(&at.source))
+    Ok(space.found_at(&location.source))
 }
 
 /// Finds a space of the project, in the nearest folder that has it.
@@ -479,18 +489,19 @@ fn ids_in(folder: &Path) -> Vec<String> {
 }
 
 /// Returns the folder whose trust decides about a space.
-fn trust_folder(at: &SpaceLocation) -> &Path {
-    match at.of_project {
+fn trust_folder(location: &SpaceLocation) -> &Path {
+    match location.of_project {
         // The folder `.cotter` of `.cotter/spaces/ID`.
-        true => at.source.ancestors().nth(2).unwrap_or(&at.source),
-        false => &at.source,
+        true => location.source.ancestors().nth(2).unwrap_or(&location.source),
+        false => &location.source,
     }
 }
 
-fn untrusted(at: &SpaceLocation, word: Option<&str>) -> CliError {
-    let failure = CliError::refused(format!("space `{}` is not loaded: nobody trusts it", at.id));
+fn untrusted(location: &SpaceLocation, word: Option<&str>) -> CliError {
+    let failure =
+        CliError::refused(format!("cannot load space `{}`: it is not trusted", location.id));
     let failure = word.into_iter().fold(failure, CliError::with_cause);
-    let path = show_path(trust_folder(at));
+    let path = show_path(trust_folder(location));
     failure.with_hint(format!(
         "`cotter trust {path}` shows it and asks; `--trust=HASH` trusts it for one run"
     ))
@@ -504,18 +515,18 @@ pub(crate) fn describe_contents(space: &Space) -> String {
         (space.files.agents.len(), "agent"),
         (space.files.commands.len(), "command"),
     ];
-    let there = numbers.iter().filter(|(number, _)| *number > 0);
-    let words: Vec<_> = there.map(|(number, word)| style::count(*number, word)).collect();
-    if words.is_empty() { "nothing in it".into() } else { words.join(", ") }
+    let present = numbers.iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<_> = present.map(|(number, word)| style::count(*number, word)).collect();
+    if counts.is_empty() { "empty".into() } else { counts.join(", ") }
 }
 
-fn join_messages(mut words: String, told: Vec<String>, done: &ChangeResult) -> String {
-    for told in told {
-        words += &format!("\nwarning: {}", text::show_line(&told));
+fn join_messages(mut text: String, messages: Vec<String>, done: &ChangeResult) -> String {
+    for message in messages {
+        text += &format!("\nwarning: {}", text::show_line(&message));
     }
     if let ChangeResult::Held { looser } = done {
         let list: String = looser.iter().map(|line| format!("\n  {line}")).collect();
-        words += &format!("\nsome of it would loosen this session, and is not in force:{list}");
+        text += &format!("\nthese changes would loosen this session and do not apply:{list}");
     }
-    words
+    text
 }

@@ -73,19 +73,19 @@ impl Terminal {
         Terminal { save_rules: Some(save_rules), ..self }
     }
 
-    /// Runs `asking` once no other question is open. Output that waited is printed between two questions.
-    async fn ask_in_turn<T>(&self, asking: impl Future<Output = T>) -> T {
+    /// Runs `question` once no other question is open. Output that waited is printed between two questions.
+    async fn ask_in_turn<T>(&self, question: impl Future<Output = T>) -> T {
         let _turn = self.turn.lock().await;
         let _open = self.screen.open_question().await;
-        asking.await
+        question.await
     }
 
     /// Shows a text, then waits until typed keys can be an answer to it.
     pub(crate) async fn show_then_wait(&self, shown: &str) -> io::Result<()> {
         let _quiet = EchoOff::new(&self.tty, LocalModes::ECHO | LocalModes::ICANON)?;
-        // Overwrites keys that were typed and echoed before.
-        let over = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
-        self.write(&format!("{over}{shown}"))?;
+        // Clears keys that were typed and echoed before.
+        let clear = if style::can_clear_lines() { "\r\u{1b}[K" } else { "" };
+        self.write(&format!("{clear}{shown}"))?;
         tokio::time::sleep(KEY_GRACE).await;
         Ok(())
     }
@@ -142,7 +142,7 @@ impl Terminal {
             open.mark_ended();
             match read(&line) {
                 Ok(answer) => return Ok(Some(answer)),
-                Err(words) => self.write(&format!("{}\n", text::show_line(&words)))?,
+                Err(message) => self.write(&format!("{}\n", text::show_line(&message)))?,
             }
         }
     }
@@ -164,7 +164,7 @@ impl Terminal {
             (_, Some(BulkAnswer::All(decision))) => Ok(Some(decision)),
             _ => Err(format!("type s, y or n; s shows {}", more.description)),
         };
-        let said = async {
+        let answer = async {
             self.show_then_wait(&format!("{}\n", text::show(text))).await?;
             loop {
                 match self.ask_until_valid("[s]how all, [y]es, [n]o: ", read).await? {
@@ -175,8 +175,8 @@ impl Terminal {
                 }
             }
         };
-        let said = self.ask_in_turn(said).await.ok().flatten();
-        said.map(|decision| decision == CallApproval::Yes)
+        let answer = self.ask_in_turn(answer).await.ok().flatten();
+        answer.map(|decision| decision == CallApproval::Yes)
     }
 
     async fn decide(&self, question: &Question) -> io::Result<Option<QuestionAnswer>> {
@@ -187,9 +187,9 @@ impl Terminal {
                 decision.map(|decision| QuestionAnswer::all(question, decision, LEDGER_NAME))
             );
         }
-        let typed = "type y, n or e; words after n are told to the model";
-        let whole = |line: &str| BulkAnswer::read(line).ok_or_else(|| typed.to_owned());
-        match self.ask_until_valid("Run them? [y]es, [n]o, [e]ach: ", whole).await? {
+        let help = "type y, n or e; text after n is sent to the model";
+        let read = |line: &str| BulkAnswer::read(line).ok_or_else(|| help.to_owned());
+        match self.ask_until_valid("Run them? [y]es, [n]o, [e]ach: ", read).await? {
             None => Ok(None),
             Some(BulkAnswer::All(decision)) => {
                 Ok(Some(QuestionAnswer::all(question, decision, LEDGER_NAME)))
@@ -199,27 +199,27 @@ impl Terminal {
     }
 
     async fn decide_each(&self, question: &Question) -> io::Result<Option<QuestionAnswer>> {
-        let mut answered = QuestionAnswer::all(question, CallApproval::No(None), LEDGER_NAME);
-        let decisions = answered.decisions.iter_mut();
+        let mut answer = QuestionAnswer::all(question, CallApproval::No(None), LEDGER_NAME);
+        let decisions = answer.decisions.iter_mut();
         for (index, (call, (_, decision))) in question.calls.iter().zip(decisions).enumerate() {
             let name = text::show_line(&call.name).into_owned();
             match self.decide_one(call, &format!("{}. {name}: ", index + 1)).await? {
                 None => return Ok(None),
-                Some(said) => *decision = said,
+                Some(approval) => *decision = approval,
             }
         }
-        Ok(Some(answered))
+        Ok(Some(answer))
     }
 
     /// Asks about one call: once, for longer if a rule is offered, or no.
     async fn decide_one(
         &self,
         call: &QuestionCall,
-        before: &str,
+        prefix: &str,
     ) -> io::Result<Option<CallApproval>> {
-        let offered = AnswerOptions::new(call, self.save_rules.is_some());
-        let prompt = format!("{before}{}: ", offered.letters());
-        let Some(decision) = self.ask_until_valid(&prompt, |line| offered.read(line)).await? else {
+        let options = AnswerOptions::new(call, self.save_rules.is_some());
+        let prompt = format!("{prefix}{}: ", options.letters());
+        let Some(decision) = self.ask_until_valid(&prompt, |line| options.read(line)).await? else {
             return Ok(None);
         };
         let (CallApproval::YesAlways(rules), Some(save_rules)) = (&decision, self.save_rules)
@@ -229,11 +229,14 @@ impl Terminal {
         // The rules are saved before they count. If saving fails, they hold for this session only.
         Ok(Some(match save_rules(rules) {
             Ok(path) => {
-                self.write(&format!("kept in {}\n", path.display()))?;
+                self.write(&format!("stored in {}\n", path.display()))?;
                 decision
             }
             Err(failure) => {
-                self.write(&format!("not kept, so for this session: {}\n", failure.one_line()))?;
+                self.write(&format!(
+                    "not stored, so it applies to this session only: {}\n",
+                    failure.one_line()
+                ))?;
                 CallApproval::YesForSession(rules.clone())
             }
         }))
@@ -275,8 +278,9 @@ impl<'a> AnswerOptions<'a> {
             (_, true) => "y, s, a or n",
             (_, false) => "y, s or n",
         };
-        let own = if self.rules.is_empty() { "" } else { ", after s or a a narrower rule" };
-        format!("type {letters}; words after n are told to the model{own}")
+        let narrower =
+            if self.rules.is_empty() { "" } else { "; a narrower rule may follow s or a" };
+        format!("type {letters}; text after n is sent to the model{narrower}")
     }
 
     /// Parses a line as an answer. A narrower rule may follow `s` and `a`.
@@ -316,7 +320,7 @@ impl Ui for Terminal {
     fn confirm(&self, text: &str) -> UiFuture<'_, bool> {
         let shown = format!("{}\n", text::show(text));
         Box::pin(async move {
-            let said = async {
+            let answer = async {
                 self.show_then_wait(&shown).await?;
                 let read = |line: &str| match BulkAnswer::read(line) {
                     Some(BulkAnswer::All(decision)) => Ok(decision),
@@ -324,23 +328,23 @@ impl Ui for Terminal {
                 };
                 self.ask_until_valid("[y]es, [n]o: ", read).await
             };
-            matches!(self.ask_in_turn(said).await, Ok(Some(CallApproval::Yes)))
+            matches!(self.ask_in_turn(answer).await, Ok(Some(CallApproval::Yes)))
         })
     }
 
     fn select<'a>(&'a self, title: &'a str, options: &'a [String]) -> UiFuture<'a, Option<usize>> {
         let count = options.len();
-        let prompt = format!("Choose one of 1 to {count}, or nothing: ");
+        let prompt = format!("Choose one of 1 to {count}, or press Enter for none: ");
         Box::pin(async move {
-            let said = async {
+            let answer = async {
                 self.show_then_wait(&render_options(title, options)).await?;
                 let read = |line: &str| {
-                    let one = parse_choice(line, count).filter(|all| all.len() < 2);
-                    one.ok_or_else(|| format!("type a number from 1 to {count}, or only Enter"))
+                    let choice = parse_choice(line, count).filter(|all| all.len() < 2);
+                    choice.ok_or_else(|| format!("type a number from 1 to {count}, or press Enter"))
                 };
                 self.ask_until_valid(&prompt, read).await
             };
-            self.ask_in_turn(said).await.ok().flatten()?.first().copied()
+            self.ask_in_turn(answer).await.ok().flatten()?.first().copied()
         })
     }
 
@@ -350,26 +354,26 @@ impl Ui for Terminal {
         options: &'a [String],
     ) -> UiFuture<'a, Option<Vec<usize>>> {
         let count = options.len();
-        let prompt = format!("Choose any of 1 to {count} (as in 1, 2), or nothing: ");
+        let prompt = format!("Choose any of 1 to {count} (as in 1, 2), or press Enter for none: ");
         Box::pin(async move {
-            let said = async {
+            let answer = async {
                 self.show_then_wait(&render_options(title, options)).await?;
-                let typed = || format!("type numbers from 1 to {count}, or only Enter");
-                self.ask_until_valid(&prompt, |line| parse_choice(line, count).ok_or_else(typed))
+                let help = || format!("type numbers from 1 to {count}, or press Enter");
+                self.ask_until_valid(&prompt, |line| parse_choice(line, count).ok_or_else(help))
                     .await
             };
-            self.ask_in_turn(said).await.ok().flatten().filter(|all| !all.is_empty())
+            self.ask_in_turn(answer).await.ok().flatten().filter(|all| !all.is_empty())
         })
     }
 
     fn input<'a>(&'a self, title: &'a str) -> UiFuture<'a, Option<String>> {
         let shown = format!("{}\n", text::show(title));
         Box::pin(async move {
-            let said = async {
+            let answer = async {
                 self.show_then_wait(&shown).await?;
                 self.ask_until_valid("Your answer: ", |line| Ok(line.to_owned())).await
             };
-            self.ask_in_turn(said).await.ok().flatten()
+            self.ask_in_turn(answer).await.ok().flatten()
         })
     }
 
@@ -378,7 +382,7 @@ impl Ui for Terminal {
     }
 }
 
-/// The user interface without a terminal: nobody can be asked. Messages go to standard error.
+/// The user interface without a terminal. It cannot ask questions, and it prints messages on standard error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoTerminal;
 
@@ -404,15 +408,15 @@ enum BulkAnswer {
 }
 
 impl BulkAnswer {
-    /// Parses `y`, `n`, `n` with words for the model, or `e`. Anything else is no answer.
+    /// Parses `y`, `n`, `n` with a text for the model, or `e`. Anything else is no answer.
     fn read(line: &str) -> Option<Self> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let words = Some(rest.trim()).filter(|rest| !rest.is_empty());
-        match (word.to_ascii_lowercase().as_str(), words) {
+        let reason = Some(rest.trim()).filter(|rest| !rest.is_empty());
+        match (word.to_ascii_lowercase().as_str(), reason) {
             ("y" | "yes", None) => Some(BulkAnswer::All(CallApproval::Yes)),
-            ("n" | "no", words) => {
-                Some(BulkAnswer::All(CallApproval::No(words.map(str::to_owned))))
+            ("n" | "no", reason) => {
+                Some(BulkAnswer::All(CallApproval::No(reason.map(str::to_owned))))
             }
             ("e" | "each", None) => Some(BulkAnswer::Each),
             _ => None,
@@ -420,7 +424,7 @@ impl BulkAnswer {
     }
 }
 
-/// Renders a question: the whole of every call, and everyone who asks.
+/// Renders a question: every call in full, and the reasons why approval is needed.
 fn render_question(question: &Question, style: Style) -> String {
     let mut out = String::new();
     if question.agent != "main" {
@@ -433,7 +437,7 @@ fn render_question(question: &Question, style: Style) -> String {
         let name = style.strong(&text::show_line(name));
         out += &format!("{}. {name} {clipped}\n", index + 1);
         if !is_shown_whole(call) {
-            out += "   (it goes on: this is not all of it)\n";
+            out += "   (cut here: this is not the whole call)\n";
         }
         for ask in asks {
             let (by, reason) = (text::show_line(&ask.by), text::show_line(&ask.reason));
@@ -475,8 +479,8 @@ fn render_options(title: &str, options: &[String]) -> String {
 /// `None` if the line contains anything else.
 fn parse_choice(line: &str, count: usize) -> Option<Vec<usize>> {
     let words = line.split([',', ' ', '\t']).filter(|word| !word.is_empty());
-    let place = |word: &str| word.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < count);
-    words.map(place).collect()
+    let index = |word: &str| word.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < count);
+    words.map(index).collect()
 }
 
 /// A prompt whose line is not ended yet. If the prompt is dropped, this ends the line.
@@ -504,10 +508,10 @@ struct EchoOff<'a> {
 impl<'a> EchoOff<'a> {
     fn new(tty: &'a File, without: LocalModes) -> io::Result<Self> {
         let before = tcgetattr(tty)?;
-        let mut quiet = before.clone();
+        let mut changed = before.clone();
         // Signals stay on: Ctrl-C still aborts.
-        quiet.local_modes.remove(without);
-        tcsetattr(tty, OptionalActions::Flush, &quiet)?;
+        changed.local_modes.remove(without);
+        tcsetattr(tty, OptionalActions::Flush, &changed)?;
         Ok(EchoOff { tty, before })
     }
 }
@@ -546,11 +550,11 @@ mod tests {
                 limit: KEY_GRACE,
             };
             super::render_question(&question, Style::on_stderr(ColorChoice::Never))
-                .contains("not all of it")
+                .contains("not the whole call")
         };
         let quotes = 2;
-        let said: Vec<_> = (0..4).map(|more| shown(CALL_CHARS - quotes + more)).collect();
-        assert_eq!(said, [false, true, true, true]);
+        let is_cut: Vec<_> = (0..4).map(|more| shown(CALL_CHARS - quotes + more)).collect();
+        assert_eq!(is_cut, [false, true, true, true]);
     }
 
     #[test]

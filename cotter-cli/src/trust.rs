@@ -33,13 +33,13 @@ pub(crate) use cotter_files::trust::source::{SourceKind, TrustSource};
 use crate::{
     args::TrustArgs,
     error::CliError,
-    paths as home,
+    paths,
     terminal::{Terminal, screen::Screen, style::ColorChoice},
 };
 
 /// Returns the paths where a project may have its own settings, hooks and servers. They need not exist.
 pub(crate) fn possible_sources(workspace: &Workspace) -> Vec<PathBuf> {
-    source::possible_sources(workspace, home::person_home().as_deref())
+    source::possible_sources(workspace, paths::person_home().as_deref())
 }
 
 /// Returns the sources that exist.
@@ -52,12 +52,17 @@ pub(crate) fn sources(workspace: &Workspace) -> Vec<PathBuf> {
 /// Opens the store of trust records on this machine. A store inside the project is an error: a project could
 /// bring trust in itself.
 pub(crate) fn store(project: &Path) -> Result<TrustStore, CliError> {
-    let folder = home::trust().ok_or_else(|| {
-        CliError::new("there is no place for trust: neither `XDG_DATA_HOME` nor `HOME` is set")
-            .with_hint("set `HOME`")
+    let folder = paths::trust().ok_or_else(|| {
+        CliError::new(
+            "cannot find the folder for trust records: neither `XDG_DATA_HOME` nor `HOME` is set",
+        )
+        .with_hint("set `HOME`")
     })?;
-    if home::belongs_to_project(&folder, project) {
-        let message = format!("{} lies in the project, and trusts nothing in it", folder.display());
+    if paths::belongs_to_project(&folder, project) {
+        let message = format!(
+            "the trust records in {} are inside the project, so they are not used",
+            folder.display()
+        );
         let hint = format!("keep your own data outside {}", project.display());
         return Err(CliError::new(message).with_hint(hint));
     }
@@ -75,15 +80,15 @@ impl TrustSources {
 
     /// Fails if the trusted contents of a source cannot be read: a gate may be in them.
     fn check_copies(self, store: &TrustStore) -> Result<Self, CliError> {
-        const WAY_OUT: &str = "a gate may have been in it, so nothing runs: `cotter trust` trusts it anew, \
-                               `--safe-mode` runs without what the project brings";
+        const HINT: &str = "it may contain a gate, so nothing runs: `cotter trust` asks for \
+                            trust again, `--safe-mode` runs without the files of the project";
         if self.0.is_empty() {
             return Ok(self);
         }
         let records = store.list().map_err(|cause| {
-            CliError::new("nobody can tell what was trusted").with_cause(cause).with_hint(
-                "a gate may have been: mend the file or take it away; `--safe-mode` runs without what the \
-                 project brings",
+            CliError::new("cannot read the trust records").with_cause(cause).with_hint(
+                "a trusted source may contain a gate, so nothing runs: repair or remove the \
+                 file; `--safe-mode` runs without the files of the project",
             )
         })?;
         let was_trusted =
@@ -97,8 +102,8 @@ impl TrustSources {
             None => Ok(self),
             Some((found, reason)) => {
                 let message =
-                    format!("what was trusted of {} cannot be had", show_path(&found.source));
-                Err(CliError::new(message).with_cause(reason).with_hint(WAY_OUT))
+                    format!("cannot read the trusted copy of {}", show_path(&found.source));
+                Err(CliError::new(message).with_cause(reason).with_hint(HINT))
             }
         }
     }
@@ -107,29 +112,33 @@ impl TrustSources {
     pub(crate) fn skipped(&self) -> impl Iterator<Item = String> {
         self.0.iter().filter_map(|found| {
             let source = show_path(&found.source);
-            let stays = match found.kind() {
-                SourceKind::Cotter => "the hooks and rules that were trusted stay, nothing else of it runs",
+            let effect = match found.kind() {
+                SourceKind::Cotter => {
+                    "its trusted hooks and rules still apply, nothing else of it runs"
+                }
                 // Their hooks run in the project itself, where the contents differ from the trusted ones.
                 SourceKind::Claude | SourceKind::Agents => {
-                    "its rules stay, its hooks refuse what they would judge until it is trusted anew, \
-                     nothing else of it runs"
+                    "its rules still apply, its hooks block every call that they match until it \
+                     is trusted again, nothing else of it runs"
                 }
                 SourceKind::Servers => "nothing of it runs",
             };
             match &found.state {
                 TrustState::Trusted { .. } => None,
                 TrustState::Changed { .. } => Some(format!(
-                    "{source} changed since it was trusted: {stays} (`cotter trust` shows how it changed)"
+                    "{source} changed since it was trusted: {effect} (`cotter trust` shows how \
+                     it changed)"
                 )),
-                TrustState::Gone { why: Some(why), .. } => Some(format!("{why}: {stays}")),
+                TrustState::Gone { why: Some(why), .. } => Some(format!("{why}: {effect}")),
                 TrustState::Gone { .. } => Some(format!(
-                    "{source} was trusted, and is gone: {stays} (`cotter untrust` forgets it)"
+                    "{source} was trusted, and is gone: {effect} (`cotter untrust` removes the \
+                     trust)"
                 )),
                 TrustState::Unknown { reason: Some(reason) } => {
                     Some(format!("nothing of {source} runs: {reason}"))
                 }
                 _ => Some(format!(
-                    "nothing of {source} runs: nobody trusts it yet (`cotter trust` shows it)"
+                    "nothing of {source} runs: it is not trusted yet (`cotter trust` shows it)"
                 )),
             }
         })
@@ -139,47 +148,47 @@ impl TrustSources {
 /// Returns the trust state of every source of a project, after the options for trust are applied to these
 /// sources and to the named spaces. The options ask the person, trust a hash for this run, or refuse to run
 /// if a source is skipped.
-pub(crate) async fn resolve_standings(
+pub(crate) async fn resolve_trust(
     workspace: &Workspace,
     spaces: &[PathBuf],
     args: &TrustArgs,
     when: ColorChoice,
 ) -> Result<TrustSources, CliError> {
     let store = store(workspace.project());
-    let mut asking = TrustPrompt { args, when, terminal: None, unused_hashes: args.hashes() };
-    let standings = asking.settle_all(possible_sources(workspace), &store).await?;
-    let of_spaces = asking.settle_all(spaces.to_vec(), &store).await?;
-    check(&standings, &of_spaces, &asking.unused_hashes, args)?;
+    let mut prompt = TrustPrompt { args, when, terminal: None, unused_hashes: args.hashes() };
+    let sources = prompt.settle_all(possible_sources(workspace), &store).await?;
+    let of_spaces = prompt.settle_all(spaces.to_vec(), &store).await?;
+    check(&sources, &of_spaces, &prompt.unused_hashes, args)?;
     match &store {
-        Ok(store) => standings.check_copies(store),
-        Err(_) => Ok(standings),
+        Ok(store) => sources.check_copies(store),
+        Err(_) => Ok(sources),
     }
 }
 
-/// Returns the trust state of every source of a project, for commands that only look.
-pub(crate) fn scan_standings(workspace: &Workspace) -> TrustSources {
-    let looked = scan_sources(possible_sources(workspace), &store(workspace.project())).into_iter();
-    let found = |ScannedSource { source, standing, .. }| TrustSource { source, state: standing };
-    TrustSources(looked.map(found).collect())
+/// Returns the trust state of every source of a project, for read-only commands.
+pub(crate) fn scan_trust(workspace: &Workspace) -> TrustSources {
+    let scanned = scan_sources(possible_sources(workspace), &store(workspace.project()));
+    let found = |ScannedSource { source, state, .. }| TrustSource { source, state };
+    TrustSources(scanned.into_iter().map(found).collect())
 }
 
 /// A source before the person is asked about it.
 struct ScannedSource {
     source: PathBuf,
-    standing: TrustState,
+    state: TrustState,
     /// The contents, if the source could be read.
     snapshot: Option<Snapshot>,
 }
 
 /// Returns every source that exists or was trusted: a gate may have been in it.
 fn scan_sources(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> Vec<ScannedSource> {
-    let known = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
-    let mut looked = vec![];
+    let records = store.as_ref().ok().and_then(|store| store.list().ok()).unwrap_or_default();
+    let mut scanned = vec![];
     for source in sources {
-        let was_trusted = known.iter().any(|record| record.source == source);
-        let (standing, snapshot) = match (is_there(&source), store) {
+        let was_trusted = records.iter().any(|record| record.source == source);
+        let (state, snapshot) = match (is_there(&source), store) {
             (false, Ok(store)) => match store.state_of_missing(&source) {
-                Some(standing) => (standing, None),
+                Some(state) => (state, None),
                 None => continue,
             },
             (false, Err(_)) => continue,
@@ -188,36 +197,35 @@ fn scan_sources(sources: Vec<PathBuf>, store: &Result<TrustStore, CliError>) -> 
                 (Err(error), store) => {
                     let failure = CliError::from(error);
                     let store = store.as_ref().ok().filter(|_| was_trusted);
-                    let kept =
+                    let trusted =
                         store.and_then(|s| s.state_of_unreadable(&source, failure.one_line()));
-                    (kept.unwrap_or_else(|| unknown_state(&failure)), None)
+                    (trusted.unwrap_or_else(|| unknown_state(&failure)), None)
                 }
                 (Ok(_), Err(failure)) => (unknown_state(failure), None),
                 (Ok(snapshot), Ok(store)) => (store.state(&snapshot), Some(snapshot)),
             },
         };
-        looked.push(ScannedSource { source, standing, snapshot });
+        scanned.push(ScannedSource { source, state, snapshot });
     }
-    looked
+    scanned
 }
 
 /// Returns the trust state of every source during a run that may use contents with these hashes.
-pub(crate) fn standing_now(workspace: &Workspace, hashes: &[Hash]) -> TrustSources {
-    let mut standings = scan_standings(workspace);
+pub(crate) fn current_trust(workspace: &Workspace, hashes: &[Hash]) -> TrustSources {
+    let mut sources = scan_trust(workspace);
     let store = store(workspace.project());
-    standings.0.iter_mut().for_each(|found| admit(found, &store, hashes));
-    standings
+    sources.0.iter_mut().for_each(|found| admit(found, &store, hashes));
+    sources
 }
 
 /// Returns the trust state of one source during a run. `None` if it does not exist and was never trusted.
-pub(crate) fn standing_of(
+pub(crate) fn trust_state_of(
     source: &Path,
     store: &Result<TrustStore, CliError>,
     hashes: &[Hash],
 ) -> Option<TrustState> {
-    let ScannedSource { source, standing, .. } =
-        scan_sources(vec![source.to_owned()], store).pop()?;
-    let mut found = TrustSource { source, state: standing };
+    let ScannedSource { source, state, .. } = scan_sources(vec![source.to_owned()], store).pop()?;
+    let mut found = TrustSource { source, state };
     admit(&mut found, store, hashes);
     Some(found.state)
 }
@@ -252,40 +260,40 @@ impl TrustPrompt<'_> {
         sources: Vec<PathBuf>,
         store: &Result<TrustStore, CliError>,
     ) -> Result<TrustSources, CliError> {
-        let mut standings = TrustSources::empty();
-        for ScannedSource { source, standing, snapshot } in scan_sources(sources, store) {
-            let standing = match (store, snapshot) {
-                (Ok(store), Some(snapshot)) => self.settle(store, &snapshot, standing).await?,
-                _ => standing,
+        let mut settled = TrustSources::empty();
+        for ScannedSource { source, state, snapshot } in scan_sources(sources, store) {
+            let state = match (store, snapshot) {
+                (Ok(store), Some(snapshot)) => self.settle(store, &snapshot, state).await?,
+                _ => state,
             };
-            standings.0.push(TrustSource { source, state: standing });
+            settled.0.push(TrustSource { source, state });
         }
-        Ok(standings)
+        Ok(settled)
     }
 
     async fn settle(
         &mut self,
         store: &TrustStore,
         snapshot: &Snapshot,
-        standing: TrustState,
+        state: TrustState,
     ) -> Result<TrustState, CliError> {
         self.unused_hashes.retain(|hash| *hash != snapshot.hash());
-        match standing {
+        match state {
             trusted @ TrustState::Trusted { .. } => Ok(trusted),
             _ if self.args.hashes().contains(&snapshot.hash()) => {
                 // A person who knows the hash was shown the contents before.
                 declared(snapshot)?;
                 Ok(store.admit(snapshot)?)
             }
-            standing if self.args.asks() => {
+            state if self.args.asks() => {
                 let terminal = match self.terminal.take() {
                     Some(terminal) => terminal,
                     None => open_terminal(self.when)?,
                 };
                 let terminal = self.terminal.insert(terminal);
-                ask(store, snapshot, standing, Grants::default(), terminal).await
+                ask(store, snapshot, state, Grants::default(), terminal).await
             }
-            standing => Ok(standing),
+            state => Ok(state),
         }
     }
 }
@@ -293,21 +301,21 @@ impl TrustPrompt<'_> {
 /// Fails if a hash from the command line matches nothing. With `--require-trust`, fails if a source or space
 /// is skipped.
 fn check(
-    standings: &TrustSources,
+    sources: &TrustSources,
     spaces: &TrustSources,
     unused: &[Hash],
     args: &TrustArgs,
 ) -> Result<(), CliError> {
     if let Some(hash) = unused.first() {
-        return Err(CliError::refused(format!("nothing here has the hash {hash}"))
-            .with_hint("`cotter trust --print` shows what is here"));
+        return Err(CliError::refused(format!("no source or space here has the hash {hash}"))
+            .with_hint("`cotter trust --print` shows the hashes"));
     }
     let of_spaces = spaces.0.iter().filter_map(skip_reason);
-    let mut skipped = standings.skipped().chain(of_spaces).peekable();
+    let mut skipped = sources.skipped().chain(of_spaces).peekable();
     if args.require && skipped.peek().is_some() {
-        let failure = match standings.skipped().next() {
-            Some(_) => CliError::refused("not all that the project brings is trusted"),
-            None => CliError::refused("not every space that was named is trusted"),
+        let failure = match sources.skipped().next() {
+            Some(_) => CliError::refused("a source of the project is not trusted"),
+            None => CliError::refused("a named space is not trusted"),
         };
         return Err(skipped
             .fold(failure, CliError::with_cause)
@@ -329,7 +337,7 @@ fn skip_reason(space: &TrustSource) -> Option<String> {
         TrustState::Unknown { reason: Some(reason) } => {
             format!("nothing of {source} is used: {reason}")
         }
-        _ => format!("nobody trusts {source} yet (`cotter trust {source}` shows it)"),
+        _ => format!("{source} is not trusted yet (`cotter trust {source}` shows it)"),
     })
 }
 
@@ -337,18 +345,18 @@ fn skip_reason(space: &TrustSource) -> Option<String> {
 pub(crate) async fn ask(
     store: &TrustStore,
     snapshot: &Snapshot,
-    standing: TrustState,
+    state: TrustState,
     grants: Grants,
     terminal: &Terminal,
 ) -> Result<TrustState, CliError> {
-    let mut shown = view(snapshot, &declared(snapshot)?, &standing);
+    let mut shown = view(snapshot, &declared(snapshot)?, &state);
     if !grants.rewrite && may_rewrite(store, snapshot) {
-        shown += "\nIts hooks may rewrite calls and results until now: with a yes they no longer may \
+        shown += "\nUntil now its hooks may rewrite calls and results. After a yes they may not \
                   (`--rewrite` lets them).\n";
     }
     match confirm(&shown, snapshot, grants, terminal).await {
         true => Ok(store.trust(snapshot, grants)?),
-        false => Ok(standing),
+        false => Ok(state),
     }
 }
 
@@ -373,12 +381,15 @@ pub(crate) async fn confirm(
     terminal.confirm_or_show(&format!("{shown}\n{question}"), more).await
 }
 
-/// Opens the terminal on which trust is asked for. Nothing else may answer.
+/// Opens the terminal on which trust is asked for. Only a person can give trust.
 pub(crate) fn open_terminal(when: ColorChoice) -> Result<Terminal, CliError> {
     Terminal::open(when, Screen::default()).map_err(|cause: io::Error| {
-        CliError::refused("there is no terminal to ask on, and nobody else may give trust")
+        CliError::refused("there is no terminal to ask on, and only a person can give trust")
             .with_cause(cause)
-            .with_hint("`cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run")
+            .with_hint(
+                "`cotter trust --print` shows the contents and their hash; `--trust=HASH` trusts \
+                 them for one run",
+            )
     })
 }
 
@@ -453,8 +464,12 @@ fn check_links(snapshot: &Snapshot) -> Result<(), CliError> {
         let declares = DECLARE.contains(&top) && !(top == "agents" && is_text(path));
         if matches!(item, SnapshotItem::Link(_)) && declares && path.iter().count() <= 2 {
             let shown = show_path(&snapshot.source().join(path));
-            return Err(CliError::new(format!("{shown} is a link, and may declare something"))
-                .with_hint("put there what it leads to: all that would run has to be seen"));
+            return Err(CliError::new(format!(
+                "{shown} is a link, so its contents cannot be shown"
+            ))
+            .with_hint(
+                "replace the link with its target: everything that would run must be shown",
+            ));
         }
     }
     Ok(())
@@ -494,7 +509,7 @@ pub(crate) fn declared_of_space(snapshot: &Snapshot) -> Result<Vec<DeclaredComma
 /// True if a source is one of the person's own spaces.
 fn is_space(snapshot: &Snapshot) -> bool {
     snapshot.file(Path::new(space::MANIFEST)).is_some()
-        && home::spaces().is_some_and(|own| {
+        && paths::spaces().is_some_and(|own| {
             let own = own.canonicalize().unwrap_or(own);
             snapshot.source().parent() == Some(&own)
         })
@@ -543,12 +558,12 @@ fn declared_hooks(
             let hook = hook.object()?;
             let Some(command) = hook.get("command") else { continue };
             let name = hook.get("name").map(|name| name.string()).transpose()?;
-            let given = hook.get("env").map(strings).transpose()?.unwrap_or_default();
-            let given = match given.as_slice() {
+            let variables = hook.get("env").map(strings).transpose()?.unwrap_or_default();
+            let variables = match variables.as_slice() {
                 [] => String::new(),
-                given => format!(", given {}", given.join(", ")),
+                variables => format!(", with variables {}", variables.join(", ")),
             };
-            let what = format!("hook {} at {point}{given}", name.unwrap_or("without a name"));
+            let what = format!("hook {} at {point}{variables}", name.unwrap_or("without a name"));
             let command = match command.string() {
                 Ok(line) => Invocation::Shell(line.into()),
                 Err(_) => Invocation::Words(strings(command)?),
@@ -573,9 +588,9 @@ pub(crate) fn declared_servers(
                 Invocation::Words([program].into_iter().chain(arguments).collect())
             }
             (None, Some(url)) => Invocation::Remote(url.string()?.into()),
-            (None, None) => return Err(server.node().error("a server has `command` or `url`")),
+            (None, None) => return Err(server.node().error("a server needs `command` or `url`")),
         };
-        let doubt = "it runs in the project, not in what is trusted";
+        let doubt = "it runs in the project, not in the trusted copy";
         declared.push(DeclaredCommand::new(what, command).with_doubt(doubt));
     }
     Ok(())
@@ -591,20 +606,21 @@ fn describe_server(node: Node<'_>) -> Result<String, SettingsError> {
     let named: BTreeSet<_> = named.collect();
     let env = server.get("env").map(|env| env.object()).transpose()?;
     let sets: Vec<_> = env.iter().flat_map(|env| env.members()).map(|(name, _)| name).collect();
-    let mut told = String::new();
+    let mut description = String::new();
     if !named.is_empty() {
-        told += &format!(", given {}", named.into_iter().collect::<Vec<_>>().join(", "));
+        description +=
+            &format!(", with variables {}", named.into_iter().collect::<Vec<_>>().join(", "));
     }
     if !sets.is_empty() {
-        told += &format!(", which sets {}", sets.join(", "));
+        description += &format!(", sets {}", sets.join(", "));
     }
     if let Some(cwd) = server.get("cwd") {
-        told += &format!(", in {}", cwd.string()?);
+        description += &format!(", in {}", cwd.string()?);
     }
     if server.get("localSockets").is_some_and(|node| node.bool().unwrap_or(true)) {
-        told += ", with sockets of this machine";
+        description += ", with access to local sockets";
     }
-    Ok(told)
+    Ok(description)
 }
 
 fn strings(node: Node<'_>) -> Result<Vec<String>, SettingsError> {

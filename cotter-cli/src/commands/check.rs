@@ -44,8 +44,7 @@ pub(crate) fn files(
         let workspace = paths::find_workspace(None)?;
         // Settings that cannot be read are reported by the commands that need them.
         let settings =
-            SettingsFiles::load_for_preview(None, &workspace, &trust::scan_standings(&workspace))
-                .ok();
+            SettingsFiles::load_for_preview(None, &workspace, &trust::scan_trust(&workspace)).ok();
         let mut start = ProfileChecker::new(&workspace, settings.as_ref())?;
         let profiles = checked.iter_mut().filter(|file| is_profile(file));
         profiles.for_each(|file| add_start_diagnostics(file, &mut start, &known));
@@ -61,9 +60,9 @@ pub(crate) fn files(
             false => summarize(&checked),
         };
     }
-    let said = say(&out);
+    let exit_code = say(&out);
     let is_rejected = checked.iter().any(|file| file.status == Severity::Rejected);
-    Ok(if is_rejected { ExitCode::FAILURE } else { said })
+    Ok(if is_rejected { ExitCode::FAILURE } else { exit_code })
 }
 
 /// Adds diagnostics about tools that an agent names and that do not exist: a typo leaves the agent without
@@ -87,7 +86,7 @@ fn add_start_diagnostics(file: &mut CheckedFile, start: &mut ProfileChecker, kno
         return;
     }
     file.diagnostics.extend(start.check(&file.path, &file.path, known));
-    let worst = file.diagnostics.iter().map(|told| told.severity).max();
+    let worst = file.diagnostics.iter().map(|diagnostic| diagnostic.severity).max();
     file.status = worst.unwrap_or(file.status);
 }
 
@@ -111,14 +110,14 @@ fn summarize(checked: &[CheckedFile]) -> String {
         (number > 0).then(|| format!("{number} {}", status.as_str()))
     });
     let statuses: Vec<_> = statuses.collect();
-    format!("\nlooked at {}: {}\n", kinds.join(", "), statuses.join(", "))
+    format!("\nchecked {}: {}\n", kinds.join(", "), statuses.join(", "))
 }
 
 /// Returns the message for a path without files of this kind, with the patterns that were searched.
 fn no_files_message(kind: FileKind, path: &Path, style: Style) -> String {
     let where_else =
         "of this folder, or of a `.cotter`, `.claude`, `.agents`, plugin or space in it";
-    let (what, sought) = match kind {
+    let (what, patterns) = match kind {
         FileKind::Skills => {
             ("skills", format!("`skills/NAME/SKILL.md`, `skills/*.md` and `*.yaml` {where_else}"))
         }
@@ -134,17 +133,17 @@ fn no_files_message(kind: FileKind, path: &Path, style: Style) -> String {
         ),
         _ => ("files", "a folder with a `manifest.json`".to_owned()),
     };
-    let (none, hint) = (show_path(path), style.good("hint:"));
-    format!("there are no {what} in {none}\n\n{hint} looked for {sought}\n")
+    let (path, hint) = (show_path(path), style.good("hint:"));
+    format!("no {what} found in {path}\n\n{hint} expected {patterns}\n")
 }
 
 fn json_row(file: &CheckedFile) -> String {
-    let told = |told: &Diagnostic| json!({"line": told.line, "severity": word(told.severity), "message": told.message});
+    let diagnostic = |one: &Diagnostic| json!({"line": one.line, "severity": word(one.severity), "message": one.message});
     let row = json!({
         "path": file.path,
         "kind": file.kind.as_str(),
         "status": file.status.as_str(),
-        "diagnostics": file.diagnostics.iter().map(told).collect::<Vec<_>>(),
+        "diagnostics": file.diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
     });
     format!("{row}\n")
 }
@@ -165,16 +164,16 @@ fn text_rows(file: &CheckedFile, style: Style) -> String {
         Severity::Rejected => style.bad("rejected"),
     };
     let mut rows = format!("{}: {status}\n", text::show_line(&path));
-    for told in &file.diagnostics {
-        let (word, paint): (_, fn(Style, &str) -> String) = match told.severity {
+    for diagnostic in &file.diagnostics {
+        let (word, paint): (_, fn(Style, &str) -> String) = match diagnostic.severity {
             Severity::Warning => ("note", Style::muted),
             Severity::Repaired => ("repaired", Style::warning),
             Severity::InPart => ("not used", Style::warning),
             Severity::Rejected => ("rejected", Style::bad),
         };
         let space = " ".repeat(10 - word.len());
-        let line = told.line.map(|line| format!("line {line}: ")).unwrap_or_default();
-        let message = text::show_line(&told.message);
+        let line = diagnostic.line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let message = text::show_line(&diagnostic.message);
         rows += &format!("  {}{space}{line}{message}\n", paint(style, word));
     }
     rows

@@ -27,14 +27,12 @@ use crate::{
     commands::hooks::log,
     error::CliError,
     models::credentials::redactor,
-    paths as home,
-    paths::operator_switches as switches,
+    paths::{self, operator_switches},
     settings::{checks::OPTIONAL_TOOLS, claude_home::home_folder, claude_summary::ClaudeSummary},
     setup::{
         self, AgentPreview,
         extensions::CLAUDE_UNIT_SUFFIX,
-        selected_agent as agents,
-        selected_agent::{ProfileChecker, ProfileEntry},
+        selected_agent::{self, ProfileChecker, ProfileEntry},
         tools,
     },
     spaces::{SpaceLocation, Spaces},
@@ -71,7 +69,7 @@ const SLOW_MS: f64 = 500.0;
 /// The input of all sections.
 struct DoctorInput {
     workspace: Workspace,
-    standings: TrustSources,
+    trust_sources: TrustSources,
     /// The agent that would run, or the error that stops it.
     preview: Result<AgentPreview, CliError>,
     /// The log of hooks: a row per hook and point at which it ran.
@@ -111,20 +109,20 @@ impl DoctorRow {
 
 /// `cotter doctor`.
 pub(crate) fn doctor(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let workspace = home::find_workspace(None)?;
-    let standings = trust::scan_standings(&workspace);
-    let seen = setup::preview_agent(workspace.clone(), &SetupArgs::default());
+    let workspace = paths::find_workspace(None)?;
+    let trust_sources = trust::scan_trust(&workspace);
+    let preview = setup::preview_agent(workspace.clone(), &SetupArgs::default());
     let log = log::of_folder(workspace.cwd(), MAX_SESSIONS).unwrap_or_default();
-    let sight = DoctorInput { workspace, standings, preview: seen, log };
-    let sections: Vec<_> = SECTIONS.iter().map(|(name, rows)| (*name, rows(&sight))).collect();
+    let input = DoctorInput { workspace, trust_sources, preview, log };
+    let sections: Vec<_> = SECTIONS.iter().map(|(name, rows)| (*name, rows(&input))).collect();
     let rows = || sections.iter().flat_map(|(_, rows)| rows);
     let broken = rows().filter(|row| row.state == RowState::Broken).count();
     let out = match json {
         true => in_json(&sections, broken),
         false => in_text(&sections, Page::on_stdout(when)),
     };
-    let said = say(&redactor().redact(&out));
-    Ok(if broken > 0 { ExitCode::FAILURE } else { said })
+    let exit_code = say(&redactor().redact(&out));
+    Ok(if broken > 0 { ExitCode::FAILURE } else { exit_code })
 }
 
 fn in_json(sections: &[(&str, Vec<DoctorRow>)], broken: usize) -> String {
@@ -134,9 +132,9 @@ fn in_json(sections: &[(&str, Vec<DoctorRow>)], broken: usize) -> String {
             RowState::Note => "note",
             RowState::Broken => "broken",
         };
-        let mut about: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        row.details.iter().for_each(|(key, value)| about.entry(*key).or_default().push(value));
-        json!({"what": row.what, "state": state, "word": row.word, "about": about})
+        let mut details: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        row.details.iter().for_each(|(key, value)| details.entry(*key).or_default().push(value));
+        json!({"what": row.what, "state": state, "word": row.word, "about": details})
     };
     let sections: Vec<_> = sections
         .iter()
@@ -147,9 +145,9 @@ fn in_json(sections: &[(&str, Vec<DoctorRow>)], broken: usize) -> String {
 
 /// Renders the sections. Empty sections share one line, and the last line is a summary.
 fn in_text(sections: &[(&str, Vec<DoctorRow>)], page: Page) -> String {
-    let (empty, told): (Vec<_>, Vec<_>) = sections.iter().partition(|(_, rows)| rows.is_empty());
+    let (empty, filled): (Vec<_>, Vec<_>) = sections.iter().partition(|(_, rows)| rows.is_empty());
     let mut out = String::new();
-    for (name, rows) in told {
+    for (name, rows) in filled {
         out += &format!("{}\n", page.style.strong(name));
         for row in rows {
             out += &row.in_text(page);
@@ -159,7 +157,7 @@ fn in_text(sections: &[(&str, Vec<DoctorRow>)], page: Page) -> String {
     if !empty.is_empty() {
         let names: Vec<_> = empty.iter().map(|(name, _)| *name).collect();
         let names = StyledSpan::new(Style::muted, &names.join(", "));
-        out += &format!("{}\n", page.render_hanging("nothing to tell of  ", 20, &[names]));
+        out += &format!("{}\n", page.render_hanging("nothing to report  ", 19, &[names]));
     }
     out + &page.render_hanging("", 0, &[StyledSpan::plain(&summarize(sections))])
 }
@@ -188,7 +186,7 @@ fn summarize(sections: &[(&str, Vec<DoctorRow>)]) -> String {
 /// The maximum number of errors that the summary names.
 const MAX_NAMED: usize = 3;
 
-/// The details that stand beside the name.
+/// The details that are printed beside the name.
 const INLINE_KEYS: [&str; 2] = ["origin", "sandbox"];
 
 /// The details that only `--json` shows.
@@ -237,30 +235,30 @@ fn owned(values: &[&str]) -> Vec<String> {
 }
 
 /// Lists the possible sources, and their state.
-fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let there = |path: &std::path::Path| match path.exists() {
+fn sources(input: &DoctorInput) -> Vec<DoctorRow> {
+    let file_row = |path: &std::path::Path| match path.exists() {
         true => DoctorRow::new(trust::show_path(path), RowState::Good, "used"),
-        false => DoctorRow::new(trust::show_path(path), RowState::Good, "not there"),
+        false => DoctorRow::new(trust::show_path(path), RowState::Good, "not found"),
     };
-    let mut rows =
-        vec![there(home::OPERATOR_SETTINGS.as_ref()).with("origin", Origin::Operator.to_string())];
-    if let Some(path) = home::user_settings() {
-        rows.push(there(&path).with("origin", Origin::User.to_string()));
+    let mut rows = vec![
+        file_row(paths::OPERATOR_SETTINGS.as_ref()).with("origin", Origin::Operator.to_string()),
+    ];
+    if let Some(path) = paths::user_settings() {
+        rows.push(file_row(&path).with("origin", Origin::User.to_string()));
     }
-    for path in home_folder(&sight.workspace).used_folders() {
-        let home = sight.preview.as_ref().ok().and_then(|seen| seen.files.claude_home_choice());
+    for path in home_folder(&input.workspace).used_folders() {
+        let home =
+            input.preview.as_ref().ok().and_then(|preview| preview.files.claude_home_choice());
         let (state, word) = match home {
             Some(true) => (RowState::Good, "used"),
             Some(false) => (RowState::Note, "not used: your settings say so"),
-            None => {
-                (RowState::Note, "not used: nobody was asked yet, see `claude.home` in settings")
-            }
+            None => (RowState::Note, "not used: not decided yet, see `claude.home` in settings"),
         };
         let row = DoctorRow::new(trust::show_path(&path), state, word);
         rows.push(row.with("origin", Origin::User.to_string()));
     }
-    rows.extend(claude_home_row(sight));
-    for found in &sight.standings.0 {
+    rows.extend(claude_home_row(input));
+    for found in &input.trust_sources.0 {
         let (state, word, hash) = match &found.state {
             TrustState::Trusted { hash, grants, .. } => {
                 let word = if grants.rewrite { "trusted, and may rewrite" } else { "trusted" };
@@ -281,37 +279,37 @@ fn sources(sight: &DoctorInput) -> Vec<DoctorRow> {
         let row = DoctorRow::new(trust::show_path(&found.source), state, word);
         rows.push(row.with("origin", Origin::Project.to_string()).with("hash", hash));
     }
-    if let Err(failure) = &sight.preview {
+    if let Err(failure) = &input.preview {
         rows.push(DoctorRow::new("settings", RowState::Broken, failure.one_line()));
     }
     rows
 }
 
 /// Describes what a yes about the home folder would add, if the person was not asked yet.
-fn claude_home_row(sight: &DoctorInput) -> Option<DoctorRow> {
-    let seen = sight.preview.as_ref().ok()?;
-    let is_open = seen.files.claude_home_choice().is_none()
-        && !home_folder(&sight.workspace).used_folders().is_empty();
-    let gist = is_open.then(|| ClaudeSummary::read(&sight.workspace))?;
+fn claude_home_row(input: &DoctorInput) -> Option<DoctorRow> {
+    let preview = input.preview.as_ref().ok()?;
+    let is_open = preview.files.claude_home_choice().is_none()
+        && !home_folder(&input.workspace).used_folders().is_empty();
+    let summary = is_open.then(|| ClaudeSummary::read(&input.workspace))?;
     let what = "with `claude.home` in settings";
-    Some(match gist {
-        Ok(gist) => DoctorRow::new(
+    Some(match summary {
+        Ok(summary) => DoctorRow::new(
             what,
             RowState::Note,
-            format!("these would be used: {}", gist.in_short()),
+            format!("these would be used: {}", summary.one_line()),
         ),
         Err(failure) => DoctorRow::new(what, RowState::Broken, failure.one_line()),
     })
 }
 
-fn plugins(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.preview else { return vec![] };
-    let rows = seen.files.plugins().map(|(owner, plugin)| {
+fn plugins(input: &DoctorInput) -> Vec<DoctorRow> {
+    let Ok(preview) = &input.preview else { return vec![] };
+    let rows = preview.files.plugins().map(|(owner, plugin)| {
         DoctorRow::new(plugin.name.as_str(), RowState::Good, "used")
             .with("folder", trust::show_path(&plugin.root))
             .with("origin", owner.origin.to_string())
     });
-    let broken = seen.files.broken().map(|(path, owner, failure)| {
+    let broken = preview.files.broken().map(|(path, owner, failure)| {
         DoctorRow::new(trust::show_path(path), RowState::Broken, failure.one_line())
             .with("origin", owner.origin.to_string())
     });
@@ -319,13 +317,14 @@ fn plugins(sight: &DoctorInput) -> Vec<DoctorRow> {
 }
 
 /// Lists the spaces that can be loaded by name.
-fn spaces(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let all = Spaces::new(&sight.workspace, &SetupArgs::default(), &[]).all(&sight.standings);
-    let row = |at: &SpaceLocation| {
-        let state = if at.trust_word() == "trusted" { RowState::Good } else { RowState::Note };
-        let origin = if at.of_project { Origin::Project } else { Origin::User };
-        DoctorRow::new(at.id.as_str(), state, at.trust_word())
-            .with("folder", trust::show_path(&at.source))
+fn spaces(input: &DoctorInput) -> Vec<DoctorRow> {
+    let all = Spaces::new(&input.workspace, &SetupArgs::default(), &[]).all(&input.trust_sources);
+    let row = |location: &SpaceLocation| {
+        let state =
+            if location.trust_word() == "trusted" { RowState::Good } else { RowState::Note };
+        let origin = if location.of_project { Origin::Project } else { Origin::User };
+        DoctorRow::new(location.id.as_str(), state, location.trust_word())
+            .with("folder", trust::show_path(&location.source))
             .with("origin", origin.to_string())
     };
     all.iter().map(row).collect()
@@ -333,21 +332,22 @@ fn spaces(sight: &DoctorInput) -> Vec<DoctorRow> {
 
 /// Lists the profiles that can be run by name, with the hosts that they notify and the programs that they
 /// start.
-fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let listed = match agents::profiles(&sight.workspace, &sight.standings) {
+fn profiles(input: &DoctorInput) -> Vec<DoctorRow> {
+    let listed = match selected_agent::profiles(&input.workspace, &input.trust_sources) {
         Ok(listed) => listed,
         Err(failure) => {
             return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];
         }
     };
-    let seen = sight.preview.as_ref().ok();
-    let mut start = match ProfileChecker::new(&sight.workspace, seen.map(|seen| &seen.files)) {
-        Ok(start) => start,
-        Err(failure) => {
-            return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];
-        }
-    };
-    let known: Vec<String> = match seen.map(|seen| seen.agent.tools()) {
+    let preview = input.preview.as_ref().ok();
+    let mut start =
+        match ProfileChecker::new(&input.workspace, preview.map(|preview| &preview.files)) {
+            Ok(start) => start,
+            Err(failure) => {
+                return vec![DoctorRow::new("profiles", RowState::Broken, failure.one_line())];
+            }
+        };
+    let known: Vec<String> = match preview.map(|preview| preview.agent.tools()) {
         Some(tools) => tools.specs().map(|spec| spec.name.to_string()).collect(),
         None => setup::own_tools().unwrap_or_default(),
     };
@@ -355,10 +355,11 @@ fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
     let row = |listed: &ProfileEntry| match &listed.profile {
         Err(failure) => DoctorRow::new(&listed.name, RowState::Broken, failure.one_line()),
         Ok(profile) => {
-            let told = start.check(&listed.path, &listed.read, &known);
+            let diagnostics = start.check(&listed.path, &listed.read, &known);
             let actions: Vec<_> =
                 profile.actions.iter().map(|action| action.name.to_string()).collect();
-            let (state, word) = match told.iter().map(|told| told.severity).max() {
+            let (state, word) = match diagnostics.iter().map(|diagnostic| diagnostic.severity).max()
+            {
                 None => (RowState::Good, "runs with `--agent`"),
                 Some(Severity::Rejected) => (RowState::Broken, "cannot start"),
                 Some(Severity::InPart) => (RowState::Note, "cannot start here"),
@@ -367,15 +368,17 @@ fn profiles(sight: &DoctorInput) -> Vec<DoctorRow> {
             let row = DoctorRow::new(&listed.name, state, word)
                 .with("file", trust::show_path(&listed.path))
                 .with("actions", actions.join(", "));
-            told.iter().fold(row, |row, told| row.with("why", told.message.clone()))
+            diagnostics
+                .iter()
+                .fold(row, |row, diagnostic| row.with("why", diagnostic.message.clone()))
         }
     };
     listed.iter().map(row).collect()
 }
 
 /// Lists what each owner registers, and the commands that it runs.
-fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.preview else { return vec![] };
+fn extensions(input: &DoctorInput) -> Vec<DoctorRow> {
+    let Ok(preview) = &input.preview else { return vec![] };
     let mut owners: BTreeMap<(String, String), DoctorRow> = BTreeMap::new();
     let mut add = |origin: &Origin, unit: &str, key: &'static str, value: String| {
         if matches!(origin, Origin::Kernel | Origin::Embedder) {
@@ -387,20 +390,20 @@ fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
             .entry(what)
             .or_insert_with(|| DoctorRow::new(unit, RowState::Good, origin.to_string()));
         match row.details.iter_mut().find(|(known, _)| *known == key && key != "hook") {
-            Some((_, words)) => *words += &format!(", {value}"),
+            Some((_, values)) => *values += &format!(", {value}"),
             None => row.details.push((key, value)),
         }
     };
-    for (owner, hook) in seen.files.hooks() {
+    for (owner, hook) in preview.files.hooks() {
         let command = match &hook.command {
             CommandLine::Words(words) => words.join(" "),
             CommandLine::Shell(line) => line.clone(),
         };
         let runs = if command.is_empty() { String::new() } else { format!(" runs {command}") };
-        let words = format!("{} at {}{runs}", hook.name, hook.point.name());
-        add(&owner.origin, &owner.unit, "hook", words);
+        let text = format!("{} at {}{runs}", hook.name, hook.point.name());
+        add(&owner.origin, &owner.unit, "hook", text);
     }
-    for (kind, rule, owner) in seen.files.owned_rules() {
+    for (kind, rule, owner) in preview.files.owned_rules() {
         let key = match kind {
             RuleKind::Allow => "allows",
             RuleKind::Ask => "asks",
@@ -408,7 +411,7 @@ fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
         };
         add(&owner.origin, &owner.unit, key, rule.text.clone());
     }
-    for (owner, server) in seen.files.owned_servers() {
+    for (owner, server) in preview.files.owned_servers() {
         add(&owner.origin, &owner.unit, "servers", server);
     }
     let kinds = [
@@ -417,7 +420,7 @@ fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
         (NameKind::Subagent, "agents"),
     ];
     for (kind, key) in kinds {
-        for info in seen.agent.names(kind) {
+        for info in preview.agent.names(kind) {
             let shadowed = if info.shadowed_by.is_some() { " (shadowed)" } else { "" };
             add(&info.owner.origin, &info.owner.unit, key, format!("{}{shadowed}", info.name));
         }
@@ -426,34 +429,36 @@ fn extensions(sight: &DoctorInput) -> Vec<DoctorRow> {
 }
 
 /// Lists the diagnostics about files, and all other warnings.
-fn not_honoured(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.preview else { return vec![] };
-    let diagnostics = seen.reports.iter().flat_map(|about| &about.diagnostics);
-    let of_files = diagnostics.map(|told: &Diagnostic| {
-        let line = told.line.map(|line| format!(":{line}")).unwrap_or_default();
-        let what = format!("{}{line}", told.path.display());
-        let state = match told.severity {
-            Severity::Rejected if told.message.contains("is already defined by ") => RowState::Note,
+fn not_honoured(input: &DoctorInput) -> Vec<DoctorRow> {
+    let Ok(preview) = &input.preview else { return vec![] };
+    let diagnostics = preview.reports.iter().flat_map(|report| &report.diagnostics);
+    let of_files = diagnostics.map(|diagnostic: &Diagnostic| {
+        let line = diagnostic.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let what = format!("{}{line}", diagnostic.path.display());
+        let state = match diagnostic.severity {
+            Severity::Rejected if diagnostic.message.contains("is already defined by ") => {
+                RowState::Note
+            }
             Severity::Rejected | Severity::InPart => RowState::Broken,
             _ => RowState::Note,
         };
-        DoctorRow::new(what, state, told.message.clone())
+        DoctorRow::new(what, state, diagnostic.message.clone())
     });
-    let others = seen.messages.iter();
-    let others = others.map(|words| DoctorRow::new("settings", RowState::Note, words.clone()));
+    let others = preview.messages.iter();
+    let others = others.map(|message| DoctorRow::new("settings", RowState::Note, message.clone()));
     of_files.chain(others).collect()
 }
 
 /// Lists which commands and hooks are confined.
-fn confinement(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.preview else { return vec![] };
-    let values = seen.files.values();
+fn confinement(input: &DoctorInput) -> Vec<DoctorRow> {
+    let Ok(preview) = &input.preview else { return vec![] };
+    let values = preview.files.values();
     let Ok(runner) = tools::runner(&values) else { return vec![] };
     let setting = values.sandbox.unwrap_or_default().as_str();
-    let closed = runner.confines_zone(Zone::Build);
-    let (state, word) = match closed {
+    let confined = runner.confines_zone(Zone::Build);
+    let (state, word) = match confined {
         true => (RowState::Good, "confined"),
-        false => (RowState::Note, "not confined: they may do what you may"),
+        false => (RowState::Note, "not confined: they have all your permissions"),
     };
     let mut rows = vec![
         DoctorRow::new("commands of the agent", state, word).with("sandbox", setting),
@@ -461,32 +466,32 @@ fn confinement(sight: &DoctorInput) -> Vec<DoctorRow> {
         DoctorRow::new(
             "servers",
             state,
-            match closed {
-                true => "kept from our own folders and from sockets, otherwise as you",
-                false => "not confined: they may do what you may",
+            match confined {
+                true => "cannot reach the folders of Cotter and sockets, otherwise not confined",
+                false => "not confined: they have all your permissions",
             },
         ),
     ];
-    if seen.files.hooks().any(|(owner, _)| owner.origin == Origin::User) {
-        let word = "not confined: they may do what you may";
+    if preview.files.hooks().any(|(owner, _)| owner.origin == Origin::User) {
+        let word = "not confined: they have all your permissions";
         rows.push(DoctorRow::new("your own hooks", RowState::Note, word));
     }
     rows
 }
 
-fn folders(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.preview else { return vec![] };
-    let workspace = seen.agent.workspace();
+fn folders(input: &DoctorInput) -> Vec<DoctorRow> {
+    let Ok(preview) = &input.preview else { return vec![] };
+    let workspace = preview.agent.workspace();
     let row = |what: &str, folders: &mut dyn Iterator<Item = &std::path::Path>| {
-        let mut seen = BTreeSet::new();
-        let new: Vec<_> = folders.filter(|folder| seen.insert(folder.to_owned())).collect();
-        let (there, absent): (Vec<_>, Vec<_>) = new.into_iter().partition(|path| path.exists());
-        let mut word = count(there.len(), "place");
+        let mut listed = BTreeSet::new();
+        let new: Vec<_> = folders.filter(|folder| listed.insert(folder.to_owned())).collect();
+        let (existing, absent): (Vec<_>, Vec<_>) = new.into_iter().partition(|path| path.exists());
+        let mut word = count(existing.len(), "folder");
         if !absent.is_empty() {
-            word += &format!(", and {} that {} not there", absent.len(), is_or_are(absent.len()));
+            word += &format!(", {} not found", absent.len());
         }
         let row = DoctorRow::new(what, RowState::Good, word);
-        let row = there.iter().fold(row, |row, path| row.with("folder", trust::show_path(path)));
+        let row = existing.iter().fold(row, |row, path| row.with("folder", trust::show_path(path)));
         absent.iter().fold(row, |row, path| row.with("absent", trust::show_path(path)))
     };
     vec![
@@ -496,12 +501,8 @@ fn folders(sight: &DoctorInput) -> Vec<DoctorRow> {
     ]
 }
 
-fn is_or_are(number: usize) -> &'static str {
-    if number == 1 { "is" } else { "are" }
-}
-
 /// Lists hooks that failed or were slow in the last sessions of the folder.
-fn hook_runs(sight: &DoctorInput) -> Vec<DoctorRow> {
+fn hook_runs(input: &DoctorInput) -> Vec<DoctorRow> {
     #[derive(Default)]
     struct Sum {
         ran: usize,
@@ -510,7 +511,7 @@ fn hook_runs(sight: &DoctorInput) -> Vec<DoctorRow> {
         last: String,
     }
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
-    for row in &sight.log {
+    for row in &input.log {
         let word = |key: &str| row[key].as_str().unwrap_or_default();
         let is_idle = matches!(word("verdict"), "not reached" | "not_run" | "switched off");
         if row["matched"] == false || is_idle {
@@ -535,48 +536,48 @@ fn hook_runs(sight: &DoctorInput) -> Vec<DoctorRow> {
             failed => format!("failed {failed} of {ran} times"),
         };
         let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
-        let exit = format!("`--without {name}` leaves it out of one run");
-        DoctorRow::new(name, RowState::Note, word).with("last", last).with("hint", exit)
+        let hint = format!("`--without {name}` disables it for one run");
+        DoctorRow::new(name, RowState::Note, word).with("last", last).with("hint", hint)
     };
     rows.map(row).collect()
 }
 
 /// Lists the hooks that are switched off, and the kernel gates, which cannot be switched off.
-fn switches(sight: &DoctorInput) -> Vec<DoctorRow> {
-    let Ok(seen) = &sight.preview else { return vec![] };
-    let hooks = seen.agent.hooks();
+fn switches(input: &DoctorInput) -> Vec<DoctorRow> {
+    let Ok(preview) = &input.preview else { return vec![] };
+    let hooks = preview.agent.hooks();
     let gates = hooks.iter().filter(|hook| hook.owner.origin == Origin::Kernel);
     let gates = gates.filter(|hook| hook.point == PointId::ToolPre);
     let mut kernel: Vec<_> = gates.map(|hook| hook.name.to_string()).collect();
     kernel.dedup();
     let off = hooks.iter().filter(|hook| !hook.enabled).map(|hook| hook.name.to_string());
-    let by_file = seen.files.switched_off().map(|(_, hook)| hook.name.to_string());
+    let by_file = preview.files.switched_off().map(|(_, hook)| hook.name.to_string());
     let off = off.chain(by_file).map(|name| DoctorRow::new(name, RowState::Note, "switched off"));
-    let policy = seen.agent.policy();
-    let blocks = match seen.files.claude_failures_block() {
+    let policy = preview.agent.policy();
+    let effect = match preview.files.claude_failures_block() {
         true => "block",
-        false => "pass, and are told: `claudeHooks.onFailure` makes them block",
+        false => "pass with a warning; `claudeHooks.onFailure` makes them block",
     };
     let by = |path: Option<&std::path::Path>| path.map(trust::show_path).unwrap_or_default();
-    let mode_by = by(seen.files.find_nearest(|said| said.mode == Some(policy.mode())));
-    let level_by = by(seen.files.find_nearest(|said| said.level == Some(policy.level())));
+    let mode_by = by(preview.files.find_nearest(|set| set.mode == Some(policy.mode())));
+    let level_by = by(preview.files.find_nearest(|set| set.level == Some(policy.level())));
     let mut rows = vec![
         DoctorRow::new("mode", RowState::Good, policy.mode().to_string()).with("by", mode_by),
         DoctorRow::new("level", RowState::Good, policy.level().to_string()).with("by", level_by),
-        DoctorRow::new("the kernel's gates", RowState::Good, "nothing switches them off")
+        DoctorRow::new("kernel gates", RowState::Good, "cannot be switched off")
             .with("gates", kernel.join(", ")),
     ];
-    if seen.files.hooks().any(|(_, hook)| ClaudeEntry::of(hook).is_some()) {
+    if preview.files.hooks().any(|(_, hook)| ClaudeEntry::of(hook).is_some()) {
         rows.push(DoctorRow::new(
             "failures of hooks written for Claude Code",
             RowState::Good,
-            blocks,
+            effect,
         ));
     }
     rows.extend(off);
-    for name in switches::VARIABLES {
-        let said = home::text_variable(name);
-        rows.extend(said.map(|said| DoctorRow::new(name, RowState::Note, said)));
+    for name in operator_switches::VARIABLES {
+        let value = paths::text_variable(name);
+        rows.extend(value.map(|value| DoctorRow::new(name, RowState::Note, value)));
     }
     rows
 }

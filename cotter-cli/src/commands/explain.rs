@@ -31,7 +31,7 @@ use crate::{
 pub(crate) const NOT_PASSED: u8 = 3;
 
 /// The message when a signal stops the hooks that were asked.
-pub(crate) const HOOKS_ENDED: &str = "the hooks that were asked are ended";
+pub(crate) const HOOKS_ENDED: &str = "the hooks were stopped";
 
 /// The maximum length of one line of a batch in bytes.
 const LINE_BYTES: u64 = 16 * 1024 * 1024;
@@ -69,8 +69,8 @@ fn explain_one(
         true => json_line(&explained) + "\n",
         false => text_of(tool, &input, &explained, Style::on_stdout(when)),
     };
-    let said = say(&shown);
-    Ok(if explained.verdict == "pass" { said } else { ExitCode::from(NOT_PASSED) })
+    let exit_code = say(&shown);
+    Ok(if explained.verdict == "pass" { exit_code } else { ExitCode::from(NOT_PASSED) })
 }
 
 /// `cotter explain --batch FILE`: reads a call per line and prints an answer per line.
@@ -126,7 +126,7 @@ async fn next_line(
     }
     tokio::task::spawn_blocking(read)
         .await
-        .map_err(|cause| CliError::new("the batch cannot be read").with_cause(cause))
+        .map_err(|cause| CliError::new("cannot read the batch").with_cause(cause))
 }
 
 async fn report_call(
@@ -142,8 +142,8 @@ async fn report_call(
 
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
+    let runtime =
+        runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
     let done = runtime.block_on(future);
     // A thread that still waits for a line must not keep the process alive.
     runtime.shutdown_background();
@@ -185,7 +185,7 @@ fn read_input(agent: &Agent, tool: &str, typed: Option<&str>) -> Result<Value, C
 pub(crate) fn parse_object(agent: &Agent, tool: &str, typed: &str) -> Result<Value, CliError> {
     let cause = match serde_json::from_str::<Value>(typed) {
         Ok(input) if input.is_object() => return Ok(input),
-        Ok(_) => "it is no object".to_owned(),
+        Ok(_) => "it is not an object".to_owned(),
         Err(cause) => cause.to_string(),
     };
     let tools = agent.tools();
@@ -193,7 +193,7 @@ pub(crate) fn parse_object(agent: &Agent, tool: &str, typed: &str) -> Result<Val
     let looks_like_json = typed.trim_start().starts_with('{');
     match spec.and_then(|spec| only_text_field(&spec.schema)) {
         Some(field) if !looks_like_json => Ok(json!({ field: typed })),
-        _ => Err(CliError::usage(format!("the input for `{tool}` cannot be read: {cause}"))
+        _ => Err(CliError::usage(format!("cannot parse the input for `{tool}`: {cause}"))
             .with_hint("give it as JSON: cotter explain bash '{\"command\": \"git push\"}'")),
     }
 }
@@ -206,7 +206,7 @@ pub(crate) fn claude_name_hint(tools: &ToolSet, typed: &str) -> Option<String> {
     }
     let ours: Vec<_> = claude::our_tools(typed).into_iter().filter(|name| is_here(name)).collect();
     let ours = ours.join("` or `");
-    (!ours.is_empty()).then(|| format!("what Claude Code calls so is `{ours}` here"))
+    (!ours.is_empty()).then(|| format!("the tool `{typed}` of Claude Code is `{ours}` here"))
 }
 
 fn unknown(tools: &ToolSet, typed: &str) -> CliError {

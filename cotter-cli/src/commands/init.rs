@@ -24,22 +24,22 @@ const STARTER: &[(&str, bool, &str)] = &[
 pub(crate) fn init(folder: Option<&Path>) -> Result<ExitCode, CliError> {
     let workspace = paths::find_workspace(folder)?;
     let root = folder.map_or_else(|| workspace.project(), |_| workspace.cwd());
-    let made = root.join(".cotter");
-    let shown = trust::show_path(&made);
-    if made.symlink_metadata().is_ok() {
-        return Err(CliError::new(format!("{shown} is there already"))
-            .with_hint("`cotter init DIR` begins another; nothing was changed"));
+    let folder = root.join(".cotter");
+    let shown = trust::show_path(&folder);
+    if folder.symlink_metadata().is_ok() {
+        return Err(CliError::new(format!("{shown} already exists"))
+            .with_hint("nothing was changed; `cotter init DIR` creates one in another folder"));
     }
-    let beside = root.join(format!(".cotter.{}.new", std::process::id()));
-    let done = write(&beside).and_then(|()| fs::rename(&beside, &made));
+    let temporary = root.join(format!(".cotter.{}.new", std::process::id()));
+    let done = write(&temporary).and_then(|()| fs::rename(&temporary, &folder));
     if let Err(cause) = done {
-        let _ = fs::remove_dir_all(&beside);
-        return Err(CliError::new(format!("{shown} could not be made")).with_cause(cause));
+        let _ = fs::remove_dir_all(&temporary);
+        return Err(CliError::new(format!("cannot create {shown}")).with_cause(cause));
     }
     let files = STARTER.iter().map(|(name, ..)| format!("  {name}\n")).collect::<String>();
     Ok(say(&format!(
-        "{shown} is there:\n{files}\nNothing in it runs before you trust it: `cotter trust` shows it \
-         and asks.\n"
+        "created {shown}:\n{files}\nNothing in it runs before you trust it: `cotter trust` shows \
+         it and asks.\n"
     )))
 }
 

@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// The reason why no model would answer if none is named.
-const NO_MODEL_NAMED: &str = "no model is named, and no key stands for one";
+/// The reason why a run would fail if no model is named.
+const NO_MODEL_NAMED: &str = "no model is named, and no provider has a key";
 
 /// Everything that the command prints.
 struct ModelTable {
@@ -43,45 +43,50 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
     let files = crate::settings::SettingsFiles::load(
         None,
         &workspace,
-        &crate::trust::scan_standings(&workspace),
+        &crate::trust::scan_trust(&workspace),
     )?;
     let values = files.values();
-    let reach = ProviderSet::new(&values, files.model_names(), workspace.project())?;
+    let provider_set = ProviderSet::new(&values, files.model_names(), workspace.project())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
-    let served = runtime.block_on(reach.served_locally());
+    let runtime =
+        runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
+    let served = runtime.block_on(provider_set.served_locally());
     runtime.shutdown_background();
-    let listing = ModelTable::new(&reach, &values, served);
+    let listing = ModelTable::new(&provider_set, &values, served);
     Ok(say(&if json { listing.json() } else { listing.text(Style::on_stdout(when)) }))
 }
 
 impl ModelTable {
-    fn new(reach: &ProviderSet, values: &MergedSettings, served: Option<Vec<String>>) -> Self {
-        let providers = reach.providers();
+    fn new(
+        provider_set: &ProviderSet,
+        values: &MergedSettings,
+        served: Option<Vec<String>>,
+    ) -> Self {
+        let providers = provider_set.providers();
         let mut models = providers.available();
-        let mut unavailable = reach.unavailable();
+        let mut unavailable = provider_set.unavailable();
         match served {
             Some(names) => models.extend(names.iter().filter_map(|name| providers.info(name))),
             None => unavailable.extend(providers.get(LOCAL).map(|local| UnavailableProvider {
                 provider: LOCAL.into(),
                 variable: None,
-                why: format!("nobody answers at {}", local.base_url()),
+                why: format!("no answer from {}", local.base_url()),
             })),
         }
-        let mut stand_in = ModelInfo::new(Rehearsal::NAME);
-        stand_in.price = Some(Price::default());
-        models.push(stand_in);
-        let choice = reach.choose(None);
+        let mut rehearsal = ModelInfo::new(Rehearsal::NAME);
+        rehearsal.price = Some(Price::default());
+        models.push(rehearsal);
+        let choice = provider_set.choose(None);
         let (mut fallbacks, mut skipped, mut choice_error) = (vec![], vec![], None);
         if let Ok(choice) = &choice {
             let set = Fallback::of_settings(values);
-            let found = reach.check_may_name(choice).and_then(|()| reach.find(&choice.name));
+            let found =
+                provider_set.check_may_name(choice).and_then(|()| provider_set.find(&choice.name));
             let budget_usd = values.limits.max_budget_usd;
-            match found.and_then(|model| reach.with_fallbacks(model, &set, budget_usd)) {
-                Ok(answering) => {
-                    fallbacks = answering.names().split_off(1);
-                    skipped = answering.skipped;
+            match found.and_then(|model| provider_set.with_fallbacks(model, &set, budget_usd)) {
+                Ok(chain) => {
+                    fallbacks = chain.names().split_off(1);
+                    skipped = chain.skipped;
                 }
                 Err(failure) => choice_error = Some(failure),
             }
@@ -116,8 +121,8 @@ impl ModelTable {
             out += &format!("{mark} {name}{padding}  {window:>6}  {}\n", price(info.price));
         }
         out += "\n";
-        out += &self.used_words();
-        out += &self.fallback_words();
+        out += &self.describe_choice();
+        out += &self.describe_fallbacks();
         for UnavailableProvider { provider, why, .. } in &self.unavailable {
             out +=
                 &style.muted(&format!("{}: {}", text::show_line(provider), text::show_line(why)));
@@ -127,28 +132,28 @@ impl ModelTable {
         out + &style.muted(&format!("prices in dollars per million tokens, as of {date}")) + "\n"
     }
 
-    /// Describes in words the model that would answer now, and the reason.
-    fn used_words(&self) -> String {
+    /// Describes in words the model that a run would use now, and the reason.
+    fn describe_choice(&self) -> String {
         match (&self.choice, &self.choice_error) {
-            (Ok(ChosenModel { name, source: by }), None) => {
-                format!("{} would answer now: {}\n", text::show_line(name), by.words())
+            (Ok(ChosenModel { name, source }), None) => {
+                format!("a run would use {}: {}\n", text::show_line(name), source.reason())
             }
-            (Ok(ChosenModel { name, source: by }), Some(trouble)) => format!(
-                "nobody would answer now: {} is meant ({}), but {}\n",
+            (Ok(ChosenModel { name, source }), Some(trouble)) => format!(
+                "a run would fail: {} is chosen ({}), but {}\n",
                 text::show_line(name),
-                by.words(),
+                source.reason(),
                 text::show_line(trouble.message())
             ),
-            (Err(_), _) => format!("nobody would answer now: {NO_MODEL_NAMED}\n"),
+            (Err(_), _) => format!("a run would fail: {NO_MODEL_NAMED}\n"),
         }
     }
 
     /// Describes in words the fallback models, and those that are skipped.
-    fn fallback_words(&self) -> String {
+    fn describe_fallbacks(&self) -> String {
         let names: Vec<_> = self.fallbacks.iter().map(|name| text::show_line(name)).collect();
         let then = match names.is_empty() {
             true => String::new(),
-            false => format!("when it fails, in this order: {}\n", names.join(", ")),
+            false => format!("if it fails, in this order: {}\n", names.join(", ")),
         };
         let left_out = self.skipped.iter().map(|words| format!("{}\n", text::show_line(words)));
         left_out.fold(then, |out, line| out + &line)
@@ -183,7 +188,7 @@ impl ModelTable {
         let used = json!({
             "type": "choice",
             "name": choice.map(|choice| &choice.name),
-            "why": choice.map(|choice| choice.source.words()),
+            "why": choice.map(|choice| choice.source.reason()),
             "trouble": trouble,
             "fallbacks": self.fallbacks,
             "leftOut": self.skipped,

@@ -12,7 +12,10 @@ use crate::{
     args::SetupArgs,
     error::CliError,
     paths,
-    setup::{self, selected_agent as agents, selected_agent::ProfileEntry},
+    setup::{
+        self,
+        selected_agent::{self, ProfileEntry},
+    },
     terminal::{
         screen::say,
         style::{ColorChoice, Style},
@@ -26,7 +29,7 @@ pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<Exit
     let workspace = paths::find_workspace(None)?;
     let names = setup::build_preview(workspace.clone(), &SetupArgs::default())?.names(kind);
     let profiles = match kind {
-        NameKind::Subagent => agents::profiles(&workspace, &trust::scan_standings(&workspace))?,
+        NameKind::Subagent => selected_agent::profiles(&workspace, &trust::scan_trust(&workspace))?,
         _ => vec![],
     };
     if json {
@@ -42,12 +45,12 @@ pub(crate) fn list(kind: NameKind, json: bool, when: ColorChoice) -> Result<Exit
 /// Renders the row of a profile. The model cannot call a profile; `--agent` runs it.
 fn profile_row(listed: &ProfileEntry) -> (Vec<StyledSpan>, Vec<StyledSpan>) {
     let name = StyledSpan::new(Style::strong, &format!(" {}", listed.name));
-    let about = match &listed.profile {
+    let description = match &listed.profile {
         Ok(profile) => StyledSpan::plain(&profile.description),
         Err(failure) => StyledSpan::new(Style::warning, &failure.one_line()),
     };
     let origin = format!("(profile:{}, run with --agent)", listed.name);
-    (vec![name], vec![about, StyledSpan::new(Style::muted, &origin)])
+    (vec![name], vec![description, StyledSpan::new(Style::muted, &origin)])
 }
 
 fn profile_json(listed: &ProfileEntry) -> String {

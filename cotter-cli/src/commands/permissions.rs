@@ -1,4 +1,4 @@
-//! `cotter permissions`: the rules in force with their origins and locations, and the removal of a rule.
+//! `cotter permissions`: all rules with their origins and locations, and the removal of a rule.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::{
     args::SetupArgs,
     error::CliError,
     paths,
-    settings::{SettingsFiles, edit as own_settings},
+    settings::{SettingsFiles, edit},
     setup,
     terminal::{
         screen::say,
@@ -21,8 +21,8 @@ use crate::{
 
 /// `cotter permissions list`.
 pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let location = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &location, &crate::trust::scan_standings(&location))?;
+    let workspace = paths::find_workspace(None)?;
+    let files = SettingsFiles::load(None, &workspace, &crate::trust::scan_trust(&workspace))?;
     let rules = files.rules();
     if json {
         let row = |(kind, written, origin): &(RuleKind, &SourcedText, String)| {
@@ -32,7 +32,7 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
         };
         return Ok(say(&rules.iter().map(|rule| row(rule) + "\n").collect::<String>()));
     }
-    let agent = setup::build_preview(location, &SetupArgs::default())?;
+    let agent = setup::build_preview(workspace, &SetupArgs::default())?;
     let page = Page::on_stdout(when);
     let style = page.style;
     let policy = agent.policy();
@@ -55,15 +55,15 @@ pub(crate) fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> 
 
 /// `cotter permissions revoke RULE`.
 pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
-    let location = paths::find_workspace(None)?;
-    let files = SettingsFiles::load(None, &location, &crate::trust::scan_standings(&location))?;
+    let workspace = paths::find_workspace(None)?;
+    let files = SettingsFiles::load(None, &workspace, &crate::trust::scan_trust(&workspace))?;
     let allowed = |(kind, ..): &&(RuleKind, &SourcedText, String)| *kind == RuleKind::Allow;
     let rules = files.rules();
     let (mine, others): (Vec<_>, Vec<_>) =
         rules.iter().filter(allowed).partition(|(_, _, origin)| origin == "user");
     let named = |(_, written, _): &&&(RuleKind, &SourcedText, String)| written.text == rule;
     if mine.iter().any(|row| named(&row)) {
-        let path = own_settings::revoke(rule)?;
+        let path = edit::revoke(rule)?;
         let shown = text::show_line(rule);
         return Ok(say(&format!("{shown} is no longer allowed ({})\n", path.display())));
     }
@@ -71,7 +71,7 @@ pub(crate) fn revoke(rule: &str) -> Result<ExitCode, CliError> {
     if let Some((_, written, origin)) = others.iter().find(|row| named(row)) {
         let at = written.location.to_string();
         return Err(CliError::new(format!("`{shown}` is the {origin}'s rule, not yours"))
-            .with_hint(format!("it stands in {at}")));
+            .with_hint(format!("it is in {at}")));
     }
     let failure = CliError::new(format!("there is no allow rule `{shown}` in your settings"));
     let rules = mine.iter().map(|(_, written, _)| written.text.as_str());

@@ -60,28 +60,28 @@ const NOT_SENT: &str = "nothing was sent";
 pub(crate) fn run(args: RunArgs, style: ColorChoice) -> Result<ExitCode, CliError> {
     let mut output = RunOutput::new(args.format, style);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
+    let runtime =
+        runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
     let workspace = paths::find_workspace(args.cwd.as_deref())?;
     // The watch starts before files are read, so that no change is missed.
     let watch = reload::watch(&workspace, args.shape.settings.as_deref());
     let spaces = Spaces::new(&workspace, &args.shape, &args.trust.hashes());
-    let standings = match args.shape.safe_mode {
+    let trust_sources = match args.shape.safe_mode {
         true => TrustSources::empty(),
         false => {
             let sources = spaces.sources();
-            let standings = trust::resolve_standings(&workspace, &sources, &args.trust, style);
-            runtime.block_on(or_abort_on_signal(standings, NOT_SENT))?
+            let trust_sources = trust::resolve_trust(&workspace, &sources, &args.trust, style);
+            runtime.block_on(or_abort_on_signal(trust_sources, NOT_SENT))?
         }
     };
-    standings.skipped().for_each(|words| output.warn(&words));
+    trust_sources.skipped().for_each(|message| output.warn(&message));
     let home = claude_home::ask_home(&workspace, &args, style);
     runtime
         .block_on(or_abort_on_signal(home, NOT_SENT))?
         .iter()
-        .for_each(|words| output.warn(words));
-    let asked = PreparedRun::new(args, workspace, standings, spaces, &mut output)?;
-    let done = runtime.block_on(asked.run(watch, style, &mut output));
+        .for_each(|message| output.warn(message));
+    let prepared = PreparedRun::new(args, workspace, trust_sources, spaces, &mut output)?;
+    let done = runtime.block_on(prepared.run(watch, style, &mut output));
     // A tool that does not return must not keep the process alive.
     runtime.shutdown_background();
     done
@@ -92,7 +92,7 @@ struct PreparedRun {
     args: RunArgs,
     workspace: Workspace,
     files: SettingsFiles,
-    standings: TrustSources,
+    trust_sources: TrustSources,
     chosen: Option<SelectedAgent>,
     spaces: Spaces,
     model_choice: ModelChoice,
@@ -107,26 +107,27 @@ impl PreparedRun {
     fn new(
         args: RunArgs,
         workspace: Workspace,
-        standings: TrustSources,
+        trust_sources: TrustSources,
         spaces: Spaces,
         output: &mut RunOutput,
     ) -> Result<Self, CliError> {
-        let files = SettingsFiles::load(args.shape.settings.as_deref(), &workspace, &standings)?;
-        let slash = args.prompt.as_deref().and_then(leading_command);
-        let slash = slash.map(|leading| leading.name.to_owned());
-        let chosen = SelectedAgent::named(&args.shape, &workspace, &standings)?;
+        let files =
+            SettingsFiles::load(args.shape.settings.as_deref(), &workspace, &trust_sources)?;
+        let command_name = args.prompt.as_deref().and_then(leading_command);
+        let command_name = command_name.map(|leading| leading.name.to_owned());
+        let chosen = SelectedAgent::named(&args.shape, &workspace, &trust_sources)?;
         let named = chosen.as_ref().and_then(SelectedAgent::model);
-        let who = ModelChoice::new(&args, &files, named, workspace.project())?;
+        let model_choice = ModelChoice::new(&args, &files, named, workspace.project())?;
         // A command may need no model, and a person can be asked for one.
-        if slash.is_none() && !(args.ask && who.needs_question(&args)) {
-            who.find()?;
+        if command_name.is_none() && !(args.ask && model_choice.needs_question(&args)) {
+            model_choice.find()?;
         }
         let sessions = match args.session() {
-            SessionArg::Nowhere => None,
+            SessionArg::NotStored => None,
             _ => Some(Sessions::open()?),
         };
         let id = match (args.session(), &sessions) {
-            (SessionArg::Of(typed), Some(sessions)) => Some(sessions.find(typed)?),
+            (SessionArg::ById(typed), Some(sessions)) => Some(sessions.find(typed)?),
             (SessionArg::Last, Some(sessions)) => Some(last_session(&sessions.store, &workspace)?),
             _ => None,
         };
@@ -138,14 +139,14 @@ impl PreparedRun {
             args,
             workspace,
             files,
-            standings,
+            trust_sources,
             spaces,
             chosen,
-            model_choice: who,
+            model_choice,
             sessions,
             id,
             prompt,
-            command_name: slash,
+            command_name,
         })
     }
 
@@ -155,10 +156,8 @@ impl PreparedRun {
         style: ColorChoice,
         output: &mut RunOutput,
     ) -> Result<ExitCode, CliError> {
-        let PreparedRun {
-            args, workspace, files, standings, spaces, chosen, mut model_choice, ..
-        } = self;
-        let PreparedRun { sessions, id, prompt, command_name, .. } = self;
+        let PreparedRun { args, workspace, files, trust_sources, spaces, chosen, .. } = self;
+        let PreparedRun { mut model_choice, sessions, id, prompt, command_name, .. } = self;
         let terminal = terminal(&args, style, output);
         if let (None, true, Some(terminal)) =
             (&command_name, model_choice.needs_question(&args), &terminal)
@@ -167,7 +166,7 @@ impl PreparedRun {
         }
         let (answering, missing) = choose_models(&mut model_choice, command_name.is_some())?;
         let by_key = answering.describe_default_choice();
-        let left_out = answering.skipped.clone();
+        let skipped = answering.skipped.clone();
         let names = answering.names();
         let store_from =
             if command_name.is_some() { StoreFrom::FromFirstWord } else { StoreFrom::AtOnce };
@@ -176,7 +175,7 @@ impl PreparedRun {
         let setup = RunSetup {
             workspace,
             files,
-            standings,
+            standings: trust_sources,
             spaces,
             answering,
             chosen,
@@ -194,14 +193,14 @@ impl PreparedRun {
             return Err(no_command(&agent, name, failure));
         }
         warn_about_command(&agent, command_name.as_deref(), is_command, prompt.as_ref(), output);
-        left_out.iter().filter(|_| !is_command).for_each(|words| output.warn(words));
-        by_key.iter().filter(|_| !is_command).for_each(|words| output.tell_model(words));
+        skipped.iter().filter(|_| !is_command).for_each(|message| output.warn(message));
+        by_key.iter().filter(|_| !is_command).for_each(|model| output.print_model(model));
         let session = open(&agent, id.as_deref()).await?;
         let reloading = follow_files(watch, reloader, output);
         let reply = run_prompt(&session, prompt, output).await;
         reloading.iter().for_each(JoinHandle::abort);
         let reply = reply?;
-        model_choice.recording_failure().iter().for_each(|words| output.warn(words));
+        model_choice.recording_failure().iter().for_each(|message| output.warn(message));
         if let Some((failure, asked)) = missing
             && asked.load(Ordering::Relaxed)
         {
@@ -222,7 +221,7 @@ fn warn_about_command(
 ) {
     match (command_name, is_command) {
         (Some(_), true) if matches!(prompt, Some(Content::Parts(_))) => {
-            output.warn("what was piped in is no part of a command, and is not used");
+            output.warn("a command takes no piped input; the input is ignored");
         }
         (Some(name), false) => warn_near_command(agent, name, output),
         _ => {}
@@ -234,15 +233,15 @@ type MissingModel = Option<(CliError, Arc<AtomicBool>)>;
 
 /// Returns the models of the run. A command may run without a model.
 fn choose_models(
-    who: &mut ModelChoice,
+    model_choice: &mut ModelChoice,
     is_command: bool,
 ) -> Result<(ModelChain, MissingModel), CliError> {
-    match who.start() {
-        Ok(answering) => Ok((answering, None)),
+    match model_choice.start() {
+        Ok(chain) => Ok((chain, None)),
         Err(failure) if !is_command => Err(failure),
         Err(failure) => {
-            let (nobody, asked) = ModelChain::without_model();
-            Ok((nobody, Some((failure, asked))))
+            let (no_model, asked) = ModelChain::without_model();
+            Ok((no_model, Some((failure, asked))))
         }
     }
 }
@@ -256,22 +255,24 @@ fn follow_files(
     match watch {
         Ok(watch) => Some(tokio::spawn(reloader.run(watch))),
         Err(cause) => {
-            output.warn(&format!("changes of files are taken up by the next run only: {cause}"));
+            output.warn(&format!(
+                "cannot watch files, so changes apply to the next run only: {cause}"
+            ));
             None
         }
     }
 }
 
-/// Runs `work` until it ends or a signal aborts it. `words` is the message for an abort.
+/// Runs `work` until it ends or a signal aborts it. `message` is the error for an abort.
 pub(crate) async fn or_abort_on_signal<T>(
     work: impl Future<Output = Result<T, CliError>>,
-    words: &str,
+    message: &str,
 ) -> Result<T, CliError> {
     let cancel = CancellationToken::new();
     let signals = tokio::spawn(abort_on_signal(cancel.clone())?);
     let done = tokio::select! {
         done = work => done,
-        () = cancel.cancelled() => Err(CliError::aborted(words)),
+        () = cancel.cancelled() => Err(CliError::aborted(message)),
     };
     signals.abort();
     done
@@ -297,8 +298,10 @@ fn terminal(args: &RunArgs, style: ColorChoice, output: &mut RunOutput) -> Optio
         QuestionMode::Nowhere
     });
     if let Err(cause) = &terminal {
-        let words = format!("there is no terminal to ask on ({cause}): what would ask is refused");
-        output.warn(&words);
+        let message = format!(
+            "there is no terminal to ask on ({cause}): calls that need approval are refused"
+        );
+        output.warn(&message);
     }
     terminal.ok()
 }
@@ -365,8 +368,7 @@ fn near_command(agent: &Agent, typed: &str) -> Option<SmolStr> {
 pub(crate) fn abort_on_signal(
     cancel: CancellationToken,
 ) -> Result<impl Future<Output = ()>, CliError> {
-    let cannot =
-        |cause: io::Error| CliError::new("signals cannot be listened to").with_cause(cause);
+    let cannot = |cause: io::Error| CliError::new("cannot listen for signals").with_cause(cause);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(cannot)?;
@@ -425,9 +427,9 @@ fn should_read_stdin(typed: Option<&str>) -> bool {
         return !stdin.is_terminal();
     }
     use std::os::{fd::AsFd, unix::fs::FileTypeExt};
-    let about = stdin.as_fd().try_clone_to_owned().and_then(|fd| File::from(fd).metadata());
-    about.is_ok_and(|about| {
-        let kind = about.file_type();
+    let metadata = stdin.as_fd().try_clone_to_owned().and_then(|fd| File::from(fd).metadata());
+    metadata.is_ok_and(|metadata| {
+        let kind = metadata.file_type();
         kind.is_file() || kind.is_fifo() || kind.is_socket()
     })
 }
@@ -438,7 +440,7 @@ fn read_piped(output: &mut RunOutput) -> Result<Option<String>, CliError> {
         .lock()
         .take(INPUT_BYTES + 1)
         .read_to_end(&mut bytes)
-        .map_err(|cause| CliError::new("standard input cannot be read").with_cause(cause))?;
+        .map_err(|cause| CliError::new("cannot read standard input").with_cause(cause))?;
     if bytes.len() as u64 > INPUT_BYTES {
         return Err(CliError::new(format!("standard input has more than {INPUT_BYTES} bytes"))
             .with_hint("put it into a file of the project and name the file in the prompt"));
@@ -447,7 +449,7 @@ fn read_piped(output: &mut RunOutput) -> Result<Option<String>, CliError> {
         return Ok(None);
     }
     Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
-        output.warn("standard input is not UTF-8: what is not was replaced");
+        output.warn("standard input is not UTF-8: invalid bytes were replaced");
         String::from_utf8_lossy(error.as_bytes()).into_owned()
     })))
 }

@@ -17,12 +17,12 @@ const SCHEMAS: &[(&str, &str, &str)] = &[
     ("mcp", "a file of MCP servers, for --mcp", include_str!("../../../schemas/mcp.schema.json")),
     (
         "hook-input",
-        "what a command hook reads, by point",
+        "the input of a command hook, by point",
         include_str!("../../../schemas/hook-input.schema.json"),
     ),
     (
         "hook-output",
-        "what a command hook may answer, by point",
+        "the output of a command hook, by point",
         include_str!("../../../schemas/hook-output.schema.json"),
     ),
     ("hook-file", "hooks/*.yaml", include_str!("../../../schemas/hook-file.schema.json")),

@@ -46,18 +46,17 @@ pub(crate) fn show(typed: &str, json: bool, when: ColorChoice) -> Result<ExitCod
     let style = Style::on_stdout(when);
     let mut out = String::new();
     for entry in &path {
-        let Some(said) = render_entry(entry) else { continue };
-        let words = redactor.redact(&said.words);
-        let words = text::show(&words);
-        let line = format!("{}: {}", said.speaker, words.trim_end());
-        out += &match said.weight {
-            RowWeight::Plain => format!("{}: {}\n", style.strong(&said.speaker), words.trim_end()),
+        let Some(row) = render_entry(entry) else { continue };
+        let content = redactor.redact(&row.text);
+        let content = text::show(&content);
+        let line = format!("{}: {}", row.speaker, content.trim_end());
+        out += &match row.weight {
+            RowWeight::Plain => format!("{}: {}\n", style.strong(&row.speaker), content.trim_end()),
             RowWeight::Muted => style.muted(&line) + "\n",
         };
     }
     for diagnostic in &loaded.diagnostics {
-        let words = format!("line {diagnostic}");
-        Style::on_stderr(when).warn(&words);
+        Style::on_stderr(when).warn(&format!("line {diagnostic}"));
     }
     Ok(say(&out))
 }
@@ -86,7 +85,7 @@ fn json_row(session: &SessionSummary, redactor: &Redactor) -> String {
 /// An entry of the transcript.
 struct TranscriptRow {
     speaker: String,
-    words: String,
+    text: String,
     weight: RowWeight,
 }
 
@@ -97,8 +96,8 @@ enum RowWeight {
 }
 
 impl TranscriptRow {
-    fn new(who: &str, words: impl Into<String>) -> Self {
-        TranscriptRow { speaker: who.into(), words: words.into(), weight: RowWeight::Plain }
+    fn new(speaker: &str, text: impl Into<String>) -> Self {
+        TranscriptRow { speaker: speaker.into(), text: text.into(), weight: RowWeight::Plain }
     }
 
     fn muted(self) -> Self {
@@ -114,10 +113,11 @@ fn render_entry(entry: &Entry) -> Option<TranscriptRow> {
         }
         EntryBody::ModelChange(model) => TranscriptRow::new("model", model.as_str()).muted(),
         EntryBody::SkillActive { name, .. } => TranscriptRow::new("skill", name.as_str()).muted(),
-        EntryBody::Unreadable => {
-            TranscriptRow::new("unreadable", format!("entry {} is kept, and left out", entry.id()))
-                .muted()
-        }
+        EntryBody::Unreadable => TranscriptRow::new(
+            "unreadable",
+            format!("entry {} cannot be read and is skipped", entry.id()),
+        )
+        .muted(),
         _ => return None,
     })
 }
@@ -152,8 +152,8 @@ fn render_message(message: &Message) -> TranscriptRow {
             let failed = result.error.map(|kind| format!(" ({})", kind.as_str()));
             // The model chooses the name, also one that no tool has.
             let name = text::show_line(&result.tool_name);
-            let who = format!("{name}{}", failed.unwrap_or_default());
-            TranscriptRow::new(&who, result.content.text())
+            let speaker = format!("{name}{}", failed.unwrap_or_default());
+            TranscriptRow::new(&speaker, result.content.text())
         }
         _ => TranscriptRow::new("message", message.text()),
     }

@@ -54,31 +54,37 @@ pub(crate) fn show(name: &str, json: bool, when: ColorChoice) -> Result<ExitCode
         let failure = CliError::new(format!("there is no skill `{}`", text::show_line(typed)));
         return Err(failure.suggest(typed, names, "`cotter skills list` shows the skills"));
     };
-    let said = skill.text().transpose().map_err(|cause| {
-        CliError::new(format!("the skill `{}` cannot be shown", skill.name)).with_cause(cause)
+    let text = skill.text().transpose().map_err(|cause| {
+        CliError::new(format!("cannot show the skill `{}`", skill.name)).with_cause(cause)
     })?;
-    let said = said.unwrap_or_default();
+    let text = text.unwrap_or_default();
     if json {
         let mut row = row(&skill);
-        row["text"] = said.into();
+        row["text"] = text.into();
         return Ok(say(&format!("{row}\n")));
     }
     let style = Style::on_stdout(when);
     let mut shown = format!("{}\n", style.strong(&format!("/{}", skill.name)));
-    let mut about = |what: &str, words: String| {
-        if !words.is_empty() {
-            shown += &format!("{}: {}\n", style.muted(what), text::show_line(&words));
+    let mut add_line = |key: &str, value: String| {
+        if !value.is_empty() {
+            shown += &format!("{}: {}\n", style.muted(key), text::show_line(&value));
         }
     };
-    about("for", skill.description.clone());
-    about("from", skill.owner.to_string());
-    about("file", skill.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default());
-    about("called by", if skill.exposed { "its name, the model" } else { "its name" }.to_owned());
-    let triggers: Vec<_> = skill.triggers.iter().map(described).collect();
-    about("triggers", triggers.join(", "));
-    about("agents", skill.agents.join(", "));
-    about("tags", skill.tags.join(", "));
-    Ok(say(&format!("{shown}\n{}\n", text::show(&said))))
+    add_line("for", skill.description.clone());
+    add_line("from", skill.owner.to_string());
+    add_line(
+        "file",
+        skill.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default(),
+    );
+    add_line(
+        "called by",
+        if skill.exposed { "its name, the model" } else { "its name" }.to_owned(),
+    );
+    let triggers: Vec<_> = skill.triggers.iter().map(describe_trigger).collect();
+    add_line("triggers", triggers.join(", "));
+    add_line("agents", skill.agents.join(", "));
+    add_line("tags", skill.tags.join(", "));
+    Ok(say(&format!("{shown}\n{}\n", text::show(&text))))
 }
 
 /// `cotter skills match TEXT`.
@@ -86,15 +92,16 @@ pub(crate) fn matching(task: &str, json: bool, when: ColorChoice) -> Result<Exit
     let agent = agent()?;
     let all = agent.match_skills(task);
     let style = Style::on_stdout(when);
-    let line = |one: &SkillMatch| {
-        let name = &one.skill.name;
-        let why = why(one, agent.id());
+    let line = |skill_match: &SkillMatch| {
+        let name = &skill_match.skill.name;
+        let why = why(skill_match, agent.id());
         if json {
-            let matched: Vec<_> = one.matched.iter().map(Trigger::pattern).collect();
-            let row = json!({"name": name, "fires": one.fires, "matched": matched, "reason": why});
+            let matched: Vec<_> = skill_match.matched.iter().map(Trigger::pattern).collect();
+            let row = json!({"name": name, "fires": skill_match.fires, "matched": matched, "reason": why});
             return format!("{row}\n");
         }
-        let verdict = if one.fires { style.good("comes") } else { style.muted("stays") };
+        let verdict =
+            if skill_match.fires { style.good("triggered") } else { style.muted("not triggered") };
         format!("{}  {verdict}: {}\n", style.strong(&format!("/{name}")), text::show_line(&why))
     };
     if all.is_empty() && !json {
@@ -103,9 +110,9 @@ pub(crate) fn matching(task: &str, json: bool, when: ColorChoice) -> Result<Exit
     Ok(say(&all.iter().map(line).collect::<String>()))
 }
 
-fn why(one: &SkillMatch, agent: &str) -> String {
-    let matched: Vec<_> = one.matched.iter().map(described).collect();
-    match (matched.is_empty(), one.fits) {
+fn why(skill_match: &SkillMatch, agent: &str) -> String {
+    let matched: Vec<_> = skill_match.matched.iter().map(describe_trigger).collect();
+    match (matched.is_empty(), skill_match.fits) {
         (true, _) => "none of its triggers matches".to_owned(),
         (false, true) => format!("{} matches", matched.join(", ")),
         (false, false) => {
@@ -114,9 +121,9 @@ fn why(one: &SkillMatch, agent: &str) -> String {
     }
 }
 
-fn described(trigger: &Trigger) -> String {
-    let whole = if trigger.scope() == MatchScope::Words { ", whole words" } else { "" };
-    format!("`{}` ({}{whole})", trigger.pattern(), trigger.kind().as_str())
+fn describe_trigger(trigger: &Trigger) -> String {
+    let scope = if trigger.scope() == MatchScope::Words { ", whole words" } else { "" };
+    format!("`{}` ({}{scope})", trigger.pattern(), trigger.kind().as_str())
 }
 
 fn row(skill: &SkillInfo) -> Value {

@@ -23,8 +23,7 @@ use crate::{
     spaces::{
         SpaceLocation, Spaces, describe_contents,
         git::{self, GitUrl},
-        store as home,
-        store::{SpaceRecord, SpaceStore},
+        store::{self, SpaceRecord, SpaceStore},
     },
     terminal::{
         Terminal,
@@ -66,18 +65,18 @@ impl SpaceSource {
             return Ok(SpaceSource::Repository(address));
         }
         let cannot = |cause: io::Error| {
-            CliError::new(format!("there is no folder {}", show_path(Path::new(typed))))
+            CliError::new(format!("folder {} not found", show_path(Path::new(typed))))
                 .with_cause(cause)
         };
         let folder = fs::canonicalize(typed).map_err(cannot)?;
         let folder = folder.into_os_string().into_string();
         folder
             .map(SpaceSource::Folder)
-            .map_err(|_| CliError::new("the name of that folder is no text"))
+            .map_err(|_| CliError::new("the path of that folder is not UTF-8"))
     }
 
     /// Describes in words the source of contents.
-    fn words(&self, revision: Option<&str>) -> String {
+    fn describe(&self, revision: Option<&str>) -> String {
         let at = revision.map(|revision| format!(" at {revision}")).unwrap_or_default();
         format!("{}{at}", text::show_line(self.as_str()))
     }
@@ -89,7 +88,7 @@ impl SpaceSource {
         }
     }
 
-    fn copy(&self, rev: Option<&str>, home: &SpaceStore) -> Result<FetchedSpace, CliError> {
+    fn copy(&self, rev: Option<&str>, space_store: &SpaceStore) -> Result<FetchedSpace, CliError> {
         match self {
             SpaceSource::Folder(_) if rev.is_some() => {
                 Err(CliError::usage("`--rev` is for repositories, and this is a folder"))
@@ -100,7 +99,7 @@ impl SpaceSource {
                 Ok(FetchedSpace { snapshot, revision: None })
             }
             SpaceSource::Repository(address) => {
-                let scratch = home.scratch();
+                let scratch = space_store.scratch();
                 let (items, commit) = git::fetch(address, rev, &scratch)?;
                 let snapshot = Snapshot::of_items(&scratch, items).map_err(|error| {
                     let shown = text::show_line(address.as_str()).into_owned();
@@ -116,8 +115,11 @@ impl SpaceSource {
 fn read(copied: &FetchedSpace, from: &SpaceSource) -> Result<space::SpaceManifest, CliError> {
     let (manifest, _) = Space::read_strict_parts(&copied.snapshot).map_err(|mut broken| {
         let source = copied.snapshot.source();
-        for told in &mut broken.diagnostics {
-            told.path = told.path.strip_prefix(source).map_or(told.path.clone(), Path::to_owned);
+        for diagnostic in &mut broken.diagnostics {
+            diagnostic.path = diagnostic
+                .path
+                .strip_prefix(source)
+                .map_or(diagnostic.path.clone(), Path::to_owned);
         }
         let shown = text::show_line(from.as_str()).into_owned();
         CliError::of_space(format!("{shown} cannot be used as a space"), &broken)
@@ -132,48 +134,48 @@ fn add(
     when: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     let from = SpaceSource::parse(source)?;
-    let home = SpaceStore::open()?;
-    let copied = from.copy(rev.as_deref(), &home)?;
+    let space_store = SpaceStore::open()?;
+    let copied = from.copy(rev.as_deref(), &space_store)?;
     let id = read(&copied, &from)?.id;
-    let (workspace, snapshot) = (home.space_folder(&id), copied.snapshot);
+    let (folder, snapshot) = (space_store.space_folder(&id), copied.snapshot);
     let hash = snapshot.hash();
-    let is_known = home.entries()?.iter().any(|entry| entry.id == id);
-    let there = match workspace.symlink_metadata() {
+    let is_known = space_store.entries()?.iter().any(|entry| entry.id == id);
+    let is_installed = match folder.symlink_metadata() {
         Ok(_) if is_known => {
-            return Err(CliError::new(format!("the space `{id}` is there already")).with_hint(
+            return Err(CliError::new(format!("the space `{id}` already exists")).with_hint(
                 format!(
-                    "`cotter spaces update {id}` brings it up to date, `remove {id}` takes it away"
+                    "`cotter spaces update {id}` updates it, `cotter spaces remove {id}` removes it"
                 ),
             ));
         }
         // A killed process left this folder. It only needs a record.
-        Ok(_) if Snapshot::take(&workspace).is_ok_and(|there| there.hash() == hash) => true,
+        Ok(_) if Snapshot::take(&folder).is_ok_and(|installed| installed.hash() == hash) => true,
         Ok(_) => {
             return Err(CliError::new(format!(
-                "{} is there, and is something else",
-                show_path(&workspace)
+                "{} already exists, with other contents",
+                show_path(&folder)
             ))
-            .with_hint(format!("`cotter spaces remove {id}` takes it away")));
+            .with_hint(format!("`cotter spaces remove {id}` removes it")));
         }
         Err(_) => false,
     };
-    let snapshot = snapshot.at(&workspace)?;
+    let snapshot = snapshot.at(&folder)?;
     let store = trust::store(paths::find_workspace(None)?.project())?;
-    let answer = ask(&snapshot, &from.words(copied.revision.as_deref()), &store, rewrite, when)?;
+    let answer = ask(&snapshot, &from.describe(copied.revision.as_deref()), &store, rewrite, when)?;
     if answer == TrustAnswer::No {
         return Err(CliError::refused("the answer was no: nothing was added"));
     }
-    if !there {
-        home.install(&id, &snapshot)?;
+    if !is_installed {
+        space_store.install(&id, &snapshot)?;
     }
     let source = from.as_str().to_owned();
     let entry = SpaceRecord { id: id.to_string(), source, rev, revision: copied.revision, hash };
-    home.set(&id, Some(entry))?;
+    space_store.set(&id, Some(entry))?;
     store_answer(&answer, &snapshot, &store, rewrite)?;
     let done =
-        UpdateReport::new(&answer, &snapshot, describe_installed(&id, &workspace, "is there")?);
-    let said = say(&done.words);
-    done.open_error.map_or(Ok(said), Err)
+        UpdateReport::new(&answer, &snapshot, describe_installed(&id, &folder, "is installed")?);
+    let exit_code = say(&done.text);
+    done.open_error.map_or(Ok(exit_code), Err)
 }
 
 /// The person's answer to the question about trust.
@@ -195,16 +197,16 @@ fn ask(
     rewrite: bool,
     when: ColorChoice,
 ) -> Result<TrustAnswer, CliError> {
-    let standing = store.state(snapshot);
-    if matches!(&standing, TrustState::Trusted { grants, .. } if grants.rewrite >= rewrite) {
+    let state = store.state(snapshot);
+    if matches!(&state, TrustState::Trusted { grants, .. } if grants.rewrite >= rewrite) {
         return Ok(TrustAnswer::AlreadyTrusted);
     }
-    let shown = view(snapshot, &trust::declared_of_space(snapshot)?, &standing);
+    let shown = view(snapshot, &trust::declared_of_space(snapshot)?, &state);
     let shown = format!("from    {from}\n{shown}");
     let grants = Grants::default().with_rewrite(rewrite);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
+    let runtime =
+        runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
     Ok(runtime.block_on(async {
         let Ok(terminal) = Terminal::open(when, Screen::default()) else {
             return TrustAnswer::NotAsked;
@@ -230,37 +232,37 @@ fn store_answer(
 }
 
 /// Renders a line about an installed space, and its diagnostics.
-fn describe_installed(id: &str, workspace: &Path, what: &str) -> Result<String, CliError> {
-    let space = Space::read(workspace)?;
+fn describe_installed(id: &str, folder: &Path, what: &str) -> Result<String, CliError> {
+    let space = Space::read(folder)?;
     let version = text::show_line(&space.manifest.version).into_owned();
     let mut out = format!("space `{id}` {version} {what}: {}\n", describe_contents(&space));
-    for told in space.diagnostics() {
-        out += &format!("warning: {}\n", text::show_line(&told.to_string()));
+    for diagnostic in space.diagnostics() {
+        out += &format!("warning: {}\n", text::show_line(&diagnostic.to_string()));
     }
     Ok(out)
 }
 
 /// The result of an update, and what the person still has to do.
 struct UpdateReport {
-    words: String,
+    text: String,
     open_error: Option<CliError>,
 }
 
 impl UpdateReport {
-    fn new(answer: &TrustAnswer, snapshot: &Snapshot, words: String) -> Self {
+    fn new(answer: &TrustAnswer, snapshot: &Snapshot, text: String) -> Self {
         let id = id_of(snapshot);
         if *answer != TrustAnswer::NotAsked {
-            let words = format!("{words}`cotter -p --space {id} PROMPT` uses it\n");
-            return UpdateReport { words, open_error: None };
+            let text = format!("{text}`cotter -p --space {id} PROMPT` uses it\n");
+            return UpdateReport { text, open_error: None };
         }
         let (path, hash) = (show_path(snapshot.source()), snapshot.hash());
         let failure = CliError::refused(format!(
-            "nobody trusts space `{id}` yet: there is no terminal to ask on"
+            "space `{id}` is not trusted yet: there is no terminal to ask on"
         ));
-        let left_open = failure.with_hint(format!(
+        let error = failure.with_hint(format!(
             "`cotter trust {path}` shows it and asks; `--trust={hash}` trusts it for one run"
         ));
-        UpdateReport { words, open_error: Some(left_open) }
+        UpdateReport { text, open_error: Some(error) }
     }
 }
 
@@ -269,8 +271,8 @@ fn id_of(snapshot: &Snapshot) -> String {
 }
 
 fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let home = SpaceStore::open()?;
-    let mut entries = home.entries()?;
+    let space_store = SpaceStore::open()?;
+    let mut entries = space_store.entries()?;
     if let Some(id) = id {
         let known: Vec<_> = entries.iter().map(|entry| entry.id.clone()).collect();
         entries.retain(|entry| entry.id == id);
@@ -284,12 +286,12 @@ fn update(id: Option<&str>, rewrite: bool, when: ColorChoice) -> Result<ExitCode
     let mut failed = None;
     for entry in entries {
         let id = entry.id.clone();
-        let failure = match update_one(&home, entry, rewrite, when) {
-            Ok(UpdateReport { words, open_error: left_open }) => {
-                say(&words);
-                left_open
+        let failure = match update_one(&space_store, entry, rewrite, when) {
+            Ok(UpdateReport { text, open_error }) => {
+                say(&text);
+                open_error
             }
-            Err(failure) => Some(failure.wrap_in(format!("space `{id}` stays as it is"))),
+            Err(failure) => Some(failure.wrap_in(format!("space `{id}` is unchanged"))),
         };
         if let Some(failure) = failure
             && let Some(before) = failed.replace(failure)
@@ -309,69 +311,70 @@ fn is_fixed(entry: &SpaceRecord) -> bool {
 }
 
 /// True if the installed space was edited. An update would discard the edits.
-fn is_edited(entry: &SpaceRecord, workspace: &Path, there: Option<Hash>) -> bool {
-    match there {
+fn is_edited(entry: &SpaceRecord, folder: &Path, installed: Option<Hash>) -> bool {
+    match installed {
         Some(hash) => hash != entry.hash,
-        None => workspace.symlink_metadata().is_ok(),
+        None => folder.symlink_metadata().is_ok(),
     }
 }
 
 fn update_one(
-    home: &SpaceStore,
+    space_store: &SpaceStore,
     entry: SpaceRecord,
     rewrite: bool,
     when: ColorChoice,
 ) -> Result<UpdateReport, CliError> {
     let SpaceRecord { id, .. } = &entry;
-    let workspace = home.space_folder(id);
-    let there = Snapshot::take(&workspace).ok().map(|there| there.hash());
-    let same = |words: String| Ok(UpdateReport { words, open_error: None });
+    let folder = space_store.space_folder(id);
+    let installed = Snapshot::take(&folder).ok().map(|snapshot| snapshot.hash());
+    let unchanged = |text: String| Ok(UpdateReport { text, open_error: None });
     if let Some(rev) = entry.rev.as_deref().filter(|_| is_fixed(&entry))
-        && there == Some(entry.hash)
+        && installed == Some(entry.hash)
     {
-        let words = format!("space `{id}` is fixed at {rev}, by `--rev`: there is nothing newer\n");
-        return same(words);
+        let text = format!("space `{id}` is fixed at {rev}, by `--rev`: there is nothing newer\n");
+        return unchanged(text);
     }
     let from = SpaceSource::parse(&entry.source)?;
-    let copied = from.copy(entry.rev.as_deref(), home)?;
+    let copied = from.copy(entry.rev.as_deref(), space_store)?;
     let found = read(&copied, &from)?.id;
     if found != *id {
-        return Err(CliError::new(format!("it calls itself `{found}` now")));
+        return Err(CliError::new(format!("its id is `{found}` now")));
     }
-    let origin = from.words(copied.revision.as_deref());
-    let snapshot = copied.snapshot.at(&workspace)?;
+    let origin = from.describe(copied.revision.as_deref());
+    let snapshot = copied.snapshot.at(&folder)?;
     let new = SpaceRecord { revision: copied.revision, hash: snapshot.hash(), ..entry.clone() };
-    if there == Some(snapshot.hash()) {
+    if installed == Some(snapshot.hash()) {
         if new != entry {
-            home.set(id, Some(new))?;
+            space_store.set(id, Some(new))?;
         }
-        return same(format!("space `{id}` is up to date\n"));
+        return unchanged(format!("space `{id}` is up to date\n"));
     }
-    if is_edited(&entry, &workspace, there) {
-        let message = format!("{} was changed after it was copied there", show_path(&workspace));
+    if is_edited(&entry, &folder, installed) {
+        let message = format!("{} was changed after it was copied there", show_path(&folder));
         let source = text::show_line(&entry.source).into_owned();
         return Err(CliError::new(message).with_hint(format!(
-            "keep what you changed elsewhere; then `cotter spaces remove {id}` and `cotter spaces add {source}`"
+            "save your changes elsewhere; then `cotter spaces remove {id}` and \
+             `cotter spaces add {source}`"
         )));
     }
     let store = trust::store(paths::find_workspace(None)?.project())?;
     let answer = ask(&snapshot, &origin, &store, rewrite, when)?;
     match (&answer, store.state(&snapshot)) {
         (TrustAnswer::No, _) => {
-            return same(format!("space `{id}` stays as it is: the answer was no\n"));
+            return unchanged(format!("space `{id}` is unchanged: the answer was no\n"));
         }
         // The installed contents are trusted, and only a person may replace them.
         (TrustAnswer::NotAsked, TrustState::Changed { .. }) => {
             return Err(CliError::refused(
-                "there is no terminal to ask on, and nobody else may give trust",
+                "there is no terminal to ask on, and only a person can give trust",
             ));
         }
         _ => {}
     }
-    home.install(id, &snapshot)?;
-    home.set(id, Some(new))?;
+    space_store.install(id, &snapshot)?;
+    space_store.set(id, Some(new))?;
     store_answer(&answer, &snapshot, &store, rewrite)?;
-    Ok(UpdateReport::new(&answer, &snapshot, describe_installed(id, &workspace, "is up to date")?))
+    Ok(UpdateReport::new(&answer, &snapshot, describe_installed(id, &folder, "is up to date")?))
 }
 
 fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> CliError {
@@ -380,30 +383,33 @@ fn unknown<'a>(id: &str, known: impl IntoIterator<Item = &'a str>) -> CliError {
 }
 
 fn remove(id: &str) -> Result<ExitCode, CliError> {
-    let home = SpaceStore::open()?;
-    let entries = home.entries()?;
-    let workspace = home.space_folder(id);
+    let space_store = SpaceStore::open()?;
+    let entries = space_store.entries()?;
+    let folder = space_store.space_folder(id);
     let is_known = entries.iter().any(|entry| entry.id == id);
-    if !space::is_id(id) || (!is_known && workspace.symlink_metadata().is_err()) {
+    if !space::is_id(id) || (!is_known && folder.symlink_metadata().is_err()) {
         return Err(unknown(id, entries.iter().map(|entry| entry.id.as_str())));
     }
     // Trust is removed first: if the process is killed here, nothing would run.
-    let untrusted = trust::store(paths::find_workspace(None)?.project())?.untrust(&workspace)?;
-    home.set(id, None)?;
-    home.remove_space(id)?;
+    let untrusted = trust::store(paths::find_workspace(None)?.project())?.untrust(&folder)?;
+    space_store.set(id, None)?;
+    space_store.remove_space(id)?;
     let more = if untrusted { ", and is no longer trusted" } else { "" };
-    Ok(say(&format!("space `{id}` is gone{more}\n")))
+    Ok(say(&format!("space `{id}` is removed{more}\n")))
 }
 
 fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
     let here = paths::find_workspace(None)?;
-    let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::scan_standings(&here));
-    let entries =
-        paths::spaces_lock_file().map(|file| home::entries(&file)).transpose()?.unwrap_or_default();
+    let all = Spaces::new(&here, &SetupArgs::default(), &[]).all(&trust::scan_trust(&here));
+    let entries = paths::spaces_lock_file()
+        .map(|file| store::entries(&file))
+        .transpose()?
+        .unwrap_or_default();
     let style = Style::on_stdout(when);
-    let rows = all.iter().map(|at| {
-        let entry = entries.iter().find(|entry| !at.of_project && entry.id == at.id.as_str());
-        if json { json_row(at, entry) } else { text_row(at, entry, style) }
+    let rows = all.iter().map(|location| {
+        let entry =
+            entries.iter().find(|entry| !location.of_project && entry.id == location.id.as_str());
+        if json { json_row(location, entry) } else { text_row(location, entry, style) }
     });
     let out: String = rows.collect();
     match out.is_empty() && !json {
@@ -413,44 +419,44 @@ fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
 }
 
 /// Reads the manifest of a space. Nothing of the space runs.
-fn manifest(at: &SpaceLocation) -> Result<space::SpaceManifest, String> {
-    let told = |failure: CliError| failure.one_line();
-    let snapshot = Snapshot::take(&at.source).map_err(|error| told(error.into()))?;
+fn manifest(location: &SpaceLocation) -> Result<space::SpaceManifest, String> {
+    let one_line = |failure: CliError| failure.one_line();
+    let snapshot = Snapshot::take(&location.source).map_err(|error| one_line(error.into()))?;
     let (manifest, _) = Space::read_strict_parts(&snapshot).map_err(|broken| broken.to_string())?;
     Ok(manifest)
 }
 
-fn text_row(at: &SpaceLocation, entry: Option<&SpaceRecord>, style: Style) -> String {
-    let (about, description) = match manifest(at) {
+fn text_row(location: &SpaceLocation, entry: Option<&SpaceRecord>, style: Style) -> String {
+    let (version, description) = match manifest(location) {
         Ok(manifest) => (manifest.version, manifest.description),
-        Err(why) => (String::new(), format!("it cannot be read: {why}")),
+        Err(why) => (String::new(), format!("cannot be read: {why}")),
     };
-    let origin = if at.of_project { "project" } else { "user" };
-    let mut row = style.strong(&at.id);
-    for word in [&about, &description] {
+    let origin = if location.of_project { "project" } else { "user" };
+    let mut row = style.strong(&location.id);
+    for word in [&version, &description] {
         if !word.is_empty() {
             row += &format!("  {}", text::show_line(word));
         }
     }
-    row += &format!("  {}\n", style.muted(&format!("({origin}, {})", at.trust_word())));
+    row += &format!("  {}\n", style.muted(&format!("({origin}, {})", location.trust_word())));
     let from = match entry {
         Some(SpaceRecord { source, revision: Some(revision), .. }) => {
             format!("{source} at {revision}")
         }
         Some(SpaceRecord { source, .. }) => source.clone(),
-        None => show_path(&at.source),
+        None => show_path(&location.source),
     };
     row + &format!("  {}\n", style.muted(&text::show_line(&from)))
 }
 
-fn json_row(at: &SpaceLocation, entry: Option<&SpaceRecord>) -> String {
+fn json_row(location: &SpaceLocation, entry: Option<&SpaceRecord>) -> String {
     let mut row = json!({
-        "id": at.id,
-        "origin": if at.of_project { "project" } else { "user" },
-        "trust": at.trust_word(),
-        "path": at.source,
+        "id": location.id,
+        "origin": if location.of_project { "project" } else { "user" },
+        "trust": location.trust_word(),
+        "path": location.source,
     });
-    match manifest(at) {
+    match manifest(location) {
         Ok(space::SpaceManifest { name, version, description, .. }) => {
             row["name"] = name.into();
             row["version"] = version.into();
@@ -479,19 +485,18 @@ const STARTER: &[(&str, bool, &str)] = &[
 fn new(id: &str) -> Result<ExitCode, CliError> {
     if !space::is_id(id) {
         let message = format!("`{}` cannot be the id of a space", text::show_line(id));
-        return Err(CliError::usage(message)
-            .with_hint("small letters, digits and `-`, a letter or digit first"));
+        return Err(CliError::usage(message).with_hint(
+            "use lower-case letters, digits and `-`, and start with a letter or digit",
+        ));
     }
     let folder = Path::new(id);
     if folder.symlink_metadata().is_ok() {
-        return Err(
-            CliError::new(format!("{id} is there already")).with_hint("nothing was changed")
-        );
+        return Err(CliError::new(format!("{id} already exists")).with_hint("nothing was changed"));
     }
-    let beside = Path::new(&format!(".{id}.{}.new", std::process::id())).to_owned();
-    if let Err(cause) = write(&beside, id).and_then(|()| fs::rename(&beside, folder)) {
-        let _ = fs::remove_dir_all(&beside);
-        return Err(CliError::new(format!("{id} could not be made")).with_cause(cause));
+    let temporary = Path::new(&format!(".{id}.{}.new", std::process::id())).to_owned();
+    if let Err(cause) = write(&temporary, id).and_then(|()| fs::rename(&temporary, folder)) {
+        let _ = fs::remove_dir_all(&temporary);
+        return Err(CliError::new(format!("cannot create {id}")).with_cause(cause));
     }
     let files = STARTER.iter().map(|(name, ..)| format!("  {id}/{name}\n")).collect::<String>();
     Ok(say(&format!(

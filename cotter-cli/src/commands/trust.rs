@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::{
     args::TrustCommandArgs,
     error::CliError,
-    paths as home, spaces,
+    paths, spaces,
     terminal::{
         screen::say,
         style::{ColorChoice, Style},
@@ -41,11 +41,11 @@ fn print(path: Option<&Path>, with_texts: bool) -> Result<ExitCode, CliError> {
     let store = trust::store(&named.project);
     let mut views = vec![];
     for snapshot in named.snapshots()? {
-        let standing = match &store {
+        let state = match &store {
             Ok(store) => store.state(&snapshot),
             Err(failure) => TrustState::Unknown { reason: Some(failure.one_line()) },
         };
-        let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &standing);
+        let mut shown = view(&snapshot, &trust::declared(&snapshot)?, &state);
         if with_texts {
             shown += &format!("\n{}", texts(&snapshot));
         }
@@ -66,37 +66,37 @@ fn trust(path: Option<&Path>, rewrite: bool, when: ColorChoice) -> Result<ExitCo
         return Ok(say_nothing_found());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|cause| CliError::new("the runtime could not be started").with_cause(cause))?;
+    let runtime =
+        runtime.map_err(|cause| CliError::new("cannot start the runtime").with_cause(cause))?;
     runtime.block_on(ask_each(&store, &snapshots, Grants::default().with_rewrite(rewrite), when))
 }
 
 async fn ask_each(
     store: &TrustStore,
     snapshots: &[Snapshot],
-    wish: Grants,
+    grants: Grants,
     when: ColorChoice,
 ) -> Result<ExitCode, CliError> {
     let terminal = trust::open_terminal(when)?;
-    let mut left = 0;
+    let mut refused = 0;
     for snapshot in snapshots {
         let source = show_path(snapshot.source());
-        let standing = store.state(snapshot);
-        if let TrustState::Trusted { grants, .. } = &standing
-            && grants.rewrite >= wish.rewrite
+        let state = store.state(snapshot);
+        if let TrustState::Trusted { grants: given, .. } = &state
+            && given.rewrite >= grants.rewrite
         {
             say(&format!("{source} is trusted already\n"));
             continue;
         }
-        let asked = trust::ask(store, snapshot, standing, wish, &terminal).await?;
-        match asked {
-            TrustState::Trusted { grants, .. } if grants == wish => {
+        let answer = trust::ask(store, snapshot, state, grants, &terminal).await?;
+        match answer {
+            TrustState::Trusted { grants: given, .. } if given == grants => {
                 say(&format!("{source} is trusted\n"));
             }
-            _ => left += 1,
+            _ => refused += 1,
         }
     }
-    match left {
+    match refused {
         0 => Ok(ExitCode::SUCCESS),
         _ => Err(CliError::refused("the answer was no: nothing was changed")),
     }
@@ -104,7 +104,7 @@ async fn ask_each(
 
 /// `cotter trust --list`.
 fn list(json: bool, when: ColorChoice) -> Result<ExitCode, CliError> {
-    let here = home::find_workspace(None)?;
+    let here = paths::find_workspace(None)?;
     let records = trust::store(here.project())?.list()?;
     let style = Style::on_stdout(when);
     let row = |record: &TrustRecord| {
@@ -140,8 +140,8 @@ pub(crate) fn untrust(path: Option<&Path>) -> Result<ExitCode, CliError> {
         }
     }
     match out.is_empty() {
-        true => Err(CliError::new("nothing of it was trusted")
-            .with_hint("`cotter trust --list` shows everything that is")),
+        true => Err(CliError::new("nothing here is trusted")
+            .with_hint("`cotter trust --list` shows everything that is trusted")),
         false => Ok(say(&out)),
     }
 }
@@ -162,18 +162,19 @@ impl TrustTargets {
             by_itself.iter().any(|name| path.ends_with(name)) || spaces::store::is_own_space(path)
         });
         if let Some(source) = source {
-            let source = std::path::absolute(source)
-                .map_err(|cause| CliError::new("there is no working folder").with_cause(cause))?;
-            let project = home::project_root(source.parent().unwrap_or(&source)).to_owned();
+            let source = std::path::absolute(source).map_err(|cause| {
+                CliError::new("cannot find the working folder").with_cause(cause)
+            })?;
+            let project = paths::project_root(source.parent().unwrap_or(&source)).to_owned();
             return Ok(TrustTargets { project, sources: vec![source] });
         }
         let workspace = match path {
             Some(path) if !path.is_dir() => {
-                let message = format!("there is no folder {}", show_path(path));
+                let message = format!("folder {} not found", show_path(path));
                 return Err(CliError::new(message)
                     .with_hint("name a folder of a project, a `.cotter`, `.claude` or `.agents` folder or a `.mcp.json`"));
             }
-            path => home::find_workspace(path)?,
+            path => paths::find_workspace(path)?,
         };
         Ok(TrustTargets { project: workspace.project().to_owned(), sources: sources(&workspace) })
     }
@@ -182,14 +183,13 @@ impl TrustTargets {
     fn snapshots(&self) -> Result<Vec<Snapshot>, CliError> {
         let mut all = vec![];
         for source in &self.sources {
-            all.extend(Some(Snapshot::take(source)?).filter(|it| !it.is_empty()));
+            all.extend(Some(Snapshot::take(source)?).filter(|snapshot| !snapshot.is_empty()));
         }
         Ok(all)
     }
 }
 
 fn say_nothing_found() -> ExitCode {
-    say(
-        "nothing here asks for trust: there is no `.cotter`, `.claude` or `.agents` folder with files, nor `.mcp.json`\n",
-    )
+    say("nothing here needs trust: there is no `.cotter`, `.claude` or `.agents` folder with \
+         files, nor `.mcp.json`\n")
 }

@@ -64,9 +64,9 @@ impl ModelChoice {
         project: &Path,
     ) -> Result<Self, CliError> {
         let values = &files.values();
-        let mut reach = ProviderSet::new(values, files.model_names(), project)?;
+        let mut provider_set = ProviderSet::new(values, files.model_names(), project)?;
         if let Some(Cassette::Play(path)) = args.cassette() {
-            reach.play(path)?;
+            provider_set.play(path)?;
         }
         let (script, flag) = match args.model() {
             ModelArg::Script(path) => (Some(script(path)), None),
@@ -76,7 +76,7 @@ impl ModelChoice {
         Ok(ModelChoice {
             recorder: None,
             script,
-            choice: reach.choose_for(flag, agent),
+            choice: provider_set.choose_for(flag, agent),
             fallbacks: match args.fallbacks.is_empty() {
                 true => Fallback::of_settings(values),
                 false => args.fallbacks.iter().cloned().map(Fallback::Flag).collect(),
@@ -86,7 +86,7 @@ impl ModelChoice {
                 Some(Cassette::Record(path)) => Some(path.to_owned()),
                 _ => None,
             },
-            provider_set: reach,
+            provider_set,
         })
     }
 
@@ -107,22 +107,21 @@ impl ModelChoice {
 
     /// Returns the models of the run. Fails if none is available.
     pub(crate) fn find(&self) -> Result<ModelChain, CliError> {
-        let (model, by) = match &self.script {
+        let (model, source) = match &self.script {
             Some(script) => (script.clone()?, None),
             None => {
                 let choice = self.choice.clone()?;
                 (self.provider_set.find_chosen(&choice)?, Some(choice.source))
             }
         };
-        let answering =
-            self.provider_set.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
-        Ok(ModelChain { source: by, ..answering })
+        let chain = self.provider_set.with_fallbacks(model, &self.fallbacks, self.budget_usd)?;
+        Ok(ModelChain { source, ..chain })
     }
 
     /// Returns the models of a run that begins. If a recording was requested, it starts here.
     pub(crate) fn start(&mut self) -> Result<ModelChain, CliError> {
-        let answering = self.find()?;
-        let Some(path) = self.record.take() else { return Ok(answering) };
+        let chain = self.find()?;
+        let Some(path) = self.record.take() else { return Ok(chain) };
         self.recorder = Some(self.provider_set.record(&path)?);
         self.find()
     }
@@ -130,15 +129,15 @@ impl ModelChoice {
     /// Returns a message if the recording failed.
     pub(crate) fn recording_failure(&self) -> Option<String> {
         let why = self.recorder.as_ref()?.failure()?;
-        Some(format!("the cassette is not whole: {why}"))
+        Some(format!("the cassette is incomplete: {why}"))
     }
 
     /// Returns a hint for a failed reply. `models` are the models that were asked, in order.
     pub(crate) fn hint(&self, reply: &Reply, models: &[String]) -> Option<String> {
         let failed = reply.error.as_ref()?;
-        let by_nobody =
+        let is_unnamed =
             matches!(&self.choice, Ok(ChosenModel { source: ChoiceSource::Key(_), .. }));
-        if self.provider_set.is_playing && by_nobody && failed.code == "other" {
+        if self.provider_set.is_playing && is_unnamed && failed.code == "other" {
             return Some(CASSETTE_MODEL_HINT.into());
         }
         self.provider_set.hint(failed, models)
@@ -175,8 +174,9 @@ impl ModelChain {
 
     /// Returns the model and the reason for its choice, if no one named it.
     pub(crate) fn describe_default_choice(&self) -> Option<String> {
-        let by = self.source.as_ref().filter(|by| matches!(by, ChoiceSource::Key(_)))?;
-        Some(format!("{}, since {}", self.model.name(), by.words()))
+        let source = self.source.as_ref();
+        let source = source.filter(|source| matches!(source, ChoiceSource::Key(_)))?;
+        Some(format!("{}, since {}", self.model.name(), source.reason()))
     }
 
     /// Returns the names of all models, in the order in which they are asked.

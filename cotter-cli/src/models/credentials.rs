@@ -13,7 +13,7 @@ use cotter_files::document::{Document, MAX_BYTES, Node, location::SettingsError}
 use cotter_models::ApiKey;
 use serde_json::{Value, json};
 
-use crate::{error::CliError, paths as home};
+use crate::{error::CliError, paths};
 
 /// The keys in the file, by provider name.
 #[derive(Clone, Debug, Default)]
@@ -22,10 +22,10 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Loads the person's file; empty if there is none. A file that others can read or change is refused, and
-    /// so is a file in the project.
+    /// Loads the person's file; empty if there is none. A file that other users can read or change is
+    /// refused, and so is a file in the project.
     pub(crate) fn load(project: &Path) -> Result<Self, CliError> {
-        match home::credentials() {
+        match paths::credentials() {
             Some(path) if path.symlink_metadata().is_ok() => Credentials::read(&path, project),
             _ => Ok(Credentials::default()),
         }
@@ -33,8 +33,8 @@ impl Credentials {
 
     fn read(path: &Path, project: &Path) -> Result<Self, CliError> {
         let shown = path.display();
-        if home::belongs_to_project(path, project) {
-            let message = format!("{shown} lies in the project, and keys are not read there");
+        if paths::belongs_to_project(path, project) {
+            let message = format!("{shown} is inside the project, so its keys are not used");
             let hint = format!("keep your own files outside {}", project.display());
             return Err(CliError::new(message).with_hint(hint));
         }
@@ -42,7 +42,7 @@ impl Credentials {
             |cause: io::Error| CliError::new(format!("cannot read {shown}")).with_cause(cause);
         // The check comes before opening: opening a pipe would wait for a writer.
         if !fs::metadata(path).map_err(cannot)?.is_file() {
-            return Err(CliError::new(format!("{shown} is no file")));
+            return Err(CliError::new(format!("{shown} is not a file")));
         }
         let mut file = File::open(path).map_err(cannot)?;
         check_private(path, &file.metadata().map_err(cannot)?)?;
@@ -64,12 +64,12 @@ impl Credentials {
 
     /// Adds a key, also to the file. Returns the file.
     pub(crate) fn store(&mut self, provider: &str, key: &ApiKey) -> Result<PathBuf, CliError> {
-        let path = home::credentials().ok_or_else(home::no_config)?;
+        let path = paths::credentials().ok_or_else(paths::no_config)?;
         self.keys.insert(provider.to_owned(), key.clone());
         let keys =
             self.iter().map(|(name, key)| (name.to_owned(), json!({"apiKey": key.expose()})));
         let text = format!("{:#}\n", Value::Object(keys.collect()));
-        home::write_private(&path, text.as_bytes())?;
+        paths::write_private(&path, text.as_bytes())?;
         Ok(path)
     }
 }
@@ -83,19 +83,20 @@ fn check_private(path: &Path, file: &Metadata) -> Result<(), CliError> {
         Err(CliError::new(format!("{shown} {why}, so its keys are not used")).with_hint(hint))
     };
     if file.uid() != rustix::process::geteuid().as_raw() {
-        return refused("belongs to somebody else", "make a file of your own".into());
+        return refused("belongs to another user", "create your own file".into());
     }
     if file.mode() & 0o077 != 0 {
-        return refused("can be read by others", format!("`chmod 600 {shown}`"));
+        return refused("can be read by other users", format!("`chmod 600 {shown}`"));
     }
     let folder = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
-    let Some((folder, about)) = folder.and_then(|it| Some((it.clone(), fs::metadata(it).ok()?)))
+    let Some((folder, metadata)) =
+        folder.and_then(|folder| Some((folder.clone(), fs::metadata(folder).ok()?)))
     else {
-        return refused("lies nowhere", "make a file of your own".into());
+        return refused("has no folder", "create your own file".into());
     };
-    if about.mode() & 0o022 != 0 {
+    if metadata.mode() & 0o022 != 0 {
         let hint = format!("`chmod go-w {}`", folder.display());
-        return refused("lies in a folder that others can change", hint);
+        return refused("is in a folder that other users can change", hint);
     }
     Ok(())
 }
@@ -120,8 +121,8 @@ fn invalid_file_error(path: &Path, error: &SettingsError) -> CliError {
     let location =
         error.location().map(|location| format!(":{}:{}", location.line(), location.column()));
     let location = format!("{}{}", path.display(), location.unwrap_or_default());
-    CliError::new(format!("{location}: this is not how keys are kept"))
-        .with_hint("a file of keys is `{\"anthropic\": {\"apiKey\": \"…\"}}`")
+    CliError::new(format!("{location}: not a valid file of keys"))
+        .with_hint("expected `{\"anthropic\": {\"apiKey\": \"…\"}}`")
 }
 
 /// Returns a redactor for everything that leaves the data home. It removes secrets of known shapes, and

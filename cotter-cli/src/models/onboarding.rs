@@ -9,8 +9,8 @@ use cotter_models::{ApiKey, READY, Ready, Rehearsal};
 use crate::{
     error::CliError,
     models::{ChoiceSource, ChosenModel, LOCAL, ProviderSet},
-    paths as home,
-    settings::edit::keep_model,
+    paths,
+    settings::edit::store_model,
     terminal::Terminal,
 };
 
@@ -41,26 +41,28 @@ enum SetupOption {
 /// Offers the options. `None` if the person wants none of them.
 pub(crate) async fn offer_models(
     terminal: &Terminal,
-    reach: &mut ProviderSet,
+    provider_set: &mut ProviderSet,
 ) -> Result<Option<ChosenModel>, CliError> {
-    let local = reach.served_locally().await.unwrap_or_default();
+    let local = provider_set.served_locally().await.unwrap_or_default();
     let more = local.len().saturating_sub(MAX_LOCAL_MODELS);
     let local = local.into_iter().take(MAX_LOCAL_MODELS).map(SetupOption::Local);
     let offered: Vec<_> =
         [SetupOption::Key].into_iter().chain(local).chain([SetupOption::Rehearsal]).collect();
-    let mut shown = "No model is set up. Who is to answer?\n".to_owned();
-    for (index, line) in offered.iter().enumerate() {
-        let words = match line {
-            SetupOption::Key => "a provider whose key you have".to_owned(),
+    let mut shown = "No model is set up. Choose one:\n".to_owned();
+    for (index, option) in offered.iter().enumerate() {
+        let label = match option {
+            SetupOption::Key => "a provider, with your API key".to_owned(),
             SetupOption::Local(name) => {
-                format!("{}, {}", text::show_line(name), reach.describe_local())
+                format!("{}, {}", text::show_line(name), provider_set.describe_local())
             }
-            SetupOption::Rehearsal => "rehearsal, an offline stand-in, for this run".to_owned(),
+            SetupOption::Rehearsal => {
+                "rehearsal, which works offline, for this run only".to_owned()
+            }
         };
-        shown += &format!("{}. {words}\n", index + 1);
+        shown += &format!("{}. {label}\n", index + 1);
     }
     if more > 0 {
-        shown += &format!("(and {more} more there, by name: `--model {LOCAL}/NAME`)\n");
+        shown += &format!("({more} more by name: `--model {LOCAL}/NAME`)\n");
     }
     terminal.show_then_wait(&shown).await.map_err(failed)?;
     let prompt = format!("[1-{}], [n]one: ", offered.len());
@@ -76,10 +78,10 @@ pub(crate) async fn offer_models(
         None => Ok(None),
         Some(SetupOption::Rehearsal) => Ok(Some(chosen(Rehearsal::NAME))),
         Some(SetupOption::Local(name)) => {
-            offer_to_keep_model(terminal, &name).await?;
+            offer_to_store_model(terminal, &name).await?;
             Ok(Some(chosen(&name)))
         }
-        Some(SetupOption::Key) => ask_for_key(terminal, reach).await,
+        Some(SetupOption::Key) => ask_for_key(terminal, provider_set).await,
     }
 }
 
@@ -88,20 +90,18 @@ fn chosen(name: &str) -> ChosenModel {
 }
 
 fn failed(cause: io::Error) -> CliError {
-    CliError::new("the terminal failed").with_cause(cause)
+    CliError::new("cannot use the terminal").with_cause(cause)
 }
 
 /// Asks for a key, its provider and a model.
 async fn ask_for_key(
     terminal: &Terminal,
-    reach: &mut ProviderSet,
+    provider_set: &mut ProviderSet,
 ) -> Result<Option<ChosenModel>, CliError> {
     let read = |line: &str| match line.trim() {
         "" => Ok(None),
         key if key.bytes().all(|byte| byte.is_ascii_graphic()) => Ok(Some(ApiKey::new(key))),
-        _ => {
-            Err("a key has no spaces and no letters beyond ASCII; only Enter leaves it".to_owned())
-        }
+        _ => Err("a key has only ASCII characters and no spaces; press Enter to cancel".to_owned()),
     };
     let prompt = "Paste the key (it is not shown): ";
     let Some(key) = terminal.ask_secret(prompt, read).await.map_err(failed)?.flatten() else {
@@ -109,10 +109,10 @@ async fn ask_for_key(
     };
     let Some(ready) = find_key_provider(terminal, &key).await? else { return Ok(None) };
     let Some(name) = choose_model(terminal, ready).await? else { return Ok(None) };
-    reach.use_key(ready.name, &key);
+    provider_set.use_key(ready.name, &key);
     // Settings that name a model without its key would end the next run.
-    if offer_to_keep_key(terminal, reach, ready, &key).await? {
-        offer_to_keep_model(terminal, &name).await?;
+    if offer_to_store_key(terminal, provider_set, ready, &key).await? {
+        offer_to_store_model(terminal, &name).await?;
     }
     Ok(Some(chosen(&name)))
 }
@@ -128,16 +128,16 @@ async fn find_key_provider(
     if let Some(ready) = shape.and_then(|(_, name)| find(name)) {
         return Ok(Some(ready));
     }
-    let usual = Some(SHARED_PREFIX.1).filter(|_| key.expose().starts_with(SHARED_PREFIX.0));
+    let default = Some(SHARED_PREFIX.1).filter(|_| key.expose().starts_with(SHARED_PREFIX.0));
     let names: Vec<_> = with_keys().map(|ready| ready.name).collect();
     let names = names.join(", ");
-    let enter = usual.unwrap_or("leave it");
-    let mut prompt = format!("Whose key is it? {names} (Enter: {enter}): ");
+    let enter = default.unwrap_or("cancel");
+    let mut prompt = format!("Which provider is the key for? {names} (Enter: {enter}): ");
     loop {
         let line = terminal.ask_until_valid(&prompt, |line| Ok(line.trim().to_owned())).await;
         let Some(line) = line.map_err(failed)? else { return Ok(None) };
         match (line.as_str(), find(&line)) {
-            ("", _) => return Ok(usual.and_then(find)),
+            ("", _) => return Ok(default.and_then(find)),
             (_, Some(ready)) => return Ok(Some(ready)),
             (other, None) => {
                 // The key itself is not shown again.
@@ -145,7 +145,9 @@ async fn find_key_provider(
                     true => "That".into(),
                     false => format!("`{}`", text::clip(&text::show_line(other), 24)),
                 };
-                prompt = format!("{shown} is not known here. One of {names} (Enter: {enter}): ");
+                prompt = format!(
+                    "{shown} is not a known provider. Choose one of {names} (Enter: {enter}): "
+                );
             }
         }
     }
@@ -163,26 +165,28 @@ async fn choose_model(terminal: &Terminal, ready: &Ready) -> Result<Option<Strin
 }
 
 /// Stores a key if the person agrees. Returns true if it is stored.
-async fn offer_to_keep_key(
+async fn offer_to_store_key(
     terminal: &Terminal,
-    reach: &mut ProviderSet,
+    provider_set: &mut ProviderSet,
     ready: &Ready,
     key: &ApiKey,
 ) -> Result<bool, CliError> {
-    let Some(path) = home::credentials() else { return Ok(false) };
-    let question = format!("Keep the key of `{}` in {}, for you alone?", ready.name, shown(&path));
+    let Some(path) = paths::credentials() else { return Ok(false) };
+    let question =
+        format!("Store the key of `{}` in {}, readable only by you?", ready.name, shown(&path));
     if !terminal.confirm(&question).await {
         return Ok(false);
     }
-    reach.store_key(ready.name, key)?;
+    provider_set.store_key(ready.name, key)?;
     Ok(true)
 }
 
-async fn offer_to_keep_model(terminal: &Terminal, name: &str) -> Result<(), CliError> {
-    let Some(path) = home::user_settings() else { return Ok(()) };
-    let question = format!("Use {} from now on, by {}?", text::show_line(name), shown(&path));
+async fn offer_to_store_model(terminal: &Terminal, name: &str) -> Result<(), CliError> {
+    let Some(path) = paths::user_settings() else { return Ok(()) };
+    let question =
+        format!("Use {} from now on, and store this in {}?", text::show_line(name), shown(&path));
     if terminal.confirm(&question).await {
-        keep_model(name)?;
+        store_model(name)?;
     }
     Ok(())
 }

@@ -4,18 +4,18 @@ use std::net::IpAddr;
 
 use cotter_models::Http;
 
-use crate::{error::CliError, paths as home};
+use crate::{error::CliError, paths};
 
 /// Returns the address that `OLLAMA_HOST` means. The value may lack a scheme, a host or a port. It may be the
 /// address that a server listens on.
 pub(crate) fn parse_ollama_host(host: &str) -> Result<String, String> {
     let host = host.trim().trim_matches(['"', '\'']);
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));
-    let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let (name, port) = match place.rsplit_once(':') {
+    let (host_and_port, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (name, port) = match host_and_port.rsplit_once(':') {
         // Colons inside an IPv6 address do not separate a port.
         Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
-        _ => (place, None),
+        _ => (host_and_port, None),
     };
     let ip = name.trim_matches(['[', ']']).parse::<IpAddr>();
     let name = match ip {
@@ -55,7 +55,7 @@ struct Proxy {
 impl Proxies {
     /// Reads the proxies from the variables of this process.
     pub(crate) fn of_variables() -> Self {
-        Proxies::read(home::text_variable)
+        Proxies::read(paths::text_variable)
     }
 
     fn read(get: impl Fn(&str) -> Option<String>) -> Self {
@@ -89,7 +89,8 @@ impl Proxies {
     /// Describes in words the proxy for an address.
     pub(crate) fn describe_proxy(&self, url: &str) -> Option<String> {
         let Proxy { variable, .. } = self.of(url)?;
-        let except = if self.exceptions.is_empty() { "" } else { ", unless `NO_PROXY` excepts it" };
+        let except =
+            if self.exceptions.is_empty() { "" } else { ", unless `NO_PROXY` excludes it" };
         Some(format!("the proxy that `{variable}` names{except}"))
     }
 
@@ -99,10 +100,8 @@ impl Proxies {
         let kind = proxy.split_once("://").map_or("", |(kind, _)| kind);
         if !["http", "https"].contains(&kind.to_ascii_lowercase().as_str()) {
             // The rest of the value may contain a password.
-            return Err(CliError::usage(format!(
-                "`{variable}` names a proxy of a kind that is not known"
-            ))
-            .with_hint("a proxy is `http://HOST:PORT` or `https://HOST:PORT`"));
+            return Err(CliError::usage(format!("`{variable}` names a proxy of an unknown kind"))
+                .with_hint("use `http://HOST:PORT` or `https://HOST:PORT`"));
         }
         Ok(http.with_proxy(proxy, &self.exceptions))
     }
@@ -139,7 +138,7 @@ mod tests {
     }
 
     /// Returns the route to an address with these variables: the proxy's variable and the exceptions.
-    fn way(variables: &[(&str, &str)], url: &str) -> String {
+    fn route(variables: &[(&str, &str)], url: &str) -> String {
         let get = |name: &str| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -160,7 +159,7 @@ mod tests {
     fn proxies_are_those_of_everywhere() {
         let (far, plain) = ("https://x.example", "http://x.example");
         let check = |variables: &[(&str, &str)], url: &str, expected: &str| {
-            assert_eq!(way(variables, url), expected, "{variables:?} {url}");
+            assert_eq!(route(variables, url), expected, "{variables:?} {url}");
         };
         check(&[], far, "direct");
         let secure = [("HTTPS_PROXY", "http://p:1")];
@@ -175,7 +174,7 @@ mod tests {
         check(&[("ALL_PROXY", "http://p")], plain, "http://p by ALL_PROXY but for \"\"");
         check(&[("HTTP_PROXY", "http://p")], plain, "http://p by HTTP_PROXY but for \"\"");
         check(&[("HTTP_PROXY", "http://p"), ("REQUEST_METHOD", "GET")], plain, "direct");
-        let unknown = "`ALL_PROXY` names a proxy of a kind that is not known";
+        let unknown = "`ALL_PROXY` names a proxy of an unknown kind";
         check(&[("ALL_PROXY", "socks5://me:hush@p")], far, unknown);
         check(&[("ALL_PROXY", "socks5://p")], "http://localhost:1", "direct");
     }

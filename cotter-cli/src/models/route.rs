@@ -26,15 +26,17 @@ impl ProviderSet {
         // The last model failed last, unless the failure names another.
         let named = models.iter().rev().find(|name| failed.message.contains(name.as_str()));
         let (provider, _) = named.or(models.last())?.split_once('/')?;
-        let way = self.routes.get(provider)?;
+        let route = self.routes.get(provider)?;
         match failed.code.as_str() {
-            "auth" => Some(match &way.key {
-                Some(from) => format!("the key that was sent is from {}", text::show_line(from)),
+            "auth" => Some(match &route.key {
+                Some(source) => {
+                    format!("the key that was sent is from {}", text::show_line(source))
+                }
                 None => {
                     format!("no key was sent: {}", no_key_hint(provider, self.variable(provider)))
                 }
             }),
-            "network" => way.hint(provider),
+            "network" => route.hint(provider),
             _ => None,
         }
     }
@@ -44,11 +46,11 @@ impl ProviderRoute {
     /// Returns the hint for a provider that does not answer.
     fn hint(&self, provider: &str) -> Option<String> {
         let running = (provider == LOCAL).then(|| "is Ollama running?".to_owned());
-        let address = self.address.as_ref().map(|from| format!("the address is from {from}"));
-        let proxy = self.proxy.as_ref().map(|proxy| format!("the way leads by {proxy}"));
-        let both: Vec<_> = [address, proxy].into_iter().flatten().collect();
-        let both = Some(both.join("; ")).filter(|both| !both.is_empty());
-        let all: Vec<_> = [running, both].into_iter().flatten().collect();
-        Some(all.join(" ")).filter(|all| !all.is_empty())
+        let address = self.address.as_ref().map(|source| format!("the address is from {source}"));
+        let proxy = self.proxy.as_ref().map(|proxy| format!("requests go through {proxy}"));
+        let origins: Vec<_> = [address, proxy].into_iter().flatten().collect();
+        let origins = Some(origins.join("; ")).filter(|origins| !origins.is_empty());
+        let hints: Vec<_> = [running, origins].into_iter().flatten().collect();
+        Some(hints.join(" ")).filter(|hints| !hints.is_empty())
     }
 }

@@ -28,7 +28,9 @@ impl OperatorSwitches {
         let commands = match read_variable(COMMANDS)?.as_deref().map(str::trim) {
             None | Some("0") => false,
             Some("1") => true,
-            Some(other) => return Err(unknown_value_error(COMMANDS, other, "it is 1 or left out")),
+            Some(other) => {
+                return Err(unknown_value_error(COMMANDS, other, "set it to 1, or unset it"));
+            }
         };
         let webhooks =
             match std::env::var_os(WEBHOOKS).map(|_| read_variable(WEBHOOKS)).transpose()? {
@@ -38,7 +40,7 @@ impl OperatorSwitches {
                     let hosts = list.split(',').map(str::trim).filter(|host| !host.is_empty());
                     Webhooks::only(hosts).map_err(|why| {
                         CliError::usage(format!("`{WEBHOOKS}`: {why}")).with_hint(
-                            "it lists hosts, with commas between: hooks.example.com,localhost:8443",
+                            "list hosts, separated by commas: hooks.example.com,localhost:8443",
                         )
                     })?
                 }
@@ -52,13 +54,15 @@ impl OperatorSwitches {
     }
 }
 
-/// Returns the class of hooks of projects, spaces and profiles that is disabled.
+/// Returns which hooks of projects, spaces and profiles are disabled.
 pub(crate) fn read_disabled_hooks() -> Result<Option<DisabledHooks>, CliError> {
     match read_variable(DISABLE)?.as_deref().map(str::trim) {
         None | Some("0") => Ok(None),
         Some("1") => Ok(Some(DisabledHooks::Observers)),
         Some("force") => Ok(Some(DisabledHooks::All)),
-        Some(other) => Err(unknown_value_error(DISABLE, other, "it is 1, force or left out")),
+        Some(other) => {
+            Err(unknown_value_error(DISABLE, other, "set it to 1 or force, or unset it"))
+        }
     }
 }
 
@@ -67,8 +71,8 @@ pub(crate) fn read_disabled_hooks() -> Result<Option<DisabledHooks>, CliError> {
 fn read_variable(variable: &str) -> Result<Option<String>, CliError> {
     match std::env::var(variable) {
         Err(std::env::VarError::NotUnicode(_)) => {
-            Err(CliError::usage(format!("`{variable}` is no text"))
-                .with_hint("write it in UTF-8, or leave it out"))
+            Err(CliError::usage(format!("`{variable}` is not UTF-8 text"))
+                .with_hint("set it to UTF-8 text, or unset it"))
         }
         Err(std::env::VarError::NotPresent) => Ok(None),
         Ok(value) => Ok(Some(value).filter(|value| !value.trim().is_empty())),
@@ -76,5 +80,5 @@ fn read_variable(variable: &str) -> Result<Option<String>, CliError> {
 }
 
 fn unknown_value_error(variable: &str, value: &str, hint: &str) -> CliError {
-    CliError::usage(format!("`{variable}` is `{value}`, which means nothing")).with_hint(hint)
+    CliError::usage(format!("`{variable}` has the unknown value `{value}`")).with_hint(hint)
 }

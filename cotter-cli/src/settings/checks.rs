@@ -136,12 +136,12 @@ pub(crate) fn check_examples(
     permissions: &Permissions,
     agent: &Agent,
 ) -> Result<(), SettingsError> {
-    permissions.examples.iter().try_for_each(|one| check(one, agent))
+    permissions.examples.iter().try_for_each(|example| check(example, agent))
 }
 
 /// Checks one rule against one example, which it must match or must not match.
-fn check(one: &RuleExample, agent: &Agent) -> Result<(), SettingsError> {
-    let RuleExample { kind, rule: text, example, matches } = one;
+fn check(rule_example: &RuleExample, agent: &Agent) -> Result<(), SettingsError> {
+    let RuleExample { kind, rule: text, example, matches } = rule_example;
     // An invalid rule is reported elsewhere.
     let Ok(rule) = Rule::parse(*kind, text) else { return Ok(()) };
     let tool = rule.tool();
@@ -155,7 +155,7 @@ fn check(one: &RuleExample, agent: &Agent) -> Result<(), SettingsError> {
     let facts = facts.ok_or_else(|| {
         example
             .location
-            .error(format!("the rule `{text}` can have no examples: there is no tool `{tool}`"))
+            .error(format!("cannot check the examples of rule `{text}`: there is no tool `{tool}`"))
     })?;
     if rule.matches(tool, &facts, agent.workspace()) == *matches {
         return Ok(());

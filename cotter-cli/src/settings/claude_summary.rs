@@ -45,20 +45,20 @@ impl ClaudeSummary {
     }
 
     /// Renders a line for each kind.
-    pub(crate) fn shown(&self) -> String {
-        self.rows.iter().map(|(what, words)| format!("  {what:<9} {words}\n")).collect()
+    pub(crate) fn table(&self) -> String {
+        self.rows.iter().map(|(kind, text)| format!("  {kind:<9} {text}\n")).collect()
     }
 
     /// Renders the summary on one line.
-    pub(crate) fn in_short(&self) -> String {
-        let rows = self.rows.iter().map(|(what, words)| format!("{what}: {words}"));
+    pub(crate) fn one_line(&self) -> String {
+        let rows = self.rows.iter().map(|(kind, text)| format!("{kind}: {text}"));
         rows.collect::<Vec<_>>().join("; ")
     }
 
     /// Lists every hook with its command, every rule and every server, each with its file.
-    pub(crate) fn whole(&self) -> String {
+    pub(crate) fn details(&self) -> String {
         match self.lines.is_empty() {
-            true => "there are no hooks, rules or servers".into(),
+            true => "no hooks, rules or servers".into(),
             false => self.lines.join("\n"),
         }
     }
@@ -70,7 +70,7 @@ impl ClaudeCounts {
         self.hooks += part.settings.hooks.len();
         let rules = [&permissions.deny, &permissions.ask, &permissions.allow];
         self.rules.iter_mut().zip(rules).for_each(|(number, rules)| *number += rules.len());
-        let mode = permissions.mode.map(|mode| format!("{mode}, says {}", show_path(&part.path)));
+        let mode = permissions.mode.map(|mode| format!("{mode}, set in {}", show_path(&part.path)));
         self.modes.extend(mode);
         self.servers += part.servers.iter().count();
         for ExtensionFolder { folder, loading, plugin, .. } in &part.extension_folders {
@@ -94,7 +94,7 @@ impl ClaudeCounts {
         let [skills, agents, commands] = self.texts.map(number);
         let hooks = match self.hooks {
             0 => String::new(),
-            hooks => format!("{hooks}, not confined: they may do what you may"),
+            hooks => format!("{hooks}, not confined: they have all your permissions"),
         };
         let rows = [
             ("hooks", hooks),
@@ -107,7 +107,7 @@ impl ClaudeCounts {
             ("servers", number(self.servers)),
             ("broken", self.broken.join("; ")),
         ];
-        rows.into_iter().filter(|(_, words)| !words.is_empty()).collect()
+        rows.into_iter().filter(|(_, text)| !text.is_empty()).collect()
     }
 }
 
@@ -142,6 +142,6 @@ fn hook_line(hook: &CommandHook) -> String {
 }
 
 /// Renders foreign text on one line, so that no text can look like another line.
-fn line(words: &str) -> String {
-    text::show_line(words).into_owned()
+fn line(foreign: &str) -> String {
+    text::show_line(foreign).into_owned()
 }

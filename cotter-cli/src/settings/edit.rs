@@ -15,15 +15,15 @@ use jsonc_parser::{
     cst::{CstArray, CstInputValue, CstNode, CstRootNode},
 };
 
-use crate::{error::CliError, paths as home};
+use crate::{error::CliError, paths};
 
-/// Edits the file and returns its path. The file is written only if the result can be parsed and `is_so`
-/// accepts it; otherwise it stays the same.
+/// Edits the file and returns its path. The file is written only if the result can be parsed and
+/// `is_valid` accepts it; otherwise it stays the same.
 pub(crate) fn edit_settings(
     edit: impl FnOnce(&str) -> Option<String>,
-    is_so: impl FnOnce(&Settings) -> bool,
+    is_valid: impl FnOnce(&Settings) -> bool,
 ) -> Result<PathBuf, CliError> {
-    let path = home::user_settings().ok_or_else(home::no_config)?;
+    let path = paths::user_settings().ok_or_else(paths::no_config)?;
     let before = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(cause) if cause.kind() == io::ErrorKind::NotFound => "{\n}\n".into(),
@@ -31,13 +31,14 @@ pub(crate) fn edit_settings(
             return Err(CliError::new(format!("cannot read {}", path.display())).with_cause(cause));
         }
     };
-    let unchanged = || CliError::new(format!("{} was left as it is", path.display()));
-    let after = edit(&before).ok_or_else(unchanged)?;
+    let cannot_edit =
+        || CliError::new(format!("cannot edit {}; the file is unchanged", path.display()));
+    let after = edit(&before).ok_or_else(cannot_edit)?;
     let document = Document::parse(&path.display().to_string(), &after)?;
-    if !is_so(&Settings::from_document(&document, SettingsOwner::User)?) {
-        return Err(unchanged());
+    if !is_valid(&Settings::from_document(&document, SettingsOwner::User)?) {
+        return Err(cannot_edit());
     }
-    home::write_private(&path, after.as_bytes())?;
+    paths::write_private(&path, after.as_bytes())?;
     Ok(path)
 }
 
@@ -51,9 +52,9 @@ pub(crate) fn stored_rules() -> Vec<String> {
 
 /// Removes rules from this list, after the person took them out of their settings.
 pub(crate) fn forget_rules<'r>(rules: impl Iterator<Item = &'r String>) {
-    let gone: Vec<_> = rules.collect();
-    let mut said = STORED_RULES.lock().unwrap_or_else(PoisonError::into_inner);
-    said.retain(|rule| !gone.contains(&rule));
+    let removed: Vec<_> = rules.collect();
+    let mut stored = STORED_RULES.lock().unwrap_or_else(PoisonError::into_inner);
+    stored.retain(|rule| !removed.contains(&rule));
 }
 
 /// Adds allow rules. Rules that the file has already are not added again.
@@ -67,10 +68,13 @@ pub(crate) fn allow(rules: &[String]) -> Result<PathBuf, CliError> {
     Ok(path)
 }
 
-/// Removes an allow rule, wherever it stands in the list.
+/// Removes an allow rule from the list, also if it occurs twice.
 pub(crate) fn revoke(rule: &str) -> Result<PathBuf, CliError> {
-    let gone = |list: &[SourcedText]| list.iter().all(|known| known.text != rule);
-    edit_settings(|text| without_rule(text, rule), |settings| gone(&settings.permissions.allow))
+    let is_removed = |list: &[SourcedText]| list.iter().all(|known| known.text != rule);
+    edit_settings(
+        |text| without_rule(text, rule),
+        |settings| is_removed(&settings.permissions.allow),
+    )
 }
 
 /// Stores whether files for Claude Code in the home folder are used.
@@ -85,9 +89,9 @@ pub(crate) fn store_home_choice(answer: bool) -> Result<PathBuf, CliError> {
 }
 
 /// Stores the person's choice of a model in their settings. Returns the file.
-pub(crate) fn keep_model(name: &str) -> Result<PathBuf, CliError> {
-    let is_so = |settings: &Settings| settings.model.as_ref().is_some_and(|m| m.text == name);
-    edit_settings(|text| Some(with_model(text, name)), is_so)
+pub(crate) fn store_model(name: &str) -> Result<PathBuf, CliError> {
+    let is_stored = |settings: &Settings| settings.model.as_ref().is_some_and(|m| m.text == name);
+    edit_settings(|text| Some(with_model(text, name)), is_stored)
 }
 
 fn with_rules(text: &str, rules: &[String]) -> Option<String> {
@@ -105,10 +109,10 @@ fn with_rules(text: &str, rules: &[String]) -> Option<String> {
 fn without_rule(text: &str, rule: &str) -> Option<String> {
     let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
     let allow = root.object_value()?.object_value("permissions")?.array_value("allow")?;
-    let there = |allow: &CstArray| {
+    let find_rule = |allow: &CstArray| {
         allow.elements().into_iter().find(|node| rule_of(node).as_deref() == Some(rule))
     };
-    while let Some(node) = there(&allow) {
+    while let Some(node) = find_rule(&allow) {
         node.remove();
     }
     Some(root.to_string())

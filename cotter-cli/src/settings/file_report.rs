@@ -22,8 +22,8 @@ pub(crate) struct FileReport {
 const MAX_LISTED: usize = 5;
 
 /// Returns the lines to print at a start.
-pub(crate) fn in_short(about: &[FileReport]) -> Vec<String> {
-    about.iter().flat_map(FileReport::in_short).collect()
+pub(crate) fn in_short(reports: &[FileReport]) -> Vec<String> {
+    reports.iter().flat_map(FileReport::in_short).collect()
 }
 
 impl FileReport {
@@ -42,30 +42,30 @@ impl FileReport {
     /// Lists unused files one by one and the rest as numbers. Notes alone print nothing.
     fn in_short(&self) -> Vec<String> {
         let of = |wanted: &[Severity]| {
-            let told = self.diagnostics.iter();
-            told.filter(|told| wanted.contains(&told.severity)).collect::<Vec<_>>()
+            let all = self.diagnostics.iter();
+            all.filter(|diagnostic| wanted.contains(&diagnostic.severity)).collect::<Vec<_>>()
         };
         // Files that would guard something come first.
-        let mut lost = of(&[Severity::InPart]);
-        lost.extend(of(&[Severity::Rejected]));
+        let mut unused = of(&[Severity::InPart]);
+        unused.extend(of(&[Severity::Rejected]));
         let (repaired, notes) = (of(&[Severity::Repaired]), of(&[Severity::Warning]).len());
-        let mut said: Vec<_> = lost.iter().take(MAX_LISTED).map(ToString::to_string).collect();
+        let mut lines: Vec<_> = unused.iter().take(MAX_LISTED).map(ToString::to_string).collect();
         let mut rest = vec![];
-        if lost.len() > MAX_LISTED {
-            rest.push(format!("{} more not used", lost.len() - MAX_LISTED));
+        if unused.len() > MAX_LISTED {
+            rest.push(format!("{} more not used", unused.len() - MAX_LISTED));
         }
         match repaired[..] {
             [] => {}
             // A single repair is as short as its number.
-            [only] => said.push(only.to_string()),
+            [only] => lines.push(only.to_string()),
             _ => rest.push(count(repaired.len(), "repair")),
         }
         if !rest.is_empty() {
             rest.extend((notes > 0).then(|| count(notes, "note")));
             let (folder, rest) = (show_path(&self.folder), rest.join(", "));
-            said.push(format!("{folder}: {rest} (`{}` tells each)", self.full_list_command));
+            lines.push(format!("{folder}: {rest} (`{}` lists them)", self.full_list_command));
         }
-        said
+        lines
     }
 }
 
@@ -75,15 +75,15 @@ mod tests {
 
     use super::*;
 
-    fn check(said: &[(Severity, usize)], expected: Expect) {
-        let told = said.iter().flat_map(|(severity, number)| {
+    fn check(numbers: &[(Severity, usize)], expected: Expect) {
+        let diagnostics = numbers.iter().flat_map(|(severity, number)| {
             let path = |index: usize| format!("agents/{}-{index}.md", severity.as_str());
             let of =
                 move |index| Diagnostic::new(Path::new(&path(index)), Some(2), *severity, "why");
             (0..*number).map(of)
         });
-        let about = FileReport::new(Path::new("home/.claude"), told.collect());
-        expected.assert_eq(&in_short(&[about]).join("\n"));
+        let report = FileReport::new(Path::new("home/.claude"), diagnostics.collect());
+        expected.assert_eq(&in_short(&[report]).join("\n"));
     }
 
     #[test]

@@ -17,8 +17,11 @@ use cotter_files::{
 
 use crate::{
     error::CliError,
-    paths::operator_switches as switches,
-    settings::{edit as own_settings, file_report as about, file_report::FileReport},
+    paths::operator_switches,
+    settings::{
+        edit,
+        file_report::{self, FileReport},
+    },
 };
 
 /// A load of several owners at once, with its messages.
@@ -43,28 +46,28 @@ impl<'a> PendingLoad<'a> {
     /// Creates the first load of an agent. The person who starts the agent agrees to all of it.
     pub(crate) fn first_load(
         agent: &'a Agent,
-        starts: Arc<dyn HookHost>,
+        hook_host: Arc<dyn HookHost>,
     ) -> Result<Self, CliError> {
-        PendingLoad::new(agent, starts, &[], |_| true)
+        PendingLoad::new(agent, hook_host, &[], |_| true)
     }
 
     pub(crate) fn new(
         agent: &'a Agent,
-        starts: Arc<dyn HookHost>,
+        hook_host: Arc<dyn HookHost>,
         before: &[Owner],
-        is_said: impl Fn(&Owner) -> bool + 'a,
+        is_agreed: impl Fn(&Owner) -> bool + 'a,
     ) -> Result<Self, CliError> {
         Ok(PendingLoad {
             agent,
-            hook_host: starts,
+            hook_host,
             names: TakenNames::of(agent, before),
             owners: vec![],
             messages: vec![],
             reports: vec![],
             change: RegistryChange::new().of_files(),
             before: before.to_vec(),
-            disabled_hooks: switches::read_disabled_hooks()?,
-            is_agreed: Box::new(is_said),
+            disabled_hooks: operator_switches::read_disabled_hooks()?,
+            is_agreed: Box::new(is_agreed),
         })
     }
 
@@ -79,9 +82,10 @@ impl<'a> PendingLoad<'a> {
         // An owner whose contents changed since they were trusted may not rewrite. A run keeps the contents
         // that it began with.
         let rewrites = |owner: &Owner| owner.may(Power::Transform);
-        let known = self.before.iter().find(|known| known.is_same_unit(owner) && rewrites(known));
-        if let Some(known) = known.filter(|_| !agreed && !rewrites(owner)) {
-            self.owners.push(known.clone());
+        let earlier =
+            self.before.iter().find(|earlier| earlier.is_same_unit(owner) && rewrites(earlier));
+        if let Some(earlier) = earlier.filter(|_| !agreed && !rewrites(owner)) {
+            self.owners.push(earlier.clone());
             return;
         }
         self.owners.push(owner.clone());
@@ -97,7 +101,7 @@ impl<'a> PendingLoad<'a> {
         if !left_out.is_empty() {
             let names: Vec<_> = left_out.iter().map(|name| format!("`{name}`")).collect();
             self.messages.push(format!(
-                "hooks are switched off by `COTTER_DISABLE_HOOKS`: {owner} is without {}",
+                "hooks are switched off by `COTTER_DISABLE_HOOKS`: {owner} runs without {}",
                 names.join(", ")
             ));
         }
@@ -110,7 +114,7 @@ impl<'a> PendingLoad<'a> {
 
     /// Returns the messages to print at a start.
     pub(crate) fn start_messages(&self) -> Vec<String> {
-        self.messages.iter().cloned().chain(about::in_short(&self.reports)).collect()
+        self.messages.iter().cloned().chain(file_report::in_short(&self.reports)).collect()
     }
 
     /// Unloads the owners that were loaded before and are gone now.
@@ -128,10 +132,10 @@ impl<'a> PendingLoad<'a> {
     /// Records that a person agreed to these changes, which make the policy looser, and to the rules that
     /// they had stored.
     pub(crate) fn agree_to(&mut self, looser: Vec<String>) {
-        let said = own_settings::stored_rules().into_iter();
-        let said = said.map(|rule| format!("new: rule `allow {rule}`"));
+        let stored = edit::stored_rules().into_iter();
+        let stored = stored.map(|rule| format!("new: rule `allow {rule}`"));
         let change = std::mem::take(&mut self.change);
-        self.change = change.agreed_to(looser.into_iter().chain(said));
+        self.change = change.agreed_to(looser.into_iter().chain(stored));
     }
 
     /// Applies the load to the agent.

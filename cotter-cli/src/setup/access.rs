@@ -9,7 +9,7 @@ use std::{
 use cotter::Workspace;
 use cotter_files::settings::{AccessSettings, SourcedText};
 
-use crate::{error::CliError, paths as home, terminal::screen};
+use crate::{error::CliError, paths, terminal::screen};
 
 /// The system folders that calls may read without a question: headers and libraries.
 const SYSTEM: [&str; 6] = [
@@ -65,25 +65,25 @@ const CACHES: [&str; 12] = [
 /// Adds to the workspace all folders that calls may read or write, and all closed folders.
 pub(crate) fn add_access(
     workspace: Workspace,
-    reach: &AccessSettings,
+    access: &AccessSettings,
     added: &[PathBuf],
 ) -> Result<Workspace, CliError> {
-    let home = home::person_home();
+    let home = paths::person_home();
     let at_home = home.iter().flat_map(|home| HOME_READABLE.map(|folder| home.join(folder)));
     let programs = env::var_os("PATH").unwrap_or_default();
     let programs = env::split_paths(&programs).filter(|folder| folder.is_absolute());
     let system = SYSTEM.iter().map(PathBuf::from).chain([env::temp_dir()]).chain(programs);
     let read = system.chain(at_home).map(resolve_links);
-    let mut roots = listed_folders(&reach.roots, home.as_deref())?;
+    let mut roots = listed_folders(&access.roots, home.as_deref())?;
     for folder in added {
         roots.push(folder.canonicalize().map_err(|cause| {
             CliError::new(format!("cannot add {}", folder.display()))
                 .with_cause(cause)
-                .with_hint("`--add-dir DIR` names a folder that exists")
+                .with_hint("`--add-dir DIR` needs an existing folder")
         })?);
     }
-    let read = read.chain(listed_folders(&reach.read_roots, home.as_deref())?);
-    let closed = home::own_folders().into_iter().flat_map(all_paths);
+    let read = read.chain(listed_folders(&access.read_roots, home.as_deref())?);
+    let closed = paths::own_folders().into_iter().flat_map(all_paths);
     let workspace = workspace.with_read_roots(read).with_roots(roots).with_closed(closed);
     Ok(match home {
         Some(home) => workspace.with_home(resolve_links(home)),
@@ -92,11 +92,11 @@ pub(crate) fn add_access(
 }
 
 /// Returns the cache folders that confined commands may also write.
-pub(crate) fn caches(reach: &AccessSettings) -> Result<Vec<PathBuf>, CliError> {
-    let home = home::person_home();
-    let usual = home.iter().flat_map(|home| CACHES.map(|folder| home.join(folder)));
-    let usual = usual.filter(|folder| folder.is_dir()).map(resolve_links);
-    Ok(usual.chain(listed_folders(&reach.caches, home.as_deref())?).collect())
+pub(crate) fn caches(access: &AccessSettings) -> Result<Vec<PathBuf>, CliError> {
+    let home = paths::person_home();
+    let default = home.iter().flat_map(|home| CACHES.map(|folder| home.join(folder)));
+    let default = default.filter(|folder| folder.is_dir()).map(resolve_links);
+    Ok(default.chain(listed_folders(&access.caches, home.as_deref())?).collect())
 }
 
 /// Returns the folders of a list in a settings file.
@@ -108,14 +108,12 @@ fn listed_folders(folders: &[SourcedText], home: Option<&Path>) -> Result<Vec<Pa
         };
         if path.is_absolute() {
             if !path.exists() {
-                screen::warn(
-                    folder.location.error(format!("there is no folder `{}`", folder.text)),
-                );
+                screen::warn(folder.location.error(format!("folder `{}` not found", folder.text)));
             }
             return Ok(resolve_links(path));
         }
-        let error = folder.location.error(format!("`{}` is not a whole path", folder.text));
-        Err(error.with_hint("begin it with `/` or `~/`").into())
+        let error = folder.location.error(format!("`{}` is not an absolute path", folder.text));
+        Err(error.with_hint("start it with `/` or `~/`").into())
     };
     folders.iter().map(absolute).collect()
 }
@@ -128,12 +126,12 @@ fn all_paths(folder: PathBuf) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
     let links = links.filter(|entry| !TEXTS.iter().any(|name| entry.file_name() == *name));
-    let behind = links.filter_map(|entry| entry.path().canonicalize().ok());
-    let mut names: Vec<_> =
-        [folder.clone(), resolve_links(folder)].into_iter().chain(behind).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
+    let targets = links.filter_map(|entry| entry.path().canonicalize().ok());
+    let mut paths: Vec<_> =
+        [folder.clone(), resolve_links(folder)].into_iter().chain(targets).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
 }
 
 /// Resolves the links of a path. A missing folder keeps its path.

@@ -13,7 +13,7 @@ use cotter_files::{
 };
 
 use crate::{
-    paths as home,
+    paths,
     settings::{SettingsFiles, pending_load::PendingLoad},
     trust::{TrustSources, replace_copy_paths},
 };
@@ -41,11 +41,11 @@ struct ExtensionUnit {
 
 impl Extensions {
     /// Loads the person's extensions, the project's, and the memory files of the workspace. A folder in the
-    /// project belongs to the project, whoever names it.
+    /// project belongs to the project, even if the person names it.
     pub(crate) fn load(
         files: &SettingsFiles,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Self {
         let memory = |own: Option<&Path>| {
             let denied = files.deny_rules();
@@ -55,8 +55,8 @@ impl Extensions {
             };
             memory::load(workspace, own, &allows)
         };
-        let own =
-            home::config().filter(|folder| !home::belongs_to_project(folder, workspace.project()));
+        let own = paths::config()
+            .filter(|folder| !paths::belongs_to_project(folder, workspace.project()));
         let mut folders = vec![];
         if let Some(folder) = &own {
             let owner = Owner::new(Origin::User, folder.display().to_string());
@@ -66,7 +66,7 @@ impl Extensions {
         folders.extend(files.extension_folders(Origin::User).map(load_claude_folder));
         // The nearest folder comes first: if two items have one name, the first is used.
         for (number, found) in
-            standings.0.iter().rev().filter(|found| found.is_folder()).enumerate()
+            trust_sources.0.iter().rev().filter(|found| found.is_folder()).enumerate()
         {
             let (folder, loading) = match &found.state {
                 TrustState::Trusted { copy, .. } => (copy, LoadContext::trusted(Origin::Project)),
@@ -118,8 +118,8 @@ impl Extensions {
 }
 
 /// Loads a folder that was written for another program.
-fn load_claude_folder((owner, brings): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
-    let ExtensionFolder { folder, shown, loading, plugin } = brings;
+fn load_claude_folder((owner, extension): (&Owner, &ExtensionFolder)) -> ExtensionUnit {
+    let ExtensionFolder { folder, shown, loading, plugin } = extension;
     let loaded = match plugin {
         Some(plugin) => plugin.extensions(folder, loading),
         None => extensions::load(folder, loading),

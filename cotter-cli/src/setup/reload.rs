@@ -29,10 +29,8 @@ use cotter_files::{
 use crate::{
     args::{RunArgs, SetupArgs},
     error::CliError,
-    paths as home,
-    settings::{
-        SettingsFiles, claude_home::home_folder, edit as own_settings, pending_load::PendingLoad,
-    },
+    paths,
+    settings::{SettingsFiles, claude_home::home_folder, edit, pending_load::PendingLoad},
     setup::extensions::{self, Extensions},
     spaces::Spaces,
     trust::{self, TrustSource, TrustSources},
@@ -61,19 +59,18 @@ impl FlagUnit {
 
 /// Watches files during a run: the person's extensions, the project's, and the trust records.
 pub(crate) fn watch(workspace: &Workspace, named: Option<&Path>) -> io::Result<FileWatcher> {
-    let own = home::config().into_iter().flat_map(|folder| {
+    let own = paths::config().into_iter().flat_map(|folder| {
         ["settings.json", "skills", "commands", "agents", "hooks", "spaces"]
             .map(|name| folder.join(name))
     });
     let mut watched: Vec<_> = own.collect();
-    watched.push(home::OPERATOR_SETTINGS.into());
-    watched.extend(home::trust().map(|folder| folder.join("trust.json")));
+    watched.push(paths::OPERATOR_SETTINGS.into());
+    watched.extend(paths::trust().map(|folder| folder.join("trust.json")));
     watched.extend(project::watched_paths(&home_folder(workspace)));
     // Adds the plugins that settings name. If settings cannot be read, no run starts.
-    let seen = SettingsFiles::load_for_preview(named, workspace, &TrustSources::empty());
-    watched.extend(
-        seen.iter().flat_map(|files| files.plugins()).flat_map(|(_, it)| it.source_paths()),
-    );
+    let files = SettingsFiles::load_for_preview(named, workspace, &TrustSources::empty());
+    let plugins = files.iter().flat_map(|files| files.plugins());
+    watched.extend(plugins.flat_map(|(_, plugin)| plugin.source_paths()));
     watched.extend(named.and_then(|path| absolute(path).ok()));
     // Links inside the project are not followed.
     FileWatcher::new(watched, trust::possible_sources(workspace))
@@ -154,8 +151,8 @@ impl Reloader {
             waiting = match self.reload(agreed_to) {
                 Ok(looser) => self.ask(looser),
                 Err(failure) => {
-                    let words = failure.one_line();
-                    self.tell([format!("{words}; what was in force before stays")]);
+                    let message = failure.one_line();
+                    self.print_new([format!("{message}; the earlier settings still apply")]);
                     self.unload_untrusted();
                     None
                 }
@@ -167,55 +164,55 @@ impl Reloader {
     /// `agreed_to`.
     fn reload(&mut self, agreed_to: Vec<String>) -> Result<Vec<String>, CliError> {
         let workspace = self.agent.workspace();
-        let standings = match self.safe_mode {
+        let trust_sources = match self.safe_mode {
             true => TrustSources::empty(),
-            false => trust::standing_now(workspace, &self.hashes),
+            false => trust::current_trust(workspace, &self.hashes),
         };
-        // If the trust records cannot be read, the earlier ones stay in force.
+        // If the trust records cannot be read, the earlier ones still apply.
         let records = records(&self.agent).unwrap_or_else(|| self.records.clone());
-        let said = own_settings::stored_rules();
-        let (files, about) = self.files.load_again(self.named.as_deref(), workspace, &standings)?;
-        own_settings::forget_rules(said.iter().filter(|rule| !files.allows(rule)));
-        let extensions = Extensions::load(&files, workspace, &standings).without_memory();
+        let stored = edit::stored_rules();
+        let (files, load_messages) =
+            self.files.load_again(self.named.as_deref(), workspace, &trust_sources)?;
+        edit::forget_rules(stored.iter().filter(|rule| !files.allows(rule)));
+        let extensions = Extensions::load(&files, workspace, &trust_sources).without_memory();
         let extensions = if self.safe_mode { extensions.without_project() } else { extensions };
         let (before, agent) = (self.records.clone(), self.agent.clone());
-        let shelf = self.spaces.clone();
+        let all_spaces = self.spaces.clone();
         // From here until the change is applied, no space is loaded or unloaded.
-        let mut spaces = shelf.read_again(&standings)?;
-        let places = spaces.folders();
+        let mut spaces = all_spaces.read_again(&trust_sources)?;
+        let folders = spaces.folders();
         let now = records.clone();
-        let is_said = |owner: &Owner| {
-            has_trust_changed(owner, &places, &before, &now)
-                || self.hashes.is_empty() && before != now && has_lost_trust(owner, &standings)
+        let is_agreed = |owner: &Owner| {
+            has_trust_changed(owner, &folders, &before, &now)
+                || self.hashes.is_empty() && before != now && has_lost_trust(owner, &trust_sources)
         };
         let owners = self.with_owners(spaces.owners());
-        let mut units = PendingLoad::new(&agent, self.hook_host.clone(), &owners, is_said)?;
+        let mut units = PendingLoad::new(&agent, self.hook_host.clone(), &owners, is_agreed)?;
         files.load_into(&mut units)?;
         extensions.load_into(&mut units);
         spaces.load_into(&mut units);
         self.flags.load_into(&mut units);
         units.unload_missing(&owners);
         units.agree_to(agreed_to);
-        let (owners, mut told) = (units.owners.clone(), about);
-        told.extend(units.start_messages());
+        let (owners, mut messages) = (units.owners.clone(), load_messages);
+        messages.extend(units.start_messages());
         let done = units.apply()?;
         drop(spaces);
         self.records = records;
-        told.extend(standings.skipped());
-        told.extend(files.disabled_warnings(&self.agent));
+        messages.extend(trust_sources.skipped());
+        messages.extend(files.disabled_warnings(&self.agent));
         if files.values() != self.values {
-            told.push(
-                "model, limits, folders and servers of a run stay as it began with them".into(),
-            );
+            messages
+                .push("changes of model, limits, folders and servers apply to the next run".into());
         }
         // Owners whose gates are held are still loaded.
-        let held = self
+        let still_loaded = self
             .owners
             .iter()
             .filter(|owner| !owners.iter().any(|known| known.is_same_unit(owner)));
-        self.owners = owners.iter().chain(held).cloned().collect();
+        self.owners = owners.iter().chain(still_loaded).cloned().collect();
         self.files = files;
-        self.tell(told);
+        self.print_new(messages);
         Ok(match done {
             ChangeResult::Held { looser } => looser,
             _ => vec![],
@@ -225,9 +222,10 @@ impl Reloader {
     /// Unloads owners of the project that are no longer trusted, after a reload failed.
     fn unload_untrusted(&mut self) {
         let Some(now) = records(&self.agent).filter(|_| !self.safe_mode) else { return };
-        let standings = trust::standing_now(self.agent.workspace(), &self.hashes);
+        let trust_sources = trust::current_trust(self.agent.workspace(), &self.hashes);
         let is_gone = |owner: &Owner| {
-            has_trust_changed(owner, &[], &self.records, &now) && has_lost_trust(owner, &standings)
+            has_trust_changed(owner, &[], &self.records, &now)
+                && has_lost_trust(owner, &trust_sources)
         };
         let (gone, kept): (Vec<_>, Vec<_>) = self.owners.iter().cloned().partition(is_gone);
         let mut change = RegistryChange::new().of_files();
@@ -241,8 +239,9 @@ impl Reloader {
     /// Returns the owners that were loaded last, and the spaces that the person loaded since. Spaces that
     /// they unloaded are already gone.
     fn with_owners(&self, spaces: Vec<Owner>) -> Vec<Owner> {
-        let known = |owner: &Owner| self.owners.iter().any(|known| known.is_same_unit(owner));
-        let new = spaces.into_iter().filter(|owner| !known(owner));
+        let was_loaded =
+            |owner: &Owner| self.owners.iter().any(|loaded| loaded.is_same_unit(owner));
+        let new = spaces.into_iter().filter(|owner| !was_loaded(owner));
         self.owners.iter().cloned().chain(new.collect::<Vec<_>>()).collect()
     }
 
@@ -257,17 +256,17 @@ impl Reloader {
             let is_new = |line: &&String| !self.held_changes.contains(line);
             let new: Vec<_> = looser.iter().filter(is_new).cloned().collect();
             let list: String = list(&new);
-            let words =
-                "settings changed, and some of it would loosen this run; that waits for the next";
+            let message =
+                "settings changed; these changes would loosen this run and wait for the next run";
             if !new.is_empty() {
-                ui.notify(&format!("warning: {}", text::show(&format!("{words}:{list}"))));
+                ui.notify(&format!("warning: {}", text::show(&format!("{message}:{list}"))));
             }
             self.held_changes = looser;
             return None;
         }
         let list: String = list(&looser);
         let question =
-            format!("Settings changed, and some of it would loosen this run:{list}\nLet it?");
+            format!("Settings changed. These changes would loosen this run:{list}\nApply them?");
         Some(PendingConsent {
             answer: Box::pin(async move { ui.confirm(&question).await }),
             looser,
@@ -275,12 +274,12 @@ impl Reloader {
     }
 
     /// Prints messages that were not printed before.
-    fn tell(&mut self, told: impl IntoIterator<Item = String>) {
-        let told: Vec<_> = told.into_iter().collect();
-        for words in told.iter().filter(|words| !self.last_messages.contains(words)) {
-            self.agent.ui().notify(&format!("warning: {}", text::show(words)));
+    fn print_new(&mut self, messages: impl IntoIterator<Item = String>) {
+        let messages: Vec<_> = messages.into_iter().collect();
+        for message in messages.iter().filter(|message| !self.last_messages.contains(message)) {
+            self.agent.ui().notify(&format!("warning: {}", text::show(message)));
         }
-        self.last_messages = told;
+        self.last_messages = messages;
     }
 }
 
@@ -295,14 +294,14 @@ async fn answer(waiting: &mut Option<PendingConsent>) -> bool {
 /// Returns the trust records. `None` if they cannot be read.
 fn records(agent: &Agent) -> Option<Vec<TrustRecord>> {
     // A person who withdraws trust leaves a file without the record, so a missing file means unknown.
-    home::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
+    paths::trust()?.join("trust.json").try_exists().ok().filter(|is_there| *is_there)?;
     trust::store(agent.workspace().project()).ok()?.list().ok()
 }
 
 /// True if the contents of an owner are known to be no longer trusted.
-fn has_lost_trust(owner: &Owner, standings: &TrustSources) -> bool {
+fn has_lost_trust(owner: &Owner, trust_sources: &TrustSources) -> bool {
     let unit = Path::new(owner.unit.as_str());
-    let found = standings.0.iter().find(|found| unit.starts_with(&found.source));
+    let found = trust_sources.0.iter().find(|found| unit.starts_with(&found.source));
     let is_unknown =
         |found: &TrustSource| matches!(found.state, TrustState::Unknown { reason: None });
     owner.origin == Origin::Project && found.is_some_and(is_unknown)

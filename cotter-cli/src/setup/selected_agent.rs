@@ -24,8 +24,7 @@ use crate::{
     args::SetupArgs,
     error::CliError,
     models::{AgentModel, ProviderSet},
-    paths as home,
-    paths::operator_switches::OperatorSwitches,
+    paths::{self, operator_switches::OperatorSwitches},
     settings::{SettingsFiles, checks, pending_load::PendingLoad},
     setup,
     trust::{SourceKind, TrustSource, TrustSources, show_path},
@@ -67,30 +66,30 @@ impl SelectedAgent {
     pub(crate) fn named(
         shape: &SetupArgs,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Option<Self>, CliError> {
         let typed = shape.agent.as_deref();
-        typed.map(|typed| SelectedAgent::find(typed, workspace, standings)).transpose()
+        typed.map(|typed| SelectedAgent::find(typed, workspace, trust_sources)).transpose()
     }
 
     /// Finds an agent: by a name in `agents/` of a trusted project or of the person, or by a path.
     fn find(
         typed: &str,
         workspace: &Workspace,
-        standings: &TrustSources,
+        trust_sources: &TrustSources,
     ) -> Result<Self, CliError> {
         let switches = OperatorSwitches::read()?;
         match typed.contains('/') || typed.ends_with(".json") {
-            true => by_path(Path::new(typed), workspace, standings, &switches),
-            false => by_name(typed, workspace, standings, &switches),
+            true => by_path(Path::new(typed), workspace, trust_sources, &switches),
+            false => by_name(typed, workspace, trust_sources, &switches),
         }
     }
 
     /// Returns the model that the agent names.
     pub(crate) fn model(&self) -> Option<AgentModel<'_>> {
         match self {
-            SelectedAgent::Profile(portable) => {
-                let SourcedText { text, location } = portable.profile.model.as_ref()?;
+            SelectedAgent::Profile(loaded) => {
+                let SourcedText { text, location } = loaded.profile.model.as_ref()?;
                 Some(AgentModel { text, location: Some(location), is_named_by_person: false })
             }
             SelectedAgent::File(file, origin) => {
@@ -107,7 +106,7 @@ impl SelectedAgent {
     /// Returns the maximum number of steps of a run.
     pub(crate) fn max_turns(&self) -> Option<u32> {
         match self {
-            SelectedAgent::Profile(portable) => portable.profile.max_turns,
+            SelectedAgent::Profile(loaded) => loaded.profile.max_turns,
             SelectedAgent::File(..) => None,
         }
     }
@@ -115,7 +114,7 @@ impl SelectedAgent {
     /// Applies the agent to a configuration.
     pub(crate) fn configure(&self, config: &mut AgentConfig) {
         match self {
-            SelectedAgent::Profile(portable) => portable.profile.configure(config),
+            SelectedAgent::Profile(loaded) => loaded.profile.configure(config),
             SelectedAgent::File(file, _) => {
                 let file = &file.config;
                 config.name = file.name.clone();
@@ -128,15 +127,14 @@ impl SelectedAgent {
         }
     }
 
-    /// Adds the permissions and actions of a profile to the load. A profile may only tighten the policy in
-    /// force.
+    /// Adds the permissions and actions of a profile to the load. A profile may only tighten the policy.
     pub(crate) fn load_into(
         &self,
         units: &mut PendingLoad<'_>,
         redactor: Redactor,
     ) -> Result<(), CliError> {
-        let SelectedAgent::Profile(portable) = self else { return Ok(()) };
-        let LoadedProfile { profile, path, folder, code, switches } = &**portable;
+        let SelectedAgent::Profile(loaded) = self else { return Ok(()) };
+        let LoadedProfile { profile, path, folder, code, switches } = &**loaded;
         profile.check_tightens(&units.agent.policy())?;
         checks::check_examples(&profile.permissions, units.agent)?;
         let unknown = checks::unmatched_rule_warnings(&profile.permissions, units.agent);
@@ -144,8 +142,8 @@ impl SelectedAgent {
         // All tools that exist, not only the tools that this agent may call.
         let known = setup::own_tools()?;
         let known: Vec<_> = known.iter().map(String::as_str).collect();
-        let told = checks::check_actions(profile, &known)?;
-        units.messages.extend(told.iter().map(show_with_hint));
+        let warnings = checks::check_actions(profile, &known)?;
+        units.messages.extend(warnings.iter().map(show_with_hint));
         let owner = profile.owner(path.display().to_string());
         let commands = HookLocation {
             folder: code.clone(),
@@ -154,8 +152,8 @@ impl SelectedAgent {
         };
         let posts = switches.webhooks.clone();
         let folder = folder.clone();
-        let means = ActionHost { folder, commands, posts, redactor: Arc::new(redactor) };
-        units.load(&owner, true, |unit| profile.register(unit, &means));
+        let host = ActionHost { folder, commands, posts, redactor: Arc::new(redactor) };
+        units.load(&owner, true, |unit| profile.register(unit, &host));
         Ok(())
     }
 }
@@ -174,11 +172,11 @@ pub(crate) struct ProfileEntry {
 /// Returns the profiles of the person and of trusted folders, in the order in which a name is searched.
 pub(crate) fn profiles(
     workspace: &Workspace,
-    standings: &TrustSources,
+    trust_sources: &TrustSources,
 ) -> Result<Vec<ProfileEntry>, CliError> {
     let own = own_folder(workspace);
     let mut listed: Vec<ProfileEntry> = vec![];
-    for AgentFolder { folder, read, .. } in agent_folders(standings, own.as_deref()) {
+    for AgentFolder { folder, read, .. } in agent_folders(trust_sources, own.as_deref()) {
         let entries = fs::read_dir(read.join("agents")).into_iter().flatten().flatten();
         let mut names: Vec<_> =
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -200,13 +198,16 @@ pub(crate) fn profiles(
 
 /// Returns the person's own folder, unless it belongs to the project.
 fn own_folder(workspace: &Workspace) -> Option<PathBuf> {
-    home::config().filter(|folder| !home::belongs_to_project(folder, workspace.project()))
+    paths::config().filter(|folder| !paths::belongs_to_project(folder, workspace.project()))
 }
 
 /// Returns the folders of agents: the person's own first, so that no project can take its names, then the
 /// nearest.
-fn agent_folders<'a>(standings: &'a TrustSources, own: Option<&'a Path>) -> Vec<AgentFolder<'a>> {
-    let folders = standings.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
+fn agent_folders<'a>(
+    trust_sources: &'a TrustSources,
+    own: Option<&'a Path>,
+) -> Vec<AgentFolder<'a>> {
+    let folders = trust_sources.0.iter().rev().filter(|found| found.kind() == SourceKind::Cotter);
     let trusted = folders.filter_map(|found| {
         let read = copy_of(found)?;
         Some(AgentFolder { folder: &found.source, read, origin: Origin::Project })
@@ -225,19 +226,19 @@ fn copy_of(found: &TrustSource) -> Option<&Path> {
 fn by_name(
     name: &str,
     workspace: &Workspace,
-    standings: &TrustSources,
+    trust_sources: &TrustSources,
     switches: &OperatorSwitches,
 ) -> Result<SelectedAgent, CliError> {
     let own = own_folder(workspace);
     let mut names = vec![];
-    for AgentFolder { folder, read, origin } in agent_folders(standings, own.as_deref()) {
+    for AgentFolder { folder, read, origin } in agent_folders(trust_sources, own.as_deref()) {
         let path = folder.join("agents").join(name).join(FILE);
         let found = read.join("agents").join(name).join(FILE);
         let agents = extensions::load(read, &LoadContext::trusted(origin.clone())).agents;
         let file = agents.iter().find(|agent| agent.config.name == name);
         match (found.is_file(), file) {
             (true, Some(file)) => {
-                let message = format!("`{name}` is a profile and an agent file");
+                let message = format!("`{name}` is both a profile and an agent file");
                 return Err(CliError::new(message)
                     .with_cause(show_path(&path))
                     .with_cause(show_path(&file.path))
@@ -250,21 +251,21 @@ fn by_name(
             }
         }
     }
-    let is_of_project = standings.0.iter().any(|found| {
+    let is_of_project = trust_sources.0.iter().any(|found| {
         let folder = found.source.join("agents");
         let file = |ending: &str| folder.join(format!("{name}.{ending}")).is_file();
         folder.join(name).join(FILE).is_file() || ["md", "yaml", "yml"].into_iter().any(file)
     });
     let typed = text::show_line(name);
     if is_of_project {
-        let message = format!("the agent `{typed}` is the project's, and nobody trusts it");
+        let message = format!("the agent `{typed}` belongs to the project, and is not trusted");
         return Err(CliError::refused(message)
-            .with_hint("`cotter trust` shows what the project brings, and asks"));
+            .with_hint("`cotter trust` shows the files of the project, and asks"));
     }
     if Path::new(name).join(FILE).is_file() {
         return Err(folder_error(Path::new(name)));
     }
-    names.extend(profiles(workspace, standings)?.into_iter().map(|listed| listed.name));
+    names.extend(profiles(workspace, trust_sources)?.into_iter().map(|listed| listed.name));
     let failure = CliError::usage(format!("there is no agent `{typed}`"));
     let names = names.iter().map(String::as_str);
     Err(failure.suggest(name, names, "`cotter agents list` shows the agents"))
@@ -272,7 +273,7 @@ fn by_name(
 
 /// Creates the error for a path that is a folder.
 fn folder_error(folder: &Path) -> CliError {
-    let failure = CliError::usage(format!("{} is a folder, and no agent", show_path(folder)));
+    let failure = CliError::usage(format!("{} is a folder, not an agent", show_path(folder)));
     match folder.join(FILE) {
         file if file.is_file() => {
             // The path needs a slash, or it would be read as a name.
@@ -284,39 +285,41 @@ fn folder_error(folder: &Path) -> CliError {
     }
 }
 
-/// Loads a profile by its file. A file in the project belongs to the project, whoever names it.
+/// Loads a profile by its file. A file in the project belongs to the project, even if the person names it.
 fn by_path(
     path: &Path,
     workspace: &Workspace,
-    standings: &TrustSources,
+    trust_sources: &TrustSources,
     switches: &OperatorSwitches,
 ) -> Result<SelectedAgent, CliError> {
-    let cannot = |cause| {
-        CliError::usage(format!("there is no profile {}", show_path(path))).with_cause(cause)
-    };
-    let whole = path.canonicalize().map_err(cannot)?;
-    if whole.is_dir() {
+    let cannot =
+        |cause| CliError::usage(format!("profile {} not found", show_path(path))).with_cause(cause);
+    let full_path = path.canonicalize().map_err(cannot)?;
+    if full_path.is_dir() {
         return Err(folder_error(path));
     }
-    if !home::leads_through(path, workspace.project()) {
-        return profile(whole.clone(), &whole, switches);
+    if !paths::leads_through(path, workspace.project()) {
+        return profile(full_path.clone(), &full_path, switches);
     }
-    let lies = format!("{} lies in the project", show_path(path));
-    let found =
-        standings.0.iter().find(|found| found.is_folder() && whole.starts_with(&found.source));
+    let message = format!("{} is inside the project", show_path(path));
+    let found = trust_sources
+        .0
+        .iter()
+        .find(|found| found.is_folder() && full_path.starts_with(&found.source));
     let Some(found) = found else {
         let hint = format!(
             "a project's profiles are `.cotter/agents/NAME/{FILE}`; keep your own outside {}",
             workspace.project().display()
         );
-        return Err(
-            CliError::refused(format!("{lies}, and not where it could be trusted")).with_hint(hint)
-        );
+        return Err(CliError::refused(format!(
+            "{message}, but not in a folder that can be trusted"
+        ))
+        .with_hint(hint));
     };
-    match (copy_of(found), whole.strip_prefix(&found.source)) {
-        (Some(copy), Ok(within)) => profile(whole.clone(), &copy.join(within), switches),
-        _ => Err(CliError::refused(format!("{lies}, and nobody trusts it"))
-            .with_hint("`cotter trust` shows what the project brings, and asks")),
+    match (copy_of(found), full_path.strip_prefix(&found.source)) {
+        (Some(copy), Ok(within)) => profile(full_path.clone(), &copy.join(within), switches),
+        _ => Err(CliError::refused(format!("{message}, and is not trusted"))
+            .with_hint("`cotter trust` shows the files of the project, and asks")),
     }
 }
 
@@ -330,18 +333,18 @@ fn profile(
     let folder = path.parent().unwrap_or(Path::new("/"));
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let profile = Profile::from_document(&document, &name, switches.profile_grants())?;
-    let whole = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    let code = whole(read.parent().unwrap_or(Path::new("/")));
+    let resolve = |folder: &Path| folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    let code = resolve(read.parent().unwrap_or(Path::new("/")));
     // The person's own path may contain links. In a project no link is followed, because it may be newer than
     // the trust.
-    let folder = if path == read { whole(folder) } else { folder.to_owned() };
+    let folder = if path == read { resolve(folder) } else { folder.to_owned() };
     let switches = switches.clone();
     Ok(SelectedAgent::Profile(Box::new(LoadedProfile { profile, path, folder, code, switches })))
 }
 
 /// Parses the file `read`, with `path` as its name in messages.
 fn document(path: &Path, read: &Path) -> Result<Document, CliError> {
-    let missing = || CliError::new(format!("there is no profile {}", show_path(path)));
+    let missing = || CliError::new(format!("profile {} not found", show_path(path)));
     if path == read {
         return Document::load(path)?.ok_or_else(missing);
     }
@@ -355,23 +358,23 @@ fn show_with_hint(error: &SettingsError) -> String {
     format!("{error}{hint}")
 }
 
-/// Checks profiles as a start would, for commands that only look.
+/// Checks profiles as a start would, for read-only commands.
 pub(crate) struct ProfileChecker {
     switches: OperatorSwitches,
     /// The available models. `None` if settings cannot be read, which is reported elsewhere.
-    reach: Option<ProviderSet>,
+    provider_set: Option<ProviderSet>,
 }
 
 impl ProfileChecker {
-    /// Creates a checker with the operator's switches and the models of the settings in force.
+    /// Creates a checker with the operator's switches and the models of the settings.
     pub(crate) fn new(
         workspace: &Workspace,
         files: Option<&SettingsFiles>,
     ) -> Result<Self, CliError> {
-        let reach = files.and_then(|files| {
+        let provider_set = files.and_then(|files| {
             ProviderSet::new(&files.values(), files.model_names(), workspace.project()).ok()
         });
-        Ok(ProfileChecker { switches: OperatorSwitches::read()?, reach })
+        Ok(ProfileChecker { switches: OperatorSwitches::read()?, provider_set })
     }
 
     /// Returns diagnostics about a profile: errors that would stop a start, and warnings.
@@ -385,8 +388,9 @@ impl ProfileChecker {
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             Diagnostic::new(path, line, severity, format!("{at}{}{hint}", error.message()))
         };
-        let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let name = whole.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
+        let full_path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name =
+            full_path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
         // A file that cannot be read at all is reported by its reader.
         let Ok(document) = document(path, read) else { return vec![] };
         let profile = match Profile::from_document(&document, &name, self.switches.profile_grants())
@@ -394,32 +398,32 @@ impl ProfileChecker {
             Ok(profile) => profile,
             Err(error) => return vec![of(&error, Severity::Rejected)],
         };
-        let mut told = match checks::check_actions(&profile, known) {
-            Ok(told) => told.iter().map(|error| of(error, Severity::Warning)).collect(),
+        let mut diagnostics = match checks::check_actions(&profile, known) {
+            Ok(warnings) => warnings.iter().map(|error| of(error, Severity::Warning)).collect(),
             Err(error) => vec![of(&error, Severity::Rejected)],
         };
-        told.extend(profile.model.as_ref().and_then(|model| {
-            let (why, severity) = self.about_model(model)?;
+        diagnostics.extend(profile.model.as_ref().and_then(|model| {
+            let (why, severity) = self.check_model(model)?;
             let line = Some(model.location.line() as usize);
             Some(Diagnostic::new(path, line, severity, format!("{}: {why}", model.location.path())))
         }));
-        told
+        diagnostics
     }
 
     /// Returns the reason why the model of a profile is not available here. An unavailable model is a
     /// warning; a text that is no model name is an error.
-    fn about_model(&mut self, model: &SourcedText) -> Option<(String, Severity)> {
-        let reach = self.reach.as_mut()?;
+    fn check_model(&mut self, model: &SourcedText) -> Option<(String, Severity)> {
+        let provider_set = self.provider_set.as_mut()?;
         let named = AgentModel { text: &model.text, location: None, is_named_by_person: false };
-        let chosen = reach.choose_for(None, Some(named));
-        let failure = chosen.and_then(|choice| reach.find_chosen(&choice)).err()?;
+        let chosen = provider_set.choose_for(None, Some(named));
+        let failure = chosen.and_then(|choice| provider_set.find_chosen(&choice)).err()?;
         let is_name = model.text.contains('/') || model.text.trim() == Rehearsal::NAME;
         if is_name {
-            let why = format!("it could not start here: {}", failure.one_line());
+            let why = format!("it cannot start here: {}", failure.one_line());
             return Some((why, Severity::InPart));
         }
         let shown = text::clip(&text::show_line(&model.text), 60).into_owned();
-        let why = format!("`{shown}` names no model: they are written as `provider/model`");
+        let why = format!("`{shown}` is not the name of a model: expected `provider/model`");
         Some((why, Severity::Rejected))
     }
 }
@@ -428,8 +432,8 @@ impl ProfileChecker {
 /// it without them.
 pub(crate) fn missing_tool_warnings(chosen: &SelectedAgent, agent: &Agent) -> Vec<String> {
     let (path, tools, skills) = match chosen {
-        SelectedAgent::Profile(portable) => {
-            (&portable.path, &portable.profile.tools, &portable.profile.skills)
+        SelectedAgent::Profile(loaded) => {
+            (&loaded.path, &loaded.profile.tools, &loaded.profile.skills)
         }
         SelectedAgent::File(file, _) => (&file.path, &file.config.tools, &file.config.skills),
     };
@@ -442,12 +446,15 @@ pub(crate) fn missing_tool_warnings(chosen: &SelectedAgent, agent: &Agent) -> Ve
     let tools =
         plain.filter(|tool| !is_there(tool) && !checks::OPTIONAL_TOOLS.contains(&tool.as_str()));
     let tools = tools.map(|tool| {
-        format!("{path}: the agent may call `{}`, which is not there", text::show_line(tool))
+        format!(
+            "{path}: the agent may call the tool `{}`, which does not exist",
+            text::show_line(tool)
+        )
     });
     let skills = skills.iter().filter(|name| !is_skill(name));
     let skills = skills.map(|name| {
         let name = text::show_line(name);
-        format!("{path}: the agent may use the skill `{name}`, which is not there")
+        format!("{path}: the agent may use the skill `{name}`, which does not exist")
     });
     tools.chain(skills).collect()
 }

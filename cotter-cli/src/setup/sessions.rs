@@ -1,4 +1,4 @@
-//! The stored sessions, and the search for one by what a person typed.
+//! The stored sessions, and the search for one by its id.
 
 use std::{fs, future::ready, path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ use cotter::{
 };
 use smol_str::SmolStr;
 
-use crate::{error::CliError, paths as home, setup};
+use crate::{error::CliError, paths, setup};
 
 /// The sessions of the person on this machine.
 pub(crate) struct Sessions {
@@ -22,7 +22,7 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) fn open() -> Result<Self, CliError> {
-        let folder = home::sessions()?;
+        let folder = paths::sessions()?;
         Ok(Sessions { store: JsonlStore::new(&folder), folder })
     }
 
@@ -44,7 +44,7 @@ impl Sessions {
             [first, second, ..] => {
                 let shown = text::show_line(typed).into_owned();
                 Err(CliError::new(format!("more than one session begins with `{shown}`"))
-                    .with_hint(format!("type more of it: `{first}`, `{second}`, …")))
+                    .with_hint(format!("type more of the id: `{first}`, `{second}`, …")))
             }
         }
     }
@@ -52,9 +52,11 @@ impl Sessions {
     /// Finds a session by its id, or the last one of this folder if no id was typed.
     pub(crate) fn find_or_last(&self, typed: Option<&str>) -> Result<SmolStr, CliError> {
         let Some(typed) = typed else {
-            let last = setup::last_session(&self.store, &home::find_workspace(None)?);
+            let last = setup::last_session(&self.store, &paths::find_workspace(None)?);
             return last.map_err(|failure| {
-                failure.with_hint("`cotter sessions list` shows those of other folders; name one")
+                failure.with_hint(
+                    "`cotter sessions list` shows the sessions of other folders; name one",
+                )
             });
         };
         self.find(typed)
@@ -82,7 +84,7 @@ impl Sessions {
 
     /// Returns every id with the length of its file.
     pub(crate) fn lengths(&self) -> Vec<(SmolStr, u64)> {
-        let length = |file: &fs::DirEntry| file.metadata().map_or(0, |about| about.len());
+        let length = |file: &fs::DirEntry| file.metadata().map_or(0, |metadata| metadata.len());
         self.files().map(|(id, file)| (id, length(&file))).collect()
     }
 

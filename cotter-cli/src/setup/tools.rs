@@ -18,8 +18,9 @@ use cotter_tools::{
 };
 
 use crate::{
-    error::CliError, paths as home, paths::operator_switches::OperatorSwitches,
-    setup::access as roots,
+    error::CliError,
+    paths::{self, operator_switches::OperatorSwitches},
+    setup::access,
 };
 
 /// Adds all tools except those of MCP servers.
@@ -35,7 +36,7 @@ pub(crate) fn add_tools(
         .extend(background(runner.clone()))
         .hook(AskUser::default())
         .hook(Delegate);
-    let Some(folder) = home::memory() else { return Ok(builder) };
+    let Some(folder) = paths::memory() else { return Ok(builder) };
     let folder = folder.join(memory::project_key(workspace.project()));
     let memory = Memory::open(&folder).map_err(|cause| {
         CliError::new(format!("cannot use {}", folder.display())).with_cause(cause)
@@ -49,7 +50,7 @@ pub(crate) fn runner(values: &MergedSettings) -> Result<Runner, CliError> {
     let runner = Runner::new(this_program())
         .with_sandbox(values.sandbox.unwrap_or_default())
         .with_environment(Environment::chosen(env::vars_os(), &named))
-        .with_caches(roots::caches(&values.access)?)
+        .with_caches(access::caches(&values.access)?)
         .with_temp_below(&env::temp_dir());
     Ok(runner)
 }
@@ -72,7 +73,7 @@ pub(crate) async fn servers(
         return Ok(None);
     }
     let mcp = Mcp::open(servers, mcp_host(runner, workspace)).await;
-    let mcp = mcp.map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))?;
+    let mcp = mcp.map_err(|cause| CliError::new("cannot use MCP servers").with_cause(cause))?;
     for diagnostic in mcp.take_diagnostics() {
         crate::terminal::screen::print_notice(&format!(
             "warning: {}",
@@ -92,15 +93,15 @@ pub(crate) fn seen_servers(
         return Ok(None);
     }
     let mcp = Mcp::open_pinned(servers, mcp_host(runner, workspace));
-    mcp.map(Some).map_err(|cause| CliError::new("MCP servers cannot be used").with_cause(cause))
+    mcp.map(Some).map_err(|cause| CliError::new("cannot use MCP servers").with_cause(cause))
 }
 
 fn mcp_host(runner: &Runner, workspace: &Workspace) -> McpHost {
-    let around =
+    let host =
         McpHost::new(workspace.clone()).with_variables(env::vars_os()).with_runner(runner.clone());
-    match home::mcp_definitions() {
-        Some(file) => around.with_definitions(file),
-        None => around,
+    match paths::mcp_definitions() {
+        Some(file) => host.with_definitions(file),
+        None => host,
     }
 }
 

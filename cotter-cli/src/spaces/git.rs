@@ -74,22 +74,20 @@ impl GitUrl {
             return Err(address_error(typed, "is no address that is taken"));
         };
         if !typed.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(address_error(typed, "has characters that no address has"));
+            return Err(address_error(typed, "has characters that are not allowed in an address"));
         }
         let host = rest.split('/').next().unwrap_or_default();
         let user = host.rsplit_once('@').map(|(user, _)| user);
         match scheme {
             "file" if !rest.starts_with('/') => {
-                Err(address_error(typed, "names no folder of this machine"))
+                Err(address_error(typed, "is not a folder on this machine"))
             }
             "https" | "ssh" if host.is_empty() || host.starts_with('-') => {
-                Err(address_error(typed, "names no host"))
+                Err(address_error(typed, "has no host"))
             }
-            "https" if user.is_some() => {
-                Err(address_error("it", "has a name or a key in it, and would be kept"))
-            }
+            "https" if user.is_some() => Err(secret_address_error("a user name or a key")),
             "ssh" if user.is_some_and(|user| user.contains(':')) => {
-                Err(address_error("it", "has a password in it, and would be kept"))
+                Err(secret_address_error("a password"))
             }
             _ => Ok(Some(GitUrl { text: typed.into(), scheme })),
         }
@@ -108,9 +106,16 @@ fn expand_short_address(short: &str) -> Option<String> {
 }
 
 fn address_error(typed: &str, what: &str) -> CliError {
-    CliError::usage(format!("`{}` {what}", text::show_line(typed)))
-        .with_hint("name a folder, or a repository by `https://`, `ssh://` or `file:///`")
+    CliError::usage(format!("`{}` {what}", text::show_line(typed))).with_hint(ADDRESS_HINT)
 }
+
+/// Creates the error for an address with a secret, without quoting the address.
+fn secret_address_error(secret: &str) -> CliError {
+    let message = format!("the address contains {secret}, which would be stored");
+    CliError::usage(message).with_hint(ADDRESS_HINT)
+}
+
+const ADDRESS_HINT: &str = "name a folder, or a repository by `https://`, `ssh://` or `file:///`";
 
 /// Checks that a text can only be a branch, a tag or a commit.
 pub(crate) fn check_rev(rev: &str) -> Result<(), CliError> {
@@ -123,9 +128,8 @@ pub(crate) fn check_rev(rev: &str) -> Result<(), CliError> {
     match is_rev {
         true => Ok(()),
         false => {
-            let message = format!("`{}` is no branch, tag or commit", text::show_line(rev));
-            Err(CliError::usage(message)
-                .with_hint("`--rev` takes a name, or all digits of a commit"))
+            let message = format!("`{}` is not a branch, tag or commit", text::show_line(rev));
+            Err(CliError::usage(message).with_hint("`--rev` takes a name or a full commit id"))
         }
     }
 }
@@ -170,9 +174,10 @@ impl GitFetch<'_> {
         rev: Option<&str>,
     ) -> Result<(BTreeMap<PathBuf, SnapshotItem>, String), CliError> {
         let repository = self.repository();
-        let made =
-            repository.to_str().ok_or_else(|| CliError::new("its folder's name is no text"))?;
-        self.git(&["init", "--quiet", "--bare", "--template=", "--", made], None)?;
+        let path = repository
+            .to_str()
+            .ok_or_else(|| CliError::new("the path of the temporary folder is not UTF-8"))?;
+        self.git(&["init", "--quiet", "--bare", "--template=", "--", path], None)?;
         let wanted = rev.unwrap_or("HEAD");
         self.git(
             &[
@@ -192,14 +197,14 @@ impl GitFetch<'_> {
         let commit =
             self.git(&["rev-parse", "--verify", "--quiet", "FETCH_HEAD^{commit}"], None)?;
         let commit = String::from_utf8_lossy(&commit).trim().to_owned();
-        let is_whole = |text: &str| {
+        let is_full_id = |text: &str| {
             matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
         };
-        if !is_whole(&commit) {
-            return Err(CliError::new("git gave no commit"));
+        if !is_full_id(&commit) {
+            return Err(CliError::new("git returned no commit"));
         }
-        if rev.is_some_and(|rev| is_whole(rev) && !rev.eq_ignore_ascii_case(&commit)) {
-            return Err(CliError::new(format!("the repository gave another commit, {commit}")));
+        if rev.is_some_and(|rev| is_full_id(rev) && !rev.eq_ignore_ascii_case(&commit)) {
+            return Err(CliError::new(format!("the repository returned another commit, {commit}")));
         }
         let listed = self.git(&["ls-tree", "-r", "-z", "-l", "--full-tree", &commit], None)?;
         let files = listed.split(|byte| *byte == 0).filter(|row| !row.is_empty());
@@ -213,7 +218,7 @@ impl GitFetch<'_> {
         if files.len() > MOST_ITEMS || bytes > MOST_BYTES {
             let most = MOST_BYTES / (1024 * 1024);
             return Err(CliError::new(format!(
-                "it has more than {MOST_ITEMS} files or {most} MB in it, too much to look at"
+                "the repository has more than {MOST_ITEMS} files or {most} MB"
             )));
         }
         let objects: String = files.iter().map(|file| format!("{}\n", file.object)).collect();
@@ -222,7 +227,7 @@ impl GitFetch<'_> {
         let mut items = BTreeMap::new();
         for file in files {
             let (bytes, after) = split_object(rest, file)
-                .ok_or_else(|| CliError::new("git gave something else than it was asked for"))?;
+                .ok_or_else(|| CliError::new("git returned unexpected data"))?;
             rest = after;
             let item = match file.mode.as_str() {
                 "120000" => SnapshotItem::Link(OsString::from_vec(bytes.to_vec())),
@@ -240,7 +245,7 @@ impl GitFetch<'_> {
     /// Runs git to its end. Its output goes to files in the scratch folder, so the size limit of that folder
     /// covers it.
     fn git(&self, args: &[&str], input: Option<&[u8]>) -> Result<Vec<u8>, CliError> {
-        let cannot = |cause: io::Error| CliError::new("git cannot be started").with_cause(cause);
+        let cannot = |cause: io::Error| CliError::new("cannot start git").with_cause(cause);
         let [out, err, stdin] = ["out", "err", "in"].map(|name| self.scratch.join(name));
         let mut command = self.command(args);
         command.stdout(File::create(&out).map_err(cannot)?);
@@ -310,14 +315,14 @@ impl GitFetch<'_> {
     /// Waits for git. Stops it after the time limit, or when the folder exceeds the size limit.
     fn wait(&self, mut command: Command) -> Result<ExitStatus, CliError> {
         let mut child = command.spawn().map_err(|cause| {
-            CliError::new("git cannot be started").with_cause(cause).with_hint("install git")
+            CliError::new("cannot start git").with_cause(cause).with_hint("install git")
         })?;
         let began = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
             let ended = child.try_wait();
             if let Some(status) =
-                ended.map_err(|cause| CliError::new("git is lost").with_cause(cause))?
+                ended.map_err(|cause| CliError::new("cannot wait for git").with_cause(cause))?
             {
                 return Ok(status);
             }
@@ -326,8 +331,8 @@ impl GitFetch<'_> {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(CliError::new(match too_much {
-                    true => "it is far too large for a space",
-                    false => "it took too long",
+                    true => "the repository is too large for a space",
+                    false => "git took too long",
                 }));
             }
             thread::sleep(pause);
@@ -337,31 +342,32 @@ impl GitFetch<'_> {
 }
 
 /// Creates the error with the first lines of git's error output.
-fn git_error(args: &[&str], said: &[u8]) -> CliError {
+fn git_error(args: &[&str], stderr: &[u8]) -> CliError {
     const LINES: usize = 5;
-    let said = String::from_utf8_lossy(&said[..said.len().min(4096)]).into_owned();
+    let stderr = String::from_utf8_lossy(&stderr[..stderr.len().min(4096)]).into_owned();
     let failure = CliError::new(format!("`git {}` failed", args[0]));
-    let lines = said.lines().filter(|line| !line.trim().is_empty()).take(LINES);
+    let lines = stderr.lines().filter(|line| !line.trim().is_empty()).take(LINES);
     lines.fold(failure, |failure, line| failure.with_cause(text::clip(line.trim(), 300)))
 }
 
 /// Parses a row of `ls-tree`: mode, kind, object, size, a tab, the path.
 fn parse_tree_row(row: &[u8]) -> Result<GitFile, CliError> {
-    let senseless = || CliError::new("git gave a list that makes no sense");
-    let at = row.iter().position(|byte| *byte == b'\t').ok_or_else(senseless)?;
-    let about = std::str::from_utf8(&row[..at]).map_err(|_| senseless())?;
-    let path = PathBuf::from(OsString::from_vec(row[at + 1..].to_vec()));
+    let invalid = || CliError::new("git returned an invalid list of files");
+    let tab = row.iter().position(|byte| *byte == b'\t').ok_or_else(invalid)?;
+    let columns = std::str::from_utf8(&row[..tab]).map_err(|_| invalid())?;
+    let path = PathBuf::from(OsString::from_vec(row[tab + 1..].to_vec()));
     let shown = || crate::trust::show_path(&path);
-    match about.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
-        ["160000", ..] => Err(CliError::new(format!("{} is a repository of its own", shown()))
-            .with_hint("a space brings its files itself: submodules are not fetched")),
+    match columns.split_ascii_whitespace().collect::<Vec<_>>().as_slice() {
+        ["160000", ..] => Err(CliError::new(format!("{} is a submodule", shown())).with_hint(
+            "submodules are not fetched: put the files into the repository of the space",
+        )),
         [mode @ ("100644" | "100755" | "100664" | "120000"), "blob", object, size] => Ok(GitFile {
             mode: (*mode).to_owned(),
             object: (*object).to_owned(),
-            size: size.parse().map_err(|_| senseless())?,
+            size: size.parse().map_err(|_| invalid())?,
             path,
         }),
-        _ => Err(CliError::new(format!("{} is nothing a space can have", shown()))),
+        _ => Err(CliError::new(format!("{} is neither a file nor a link", shown()))),
     }
 }
 
@@ -381,8 +387,8 @@ fn split_object<'a>(rest: &'a [u8], file: &GitFile) -> Option<(&'a [u8], &'a [u8
 fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let of = |entry: fs::DirEntry| match entry.metadata() {
-        Ok(about) if about.is_dir() => size(&entry.path()),
-        Ok(about) => about.len(),
+        Ok(metadata) if metadata.is_dir() => size(&entry.path()),
+        Ok(metadata) => metadata.len(),
         Err(_) => 0,
     };
     entries.map(of).sum()

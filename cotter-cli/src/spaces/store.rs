@@ -17,7 +17,7 @@ use cotter_files::{
 };
 use serde_json::json;
 
-use crate::{error::CliError, paths as home, trust::show_path};
+use crate::{error::CliError, paths, trust::show_path};
 
 /// The version of the file format.
 const VERSION: u64 = 1;
@@ -27,7 +27,7 @@ pub(crate) fn is_own_space(path: &Path) -> bool {
     let above = std::path::absolute(path).ok().and_then(|path| Some(path.parent()?.to_owned()));
     let real = |path: PathBuf| path.canonicalize().ok();
     let is_id = path.file_name().and_then(|name| name.to_str()).is_some_and(space::is_id);
-    is_id && above.and_then(real).is_some_and(|above| home::spaces().and_then(real) == Some(above))
+    is_id && above.and_then(real).is_some_and(|above| paths::spaces().and_then(real) == Some(above))
 }
 
 /// The source of a space.
@@ -60,14 +60,14 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<SpaceRecord>, CliError> {
         let object = document.root().object()?.keys(&["v", "spaces"])?;
         let version = object.require("v")?;
         if version.u64()? != VERSION {
-            return Err(version.error(format!("this version knows format {VERSION} only")));
+            return Err(version.error(format!("this version reads only format {VERSION}")));
         }
         let mut entries: Vec<SpaceRecord> = vec![];
         for node in object.require("spaces")?.list()? {
             let keys = ["id", "source", "rev", "revision", "hash"];
             let entry = entry(&node.object()?.keys(&keys)?)?;
             if entries.iter().any(|known| known.id == entry.id) {
-                return Err(node.error(format!("the space `{}` stands there twice", entry.id)));
+                return Err(node.error(format!("the space `{}` is listed twice", entry.id)));
             }
             entries.push(entry);
         }
@@ -78,20 +78,20 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<SpaceRecord>, CliError> {
 
 fn entry(object: &Object<'_>) -> Result<SpaceRecord, SettingsError> {
     let text = |key: &str| Ok::<_, SettingsError>(object.require(key)?.string()?.to_owned());
-    let some = |key: &str| {
+    let optional = |key: &str| {
         let node = object.get(key).map(|node| node.string().map(str::to_owned));
         node.transpose()
     };
     let id = object.require("id")?;
     if !space::is_id(id.string()?) {
-        return Err(id.error("this cannot be the id of a space"));
+        return Err(id.error("not a valid id of a space"));
     }
     let hash = object.require("hash")?;
     Ok(SpaceRecord {
         id: text("id")?,
         source: text("source")?,
-        rev: some("rev")?,
-        revision: some("revision")?,
+        rev: optional("rev")?,
+        revision: optional("revision")?,
         hash: hash.string()?.parse().map_err(|why: &str| hash.error(why))?,
     })
 }
@@ -99,10 +99,10 @@ fn entry(object: &Object<'_>) -> Result<SpaceRecord, SettingsError> {
 impl SpaceStore {
     /// Waits for the lock, then removes leftovers of killed processes.
     pub(crate) fn open() -> Result<Self, CliError> {
-        let config = home::config().ok_or_else(home::no_config)?;
-        let workspace = home::find_workspace(None)?;
-        if home::belongs_to_project(&config, workspace.project()) {
-            let message = format!("{} lies in the project", show_path(&config));
+        let config = paths::config().ok_or_else(paths::no_config)?;
+        let workspace = paths::find_workspace(None)?;
+        if paths::belongs_to_project(&config, workspace.project()) {
+            let message = format!("{} is inside the project", show_path(&config));
             return Err(CliError::new(message).with_hint(format!(
                 "keep your own spaces outside {}",
                 show_path(workspace.project())
@@ -115,13 +115,13 @@ impl SpaceStore {
         private_folder(&folder).map_err(cannot)?;
         let lock = private().create(true).truncate(false).open(config.join("spaces.lock"));
         let lock = lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(cannot)?;
-        let home = SpaceStore {
+        let store = SpaceStore {
             folder: folder.clone(),
             file: config.join("spaces.lock.json"),
             _lock: lock,
         };
-        home.clean_up().map_err(cannot)?;
-        Ok(home)
+        store.clean_up().map_err(cannot)?;
+        Ok(store)
     }
 
     /// Returns the folder of a space with this id. It need not exist.
@@ -146,7 +146,7 @@ impl SpaceStore {
         entries.sort_by(|one, other| one.id.cmp(&other.id));
         let rows: Vec<_> = entries.iter().map(SpaceRecord::to_json).collect();
         let text = format!("{:#}\n", json!({"v": VERSION, "spaces": rows}));
-        home::write_private(&self.file, text.as_bytes())
+        paths::write_private(&self.file, text.as_bytes())
     }
 
     /// Installs the contents of a space in place of any earlier ones.
@@ -226,17 +226,17 @@ impl SpaceRecord {
 fn write(snapshot: &Snapshot, folder: &Path) -> io::Result<()> {
     private_folder(folder)?;
     for (path, item) in snapshot.items() {
-        let at = folder.join(path);
-        at.parent().map_or(Ok(()), private_folder)?;
+        let target = folder.join(path);
+        target.parent().map_or(Ok(()), private_folder)?;
         match item {
             SnapshotItem::File { executable, bytes } => {
                 let mode = if *executable { 0o700 } else { 0o600 };
                 let mut file =
-                    OpenOptions::new().write(true).create_new(true).mode(mode).open(&at)?;
+                    OpenOptions::new().write(true).create_new(true).mode(mode).open(&target)?;
                 file.write_all(bytes)?;
                 file.sync_all()?;
             }
-            SnapshotItem::Link(target) => symlink(target, &at)?,
+            SnapshotItem::Link(link) => symlink(link, &target)?,
             _ => return Err(io::ErrorKind::Unsupported.into()),
         }
     }

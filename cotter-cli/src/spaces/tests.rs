@@ -65,19 +65,19 @@ fn spaces(root: &Path) -> Spaces {
 }
 
 /// Runs commands, and renders the reply to each with the registrations of spaces after it.
-async fn said(session: &Session, agent: &Agent, root: &Path, typed: &[&str]) -> String {
-    let mut said = String::new();
+async fn run_commands(session: &Session, agent: &Agent, root: &Path, typed: &[&str]) -> String {
+    let mut transcript = String::new();
     for typed in typed {
         let reply = session.prompt(*typed).reply().await;
-        let words = reply.map_or_else(|error| error.to_string(), |reply| reply.text().to_owned());
-        let words = words.replace(&*root.to_string_lossy(), "[T]");
-        said += &format!("> {typed}\n{words}\n  {:?}\n", of_spaces(agent));
+        let text = reply.map_or_else(|error| error.to_string(), |reply| reply.text().to_owned());
+        let text = text.replace(&*root.to_string_lossy(), "[T]");
+        transcript += &format!("> {typed}\n{text}\n  {:?}\n", of_spaces(agent));
     }
-    said
+    transcript
 }
 
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "all that is said stands here")]
+#[expect(clippy::too_many_lines, reason = "the whole transcript is here")]
 async fn c14_s2_a_session_loads_switches_and_unloads() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
@@ -86,7 +86,7 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
     let agent = builder.extend(|unit| spaces.command(unit)).build().unwrap();
     let before = registered(&agent);
     let session = agent.new_session().await.unwrap();
-    let first = said(
+    let first = run_commands(
         &session,
         &agent,
         &root,
@@ -106,7 +106,7 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
     // The gate is removed from its file. A new load keeps it until a person unloads the space.
     fs::remove_file(root.join("spaces/one/hooks/gate.yaml")).unwrap();
     let typed = ["/spaces load one", "/spaces unload one", "/spaces unload one"];
-    let said = first + &said(&session, &agent, &root, &typed).await;
+    let transcript = first + &run_commands(&session, &agent, &root, &typed).await;
     expect_test::expect![[r#"
         > /spaces
         one (trusted)
@@ -151,7 +151,7 @@ async fn c14_s2_a_session_loads_switches_and_unloads() {
         > /spaces unload one
         command "/spaces" failed: no space `one` is loaded
           []
-    "#]].assert_eq(&said);
+    "#]].assert_eq(&transcript);
     assert_eq!(registered(&agent), before);
     assert_eq!(agent.complete_command("spaces", "l"), ["load"]);
     assert_eq!(agent.complete_command("spaces", "load t"), ["load three", "load two"]);

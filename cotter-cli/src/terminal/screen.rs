@@ -60,15 +60,15 @@ impl Screen {
 
     /// Takes the screen for a question, after all earlier events are printed.
     pub(crate) async fn open_question(&self) -> QuestionGuard<'_> {
-        let told = {
+        let turn = {
             let mut state = self.state();
-            let (told, until) = oneshot::channel();
-            state.has_follower.then(|| state.waiting_questions.push(told)).map(|()| until)
+            let (sender, turn) = oneshot::channel();
+            state.has_follower.then(|| state.waiting_questions.push(sender)).map(|()| turn)
         };
-        if let Some(told) = told {
+        if let Some(turn) = turn {
             self.0.question_waits.notify_one();
             // The follower may be gone. Then no event is left to print.
-            let _ = told.await;
+            let _ = turn.await;
         }
         let mut state = self.state();
         state.clear();
@@ -76,8 +76,8 @@ impl Screen {
         QuestionGuard(self)
     }
 
-    /// Registers a follower, which prints the events of the run. It calls `let_ask` whenever it has printed
-    /// all of them.
+    /// Registers a follower, which prints the events of the run. It calls
+    /// [`Screen::let_question_proceed`] whenever it has printed all of them.
     pub(crate) fn follow(&self) -> FollowGuard {
         self.state().has_follower = true;
         FollowGuard(self.clone())
@@ -86,8 +86,8 @@ impl Screen {
     /// Waits until a question wants the screen, and lets it proceed.
     pub(crate) async fn let_question_proceed(&self) {
         self.0.question_waits.notified().await;
-        for asking in std::mem::take(&mut self.state().waiting_questions) {
-            let _ = asking.send(());
+        for question in std::mem::take(&mut self.state().waiting_questions) {
+            let _ = question.send(());
         }
     }
 
@@ -143,14 +143,14 @@ impl Drop for FollowGuard {
 pub(crate) fn print_notice(text: &str) {
     let mut err = io::stderr().lock();
     let clears = err.is_terminal() && style::can_clear_lines();
-    let over = if clears { CLEAR_LINE } else { "" };
+    let clear = if clears { CLEAR_LINE } else { "" };
     // A failed write to standard error cannot be reported anywhere.
-    let _ = writeln!(err, "{over}{}", text::show(text));
+    let _ = writeln!(err, "{clear}{}", text::show(text));
 }
 
 /// Prints a warning on a line of its own, before a run has begun.
-pub(crate) fn warn(words: impl Display) {
-    print_notice(&format!("warning: {}", text::show_line(&words.to_string())));
+pub(crate) fn warn(message: impl Display) {
+    print_notice(&format!("warning: {}", text::show_line(&message.to_string())));
 }
 
 /// Writes to standard output. A closed pipe is no error.

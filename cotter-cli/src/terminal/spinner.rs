@@ -37,20 +37,20 @@ impl Spinner {
     }
 
     /// Sets the current activity.
-    pub(crate) fn set_activity(&mut self, what: &str) {
-        if let Some(said) = &mut self.activity {
-            *said = text::clip(&text::show_line(what), MAX_ACTIVITY_CHARS).into_owned();
+    pub(crate) fn set_activity(&mut self, activity: &str) {
+        if let Some(current) = &mut self.activity {
+            *current = text::clip(&text::show_line(activity), MAX_ACTIVITY_CHARS).into_owned();
         }
     }
 
     /// Draws the next frame when it is due. Never returns if there is nothing to draw.
     pub(crate) async fn tick(&mut self) {
-        let Some(what) = &self.activity else { return pending().await };
+        let Some(activity) = &self.activity else { return pending().await };
         let due = *self.due.get_or_insert_with(|| Instant::now() + FIRST_FRAME_DELAY);
         sleep_until(due).await;
         self.due = Some(due + FRAME_INTERVAL);
         self.frame = (self.frame + 1) % FRAMES.len();
-        self.screen.draw(&format!("{} {}", FRAMES[self.frame], clip_to_width(what, columns())));
+        self.screen.draw(&format!("{} {}", FRAMES[self.frame], clip_to_width(activity, columns())));
     }
 }
 
@@ -61,12 +61,12 @@ fn columns() -> usize {
 }
 
 /// Cuts the text to the line after a frame. A longer line would leave its first row behind.
-fn clip_to_width(what: &str, columns: usize) -> String {
+fn clip_to_width(activity: &str, columns: usize) -> String {
     // Reserves the frame, the space after it, and the last column, at which some terminals begin a new line.
     let room = columns.saturating_sub(4);
     let width = |char: char| if char.is_ascii() { 1 } else { 2 };
-    if what.chars().map(width).sum::<usize>() <= room {
-        return what.to_owned();
+    if activity.chars().map(width).sum::<usize>() <= room {
+        return activity.to_owned();
     }
     let mut left = room.saturating_sub(width('…'));
     let fits = |char: &char| match left.checked_sub(width(*char)) {
@@ -76,7 +76,7 @@ fn clip_to_width(what: &str, columns: usize) -> String {
         }
         None => false,
     };
-    let mut cut: String = what.chars().take_while(fits).collect();
+    let mut cut: String = activity.chars().take_while(fits).collect();
     cut.extend((room > 1).then_some('…'));
     cut
 }

@@ -47,9 +47,9 @@ impl Style {
     }
 
     /// Prints a warning on standard error. A failed write cannot be reported anywhere.
-    pub(crate) fn warn(self, words: &str) {
+    pub(crate) fn warn(self, message: &str) {
         let label = self.warning("warning:");
-        let _ = writeln!(io::stderr().lock(), "{label} {}", text::show(words));
+        let _ = writeln!(io::stderr().lock(), "{label} {}", text::show(message));
     }
 
     pub(crate) fn bad(self, text: &str) -> String {
@@ -85,7 +85,8 @@ impl Style {
     }
 }
 
-/// Formats a number with its noun, with a plural `s`. The noun ends the word, or stands before ` of `.
+/// Formats a number with its noun, with a plural `s`. The noun is the end of `word`, or the part before
+/// ` of `.
 pub(crate) fn count(number: usize, word: &str) -> String {
     let (noun, rest) = match word.split_once(" of ") {
         Some((noun, rest)) => (noun, format!(" of {rest}")),

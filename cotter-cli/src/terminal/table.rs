@@ -8,10 +8,10 @@ use rustix::termios::tcgetwinsize;
 
 use crate::terminal::style::{ColorChoice, Style};
 
-/// The smallest width of the last column. If less is left, the last column stands below the others.
+/// The smallest width of the last column. If less is left, the last column is below the others.
 const MIN_LAST_WIDTH: usize = 30;
 
-/// The indentation of a last column that stands below the others.
+/// The indentation of a last column that is below the others.
 const BELOW_INDENT: usize = 4;
 
 /// A function that paints a text.
@@ -53,8 +53,8 @@ impl Page {
     /// Returns standard output with the width of its terminal. Without a terminal, `COLUMNS` gives the width.
     pub(crate) fn on_stdout(when: ColorChoice) -> Self {
         let of_terminal = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
-        let said = || env::var("COLUMNS").ok()?.parse().ok();
-        let width = of_terminal.or_else(said).filter(|width| *width > MIN_LAST_WIDTH);
+        let from_variable = || env::var("COLUMNS").ok()?.parse().ok();
+        let width = of_terminal.or_else(from_variable).filter(|width| *width > MIN_LAST_WIDTH);
         Page { style: Style::on_stdout(when), width }
     }
 
@@ -68,31 +68,38 @@ impl Page {
             (0..columns).map(|column| widest(column).unwrap_or_default()).collect();
         let mut out = String::new();
         for (columns, last) in rows {
-            let (mut lead, mut wide) = (String::new(), 0);
+            let (mut lead, mut lead_width) = (String::new(), 0);
             for (piece, width) in columns.iter().zip(&widths) {
                 lead += &(piece.paint)(self.style, &piece.text);
                 lead += &" ".repeat(width - piece.width() + 2);
-                wide += width + 2;
+                lead_width += width + 2;
             }
-            out += &self.render_hanging(&lead, wide, last);
+            out += &self.render_hanging(&lead, lead_width, last);
         }
         out
     }
 
-    /// Renders spans after a lead of `wide` columns. Further lines are indented to where the spans began.
-    pub(crate) fn render_hanging(self, lead: &str, wide: usize, pieces: &[StyledSpan]) -> String {
+    /// Renders spans after a lead of `lead_width` columns. Further lines are indented to the same
+    /// column.
+    pub(crate) fn render_hanging(
+        self,
+        lead: &str,
+        lead_width: usize,
+        pieces: &[StyledSpan],
+    ) -> String {
         let paint = |piece: &StyledSpan| (piece.paint)(self.style, &piece.text);
-        let pieces: Vec<_> = pieces.iter().filter(|it| !it.text.is_empty()).cloned().collect();
-        let whole = || pieces.iter().map(paint).collect::<Vec<_>>().join("  ");
+        let pieces: Vec<_> =
+            pieces.iter().filter(|piece| !piece.text.is_empty()).cloned().collect();
+        let one_line = || pieces.iter().map(paint).collect::<Vec<_>>().join("  ");
         let Some(width) = self.width else {
-            return format!("{lead}{}", whole()).trim_end().to_owned() + "\n";
+            return format!("{lead}{}", one_line()).trim_end().to_owned() + "\n";
         };
-        let all: usize = pieces.iter().map(|piece| piece.width() + 2).sum::<usize>();
-        if wide + all.saturating_sub(2) <= width {
-            return format!("{lead}{}", whole()).trim_end().to_owned() + "\n";
+        let spans_width: usize = pieces.iter().map(|piece| piece.width() + 2).sum::<usize>();
+        if lead_width + spans_width.saturating_sub(2) <= width {
+            return format!("{lead}{}", one_line()).trim_end().to_owned() + "\n";
         }
-        let fits = width >= wide + MIN_LAST_WIDTH;
-        let indent = if fits { wide } else { BELOW_INDENT };
+        let fits = width >= lead_width + MIN_LAST_WIDTH;
+        let indent = if fits { lead_width } else { BELOW_INDENT };
         let mut out = match fits {
             true => lead.to_owned(),
             false => format!("{}\n{}", lead.trim_end(), " ".repeat(indent)),
@@ -107,20 +114,20 @@ impl Page {
     }
 }
 
-/// Breaks spans into lines of at most `width` columns. A longer word stands on a line of its own.
+/// Breaks spans into lines of at most `width` columns. A longer word has a line of its own.
 fn wrap_spans(pieces: &[StyledSpan], width: usize) -> Vec<Vec<StyledSpan>> {
     let mut lines: Vec<Vec<StyledSpan>> = vec![vec![]];
     let mut used = 0;
     for piece in pieces {
-        let mut begun = false;
+        let mut is_continued = false;
         for word in piece.text.split(' ') {
-            let long = word.chars().count();
-            let gap = if begun { 1 } else { 2 };
-            let line = lines.last_mut().expect("there is always a line");
+            let word_width = word.chars().count();
+            let gap = if is_continued { 1 } else { 2 };
+            let line = lines.last_mut().expect("lines is never empty");
             match line.last_mut() {
-                Some(last) if used + gap + long <= width => {
-                    used += gap + long;
-                    if begun {
+                Some(last) if used + gap + word_width <= width => {
+                    used += gap + word_width;
+                    if is_continued {
                         last.text += &format!(" {word}");
                         continue;
                     }
@@ -128,14 +135,14 @@ fn wrap_spans(pieces: &[StyledSpan], width: usize) -> Vec<Vec<StyledSpan>> {
                 }
                 Some(_) => {
                     lines.push(vec![StyledSpan { text: word.to_owned(), paint: piece.paint }]);
-                    used = long;
+                    used = word_width;
                 }
                 None => {
                     line.push(StyledSpan { text: word.to_owned(), paint: piece.paint });
-                    used = long;
+                    used = word_width;
                 }
             }
-            begun = true;
+            is_continued = true;
         }
     }
     lines

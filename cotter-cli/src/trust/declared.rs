@@ -38,9 +38,9 @@ pub(crate) fn declared_commands(snapshot: &Snapshot) -> Result<Vec<DeclaredComma
     }
     for name in plugins_in(snapshot) {
         let within = Path::new("plugins").join(&name);
-        let reads = |path: &Path| read(snapshot, &within, path);
-        let plugin = Plugin::read(&snapshot.source().join(&within), &reads);
-        let plugin = plugin.map_err(|told| CliError::new(told.to_string()))?;
+        let read_file = |path: &Path| read(snapshot, &within, path);
+        let plugin = Plugin::read(&snapshot.source().join(&within), &read_file);
+        let plugin = plugin.map_err(|error| CliError::new(error.to_string()))?;
         if let Some(broken) = plugin.broken.first() {
             return Err(CliError::new(broken.to_string()));
         }
@@ -54,7 +54,7 @@ pub(crate) fn declared_commands(snapshot: &Snapshot) -> Result<Vec<DeclaredComma
     Ok(declared)
 }
 
-/// Reads a file of a plugin from a snapshot. If a file stands where a folder is expected, this is an error,
+/// Reads a file of a plugin from a snapshot. If a file is where a folder is expected, this is an error,
 /// because the folder may have declared something.
 fn read(snapshot: &Snapshot, within: &Path, path: &Path) -> Option<Result<Vec<u8>, String>> {
     if let Some((_, bytes)) = snapshot.file(&within.join(path)) {
@@ -62,7 +62,7 @@ fn read(snapshot: &Snapshot, within: &Path, path: &Path) -> Option<Result<Vec<u8
     }
     let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
     let file = above.find(|above| snapshot.file(&within.join(above)).is_some())?;
-    Some(Err(format!("`{}` is no folder", file.display())))
+    Some(Err(format!("`{}` is not a folder", file.display())))
 }
 
 fn declared_servers(
@@ -97,8 +97,8 @@ fn hook_command(of: &str, hook: CommandHook) -> DeclaredCommand {
     let what = format!("hook {} at {event}{of}", hook.name);
     if let Some((url, named)) = entry.and_then(ClaudeEntry::address) {
         let named = named.join(", ");
-        let given = if named.is_empty() { named } else { format!(", given {named}") };
-        return DeclaredCommand::new(what + &given, Invocation::Notified(url.to_owned()));
+        let variables = if named.is_empty() { named } else { format!(", with variables {named}") };
+        return DeclaredCommand::new(what + &variables, Invocation::Notified(url.to_owned()));
     }
     let command = match hook.command {
         CommandLine::Words(words) if words.is_empty() => Invocation::Remote("a model".into()),

@@ -150,7 +150,7 @@ fn b3_s8_nothing_of_a_claude_folder_runs_before_somebody_trusts_it() {
     let mut screen = Screen::new(&world, &["-p", "--script", &script, "--ask", "go"]);
     screen.type_keys("");
     let shown = screen.end(&world);
-    assert!(shown.contains(".claude runs: nobody trusts it yet"), "{shown}");
+    assert!(shown.contains(".claude runs: it is not trusted yet"), "{shown}");
     assert!(!world.path("project/ran.txt").exists(), "nothing ran");
     world.check(&["-p", "--require-trust", "--script", &script, "go"], expect![[r#"
         exit 3

@@ -414,7 +414,7 @@ fn a_missing_argument_points_to_the_help_of_its_command() {
     ] {
         let output = world.output(args);
         let told = String::from_utf8(output.stderr).unwrap();
-        let hint = format!("\nhint: `cotter {path} --help` shows what may be typed\n");
+        let hint = format!("\nhint: `cotter {path} --help` lists the arguments\n");
         assert!(told.ends_with(&hint), "{args:?}: {told}");
         let path: Vec<_> = path.split(' ').chain(["--help"]).collect();
         assert_eq!(world.output(&path).status.code(), Some(0));

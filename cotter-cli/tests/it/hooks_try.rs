@@ -467,7 +467,7 @@ fn s1_an_agent_tries_no_hooks_and_reads_no_log() {
     let test = ["hooks", "test", "tool.pre", "--tool", "write"];
     for args in [&run_hooks[..], &batch, &test, &["hooks", "log"]] {
         let shown = world.shown(&world.output(args));
-        assert!(shown.starts_with("exit 3\n--- stderr\nerror: an agent started this"), "{shown}");
+        assert!(shown.starts_with("exit 3\n--- stderr\nerror: an agent may only run"), "{shown}");
     }
 }
 

@@ -194,7 +194,7 @@ fn somebody_at_a_terminal_brings_a_key() {
     let keys = [
         ("[n]one: ", "1\n"),
         ("not shown): ", pasted.as_str()),
-        ("for you alone?\r\n[y]es, [n]o: ", "y\n"),
+        ("readable only by you?\r\n[y]es, [n]o: ", "y\n"),
         ("settings.json?\r\n[y]es, [n]o: ", "y\n"),
     ];
     check_offer(
@@ -240,9 +240,9 @@ fn nothing_is_kept_that_nobody_wants_kept() {
     let keys = [
         ("[n]one: ", "1\n"),
         ("not shown): ", "odd-key\n"),
-        ("Whose key is it?", "somebody's\n"),
-        ("`somebody's` is not known here.", "openai\n"),
-        ("for you alone?\r\n[y]es, [n]o: ", "n\n"),
+        ("Which provider is the key for?", "somebody's\n"),
+        ("`somebody's` is not a known provider.", "openai\n"),
+        ("readable only by you?\r\n[y]es, [n]o: ", "n\n"),
     ];
     check_offer(
         &world,
@@ -273,8 +273,8 @@ fn a_key_of_a_common_shape_is_whose_the_person_says() {
     let keys = [
         ("[n]one: ", "1\n"),
         ("not shown): ", pasted.as_str()),
-        ("Whose key is it?", "\n"),
-        ("for you alone?\r\n[y]es, [n]o: ", "y\n"),
+        ("Which provider is the key for?", "\n"),
+        ("readable only by you?\r\n[y]es, [n]o: ", "y\n"),
         ("settings.json?\r\n[y]es, [n]o: ", "n\n"),
     ];
     check_offer(
@@ -297,7 +297,11 @@ fn a_key_of_a_common_shape_is_whose_the_person_says() {
     );
     check_hidden(&world, key);
     // The key could be of any provider, so nothing is guessed and nothing is sent.
-    let keys = [("[n]one: ", "1\n"), ("not shown): ", "odd-key\n"), ("Whose key is it?", "\n")];
+    let keys = [
+        ("[n]one: ", "1\n"),
+        ("not shown): ", "odd-key\n"),
+        ("Which provider is the key for?", "\n"),
+    ];
     check_offer(
         &quiet_world(),
         &keys,

@@ -650,8 +650,8 @@ fn l18_an_operators_word_that_is_no_text_is_an_error() {
         let mut command = world.command(&run(&["--no-session"], "read a.txt"));
         let output = command.env(variable, OsStr::from_bytes(b"1\xff")).output().unwrap();
         let expected = format!(
-            "exit 2\n--- stderr\nerror: `{variable}` is no text\n\n\
-             hint: write it in UTF-8, or leave it out\n"
+            "exit 2\n--- stderr\nerror: `{variable}` is not UTF-8 text\n\n\
+             hint: set it to UTF-8 text, or unset it\n"
         );
         assert_eq!(world.shown(&output), expected);
     }

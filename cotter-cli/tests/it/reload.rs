@@ -87,7 +87,7 @@ fn s2_hot_reload_of_a_persons_own_settings() {
     world.settings(DENY);
     wait_for_refusal(&world, true);
     world.settings(r#"{"permissions": {"deny": ["read(./a.txt)"], "ask": 1}}"#);
-    run.wait_for("stays");
+    run.wait_for("still apply");
     wait_for_refusal(&world, true);
     world.settings(r#"{"permissions": {"allow": ["bash(ls *)"]}, "model": "other/model"}"#);
     run.wait_for("loosen");
@@ -183,7 +183,7 @@ fn s2_what_is_no_longer_trusted_goes_though_another_file_is_broken() {
     let run = Running::new(&world, &[]);
     wait_for_refusal(&world, true);
     world.settings("{");
-    run.wait_for("stays");
+    run.wait_for("still apply");
     wait_for_refusal(&world, true);
     assert!(world.output(&["untrust"]).status.success());
     wait_for_refusal(&world, false);
@@ -214,7 +214,7 @@ fn s2_s8_hot_reload_of_what_was_trusted_by_its_hash() {
 }
 
 /// The question with its prompt. Keys count only after the prompt.
-const LET_IT: &str = "Let it?\r\n[y]es, [n]o: ";
+const LET_IT: &str = "Apply them?\r\n[y]es, [n]o: ";
 
 /// The person at the terminal is asked, and their yes applies to the changes that they were shown.
 #[test]
@@ -231,7 +231,7 @@ fn s2_hot_reload_that_loosens_is_asked_about() {
     screen.type_keys("y\n");
     wait_for_refusal(&world, false);
     screen.type_keys("\u{3}");
-    assert!(screen.end(&world).contains("Let it?"));
+    assert!(screen.end(&world).contains("Apply them?"));
 }
 
 /// An "always" for one rule does not apply another change that was answered with no.
@@ -249,7 +249,7 @@ fn s2_l14_always_lets_in_its_own_rule_and_nothing_else() {
     screen.type_keys("n\n");
     screen.wait_for("[a]lways");
     screen.type_keys("a\n");
-    screen.wait_for("kept in");
+    screen.wait_for("stored in");
     let before = refusals(&world).len();
     wait_until(|| refusals(&world).len() > before + 10, "calls go on");
     assert!(refusals(&world)[before + 2..].iter().all(|refused| *refused));
@@ -405,7 +405,7 @@ fn s2_hot_reload_of_a_plugin_that_settings_name() {
     run.wait_for("new: answer");
     wait_for_refusal(&world, true);
     world.write("plugins/depot/hooks/hooks.json", "{");
-    run.wait_for("stays");
+    run.wait_for("still apply");
     wait_for_refusal(&world, true);
     world.write("plugins/depot/hooks/hooks.json", "{}");
     run.wait_for("gone: gate");

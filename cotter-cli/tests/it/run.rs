@@ -456,7 +456,7 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
         let args = ["-p", "--script", &script, "--output-format", format, "go"];
         let output = world.command(&args).stdout(full).output().unwrap();
         let stderr = String::from_utf8_lossy(&output.stderr);
-        assert!(stderr.contains("error: the answer could not be written"), "{format}: {stderr}");
+        assert!(stderr.contains("error: cannot write the answer"), "{format}: {stderr}");
         assert_eq!(output.status.code(), Some(1), "{format}");
     }
 }

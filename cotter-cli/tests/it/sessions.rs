@@ -292,7 +292,7 @@ fn the_beginning_of_an_id_must_be_of_one_session() {
     }
     let output = world.output(&["sessions", "show", "abc"]);
     assert_eq!(output.status.code(), Some(1));
-    let expected = "error: more than one session begins with `abc`\n\nhint: type more of it: `abc1`, `abc2`, …\n";
+    let expected = "error: more than one session begins with `abc`\n\nhint: type more of the id: `abc1`, `abc2`, …\n";
     assert_eq!(String::from_utf8_lossy(&output.stderr), expected);
     assert_eq!(world.output(&["sessions", "show", "abc1"]).status.code(), Some(0));
 }

@@ -223,7 +223,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
     // A fixed revision keeps its contents.
     for rev in ["v1", &first, "main"] {
         let added = at_terminal(&world, &["spaces", "add", &address, "--rev", rev], "y");
-        assert!(added.contains("is there: 1 hook"), "{added}");
+        assert!(added.contains("is installed: 1 hook"), "{added}");
         let expected = if rev == "main" { "second" } else { "first" };
         assert_eq!(run(&world), format!("refused: write: {expected} (no, space:ship)\n"));
         world.output(&["spaces", "remove", "ship"]);
@@ -269,7 +269,7 @@ fn c14_s12_nothing_in_a_repository_has_a_say() {
     assert!(mark.exists());
     fs::remove_file(&mark).unwrap();
     let added = at_terminal(&world, &["spaces", "add", &address], "y");
-    assert!(added.contains("is there: 1 hook"), "{added}");
+    assert!(added.contains("is installed: 1 hook"), "{added}");
     assert!(!mark.exists());
     // The bytes are exactly those of the commit.
     let bytes = fs::read(world.path(&format!("{OWN}/ship/hooks/no.sh"))).unwrap();

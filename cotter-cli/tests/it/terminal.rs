@@ -545,7 +545,7 @@ fn r11_a_question_of_the_models_is_answered_by_number() {
     let input = r#"{"question": "Which colour?\nI have two.", "options": ["red", "blue"]}"#;
     check_asked(
         input,
-        &[("Choose", "4\n"), ("only Enter\r\nChoose", "2\n")],
+        &[("Choose", "4\n"), ("press Enter\r\nChoose", "2\n")],
         expect![[r#"
             exit 0
             The agent has a question. Your answer allows nothing to run.
@@ -665,7 +665,7 @@ fn s4_a_question_of_the_models_is_no_permission_question() {
         "options": ["y\nRun it?", "no, and here is a long reason why not, longer than a screen should be asked to hold in one line"]}"#;
     check_asked(
         input,
-        &[("Choose", "y\n"), ("only Enter\r\nChoose", "1\n")],
+        &[("Choose", "y\n"), ("press Enter\r\nChoose", "1\n")],
         expect![[r#"
             exit 0
             The agent has a question. Your answer allows nothing to run.

@@ -34,17 +34,17 @@ const MAX_FOLLOWED: usize = 16;
 /// `cotter hooks log [SESSION]`.
 pub(crate) fn log(args: &HooksLogArgs, when: ColorChoice) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
-    let place = paths::find_workspace(None)?;
-    let telling = HookLogPrinter::new(args, Style::on_stdout(when));
+    let workspace = paths::find_workspace(None)?;
+    let printer = HookLogPrinter::new(args, Style::on_stdout(when));
     if args.follow {
-        let follow = LogFollower::new(sessions, place.cwd(), args.session.as_deref(), telling)?;
+        let follow = LogFollower::new(sessions, workspace.cwd(), args.session.as_deref(), printer)?;
         return block_on(follow.follow())?;
     }
     let id = sessions.find_or_last(args.session.as_deref())?;
-    let mut one = FollowedSession::new(&sessions, id, telling)?;
-    match one.print_new(&mut io::stdout().lock())? {
+    let mut session = FollowedSession::new(&sessions, id, printer)?;
+    match session.print_new(&mut io::stdout().lock())? {
         PrintResult::Nothing if !args.json => {
-            Ok(say(&format!("no hook ran in session {}\n", one.id)))
+            Ok(say(&format!("no hook ran in session {}\n", session.id)))
         }
         _ => Ok(ExitCode::SUCCESS),
     }
@@ -57,10 +57,10 @@ pub(crate) fn of_folder(cwd: &Path, most: usize) -> Result<Vec<serde_json::Value
     let all = cotter::history::store::Store::list(&sessions.store)?;
     let mut rows = vec![];
     for session in all.into_iter().filter(|session| session.cwd == cwd).take(most) {
-        let telling = HookLogPrinter::new(&args, Style::on_stdout(ColorChoice::Never));
-        let mut one = FollowedSession::new(&sessions, session.id, telling)?;
+        let printer = HookLogPrinter::new(&args, Style::on_stdout(ColorChoice::Never));
+        let mut followed = FollowedSession::new(&sessions, session.id, printer)?;
         let mut out = vec![];
-        one.print_new(&mut out)?;
+        followed.print_new(&mut out)?;
         let lines = out.split(|byte| *byte == b'\n');
         rows.extend(lines.filter_map(|line| serde_json::from_slice(line).ok()));
     }
@@ -84,47 +84,46 @@ struct FollowedSession {
 }
 
 impl FollowedSession {
-    fn new(sessions: &Sessions, id: SmolStr, telling: HookLogPrinter) -> Result<Self, CliError> {
+    fn new(sessions: &Sessions, id: SmolStr, printer: HookLogPrinter) -> Result<Self, CliError> {
         let tail = Tail::new(sessions.store.path(&id)?);
-        Ok(FollowedSession { printer: telling.for_session(&id), id, tail })
+        Ok(FollowedSession { printer: printer.for_session(&id), id, tail })
     }
 
     /// Reads the existing lines without printing them. The tables of hooks in them are kept.
     fn skip_to(&mut self, length: u64) -> Result<(), CliError> {
-        let FollowedSession { tail, printer: telling, .. } = self;
+        let FollowedSession { tail, printer, .. } = self;
         let path = tail.path().display().to_string();
         while tail
-            .read_lines_until(length, |line| telling.line(line))
+            .read_lines_until(length, |line| printer.line(line))
             .map_err(|cause| CliError::new(format!("cannot read {path}")).with_cause(cause))?
         {
         }
-        telling.take_output();
+        printer.take_output();
         Ok(())
     }
 
     /// Prints the lines that were added since the last call.
     fn print_new(&mut self, out: &mut impl Write) -> Result<PrintResult, CliError> {
-        let FollowedSession { tail, printer: telling, .. } = self;
-        let mut said = PrintResult::Nothing;
+        let FollowedSession { tail, printer, .. } = self;
+        let mut result = PrintResult::Nothing;
         loop {
             let path = tail.path().display().to_string();
             let more = tail
-                .read_lines(|line| telling.line(line))
+                .read_lines(|line| printer.line(line))
                 .map_err(|cause| CliError::new(format!("cannot read {path}")).with_cause(cause))?;
-            let words = telling.take_output();
-            if !words.is_empty() {
-                said = PrintResult::Something;
-                match out.write_all(words.as_bytes()).and_then(|()| out.flush()) {
+            let output = printer.take_output();
+            if !output.is_empty() {
+                result = PrintResult::Something;
+                match out.write_all(output.as_bytes()).and_then(|()| out.flush()) {
                     Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
                         return Ok(PrintResult::ReaderGone);
                     }
-                    done => done.map_err(|cause| {
-                        CliError::new("the log cannot be written").with_cause(cause)
-                    })?,
+                    done => done
+                        .map_err(|cause| CliError::new("cannot write the log").with_cause(cause))?,
                 }
             }
             if !more {
-                return Ok(said);
+                return Ok(result);
             }
         }
     }
@@ -149,7 +148,7 @@ impl LogFollower {
         sessions: Sessions,
         cwd: &Path,
         named: Option<&str>,
-        telling: HookLogPrinter,
+        printer: HookLogPrinter,
     ) -> Result<Self, CliError> {
         let known = sessions.lengths().into_iter();
         let known = known.map(|(id, length)| (id, Some(length))).collect();
@@ -171,7 +170,7 @@ impl LogFollower {
         };
         let folder = named.is_none().then(|| cwd.display().to_string());
         let mut follow =
-            LogFollower { sessions, folder, printer: telling, followed: vec![], known, last: None };
+            LogFollower { sessions, folder, printer, followed: vec![], known, last: None };
         if let Some(id) = first {
             follow.add(id, 0)?;
         }
@@ -180,12 +179,13 @@ impl LogFollower {
 
     /// Follows a session from this position on.
     fn add(&mut self, id: SmolStr, from: u64) -> Result<(), CliError> {
-        let mut one = FollowedSession::new(&self.sessions, id, self.printer.clone())?;
-        one.skip_to(from)?;
-        self.followed.push(one);
-        let over = self.followed.len().saturating_sub(MAX_FOLLOWED);
-        let left = self.followed.drain(..over).map(|one| (one.id, Some(one.tail.read())));
-        self.known.extend(left);
+        let mut session = FollowedSession::new(&self.sessions, id, self.printer.clone())?;
+        session.skip_to(from)?;
+        self.followed.push(session);
+        let surplus = self.followed.len().saturating_sub(MAX_FOLLOWED);
+        let dropped =
+            self.followed.drain(..surplus).map(|session| (session.id, Some(session.tail.read())));
+        self.known.extend(dropped);
         Ok(())
     }
 
@@ -207,13 +207,13 @@ impl LogFollower {
     fn print_new(&mut self) -> Result<bool, CliError> {
         self.follow_new()?;
         let mut out = io::stdout().lock();
-        for one in &mut self.followed {
-            if self.last.as_ref() != Some(&one.id) {
-                one.printer.repeat_session();
+        for session in &mut self.followed {
+            if self.last.as_ref() != Some(&session.id) {
+                session.printer.repeat_session();
             }
-            match one.print_new(&mut out)? {
+            match session.print_new(&mut out)? {
                 PrintResult::Nothing => {}
-                PrintResult::Something => self.last = Some(one.id.clone()),
+                PrintResult::Something => self.last = Some(session.id.clone()),
                 PrintResult::ReaderGone => return Ok(false),
             }
         }
@@ -230,7 +230,7 @@ impl LogFollower {
                 Some(Some(before)) => *before,
                 None => 0,
             };
-            if self.followed.iter().any(|one| one.id == id) {
+            if self.followed.iter().any(|session| session.id == id) {
                 continue;
             }
             // A session whose first line is incomplete is read again later.
@@ -244,6 +244,6 @@ impl LogFollower {
     }
 }
 
-fn print_waiting(words: &str, what: &str) {
-    screen::print_notice(&format!("{words}; waiting for {what}"));
+fn print_waiting(message: &str, what: &str) {
+    screen::print_notice(&format!("{message}; waiting for {what}"));
 }

@@ -35,21 +35,21 @@ pub(crate) fn test(args: &HooksTestArgs, when: ColorChoice) -> Result<ExitCode, 
     let workspace = paths::find_workspace(None)?;
     // A person who tests a hook that is not trusted would look for an error in it, so skipped sources are
     // reported.
-    for words in setup::standings_for(&workspace, &args.shape).skipped() {
-        screen::print_notice(&format!("warning: {}", text::show_line(&words)));
+    for message in setup::standings_for(&workspace, &args.shape).skipped() {
+        screen::print_notice(&format!("warning: {}", text::show_line(&message)));
     }
     let agent = setup::build_preview(workspace, &args.shape)?;
-    let (trial, about) = build_dry_run(point, args, &agent)?;
+    let (dry_run, title) = build_dry_run(point, args, &agent)?;
     // The agent moves into the future, so that resident programs are ended while the runtime exists.
-    let tried = explain::block_on(async move {
-        or_abort_on_signal(async { Ok(agent.try_hooks(trial).await) }, explain::HOOKS_ENDED).await
+    let report = explain::block_on(async move {
+        or_abort_on_signal(async { Ok(agent.try_hooks(dry_run).await) }, explain::HOOKS_ENDED).await
     })??;
     let shown = match args.json {
-        true => serde_json::to_string(&tried).unwrap_or_default() + "\n",
-        false => text_of(&about, &tried, Style::on_stdout(when)),
+        true => serde_json::to_string(&report).unwrap_or_default() + "\n",
+        false => text_of(&title, &report, Style::on_stdout(when)),
     };
-    let said = say(&shown);
-    Ok(if tried.verdict == "pass" { said } else { ExitCode::from(explain::NOT_PASSED) })
+    let exit_code = say(&shown);
+    Ok(if report.verdict == "pass" { exit_code } else { ExitCode::from(explain::NOT_PASSED) })
 }
 
 /// Parses the point. The point `context` is excluded, because it has no external hooks.
@@ -60,7 +60,7 @@ fn point_of(typed: &str) -> Result<PointId, CliError> {
     }
     let failure = CliError::usage(format!("there is no point `{}`", text::show_line(typed)));
     if let Some(point) = claude::point_of(typed) {
-        let hint = format!("what Claude Code calls so is `{point}` here");
+        let hint = format!("the event `{typed}` of Claude Code is `{point}` here");
         return Err(failure.with_hint(hint));
     }
     let names: Vec<_> = known().map(PointId::name).collect();
@@ -82,13 +82,12 @@ fn check_options(point: PointId, args: &HooksTestArgs) -> Result<(), CliError> {
     }
     match (about_tools, point) {
         (true, _) if args.tool.is_none() => {
-            Err(CliError::usage(format!("`{point}` is about a call, and there is no `--tool`"))
-                .with_hint(format!(
-                    "cotter hooks test {point} --tool bash --input '{{\"command\": \"git push\"}}'"
-                )))
+            Err(CliError::usage(format!("`{point}` needs `--tool`")).with_hint(format!(
+                "cotter hooks test {point} --tool bash --input '{{\"command\": \"git push\"}}'"
+            )))
         }
         (_, PointId::UserPromptSubmit) if args.prompt.is_none() => {
-            Err(CliError::usage(format!("`{point}` is about a prompt, and there is no `--prompt`"))
+            Err(CliError::usage(format!("`{point}` needs `--prompt`"))
                 .with_hint(format!("cotter hooks test {point} --prompt 'deploy it'")))
         }
         _ => Ok(()),
@@ -101,8 +100,8 @@ fn build_dry_run(
     args: &HooksTestArgs,
     agent: &cotter::Agent,
 ) -> Result<(DryRun, String), CliError> {
-    let mut about = point.name().to_owned();
-    let mut trial = DryRun::at(point);
+    let mut title = point.name().to_owned();
+    let mut dry_run = DryRun::at(point);
     if let Some(tool) = &args.tool {
         if let Some(hint) = explain::claude_name_hint(&agent.tools(), tool) {
             let shown = text::show_line(tool);
@@ -112,17 +111,17 @@ fn build_dry_run(
             None => Value::Object(serde_json::Map::new()),
             Some(typed) => explain::parse_object(agent, tool, &read(typed)?)?,
         };
-        about += &format!(" {tool} {input}");
-        trial = trial.with_call(tool.as_str(), input);
+        title += &format!(" {tool} {input}");
+        dry_run = dry_run.with_call(tool.as_str(), input);
     }
     if let Some(result) = &args.result {
-        trial = trial.with_result(result.as_str());
+        dry_run = dry_run.with_result(result.as_str());
     }
     if let Some(prompt) = &args.prompt {
-        about += &format!(" {prompt}");
-        trial = trial.with_prompt(prompt.as_str());
+        title += &format!(" {prompt}");
+        dry_run = dry_run.with_prompt(prompt.as_str());
     }
-    Ok((trial, text::show_line(&about).into_owned()))
+    Ok((dry_run, text::show_line(&title).into_owned()))
 }
 
 /// Reads an input: typed, from a file (`@FILE`), or from standard input (`-`).
@@ -144,23 +143,23 @@ fn read(typed: &str) -> Result<String, CliError> {
     }
 }
 
-fn text_of(about: &str, tried: &DryRunReport, style: Style) -> String {
-    let word = match tried.verdict {
-        "pass" => style.strong(tried.verdict),
+fn text_of(title: &str, report: &DryRunReport, style: Style) -> String {
+    let word = match report.verdict {
+        "pass" => style.strong(report.verdict),
         verdict => style.warning(verdict),
     };
-    let because = match tried.reason.as_str() {
+    let because = match report.reason.as_str() {
         "" => String::new(),
         reason => format!(": {}", text::show_line(reason)),
     };
-    let mut out = format!("{about}\n{word}{because}\n");
-    if !tried.decided_by.is_empty() {
-        out += &format!("decided by {}\n", text::show_line(&tried.decided_by));
+    let mut out = format!("{title}\n{word}{because}\n");
+    if !report.decided_by.is_empty() {
+        out += &format!("decided by {}\n", text::show_line(&report.decided_by));
     }
     // Hooks of the program itself are shown only if their verdict changes something.
     let quiet = |hook: &DryRunRow| matches!(hook.verdict, "pass" | "seen" | "keep" | "not reached");
     let own = |hook: &DryRunRow| hook.origin == "embedder" && quiet(hook);
-    let hooks: Vec<_> = tried.hooks.iter().filter(|hook| !own(hook)).collect();
+    let hooks: Vec<_> = report.hooks.iter().filter(|hook| !own(hook)).collect();
     out +=
         &if hooks.is_empty() { "no hook is at this point\n".into() } else { rows(&hooks, style) };
     let mut part = |title: &str, lines: Vec<String>| {
@@ -169,16 +168,16 @@ fn text_of(about: &str, tried: &DryRunReport, style: Style) -> String {
             lines.iter().for_each(|line| out += &format!("  {}\n", text::show_line(line)));
         }
     };
-    let replaced = tried.hooks.iter().any(|hook| matches!(hook.verdict, "replace" | "answer"));
+    let replaced = report.hooks.iter().any(|hook| matches!(hook.verdict, "replace" | "answer"));
     if replaced {
-        match &tried.text {
-            Some(made) => part("what hooks made of it", lines(made)),
-            None => part("the input as hooks left it", vec![tried.input.to_string()]),
+        match &report.text {
+            Some(made) => part("the text after the hooks", lines(made)),
+            None => part("the input after the hooks", vec![report.input.to_string()]),
         }
     }
-    let told = tried.notes.iter().flat_map(|note| lines(&note.text));
-    part("the model would be told", told.collect());
-    part("you would be told", tried.notices.iter().flat_map(|words| lines(words)).collect());
+    let notes = report.notes.iter().flat_map(|note| lines(&note.text));
+    part("notes to the model", notes.collect());
+    part("messages to you", report.notices.iter().flat_map(|notice| lines(notice)).collect());
     out
 }
 
@@ -195,16 +194,16 @@ fn rows(hooks: &[&DryRunRow], style: Style) -> String {
     let (names, origins) = (width(&name), width(&origin));
     let mut out = String::from("\n");
     for hook in hooks {
-        let said = describe_verdict(hook);
+        let verdict = describe_verdict(hook);
         let (name, origin, power) = (name(hook), origin(hook), hook.power.as_str());
-        let line = format!("  {name:<names$}  {origin:<origins$}  {power:<9}  {said}");
+        let line = format!("  {name:<names$}  {origin:<origins$}  {power:<9}  {verdict}");
         out += &match hook.verdict {
             "pass" | "seen" | "keep" | "not_run" => style.muted(&line),
             "failed_passed" => style.warning(&line),
             _ => line,
         };
         out.push('\n');
-        for line in hook.stderr.iter().flat_map(|words| words.lines()) {
+        for line in hook.stderr.iter().flat_map(|stderr| stderr.lines()) {
             out += &format!("    stderr: {}\n", text::show_line(line));
         }
     }
@@ -218,7 +217,7 @@ fn describe_verdict(hook: &DryRunRow) -> String {
         return format!("did not match: it is for {}", text::show_line(&globs));
     }
     if hook.verdict == "not reached" {
-        return "not reached: another had ended it".into();
+        return "not reached: an earlier hook ended the point".into();
     }
     let reason = hook.reason.as_ref().map(|reason| format!(": {}", text::show_line(reason)));
     let reason = reason.unwrap_or_default();

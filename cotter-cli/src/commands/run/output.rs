@@ -81,14 +81,18 @@ impl RunOutput {
     }
 
     /// Prints a warning to the person.
-    pub(crate) fn warn(&mut self, words: &str) {
-        self.screen.print_line(format!("{} {}", self.style.warning("warning:"), text::show(words)));
+    pub(crate) fn warn(&mut self, message: &str) {
+        self.screen.print_line(format!(
+            "{} {}",
+            self.style.warning("warning:"),
+            text::show(message)
+        ));
     }
 
-    /// Prints the model that answers, if the person may not expect it.
-    pub(crate) fn tell_model(&mut self, words: &str) {
+    /// Prints the model that a run uses, if the person may not expect it.
+    pub(crate) fn print_model(&mut self, model: &str) {
         let label = self.style.muted("model:");
-        self.note(&label, words);
+        self.note(&label, model);
     }
 
     /// Writes the event for the opening of a session, which comes before any run.
@@ -181,9 +185,7 @@ impl RunOutput {
                 let label = self.style.warning("refused:");
                 let asked = self.open_questions.remove(call_id).filter(|_| by == "nobody");
                 let hint = match (&asked, self.question_mode) {
-                    (Some(_), QuestionMode::Unwanted) => {
-                        "; with `--ask` it is put to you on the terminal"
-                    }
+                    (Some(_), QuestionMode::Unwanted) => "; `--ask` asks you on the terminal",
                     _ => "",
                 };
                 let (call, by) =
@@ -196,7 +198,7 @@ impl RunOutput {
             EventKind::Retry { kind, wait_ms, model, .. } => {
                 let label = self.style.warning("retry:");
                 let next = match model {
-                    Some(model) => format!("{model} is asked instead"),
+                    Some(model) => format!("{model} is used instead"),
                     None => format!("again in {}", duration(*wait_ms)),
                 };
                 self.note(&label, &format!("the model failed ({kind}); {next}"));
@@ -212,18 +214,18 @@ impl RunOutput {
     }
 
     /// Prints a labelled text on a line of its own.
-    fn note(&mut self, label: &str, words: &str) {
-        self.screen.print_line(format!("{label} {}", text::show_line(words)));
+    fn note(&mut self, label: &str, text: &str) {
+        self.screen.print_line(format!("{label} {}", text::show_line(text)));
     }
 }
 
 /// Writes the answer. On a terminal, hidden characters are made visible.
-fn answer(said: &str) -> io::Result<()> {
-    if said.is_empty() {
+fn answer(text: &str) -> io::Result<()> {
+    if text.is_empty() {
         return Ok(());
     }
     let mut out = io::stdout().lock();
-    let shown = if out.is_terminal() { text::show(said) } else { said.into() };
+    let shown = if out.is_terminal() { text::show(text) } else { text.into() };
     let end = if shown.ends_with('\n') { "" } else { "\n" };
     write!(out, "{shown}{end}")?;
     out.flush()
@@ -233,7 +235,7 @@ fn answer(said: &str) -> io::Result<()> {
 fn check_written(written: io::Result<()>) -> Result<(), CliError> {
     match written {
         Err(cause) if cause.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CliError::new("the answer could not be written").with_cause(cause))
+            Err(CliError::new("cannot write the answer").with_cause(cause))
         }
         _ => Ok(()),
     }
@@ -274,19 +276,21 @@ fn duration(ms: u64) -> String {
 
 /// Returns the error and hint for a run that ended without a complete answer.
 fn end_error(reply: &Reply) -> Option<CliError> {
-    let words = reply.error.as_ref().map(|failed| failed.message.clone());
-    let failure = |plain: &str| CliError::new(words.clone().unwrap_or_else(|| plain.into()));
+    let message = reply.error.as_ref().map(|failed| failed.message.clone());
+    let failure = |plain: &str| CliError::new(message.clone().unwrap_or_else(|| plain.into()));
     Some(match reply.reason {
         EndReason::EndTurn | EndReason::ShortCircuit => return None,
         EndReason::Aborted => failure("the run was aborted"),
         EndReason::Refusal => failure("the model declined"),
         EndReason::MaxTurns => {
-            failure("the run took as many steps as it may").with_hint("`--max-turns N` allows more")
+            failure("the run reached its limit of steps").with_hint("`--max-turns N` allows more")
         }
-        EndReason::BudgetExceeded if reply.cost_usd.is_none() => failure("a price is not known")
-            .with_hint("leave the limit out, or use a model whose prices are known"),
+        EndReason::BudgetExceeded if reply.cost_usd.is_none() => {
+            failure("the price of a model is unknown")
+                .with_hint("remove the limit, or use a model with a known price")
+        }
         EndReason::BudgetExceeded => {
-            failure("the run cost as much as it may").with_hint("`--max-budget-usd X` allows more")
+            failure("the run reached its budget").with_hint("`--max-budget-usd X` allows more")
         }
         EndReason::Error => {
             let code = reply.error.as_ref().map_or("", |failed| failed.code.as_str());
@@ -296,11 +300,11 @@ fn end_error(reply: &Reply) -> Option<CliError> {
                         .with_hint("`cotter commands list` shows what each command is for"),
                 );
             }
-            words
+            message
                 .iter()
                 .fold(CliError::new(format!("the run failed ({code})")), CliError::with_cause)
         }
-        _ => failure("the run did not end well"),
+        _ => failure("the run ended without an answer"),
     })
 }
 
