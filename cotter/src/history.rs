@@ -8,6 +8,7 @@ pub mod outcome;
 pub mod entry;
 pub(crate) mod tree;
 pub mod ledger;
+pub mod ledger_row;
 pub mod store;
 mod memory_store;
 #[cfg(feature = "jsonl")]

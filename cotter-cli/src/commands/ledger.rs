@@ -3,10 +3,17 @@
 use std::{collections::HashMap, process::ExitCode};
 
 use cotter::{
-    history::ledger,
+    history::{
+        ledger,
+        ledger_row::{
+            Answer, AnswerEntry, AskEntry, Decision, HandlerEntry, HookEntry, LedgerRow, Outcome,
+            RunEnd, RunStart,
+        },
+    },
     text::{self, redact::Redactor},
 };
 use serde_json::Value;
+use smol_str::SmolStr;
 
 use crate::{
     error::CliError, models::credentials::redactor, setup::sessions::Sessions,
@@ -21,16 +28,15 @@ pub(crate) fn show(typed: Option<&str>) -> Result<ExitCode, CliError> {
     let sessions = Sessions::open()?;
     let id = sessions.find_or_last(typed)?;
     let (bytes, _) = sessions.read(&id)?;
-    let records: Vec<Value> = bytes
+    let mut printer = LedgerPrinter::new(redactor());
+    bytes
         .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice(line).ok())
-        .collect();
-    let mut telling = LedgerPrinter::new(redactor());
-    records.iter().for_each(|record| telling.record(record));
-    if telling.out.is_empty() {
-        telling.out = format!("session {id} has no run yet\n");
+        .filter_map(LedgerRow::parse)
+        .for_each(|row| printer.row(row));
+    if printer.out.is_empty() {
+        printer.out = format!("session {id} has no run yet\n");
     }
-    Ok(say(&telling.out))
+    Ok(say(&printer.out))
 }
 
 /// `cotter ledger ID verify`.
@@ -83,123 +89,90 @@ struct LedgerPrinter {
     redactor: Redactor,
     /// The hooks of the last stored table, by number.
     hooks: HashMap<u64, String>,
-    /// The names of those who asked about a call, until it is decided.
-    askers: HashMap<String, Vec<String>>,
+    /// The reasons to ask about a call, until it is decided.
+    asks: HashMap<SmolStr, Vec<AskEntry>>,
     /// The answer about each call, with its source and the person's words.
-    answers: HashMap<String, String>,
+    answers: HashMap<SmolStr, String>,
 }
 
 impl LedgerPrinter {
     fn new(redactor: Redactor) -> Self {
-        let (hooks, askers, answers) = (HashMap::new(), HashMap::new(), HashMap::new());
-        LedgerPrinter { out: String::new(), redactor, hooks, askers, answers }
+        let (hooks, asks, answers) = (HashMap::new(), HashMap::new(), HashMap::new());
+        LedgerPrinter { out: String::new(), redactor, hooks, asks, answers }
     }
 
-    fn record(&mut self, record: &Value) {
-        match text_of(record, "type") {
-            "run.start" => {
-                let (run, at, model) =
-                    (text_of(record, "runId"), text_of(record, "at"), text_of(record, "model"));
-                self.line(format!("run {run} began {at} with {model}"));
+    fn row(&mut self, row: LedgerRow) {
+        match row {
+            LedgerRow::RunStart(RunStart { run_id, at, model, .. }) => {
+                self.line(format!("run {run_id} began {at} with {model}"));
             }
-            "run.end" => {
-                let (run, reason) = (text_of(record, "runId"), text_of(record, "reason"));
-                self.line(format!("run {run} ended: {reason}, steps: {}", record["steps"]));
+            LedgerRow::RunEnd(RunEnd { run_id, reason, steps, .. }) => {
+                self.line(format!("run {run_id} ended: {reason}, steps: {steps}"));
             }
-            "generation" => self.table(record),
-            "question" => self.question(record),
-            "answer" => self.answer(record),
-            "ledger" => self.decision(record),
-            "outcome" => self.outcome(record),
+            LedgerRow::Generation(generation) => {
+                let hooks = generation.hooks.iter().map(|hook| (hook.id, describe_hook(hook)));
+                self.hooks = hooks.collect();
+            }
+            LedgerRow::Question(question) => {
+                let calls = question.calls.into_iter();
+                self.asks.extend(calls.map(|call| (call.call_id, call.asks)));
+            }
+            LedgerRow::Answer(Answer { by, decisions, .. }) => {
+                for AnswerEntry { call_id, answer, words, .. } in decisions {
+                    let words = words.map(|words| format!(", \"{words}\"")).unwrap_or_default();
+                    self.answers.insert(call_id, format!("{answer} by {by}{words}"));
+                }
+            }
+            LedgerRow::Decision(decision) => self.decision(&decision),
+            LedgerRow::Outcome(outcome) => self.outcome(&outcome),
             _ => {}
         }
     }
 
-    fn table(&mut self, record: &Value) {
-        let hook = |hook: &Value| {
-            let (name, origin) = (text_of(hook, "name"), text_of(hook, "origin"));
-            let (point, power) = (text_of(hook, "point"), text_of(hook, "power"));
-            Some((hook["id"].as_u64()?, format!("{name} ({origin}, {power} at {point})")))
-        };
-        self.hooks = list(record, "hooks").filter_map(hook).collect();
-    }
-
-    fn question(&mut self, record: &Value) {
-        for call in list(record, "calls") {
-            let ask = |ask: &Value| format!("{}: {}", text_of(ask, "by"), text_of(ask, "reason"));
-            let asks = list(call, "asks").map(ask).collect();
-            self.askers.insert(text_of(call, "callId").into(), asks);
+    fn decision(&mut self, row: &Decision) {
+        let Decision { run_id, step, call_id, tool, verdict, by, zone, .. } = row;
+        let step = step.unwrap_or_default();
+        self.line(format!("  {run_id}.{step} {call_id}: {tool} {}", clipped(&row.input)));
+        for rewrite in &row.rewrites {
+            self.line(format!("    rewritten by {}", rewrite.by));
+            self.line(format!("      before {}", clipped(&rewrite.before)));
+            self.line(format!("      after  {}", clipped(&rewrite.after)));
         }
-    }
-
-    fn answer(&mut self, record: &Value) {
-        let by = text_of(record, "by");
-        for decision in list(record, "decisions") {
-            let words = decision["words"].as_str().map(|words| format!(", \"{words}\""));
-            let said =
-                format!("{} by {by}{}", text_of(decision, "answer"), words.unwrap_or_default());
-            self.answers.insert(text_of(decision, "callId").into(), said);
+        self.print_hooks(&row.ran);
+        for ask in self.asks.remove(call_id).unwrap_or_default() {
+            self.line(format!("    asked by {}: {}", ask.by, ask.reason));
         }
-    }
-
-    fn decision(&mut self, record: &Value) {
-        let call = text_of(record, "callId");
-        let (run, step, tool) =
-            (text_of(record, "runId"), &record["step"], text_of(record, "tool"));
-        self.line(format!("  {run}.{step} {call}: {tool} {}", clipped(&record["input"])));
-        for rewrite in list(record, "rewrites") {
-            let by = text_of(rewrite, "by");
-            self.line(format!("    rewritten by {by}"));
-            self.line(format!("      before {}", clipped(&rewrite["before"])));
-            self.line(format!("      after  {}", clipped(&rewrite["after"])));
+        if let Some(answer) = self.answers.remove(call_id) {
+            self.line(format!("    answered {answer}"));
         }
-        self.print_hooks(record);
-        for ask in self.askers.remove(call).unwrap_or_default() {
-            self.line(format!("    asked by {ask}"));
-        }
-        if let Some(said) = self.answers.remove(call) {
-            self.line(format!("    answered {said}"));
-        }
-        let (verdict, by, zone) =
-            (text_of(record, "verdict"), text_of(record, "by"), text_of(record, "zone"));
-        let reason = record["reason"].as_str().map(|reason| format!(": {reason}"));
-        let reason = reason.unwrap_or_default();
+        let reason = after_colon(row.reason.as_deref());
         self.line(format!("    {verdict} by {by}, zone {zone}{reason}"));
-        if let Some(who) = record["approvedBy"].as_str() {
-            self.line(format!("    approved by {who}"));
+        if let Some(approver) = &row.approved_by {
+            self.line(format!("    approved by {approver}"));
         }
     }
 
-    fn outcome(&mut self, record: &Value) {
-        let (call, outcome) = (text_of(record, "callId"), text_of(record, "outcome"));
-        let kind = record["errorKind"].as_str().map(|kind| format!(" ({kind})"));
-        let kind = kind.unwrap_or_default();
-        self.line(format!("  {call} came to {outcome}{kind} in {} ms", record["ms"]));
-        self.print_hooks(record);
+    fn outcome(&mut self, row: &Outcome) {
+        let Outcome { call_id, outcome, ms, .. } = row;
+        let kind = row.error_kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        self.line(format!("  {call_id} came to {outcome}{kind} in {ms} ms"));
+        self.print_hooks(&row.ran);
     }
 
     /// Prints every hook that ran, by its name in the stored table. Gates are asked again after an answer; an
     /// equal verdict is not printed twice.
-    fn print_hooks(&mut self, record: &Value) {
-        let mut before: Vec<(u64, &str, &str)> = vec![];
-        for ran in list(record, "ran") {
-            let number = ran["hook"].as_u64().unwrap_or_default();
-            let said = (number, text_of(ran, "verdict"), text_of(ran, "reason"));
-            let again = before.iter().any(|(known, ..)| *known == number);
-            if before.contains(&said) {
+    fn print_hooks(&mut self, runs: &[HandlerEntry]) {
+        for (index, run) in runs.iter().enumerate() {
+            let earlier = || runs[..index].iter().filter(|earlier| earlier.hook == run.hook);
+            if earlier().any(|same| (&same.verdict, &same.reason) == (&run.verdict, &run.reason)) {
                 continue;
             }
-            before.push(said);
-            let again = if again { "asked again: " } else { "" };
-            let unknown = || format!("hook {number}");
-            let name = self.hooks.get(&number).cloned().unwrap_or_else(unknown);
-            let reason = ran["reason"].as_str().map(|reason| format!(": {reason}"));
-            let (verdict, micros) =
-                (text_of(ran, "verdict"), ran["ns"].as_f64().unwrap_or(0.0) / 1e3);
-            self.line(format!(
-                "    {name} {again}{verdict} in {micros:.1} µs{}",
-                reason.unwrap_or_default()
-            ));
+            let again = if earlier().next().is_some() { "asked again: " } else { "" };
+            let unknown = || format!("hook {}", run.hook);
+            let name = self.hooks.get(&run.hook).cloned().unwrap_or_else(unknown);
+            let (verdict, micros) = (&run.verdict, run.ns as f64 / 1e3);
+            let reason = after_colon(run.reason.as_deref());
+            self.line(format!("    {name} {again}{verdict} in {micros:.1} µs{reason}"));
         }
     }
 
@@ -210,12 +183,12 @@ impl LedgerPrinter {
     }
 }
 
-fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
+fn describe_hook(hook: &HookEntry) -> String {
+    format!("{} ({}, {} at {})", hook.name, hook.origin, hook.power, hook.point)
 }
 
-fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    value[key].as_array().into_iter().flatten()
+fn after_colon(reason: Option<&str>) -> String {
+    reason.map(|reason| format!(": {reason}")).unwrap_or_default()
 }
 
 fn clipped(input: &Value) -> String {

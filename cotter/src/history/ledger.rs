@@ -9,9 +9,9 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cotter::{Agent, builtin::List, history::ledger};
+//! use cotter::{Agent, builtin::List, history::{ledger, ledger_row::LedgerRow}};
 //! use cotter_test::{Scripted, Step};
-//! use serde_json::{Value, json};
+//! use serde_json::json;
 //!
 //! let model = Scripted::new([Step::call("list", json!({})), Step::text("That is all.")]);
 //! let agent = Agent::builder(model).tool(List::default()).build()?;
@@ -19,9 +19,12 @@
 //! session.prompt("What is here?").await?;
 //!
 //! let lines = agent.store().lines(session.id())?;
-//! let rows: Vec<Value> = lines.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
-//! let row = rows.iter().find(|row| row["type"] == "ledger").expect("every call has one");
-//! assert_eq!((&row["tool"], &row["verdict"], &row["by"]), (&json!("list"), &json!("pass"), &json!("zone")));
+//! let decision = lines.iter().find_map(|line| match LedgerRow::parse(line) {
+//!     Some(LedgerRow::Decision(decision)) => Some(decision),
+//!     _ => None,
+//! });
+//! let decision = decision.expect("every call has one");
+//! assert_eq!((&*decision.tool, &*decision.verdict, &*decision.by), ("list", "pass", "zone"));
 //!
 //! let mut lines = lines;
 //! assert!(ledger::verify(session.id(), lines.iter().map(Vec::as_slice)).is_ok());
@@ -293,7 +296,8 @@ pub fn verify<'a>(id: &str, lines: impl Iterator<Item = &'a [u8]>) -> Result<usi
     Ok(rows)
 }
 
-fn is_chained(line: &[u8]) -> bool {
+/// True if a line is a row of the ledger, by its kind.
+pub(crate) fn is_chained(line: &[u8]) -> bool {
     Record::KINDS.iter().any(|kind| {
         let rest =
             line.strip_prefix(b"{\"type\":\"").and_then(|rest| rest.strip_prefix(kind.as_bytes()));

@@ -7,6 +7,7 @@ use smol_str::SmolStr;
 use crate::history::{
     entry::{Entry, SessionHeader, Timestamp},
     ledger::{HashChain, Record},
+    ledger_row::LedgerRow,
     line_format,
 };
 
@@ -128,16 +129,16 @@ impl StoredRecord {
         }
     }
 
-    /// Returns the record as a JSON object.
-    pub(crate) fn json(&self) -> serde_json::Value {
+    /// Returns the record as a reader of its line would. `None` if the line cannot be read.
+    pub(crate) fn row(&self) -> Option<LedgerRow> {
         match self {
             StoredRecord::Typed(record) => {
                 let mut line = vec![];
                 line_format::write_record(&mut line, record, &mut HashChain::after(""));
-                serde_json::from_slice(&line).unwrap_or_default()
+                LedgerRow::parse(&line)
             }
             #[cfg(feature = "jsonl")]
-            StoredRecord::Raw(_, raw) => serde_json::from_slice(raw.bytes()).unwrap_or_default(),
+            StoredRecord::Raw(_, raw) => LedgerRow::parse(raw.bytes()),
         }
     }
 }

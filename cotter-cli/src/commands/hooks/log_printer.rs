@@ -3,10 +3,14 @@
 use std::{collections::HashMap, sync::Arc};
 
 use cotter::{
+    history::ledger_row::{
+        Decision, Generation, HandlerEntry, HookEntry, HooksRan, LedgerRow, Outcome, RunStart,
+    },
     permission::tool_glob,
     text::{self, redact::Redactor},
 };
 use serde_json::{Map, Value, json};
+use smol_str::{SmolStr, format_smolstr};
 
 use crate::{args::HooksLogArgs, models::credentials::redactor, terminal::style::Style};
 
@@ -31,7 +35,7 @@ pub(crate) struct HookLogPrinter {
     tables: HashMap<u64, Arc<Vec<LoggedHook>>>,
     last: u64,
     /// The calls in progress: step, tool and generation.
-    calls: HashMap<String, (Value, String, u64)>,
+    calls: HashMap<SmolStr, (Option<u32>, SmolStr, u64)>,
     /// The header of a run that began, until a line of it is printed.
     pending_run: Option<String>,
     out: String,
@@ -41,10 +45,10 @@ pub(crate) struct HookLogPrinter {
 #[derive(Clone)]
 struct LoggedHook {
     ids: Vec<u64>,
-    name: String,
-    origin: String,
-    point: String,
-    power: String,
+    name: SmolStr,
+    origin: SmolStr,
+    point: SmolStr,
+    power: SmolStr,
     judges: bool,
     tools: Option<Vec<String>>,
     enabled: bool,
@@ -60,11 +64,16 @@ impl LoggedHook {
 
 /// The point and call at which hooks ran.
 struct HookMoment<'a> {
-    record: &'a Value,
-    step: &'a Value,
+    run_id: &'a str,
+    at: &'a str,
+    step: Option<u32>,
     point: &'a str,
     tool: Option<&'a str>,
     generation: u64,
+    /// The hook, rule, zone or mode that decided the call; empty at other points.
+    decided_by: &'a str,
+    /// True if hooks after the one that blocked did not run.
+    is_blocked: bool,
 }
 
 /// A row about one hook.
@@ -116,36 +125,22 @@ impl HookLogPrinter {
 
     /// Reads one line of the file.
     pub(crate) fn line(&mut self, line: &[u8]) {
-        // Most lines are of other kinds, and some are long, so the kind is checked before parsing.
-        const KINDS: [&str; 5] = ["run.start", "generation", "ledger", "outcome", "hooks.ran"];
-        let kind = line.strip_prefix(b"{\"type\":\"");
-        let kind = kind.and_then(|rest| {
-            KINDS.into_iter().find(|kind| {
-                rest.strip_prefix(kind.as_bytes()).is_some_and(|rest| rest.starts_with(b"\""))
-            })
-        });
-        let Some(kind) = kind else { return };
-        let Ok(record) = serde_json::from_slice::<Value>(line) else { return };
-        match kind {
-            "run.start" => {
-                let (run, at) = (text_of(&record, "runId"), text_of(&record, "at"));
-                let model = text_of(&record, "model");
-                self.pending_run = Some(format!("run {run} began {at} with {model}"));
+        match LedgerRow::parse(line) {
+            Some(LedgerRow::RunStart(RunStart { run_id, at, model, .. })) => {
+                self.pending_run = Some(format!("run {run_id} began {at} with {model}"));
             }
-            "generation" => self.table(&record),
-            "ledger" => self.decision(&record),
-            "outcome" => self.outcome(&record),
-            _ => self.print_other_points(&record),
+            Some(LedgerRow::Generation(generation)) => self.add_table(generation),
+            Some(LedgerRow::Decision(row)) => self.decision(&row),
+            Some(LedgerRow::Outcome(row)) => self.outcome(&row),
+            Some(LedgerRow::HooksRan(row)) => self.print_other_points(&row),
+            _ => {}
         }
     }
 
-    fn table(&mut self, record: &Value) {
+    fn add_table(&mut self, row: Generation) {
         let mut hooks: Vec<LoggedHook> = vec![];
-        for hook in list(record, "hooks") {
-            let Some(id) = hook["id"].as_u64() else { continue };
-            let key = |name| text_of(hook, name).to_owned();
-            let (name, origin, point, power) =
-                (key("name"), key("origin"), key("point"), key("power"));
+        for hook in row.hooks {
+            let HookEntry { id, name, origin, point, power, tools, enabled, r#async, .. } = hook;
             let judges = power == "gate";
             let same = |known: &&mut LoggedHook| {
                 (&known.name, &known.origin, &known.point) == (&name, &origin, &point)
@@ -155,8 +150,6 @@ impl HookLogPrinter {
                 known.judges |= judges;
                 continue;
             }
-            let tools = hook["tools"].as_array();
-            let tools = tools.map(|globs| globs.iter().filter_map(Value::as_str));
             hooks.push(LoggedHook {
                 ids: vec![id],
                 name,
@@ -164,12 +157,12 @@ impl HookLogPrinter {
                 point,
                 power,
                 judges,
-                tools: tools.map(|globs| globs.map(str::to_owned).collect()),
-                enabled: hook["enabled"] != false,
-                is_async: hook["async"] == true,
+                tools,
+                enabled: enabled != Some(false),
+                is_async: r#async,
             });
         }
-        self.last = record["generation"].as_u64().unwrap_or_default();
+        self.last = row.generation;
         self.tables.insert(self.last, Arc::new(hooks));
         if self.tables.len() > MAX_TABLES
             && let Some(oldest) = self.tables.keys().copied().min()
@@ -178,56 +171,74 @@ impl HookLogPrinter {
         }
     }
 
-    fn decision(&mut self, record: &Value) {
-        let generation = record["generation"].as_u64().unwrap_or_default();
-        let tool = text_of(record, "tool");
-        let call = (record["step"].clone(), tool.to_owned(), generation);
-        self.calls.insert(text_of(record, "callId").to_owned(), call);
-        let step = &record["step"];
-        let moment = HookMoment { record, step, point: "tool.pre", tool: Some(tool), generation };
-        self.print_moment(&moment, text_of(record, "verdict") == "block");
+    fn decision(&mut self, row: &Decision) {
+        let call = (row.step, row.tool.clone(), row.generation);
+        self.calls.insert(row.call_id.clone(), call);
+        let moment = HookMoment {
+            run_id: &row.run_id,
+            at: &row.at,
+            step: row.step,
+            point: "tool.pre",
+            tool: Some(&row.tool),
+            generation: row.generation,
+            decided_by: &row.by,
+            is_blocked: row.verdict == "block",
+        };
+        self.print_moment(&moment, &row.ran);
     }
 
-    fn outcome(&mut self, record: &Value) {
-        let call = self.calls.remove(text_of(record, "callId"));
-        let (step, tool, generation) = call.unwrap_or((Value::Null, String::new(), self.last));
-        let (step, tool) = (&step, Some(tool.as_str()));
-        self.print_moment(
-            &HookMoment { record, step, point: "tool.post", tool, generation },
-            false,
-        );
+    fn outcome(&mut self, row: &Outcome) {
+        let call = self.calls.remove(&row.call_id);
+        let (step, tool, generation) = call.unwrap_or((None, SmolStr::default(), self.last));
+        let moment = HookMoment {
+            run_id: &row.run_id,
+            at: &row.at,
+            step,
+            point: "tool.post",
+            tool: Some(&tool),
+            generation,
+            decided_by: "",
+            is_blocked: false,
+        };
+        self.print_moment(&moment, &row.ran);
     }
 
-    fn print_other_points(&mut self, record: &Value) {
-        let call = self.calls.get(text_of(record, "callId"));
+    fn print_other_points(&mut self, row: &HooksRan) {
+        let call = row.call_id.as_ref().and_then(|call_id| self.calls.get(call_id));
         let tool = call.map(|(_, tool, _)| tool.clone());
-        let generation = record["generation"].as_u64().unwrap_or_default();
-        let (step, point, tool) = (&record["step"], text_of(record, "point"), tool.as_deref());
-        let is_stop = |ran: &Value| matches!(text_of(ran, "verdict"), "block" | "no");
-        let blocked = list(record, "ran").any(is_stop);
-        self.print_moment(&HookMoment { record, step, point, tool, generation }, blocked);
+        let is_stop = |run: &HandlerEntry| matches!(run.verdict.as_str(), "block" | "no");
+        let moment = HookMoment {
+            run_id: &row.run_id,
+            at: &row.at,
+            step: row.step,
+            point: &row.point,
+            tool: tool.as_deref(),
+            generation: row.generation,
+            decided_by: "",
+            is_blocked: row.ran.iter().any(is_stop),
+        };
+        self.print_moment(&moment, &row.ran);
     }
 
     /// Prints every hook that ran, in order, then the hooks of the point that did not run, with the reason.
-    fn print_moment(&mut self, moment: &HookMoment<'_>, blocked: bool) {
+    fn print_moment(&mut self, moment: &HookMoment<'_>, runs: &[HandlerEntry]) {
         let table = self.tables.get(&moment.generation).or(self.tables.get(&self.last));
         let table = table.cloned().unwrap_or_default();
-        let (mut seen, mut before): (Vec<usize>, Vec<(u64, &str, &str)>) = (vec![], vec![]);
-        for ran in list(moment.record, "ran") {
-            let id = ran["hook"].as_u64().unwrap_or_default();
-            let said = (id, text_of(ran, "verdict"), text_of(ran, "reason"));
-            let again = before.iter().any(|(known, ..)| *known == id);
+        let mut printed: Vec<usize> = vec![];
+        for (index, run) in runs.iter().enumerate() {
+            let id = run.hook;
+            let earlier = || runs[..index].iter().filter(|earlier| earlier.hook == id);
+            let is_equal =
+                |same: &HandlerEntry| (&same.verdict, &same.reason) == (&run.verdict, &run.reason);
             // An equal verdict is not printed twice in the text form.
-            let is_old = before.contains(&said) && !self.json && !self.all;
-            before.push(said);
-            if is_old {
+            if earlier().any(is_equal) && !self.json && !self.all {
                 continue;
             }
             let known = table.iter().position(|hook| hook.ids.contains(&id));
-            seen.extend(known);
+            printed.extend(known);
             let unknown = LoggedHook::unknown(id, moment.point);
             let hook = known.map_or(&unknown, |index| &table[index]);
-            let verdict = match text_of(ran, "verdict") {
+            let verdict = match run.verdict.as_str() {
                 // The hook kept the event, so its verdict as a gate was `pass`; other verdicts have rows of
                 // their own.
                 "keep" if hook.judges => "pass",
@@ -235,37 +246,37 @@ impl HookLogPrinter {
             };
             let quiet = matches!(verdict, "pass" | "seen" | "keep" | "not_run");
             if hook.is_loaded() || self.all || !quiet {
-                let told = HookLogRow {
+                let row = HookLogRow {
                     hook,
                     matched: true,
                     verdict,
-                    is_repeated: again,
+                    is_repeated: earlier().next().is_some(),
                     why_not: None,
-                    ms: ran["ns"].as_f64().unwrap_or_default() / 1e6,
-                    reason: ran["reason"].as_str(),
-                    stderr: ran["stderr"].as_str(),
+                    ms: run.ns as f64 / 1e6,
+                    reason: run.reason.as_deref(),
+                    stderr: run.stderr.as_deref(),
                 };
-                self.print_row(moment, &told);
+                self.print_row(moment, &row);
             }
         }
         // An async hook has a record of its own, without the other hooks.
-        if seen.iter().any(|index: &usize| table[*index].is_async) {
+        if printed.iter().any(|index| table[*index].is_async) {
             return;
         }
         let others = table.iter().enumerate().filter(|(index, hook)| {
-            hook.point == moment.point && hook.is_loaded() && !seen.contains(index)
+            hook.point == moment.point && hook.is_loaded() && !printed.contains(index)
         });
         for (_, hook) in others {
-            if let Some(told) = not_run_row(hook, moment, blocked) {
-                self.print_row(moment, &told);
+            if let Some(row) = not_run_row(hook, moment) {
+                self.print_row(moment, &row);
             }
         }
     }
 
-    fn print_row(&mut self, moment: &HookMoment<'_>, told: &HookLogRow<'_>) {
+    fn print_row(&mut self, moment: &HookMoment<'_>, row: &HookLogRow<'_>) {
         if self.json {
-            let row = self.json_row(moment, told);
-            self.out += &format!("{row}\n");
+            let json = self.json_row(moment, row);
+            self.out += &format!("{json}\n");
             return;
         }
         if !self.is_named {
@@ -276,35 +287,33 @@ impl HookLogPrinter {
         if let Some(began) = self.pending_run.take() {
             self.print_line(&began, Style::strong);
         }
-        let run = text_of(moment.record, "runId");
-        let place = match (run, moment.step.as_u64()) {
+        let place = match (moment.run_id, moment.step) {
             ("", _) => String::new(),
             (run, Some(step)) => format!("{run}.{step}  "),
             (run, None) => format!("{run}  "),
         };
-        let LoggedHook { name, origin, .. } = told.hook;
+        let LoggedHook { name, origin, .. } = row.hook;
         let tool = moment.tool.map(|tool| format!(" {tool}")).unwrap_or_default();
-        let at = text_of(moment.record, "at").get(11..23).unwrap_or_default();
-        let said = match &told.why_not {
-            None if told.verdict == "not_run" => "did not run".to_owned(),
+        let at = moment.at.get(11..23).unwrap_or_default();
+        let said = match &row.why_not {
+            None if row.verdict == "not_run" => "did not run".to_owned(),
             None => {
-                let verdict =
-                    if told.verdict == FAILED { "failed and passed" } else { told.verdict };
-                let again = if told.is_repeated { "asked again: " } else { "" };
-                format!("{again}{verdict} in {:.1} ms", told.ms)
+                let verdict = if row.verdict == FAILED { "failed and passed" } else { row.verdict };
+                let again = if row.is_repeated { "asked again: " } else { "" };
+                format!("{again}{verdict} in {:.1} ms", row.ms)
             }
             Some(why) => why.clone(),
         };
-        let reason = told.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let reason = row.reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         let line =
             format!("{at}  {place}{}{tool}  {name} ({origin})  {said}{reason}", moment.point);
-        match told.verdict {
-            _ if told.why_not.is_some() => self.print_line(&line, Style::muted),
+        match row.verdict {
+            _ if row.why_not.is_some() => self.print_line(&line, Style::muted),
             "pass" | "seen" | "keep" | "stop" | "not_run" => self.print_line(&line, Style::muted),
             "replace" | "answer" | "go_on" | "yes" => self.print_line(&line, |_, line| line.into()),
             _ => self.print_line(&line, Style::warning),
         }
-        for line in told.stderr.into_iter().flat_map(str::lines) {
+        for line in row.stderr.into_iter().flat_map(str::lines) {
             self.print_line(&format!("  stderr: {line}"), |_, line| line.into());
         }
     }
@@ -316,15 +325,15 @@ impl HookLogPrinter {
         self.out.push('\n');
     }
 
-    fn json_row(&self, moment: &HookMoment<'_>, told: &HookLogRow<'_>) -> Value {
-        let LoggedHook { name, origin, power, .. } = told.hook;
+    fn json_row(&self, moment: &HookMoment<'_>, row: &HookLogRow<'_>) -> Value {
+        let LoggedHook { name, origin, power, .. } = row.hook;
         let redacted = |words: &str| self.redactor.redact(words).into_owned();
-        let mut row = Map::new();
-        let mut put = |key: &str, value: Value| _ = row.insert(key.into(), value);
+        let mut object = Map::new();
+        let mut put = |key: &str, value: Value| _ = object.insert(key.into(), value);
         put("sessionId", json!(self.session));
-        put("runId", moment.record["runId"].clone());
-        put("step", moment.step.clone());
-        put("at", moment.record["at"].clone());
+        put("runId", json!(moment.run_id));
+        put("step", json!(moment.step));
+        put("at", json!(moment.at));
         put("point", json!(moment.point));
         if let Some(tool) = moment.tool {
             put("tool", json!(redacted(tool)));
@@ -332,18 +341,18 @@ impl HookLogPrinter {
         put("name", json!(redacted(name)));
         put("origin", json!(origin));
         put("power", json!(power));
-        put("matched", json!(told.matched));
-        put("verdict", json!(told.verdict));
-        put("ms", json!(told.ms));
-        if told.is_repeated {
+        put("matched", json!(row.matched));
+        put("verdict", json!(row.verdict));
+        put("ms", json!(row.ms));
+        if row.is_repeated {
             put("again", json!(true));
         }
-        for (key, words) in [("reason", told.reason), ("stderr", told.stderr)] {
+        for (key, words) in [("reason", row.reason), ("stderr", row.stderr)] {
             if let Some(words) = words {
                 put(key, json!(redacted(words)));
             }
         }
-        Value::Object(row)
+        Value::Object(object)
     }
 }
 
@@ -352,7 +361,7 @@ impl LoggedHook {
     fn unknown(id: u64, point: &str) -> Self {
         LoggedHook {
             ids: vec![id],
-            name: format!("hook {id}"),
+            name: format_smolstr!("hook {id}"),
             origin: "unknown".into(),
             point: point.into(),
             power: "unknown".into(),
@@ -365,11 +374,7 @@ impl LoggedHook {
 }
 
 /// Returns a row with the reason why a hook did not run. `None` if the hook ran without a record.
-fn not_run_row<'a>(
-    hook: &'a LoggedHook,
-    moment: &HookMoment<'a>,
-    blocked: bool,
-) -> Option<HookLogRow<'a>> {
+fn not_run_row<'a>(hook: &'a LoggedHook, moment: &HookMoment<'_>) -> Option<HookLogRow<'a>> {
     let matched = match (&hook.tools, moment.tool) {
         (Some(globs), Some(tool)) => tool_glob::matches_tool(globs, tool),
         _ => true,
@@ -378,30 +383,20 @@ fn not_run_row<'a>(
     let (verdict, why) = match (hook.enabled, matched) {
         (false, true) => ("switched off", "switched off".to_owned()),
         (_, false) => ("pass", format!("did not match: it is for {}", globs())),
-        (true, true) if hook.is_async || !blocked => return None,
-        (true, true) => match text_of(moment.record, "by") {
+        (true, true) if hook.is_async || !moment.is_blocked => return None,
+        (true, true) => match moment.decided_by {
             "" => ("not reached", "not reached: another had ended it".to_owned()),
             by => ("not reached", format!("not reached: {by} had refused it")),
         },
     };
-    let why_not = Some(why);
-    let again = false;
     Some(HookLogRow {
         hook,
         matched,
         verdict,
-        is_repeated: again,
-        why_not,
+        is_repeated: false,
+        why_not: Some(why),
         ms: 0.0,
         reason: None,
         stderr: None,
     })
-}
-
-fn text_of<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
-}
-
-fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
-    value[key].as_array().into_iter().flatten()
 }

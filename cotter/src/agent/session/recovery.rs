@@ -3,7 +3,6 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::{
@@ -11,6 +10,7 @@ use crate::{
     history::{
         entry::{Entry, EntryBody, Timestamp},
         ledger::{OutcomeRow, Record},
+        ledger_row::{Decision, LedgerRow, Question},
         message::{Message, ToolCall, ToolResultMessage, Usage},
         outcome::{EndReason, ToolErrorKind},
         store::{StoreError, StoredRecord},
@@ -148,7 +148,7 @@ struct LastRun {
     ended: bool,
     started: Vec<SmolStr>,
     finished: Vec<SmolStr>,
-    question: Option<Value>,
+    question: Option<Question>,
     answered: Vec<SmolStr>,
     /// The children's runs that have no end.
     nested: Vec<SmolStr>,
@@ -169,66 +169,92 @@ fn is_inner(question: &str) -> bool {
 impl LastRun {
     fn read(records: &[StoredRecord]) -> Self {
         let mut last = LastRun { ended: true, ..LastRun::default() };
-        let text =
-            |value: &Value, key: &str| SmolStr::from(value[key].as_str().unwrap_or_default());
-        let starts_one = |record: &StoredRecord| {
-            record.kind() == "run.start" && !is_nested(&text(&record.json(), "runId"))
+        let Some((start, run)) = records
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(index, record)| Some((index, started_run(record)?)))
+        else {
+            return last;
         };
-        let Some(start) = records.iter().rposition(starts_one) else { return last };
         last.ended = false;
-        last.run = text(&records[start].json(), "runId");
-        let starts = records[..=start].iter().rev().filter(|record| starts_one(record));
         // Very large numbers are not ours and are ignored.
         let ours = |number: &u32| *number < u32::MAX / 2;
         let number = |run: SmolStr| run.strip_prefix('r')?.parse().ok().filter(ours);
-        let numbers = starts.filter_map(|record| number(text(&record.json(), "runId")));
-        last.number = numbers.take(1).next().unwrap_or(0);
-        for record in &records[start + 1..] {
-            let value = record.json();
-            let run = text(&value, "runId");
-            if matches!(record.kind(), "ledger" | "outcome") {
-                let call = (run.clone(), text(&value, "callId"));
-                last.calls_without_outcome.retain(|adrift| *adrift != call);
-                if value["verdict"] == "pass" {
-                    last.calls_without_outcome.push(call);
-                }
-            }
-            match record.kind() {
-                "run.start" => last.nested.push(run),
-                "run.end" if is_nested(&run) => last.nested.retain(|open| *open != run),
-                _ if is_nested(&run) => {}
-                "run.end" => last.ended = true,
-                "ledger" => {
-                    last.step = value["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(0);
-                    // Some providers reuse an id in a later step: the last row counts.
-                    let call = text(&value, "callId");
-                    last.finished.retain(|finished| *finished != call);
-                    last.started.retain(|started| *started != call);
-                    if value["verdict"] == "pass" {
-                        last.started.push(call);
-                    }
-                }
-                "outcome" => last.finished.push(text(&value, "callId")),
-                "answer" => last.answered.push(text(&value, "id")),
-                // A question about a tool's own call cannot be continued without the tool.
-                "question" if is_inner(&text(&value, "id")) => {}
-                "question" => last.question = Some(value),
-                _ => {}
-            }
-        }
+        let runs = records[..=start].iter().rev().filter_map(started_run);
+        last.number = runs.filter_map(number).next().unwrap_or(0);
+        last.run = run;
+        records[start + 1..].iter().filter_map(StoredRecord::row).for_each(|row| last.add(row));
         last
     }
 
+    fn add(&mut self, row: LedgerRow) {
+        match row {
+            LedgerRow::RunStart(start) => self.nested.push(start.run_id),
+            LedgerRow::RunEnd(end) if is_nested(&end.run_id) => {
+                self.nested.retain(|open| *open != end.run_id);
+            }
+            LedgerRow::RunEnd(_) => self.ended = true,
+            LedgerRow::Decision(decision) => self.add_decision(decision),
+            LedgerRow::Outcome(outcome) => {
+                let call = (outcome.run_id, outcome.call_id);
+                self.calls_without_outcome.retain(|open| *open != call);
+                if !is_nested(&call.0) {
+                    self.finished.push(call.1);
+                }
+            }
+            LedgerRow::Answer(answer) if !is_nested(&answer.run_id) => {
+                self.answered.push(answer.id)
+            }
+            // A question about a tool's own call cannot be continued without the tool.
+            LedgerRow::Question(question)
+                if !is_nested(&question.run_id) && !is_inner(&question.id) =>
+            {
+                self.question = Some(question);
+            }
+            _ => {}
+        }
+    }
+
+    fn add_decision(&mut self, decision: Decision) {
+        let call = (decision.run_id, decision.call_id);
+        let has_started = decision.verdict == "pass";
+        self.calls_without_outcome.retain(|open| *open != call);
+        if has_started {
+            self.calls_without_outcome.push(call.clone());
+        }
+        let (run, call) = call;
+        if is_nested(&run) {
+            return;
+        }
+        self.step = decision.step.unwrap_or(0);
+        // Some providers reuse an id in a later step: the last row counts.
+        self.finished.retain(|finished| *finished != call);
+        self.started.retain(|started| *started != call);
+        if has_started {
+            self.started.push(call);
+        }
+    }
+
     fn interrupted(&self, now: Timestamp) -> Option<InterruptedRun> {
-        let question = self.question.as_ref()?;
-        let id = SmolStr::from(question["id"].as_str()?);
-        let deadline = Timestamp::parse(question["deadline"].as_str()?)?;
-        if deadline <= now || self.answered.contains(&id) {
+        let question = self.question.as_ref().filter(|question| !question.id.is_empty())?;
+        let deadline = Timestamp::parse(&question.deadline)?;
+        if deadline <= now || self.answered.contains(&question.id) {
             return None;
         }
-        let calls = question["calls"].as_array()?.iter();
-        let asked = calls.filter_map(|call| call["callId"].as_str().map(SmolStr::from)).collect();
-        let step = question["step"].as_u64().and_then(|n| n.try_into().ok()).unwrap_or(self.step);
+        let asked = question.calls.iter().map(|call| call.call_id.clone()).collect();
+        let step = question.step.unwrap_or(self.step);
         Some(InterruptedRun { run: self.run.clone(), step, deadline, asked })
+    }
+}
+
+/// The run that a record begins, if it is not a child's.
+fn started_run(record: &StoredRecord) -> Option<SmolStr> {
+    if record.kind() != "run.start" {
+        return None;
+    }
+    match record.row()? {
+        LedgerRow::RunStart(start) if !is_nested(&start.run_id) => Some(start.run_id),
+        _ => None,
     }
 }
