@@ -4,8 +4,7 @@
 mod gates;
 
 use std::{
-    fs::{self, Permissions},
-    os::unix::fs::PermissionsExt,
+    fs::{self},
     path::PathBuf,
 };
 
@@ -56,16 +55,11 @@ pub(crate) fn world() -> World {
     world
 }
 
-fn executable(world: &World, name: &str, text: &str) {
-    let path = world.write(name, text);
-    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A project with hooks, rules, a skill, an agent and a command for Claude Code.
 fn project(world: &World) {
     world.write("project/.claude/settings.json", SETTINGS);
     world.write("project/.claude/hooks/guard.py", GUARD);
-    executable(world, "project/.claude/hooks/no-prod.sh", NO_PROD);
+    world.write_executable("project/.claude/hooks/no-prod.sh", NO_PROD);
     world.write("project/secret.txt", "secret\n");
     world.write(
         "project/.claude/skills/parcels/SKILL.md",
@@ -1614,9 +1608,9 @@ fn b3_s6_a_relative_path_leads_to_what_was_trusted_or_nowhere() {
     let world = world();
     let guard = r#"{"hooks": {"PreToolUse": [{"matcher": "Write", "hooks": [{"type": "command", "command": ".claude/guard.sh"}]}]}}"#;
     world.write("project/.claude/settings.json", guard);
-    executable(&world, "project/.claude/guard.sh", "#!/bin/sh\nexit 0\n");
+    world.write_executable("project/.claude/guard.sh", "#!/bin/sh\nexit 0\n");
     trust(&world);
-    executable(&world, "project/sub/.claude/guard.sh", "#!/bin/sh\ntouch ran\n");
+    world.write_executable("project/sub/.claude/guard.sh", "#!/bin/sh\ntouch ran\n");
     world.check(&["-p", "--model", "rehearsal", "--cwd", "sub", "write x to b.txt"], expect![[r#"
         exit 0
         --- stdout

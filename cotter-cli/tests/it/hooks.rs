@@ -1,10 +1,13 @@
 //! Hooks that are programs, from settings files: the person's own and, behind trust, a project's.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 use expect_test::expect;
 
-use crate::{support::World, terminal::Screen};
+use crate::{
+    support::{World, rehearsal},
+    terminal::Screen,
+};
 
 const OWN: &str = r#"{
   "hooks": {
@@ -18,27 +21,18 @@ const OWN: &str = r#"{
 
 const NO_PROD: &str = "#!/bin/sh\nif grep -q prod; then echo 'not in production' >&2; exit 1; fi\n";
 
-fn script(world: &World, path: &str, text: &str) {
-    let path = world.write(path, text);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
 /// A person with a hook of their own.
 fn world() -> World {
     let world = World::new().with_env("NO_COLOR", "1");
     world.settings(OWN);
-    script(&world, "home/.config/cotter/hooks/no-prod.sh", NO_PROD);
+    world.write_executable("home/.config/cotter/hooks/no-prod.sh", NO_PROD);
     world
-}
-
-fn run<'a>(further: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
-    [&["-p", "--model", "rehearsal"], further, &[prompt]].concat()
 }
 
 #[test]
 fn l8_a_persons_own_hook_blocks_a_call() {
     let world = world();
-    world.check(&run(&[], "write x to prod.txt then write y to ok.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "write x to prod.txt then write y to ok.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: not in production. Adjust your approach; do not retry the exact same call.
@@ -57,7 +51,7 @@ fn l8_a_persons_own_hook_blocks_a_call() {
 fn s30_hooks_are_left_out_by_name_and_by_a_person() {
     let world = world();
     world.check(
-        &run(&["--without", "no-prod"], "write x to prod.txt"),
+        &rehearsal(&["--without", "no-prod"], "write x to prod.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -68,7 +62,7 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
     "#]],
     );
     world.check(
-        &run(&["--without", "no-prd"], "write x to a.txt"),
+        &rehearsal(&["--without", "no-prd"], "write x to a.txt"),
         expect![[r#"
         exit 1
         --- stderr
@@ -78,7 +72,7 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
     "#]],
     );
     world.check(
-        &run(&["--without", "project-roots"], "write x to a.txt"),
+        &rehearsal(&["--without", "project-roots"], "write x to a.txt"),
         expect![[r#"
             exit 1
             --- stderr
@@ -86,7 +80,7 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
         "#]],
     );
     world.settings(&OWN.replacen('{', r#"{"disable": ["user/no-prod", "none"],"#, 1));
-    world.check(&run(&[], "write x to prod2.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "write x to prod2.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod2.txt","content":"x"} gave 1 line:
@@ -179,7 +173,10 @@ fn repository(world: &World) {
                 "permissions": {{"deny": ["read(secret.txt)"]}}}}"#
         ),
     );
-    script(world, "project/.cotter/hooks/gate.sh", &format!("#!/bin/sh\n{}\n", mark("script")));
+    world.write_executable(
+        "project/.cotter/hooks/gate.sh",
+        &format!("#!/bin/sh\n{}\n", mark("script")),
+    );
     let server = format!(
         r#"{{"mcpServers": {{"sly": {{"command": "/bin/sh", "args": ["-c", "{}"]}}}}}}"#,
         mark("server")
@@ -202,7 +199,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
     let world = World::new().with_env("NO_COLOR", "1");
     repository(&world);
     world.write("project/secret.txt", "open\n");
-    world.check(&run(&[], "read secret.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "read secret.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"secret.txt"} gave 1 line:
@@ -213,7 +210,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
         warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         warning: nothing of [T]/project/.mcp.json runs: nobody trusts it yet (`cotter trust` shows it)
     "#]]);
-    world.check(&run(&[], "/sly read secret.txt"), expect![[r#"
+    world.check(&rehearsal(&[], "/sly read secret.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"secret.txt"} gave 1 line:
@@ -244,7 +241,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
         Memory                user.prompt.submit  transform  (embedder)
     "#]]);
     assert_eq!(ran(&world), [] as [&str; 0]);
-    world.check(&run(&["--require-trust"], "read secret.txt"), expect![[r#"
+    world.check(&rehearsal(&["--require-trust"], "read secret.txt"), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
@@ -254,7 +251,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
         hint: `cotter trust` shows it and asks; `--trust=HASH` trusts it for one run
     "#]]);
     world.check(
-        &run(&["--safe-mode"], "read secret.txt"),
+        &rehearsal(&["--safe-mode"], "read secret.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -286,7 +283,7 @@ fn s3_a_project_that_loosens_does_not_load() {
     "#]]);
     world.write("project/.cotter/settings.json", r#"{"permissions": {"mode": "accept-edits"}}"#);
     world.check(
-        &run(&[&hash(&world)], "read a.txt"),
+        &rehearsal(&[&hash(&world)], "read a.txt"),
         expect![[r#"
         exit 1
         --- stderr
@@ -296,7 +293,7 @@ fn s3_a_project_that_loosens_does_not_load() {
     "#]],
     );
     world.write("project/.cotter/settings.json", r#"{"permissions": {"mode": "plan"}}"#);
-    world.check(&run(&[&hash(&world)], "write x to b.txt"), expect![[r#"
+    world.check(&rehearsal(&[&hash(&world)], "write x to b.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"b.txt","content":"x"} was refused: Denied: mode `plan` only looks. Do not retry this exact call.
@@ -383,7 +380,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     screen.type_keys("y\n");
     assert!(screen.end(&world).contains("is trusted"));
     let prompt = "write x to prod.txt";
-    world.check(&run(&[], prompt), expect![[r#"
+    world.check(&rehearsal(&[], prompt), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
@@ -392,8 +389,8 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         --- stderr
         refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
-    script(&world, "project/.cotter/hooks/no-prod.sh", "#!/bin/sh\nexit 0\n");
-    world.check(&run(&[], prompt), expect![[r#"
+    world.write_executable("project/.cotter/hooks/no-prod.sh", "#!/bin/sh\nexit 0\n");
+    world.check(&rehearsal(&[], prompt), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
@@ -404,7 +401,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
-    world.check(&run(&[], prompt), expect![[r#"
+    world.check(&rehearsal(&[], prompt), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `write` {"path":"prod.txt","content":"x"} was refused: Hook "no-prod" blocked the action: this would change production; work on a copy instead. Adjust your approach; do not retry the exact same call.
@@ -414,7 +411,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
         warning: [T]/project/.cotter was trusted, and is gone: the hooks and rules that were trusted stay, nothing else of it runs (`cotter untrust` forgets it)
         refused: write: this would change production; work on a copy instead (no-prod, project)
     "#]]);
-    world.check(&run(&["--require-trust"], prompt), expect![[r#"
+    world.check(&rehearsal(&["--require-trust"], prompt), expect![[r#"
         exit 3
         --- stderr
         error: not all that the project brings is trusted
@@ -426,14 +423,14 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     // A folder that cannot be read does not count as the trusted one.
     fs::create_dir(world.path("project/.cotter")).unwrap();
     std::os::unix::fs::symlink("/tmp", world.path("project/.cotter/out")).unwrap();
-    let unreadable = world.output(&run(&[], prompt));
+    let unreadable = world.output(&rehearsal(&[], prompt));
     let unreadable = world.shown(&unreadable);
     assert!(unreadable.contains("refused: write: this would change production"), "{unreadable}");
     assert!(unreadable.contains(".cotter/out"), "{unreadable}");
     fs::remove_dir_all(world.path("project/.cotter")).unwrap();
     // Only the trusted source still shows where the project begins.
     fs::remove_dir_all(world.path("project/.git")).unwrap();
-    let below = world.output(&run(&["--cwd", "src"], prompt));
+    let below = world.output(&rehearsal(&["--cwd", "src"], prompt));
     assert!(world.shown(&below).contains("refused: write: this would change production"));
     world.check(
         &["untrust"],
@@ -444,7 +441,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
     "#]],
     );
     world.check(
-        &run(&[], prompt),
+        &rehearsal(&[], prompt),
         expect![[r#"
         exit 0
         --- stdout

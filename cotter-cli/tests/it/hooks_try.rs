@@ -3,15 +3,14 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
-    process::{Child, Stdio},
+    process::Stdio,
 };
 
 use expect_test::{Expect, expect};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{World, send_signal};
 
 /// A world with these entries in the person's own settings, by point.
 fn world(hooks: &str) -> World {
@@ -429,12 +428,10 @@ fn an_input_comes_from_a_file_or_a_pipe() {
 fn s6_hooks_of_a_project_are_tried_once_they_are_trusted() {
     let world = world("");
     world.output(&["init"]);
-    world.write(
+    world.write_executable(
         "project/.cotter/hooks/no-prod.sh",
         format!("#!/bin/sh\ntouch {}\necho no >&2\nexit 1\n", world.path("project/ran").display()),
     );
-    let script = world.path("project/.cotter/hooks/no-prod.sh");
-    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
     world.check(
         &[&["hooks", "test"], &WRITE[..]].concat(),
         expect![[r#"
@@ -704,11 +701,6 @@ fn a_command_that_only_reports_leaves_no_session_behind() {
     assert_eq!(world.ids(), [""; 0]);
 }
 
-fn send(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
-}
-
 /// The log can start before the session does, and continues with later sessions.
 #[test]
 fn the_log_is_followed_from_session_to_session_until_a_signal() {
@@ -740,7 +732,7 @@ fn the_log_is_followed_from_session_to_session_until_a_signal() {
     world.output(&PROMPT);
     let second = until("closed (user)");
     assert!(second.starts_with("session [ID2]\n"), "{second}");
-    send(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert_eq!(lines.next(), None);
 }
@@ -786,7 +778,7 @@ fn the_log_takes_up_an_older_session_that_is_resumed() {
         [TIME]  session.close  closed (user)  seen in N ms
     "#]]
     .assert_eq(&until("closed (user)"));
-    send(&child, Signal::INT);
+    send_signal(&child, Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
@@ -813,6 +805,6 @@ fn the_log_follows_a_file_that_is_written_bit_by_bit() {
         let seen = lines.by_ref().find(|line| !line.starts_with("session "));
         assert_eq!(seen.as_deref(), Some(line));
     }
-    send(&child, Signal::TERM);
+    send_signal(&child, Signal::TERM);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

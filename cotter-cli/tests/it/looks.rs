@@ -1,8 +1,6 @@
 //! Looks at a run that is not started: `hooks list`, `hooks test` and `explain` with the flags that decide
 //! what a run has.
 
-use std::{fs, os::unix::fs::PermissionsExt};
-
 use expect_test::{Expect, expect};
 
 use crate::{
@@ -19,8 +17,7 @@ fn world() -> World {
     world.write("guards/hooks/keep-etc.yaml", "id: keep-etc\nphase: pre\ntools: [write]\n");
     let script =
         "#!/bin/sh\ngrep -q etc && echo '{\"Blocked\": true, \"Reason\": \"not in etc\"}'\n";
-    let script = world.write("guards/hooks/keep-etc.sh", script);
-    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    world.write_executable("guards/hooks/keep-etc.sh", script);
     at_terminal(&world, &["spaces", "add", "../guards"], "y");
     assert!(world.path(&format!("{OWN}/guards/manifest.json")).exists());
     world.write(

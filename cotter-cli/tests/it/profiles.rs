@@ -4,7 +4,6 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
-    os::unix::fs::PermissionsExt,
     sync::{Arc, mpsc},
     thread,
 };
@@ -24,11 +23,6 @@ fn world() -> World {
 /// Writes a profile of the person.
 fn with_profile(world: &World, text: &str) {
     world.write(&format!("{AUDIT}/agent.json"), text);
-}
-
-fn script(world: &World, path: &str, text: &str) {
-    let path = world.write(path, text);
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 fn run<'a>(further: &[&'a str], prompt: &'a str) -> Vec<&'a str> {
@@ -153,8 +147,7 @@ fn l18_commands_run_where_the_operator_lets_them() {
         hint: the operator of a machine allows it with `COTTER_ALLOW_COMMAND_HOOKS=1`
     "#]]);
     let at = at.with_env("COTTER_ALLOW_COMMAND_HOOKS", "1");
-    script(
-        &at,
+    at.write_executable(
         &format!("{AUDIT}/check.sh"),
         "#!/bin/sh\nif grep -q prod; then echo 'not in production' >&2; exit 1; fi\n",
     );
@@ -171,8 +164,7 @@ fn l18_commands_run_where_the_operator_lets_them() {
         refused: write: not in production (onToolCall.command, profile:audit)
     "#]]);
     // A rewrite is refused together with the call: a profile's hook never changes the input of a tool.
-    script(
-        &at,
+    at.write_executable(
         &format!("{AUDIT}/check.sh"),
         "#!/bin/sh\necho '{\"input\": {\"path\": \"b.txt\", \"content\": \"changed\"}}'\n",
     );
@@ -464,8 +456,7 @@ fn s6_s34_a_projects_profile_needs_trust_and_shows_whom_it_tells() {
           "onError": [{"action": "webhook", "url": "https://hooks.example.com/x"}],
         }}"#,
     );
-    script(
-        &world,
+    world.write_executable(
         "project/.cotter/agents/audit/check.sh",
         "#!/bin/sh\ncat > /dev/null\n[ -f agent.json ] || exit 1\n",
     );

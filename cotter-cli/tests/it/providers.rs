@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
 
 use cotter_test::{After, Answer, Cut, Dialect, LocalProvider};
 use expect_test::{Expect, expect};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{World, send_signal};
 
 /// A provider, its model, and a world that sets the provider up by variables.
 struct Line {
@@ -289,8 +289,7 @@ fn l21_an_abort_closes_the_line_at_once() {
         let line = Line::new(dialect, [Answer::text("I am about to say").and_hang()]);
         let child = line.world.spawn(&line.args(&["hi"]));
         line.provider.wait_received(1);
-        let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
-        kill_process(pid, Signal::INT).unwrap();
+        send_signal(&child, Signal::INT);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         line.provider.wait_closed(1);

@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File},
-    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::Child,
 };
@@ -464,8 +463,7 @@ fn hot_reload_of_a_folder_that_is_put_in_the_place_of_another() {
 fn s6_s7_a_hook_runs_as_it_was_trusted_whatever_is_put_in_its_way() {
     let world = World::new().with_env("NO_COLOR", "1");
     let evil = |name: &str, text: &str| {
-        let path = world.write(name, text);
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        let path = world.write_executable(name, text);
         path.parent().unwrap().to_str().unwrap().to_owned()
     };
     let bin = evil("project/bin/python3", "#!/bin/sh\necho put before it >&2; exit 1\n");

@@ -4,18 +4,12 @@ use std::fs;
 
 use expect_test::expect;
 
-use crate::support::World;
-
-const R: [&str; 3] = ["-p", "--model", "rehearsal"];
-
-fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    R.into_iter().chain(more.iter().copied()).collect()
-}
+use crate::support::{REHEARSAL, World, rehearsal};
 
 #[test]
 fn a_file_is_read_and_told() {
     World::new().check(
-        &with(&["read a.txt"]),
+        &rehearsal(&[], "read a.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -30,7 +24,7 @@ fn a_file_is_read_and_told() {
 
 #[test]
 fn a_refused_call_is_told_on_stderr_and_changes_no_exit_code() {
-    World::new().check(&with(&["read /etc/hostname"]), expect![[r#"
+    World::new().check(&rehearsal(&[], "read /etc/hostname"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"/etc/hostname"} was refused: Hook "project-roots" blocked the action: /etc/hostname is outside the project. Adjust your approach; do not retry the exact same call.
@@ -91,14 +85,14 @@ fn the_flag_stands_over_the_variable_over_the_settings() {
             hint: `cotter models list` shows those there are; another one is described in the settings, under `providers`
         "#]],
     );
-    assert!(world.output(&with(&["list src"])).status.success());
+    assert!(world.output(&rehearsal(&[], "list src")).status.success());
 }
 
 #[test]
 fn piped_input_is_data_beside_the_prompt() {
     let world = World::new();
     world.check_piped(
-        &with(&["list src"]),
+        &rehearsal(&[], "list src"),
         b"read a.txt\n",
         expect![[r#"
         exit 0
@@ -119,7 +113,7 @@ fn piped_input_is_data_beside_the_prompt() {
 fn piped_input_can_be_the_whole_prompt() {
     let world = World::new();
     world.check_piped(
-        &R,
+        &REHEARSAL,
         b"list src\n",
         expect![[r#"
             exit 0
@@ -131,7 +125,7 @@ fn piped_input_can_be_the_whole_prompt() {
         "#]],
     );
     world.check_piped(
-        &with(&["list src"]),
+        &rehearsal(&[], "list src"),
         b" \n",
         expect![[r#"
         exit 0
@@ -143,7 +137,7 @@ fn piped_input_can_be_the_whole_prompt() {
     "#]],
     );
     world.check_piped(
-        &R,
+        &REHEARSAL,
         b"\n",
         expect![[r#"
         exit 2
@@ -153,7 +147,7 @@ fn piped_input_can_be_the_whole_prompt() {
         hint: type it after `-p`, or pipe it in
     "#]],
     );
-    world.check_piped(&R, b"list \xff\n", expect![[r#"
+    world.check_piped(&REHEARSAL, b"list \xff\n", expect![[r#"
         exit 0
         --- stdout
         rehearsal: `list` {"path":"�"} failed (not_found): cannot list �: No such file or directory (os error 2)
@@ -163,7 +157,7 @@ fn piped_input_can_be_the_whole_prompt() {
         warning: standard input is not UTF-8: what is not was replaced
     "#]]);
     world.check_piped(
-        &R,
+        &REHEARSAL,
         &vec![b'x'; 10 * 1024 * 1024 + 1],
         expect![[r#"
         exit 1
@@ -179,7 +173,7 @@ fn piped_input_can_be_the_whole_prompt() {
 fn there_must_be_a_prompt() {
     let world = World::new();
     world.check(
-        &R,
+        &REHEARSAL,
         expect![[r#"
         exit 2
         --- stderr
@@ -189,7 +183,7 @@ fn there_must_be_a_prompt() {
     "#]],
     );
     world.check(
-        &with(&["  "]),
+        &rehearsal(&[], "  "),
         expect![[r#"
         exit 2
         --- stderr
@@ -204,7 +198,7 @@ fn there_must_be_a_prompt() {
 fn limits_end_a_run_with_code_3() {
     let world = World::new();
     world.check(
-        &with(&["--max-turns", "1", "list src"]),
+        &rehearsal(&["--max-turns", "1"], "list src"),
         expect![[r#"
             exit 3
             --- stderr
@@ -224,7 +218,7 @@ fn limits_end_a_run_with_code_3() {
             hint: leave the budget out
         "#]],
     );
-    assert!(world.output(&with(&["--max-budget-usd", "1", "list"])).status.success());
+    assert!(world.output(&rehearsal(&["--max-budget-usd", "1"], "list")).status.success());
 }
 
 #[test]
@@ -312,7 +306,7 @@ fn a_broken_script_is_named_with_its_place() {
 fn no_session_keeps_nothing() {
     let world = World::new();
     world.check(
-        &with(&["--no-session", "list src"]),
+        &rehearsal(&["--no-session"], "list src"),
         expect![[r#"
         exit 0
         --- stdout
@@ -325,7 +319,7 @@ fn no_session_keeps_nothing() {
     assert_eq!(fs::read_dir(world.path("home")).unwrap().count(), 0);
     let homeless = World::new().with_env("HOME", "");
     homeless.check(
-        &with(&["--no-session", "list src"]),
+        &rehearsal(&["--no-session"], "list src"),
         expect![[r#"
         exit 0
         --- stdout
@@ -336,7 +330,7 @@ fn no_session_keeps_nothing() {
     "#]],
     );
     homeless.check(
-        &with(&["list src"]),
+        &rehearsal(&[], "list src"),
         expect![[r#"
         exit 1
         --- stderr
@@ -351,7 +345,7 @@ fn no_session_keeps_nothing() {
 fn the_folder_to_work_in_can_be_named() {
     let world = World::new();
     world.check(
-        &with(&["--cwd", "src", "list and read ../a.txt"]),
+        &rehearsal(&["--cwd", "src"], "list and read ../a.txt"),
         expect![[r#"
         exit 0
         --- stdout
@@ -366,7 +360,7 @@ fn the_folder_to_work_in_can_be_named() {
     "#]],
     );
     world.check(
-        &with(&["--cwd", "nowhere", "list"]),
+        &rehearsal(&["--cwd", "nowhere"], "list"),
         expect![[r#"
         exit 1
         --- stderr
@@ -377,7 +371,7 @@ fn the_folder_to_work_in_can_be_named() {
     "#]],
     );
     world.check(
-        &with(&["--cwd", "a.txt", "list"]),
+        &rehearsal(&["--cwd", "a.txt"], "list"),
         expect![[r#"
         exit 1
         --- stderr
@@ -388,7 +382,7 @@ fn the_folder_to_work_in_can_be_named() {
     "#]],
     );
     fs::remove_dir(world.path("project/.git")).unwrap();
-    world.check(&with(&["--cwd", "src", "read ../a.txt"]), expect![[r#"
+    world.check(&rehearsal(&["--cwd", "src"], "read ../a.txt"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `read` {"path":"../a.txt"} was refused: Hook "project-roots" blocked the action: [T]/project/a.txt is outside the project. Adjust your approach; do not retry the exact same call.
@@ -403,7 +397,7 @@ fn the_folder_to_work_in_can_be_named() {
 fn a_mode_is_set_by_flag() {
     let world = World::new();
     world.settings(r#"{"permissions": {"level": "paranoid"}}"#);
-    world.check(&with(&["list src"]), expect![[r#"
+    world.check(&rehearsal(&[], "list src"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and nobody is there to be asked. Do not retry this exact call.
@@ -412,7 +406,7 @@ fn a_mode_is_set_by_flag() {
         --- stderr
         refused: list {"path":"src"}: zone `safe` asks at level `paranoid`, and nobody is there to be asked; with `--ask` it is put to you on the terminal
     "#]]);
-    world.check(&with(&["--permission-mode", "auto", "list src"]), expect![[r#"
+    world.check(&rehearsal(&["--permission-mode", "auto"], "list src"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `list` {"path":"src"} was refused: Denied: zone `safe` asks at level `paranoid`, and mode `auto` asks nobody. Do not retry this exact call.
@@ -421,7 +415,7 @@ fn a_mode_is_set_by_flag() {
         --- stderr
         refused: list: zone `safe` asks at level `paranoid`, and mode `auto` asks nobody (mode)
     "#]]);
-    world.check(&with(&["--permission-mode", "plan", "list src"]), expect![[r#"
+    world.check(&rehearsal(&["--permission-mode", "plan"], "list src"), expect![[r#"
         exit 0
         --- stdout
         rehearsal: `list` {"path":"src"} was refused: Permission denied for `list`: zone `safe` asks at level `paranoid`, and nobody is there to be asked. Do not retry this exact call.

@@ -498,8 +498,7 @@ fn listening() -> World {
     world.settings(&json!({"hooks": hooks}).to_string());
     fs::create_dir(world.path("told")).unwrap();
     for (name, text) in [("tell", TELL), ("serve", SERVE)] {
-        let path = world.write(&format!("home/.config/cotter/{name}.sh"), text);
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        world.write_executable(&format!("home/.config/cotter/{name}.sh"), text);
     }
     world
 }

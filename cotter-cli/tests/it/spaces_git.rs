@@ -11,7 +11,7 @@ use std::{
 use expect_test::expect;
 
 use crate::{
-    spaces::{OWN, alone, at_terminal, put, world},
+    spaces::{OWN, at_terminal, put, world},
     support::World,
     terminal::Screen,
 };
@@ -135,8 +135,7 @@ fn c14_a_space_is_added_updated_and_removed_from_a_repository() {
         "#!/bin/sh\necho '{\"blocked\": true, \"reason\": \"second\"}'\n",
     );
     commit(&world);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "update", "ship"],
         expect![[r#"
         exit 3
@@ -237,8 +236,8 @@ fn c14_s12_nothing_in_a_repository_has_a_say() {
     let run = format!("touch {}", mark.display());
     for name in ["post-checkout", "post-merge", "reference-transaction", "pre-auto-gc", "fsmonitor"]
     {
-        let hook = world.write(&format!("repo/.git/hooks/{name}"), format!("#!/bin/sh\n{run}\n"));
-        fs::set_permissions(hook, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = format!("#!/bin/sh\n{run}\n");
+        world.write_executable(&format!("repo/.git/hooks/{name}"), text);
     }
     let program = world.path("repo/.git/hooks/fsmonitor").display().to_string();
     world.write(
@@ -297,8 +296,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{address}");
     }
     assert!(!mark.exists());
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address, "--rev", "nowhere"],
         expect![[r#"
         exit 1
@@ -308,8 +306,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
           caused by: fatal: couldn't find remote ref nowhere
     "#]],
     );
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &format!("{address}-not")],
         expect![[r#"
         exit 1
@@ -322,8 +319,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
           caused by: and the repository exists.
     "#]],
     );
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", "../repo", "--rev", "main"],
         expect![[r#"
         exit 2
@@ -342,8 +338,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         ],
     );
     git(&world, &["commit", "--quiet", "--message=m"]);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
         exit 1
@@ -357,8 +352,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
     git(&world, &["rm", "--quiet", "--cached", "inner"]);
     symlink("/etc/passwd", world.path("repo/passwd")).unwrap();
     commit(&world);
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
             exit 1
@@ -372,8 +366,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
     fs::remove_file(world.path("repo/passwd")).unwrap();
     commit(&world);
     tree_with(&world, ".git", "config");
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
             exit 1
@@ -383,8 +376,7 @@ fn c14_s12_what_is_no_revision_no_address_or_no_file_is_refused() {
         "#]],
     );
     tree_with(&world, "..", "out");
-    alone(
-        &world,
+    world.check_without_terminal(
         &["spaces", "add", &address],
         expect![[r#"
             exit 1

@@ -1,9 +1,8 @@
 //! Sources of a project: shown, trusted by a person at a terminal, otherwise skipped with a warning.
 
 use std::{
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, symlink},
-    process::Stdio,
+    fs::{self},
+    os::unix::fs::symlink,
 };
 
 use expect_test::{Expect, expect};
@@ -33,14 +32,8 @@ const SERVERS: &str = r#"{"mcpServers": {
 fn world() -> World {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", SETTINGS);
-    let hook = world.write("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
-    fs::set_permissions(hook, Permissions::from_mode(0o755)).unwrap();
+    world.write_executable("project/.cotter/hooks/check.sh", "#!/bin/sh\nexit 0\n");
     world
-}
-
-fn without_terminal(world: &World, args: &[&str], expected: Expect) {
-    let output = world.without_terminal(args).stdin(Stdio::null()).output().unwrap();
-    expected.assert_eq(&world.shown(&output));
 }
 
 /// Types an answer to each question.
@@ -72,8 +65,7 @@ fn s6_what_a_project_brings_is_shown_whole() {
     world.write("project/.mcp.json", SERVERS);
     world.write("project/src/.cotter/skills/x/SKILL.md", "---\nname: x\n---\n");
     world.write("project/.cotter/\u{1b}[31m", "");
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &["trust", "--print"],
         expect![[r#"
             exit 0
@@ -381,8 +373,7 @@ fn s6_a_person_says_yes_and_a_change_asks_again() {
 #[test]
 fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
     let world = world();
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &["trust"],
         expect![[r#"
         exit 3
@@ -393,8 +384,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         hint: `cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run
     "#]],
     );
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&[]),
         expect![[r#"
             exit 0
@@ -408,8 +398,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
             warning: nothing of [T]/project/.cotter runs: nobody trusts it yet (`cotter trust` shows it)
         "#]],
     );
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&["--trust"]),
         expect![[r#"
         exit 3
@@ -420,8 +409,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         hint: `cotter trust --print` shows what is here and its hash; `--trust=HASH` trusts that for one run
     "#]],
     );
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&["--require-trust"]),
         expect![[r#"
             exit 3
@@ -433,8 +421,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         "#]],
     );
     let named = format!("--trust={}", hash(&world));
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&[&named, "--require-trust"]),
         expect![[r#"
         exit 0
@@ -456,8 +443,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
     "#]],
     );
     world.write("project/.cotter/x", "");
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&[&named]),
         expect![[r#"
         exit 3
@@ -467,8 +453,7 @@ fn s8_without_a_person_nothing_is_trusted_but_by_its_hash() {
         hint: `cotter trust --print` shows what is here
     "#]],
     );
-    without_terminal(
-        &world,
+    world.check_without_terminal(
         &run(&["--trust=abc"]),
         expect![[r#"
         exit 2

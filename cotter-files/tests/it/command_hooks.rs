@@ -2,11 +2,7 @@
 
 use std::{fmt::Write, future::Future, path::Path, pin::Pin, sync::Arc, time::Duration};
 
-use cotter::{
-    Agent, Origin, Owner, Session, Workspace,
-    hooks::ui::{self, Question, QuestionAnswer, Ui},
-    permission::Zone,
-};
+use cotter::{Agent, Origin, Owner, Workspace, permission::Zone};
 use cotter_files::{
     command_hook::{
         self, HookHost, HookLocation, ProcessExit, ProcessOutput, ProcessSpec, ResidentProcess,
@@ -14,52 +10,12 @@ use cotter_files::{
     },
     document::Document,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Diary, Scripted, Step, fresh, nap, transcript, working_agent};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, fresh, nap, probe};
-
 fn user() -> Owner {
     Owner::new(Origin::User, "settings.json")
-}
-
-/// A scripted person who records every notice and question in a diary.
-struct Person {
-    scripted: ScriptedUi,
-    diary: Diary,
-}
-
-impl Ui for Person {
-    fn present(&self) -> bool {
-        true
-    }
-
-    fn ask(&self, question: Arc<Question>) -> ui::UiFuture<'_, Option<QuestionAnswer>> {
-        for call in &question.calls {
-            let asks = call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason));
-            let asks = asks.collect::<Vec<_>>().join("; ");
-            self.diary.add(format!("person asked: {} <- {asks}", call.preview));
-        }
-        self.scripted.ask(question)
-    }
-
-    fn notify(&self, text: &str) {
-        self.diary.add(format!("person told: {text}"));
-    }
-}
-
-/// Creates an agent that calls `work {"n": 1}` in each of `runs` runs, with a person who says yes.
-async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
-    let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
-    let agent = Agent::builder(Scripted::new(steps))
-        .ui(person)
-        .tool(probe("work", zone, diary))
-        .build()
-        .unwrap();
-    let session = fresh(&agent).await;
-    (agent, session)
 }
 
 /// A simulated program. `says` returns its answer to the question with that number; the diary records each
@@ -139,7 +95,7 @@ async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told()
     for (says, serve) in [(fails, false), (silent, false), (fails, true), (silent, true)] {
         for on_failure in ["block", "pass"] {
             let diary = Diary::default();
-            let (agent, session) = call(Zone::Safe, &diary, 1).await;
+            let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
             let entry = json!({
                 "name": "hook", "command": "./check", "serve": serve, "onFailure": on_failure,
             });
@@ -200,7 +156,7 @@ async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told()
 #[tokio::test(start_paused = true)]
 async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
     let diary = Diary::default();
-    let (agent, session) = call(Zone::External, &diary, 1).await;
+    let (agent, session) = working_agent(Zone::External, &diary, 1).await;
     let says = |id| Ok(json!({"id": id, "answer": "yes"}));
     let entry = json!({"name": "hook", "command": "./check", "serve": true});
     let starts = Pretended { diary: diary.clone(), says };

@@ -16,12 +16,10 @@ use cotter_files::{
     check::{self, CheckedFile},
     extensions::{self, Diagnostic, FileKind, LoadContext, LoadedFolder, TakenNames, memory},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Recording, Scripted, Step, ending, fresh};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tempfile::TempDir;
-
-use crate::kit::{ending, fresh};
 
 /// A skill with triggers, agents, tags and a variable.
 const DOCKER_DEPLOY: &str = include_str!("../data/docker-deploy.md");

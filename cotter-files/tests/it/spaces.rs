@@ -27,12 +27,10 @@ use cotter_files::{
     command_hook::{HookHost, ProcessExit, ProcessOutput, ProcessSpec, ResidentProcess},
     space::{self, Space},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Diary, Recording, Scripted, Step, spec};
 use expect_test::expect;
 use serde_json::json;
 use tempfile::TempDir;
-
-use crate::kit::{Diary, spec};
 
 const MANIFEST: &str = r#"{"id": "deploy", "name": "Deployment", "version": "1.0.0"}"#;
 

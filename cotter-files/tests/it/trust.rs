@@ -24,10 +24,9 @@ use cotter_files::trust::{
     store::{Grants, TrustState, TrustStore},
     view::view,
 };
+use cotter_test::Dice;
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
-
-use crate::kit::Dice;
 
 /// A project with a folder that declares hooks, and a store beside it.
 struct World(TempDir);

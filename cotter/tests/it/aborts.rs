@@ -16,11 +16,11 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, nap, probe, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, echo, ending, fresh, nap, probe, to_the_end};
+use crate::kit::{echo, to_the_end};
 
 /// Builds the agent and records every start and end of a run in the diary.
 fn watched(builder: AgentBuilder, diary: &Diary) -> Agent {

@@ -37,12 +37,14 @@ use cotter::{
     registry::RegisterError,
     tool::ToolFuture,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+};
 use expect_test::expect;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, Moment, Spy, ending, files, fresh, probe, records, spec, to_the_end};
+use crate::kit::{Moment, Spy, files, records, to_the_end};
 
 /// A model that sends exactly these pieces, one reply per request, and then says `done`.
 struct Raw {

@@ -9,10 +9,8 @@ use cotter::{
     Agent, FnTool, Origin, Owner, ToolSpec,
     hooks::points::{ModelPost, ModelPostEvent},
 };
-use cotter_test::{Scripted, Step};
+use cotter_test::{Scripted, Step, fresh};
 use serde_json::json;
-
-use crate::kit::fresh;
 
 /// Sets a flag when it is dropped.
 struct Held(Arc<AtomicBool>);

@@ -29,12 +29,14 @@ use cotter::{
     permission::{Zone, facts::Facts},
     registry::subsystem::SubsystemFuture,
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Recording, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+};
 use expect_test::expect;
 use serde_json::json;
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, echo, ending, files, fresh, probe, records, spec};
+use crate::kit::{echo, files, records};
 
 fn sub_call(name: &str) -> Step {
     Step::call("invoke_subagent", json!({"name": name, "prompt": "p"}))

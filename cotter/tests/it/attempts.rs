@@ -13,12 +13,12 @@ use cotter::{
     model::{Delta, Model, ModelError, ModelErrorKind, ReplyStream, Request},
     named,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use futures_util::stream;
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, ending, fresh, to_the_end};
+use crate::kit::to_the_end;
 
 /// Runs one prompt and checks its events, its duration and its end.
 async fn check(builder: AgentBuilder, expected: Expect) {

@@ -14,11 +14,11 @@ use cotter::{
     },
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use cotter_test::{Recording, Scripted, Step, fresh, shown_event, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{fresh, spec, to_the_end};
+use crate::kit::to_the_end;
 
 fn builder(steps: impl IntoIterator<Item = Step>) -> AgentBuilder {
     Agent::builder(Scripted::new(steps)).extend(builtin::subagents).extend(builtin::commands)
@@ -298,7 +298,7 @@ async fn g16_reviewer_reads_and_does_nothing_else() {
 
 #[tokio::test]
 async fn g19_compact_during_a_run_waits_for_its_next_request() {
-    let tidy = cotter::FnTool::new(crate::kit::spec("tidy"), |permit: cotter::Permit| async move {
+    let tidy = cotter::FnTool::new(spec("tidy"), |permit: cotter::Permit| async move {
         let session = permit.cx().controls().session().clone();
         let said = session.invoke_command("compact", "the pier").await;
         Ok(format!("{:?}", said.unwrap().unwrap()).into())

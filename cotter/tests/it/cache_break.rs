@@ -27,12 +27,12 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use smol_str::SmolStr;
 
-use crate::kit::{Diary, ending, files, fresh, probe};
+use crate::kit::files;
 
 /// A model whose request body is a text: tools, system prompt, messages, one line each.
 #[derive(Clone)]

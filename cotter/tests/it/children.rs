@@ -13,7 +13,7 @@ use std::{
 
 use cotter::{
     Agent, AgentBuilder, AgentConfig, At, Cx, FnTool, Limits, Subagent, Verdict,
-    history::{ledger, message::Usage},
+    history::ledger,
     hooks::points::{
         self, SubagentEnd, SubagentEndEvent, SubagentStart, SubagentStartEvent, ToolPre,
         ToolPreEvent,
@@ -27,12 +27,14 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Recording, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::kit::{Diary, ending, files, fresh, plain_lines, probe, spec, to_the_end};
+use crate::kit::{files, plain_lines, print_line, to_the_end, used, wait_for_kill};
 
 /// The two ways to start a child: a registered agent, and an agent built in a handler.
 const WAYS: [&str; 2] = ["agent", "child"];
@@ -497,10 +499,6 @@ async fn g17_a_hook_that_calls_a_tool_at_tool_pre_is_not_asked_about_its_own_cal
     .assert_eq(&format!("{}{}", diary.shown(), rows(&agent, session.id())));
 }
 
-fn used(tokens: u64) -> Usage {
-    Usage { input_tokens: tokens, ..Usage::default() }
-}
-
 /// L21: eight children run at once with a budget for a few requests. At most one request goes over the
 /// budget. The usage of a child counts for the parent too.
 async fn check_budget(limit: fn(&mut Limits), first: u64, each: u64) -> (String, u64) {
@@ -582,7 +580,7 @@ fn crash_agent(home: &Path, doom: &'static str) -> AgentBuilder {
             let mut file = OpenOptions::new().create(true).append(true).open(file).expect("a file");
             file.write_all(format!("{}\n", permit.call_id()).as_bytes()).expect("a line");
             if doom == "tool" || doom == "deep" {
-                stand_still();
+                wait_for_kill();
             }
             Ok("written".into())
         }
@@ -600,23 +598,9 @@ fn crash_agent(home: &Path, doom: &'static str) -> AgentBuilder {
         .define_mention(Subagent::agent(AgentConfig::new("deep")))
         .observe(points::ModelPre, move |_: &points::ModelPreEvent, cx: &Cx| {
             if doom == "model" && cx.agent_id() == "sub" && cx.step() == 2 {
-                stand_still();
+                wait_for_kill();
             }
         })
-}
-
-fn print_line(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // The test harness may have left an unfinished line.
-    out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
-    out.flush().expect("somebody listens");
-}
-
-fn stand_still() -> ! {
-    print_line("now");
-    loop {
-        std::thread::park();
-    }
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

@@ -8,13 +8,11 @@ use cotter::{
     invoke::command::{CommandCx, CommandResult},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
-
-use crate::kit::{Diary, ending, fresh, spec};
 
 fn entry(kind: &str) -> Map<String, Value> {
     json!({"type": kind}).as_object().unwrap().clone()

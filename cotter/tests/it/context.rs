@@ -16,34 +16,15 @@ use cotter::{
         UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent, each_message,
     },
     invoke::command::CommandCx,
-    model::{Model, ModelErrorKind, ReplyStream, Request},
+    model::ModelErrorKind,
     named,
     permission::Zone,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
-use smol_str::SmolStr;
 
-use crate::kit::{Diary, ending, files, fresh, probe, to_the_end};
-
-/// A scripted model with a window.
-#[derive(Clone)]
-struct Windowed(Recording<Scripted>, u64);
-
-impl Model for Windowed {
-    fn name(&self) -> &SmolStr {
-        self.0.name()
-    }
-
-    fn stream(&self, request: Request) -> ReplyStream {
-        self.0.stream(request)
-    }
-
-    fn context_window(&self) -> Option<u64> {
-        Some(self.1)
-    }
-}
+use crate::kit::{Windowed, files, to_the_end};
 
 fn said(n: usize) -> Recording<Scripted> {
     Recording::new(Scripted::new((1..=n).map(|n| Step::text(format!("answer {n}")))))
@@ -503,7 +484,7 @@ async fn p7_p12_threshold_and_overflow_take_the_same_way() {
         Step::error(ModelErrorKind::ContextOverflow),
         Step::text("three"),
     ];
-    let model = Windowed(Recording::new(Scripted::new(script)), 1000);
+    let model = Windowed(Recording::new(Scripted::new(script)), Some(1000));
     let diary = Diary::default();
     let writes = diary.clone();
     let long = "words ".repeat(100);

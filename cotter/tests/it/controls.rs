@@ -26,11 +26,11 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::kit::{Diary, echo, ending, fresh, probe, records};
+use crate::kit::{echo, records};
 
 type Model = Recording<Scripted>;
 

@@ -36,13 +36,13 @@ use cotter::{
     model::{Delta, Model, ReplyStream, Request},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Said, ScriptedUi, transcript};
+use cotter_test::{Diary, Dice, Said, ScriptedUi, ending, fresh, spec, transcript};
 use expect_test::expect;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-use crate::kit::{Diary, Dice, Moment, Spy, ending, files, fresh, spec};
+use crate::kit::{Moment, Spy, files, print_line, wait_for_kill};
 
 const PLAN: &str = "COTTER_CRASH_PLAN";
 /// The number of replies with calls per prompt.
@@ -284,20 +284,6 @@ async fn run_and_report(session: &Session, prompt: &str) {
     assert_eq!(ending(&run.reply().await), "end_turn");
 }
 
-fn print_line(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // The test harness may have left an unfinished line.
-    out.write_all(format!("\n{line}\n").as_bytes()).expect("somebody listens");
-    out.flush().expect("somebody listens");
-}
-
-fn stand_still() -> ! {
-    print_line("now");
-    loop {
-        thread::park();
-    }
-}
-
 /// The moment at which a worker stops and waits to be killed.
 struct Doom {
     folder: PathBuf,
@@ -324,7 +310,7 @@ impl Doom {
     fn reached(&self, what: Option<Moment>) {
         let nth = self.moments.fetch_add(1, Ordering::SeqCst) + 1;
         if self.at == Some(nth) {
-            stand_still();
+            wait_for_kill();
         }
         match what {
             Some(Moment::Appending) => self.length.store(self.file_length(), Ordering::SeqCst),
@@ -339,7 +325,7 @@ impl Doom {
         let length = before + keep % (after - before);
         let file = OpenOptions::new().write(true).open(self.file()).expect("it is there");
         file.set_len(length).expect("it can be cut");
-        stand_still();
+        wait_for_kill();
     }
 
     fn file(&self) -> PathBuf {
@@ -364,7 +350,7 @@ impl cotter::hooks::ui::Ui for Standing {
         &self,
         _: Arc<cotter::hooks::ui::Question>,
     ) -> cotter::hooks::ui::UiFuture<'_, Option<cotter::hooks::ui::QuestionAnswer>> {
-        stand_still()
+        wait_for_kill()
     }
 }
 

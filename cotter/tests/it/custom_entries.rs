@@ -8,11 +8,11 @@ use cotter::{
     invoke::{skill::SkillCx, subagent::SubagentCx},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::expect;
 use serde_json::{Map, Value, json};
 
-use crate::kit::{Diary, ending, files, fresh, spec, to_the_end};
+use crate::kit::{files, to_the_end};
 
 fn entry(value: &Value) -> Map<String, Value> {
     value.as_object().expect("an entry is an object").clone()

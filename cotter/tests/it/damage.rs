@@ -11,7 +11,9 @@ use cotter::{
     },
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde::{
@@ -20,7 +22,7 @@ use serde::{
 };
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, echo, ending, files, fresh, probe, records, spec};
+use crate::kit::{echo, files, records};
 
 const HEADER: &str = r#"{"type":"session","v":1,"id":"s","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
 

@@ -12,12 +12,12 @@ use cotter::{
     hooks::points::{Admission, UserPromptSubmit, UserPromptSubmitChange, UserPromptSubmitEvent},
     invoke::{command::CommandCx, directive_hook::ShortCircuit, named_item::NameKind},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::kit::{Diary, ending, files, fresh, plain_lines, to_the_end};
+use crate::kit::{files, image, plain_lines, to_the_end};
 
 type Model = Recording<Scripted>;
 
@@ -227,10 +227,6 @@ async fn g7_g9_a_name_that_stands_twice_is_called_twice() {
         "#]],
     )
     .await;
-}
-
-fn image() -> ContentPart {
-    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
 }
 
 fn shown_parts(message: &Message) -> String {

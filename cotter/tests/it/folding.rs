@@ -8,11 +8,9 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, fresh, probe};
 use proptest::prelude::*;
 use serde_json::json;
-
-use crate::kit::{Diary, fresh, probe};
 
 /// One gate: its verdict, and the time of its answer.
 #[derive(Clone, Debug)]

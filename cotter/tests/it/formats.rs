@@ -17,10 +17,10 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, fresh, probe, spec};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, echo, fresh, probe, spec};
+use crate::kit::echo;
 
 #[tokio::test]
 async fn the_page_names_every_key_that_is_written() {

@@ -21,11 +21,11 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, ending, every_point, fresh, probe, to_the_end};
+use crate::kit::{every_point, to_the_end};
 
 /// The way in which a handler fails.
 #[derive(Clone, Copy, Debug, PartialEq)]

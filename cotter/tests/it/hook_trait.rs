@@ -13,12 +13,12 @@ use cotter::{
     registry::subsystem::SubsystemFuture,
     tool::ToolFuture,
 };
-use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, shown_event, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::kit::{Diary, ending, fresh, spec, to_the_end};
+use crate::kit::to_the_end;
 
 /// A hook that writes down every call of its methods, with tools `NAME_look` and `NAME_write`.
 #[derive(Clone)]

@@ -13,11 +13,14 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Fault, FaultyStore, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, spec,
+    transcript,
+};
 use expect_test::expect;
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, Moment, Spy, ending, fresh, plain_lines, probe, spec, to_the_end};
+use crate::kit::{Moment, Spy, plain_lines, to_the_end};
 
 /// B1, S26: the row is stored before the tool starts, and synced to disk if the call changes anything.
 #[tokio::test]

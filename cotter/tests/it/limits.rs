@@ -10,11 +10,11 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{Diary, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, echo, ending, fresh, spec, to_the_end};
+use crate::kit::{echo, to_the_end};
 
 /// A model that never stops by itself.
 fn endless() -> Scripted {

@@ -13,12 +13,12 @@ use cotter::{
     named,
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 
-use crate::kit::{Diary, ending, fresh, records, spec, to_the_end};
+use crate::kit::{records, to_the_end};
 
 type Model = Recording<Scripted>;
 

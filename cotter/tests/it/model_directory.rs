@@ -16,11 +16,11 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, probe, transcript};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::kit::{Diary, ending, everywhere, fresh, probe};
+use crate::kit::everywhere;
 
 /// A directory with two models of one provider, and a key for that provider.
 #[derive(Clone)]

@@ -10,11 +10,10 @@ use std::{
 };
 
 use cotter::{
-    Agent, HookCx, Origin, Owner, Session, Subagent, Workspace,
+    Agent, HookCx, Origin, Owner, Subagent, Workspace,
     hooks::{
         external::{ExternalHook, ExternalHookSpec, HookAnswer, HookFuture, HookRequest},
         points::{POINTS, PointId},
-        ui::{self, Question, QuestionAnswer, Ui},
     },
     model::ModelErrorKind,
     permission::{
@@ -23,12 +22,15 @@ use cotter::{
         verdict::Power,
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, DiaryUi, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+    working_agent,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
-use crate::kit::{Diary, ending, fresh, probe, records};
+use crate::kit::records;
 
 type Says = dyn Fn(&HookRequest) -> Result<Value, String> + Send + Sync;
 
@@ -84,31 +86,6 @@ fn owners() -> [(&'static str, Owner); 4] {
     ]
 }
 
-/// A person who answers from a script, and writes down messages and questions.
-struct Person {
-    scripted: ScriptedUi,
-    diary: Diary,
-}
-
-impl Ui for Person {
-    fn present(&self) -> bool {
-        true
-    }
-
-    fn ask(&self, question: Arc<Question>) -> ui::UiFuture<'_, Option<QuestionAnswer>> {
-        for call in &question.calls {
-            let asks = call.asks.iter().map(|ask| format!("{}: {}", ask.by, ask.reason));
-            let asks = asks.collect::<Vec<_>>().join("; ");
-            self.diary.add(format!("person asked: {} <- {asks}", call.preview));
-        }
-        self.scripted.ask(question)
-    }
-
-    fn notify(&self, text: &str) {
-        self.diary.add(format!("person told: {text}"));
-    }
-}
-
 /// Runs a session that passes every point, with one hook at one of them. Returns every event, one line each.
 async fn everything(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String> {
     let diary = Diary::default();
@@ -116,7 +93,7 @@ async fn everything(point: PointId, owner: Owner, says: Arc<Says>) -> Vec<String
         .and_call("no", json!({}))
         .and_call("invoke_subagent", json!({"name": "helper", "prompt": "help"}));
     let steps = ["done", "a summary", "bye", "more", "still more"].map(Step::text);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; 8]), diary: diary.clone() };
+    let person = DiaryUi::new(vec![Said::Yes; 8], &diary);
     let agent = Agent::builder(Scripted::new([calls].into_iter().chain(steps)))
         .ui(person)
         .define_mention(Subagent::new("helper", |_| async { Ok("helped".into()) }))
@@ -941,7 +918,7 @@ fn guard(
 /// Runs one call in a zone. Returns the diary, then the records.
 async fn guarded(zone: Zone, guards: Vec<Guard>) -> String {
     let diary = Diary::default();
-    let (agent, session) = call(zone, &diary, 1).await;
+    let (agent, session) = working_agent(zone, &diary, 1).await;
     put(&agent, &diary, guards);
     let _ = session.prompt("go").await;
     let result = transcript(&session);
@@ -959,19 +936,6 @@ fn put(agent: &Agent, diary: &Diary, guards: Vec<Guard>) {
         let hook = Arc::new(Fake { name, diary: diary.clone(), says });
         agent.extend(owner, |unit| _ = unit.outside(PointId::ToolPre, called(name), hook)).unwrap();
     }
-}
-
-/// Makes an agent that calls `work {"n": 1}` in each of `runs` runs, with a person who says yes.
-async fn call(zone: Zone, diary: &Diary, runs: usize) -> (Agent, Session) {
-    let steps = (0..runs).flat_map(|_| [Step::call("work", json!({"n": 1})), Step::text("done")]);
-    let person = Person { scripted: ScriptedUi::new(vec![Said::Yes; runs]), diary: diary.clone() };
-    let agent = Agent::builder(Scripted::new(steps))
-        .ui(person)
-        .tool(probe("work", zone, diary))
-        .build()
-        .unwrap();
-    let session = fresh(&agent).await;
-    (agent, session)
 }
 
 /// Returns a hook that changes `{"n": from}` to `{"n": to}` and leaves other inputs unchanged.
@@ -1151,7 +1115,7 @@ async fn s3_a_rewrite_without_its_grant_blocks_and_says_what_is_missing() {
     }
     let diary = Diary::default();
     for power in [Power::Gate, Power::Observe] {
-        let (agent, session) = call(Zone::Safe, &diary, 1).await;
+        let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
         let (name, _, says) = guard("limited", user(), makes(1, 2));
         let mut declared = called(name);
         declared.power = Some(power);
@@ -1192,7 +1156,7 @@ async fn s3_a_rewrite_without_its_grant_blocks_and_says_what_is_missing() {
 #[tokio::test(start_paused = true)]
 async fn s4_a_verdict_of_one_session_is_not_taken_for_another() {
     let diary = Diary::default();
-    let (agent, first) = call(Zone::Safe, &diary, 1).await;
+    let (agent, first) = working_agent(Zone::Safe, &diary, 1).await;
     let session = first.id().to_owned();
     let in_first = move |asked: &HookRequest| asked.payload["sessionId"] == session.as_str();
     let in_first = Arc::new(in_first);
@@ -1253,7 +1217,7 @@ async fn l10_ten_hooks_at_a_point_are_asked_at_the_same_time() {
         (project(), PointId::UserPromptSubmit),
     ] {
         let diary = Diary::default();
-        let (agent, session) = call(Zone::Safe, &diary, 1).await;
+        let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
         let barrier = Arc::new(Barrier::new(10));
         let put = agent.extend(owner, |unit| {
             for index in 0..10 {
@@ -1286,7 +1250,7 @@ async fn l7_a_hook_that_does_not_answer_in_time_blocks_and_an_observer_changes_n
         (Some(Power::Observe), None),
     ] {
         let diary = Diary::default();
-        let (agent, session) = call(Zone::Safe, &diary, 1).await;
+        let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
         let mut declared = called("silent");
         (declared.power, declared.limit) = (power, limit);
         let hook = Arc::new(Silent);
@@ -1314,7 +1278,7 @@ async fn l7_a_hook_that_does_not_answer_in_time_blocks_and_an_observer_changes_n
 #[tokio::test(start_paused = true)]
 async fn l7_a_hook_off_the_path_holds_nothing_up_and_refuses_nothing() {
     let diary = Diary::default();
-    let (agent, session) = call(Zone::Safe, &diary, 1).await;
+    let (agent, session) = working_agent(Zone::Safe, &diary, 1).await;
     let refuses = guard("refuses", user(), |_| json!({"continue": false, "input": {"n": 2}}));
     let silent: Arc<dyn ExternalHook> = Arc::new(Silent);
     let refuses: Arc<dyn ExternalHook> =

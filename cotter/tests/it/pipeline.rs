@@ -17,11 +17,13 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Said, Scripted, ScriptedUi, Step, fresh, nap, probe, solo, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, echo, fresh, nap, probe, records, solo, spec, to_the_end};
+use crate::kit::{echo, records, to_the_end};
 
 /// Runs one step of calls. Checks the transcript, then the records of each call.
 async fn check(builder: AgentBuilder, calls: Step, expected: Expect) {

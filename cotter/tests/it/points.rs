@@ -10,11 +10,11 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step};
+use cotter_test::{Diary, Recording, Said, Scripted, ScriptedUi, Step, fresh, probe};
 use expect_test::expect;
 use serde_json::json;
 
-use crate::kit::{Diary, echo, every_point, fresh, probe};
+use crate::kit::{echo, every_point};
 
 /// Registers an observer that writes down every event of a point, with its payload.
 fn noting<P: Point>(diary: &Diary, builder: AgentBuilder, point: P) -> AgentBuilder {

@@ -19,11 +19,11 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{Diary, Said, Scripted, ScriptedUi, Step, fresh, probe, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use crate::kit::{Diary, fresh, probe, records, spec};
+use crate::kit::records;
 
 /// Puts two calls that ask to a person. Checks the questions, the calls that ran, and the transcript.
 async fn check(said: Said, register: impl FnOnce(AgentBuilder) -> AgentBuilder, expected: Expect) {

@@ -26,11 +26,11 @@ use cotter::{
         tool_hook::{ToolCheck, ToolHook},
     },
 };
-use cotter_test::{Scripted, Step, transcript};
+use cotter_test::{Diary, Scripted, Step, fresh, probe, spec, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, echo, fresh, probe, spec};
+use crate::kit::echo;
 
 fn rule(kind: RuleKind, text: &str) -> Rule {
     Rule::parse(kind, text).expect("a rule")

@@ -16,11 +16,10 @@ use cotter::{
     permission::{Zone, facts::Facts},
     registry::change::{ChangeResult, RegistryChange},
 };
+use cotter_test::{fresh, spec};
 use futures_util::stream;
 use serde_json::json;
 use smol_str::SmolStr;
-
-use crate::kit::{fresh, spec};
 
 /// Two units whose parts all contain one version number: a tool's schema and a gate that passes only that
 /// number; a skill, a subagent, a command, a directive hook.

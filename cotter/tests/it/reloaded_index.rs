@@ -8,10 +8,8 @@ use cotter::{
     hooks::points::{ModelPost, ModelPostEvent},
     registry::change::RegistryChange,
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Recording, Scripted, Step, fresh};
 use expect_test::{Expect, expect};
-
-use crate::kit::fresh;
 
 /// Loads the skills of a person's folder, given as name and description.
 fn skills(agent: &Agent, skills: &[(&'static str, &'static str)]) {

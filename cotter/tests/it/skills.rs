@@ -9,20 +9,16 @@ use cotter::{
         skill::{SkillCaller, SkillCx, create_skill_invoke_tool},
     },
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, ending, files, fresh, plain_lines, to_the_end};
+use crate::kit::{files, image, plain_lines, to_the_end};
 
 type Model = Recording<Scripted>;
 
 fn model(steps: impl IntoIterator<Item = Step>) -> Model {
     Recording::new(Scripted::new(steps))
-}
-
-fn image() -> ContentPart {
-    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
 }
 
 /// An agent with skills of every kind; `ask` and `tell` write their context into the diary.

@@ -16,12 +16,14 @@ use cotter::{
     named,
     permission::Zone,
 };
-use cotter_test::{Recording, Said, Scripted, ScriptedUi, Step, transcript};
+use cotter_test::{
+    Diary, Recording, Said, Scripted, ScriptedUi, Step, ending, fresh, probe, transcript,
+};
 use expect_test::expect;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use crate::kit::{Diary, echo, ending, files, fresh, plain_lines, probe};
+use crate::kit::{echo, files, plain_lines};
 
 fn fields(value: Value) -> Map<String, Value> {
     match value {

@@ -11,13 +11,13 @@ use cotter::{
     history::message::{AssistantPart, StopReason, Usage},
     model::{Delta, Model, ReplyStream, Request},
 };
-use cotter_test::{Recording, transcript};
+use cotter_test::{Recording, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 use smol_str::SmolStr;
 
-use crate::kit::{ending, files, fresh, to_the_end};
+use crate::kit::{files, to_the_end};
 
 /// A model that sends exactly these pieces, one reply at a time; then only `ok`.
 #[derive(Clone)]

@@ -19,11 +19,11 @@ use cotter::{
     registry::change::ChangeResult,
     tool::ToolFuture,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Recording, Scripted, Step, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{fresh, to_the_end};
+use crate::kit::to_the_end;
 
 fn weather() -> impl Tool {
     let schema = json!({

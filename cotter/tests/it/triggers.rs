@@ -14,11 +14,9 @@ use cotter::{
     invoke::{skill::SkillCx, trigger::Trigger},
     model::Request,
 };
-use cotter_test::{Recording, Scripted, Step, transcript};
+use cotter_test::{Diary, Recording, Scripted, Step, ending, fresh, transcript};
 use expect_test::{Expect, expect};
 use serde_json::json;
-
-use crate::kit::{Diary, ending, fresh};
 
 type Model = Recording<Scripted>;
 

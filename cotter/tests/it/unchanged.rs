@@ -21,11 +21,11 @@ use cotter::{
     model::{Request, Thinking},
     permission::{Zone, facts::Facts},
 };
-use cotter_test::{Recording, Scripted, Step};
+use cotter_test::{Recording, Scripted, Step, fresh};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::kit::{every_point, files, fresh};
+use crate::kit::{every_point, files, image};
 
 /// A subsystem that does nothing.
 struct Idle;
@@ -218,10 +218,6 @@ fn wire(system: &str, messages: &MessageList) -> Vec<u8> {
     }
     tail.for_each(|message| bytes.extend(one(message).into_bytes()));
     bytes
-}
-
-fn image() -> ContentPart {
-    ContentPart::Image { media_type: "image/png".into(), data: "AAAA".into() }
 }
 
 fn tools() -> Vec<(ToolSpec, Result<Content, ToolError>)> {

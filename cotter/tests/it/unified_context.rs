@@ -24,11 +24,13 @@ use cotter::{
         rule::{Rule, RuleKind},
     },
 };
-use cotter_test::{Recording, Scripted, Step, shown_event, transcript};
+use cotter_test::{
+    Diary, Recording, Scripted, Step, ending, fresh, probe, shown_event, spec, transcript,
+};
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use crate::kit::{Diary, ending, everywhere, fresh, probe, spec, to_the_end};
+use crate::kit::{everywhere, to_the_end, used};
 
 /// The prompts and replies that reach every handler of [`everywhere`], once each.
 const PROMPTS: [&str; 2] = ["/cmd", "go /dir /skill"];
@@ -386,10 +388,6 @@ async fn p8_a_share_is_spent_by_its_task_alone() {
     "#]]
     .assert_eq(&format!("{}{}\n", diary.shown(), ending(&reply)));
     assert_eq!(model.requests(), 6, "no more than there was");
-}
-
-fn used(tokens: u64) -> Usage {
-    Usage { input_tokens: tokens, ..Usage::default() }
 }
 
 /// P8, L21: a handler's requests count against the run's budget, and are refused once it is used up.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use cotter_test::write_files;
 use expect_test::{Expect, expect};
 use tempfile::TempDir;
 
@@ -10,21 +11,8 @@ use crate::command_hook::hook_files::*;
 /// Creates a folder with files; a name that ends in `!` is an executable file.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        put(&folder, name, text.as_bytes());
-    }
+    write_files(folder.path(), files);
     folder
-}
-
-fn put(folder: &TempDir, name: &str, bytes: &[u8]) {
-    let path = folder.path().join(name.trim_end_matches('!'));
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(&path, bytes).unwrap();
-    #[cfg(unix)]
-    if name.ends_with('!') {
-        let program = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&path, program).unwrap();
-    }
 }
 
 fn shown(root: &Path, read: Result<HookFiles, HookFileErrors>) -> String {
@@ -351,7 +339,7 @@ fn s6_hostile_files_are_rejected() {
         check_one(&text, expected);
     }
     let folder = folder(&[("hooks/a.sh!", "")]);
-    put(&folder, "hooks/a.yaml", b"id: a\nphase: \xff\n");
+    write_files(folder.path(), &[("hooks/a.yaml", b"id: a\nphase: \xff\n")]);
     check_in(
         &folder,
         expect![[r#"

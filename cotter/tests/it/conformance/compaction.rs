@@ -16,32 +16,13 @@ use cotter::{
         Admission, CompactPost, CompactPostEvent, CompactPre, CompactPreChange, CompactPreEvent,
     },
     invoke::command::{CommandCx, CommandResult},
-    model::{Model, ReplyStream, Request},
     named,
 };
 use cotter_test::{Recording, Scripted, Step, transcript};
 use serde_json::json;
-use smol_str::SmolStr;
 
 use super::kit::{Log, Played, Stage, assert_contains};
-
-/// A scripted model with a known window.
-#[derive(Clone)]
-struct Windowed(Recording<Scripted>, u64);
-
-impl Model for Windowed {
-    fn name(&self) -> &SmolStr {
-        self.0.name()
-    }
-
-    fn stream(&self, request: Request) -> ReplyStream {
-        self.0.stream(request)
-    }
-
-    fn context_window(&self) -> Option<u64> {
-        Some(self.1)
-    }
-}
+use crate::kit::Windowed;
 
 /// An agent with a window and a command `compact`, which reports its error.
 fn windowed<const N: usize>(
@@ -50,7 +31,7 @@ fn windowed<const N: usize>(
     build: impl FnOnce(AgentBuilder) -> AgentBuilder,
 ) -> (Agent, Recording<Scripted>) {
     let model = Recording::new(Scripted::new(steps));
-    let agent = Agent::builder(Windowed(model.clone(), window)).define_command(compact());
+    let agent = Agent::builder(Windowed(model.clone(), Some(window))).define_command(compact());
     (build(agent).build().expect("the case is well formed"), model)
 }
 
