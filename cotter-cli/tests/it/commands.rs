@@ -7,7 +7,7 @@ use expect_test::expect;
 use crate::support::{REHEARSAL, World, rehearsal};
 
 #[test]
-fn p2_a_status_is_the_answer_without_a_model_a_run_or_a_session() {
+fn p2_command_status_is_the_answer_without_model_run_or_session() {
     let world = World::new();
     world.check(
         &["-p", "/tools"],
@@ -84,7 +84,7 @@ fn p4_a_command_that_stores_something_keeps_its_session() {
 }
 
 #[test]
-fn g19_compact_says_what_it_saved() {
+fn g19_compact_reports_the_saved_tokens() {
     let world = World::new();
     world.check(
         &rehearsal(&[], "/compact"),
@@ -162,7 +162,7 @@ fn p2_a_prompt_that_a_command_returns_is_run() {
 }
 
 #[test]
-fn p1_a_command_that_needs_a_model_says_so() {
+fn p1_command_that_needs_a_model_fails_without_one() {
     let world = World::new();
     world.output(&rehearsal(&[], "list src"));
     world.check(&["-p", "--continue", "/retry"], expect![[r#"
@@ -182,7 +182,7 @@ fn p1_a_command_that_needs_a_model_says_so() {
 }
 
 #[test]
-fn g8_an_unknown_name_goes_to_the_model_as_it_is() {
+fn g8_unknown_slash_name_is_sent_to_the_model_unchanged() {
     let world = World::new();
     world.check(&rehearsal(&[], "/comapct now"), expect![[r#"
         exit 0
@@ -246,7 +246,7 @@ fn s19_piped_input_is_never_a_command() {
 }
 
 #[test]
-fn p11_what_nobody_is_there_to_see_is_an_event_and_a_line_on_stderr() {
+fn p11_headless_notice_is_an_event_and_a_line_on_stderr() {
     let world = World::new();
     let script = world.script(r#"{"error": {"kind": "context_overflow"}}"#);
     world.check(
@@ -307,7 +307,7 @@ fn g16_a_subagent_reads_for_the_agent() {
 }
 
 #[test]
-fn g16_rules_hold_for_subagents_and_for_calling_them() {
+fn g16_rules_apply_to_subagents_and_to_calling_them() {
     let world = World::new();
     world.settings(r#"{"permissions": {"deny": ["read(a.txt)"]}}"#);
     world.check(&rehearsal(&[], "ask @general to read a.txt"), expect![[r#"
@@ -333,7 +333,7 @@ fn g16_rules_hold_for_subagents_and_for_calling_them() {
 }
 
 #[test]
-fn p1_lists_tell_names_and_whose_they_are() {
+fn p1_command_and_agent_lists_show_names_and_owners() {
     let world = World::new();
     world.check(&["commands", "list"], expect![[r#"
         exit 0

@@ -53,7 +53,7 @@ fn trust(world: &World, further: &[&str]) {
 }
 
 #[test]
-fn c14_a_persons_own_files_block_modify_and_observe() {
+fn c14_user_hook_files_block_modify_and_observe() {
     let world = world();
     no_prod(&world, OWN);
     sign(&world, OWN);
@@ -83,7 +83,7 @@ fn c14_a_persons_own_files_block_modify_and_observe() {
 }
 
 #[test]
-fn s30_a_hook_of_a_file_is_left_out_by_name() {
+fn s30_hook_of_a_file_is_disabled_by_name() {
     let world = world();
     no_prod(&world, OWN);
     world.check(
@@ -139,7 +139,7 @@ fn s30_a_hook_of_a_file_is_left_out_by_name() {
 }
 
 #[test]
-fn c14_files_with_errors_stop_the_start_and_are_all_told() {
+fn c14_hook_files_with_errors_stop_the_start_and_are_all_reported() {
     let world = world();
     no_prod(&world, OWN);
     world.write(&format!("{OWN}/hooks/broken.yaml"), "id: broken\nphase: prod\n");
@@ -178,7 +178,7 @@ fn c14_files_with_errors_stop_the_start_and_are_all_told() {
 }
 
 #[test]
-fn l12_a_hook_for_a_tool_that_is_not_there_is_told_of() {
+fn l12_hook_for_an_unknown_tool_is_reported() {
     let world = world();
     no_prod(&world, OWN);
     world.write(
@@ -203,7 +203,7 @@ fn l12_a_hook_for_a_tool_that_is_not_there_is_told_of() {
 }
 
 #[test]
-fn s3_what_a_project_brings_is_not_a_persons_own() {
+fn s3_config_home_inside_the_project_is_not_the_users() {
     let world = world();
     let world_home = world.path("project/conf");
     let world = world.with_env("COTTER_HOME", world_home);
@@ -233,7 +233,7 @@ fn s3_what_a_project_brings_is_not_a_persons_own() {
 }
 
 #[test]
-fn s6_a_projects_files_are_shown_before_they_run() {
+fn s6_project_hook_files_are_shown_before_they_run() {
     let world = world();
     no_prod(&world, PROJECT);
     sign(&world, PROJECT);
@@ -303,7 +303,7 @@ fn s6_a_projects_files_are_shown_before_they_run() {
 }
 
 #[test]
-fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
+fn s3_project_hook_file_rewrites_only_with_a_grant() {
     let world = world();
     no_prod(&world, PROJECT);
     sign(&world, PROJECT);
@@ -366,7 +366,7 @@ fn s3_a_projects_file_gates_and_rewrites_with_a_grant_only() {
 
 /// A changed file loosens nothing.
 #[test]
-fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
+fn s2_trusted_gate_of_a_file_stays_when_its_folder_changes_or_disappears() {
     let world = world();
     no_prod(&world, PROJECT);
     trust(&world, &[]);
@@ -457,7 +457,7 @@ fn s2_a_trusted_gate_in_a_file_stays_when_its_folder_changes_empties_or_goes() {
 }
 
 #[test]
-fn c14_files_are_checked_one_by_one() {
+fn c14_hooks_check_reports_each_file() {
     let world = world();
     no_prod(&world, PROJECT);
     world.write(
@@ -528,7 +528,7 @@ fn c14_files_are_checked_one_by_one() {
 
 /// The example files, unchanged.
 #[test]
-fn l8_c5_a_policy_and_a_space_do_what_they_say() {
+fn l8_c5_example_policy_and_space_work_unchanged() {
     let world = world();
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../cotter-files/tests/data");
     for (folder, names) in [
@@ -579,7 +579,7 @@ fn l8_c5_a_policy_and_a_space_do_what_they_say() {
 
 /// The hook that the skill about hooks describes works unchanged, with both kinds of declaration.
 #[test]
-fn the_skill_about_hooks_is_true() {
+fn hook_of_the_write_hook_skill_works_unchanged() {
     let world = world();
     let said = world.output(&["skills", "show", "write-hook"]).stdout;
     let said = String::from_utf8(said).unwrap();

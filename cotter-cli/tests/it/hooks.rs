@@ -30,7 +30,7 @@ fn world() -> World {
 }
 
 #[test]
-fn l8_a_persons_own_hook_blocks_a_call() {
+fn l8_user_hook_blocks_a_call() {
     let world = world();
     world.check(&rehearsal(&[], "write x to prod.txt then write y to ok.txt"), expect![[r#"
         exit 0
@@ -48,7 +48,7 @@ fn l8_a_persons_own_hook_blocks_a_call() {
 }
 
 #[test]
-fn s30_hooks_are_left_out_by_name_and_by_a_person() {
+fn s30_without_flag_and_settings_disable_hooks_by_name() {
     let world = world();
     world.check(
         &rehearsal(&["--without", "no-prod"], "write x to prod.txt"),
@@ -116,7 +116,7 @@ fn s30_hooks_are_left_out_by_name_and_by_a_person() {
 }
 
 #[test]
-fn hooks_are_listed_with_whose_they_are() {
+fn hooks_list_shows_owners() {
     world().check(&["hooks", "list"], expect![[r#"
         exit 0
         --- stdout
@@ -186,7 +186,7 @@ fn repository(world: &World) {
     world.write("project/.cotter/skills/sly.md", skill);
 }
 
-fn ran(world: &World) -> Vec<String> {
+fn list_markers(world: &World) -> Vec<String> {
     let entries = fs::read_dir(world.path("")).unwrap().flatten();
     let names = entries.map(|entry| entry.file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name.starts_with("ran-")).collect();
@@ -195,7 +195,7 @@ fn ran(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
+fn s8_untrusted_repository_runs_nothing() {
     let world = World::new().with_env("NO_COLOR", "1");
     repository(&world);
     world.write("project/secret.txt", "open\n");
@@ -240,7 +240,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
         Delegate              user.prompt.submit  transform  (embedder)
         Memory                user.prompt.submit  transform  (embedder)
     "#]]);
-    assert_eq!(ran(&world), [] as [&str; 0]);
+    assert_eq!(list_markers(&world), [] as [&str; 0]);
     world.check(&rehearsal(&["--require-trust"], "read secret.txt"), expect![[r#"
         exit 3
         --- stderr
@@ -264,7 +264,7 @@ fn s8_nothing_of_a_repository_runs_before_somebody_trusts_it() {
 }
 
 #[test]
-fn s3_a_project_that_loosens_does_not_load() {
+fn s3_project_settings_that_loosen_do_not_load() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.write("project/.cotter/settings.json", r#"{"permissions": {"allow": ["bash"]}}"#);
     let hash = |world: &World| {
@@ -306,7 +306,7 @@ fn s3_a_project_that_loosens_does_not_load() {
 
 /// The page in the README runs unchanged, in a terminal: from nothing to a hook that blocks a call.
 #[test]
-fn the_page_about_hooks_does_what_it_says() {
+fn hook_page_of_the_readme_runs_unchanged() {
     let readme = include_str!("../../../README.md");
     let (_, page) = readme.split_once("<!-- run by a test, as it stands -->\n```sh\n").unwrap();
     let (script, rest) = page.split_once("```").unwrap();
@@ -330,7 +330,7 @@ fn the_page_about_hooks_does_what_it_says() {
 }
 
 #[test]
-fn the_starter_has_nothing_to_complain_about() {
+fn starter_project_passes_every_check() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.check(
         &["init"],
@@ -372,7 +372,7 @@ fn the_starter_has_nothing_to_complain_about() {
 /// A changed file loosens nothing: a trusted gate stays in force when the folder changes or disappears, until
 /// a person removes the trust.
 #[test]
-fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
+fn s2_trusted_gate_stays_when_its_folder_changes_or_disappears() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.output(&["init"]);
     let mut screen = Screen::new(&world, &["trust"]);
@@ -455,7 +455,7 @@ fn s2_a_trusted_gate_stays_when_its_folder_changes_or_goes() {
 
 /// On a terminal, the last column wraps below its own start.
 #[test]
-fn l12_lists_fit_a_terminal() {
+fn l12_lists_wrap_within_the_terminal_width() {
     let world = World::new().with_env("NO_COLOR", "1");
     world.settings(
         r#"{"hooks": {"session.start": [{"name": "greet", "command": "true", "description": "Says hello to whoever it is that starts a session, and nothing else at all."}]}}"#,
@@ -506,7 +506,7 @@ fn l12_lists_fit_a_terminal() {
 
 /// A hook that is asked again about a rewritten call fails again; the second failure is not reported.
 #[test]
-fn l8_a_failure_that_passes_is_told_once_of_a_call() {
+fn l8_passing_hook_failure_is_reported_once_per_call() {
     let world = World::new();
     world.write("project/b.txt", "other\n");
     world.settings(

@@ -36,7 +36,7 @@ fn check(args: &[&str], expected: Expect) {
 }
 
 #[test]
-fn l8_hooks_are_listed_as_a_run_would_have_them() {
+fn l8_hooks_list_takes_the_flags_of_a_run() {
     check(
         &[
             "hooks",
@@ -127,7 +127,7 @@ fn l8_hooks_are_listed_as_a_run_would_have_them() {
 }
 
 #[test]
-fn l8_hooks_are_tried_as_a_run_would_have_them() {
+fn l8_hooks_test_takes_the_flags_of_a_run() {
     let write = r#"{"path": "etc/a", "content": "x"}"#;
     let test = ["hooks", "test", "tool.pre", "--tool", "write", "--input", write];
     check(
@@ -156,7 +156,7 @@ fn l8_hooks_are_tried_as_a_run_would_have_them() {
 }
 
 #[test]
-fn l8_calls_are_explained_as_a_run_would_judge_them() {
+fn l8_explain_takes_the_flags_of_a_run() {
     check(
         &["explain", "bash", "rm a.txt", "--agent", "careful"],
         expect![[r#"

@@ -7,7 +7,7 @@ use expect_test::expect;
 use crate::support::{REHEARSAL, World, rehearsal};
 
 #[test]
-fn a_file_is_read_and_told() {
+fn run_reads_a_file_and_prints_the_answer() {
     World::new().check(
         &rehearsal(&[], "read a.txt"),
         expect![[r#"
@@ -23,7 +23,7 @@ fn a_file_is_read_and_told() {
 }
 
 #[test]
-fn a_refused_call_is_told_on_stderr_and_changes_no_exit_code() {
+fn refused_call_is_reported_on_stderr_with_exit_0() {
     World::new().check(&rehearsal(&[], "read /etc/hostname"), expect![[r#"
         exit 0
         --- stdout
@@ -36,7 +36,7 @@ fn a_refused_call_is_told_on_stderr_and_changes_no_exit_code() {
 }
 
 #[test]
-fn without_a_model_nothing_is_sent() {
+fn run_without_a_usable_model_exits_2_and_stores_nothing() {
     let world = World::new();
     world.check(&["-p", "hi"], expect![[r#"
         exit 2
@@ -69,7 +69,7 @@ fn without_a_model_nothing_is_sent() {
 }
 
 #[test]
-fn the_flag_stands_over_the_variable_over_the_settings() {
+fn model_flag_wins_over_variable_and_settings() {
     let world = World::new();
     world.settings(r#"{"model": "rehearsal"}"#);
     assert!(world.output(&["-p", "list src"]).status.success());
@@ -89,7 +89,7 @@ fn the_flag_stands_over_the_variable_over_the_settings() {
 }
 
 #[test]
-fn piped_input_is_data_beside_the_prompt() {
+fn piped_input_is_a_data_part_after_the_prompt() {
     let world = World::new();
     world.check_piped(
         &rehearsal(&[], "list src"),
@@ -170,7 +170,7 @@ fn piped_input_can_be_the_whole_prompt() {
 }
 
 #[test]
-fn there_must_be_a_prompt() {
+fn run_without_a_prompt_is_a_usage_error() {
     let world = World::new();
     world.check(
         &REHEARSAL,
@@ -260,7 +260,7 @@ fn a_failing_model_ends_a_run_with_code_1() {
 }
 
 #[test]
-fn a_broken_script_is_named_with_its_place() {
+fn broken_script_error_names_its_place() {
     let world = World::new();
     world.check(
         &["-p", "--script", "none.json", "go"],
@@ -303,7 +303,7 @@ fn a_broken_script_is_named_with_its_place() {
 }
 
 #[test]
-fn no_session_keeps_nothing() {
+fn no_session_flag_stores_nothing() {
     let world = World::new();
     world.check(
         &rehearsal(&["--no-session"], "list src"),
@@ -342,7 +342,7 @@ fn no_session_keeps_nothing() {
 }
 
 #[test]
-fn the_folder_to_work_in_can_be_named() {
+fn cwd_flag_sets_the_working_folder() {
     let world = World::new();
     world.check(
         &rehearsal(&["--cwd", "src"], "list and read ../a.txt"),
@@ -394,7 +394,7 @@ fn the_folder_to_work_in_can_be_named() {
 }
 
 #[test]
-fn a_mode_is_set_by_flag() {
+fn permission_mode_flag_sets_the_mode() {
     let world = World::new();
     world.settings(r#"{"permissions": {"level": "paranoid"}}"#);
     world.check(&rehearsal(&[], "list src"), expect![[r#"
@@ -427,7 +427,7 @@ fn a_mode_is_set_by_flag() {
 }
 
 #[test]
-fn a_reader_who_left_is_no_panic() {
+fn closed_stdout_is_no_error_for_text_and_json() {
     let world = World::new();
     let script = world.script(r#"{"text": "hello"}"#);
     for format in ["text", "json"] {
@@ -442,7 +442,7 @@ fn a_reader_who_left_is_no_panic() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn an_answer_that_cannot_be_written_is_a_failure() {
+fn unwritable_stdout_exits_1() {
     let world = World::new();
     let script = world.script(r#"{"text": "hello"}"#);
     for format in ["text", "json", "stream-json"] {
@@ -456,7 +456,7 @@ fn an_answer_that_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn hidden_characters_reach_a_pipe_as_they_are() {
+fn hidden_characters_are_printed_unchanged_to_a_pipe() {
     let world = World::new();
     let script = world.script(r#"{"text": "\u001b[31mred\u202e"}"#);
     let output = world.output(&["-p", "--script", &script, "go"]);
@@ -465,7 +465,7 @@ fn hidden_characters_reach_a_pipe_as_they_are() {
 
 /// R11: a session finds what an earlier session remembered, in the same project and in no other.
 #[test]
-fn r11_what_is_remembered_is_there_for_the_next_session() {
+fn r11_memory_is_found_by_a_later_session_of_the_same_project() {
     let world = World::new();
     let run = |prompt: &str| world.output(&["-p", "--model", "rehearsal", prompt]);
     assert!(run("remember the kettle is blue").status.success());

@@ -82,7 +82,7 @@ fn sessions_are_listed_and_shown() {
 }
 
 #[test]
-fn what_nobody_said_is_muted() {
+fn sessions_show_mutes_notes_compactions_and_other_branches() {
     let world = World::new();
     let lines = [
         r#"{"type":"session","v":1,"id":"abc","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#,
@@ -122,7 +122,7 @@ fn what_nobody_said_is_muted() {
 }
 
 #[test]
-fn secrets_do_not_leave_the_data_home() {
+fn sessions_and_ledger_output_redacts_secrets() {
     let world = World::new().with_env("MY_API_KEY", "hunter2hunter2");
     world.output(&rehearsal(&[], "list hunter2hunter2"));
     for args in [vec!["sessions", "list"], vec!["sessions", "show"], vec!["ledger"]] {
@@ -139,7 +139,7 @@ fn secrets_do_not_leave_the_data_home() {
 }
 
 #[test]
-fn a_conversation_goes_on() {
+fn continue_and_resume_extend_a_session() {
     let world = World::new();
     world.check(
         &rehearsal(&["--continue"], "list"),
@@ -220,7 +220,7 @@ fn a_conversation_goes_on() {
 }
 
 #[test]
-fn continue_takes_the_session_written_last() {
+fn continue_takes_the_last_written_session() {
     let world = World::new();
     world.output(&rehearsal(&[], "list src"));
     world.output(&rehearsal(&[], "list"));
@@ -232,7 +232,7 @@ fn continue_takes_the_session_written_last() {
 }
 
 #[test]
-fn an_unknown_id_has_a_near_match() {
+fn unknown_session_id_error_names_a_near_match() {
     let world = World::new();
     world.check(
         &rehearsal(&["--resume", "nothing"], "list"),
@@ -279,7 +279,7 @@ fn an_unknown_id_has_a_near_match() {
 }
 
 #[test]
-fn the_beginning_of_an_id_must_be_of_one_session() {
+fn ambiguous_session_id_prefix_is_an_error() {
     let world = World::new();
     for id in ["abc1", "abc2"] {
         let header = r#"{"type":"session","v":1,"id":"ID","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
@@ -294,7 +294,7 @@ fn the_beginning_of_an_id_must_be_of_one_session() {
 }
 
 #[test]
-fn files_are_the_owners_alone() {
+fn session_files_are_readable_by_their_owner_only() {
     let world = World::new();
     // A longer result than the model gets, so that the whole result goes to a file of its own.
     world.write("project/long.txt", "a line of some length\n".repeat(9000));
@@ -318,7 +318,7 @@ fn files_are_the_owners_alone() {
 }
 
 #[test]
-fn broken_lines_are_survived_and_reported() {
+fn broken_session_lines_are_skipped_and_reported() {
     let world = World::new();
     world.output(&rehearsal(&[], "list src"));
     let path = world.session_file();
@@ -364,7 +364,7 @@ fn broken_lines_are_survived_and_reported() {
 }
 
 #[test]
-fn what_is_no_session_is_left_alone() {
+fn file_that_is_not_a_session_is_refused_and_unchanged() {
     let world = World::new();
     let bytes = b"\xff\xfe not a session\n{}\n";
     let path = world.write("home/.local/share/cotter/sessions/abcdef.jsonl", bytes);
@@ -386,7 +386,7 @@ fn what_is_no_session_is_left_alone() {
 }
 
 #[test]
-fn a_newer_session_is_read_and_not_written() {
+fn session_of_a_newer_format_is_read_and_not_written() {
     let world = World::new();
     world.output(&rehearsal(&[], "list src"));
     let path = world.session_file();
@@ -405,7 +405,7 @@ fn a_newer_session_is_read_and_not_written() {
 
 /// S29: the name of the file is the session's id. The contents of the file may be anything.
 #[test]
-fn s29_a_list_names_sessions_by_their_files() {
+fn s29_sessions_list_takes_ids_from_file_names() {
     let world = World::new();
     let line = r#"{"type":"session","v":1,"id":"\u001b[31mred","cwd":"/","createdAt":"2026-01-01T00:00:00.000Z","parent":null}"#;
     world.write("home/.local/share/cotter/sessions/abc.jsonl", format!("{line}\n"));
@@ -414,7 +414,7 @@ fn s29_a_list_names_sessions_by_their_files() {
 }
 
 #[test]
-fn a_session_that_has_a_name_is_listed_by_it() {
+fn named_session_is_listed_by_its_name() {
     let world = World::new();
     world.output(&rehearsal(&[], "read a.txt"));
     world.output(&["-p", "--continue", "/name the pier"]);

@@ -30,7 +30,7 @@ fn a_signal_aborts_the_run() {
 }
 
 #[test]
-fn an_aborted_stream_ends_with_its_result() {
+fn aborted_stream_json_ends_with_a_result() {
     let world = World::new();
     let script = world.script(HANGS);
     let child = world.spawn(&["-p", "--script", &script, "--output-format", "stream-json", "go"]);
@@ -73,7 +73,7 @@ fn a_session_has_one_writer() {
 }
 
 #[test]
-fn a_killed_run_gets_its_end_and_the_session_goes_on() {
+fn killed_run_is_closed_when_its_session_is_resumed() {
     let world = World::new();
     let script = world.script(HANGS);
     let mut child = world.spawn(&["-p", "--script", &script, "go"]);
@@ -110,7 +110,7 @@ fn a_killed_run_gets_its_end_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_slow_model_is_waited_for() {
+fn run_waits_for_a_slow_model() {
     let world = World::new();
     let script = world.script(SLOW);
     world.check(
@@ -151,13 +151,13 @@ fn check_leavers(end: impl FnOnce(&Child)) -> World {
 }
 
 #[test]
-fn s17_an_abort_leaves_nothing_of_a_command_behind() {
+fn s17_abort_leaves_no_process_of_a_command() {
     let world = check_leavers(|child| send_signal(child, Signal::INT));
     world.wait_for_session("\"reason\":\"aborted\"");
 }
 
 #[test]
-fn s17_nor_does_a_kill() {
+fn s17_kill_leaves_no_process_of_a_command() {
     let world = check_leavers(|child| send_signal(child, Signal::KILL));
     let id = world.id();
     world.check(

@@ -63,7 +63,7 @@ pub(crate) fn at_terminal(world: &World, args: &[&str], answer: &str) -> String 
 }
 
 #[test]
-fn c14_a_space_works_as_its_page_says() {
+fn c14_space_is_added_loaded_and_removed() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
     expect![[r#"
@@ -194,7 +194,7 @@ fn c14_a_space_works_as_its_page_says() {
 }
 
 #[test]
-fn c14_a_new_space_is_complete_and_checked() {
+fn c14_spaces_new_makes_a_valid_space() {
     let world = world();
     world.check(
         &["spaces", "new", "De ploy"],
@@ -323,7 +323,7 @@ fn c14_a_new_space_is_complete_and_checked() {
 
 /// For machines: a space is added without a question, and a run uses it by the hash that its starter names.
 #[test]
-fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
+fn c14_s8_untrusted_space_stops_the_start() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
     world.check_without_terminal(
@@ -432,7 +432,7 @@ fn c14_s8_a_space_that_nobody_trusts_stops_the_start() {
 
 /// A space that changed since it was trusted keeps its gates and loses the rest.
 #[test]
-fn c14_s2_s6_a_space_that_changed_keeps_its_gates() {
+fn c14_s2_s6_space_changed_after_trust_keeps_its_gates() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
     at_terminal(&world, &["spaces", "add", "../my-space"], "y");
@@ -522,7 +522,7 @@ fn c14_s2_hot_reload_of_a_space() {
 
 /// A project's spaces are trusted with its folder, and loaded by name like others.
 #[test]
-fn c14_s6_a_project_brings_spaces_of_its_own() {
+fn c14_s6_project_spaces_are_trusted_with_their_folder() {
     let world = world();
     put(&world, "project/.cotter/spaces/my-space", MY_SPACE);
     world.check_without_terminal(
@@ -609,7 +609,7 @@ fn c14_s6_a_project_brings_spaces_of_its_own() {
 
 /// The command loads, unloads and switches. A run with one prompt shows only its output.
 #[test]
-fn c14_spaces_come_and_go_by_a_command() {
+fn c14_spaces_command_loads_unloads_and_switches() {
     let world = world();
     for id in ["one", "two"] {
         let manifest = format!(r#"{{"id": "{id}", "name": "N", "version": "1"}}"#);
@@ -678,7 +678,7 @@ fn c14_spaces_come_and_go_by_a_command() {
 
 /// A command cannot load hooks that the operator disabled.
 #[test]
-fn l18_c14_no_command_loads_what_is_switched_off() {
+fn l18_c14_spaces_command_cannot_load_hooks_disabled_by_the_operator() {
     let at = world();
     put(&at, "my-space", MY_SPACE);
     at_terminal(&at, &["spaces", "add", "../my-space"], "y");
@@ -702,7 +702,7 @@ fn l18_c14_no_command_loads_what_is_switched_off() {
 
 /// The next process repairs whatever a killed process left.
 #[test]
-fn c14_what_a_killed_process_left_is_put_right() {
+fn c14_leftovers_of_a_killed_spaces_command_are_repaired() {
     let world = world();
     put(&world, "my-space", MY_SPACE);
     let lock = world.path("home/.config/cotter/spaces.lock.json");
@@ -817,7 +817,7 @@ fn c14_what_a_killed_process_left_is_put_right() {
 
 /// A process that an agent starts may look, and adds nothing.
 #[test]
-fn c14_s1_an_agent_adds_no_space() {
+fn c14_s1_agent_cannot_add_or_remove_spaces() {
     let world = world().with_env("COTTER_CALL", "1");
     put(&world, "my-space", MY_SPACE);
     for args in [
@@ -842,7 +842,7 @@ fn c14_s1_an_agent_adds_no_space() {
 
 /// The script in the README, unchanged, in a terminal.
 #[test]
-fn the_page_about_spaces_does_what_it_says() {
+fn space_page_of_the_readme_runs_unchanged() {
     let readme = include_str!("../../../README.md");
     let (_, page) =
         readme.split_once("<!-- spaces: run by a test, as it stands -->\n```sh\n").unwrap();

@@ -22,7 +22,7 @@ fn show_check(root: &Path, path: &Path) -> String {
 }
 
 #[test]
-fn c14_what_declares_hooks_is_checked_file_by_file() {
+fn c14_check_reports_every_file_that_declares_hooks() {
     let files = [
         (
             ".cotter/settings.json",

@@ -88,7 +88,7 @@ fn declare(agent: &Agent, owner: Owner, hooks: &Value, starts: Pretended) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told() {
+async fn l7_hook_failure_passes_only_with_on_failure_pass_and_is_reported() {
     let mut shown = String::new();
     let fails: fn(u64) -> Result<Value, String> = |_| Err("it is not there".into());
     let silent: fn(u64) -> Result<Value, String> = |_| Ok(Value::Null);
@@ -154,7 +154,7 @@ async fn l7_a_failure_passes_only_where_the_entry_says_so_and_a_person_is_told()
 
 /// A question has its own id, which a resident program gets besides the number of its line.
 #[tokio::test(start_paused = true)]
-async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
+async fn s4_s23_resident_hook_gets_the_question_id_besides_the_line_id() {
     let diary = Diary::default();
     let (agent, session) = working_agent(Zone::External, &diary, 1).await;
     let says = |id| Ok(json!({"id": id, "answer": "yes"}));
@@ -173,7 +173,7 @@ async fn s4_s23_a_question_keeps_its_id_beside_the_number_of_the_line() {
 
 /// Several parallel calls ask one program one after another, and each gets its own answer.
 #[tokio::test(start_paused = true)]
-async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
+async fn s23_resident_hook_is_asked_one_question_at_a_time() {
     let diary = Diary::default();
     let calls = Step::call("nap", json!({})).and_call("nap", json!({})).and_call("nap", json!({}));
     let agent = Agent::builder(Scripted::new([calls, Step::text("done")]))
@@ -216,7 +216,7 @@ async fn s23_a_program_that_stays_is_asked_one_question_at_a_time() {
 
 /// Entries with the same name, or with the same program, get different names.
 #[test]
-fn l7_hooks_of_one_name_are_told_apart() {
+fn l7_hooks_of_the_same_name_get_distinct_names() {
     let hooks = json!({
         "tool.pre": [
             {"command": "./check.sh"},
@@ -251,7 +251,7 @@ fn check_entry(text: &str, expected: Expect) {
 }
 
 #[test]
-fn l19_entries_are_read_strictly() {
+fn l19_hook_entries_are_read_strictly() {
     check_entry(
         r#"{"tool.pre": [{"command": "./check.sh --fast"}]}"#,
         expect![[r#"

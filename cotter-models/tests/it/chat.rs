@@ -612,7 +612,7 @@ async fn openai_text_reply_with_cached_tokens() {
 }
 
 #[tokio::test]
-async fn openai_refuses() {
+async fn openai_refusal_has_stop_reason_refusal() {
     check_reply(
         "openai-refusal",
         expect![[r#"
@@ -664,7 +664,7 @@ async fn reply_without_an_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn error_in_the_middle_of_a_stream() {
+async fn error_in_the_middle_of_a_stream_follows_the_text() {
     check_reply("openai-error", expect![[r#"
         text "Hel"
         error overloaded: The server had an error while processing your request. Sorry about that! None

@@ -23,7 +23,7 @@ impl Drop for Held {
 
 /// R6: an unloaded tool is dropped while the session is idle, with and without a listener to replies.
 #[tokio::test]
-async fn r6_an_unloaded_tool_is_gone_while_a_session_is_idle() {
+async fn r6_unloaded_tool_is_dropped_while_a_session_is_idle() {
     for listens in [false, true] {
         let gone = Arc::<AtomicBool>::default();
         let held = Held(gone.clone());

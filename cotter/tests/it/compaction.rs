@@ -75,7 +75,7 @@ async fn check(agent: &Agent, model: &Windowed, prompts: &[&str], expected: Expe
 
 /// G19: a compaction is due above 80 % of the window; a quarter of the window is kept after the summary.
 #[tokio::test]
-async fn g19_near_the_end_of_the_window_the_conversation_is_summed_up() {
+async fn g19_compaction_runs_above_80_percent_of_the_window() {
     let model =
         windowed(100, [text("one", 79), text("two", 81), text("SUM", 5), text("three", 20)]);
     let agent = Agent::builder(model.clone()).build().unwrap();
@@ -132,7 +132,7 @@ async fn g19_near_the_end_of_the_window_the_conversation_is_summed_up() {
 /// G19: a conversation that compaction cannot shorten is not compacted at every step, and the person is
 /// told.
 #[tokio::test]
-async fn g19_what_stays_too_long_is_not_summed_up_again_and_again() {
+async fn g19_compaction_is_not_repeated_if_it_cannot_shorten() {
     let call = |tokens| Step::call("ping", json!({})).and_usage(used(tokens));
     let steps = [text("one", 90), text("SUM", 5), call(91), call(95), call(130), text("SUM", 5)];
     let steps = steps.into_iter().chain([call(92), text("done", 93)]);
@@ -172,7 +172,7 @@ async fn g19_what_stays_too_long_is_not_summed_up_again_and_again() {
 
 /// Below the threshold nothing happens. Without a window or a threshold there is never a compaction.
 #[tokio::test]
-async fn g19_below_the_threshold_nothing_happens() {
+async fn g19_no_compaction_below_the_threshold() {
     let quiet = [
         (windowed(100, [text("x", 79), text("y", 1)]), Some(0.8)),
         (without_window([text("x", 1_000_000), text("y", 1)]), Some(0.8)),
@@ -283,7 +283,7 @@ async fn g19_compaction_can_be_forced_from_a_command() {
 
 /// A compaction that a tool requests runs before the next request, and counts as forced.
 #[tokio::test]
-async fn g19_g17_compaction_asked_for_within_a_step_comes_before_the_next_request() {
+async fn g19_g17_compaction_requested_by_a_tool_runs_before_the_next_request() {
     let tool = FnTool::new(spec("tidy"), |permit| async move {
         permit
             .cx()
@@ -354,7 +354,7 @@ async fn g19_g17_compaction_asked_for_within_a_step_comes_before_the_next_reques
 }
 
 #[tokio::test]
-async fn g19_there_must_be_something_to_sum_up() {
+async fn g19_compaction_of_an_empty_session_is_an_error() {
     let model = without_window([]);
     let agent = with_compacting(Agent::builder(model.clone())).build().unwrap();
     check(
@@ -377,7 +377,7 @@ async fn g19_there_must_be_something_to_sum_up() {
 
 /// A request that does not fit is retried once after a compaction.
 #[tokio::test]
-async fn g19_l21_a_request_that_does_not_fit_is_tried_once_more() {
+async fn g19_l21_overflowing_request_is_compacted_and_retried_once() {
     let overflow = || Step::error(ModelErrorKind::ContextOverflow);
     let model = without_window([
         text(&"one ".repeat(30_000), 10),
@@ -401,7 +401,7 @@ async fn g19_l21_a_request_that_does_not_fit_is_tried_once_more() {
 }
 
 #[tokio::test]
-async fn p12_g19_a_gate_may_refuse() {
+async fn p12_g19_compact_pre_gate_may_refuse() {
     let model = windowed(100, [text("one", 90), text("two", 90)]);
     let no = |_: &CompactPreEvent| Admission::Block("not today".into());
     let agent = with_compacting(Agent::builder(model.clone()).on(CompactPre, named("keeper", no)))
@@ -444,7 +444,7 @@ fn post(diary: &Diary) -> impl Fn(&CompactPostEvent) + Send + Sync + 'static + u
 }
 
 #[tokio::test]
-async fn p12_a_transform_may_give_the_summary() {
+async fn p12_compact_pre_transform_may_give_the_summary() {
     let diary = Diary::default();
     let model = without_window([text("one", 10), text("two", 4)]);
     let ours = |event: &CompactPreEvent| {
@@ -494,7 +494,7 @@ async fn p12_a_transform_may_give_the_summary() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn p12_a_transform_that_fails_leaves_it_to_the_model() {
+async fn p12_failed_compact_pre_transform_leaves_the_summary_to_the_model() {
     for way in ["fails", "panics", "hangs"] {
         let diary = Diary::default();
         let model = without_window([text("one", 10), text("SUM", 5), text("two", 4)]);
@@ -523,7 +523,7 @@ async fn p12_a_transform_that_fails_leaves_it_to_the_model() {
 
 /// A summary that fails, is empty or is cancelled changes neither the session nor its counters.
 #[tokio::test(start_paused = true)]
-async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
+async fn g19_failed_compaction_changes_no_entries_and_no_counters() {
     let ways: [(&str, Vec<Step>); 3] = [
         ("fails", vec![Step::error(ModelErrorKind::BadRequest)]),
         ("is empty", vec![text("", 3)]),
@@ -575,7 +575,7 @@ async fn g19_what_comes_to_nothing_leaves_nothing_and_counters_stand() {
 
 /// History is kept: all entries are stored, and the model gets the summary, also after reopening.
 #[tokio::test]
-async fn g19_g22_history_is_kept_and_the_summary_marked() {
+async fn g19_g22_compaction_keeps_history_and_marks_the_summary() {
     let folder = tempfile::tempdir().unwrap();
     let model = without_window([text("one", 1), text("SUM", 1), text("two", 1)]);
     let agent = with_compacting(Agent::builder(model).store(files(folder.path()))).build().unwrap();
@@ -596,7 +596,7 @@ async fn g19_g22_history_is_kept_and_the_summary_marked() {
 
 /// Active skills are attached to the summary again, the newest of each name, and to the next summary too.
 #[tokio::test]
-async fn g19_active_skills_are_attached_again() {
+async fn g19_compaction_attaches_active_skills_again() {
     let model = without_window([
         text("1", 1),
         text("2", 1),
@@ -766,7 +766,7 @@ async fn g19_active_skills_are_attached_again() {
 
 /// A skill that exceeds the budget is left out whole.
 #[tokio::test]
-async fn g19_active_skills_keep_to_a_budget() {
+async fn g19_compaction_attaches_skills_within_a_budget() {
     let model = without_window([
         text("1", 1),
         text("2", 1),
@@ -795,7 +795,7 @@ async fn g19_active_skills_keep_to_a_budget() {
 
 /// Messages that a `context` transform removed are not part of the summary's input.
 #[tokio::test]
-async fn p5_p7_g19_compaction_sees_what_transforms_left() {
+async fn p5_p7_g19_compaction_omits_messages_removed_by_context_transforms() {
     let model = without_window([text("one", 1), text("SUM", 1), text("two", 1)]);
     let hide = |build: &cotter::hooks::points::ContextEvent| {
         cotter::hooks::points::ContextChange::messages(
@@ -815,7 +815,7 @@ async fn p5_p7_g19_compaction_sees_what_transforms_left() {
 
 /// The usage of a compaction counts for the run.
 #[tokio::test]
-async fn g19_l21_what_a_summary_uses_counts() {
+async fn g19_l21_usage_of_a_compaction_counts_for_the_run() {
     let model = without_window([text("one", 1), text("SUM", 10), text("two", 100)]);
     let agent = with_compacting(Agent::builder(model)).build().unwrap();
     agent.process_request("a").await.unwrap();

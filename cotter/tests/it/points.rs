@@ -96,7 +96,7 @@ async fn l1_every_point_fires_with_its_payload() {
 
 /// L10: without registrations nothing is added: the request is system prompt, messages and tools.
 #[tokio::test]
-async fn l10_with_nothing_registered_a_request_has_nothing_of_ours() {
+async fn l10_request_without_registrations_has_no_additions() {
     let call = Step::call("echo", json!({"text": "a"}));
     let model = Recording::new(Scripted::new([call, Step::text("done")]));
     let agent =
